@@ -1,0 +1,357 @@
+"""One spelling for ints, NumPy arrays and symbols.
+
+A permutation written by a user, `f = lambda i, j: (i + j) % n * 4 + (j ^ 1)`, must mean the same for a Python int, for
+an array of a million indices, and for a symbol of a kernel. Ints and arrays already have the operators; `Index` gives
+them to a SymPy expression, with integer meaning (`//` is floor division and never a rational, `^` is exclusive or).
+What has no operator is a function here: `where`, `isqrt`, `minimum`, `maximum`.
+
+>>> where(3 < 4, 10, 20), isqrt(17)
+(10, 4)
+>>> i = index_symbol("i")
+>>> (i + 5) // 4, where(i < 4, i, 0), isqrt(i) ^ 1
+((i + 5) // 4, where(i < 4, i, 0), (isqrt(i) ^ 1))
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lego_mlir.errors import ExpressionError, SymbolicBranchError
+
+if TYPE_CHECKING:
+    import sympy
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a value is an `Index`, a `Condition` or a SymPy object, without importing SymPy to find out."""
+    if isinstance(value, (Index, Condition)):
+        return True
+    loaded = sys.modules.get("sympy")
+    return loaded is not None and isinstance(value, loaded.Basic) and not value.is_Integer
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is a NumPy array (scalars of NumPy count as ints), without importing NumPy to find out."""
+    loaded = sys.modules.get("numpy")
+    return loaded is not None and isinstance(value, loaded.ndarray)
+
+
+def as_expr(value: Any) -> Any:
+    """The SymPy expression of an int, an `Index` or a SymPy expression, in canonical nodes; a condition is 0 or 1."""
+    if isinstance(value, Index):
+        return value.expr
+    from lego_mlir.expr import nodes
+
+    if isinstance(value, Condition):
+        return nodes.Select(value.expr, 1, 0)
+
+    if type(value) is int:
+        return nodes.Integer(value)
+    if isinstance(value, float):
+        raise ExpressionError(f"{value} is not an integer; write integer division as //, not /")
+    return nodes.canonical(value)
+
+
+def as_condition(value: Any) -> Any:
+    """The SymPy Boolean of a bool, a `Condition` or a SymPy relation, in canonical nodes."""
+    if isinstance(value, Condition):
+        return value.expr
+    from lego_mlir.expr import nodes
+
+    return nodes.canonical(bool(value) if isinstance(value, bool) else value)
+
+
+class Index:
+    """A SymPy integer expression with Python's integer operators."""
+
+    __slots__ = ("expr",)
+    expr: sympy.Expr
+    __array_ufunc__ = None  # ndarray + Index asks Index, which refuses, instead of making an object array
+
+    def __init__(self, expr: Any) -> None:
+        self.expr = as_expr(expr)
+
+    def _sympy_(self) -> sympy.Expr:
+        return self.expr
+
+    def __repr__(self) -> str:
+        return str(self.expr)
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def same(self, other: Any) -> bool:
+        """Structural equality. (`==` builds a condition, as the other comparisons do.)"""
+        return bool(self.expr == as_expr(other))
+
+    def __add__(self, other: Any) -> Index:
+        return Index(self.expr + as_expr(other))
+
+    def __radd__(self, other: Any) -> Index:
+        return Index(as_expr(other) + self.expr)
+
+    def __sub__(self, other: Any) -> Index:
+        return Index(self.expr - as_expr(other))
+
+    def __rsub__(self, other: Any) -> Index:
+        return Index(as_expr(other) - self.expr)
+
+    def __mul__(self, other: Any) -> Index:
+        return Index(self.expr * as_expr(other))
+
+    def __rmul__(self, other: Any) -> Index:
+        return Index(as_expr(other) * self.expr)
+
+    def __neg__(self) -> Index:
+        return Index(-self.expr)
+
+    def __pos__(self) -> Index:
+        return self
+
+    def __pow__(self, exponent: int) -> Index:
+        if not isinstance(exponent, int) or exponent < 0:
+            raise ExpressionError(f"{self} ** {exponent}: the exponent must be an int >= 0")
+        return Index(self.expr**exponent)
+
+    def __floordiv__(self, other: Any) -> Index:
+        return _node("FloorDiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Index:
+        return _node("FloorDiv", other, self)
+
+    def __mod__(self, other: Any) -> Index:
+        return _node("FloorMod", self, other)
+
+    def __rmod__(self, other: Any) -> Index:
+        return _node("FloorMod", other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Index, Index]:
+        return self // other, self % other
+
+    def __truediv__(self, other: Any) -> NoReturn:
+        raise ExpressionError(f"{self} / {other}: an index has no fractions; write integer division as //")
+
+    __rtruediv__ = __truediv__
+
+    def __xor__(self, other: Any) -> Index:
+        return _node("BitXor", self, other)
+
+    __rxor__ = __xor__
+
+    def __and__(self, other: Any) -> Index:
+        return _node("BitAnd", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Index:
+        return _node("BitOr", self, other)
+
+    __ror__ = __or__
+
+    def __lshift__(self, other: Any) -> Index:
+        return _node("ShiftLeft", self, other)
+
+    def __rlshift__(self, other: Any) -> Index:
+        return _node("ShiftLeft", other, self)
+
+    def __rshift__(self, other: Any) -> Index:
+        return _node("ShiftRight", self, other)
+
+    def __rrshift__(self, other: Any) -> Index:
+        return _node("ShiftRight", other, self)
+
+    def __lt__(self, other: Any) -> Condition:
+        return _condition("Lt", self, other)
+
+    def __le__(self, other: Any) -> Condition:
+        return _condition("Le", self, other)
+
+    def __gt__(self, other: Any) -> Condition:
+        return _condition("Lt", other, self)
+
+    def __ge__(self, other: Any) -> Condition:
+        return _condition("Le", other, self)
+
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
+        return _condition("Eq", self, other)
+
+    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
+        return _condition("Ne", self, other)
+
+    def __bool__(self) -> bool:
+        return _truth(self.expr, f"{self} != 0")
+
+    def __index__(self) -> int:
+        if self.expr.is_Integer:
+            return int(self.expr)
+        raise SymbolicBranchError(
+            f"a plain int is needed here, but {self} is symbolic; lego.where, lego.isqrt, lego.minimum and "
+            "lego.maximum work for symbols, and range(), math and list indexing do not"
+        )
+
+    __int__ = __index__
+
+
+class Condition:
+    """A truth value over symbols: combine with `&`, `|` and `~`, and choose with `where`."""
+
+    __slots__ = ("expr",)
+    __array_ufunc__ = None
+
+    def __init__(self, expr: Any) -> None:
+        self.expr = as_condition(expr)
+
+    def _sympy_(self) -> Any:
+        return self.expr
+
+    def __repr__(self) -> str:
+        return str(self.expr)
+
+    def __hash__(self) -> int:
+        return hash(self.expr)
+
+    def __and__(self, other: Any) -> Condition:
+        return _logic("And", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Condition:
+        return _logic("Or", self, other)
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Condition:
+        return _logic("Not", self)
+
+    def __bool__(self) -> bool:
+        return _truth(self.expr, str(self))
+
+    # A truth value is also 0 or 1, as in Python: `(j >= n) + i`.
+    def __add__(self, other: Any) -> Index:
+        return Index(self) + other
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Index:
+        return Index(self) - other
+
+    def __rsub__(self, other: Any) -> Index:
+        return other - Index(self)
+
+    def __mul__(self, other: Any) -> Index:
+        return Index(self) * other
+
+    __rmul__ = __mul__
+
+
+def _node(name: str, *args: Any) -> Index:
+    from lego_mlir.expr import nodes
+
+    return Index(getattr(nodes, name)(*map(as_expr, args)))
+
+
+def _condition(name: str, *args: Any) -> Condition:
+    from lego_mlir.expr import nodes
+
+    return Condition(getattr(nodes, name)(*map(as_expr, args)))
+
+
+def _logic(name: str, *args: Any) -> Condition:
+    import sympy
+
+    return Condition(getattr(sympy, name)(*map(as_condition, args)))
+
+
+def _truth(expr: Any, text: str) -> bool:
+    if getattr(expr, "is_Integer", False) or str(expr) in ("True", "False"):
+        return bool(expr)
+    raise SymbolicBranchError(
+        f"the truth of '{text}' depends on symbols, so `if`, `and`, `or`, `not`, min() and max() cannot be used on it; "
+        "use lego.where(condition, a, b), &, |, ~, lego.minimum and lego.maximum, which work for ints, arrays and symbols"
+    )
+
+
+def index_symbol(name: str) -> Index:
+    """A fresh integer symbol. Its range is said where it is used: `{i.expr: Range(0, n)}`."""
+    import sympy
+
+    return Index(sympy.Symbol(name, integer=True))
+
+
+def size(name: str, min: int = 1, max: int | None = None, multiple_of: int = 1) -> Index:
+    """A size known only at run time, with what is known of it; a kernel argument in generated code.
+
+    Raises ExpressionError where no integer has these facts.
+
+    >>> M = size("M", min=32, multiple_of=32)
+    >>> M // 32, M % 7
+    (M // 32, M % 7)
+    """
+    from lego_mlir.expr import nodes
+
+    if not name.isidentifier():
+        raise ExpressionError(f"size: the name {name!r} must be an identifier; it becomes an argument's name")
+    if multiple_of < 1 or min < 0:
+        raise ExpressionError(f"size {name}: {min=} must be >= 0 and {multiple_of=} >= 1")
+    if max is not None and max // multiple_of * multiple_of < min:
+        raise ExpressionError(f"size {name}: no multiple of {multiple_of} lies in [{min}, {max}]")
+    return Index(nodes.Size(name, min, max, multiple_of))
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, else `b`: for a bool, an array of bools or a symbolic condition.
+
+    Both branches are always computed, so neither may fail where it is not chosen.
+    """
+    if is_symbolic(condition):
+        from lego_mlir.expr import nodes
+
+        return Index(nodes.Select(as_condition(condition), as_expr(a), as_expr(b)))
+    if is_array(condition):
+        import numpy
+
+        return numpy.where(condition, a, b)
+    return a if condition else b
+
+
+def isqrt(x: Any) -> Any:
+    """The floor of the square root of an int, of every element of an array, or of a symbol; x >= 0."""
+    if is_symbolic(x):
+        return _node("ISqrt", x)
+    if is_array(x):
+        import numpy
+
+        root = numpy.sqrt(x.astype(numpy.float64)).astype(x.dtype)
+        root -= root * root > x  # a float64 root of a 64-bit square may be off by one, either way
+        root += (root + 1) * (root + 1) <= x
+        return root
+    return math.isqrt(int(x))
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two, elementwise for arrays."""
+    if is_symbolic(a) or is_symbolic(b):
+        return _node("Smaller", a, b)
+    if is_array(a) or is_array(b):
+        import numpy
+
+        return numpy.minimum(a, b)
+    return min(a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two, elementwise for arrays."""
+    if is_symbolic(a) or is_symbolic(b):
+        return _node("Larger", a, b)
+    if is_array(a) or is_array(b):
+        import numpy
+
+        return numpy.maximum(a, b)
+    return max(a, b)
+
+
+def cdiv(a: Any, b: Any) -> Any:
+    """The quotient rounded up: how many tiles of b cover a."""
+    return (a + b - 1) // b

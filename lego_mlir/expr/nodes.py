@@ -1,0 +1,451 @@
+"""The integer operations that SymPy lacks, as SymPy nodes.
+
+SymPy knows `floor(x/d)` over the rationals; index arithmetic is over the integers, where floor division, truncating
+division, bit operations, selection and table look-up are operations of their own. Each is a small `Expr` here, with
+the constant folding that is always true and nothing more: whatever needs a range is a rule in `expr.rules`.
+
+Division is named. `FloorDiv` and `FloorMod` round towards minus infinity, as Python's `//` and `%` do, and are the
+only divisions of the algebra; a printer may choose the hardware's truncating form where it has proved both operands'
+signs. Conditions are nodes as well (`Lt`, `Le`, `Eq`, `Ne`): SymPy's own relations ask the assumption system for their
+truth while they are being built, which costs more than the rest of a derivation.
+
+>>> import sympy
+>>> i = sympy.Symbol("i", integer=True)
+>>> FloorDiv(i, 4), FloorMod(i, 4), FloorDiv(sympy.Integer(-7), 2)
+(i // 4, i % 4, -4)
+>>> Select(Lt(i, 4), i, 4)
+where(i < 4, i, 4)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import sympy
+from sympy import Expr, Integer
+from sympy.core.cache import cacheit
+from sympy.logic.boolalg import Boolean
+from sympy.printing.precedence import PRECEDENCE
+
+from lego_mlir.errors import ExpressionError
+
+
+class _IntegerNode(Expr):
+    """An integer-valued node over integer arguments; its facts are constants, so that asking for them is free."""
+
+    __slots__ = ()
+    is_commutative = True
+    is_integer = True
+    is_number = False
+
+    def __new__(cls, *args: Any) -> Any:
+        args = tuple(map(sympy.sympify, args))
+        folded = cls.fold(*args)
+        return Expr.__new__(cls, *args) if folded is None else folded
+
+    @classmethod
+    def fold(cls, *args: Any) -> Any:
+        """The value where the arguments alone decide it, or None."""
+        return None
+
+    def _eval_is_finite(self) -> bool:
+        return True
+
+
+class _Infix(_IntegerNode):
+    """A binary operation that is written between its operands."""
+
+    __slots__ = ()
+    symbol: ClassVar[str]
+    precedence = PRECEDENCE["Mul"]
+
+    def _sympystr(self, printer: Any) -> str:
+        left, right = self.args
+        return (
+            f"{printer.parenthesize(left, self.precedence, strict=True)} {self.symbol} "
+            f"{printer.parenthesize(right, self.precedence, strict=False)}"
+        )
+
+
+class FloorDiv(_Infix):
+    """`x // d`, rounded towards minus infinity, for every integer x and d != 0."""
+
+    __slots__ = ()
+    symbol = "//"
+
+    @classmethod
+    def fold(cls, x: Expr, d: Expr) -> Any:
+        if d.is_Integer and int(d) == 0:
+            raise ExpressionError(f"division by zero in {x} // 0")
+        if d is sympy.S.One or x is sympy.S.Zero:
+            return x
+        if d is sympy.S.NegativeOne:
+            return -x
+        if x.is_Integer and d.is_Integer:
+            return Integer(int(x) // int(d))
+        return None
+
+
+class FloorMod(_Infix):
+    """`x % d`, with the sign of d: `x == d*(x // d) + x % d` for every integer x and d != 0."""
+
+    __slots__ = ()
+    symbol = "%"
+
+    @classmethod
+    def fold(cls, x: Expr, d: Expr) -> Any:
+        if d.is_Integer and int(d) == 0:
+            raise ExpressionError(f"division by zero in {x} % 0")
+        if d in (1, -1) or x is sympy.S.Zero:
+            return sympy.S.Zero
+        if x.is_Integer and d.is_Integer:
+            return Integer(int(x) % int(d))
+        return None
+
+
+class _Bitwise(_Infix):
+    """A bit operation on two's complement integers of unbounded width, as Python's."""
+
+    __slots__ = ()
+    precedence = PRECEDENCE["Atom"] - 1  # Python binds shifts and bits looser than +; always in parentheses here
+
+    def _sympystr(self, printer: Any) -> str:
+        left, right = (printer.parenthesize(a, PRECEDENCE["Atom"], strict=True) for a in self.args)
+        return f"({left} {self.symbol} {right})"
+
+
+class BitXor(_Bitwise):
+    __slots__ = ()
+    symbol = "^"
+
+    @classmethod
+    def fold(cls, a: Expr, b: Expr) -> Any:
+        if a.is_Integer and b.is_Integer:
+            return Integer(int(a) ^ int(b))
+        if a is sympy.S.Zero:
+            return b
+        if b is sympy.S.Zero:
+            return a
+        return sympy.S.Zero if a == b else None
+
+
+class BitAnd(_Bitwise):
+    __slots__ = ()
+    symbol = "&"
+
+    @classmethod
+    def fold(cls, a: Expr, b: Expr) -> Any:
+        if a.is_Integer and b.is_Integer:
+            return Integer(int(a) & int(b))
+        if a is sympy.S.Zero or b is sympy.S.Zero:
+            return sympy.S.Zero
+        return a if a == b else None
+
+
+class BitOr(_Bitwise):
+    __slots__ = ()
+    symbol = "|"
+
+    @classmethod
+    def fold(cls, a: Expr, b: Expr) -> Any:
+        if a.is_Integer and b.is_Integer:
+            return Integer(int(a) | int(b))
+        if a is sympy.S.Zero:
+            return b
+        if b is sympy.S.Zero:
+            return a
+        return a if a == b else None
+
+
+class ShiftLeft(_Bitwise):
+    """`x << n`, that is x times 2**n, for n >= 0."""
+
+    __slots__ = ()
+    symbol = "<<"
+
+    @classmethod
+    def fold(cls, x: Expr, n: Expr) -> Any:
+        if n.is_Integer and int(n) < 0:
+            raise ExpressionError(f"negative shift in {x} << {n}")
+        if n is sympy.S.Zero or x is sympy.S.Zero:
+            return x
+        return Integer(int(x) << int(n)) if x.is_Integer and n.is_Integer else None
+
+
+class ShiftRight(_Bitwise):
+    """`x >> n`, the arithmetic shift, that is the floor of x over 2**n, for n >= 0."""
+
+    __slots__ = ()
+    symbol = ">>"
+
+    @classmethod
+    def fold(cls, x: Expr, n: Expr) -> Any:
+        if n.is_Integer and int(n) < 0:
+            raise ExpressionError(f"negative shift in {x} >> {n}")
+        if n is sympy.S.Zero or x is sympy.S.Zero:
+            return x
+        return Integer(int(x) >> int(n)) if x.is_Integer and n.is_Integer else None
+
+
+class _Call(_IntegerNode):
+    """An operation that is written as a call."""
+
+    __slots__ = ()
+    symbol: ClassVar[str]
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"{self.symbol}({', '.join(printer._print(a) for a in self.args)})"
+
+
+class ISqrt(_Call):
+    """The floor of the square root of x, for x >= 0."""
+
+    __slots__ = ()
+    symbol = "isqrt"
+
+    @classmethod
+    def fold(cls, x: Expr) -> Any:
+        if not x.is_Integer:
+            return None
+        if int(x) < 0:
+            raise ExpressionError(f"isqrt of the negative number {x}")
+        return Integer(math.isqrt(int(x)))
+
+
+class Smaller(_Call):
+    """The smaller of two integers (SymPy's own Min sorts, factors and asks assumptions)."""
+
+    __slots__ = ()
+    symbol = "minimum"
+
+    @classmethod
+    def fold(cls, a: Expr, b: Expr) -> Any:
+        if a.is_Integer and b.is_Integer:
+            return Integer(min(int(a), int(b)))
+        return a if a == b else None
+
+
+class Larger(_Call):
+    """The larger of two integers."""
+
+    __slots__ = ()
+    symbol = "maximum"
+
+    @classmethod
+    def fold(cls, a: Expr, b: Expr) -> Any:
+        if a.is_Integer and b.is_Integer:
+            return Integer(max(int(a), int(b)))
+        return a if a == b else None
+
+
+class Select(_Call):
+    """`where(condition, a, b)`: a where the condition holds, else b. Both are evaluated: neither may fail."""
+
+    __slots__ = ()
+    symbol = "where"
+
+    @classmethod
+    def fold(cls, condition: Boolean, a: Expr, b: Expr) -> Any:
+        if condition == True:  # noqa: E712  SymPy's true is not Python's
+            return a
+        if condition == False:  # noqa: E712
+            return b
+        return a if a == b else None
+
+
+class Table(_IntegerNode):
+    """`name[i]`: element i of a table of integers that is known at compile time or given at run time.
+
+    `entries` is a tuple of ints (constants, printed as a constant table), or empty for a table that the caller passes
+    at run time under `name`; `length` is its number of elements, and every element lies in [0, bound).
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name: Any, index: Any, length: Any, bound: Any, entries: Any = ()) -> Any:
+        name = name if isinstance(name, sympy.Symbol) else sympy.Symbol(str(name))
+        entries = entries if isinstance(entries, sympy.Tuple) else sympy.Tuple(*map(int, entries))
+        index = sympy.sympify(index)
+        if index.is_Integer and len(entries):
+            if not 0 <= int(index) < len(entries):
+                raise ExpressionError(f"{name}[{index}] is outside the table's {len(entries)} entries")
+            return entries[int(index)]
+        return Expr.__new__(cls, name, index, sympy.sympify(length), sympy.sympify(bound), entries)
+
+    @property
+    def name(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def index(self) -> Expr:
+        return self.args[1]
+
+    @property
+    def length(self) -> Expr:
+        return self.args[2]
+
+    @property
+    def bound(self) -> Expr:
+        return self.args[3]
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        return tuple(map(int, self.args[4]))
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"{self.name}[{printer._print(self.index)}]"
+
+
+class _Comparison(Boolean):
+    """A comparison of two integers, decided only between constants and between equal operands."""
+
+    __slots__ = ()
+    symbol: ClassVar[str]
+    equal_operands: ClassVar[bool]
+
+    def __new__(cls, a: Any, b: Any) -> Any:
+        a, b = sympy.sympify(a), sympy.sympify(b)
+        if a == b:
+            return sympy.true if cls.equal_operands else sympy.false
+        if a.is_Integer and b.is_Integer:
+            return sympy.true if cls.holds(int(a), int(b)) else sympy.false
+        return Boolean.__new__(cls, a, b)
+
+    @classmethod
+    def holds(cls, a: Any, b: Any) -> Any:
+        """The comparison on Python ints or NumPy arrays."""
+        raise NotImplementedError  # every subclass defines it
+
+    def _sympystr(self, printer: Any) -> str:
+        left, right = (printer.parenthesize(a, PRECEDENCE["Relational"]) for a in self.args)
+        return f"{left} {self.symbol} {right}"
+
+    @property
+    def free_symbols(self) -> set[Any]:
+        return self.args[0].free_symbols | self.args[1].free_symbols
+
+
+class Lt(_Comparison):
+    __slots__ = ()
+    symbol, equal_operands = "<", False
+
+    @classmethod
+    def holds(cls, a: Any, b: Any) -> Any:
+        return a < b
+
+
+class Le(_Comparison):
+    __slots__ = ()
+    symbol, equal_operands = "<=", True
+
+    @classmethod
+    def holds(cls, a: Any, b: Any) -> Any:
+        return a <= b
+
+
+class Eq(_Comparison):
+    __slots__ = ()
+    symbol, equal_operands = "==", True
+
+    @classmethod
+    def holds(cls, a: Any, b: Any) -> Any:
+        return a == b
+
+
+class Ne(_Comparison):
+    __slots__ = ()
+    symbol, equal_operands = "!=", False
+
+    @classmethod
+    def holds(cls, a: Any, b: Any) -> Any:
+        return a != b
+
+
+class Size(sympy.Symbol):
+    """A size known only at run time: a kernel argument with a range and a divisor.
+
+    `min <= size`, `size <= max` where a max is given, and `size % multiple_of == 0`. Two sizes are the same only if
+    their name and all their facts agree.
+    """
+
+    __slots__ = ("max", "min", "multiple_of")
+    min: int
+    max: int | None
+    multiple_of: int
+
+    def __new__(cls, name: str, min: int = 1, max: int | None = None, multiple_of: int = 1) -> Size:
+        obj: Size = sympy.Symbol.__xnew__(cls, name, integer=True, **({"positive": True} if min > 0 else {}))
+        obj.min, obj.max, obj.multiple_of = min, max, multiple_of
+        return obj
+
+    def __getnewargs_ex__(self) -> Any:
+        return ((self.name,), {"min": self.min, "max": self.max, "multiple_of": self.multiple_of})
+
+    def __getstate__(self) -> None:
+        return None
+
+    def _hashable_content(self) -> Any:
+        return (*super()._hashable_content(), self.min, -1 if self.max is None else self.max, self.multiple_of)
+
+
+@cacheit
+def canonical(expr: Any) -> Any:
+    """A SymPy expression in this module's nodes: `floor(a/b)`, `Mod`, `Min`, `Max`, `Piecewise`, relations and `Xor`.
+
+    Raises ExpressionError for a node without an integer meaning, such as a rational or a sine.
+    """
+    expr = sympy.sympify(expr)
+    if expr.is_Symbol or expr.is_Integer or expr in (sympy.true, sympy.false):
+        return expr
+    if isinstance(expr, sympy.floor):
+        numerator, denominator = sympy.fraction(sympy.together(expr.args[0]))
+        return FloorDiv(canonical(numerator), canonical(denominator))
+    if isinstance(expr, sympy.ceiling):
+        return -canonical(sympy.floor(-expr.args[0]))
+    if isinstance(expr, sympy.Piecewise):
+        *cases, (value, condition) = expr.args
+        if condition != True:  # noqa: E712
+            raise ExpressionError(f"{expr} has no case for every value; end it with (value, True)")
+        result = canonical(value)
+        for value, condition in reversed(cases):
+            result = Select(canonical(condition), canonical(value), result)
+        return result
+    if isinstance(expr, Table):
+        return Table(expr.args[0], canonical(expr.index), canonical(expr.length), expr.bound, expr.args[4])
+    rebuild = _CANONICAL.get(type(expr))
+    if rebuild is None and isinstance(expr, (_IntegerNode, _Comparison, sympy.And, sympy.Or, sympy.Not)):
+        rebuild = type(expr)
+    if rebuild is not None:
+        return rebuild(*map(canonical, expr.args))
+    if isinstance(expr, (sympy.Add, sympy.Mul)):
+        if any(a.is_Rational and not a.is_Integer for a in expr.args):
+            raise ExpressionError(f"{expr} is not an integer expression; write integer division as //")
+        return expr.func(*map(canonical, expr.args))
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and int(expr.exp) > 0:
+        return sympy.Pow(canonical(expr.base), expr.exp)
+    raise ExpressionError(f"{type(expr).__name__} has no integer meaning in the index expression {expr}")
+
+
+def _fold_pairs(node: type[Any]) -> Any:
+    def build(*args: Any) -> Any:
+        result = args[0]
+        for argument in args[1:]:
+            result = node(result, argument)
+        return result
+
+    return build
+
+
+_CANONICAL: dict[type[Any], Any] = {
+    sympy.Mod: FloorMod,
+    sympy.Min: _fold_pairs(Smaller),
+    sympy.Max: _fold_pairs(Larger),
+    sympy.Xor: _fold_pairs(BitXor),
+    sympy.StrictLessThan: Lt,
+    sympy.LessThan: Le,
+    sympy.StrictGreaterThan: lambda a, b: Lt(b, a),
+    sympy.GreaterThan: lambda a, b: Le(b, a),
+    sympy.Equality: Eq,
+    sympy.Unequality: Ne,
+}

@@ -1,0 +1,37 @@
+"""What is known of a symbol: the half-open range it runs over.
+
+A range is written as Python writes one: `Range(lo, hi, step)` holds lo, lo + step, ... below hi. Its ends are ints or
+expressions in sizes, so that a thread's or a loop's index keeps its bound when the size is a kernel argument:
+
+>>> Range(0, 32)
+Range(0, 32)
+>>> 31 in Range(0, 32), 33 in Range(0, 64, 2)
+(True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import sympy
+
+    Ranges = Mapping[sympy.Symbol, "Range"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Range:
+    """`lo <= x < hi` and `x == lo (mod step)`. The ends are ints or SymPy expressions over sizes."""
+
+    lo: Any
+    hi: Any
+    step: int = 1
+
+    def __repr__(self) -> str:
+        step = f", {self.step}" if self.step != 1 else ""
+        return f"Range({self.lo}, {self.hi}{step})"
+
+    def __contains__(self, value: int) -> bool:
+        return bool(self.lo <= value < self.hi and (value - self.lo) % self.step == 0)

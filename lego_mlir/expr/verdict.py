@@ -1,0 +1,44 @@
+"""The three answers of a prover.
+
+`Proved` says by what; `Refuted` carries a counter-example that anyone can check by hand; `Unknown` says why, and
+changes nothing: whoever asked keeps the general form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """The claim holds. `by` names the method: "intervals", "divisibility", "z3", "enumeration of 36 elements"."""
+
+    by: str
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """The claim fails. `counter_example` gives values under which it does, `explanation` says it in a sentence."""
+
+    counter_example: Mapping[str, object]
+    explanation: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Neither proved nor refuted, for this reason."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+Verdict = Proved | Refuted | Unknown
