@@ -4,7 +4,7 @@ LLVM publishes them as the package `mlir`; PyPI's `torch-mlir` carries the same 
 dialect and pass registered, as `torch_mlir`. Everything else in this project writes `from lego_mlir import bindings`
 and asks for what it needs, so that which package provides it is decided here and nowhere else:
 
->>> mlir = bindings.load()
+>>> mlir = load()
 >>> with mlir.ir.Context(), mlir.ir.Location.unknown():
 ...     str(mlir.ir.Type.parse("memref<4xf32>"))
 'memref<4xf32>'
