@@ -48,7 +48,9 @@ def as_expr(value: Any) -> Any:
         return nodes.Select(value.expr, 1, 0)
 
     if type(value) is int:
-        return nodes.Integer(value)
+        import sympy
+
+        return sympy.Integer(value)
     if isinstance(value, float):
         raise ExpressionError(f"{value} is not an integer; write integer division as //, not /")
     return nodes.canonical(value)

@@ -116,6 +116,8 @@ class _Bitwise(_Infix):
 
 
 class BitXor(_Bitwise):
+    """`a ^ b`, bit by bit exclusive or."""
+
     __slots__ = ()
     symbol = "^"
 
@@ -131,6 +133,8 @@ class BitXor(_Bitwise):
 
 
 class BitAnd(_Bitwise):
+    """`a & b`, bit by bit and."""
+
     __slots__ = ()
     symbol = "&"
 
@@ -144,6 +148,8 @@ class BitAnd(_Bitwise):
 
 
 class BitOr(_Bitwise):
+    """`a | b`, bit by bit or."""
+
     __slots__ = ()
     symbol = "|"
 
@@ -327,6 +333,8 @@ class _Comparison(Boolean):
 
 
 class Lt(_Comparison):
+    """`a < b`."""
+
     __slots__ = ()
     symbol, equal_operands = "<", False
 
@@ -336,6 +344,8 @@ class Lt(_Comparison):
 
 
 class Le(_Comparison):
+    """`a <= b`."""
+
     __slots__ = ()
     symbol, equal_operands = "<=", True
 
@@ -345,6 +355,8 @@ class Le(_Comparison):
 
 
 class Eq(_Comparison):
+    """`a == b`."""
+
     __slots__ = ()
     symbol, equal_operands = "==", True
 
@@ -354,6 +366,8 @@ class Eq(_Comparison):
 
 
 class Ne(_Comparison):
+    """`a != b`."""
+
     __slots__ = ()
     symbol, equal_operands = "!=", False
 
@@ -389,7 +403,7 @@ class Size(sympy.Symbol):
         return (*super()._hashable_content(), self.min, -1 if self.max is None else self.max, self.multiple_of)
 
 
-@cacheit
+@cacheit  # type: ignore[untyped-decorator]
 def canonical(expr: Any) -> Any:
     """A SymPy expression in this module's nodes: `floor(a/b)`, `Mod`, `Min`, `Max`, `Piecewise`, relations and `Xor`.
 
@@ -421,7 +435,8 @@ def canonical(expr: Any) -> Any:
     if isinstance(expr, (sympy.Add, sympy.Mul)):
         if any(a.is_Rational and not a.is_Integer for a in expr.args):
             raise ExpressionError(f"{expr} is not an integer expression; write integer division as //")
-        return expr.func(*map(canonical, expr.args))
+        args = tuple(map(canonical, expr.args))
+        return expr if args == expr.args else expr.func(*args)  # rebuilding 4*(i + j) would distribute the 4
     if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and int(expr.exp) > 0:
         return sympy.Pow(canonical(expr.base), expr.exp)
     raise ExpressionError(f"{type(expr).__name__} has no integer meaning in the index expression {expr}")
