@@ -1,0 +1,32 @@
+"""The layout algebra: proved bijections between logical indices and physical positions.
+
+`RegP` and `GenP` permute a tile, `OrderBy` nests tiles, a chain of them reorders a box, and `GroupBy` gives it a
+logical view (LEGO, figure 5). `Padded` and `Tiled` add what sizes that do not divide need.
+"""
+
+from lego_mlir.layout import gallery
+from lego_mlir.layout.base import Layout
+from lego_mlir.layout.padded import Padded
+from lego_mlir.layout.permutations import Col, GenP, RegP, Row
+from lego_mlir.layout.reorder import Chain, GroupBy, OrderBy, TileBy, TileOrderBy, as_layout, tile_sigma
+from lego_mlir.layout.slices import Slice
+from lego_mlir.layout.tiled import Tiled
+
+__all__ = [
+    "Chain",
+    "Col",
+    "GenP",
+    "GroupBy",
+    "Layout",
+    "OrderBy",
+    "Padded",
+    "RegP",
+    "Row",
+    "Slice",
+    "TileBy",
+    "TileOrderBy",
+    "Tiled",
+    "as_layout",
+    "gallery",
+    "tile_sigma",
+]

@@ -1,0 +1,156 @@
+"""What every layout can do: apply, inv, dims, check, slices, and the index expressions of all three.
+
+A layout is a bijection between a logical index space, a box of sizes `dims()`, and physical positions
+`0 .. physical_size()-1`. Subclasses give the two maps for values that are already known to be in range
+(`_apply`, `_inv`); this class looks after the door: it takes ints, NumPy integer arrays, `Index` and SymPy
+expressions, refuses a concrete index out of range, and gives back the kind that came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import Index, index_symbol
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved, Refuted, Verdict
+from lego_mlir.layout.canonical import Size, product
+from lego_mlir.layout.values import check_range, end_of, enter, flat_index, leave, show, symbol_of
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.simplify import Derivation
+    from lego_mlir.layout.slices import Slice
+
+
+class Layout:
+    """A bijection from logical indices to physical positions. Compared and hashed by value."""
+
+    __slots__ = ()
+
+    def dims(self) -> tuple[Size, ...]:
+        """The logical sizes, outermost first; the levels of a tiling one after the other."""
+        raise NotImplementedError  # every subclass defines it
+
+    def _apply(self, index: tuple[Any, ...]) -> Any:
+        """Logical index -> physical position, for values known to be in range."""
+        raise NotImplementedError  # every subclass defines it
+
+    def _inv(self, position: Any) -> tuple[Any, ...]:
+        """Physical position -> logical index, for values known to be in range."""
+        raise NotImplementedError  # every subclass defines it
+
+    def _check(self) -> Verdict:
+        """Whether the two maps are bijections and each other's inverse."""
+        raise NotImplementedError  # every subclass defines it
+
+    def _key(self) -> tuple[Any, ...]:
+        """What equality and hash compare."""
+        raise NotImplementedError  # every subclass defines it
+
+    def numel(self) -> Size:
+        """The number of logical elements."""
+        return product(self.dims())
+
+    def physical_size(self) -> Size:
+        """The number of physical positions; more than `numel()` only for a padded layout."""
+        return self.numel()
+
+    def apply(self, *index: Any) -> Any:
+        """The physical position of a logical index, one argument a dimension (nested lists of a level are accepted).
+
+        Ints, NumPy integer arrays (elementwise, broadcast), `Index` or SymPy expressions in, the same kind out.
+        Raises LayoutIndexError for a concrete index out of range, LayoutError for a wrong number of them.
+        """
+        dims = self.dims()
+        given = flat_index(index)
+        if len(given) != len(dims):
+            raise LayoutError(
+                f"apply takes {len(dims)} indices for the logical sizes {show(dims)}, got {len(given)}: {given}"
+            )
+        values = tuple(enter(i) for i in given)
+        for axis, (i, n) in enumerate(zip(values, dims, strict=True)):
+            check_range(i, n, f"index {axis} of {show(dims)}")
+        return leave(self._apply(values), given)
+
+    def inv(self, position: Any) -> tuple[Any, ...]:
+        """The logical index of a physical position; the inverse of `apply`, with the same kinds of values."""
+        value = enter(position)
+        check_range(value, self.physical_size(), "the position")
+        return tuple(leave(i, (position,)) for i in self._inv(value))
+
+    def mask(self, *index: Any) -> Any:
+        """Whether a logical index names an element: True wherever tiles divide their sizes, else a condition."""
+        self.apply(*index)
+        return True
+
+    def check(self) -> Verdict:
+        """Proved, Refuted with a counter-example, or Unknown with its reason.
+
+        Exact for concrete sizes of up to 2**24 elements; by proof for symbolic ones.
+        """
+        return self._check()
+
+    def require(self) -> None:
+        """Raise LayoutError with the counter-example where the layout is refuted; Unknown passes."""
+        verdict = self.check()
+        if isinstance(verdict, Refuted):
+            raise LayoutError(f"{self!r} is not a bijection: {verdict.explanation}")
+
+    def ranges(self, *symbols: Any) -> dict[Any, Range]:
+        """The range of each symbol when they are used as this layout's logical index, one symbol a dimension."""
+        dims = self.dims()
+        if len(symbols) != len(dims):
+            raise LayoutError(f"ranges takes one symbol for each of the sizes {show(dims)}, got {len(symbols)}")
+        return {symbol_of(s): Range(0, end_of(n)) for s, n in zip(symbols, dims, strict=True)}
+
+    def derive(self, *symbols: Any) -> Derivation:
+        """The simplified `apply` of these symbols (fresh `i0, i1, ...` without any), with the trail of its proofs."""
+        from lego_mlir.expr.simplify import simplify
+
+        names = symbols or tuple(index_symbol(f"i{axis}") for axis in range(len(self.dims())))
+        return simplify(Index(self.apply(*names)).expr, self.ranges(*names))
+
+    def derive_inv(self, position: Any = None) -> tuple[Derivation, ...]:
+        """The simplified `inv` of a symbol (fresh `p` without one), a derivation for each dimension."""
+        from lego_mlir.expr.simplify import simplify_all
+
+        p = index_symbol("p") if position is None else position
+        ranges = {symbol_of(p): Range(0, end_of(self.physical_size()))}
+        return tuple(simplify_all([Index(i).expr for i in self.inv(p)], ranges))
+
+    def tile_by(self, *levels: Sequence[Any]) -> Layout:
+        """The same memory by tiles: `tile_by([M//T, N//T], [T, T])` takes (tile row, tile column, row, column).
+
+        Tiles that do not divide the sizes reach past the end: `mask` says which indices name an element.
+        """
+        from lego_mlir.layout.tiled import Tiled
+
+        return Tiled(self, levels)
+
+    def __getitem__(self, index: Any) -> Slice | Any:
+        """`L[i, :, :]`: the positions over the ranges of the colons; with no colon, `apply`."""
+        from lego_mlir.layout.slices import take
+
+        return take(self, index)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and type(self) is type(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._key()))
+
+
+def key_of(sizes: Sequence[Size]) -> tuple[Any, ...]:
+    """Sizes for comparing: `==` of an `Index` builds a condition, that of its expression compares."""
+    return tuple(n.expr if isinstance(n, Index) else n for n in sizes)
+
+
+def all_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict on a composition: refuted by the first refuted part, unknown by the first unknown one."""
+    for kind in (Refuted, None):
+        for verdict in verdicts:
+            if isinstance(verdict, kind) if kind else not isinstance(verdict, Proved):
+                return verdict
+    reasons = dict.fromkeys(v.by for v in verdicts if isinstance(v, Proved))
+    return Proved("; ".join(reasons) or "it permutes nothing")

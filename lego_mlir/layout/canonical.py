@@ -1,0 +1,76 @@
+"""The canonical bijection between a multi-dimensional index and its flat position (LEGO, figure 3, equations 1 and 2).
+
+`flatten` is the paper's B: row-major order, `B(i, j) = i*n2 + j`. `unflatten` is its inverse. Everything else in the
+algebra permutes; these two only change the number of coordinates. They use nothing but `+ * // %`, so the same lines
+serve ints, NumPy arrays (elementwise) and symbols.
+
+>>> flatten((4, 2), (6, 6)), unflatten(26, (6, 6))
+(26, (4, 2))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import Index, is_array, is_symbolic
+
+Size = int | Index
+"""A positive int, or an `Index` over sizes that are known at run time."""
+
+
+def flatten(index: Sequence[Any], dims: Sequence[Size]) -> Any:
+    """Index -> flat position in row-major order. `index` and `dims` have the same length, at least 1."""
+    flat = index[0]
+    for i, n in zip(index[1:], dims[1:], strict=True):
+        flat = flat * n + i
+    return flat
+
+
+def unflatten(flat: Any, dims: Sequence[Size]) -> tuple[Any, ...]:
+    """Flat position -> index. The outermost coordinate takes what is left and needs no remainder (figure 6)."""
+    index: list[Any] = []
+    for n in reversed(dims[1:]):
+        quotient = flat // n
+        # NumPy divides by a scalar quickly and has no quick remainder; for symbols `%` is what the rules know.
+        index.append(flat - quotient * n if is_array(flat) else flat % n)
+        flat = quotient
+    return (flat, *reversed(index))
+
+
+def product(sizes: Sequence[Size]) -> Any:
+    """The number of elements of a box of these sizes; 1 for no sizes."""
+    return reduce(mul, sizes, 1)
+
+
+def as_sizes(owner: str, sizes: Sequence[Any]) -> tuple[Size, ...]:
+    """Sizes as ints or `Index`. Raises LayoutError, naming `owner`, for what cannot be a size."""
+    if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Sequence):
+        raise LayoutError(f"{owner}: sizes must be a list such as [4, 6], got {sizes!r}")
+    if not sizes:
+        raise LayoutError(f"{owner}: a tile needs at least one size, got []")
+    return tuple(_as_size(owner, n) for n in sizes)
+
+
+def _as_size(owner: str, n: Any) -> Size:
+    if is_symbolic(n):
+        n = n if isinstance(n, Index) else Index(n)
+        if not n.expr.is_Integer:
+            return n
+    try:
+        value = int(n.__index__())
+    except (AttributeError, TypeError):
+        raise LayoutError(
+            f"{owner}: a size is an int >= 1 or lego.size(...), got {n!r} of type {type(n).__name__}"
+        ) from None
+    if value < 1 or isinstance(n, bool):
+        raise LayoutError(f"{owner}: a size is an int >= 1 or lego.size(...), got {n!r}")
+    return value
+
+
+def is_static(sizes: Sequence[Size]) -> bool:
+    """Whether all sizes are known now."""
+    return all(isinstance(n, int) for n in sizes)

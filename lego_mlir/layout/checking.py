@@ -1,0 +1,285 @@
+"""Is a pair of functions a bijection and its inverse? By enumeration where it can be, by proof where it must.
+
+For concrete sizes every element is visited, in blocks of a few thousand so that the user's arithmetic stays in cache:
+`f` is scattered into an array of owners, which shows collisions and holes at once, and `f_inv` is compared with it.
+For symbolic sizes `f_inv(f(i)) == i` and `0 <= f(i) < N` are proved for all indices at once, which makes `f` injective
+into a set of equal size, hence bijective; small instances are enumerated first, because a counter-example is worth
+more than a failed proof.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import Index, as_expr, index_symbol
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.layout.canonical import flatten, is_static, product, unflatten
+from lego_mlir.layout.values import show
+
+if TYPE_CHECKING:
+    from lego_mlir.layout.permutations import GenP
+
+ENUMERATED = 2**24
+"""Elements up to which the answer for concrete sizes is exact."""
+INT_ONLY_ENUMERATED = 2**16
+"""The same where a function handles Python ints only and is called once an element."""
+BLOCK = 2**15
+"""Elements visited at a time: a dozen int64 temporaries of this length stay in a second-level cache."""
+SMALL_INSTANCES = 24
+"""Concrete instances of a symbolic layout that are enumerated in search of a counter-example."""
+
+
+def check_permutation(perm: GenP) -> Verdict:
+    """Whether `perm.f` is a bijection of its tile onto 0..N-1 with inverse `perm.f_inv`."""
+    if not is_static(perm.dims()):
+        return _check_symbolic(perm)
+    dims = tuple(int(n) for n in perm.dims())
+    elements = product(dims)
+    if elements > ENUMERATED:
+        return _check_too_large(perm, elements)
+    try:
+        _call_arrays(perm, dims, 0, min(dims[0], 2))
+    except LayoutError as error:
+        if elements > INT_ONLY_ENUMERATED:
+            return Unknown(f"{elements} elements are too many for a function that cannot handle arrays ({error})")
+        return _enumerate(dims, _positions_one_by_one(perm, dims), _inverse_one_by_one(perm))
+    return _enumerate(dims, _positions(perm, dims), perm._inv)
+
+
+def _call_arrays(perm: GenP, dims: tuple[int, ...], start: int, stop: int) -> Any:
+    """`f` over rows start..stop of the outermost axis, each axis an array that broadcasts against the others."""
+    import numpy as np
+
+    axes = [np.arange(start, stop), *(np.arange(n) for n in dims[1:])]
+    index = [a.reshape([-1 if k == axis else 1 for k in range(len(dims))]) for axis, a in enumerate(axes)]
+    position = perm._apply(tuple(index))
+    return np.broadcast_to(position, [stop - start, *dims[1:]]).reshape(-1)
+
+
+def _positions(perm: GenP, dims: tuple[int, ...]) -> Iterator[Any]:
+    rows = max(1, BLOCK // product(dims[1:]))
+    for start in range(0, dims[0], rows):
+        yield _call_arrays(perm, dims, start, min(start + rows, dims[0]))
+
+
+def _positions_one_by_one(perm: GenP, dims: tuple[int, ...]) -> Iterator[Any]:
+    import numpy as np
+
+    yield np.array([int(perm._apply(index)) for index in itertools.product(*map(range, dims))])
+
+
+def _inverse_one_by_one(perm: GenP) -> Any:
+    import numpy as np
+
+    def inverse(positions: Any) -> tuple[Any, ...]:
+        rows = [perm._inv(int(p)) for p in positions]
+        return tuple(np.array(column) for column in zip(*rows, strict=True))
+
+    return inverse
+
+
+def _enumerate(dims: tuple[int, ...], positions: Iterator[Any], inverse: Any) -> Verdict:
+    """Exact: every index's position (blocks in flat order), then every position's index."""
+    import numpy as np
+
+    elements = product(dims)
+    owner = np.full(elements, -1, dtype=np.int32)
+    start = 0
+    blocks: list[tuple[int, Any]] = []
+    for block in positions:
+        if int(block.min()) < 0 or int(block.max()) >= elements:
+            flat = start + int(np.argmax((block < 0) | (block >= elements)))
+            return _outside(unflatten(flat, dims), int(block[flat - start]), elements)
+        flats = np.arange(start, start + len(block), dtype=np.int32)
+        owner[block] = flats
+        blocks.append((start, block))
+        start += len(block)
+    if int(owner.min()) < 0:
+        return _collision(dims, owner, blocks)
+    for first in range(0, elements, BLOCK):
+        position = np.arange(first, min(first + BLOCK, elements))
+        flat = flatten(tuple(np.asarray(i) for i in inverse(position)), dims)
+        wrong = flat != owner[first : first + len(position)]
+        if np.any(wrong):
+            return _wrong_inverse(dims, inverse, owner, first + int(np.argmax(np.broadcast_to(wrong, position.shape))))
+    # A coordinate out of its range may still flatten to the right number: (0, 7) in [4, 4] is 7, as (1, 3) is.
+    return _inverse_in_range(dims, inverse) or Proved(f"enumeration of {elements} elements")
+
+
+def _inverse_in_range(dims: tuple[int, ...], inverse: Any) -> Refuted | None:
+    import numpy as np
+
+    if len(dims) == 1:
+        return None
+    elements = product(dims)
+    for first in range(0, elements, BLOCK):
+        position = np.arange(first, min(first + BLOCK, elements))
+        for i, n in zip(inverse(position), dims, strict=True):
+            outside = np.broadcast_to((np.asarray(i) < 0) | (np.asarray(i) >= n), position.shape)
+            if np.any(outside):
+                p = first + int(np.argmax(outside))
+                given = [int(c[0]) if np.ndim(c) else int(c) for c in inverse(np.array([p]))]
+                return Refuted({"position": p}, f"f_inv maps position {p} to {show(given)}, outside {show(dims)}")
+    return None
+
+
+def _outside(index: tuple[int, ...], position: int, elements: int) -> Refuted:
+    return Refuted(
+        {"index": index, "position": position},
+        f"apply maps {show(index)} to {position}, outside 0..{elements - 1}",
+    )
+
+
+def _collision(dims: tuple[int, ...], owner: Any, blocks: list[tuple[int, Any]]) -> Refuted:
+    """The first index whose position another index owns."""
+    import numpy as np
+
+    for start, block in blocks:
+        lost = owner[block] != np.arange(start, start + len(block))
+        if np.any(lost):
+            flat = start + int(np.argmax(lost))
+            position = int(block[flat - start])
+            first, second = sorted((flat, int(owner[position])))
+            a, b = unflatten(first, dims), unflatten(second, dims)
+            return Refuted(
+                {"index": a, "other": b, "position": position},
+                f"apply maps {show(a)} and {show(b)} both to position {position}",
+            )
+    raise AssertionError("a position without an owner and yet no two indices collide")
+
+
+def _wrong_inverse(dims: tuple[int, ...], inverse: Any, owner: Any, position: int) -> Refuted:
+    import numpy as np
+
+    index = unflatten(int(owner[position]), dims)
+    given = [int(np.asarray(i).reshape(-1)[0]) for i in inverse(np.array([position]))]
+    return Refuted(
+        {"index": index, "position": position, "inverse": tuple(given)},
+        f"apply maps {show(index)} to position {position}, but f_inv maps {position} to {show(given)}",
+    )
+
+
+def _check_too_large(perm: GenP, elements: int) -> Verdict:
+    """Beyond the exact bound: by proof, else by a sample that can only refute."""
+    verdict = _prove(perm)
+    if isinstance(verdict, Unknown):
+        sampled = _sample(perm, elements)
+        return sampled or Unknown(
+            f"{elements} elements are beyond the exact check of {ENUMERATED}; 10^6 sampled ones agree; {verdict.reason}"
+        )
+    return verdict
+
+
+def _sample(perm: GenP, elements: int) -> Refuted | None:
+    import numpy as np
+
+    dims = tuple(int(n) for n in perm.dims())
+    flat = np.random.default_rng(0).integers(0, elements, 10**6)
+    index = unflatten(flat, dims)
+    position = np.asarray(perm._apply(index))
+    outside = (position < 0) | (position >= elements)
+    if np.any(outside):
+        k = int(np.argmax(outside))
+        return _outside(tuple(int(i[k]) for i in index), int(position[k]), elements)
+    wrong = np.zeros(flat.shape, bool)
+    for i, back in zip(index, perm._inv(position), strict=True):
+        wrong |= i != back
+    if not np.any(wrong):
+        return None
+    k = int(np.argmax(wrong))
+    at = tuple(int(i[k]) for i in index)
+    return Refuted(
+        {"index": at, "position": int(position[k])},
+        f"f_inv does not map position {int(position[k])} back to {show(at)}",
+    )
+
+
+def _prove(perm: GenP) -> Verdict:
+    """`0 <= f(i) < N` and `f_inv(f(i)) == i` for all i in range, by the prover."""
+    from lego_mlir.expr.nodes import Eq, Le, Lt
+    from lego_mlir.expr.prove import prove
+    from lego_mlir.expr.simplify import simplify
+
+    symbols = tuple(index_symbol(f"i{axis}") for axis in range(len(perm.dims())))
+    ranges = {s.expr: Range(0, as_expr(n)) for s, n in zip(symbols, perm.dims(), strict=True)}
+    try:
+        position = Index(perm._apply(symbols))
+        back = perm._inv(position)
+    except LayoutError as error:
+        return Unknown(f"its functions cannot be read as expressions: {error}")
+    claims = [Le(0, position.expr), Lt(position.expr, as_expr(perm.numel()))]
+    claims += [Eq(simplify(Index(b).expr, ranges).expr, s.expr) for b, s in zip(back, symbols, strict=True)]
+    methods: list[str] = []
+    for claim in claims:
+        match prove(claim, ranges):
+            case Proved(by):
+                methods.append(by)
+            case Refuted() as refuted:
+                return Refuted(refuted.counter_example, f"{claim} fails: {refuted.explanation}")
+            case Unknown(reason):
+                return Unknown(f"not proved: {claim} ({reason})")
+    return Proved(f"0 <= f < N and f_inv(f(i)) = i by {', '.join(dict.fromkeys(methods))}")
+
+
+def _check_symbolic(perm: GenP) -> Verdict:
+    """Small instances first, each exact; then the proof for all sizes."""
+    sizes = sorted({s for n in perm.dims() for s in as_expr(n).free_symbols}, key=str)
+    instances = 0
+    for values in _small_sizes(sizes):
+        verdict = _check_instance(perm, values)
+        if isinstance(verdict, Refuted):
+            where = ", ".join(f"{name} = {value}" for name, value in values.items())
+            return Refuted(
+                {**{str(s): v for s, v in values.items()}, **verdict.counter_example},
+                f"for {where}, {verdict.explanation}",
+            )
+        instances += isinstance(verdict, Proved)
+    verdict = _prove(perm)
+    if isinstance(verdict, Unknown):
+        return Unknown(f"{verdict.reason}; {instances} small instances are bijections")
+    return verdict
+
+
+def _small_sizes(sizes: list[Any]) -> Iterator[dict[Any, int]]:
+    """The smallest values that each size's facts allow, a few of each, in all combinations."""
+    choices = []
+    for s in sizes:
+        step = getattr(s, "multiple_of", 1)
+        low = max(getattr(s, "min", 1), 1)
+        first = -(-low // step) * step
+        high = getattr(s, "max", None)
+        each = max(2, int(SMALL_INSTANCES ** (1 / len(sizes))))
+        choices.append([v for v in range(first, first + each * step, step) if high is None or v <= high])
+    for values in itertools.product(*choices):
+        yield dict(zip(sizes, values, strict=True))
+
+
+def _check_instance(perm: GenP, values: dict[Any, int]) -> Verdict:
+    """The layout for these values of its sizes, enumerated through its expressions."""
+    from lego_mlir.expr.evaluate import evaluate
+
+    dims = tuple(int(as_expr(n).xreplace({s: as_expr(v) for s, v in values.items()})) for n in perm.dims())
+    elements = product(dims)
+    if elements > INT_ONLY_ENUMERATED:
+        return Unknown("too large an instance")
+    import numpy as np
+
+    symbols = tuple(index_symbol(f"i{axis}") for axis in range(len(dims)))
+    p = index_symbol("p")
+    try:
+        forward = as_expr(perm._apply(symbols))
+        backward = [as_expr(i) for i in perm._inv(p)]
+    except LayoutError as error:
+        return Unknown(str(error))
+    index = unflatten(np.arange(elements), dims)
+    given: dict[Any, Any] = {**values, **{s.expr: i for s, i in zip(symbols, index, strict=True)}}
+    positions = np.broadcast_to(evaluate(forward, given), (elements,))
+
+    def inverse(position: Any) -> tuple[Any, ...]:
+        return tuple(np.broadcast_to(evaluate(b, {**values, p.expr: position}), position.shape) for b in backward)
+
+    return _enumerate(dims, iter([positions]), inverse)

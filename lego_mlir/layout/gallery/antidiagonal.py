@@ -1,0 +1,41 @@
+"""The elements of a square in the order of its anti-diagonals, from the corner (0, 0) (LEGO, figure 8).
+
+>>> [[antidiagonal(3).apply(i, j) for j in range(3)] for i in range(3)]
+[[0, 1, 3], [2, 4, 6], [5, 7, 8]]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.expr.index import isqrt, where
+from lego_mlir.layout.permutations import GenP
+
+
+def antidiagonal(n: Any) -> GenP:
+    """The anti-diagonal order of an n x n square; n may be a `lego.size`.
+
+    Diagonal d holds the d elements with i + j = d - 1, and d(d-1)/2 elements lie before it. Past the longest one the
+    square is counted from its far corner, where it looks the same.
+    """
+
+    def f(i: Any, j: Any) -> Any:
+        from_start = i + j + 1
+        from_end = 2 * n - from_start
+        return where(
+            from_start <= n,
+            i + from_start * (from_start - 1) // 2,
+            n * n - n + i - from_end * (from_end - 1) // 2,
+        )
+
+    def f_inv(p: Any) -> tuple[Any, Any]:
+        first_half = p < n * (n + 1) // 2
+        q = where(first_half, p, n * n - 1 - p)
+        # The d with d(d-1)/2 <= q < d(d+1)/2 is the root of 2q, rounded down, or one more.
+        root = isqrt(2 * q)
+        d = root + where(q >= root * (root + 1) // 2, 1, 0)
+        i = q - d * (d - 1) // 2
+        j = d - 1 - i
+        return where(first_half, i, n - 1 - i), where(first_half, j, n - 1 - j)
+
+    return GenP([n, n], f, f_inv, text=f"gallery.antidiagonal({n!r})")

@@ -1,0 +1,110 @@
+"""Space-filling curves: nearby positions are nearby elements, at every scale.
+
+`morton` interleaves the bits of the coordinates (G. M. Morton, 1966). `hilbert` also turns each quadrant so that
+successive positions are always neighbours (D. Hilbert, 1891); it costs a turn a level.
+
+>>> [[morton(4).apply(i, j) for j in range(4)] for i in range(4)]
+[[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
+>>> [[hilbert(4).apply(i, j) for j in range(4)] for i in range(4)]
+[[0, 3, 4, 5], [1, 2, 7, 6], [14, 13, 8, 9], [15, 12, 11, 10]]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import where
+from lego_mlir.layout.permutations import GenP
+
+
+def morton(rows: int, columns: int | None = None) -> GenP:
+    """Z-order of a box whose sizes are powers of two; a square without `columns`.
+
+    In a rectangle the bits of the shorter coordinate are interleaved with as many low bits of the longer one; the
+    longer one's other bits stay on top, so that the box is a row of squares. Raises LayoutError for other sizes.
+    """
+    columns = rows if columns is None else columns
+    row_bits, column_bits = _bits("morton", rows), _bits("morton", columns)
+    k = min(row_bits, column_bits)
+    side = 1 << k
+    shifts = [1 << b for b in range((k - 1).bit_length())] if k else []
+    # Both coordinates are spread in one word. Neither reaches the other's bits while it moves by the largest shift.
+    apart = 2 * k + max(shifts, default=1)
+
+    def both(mask: int) -> int:
+        return mask << apart | mask
+
+    def f(i: Any, j: Any) -> Any:
+        word = (i % side if row_bits > k else i) << apart | (j % side if column_bits > k else j)
+        for shift in reversed(shifts):
+            word = (word | word << shift) & both(_blocks(k, shift))
+        inside = (word >> (apart - 1) | word) & (side * side - 1)
+        return inside if rows == columns else (i // side + j // side) * (side * side) + inside
+
+    def f_inv(p: Any) -> tuple[Any, Any]:
+        inside = p if rows == columns else p % (side * side)
+        word = (inside << (apart - 1) | inside) & both(_blocks(k, 1))
+        for shift in shifts:
+            word = (word | word >> shift) & both(_blocks(k, 2 * shift))
+        i, j = word >> apart, word & (side - 1)
+        beyond = 0 if rows == columns else p // (side * side) * side
+        return (i + beyond, j) if rows > columns else (i, j + beyond)
+
+    text = f"gallery.morton({rows!r})" if rows == columns else f"gallery.morton({rows!r}, {columns!r})"
+    return GenP([rows, columns], f, f_inv, text=text)
+
+
+def _blocks(k: int, width: int) -> int:
+    """k bits in blocks of `width`, each block followed by as many empty bits: the word halfway through a spread."""
+    return sum(1 << (2 * width * (bit // width) + bit % width) for bit in range(k))
+
+
+def hilbert(n: int) -> GenP:
+    """The Hilbert curve of an n x n square, n a power of two. Raises LayoutError for other sizes.
+
+    From the coarsest level down: the quadrant's number along the curve is two more bits of the position, and the
+    rest of the way is that of the whole square, turned: mirrored along both axes in one of the quadrants that the
+    curve enters sideways, and transposed in both of them.
+    """
+    bits = _bits("hilbert", n)
+
+    def turn(x: Any, y: Any, across: Any, along: Any, last: int) -> tuple[Any, Any]:
+        mirror = across * (1 - along) * last
+        x, y = x ^ mirror, y ^ mirror
+        sideways = along == 0
+        return where(sideways, y, x), where(sideways, x, y)
+
+    def f(i: Any, j: Any) -> Any:
+        position: Any = 0
+        for level in reversed(range(bits)):
+            side = 1 << level
+            across, along = i >> level & 1, j >> level & 1
+            position = position * 4 + (3 * across ^ along)
+            i, j = turn(i & (side - 1), j & (side - 1), across, along, side - 1)
+        return position + i * 0
+
+    def f_inv(p: Any) -> tuple[Any, Any]:
+        i = j = p * 0
+        for level in range(bits):
+            across = p >> (2 * level + 1) & 1
+            along = (p >> 2 * level ^ across) & 1
+            i, j = turn(i, j, across, along, (1 << level) - 1)
+            i, j = i + (across << level), j + (along << level)
+        return i, j
+
+    return GenP([n, n], f, f_inv, text=f"gallery.hilbert({n!r})")
+
+
+def _bits(owner: str, n: int) -> int:
+    if not isinstance(n, int) or n < 1 or n & (n - 1):
+        raise LayoutError(
+            f"gallery.{owner}: sizes must be powers of two, got {n!r}; pad to {_next_power(n)} with Padded(...)"
+            if isinstance(n, int) and n > 0
+            else f"gallery.{owner}: sizes must be ints that are powers of two, got {n!r}"
+        )
+    return n.bit_length() - 1
+
+
+def _next_power(n: int) -> int:
+    return 1 << (n - 1).bit_length()

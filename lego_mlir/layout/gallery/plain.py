@@ -1,0 +1,58 @@
+"""Reversal, block-cyclic distribution, and a padded tile.
+
+>>> reverse(2, 3).apply(0, 0), block_cyclic(12, 2, 3).apply(6), padded(32, 32).physical_size()
+(5, 2, 1056)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import is_symbolic
+from lego_mlir.layout.canonical import flatten, product, unflatten
+from lego_mlir.layout.padded import Padded
+from lego_mlir.layout.permutations import GenP, RegP, Row
+
+
+def reverse(*dims: Any) -> GenP:
+    """All elements of a box in the opposite order, its last element first."""
+
+    def f(*index: Any) -> Any:
+        return product(dims) - 1 - flatten(index, dims)
+
+    def f_inv(p: Any) -> tuple[Any, ...]:
+        return unflatten(product(dims) - 1 - p, dims)
+
+    return GenP(dims, f, f_inv, text=f"gallery.reverse({', '.join(map(repr, dims))})")
+
+
+def block_cyclic(n: Any, block: int, owners: int) -> GenP:
+    """n elements dealt out in blocks, round robin, each owner's blocks together.
+
+    The block-cyclic distribution of High Performance Fortran and ScaLAPACK (one dimension). It is an interchange of
+    axes, [rounds, owners, block] to [owners, rounds, block], kept one-dimensional for the user. Raises LayoutError
+    where the blocks do not deal out evenly.
+    """
+    turn = block * owners
+    if not is_symbolic(n) and n % turn:
+        raise LayoutError(
+            f"block_cyclic: {owners} owners times blocks of {block} must divide n={n}; use Padded(block_cyclic("
+            f"{-(-n // turn) * turn}, {block}, {owners}), [{n}])"
+        )
+    dealt = RegP([n // turn, owners, block], [2, 1, 3])
+
+    def f(i: Any) -> Any:
+        return dealt._apply(unflatten(i, dealt.dims()))
+
+    def f_inv(p: Any) -> tuple[Any, ...]:
+        return (flatten(dealt._inv(p), dealt.dims()),)
+
+    return GenP([n], f, f_inv, text=f"gallery.block_cyclic({n!r}, {block!r}, {owners!r})")
+
+
+def padded(rows: Any, columns: Any, pad: int = 1) -> Padded:
+    """A row-major tile with `pad` unused elements after each row, so that a column lies in different banks."""
+    if pad < 1:
+        raise LayoutError(f"padded: {pad=} must be >= 1; without padding the tile is Row({rows!r}, {columns!r})")
+    return Padded(Row(rows, columns + pad), [rows, columns])

@@ -1,0 +1,52 @@
+"""The exclusive-or swizzle of shared memory: rows rotated by bits, so that a column lies in different banks.
+
+The scheme of Triton's shared encoding (vec, perPhase, maxPhase): groups of `vec` consecutive elements stay together,
+and the group's number within its row is exclusive-ored with the row's phase. The same phase twice is the identity, so
+the permutation undoes itself. No element leaves its row, and no space is lost.
+
+>>> [[xor_swizzle(4, 4).apply(i, j) % 4 for j in range(4)] for i in range(4)]
+[[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.layout.permutations import GenP
+
+
+def xor_swizzle(rows: Any, columns: int, vec: int = 1, per_phase: int = 1, max_phase: int | None = None) -> GenP:
+    """A rows x columns tile with each row's groups of `vec` elements exclusive-ored with the row's phase.
+
+    Row r has phase `(r // per_phase) % max_phase`. Without `max_phase` it is the largest power of two that divides the
+    number of groups in a row. Raises LayoutError where the groups would leave their row.
+    """
+    if min(vec, per_phase) < 1 or columns % vec:
+        raise LayoutError(f"xor_swizzle: {vec=} and {per_phase=} must be >= 1, and {vec=} must divide {columns=}")
+    groups = columns // vec
+    phases = groups & -groups if max_phase is None else max_phase
+    if phases < 1 or phases & (phases - 1) or groups % phases:
+        raise LayoutError(
+            f"xor_swizzle: {max_phase=} must be a power of two that divides the {groups} groups of {vec} in a row of "
+            f"{columns}; {groups & -groups} is the largest"
+        )
+    bounded = isinstance(rows, int) and rows <= phases * per_phase
+
+    def column(i: Any, j: Any) -> Any:
+        row_phase = i // per_phase if bounded else i // per_phase % phases
+        # vec divides every exclusive-ored term, so the elements within a group keep their order: if vec is a power of
+        # two, (j // vec ^ phase) * vec + j % vec is one exclusive or.
+        return j ^ row_phase * vec if vec & (vec - 1) == 0 else (j // vec ^ row_phase) * vec + j % vec
+
+    def f(i: Any, j: Any) -> Any:
+        return i * columns + column(i, j)
+
+    def f_inv(p: Any) -> tuple[Any, Any]:
+        i, j = p // columns, p % columns
+        return i, column(i, j)
+
+    given = [rows, columns, *(f"{k}={v}" for k, v, d in (("vec", vec, 1), ("per_phase", per_phase, 1)) if v != d)]
+    if max_phase is not None:
+        given.append(f"max_phase={max_phase}")
+    return GenP([rows, columns], f, f_inv, text=f"gallery.xor_swizzle({', '.join(map(str, given))})")

@@ -1,0 +1,81 @@
+"""A permutation given as an array: positions looked up, forwards and backwards.
+
+The paper's run-time permutations (section 8). The array is checked like any other permutation; in generated code it is
+a constant table, or with `runtime=True` an argument that the caller passes.
+
+>>> table([2, 2], [3, 1, 0, 2]).apply(1, 0), table([2, 2], [3, 1, 0, 2]).inv(3)
+(0, (0, 0))
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import Index, is_array, is_symbolic
+from lego_mlir.layout.canonical import as_sizes, flatten, is_static, product, unflatten
+from lego_mlir.layout.permutations import GenP
+
+
+def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime: bool = False) -> GenP:
+    """`positions[k]` is the physical position of the k-th element in row-major order; N ints, each of 0..N-1 once.
+
+    `name` is the table's name in generated code. Raises LayoutError for an array that is not a permutation.
+    """
+    import numpy as np
+
+    sizes = as_sizes("table", dims)
+    if not is_static(sizes):
+        raise LayoutError(f"table: sizes must be known, got {list(sizes)}")
+    forward = np.asarray(positions).reshape(-1)
+    elements = product(sizes)
+    if forward.dtype.kind not in "iu" or forward.size != elements:
+        raise LayoutError(
+            f"table: {elements} integers are needed for the sizes {list(sizes)}, got {forward.size} of {forward.dtype}"
+        )
+    forward = forward.astype(np.int64)
+    outside = (forward < 0) | (forward >= elements)
+    if outside.any():
+        k = int(np.argmax(outside))
+        raise LayoutError(f"table: entry {k} is {int(forward[k])}, outside 0..{elements - 1}")
+    counts = np.bincount(forward, minlength=elements)
+    if (counts > 1).any():
+        position = int(np.argmax(counts > 1))
+        a, b = np.flatnonzero(forward == position)[:2]
+        raise LayoutError(f"table: entries {int(a)} and {int(b)} are both {position}; each of 0..{elements - 1} once")
+    backward = np.argsort(forward)
+    label = name or "table_" + hashlib.sha256(forward.tobytes()).hexdigest()[:8]
+    return GenP(
+        sizes,
+        lambda *index: _look_up(label, forward, flatten(index, sizes), runtime),
+        lambda p: unflatten(_look_up(f"{label}_inv", backward, p, runtime), sizes),
+        text=f"gallery.table({list(sizes)}, {forward.tolist()}"
+        + (f", name={name!r}" if name else "")
+        + (", runtime=True" if runtime else "")
+        + ")",
+    )
+
+
+def _look_up(name: str, entries: Any, index: Any, runtime: bool) -> Any:
+    if is_symbolic(index):
+        from lego_mlir.expr.nodes import Table
+
+        n = len(entries)
+        return Index(Table(name, Index(index).expr, n, n, () if runtime else tuple(entries.tolist())))
+    return entries[index] if is_array(index) else int(entries[index])
+
+
+def tabulated(perm: GenP, name: str | None = None) -> GenP:
+    """A permutation whose functions handle only ints, as a table that handles arrays and symbols as well."""
+    import itertools
+
+    dims = perm.dims()
+    if not is_static(dims):
+        raise LayoutError(f"tabulated: sizes must be known, got {list(dims)}")
+    return table(
+        [int(n) for n in dims],
+        [int(perm.apply(*index)) for index in itertools.product(*(range(int(n)) for n in dims))],
+        name,
+    )

@@ -1,0 +1,108 @@
+"""A layout with unused positions: a small box of indices inside a larger bijection.
+
+Padding is not a new kind of map. `Padded(inner, dims)` is the bijection `inner`, used only for the indices of the
+smaller box `dims`: still one-to-one, no longer onto. A shared-memory tile with a column to spare is
+`Padded(Row(32, 33), [32, 32])`; a matrix whose sizes the tiles do not divide, stored in whole tiles, is the same with
+a tiled `inner` (LEGO, end of section 3.3).
+
+>>> from lego_mlir.layout import Row
+>>> tile = Padded(Row(32, 33), [32, 32])
+>>> tile.apply(1, 0), tile.numel(), tile.physical_size()
+(33, 1024, 1056)
+>>> tile.holds(32), tile.holds(33)
+(False, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import as_expr, is_array
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.layout.base import Layout, all_of, key_of
+from lego_mlir.layout.canonical import Size, as_sizes
+from lego_mlir.layout.reorder import as_layout
+from lego_mlir.layout.values import show
+
+
+class Padded(Layout):
+    """The bijection `inner` for the indices below `dims`; its other positions hold nothing.
+
+    Raises LayoutError where `dims` reaches outside the sizes of `inner`.
+    """
+
+    __slots__ = ("_dims", "_fits", "inner")
+
+    def __init__(self, inner: Any, dims: Sequence[Any]) -> None:
+        self.inner = as_layout(inner)
+        self._dims = as_sizes("Padded", dims)
+        outer = self.inner.dims()
+        if len(outer) != len(self._dims):
+            raise LayoutError(f"Padded: {show(self._dims)} must have as many sizes as {inner!r}: {show(outer)}")
+        verdicts = [at_most(n, limit) for n, limit in zip(self._dims, outer, strict=True)]
+        for n, limit, verdict in zip(self._dims, outer, verdicts, strict=True):
+            if isinstance(verdict, Refuted):
+                raise LayoutError(f"Padded: {show(self._dims)} does not fit into {show(outer)}: {n!r} > {limit!r}")
+        self._fits = all_of(verdicts)
+
+    def dims(self) -> tuple[Size, ...]:
+        return self._dims
+
+    def physical_size(self) -> Size:
+        return self.inner.physical_size()
+
+    def _apply(self, index: tuple[Any, ...]) -> Any:
+        return self.inner._apply(index)
+
+    def _inv(self, position: Any) -> tuple[Any, ...]:
+        index = self.inner._inv(position)
+        if isinstance(position, int) and not self._inside(index):
+            raise LayoutError(f"position {position} of {self!r} is padding: it holds no element")
+        return index
+
+    def holds(self, position: Any) -> Any:
+        """Whether a physical position holds an element: a bool, an array of bools or a condition."""
+        return self._inside(self.inner.inv(position))
+
+    def _inside(self, index: Sequence[Any]) -> Any:
+        inside: Any = True
+        for i, n, limit in zip(index, self._dims, self.inner.dims(), strict=True):
+            if not isinstance(at_most(limit, n), Proved):
+                inside = conjunction(inside, i < n)
+        return inside
+
+    def _check(self) -> Verdict:
+        return all_of([self._fits, self.inner.check()])
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.inner, key_of(self._dims))
+
+    def __repr__(self) -> str:
+        return f"Padded({self.inner!r}, {show(self._dims)})"
+
+
+def conjunction(a: Any, b: Any) -> Any:
+    """`a and b` for bools, arrays and conditions, where True is neutral."""
+    if a is True:
+        return b
+    if b is True:
+        return a
+    if isinstance(a, bool) and isinstance(b, bool):
+        return a and b
+    return b & a if is_array(b) else a & b
+
+
+def at_most(n: Size, limit: Size) -> Verdict:
+    """Whether n <= limit, for every value that the sizes may take."""
+    if isinstance(n, int) and isinstance(limit, int):
+        return Proved("sizes") if n <= limit else Refuted({}, f"{n} > {limit}")
+    from lego_mlir.expr.nodes import Le
+    from lego_mlir.expr.prove import prove
+
+    claim = Le(as_expr(n), as_expr(limit))
+    if claim in (True, False):
+        return Proved("sizes") if claim == True else Refuted({}, f"{n!r} > {limit!r}")  # noqa: E712
+    verdict = prove(claim, {})
+    return Unknown(f"not proved: {n!r} <= {limit!r} ({verdict.reason})") if isinstance(verdict, Unknown) else verdict

@@ -1,0 +1,205 @@
+"""The two ways to permute the elements of one tile (LEGO, figures 5 and 6).
+
+`RegP` interchanges the tile's axes by a 1-based sigma: the element at logical index `i` lies where row-major order
+puts `sigma(i)` in a box of sizes `sigma(n)`. It is a bijection by construction. `GenP` permutes the elements by any
+pair of Python functions, which is a bijection only if it is one: small tiles are enumerated when they are built, larger
+ones when they are first used, and a wrong pair is refused with the two indices that collide.
+
+>>> RegP([2, 3], [2, 1]).apply(1, 2), RegP([2, 3], [2, 1]).inv(5)
+(5, (1, 2))
+>>> GenP([4], lambda i: 3 - i, lambda p: (3 - p,)).check()
+Proved(by='enumeration of 4 elements')
+>>> GenP([2], lambda i: i // 2, lambda p: (p,))
+Traceback (most recent call last):
+    ...
+lego_mlir.errors.LayoutError: GenP([2], <lambda>, <lambda>) is not a bijection: apply maps [0] and [1] both to position 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lego_mlir.errors import ExpressionError, LayoutError, SymbolicBranchError
+from lego_mlir.expr.index import is_array, is_symbolic
+from lego_mlir.expr.verdict import Proved, Verdict
+from lego_mlir.layout.base import Layout, key_of
+from lego_mlir.layout.canonical import Size, as_sizes, flatten, is_static, unflatten
+from lego_mlir.layout.values import show
+
+CHECKED_WHEN_BUILT = 2**16
+"""Elements up to which a GenP is enumerated by its constructor (milliseconds); above, by its first use."""
+
+
+class RegP(Layout):
+    """A regular permutation: the axes of a tile interchanged by `sigma` (1-based, as in the paper).
+
+    `RegP([n1, .., nd], sigma)`: logical sizes n, physical sizes sigma(n); sigma[k] names the logical axis that becomes
+    physical axis k. Raises LayoutError where sigma does not order the axes.
+    """
+
+    __slots__ = ("_dims", "sigma")
+
+    def __init__(self, dims: Sequence[Any], sigma: Sequence[int]) -> None:
+        self._dims = as_sizes("RegP", dims)
+        self.sigma = _as_sigma(sigma, self._dims)
+
+    def dims(self) -> tuple[Size, ...]:
+        return self._dims
+
+    def _permuted(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(values[axis - 1] for axis in self.sigma)
+
+    def _apply(self, index: tuple[Any, ...]) -> Any:
+        return flatten(self._permuted(index), self._permuted(self._dims))
+
+    def _inv(self, position: Any) -> tuple[Any, ...]:
+        index: list[Any] = [None] * len(self.sigma)
+        for axis, value in zip(self.sigma, unflatten(position, self._permuted(self._dims)), strict=True):
+            index[axis - 1] = value
+        return tuple(index)
+
+    def _check(self) -> Verdict:
+        return Proved("RegP only interchanges axes")
+
+    def _key(self) -> tuple[Any, ...]:
+        return (key_of(self._dims), self.sigma)
+
+    def __repr__(self) -> str:
+        rank = len(self._dims)
+        sizes = ", ".join(map(repr, self._dims))
+        if self.sigma == tuple(range(1, rank + 1)):
+            return f"Row({sizes})"
+        if self.sigma == tuple(range(rank, 0, -1)):
+            return f"Col({sizes})"
+        return f"RegP({show(self._dims)}, {show(self.sigma)})"
+
+
+def _as_sigma(sigma: Sequence[int], dims: tuple[Size, ...]) -> tuple[int, ...]:
+    rank = len(dims)
+    try:
+        given = tuple(int(axis.__index__()) for axis in sigma)
+    except (AttributeError, TypeError):
+        raise LayoutError(f"RegP: sigma must be a list of ints such as [2, 1], got {sigma!r}") from None
+    if sorted(given) == list(range(rank)):
+        one_based = [axis + 1 for axis in given]
+        raise LayoutError(
+            f"RegP: sigma {show(given)} counts axes from 0; sigma is 1-based, as in the paper: write {show(one_based)}"
+        )
+    if sorted(given) != list(range(1, rank + 1)):
+        raise LayoutError(
+            f"RegP: sigma must order the {rank} axes of {show(dims)}, got {show(given)}; each of 1..{rank} appears once"
+        )
+    return given
+
+
+def Row(*dims: Any) -> RegP:
+    """Row-major order: the axes stay as they are."""
+    sizes = as_sizes("Row", _unpacked(dims))
+    return RegP(sizes, range(1, len(sizes) + 1))
+
+
+def Col(*dims: Any) -> RegP:
+    """Column-major order: the axes reversed, so that the first logical axis is the fastest.
+
+    The paper's printed sugar reverses the sizes as well, which its prose and its authors' code do not; neither do we.
+    """
+    sizes = as_sizes("Col", _unpacked(dims))
+    return RegP(sizes, range(len(sizes), 0, -1))
+
+
+def _unpacked(dims: tuple[Any, ...]) -> Sequence[Any]:
+    return dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
+
+
+class GenP(Layout):
+    """A general permutation: the elements of a tile moved by `f`, with `f_inv` as its inverse.
+
+    `f(i1, .., id)` gives a position in 0..N-1 and `f_inv(position)` the index as a tuple. Both must work for ints and
+    NumPy arrays to be checked, and for symbols to be compiled: `lego.where`, `lego.isqrt`, `lego.minimum` and
+    `lego.maximum` stand for what Python's `if`, `math.isqrt`, `min` and `max` cannot do there. `text` is the
+    expression that `repr` prints, for a permutation that has a constructor of its own. Raises LayoutError for a pair
+    that is not a bijection with its inverse.
+    """
+
+    __slots__ = ("_dims", "_text", "_verdict", "f", "f_inv")
+
+    def __init__(
+        self, dims: Sequence[Any], f: Callable[..., Any], f_inv: Callable[[Any], Any], *, text: str | None = None
+    ) -> None:
+        self._dims = as_sizes("GenP", dims)
+        self.f = f
+        self.f_inv = f_inv
+        self._text = text
+        self._verdict: Verdict | None = None
+        for what, function in (("f", f), ("f_inv", f_inv)):
+            if not callable(function):
+                raise LayoutError(f"GenP: {what} must be a function, got {function!r}")
+        if is_static(self._dims):
+            elements = self.numel()
+            if isinstance(elements, int) and elements <= CHECKED_WHEN_BUILT:
+                self.require()
+
+    def dims(self) -> tuple[Size, ...]:
+        return self._dims
+
+    def apply(self, *index: Any) -> Any:
+        self._require_once()
+        return super().apply(*index)
+
+    def inv(self, position: Any) -> tuple[Any, ...]:
+        self._require_once()
+        return super().inv(position)
+
+    def _require_once(self) -> None:
+        if self._verdict is None and is_static(self._dims):
+            self.require()
+
+    def _apply(self, index: tuple[Any, ...]) -> Any:
+        return self._call(self.f, "f", index)
+
+    def _inv(self, position: Any) -> tuple[Any, ...]:
+        index = self._call(self.f_inv, "f_inv", (position,))
+        if not isinstance(index, (tuple, list)):
+            index = (index,)
+        if len(index) != len(self._dims):
+            raise LayoutError(
+                f"{self!r}: f_inv must return one value for each of the sizes {show(self._dims)}, got {len(index)}"
+            )
+        return tuple(index)
+
+    def _call(self, function: Callable[..., Any], what: str, values: tuple[Any, ...]) -> Any:
+        try:
+            return function(*values)
+        except SymbolicBranchError as error:
+            raise LayoutError(f"{self!r}: {what} can only handle ints: {error}") from error
+        except ExpressionError as error:
+            raise LayoutError(f"{self!r}: {what} fails: {error}") from error
+        except (TypeError, ValueError) as error:
+            kinds = {"a symbol" for v in values if is_symbolic(v)} | {"a NumPy array" for v in values if is_array(v)}
+            if not kinds:
+                raise
+            raise LayoutError(
+                f"{self!r}: {what} cannot handle {' and '.join(sorted(kinds))} ({error}); use lego.where, lego.isqrt, "
+                "lego.minimum and lego.maximum in place of if, math, min and max, or turn the permutation into "
+                "a table with lego.gallery.tabulated"
+            ) from error
+
+    def _check(self) -> Verdict:
+        from lego_mlir.layout.checking import check_permutation
+
+        if self._verdict is None:
+            self._verdict = check_permutation(self)
+        return self._verdict
+
+    def _key(self) -> tuple[Any, ...]:
+        return (key_of(self._dims), self._text) if self._text else (key_of(self._dims), self.f, self.f_inv)
+
+    def __repr__(self) -> str:
+        if self._text:
+            return self._text
+        return f"GenP({show(self._dims)}, {_name(self.f)}, {_name(self.f_inv)})"
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", None) or repr(function)

@@ -1,0 +1,148 @@
+"""Slices in NumPy's notation: the index pattern over the ranges of the colons (LEGO, section 4.1).
+
+`L[k, :, :]` fixes the first coordinate and lets the others run. The result is a `Slice`: an expression over one fresh
+symbol a colon, each with its range, from which a template makes `tl.arange` and anyone makes an array of positions.
+
+>>> from lego_mlir.layout import Row
+>>> Row(4, 6)[1, ::2].positions().tolist()
+[6, 8, 10]
+>>> Row(4, 6)[1, :]
+Slice(s1 + 6, s1 in Range(0, 6))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lego_mlir.errors import LayoutError, LayoutIndexError
+from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol
+from lego_mlir.expr.ranges import Range
+from lego_mlir.layout.values import end_of, show
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.simplify import Derivation
+    from lego_mlir.layout.base import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Colon:
+    """One sliced axis: its indices are `start + step * symbol` for the symbol in 0..count-1."""
+
+    symbol: Index
+    start: Any
+    step: int
+    count: Any
+
+    def at(self, offset: Any) -> Any:
+        """The index at an offset from the slice's start."""
+        return self.start + offset * self.step
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Slice:
+    """Positions of a layout over the ranges of its colons.
+
+    `places` holds, for each axis, the fixed index or the `Colon`; the colons are the dimensions of the result.
+    """
+
+    layout: Layout
+    places: tuple[Any, ...]
+
+    @property
+    def colons(self) -> tuple[Colon, ...]:
+        return tuple(p for p in self.places if isinstance(p, Colon))
+
+    @property
+    def index(self) -> tuple[Any, ...]:
+        """The whole logical index, with a symbol for each colon."""
+        return tuple(p.at(p.symbol) if isinstance(p, Colon) else p for p in self.places)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(c.count for c in self.colons)
+
+    @property
+    def ranges(self) -> dict[Any, Range]:
+        """The range of each colon's symbol."""
+        return {c.symbol.expr: Range(0, end_of(c.count)) for c in self.colons}
+
+    @property
+    def expr(self) -> Index:
+        """The physical position, not simplified."""
+        return Index(self.layout.apply(*self.index))
+
+    @property
+    def mask(self) -> Any:
+        """True, or the condition under which the position names an element."""
+        return self.layout.mask(*self.index)
+
+    def derive(self, ranges: dict[Any, Range] | None = None) -> Derivation:
+        """The simplified position, given the ranges of the other symbols in it."""
+        from lego_mlir.expr.simplify import simplify
+
+        return simplify(self.expr.expr, {**(ranges or {}), **self.ranges})
+
+    def positions(self) -> Any:
+        """The positions as an int64 array of `shape`. Raises LayoutError where something is still symbolic."""
+        import numpy as np
+
+        if not all(isinstance(n, int) for n in self.shape) or self.expr.expr.free_symbols - set(self.ranges):
+            raise LayoutError(f"{self!r} has symbols besides its colons; give them values first")
+        grid = iter(np.meshgrid(*map(np.arange, self.shape), indexing="ij"))
+        index = [p.at(next(grid)) if isinstance(p, Colon) else p for p in self.places]
+        return np.broadcast_to(self.layout.apply(*index), self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.positions().astype(dtype or "int64")
+
+    def __repr__(self) -> str:
+        over = ", ".join(f"{s} in {r}" for s, r in self.ranges.items())
+        return f"Slice({self.derive().expr}, {over})"
+
+
+def take(layout: Layout, index: Any) -> Any:
+    """`layout[index]`: a Slice where there is a colon, else the position."""
+    dims = layout.dims()
+    given = index if isinstance(index, tuple) else (index,)
+    places = [k for k, i in enumerate(given) if i is Ellipsis]
+    if len(places) > 1:
+        raise LayoutIndexError("an index may have one ellipsis (...)")
+    if places:
+        k = places[0]
+        given = (*given[:k], *[slice(None)] * (len(dims) - len(given) + 1), *given[k + 1 :])
+    if len(given) != len(dims):
+        raise LayoutIndexError(f"{len(dims)} indices are needed for the sizes {show(dims)}, got {len(given)}")
+    if not any(isinstance(i, slice) for i in given):
+        return layout.apply(*given)
+    return Slice(
+        layout,
+        tuple(
+            _colon(i, n, axis) if isinstance(i, slice) else i
+            for axis, (i, n) in enumerate(zip(given, dims, strict=True))
+        ),
+    )
+
+
+def _colon(s: slice, n: Any, axis: int) -> Colon:
+    """One slice as a Colon; for a symbolic size, ends are taken as they stand, without NumPy's clipping."""
+    symbol = index_symbol(f"s{axis}")
+    if isinstance(n, int) and all(v is None or isinstance(v, int) for v in (s.start, s.stop, s.step)):
+        if s.step is not None and s.step == 0:
+            raise LayoutIndexError(f"slice of axis {axis}: the step must not be 0")
+        run = range(*s.indices(n))
+        if not run:
+            raise LayoutIndexError(f"slice of axis {axis}: {_text(s)} holds no index of 0..{n - 1}")
+        return Colon(symbol, run.start, run.step, len(run))
+    start, step = (0 if s.start is None else s.start), (1 if s.step is None else s.step)
+    if not isinstance(step, int) or step < 1:
+        raise LayoutIndexError(f"slice of axis {axis}: the step must be an int >= 1 for the size {n!r}, got {step!r}")
+    stop = n if s.stop is None else s.stop
+    count = Index(as_expr(stop)) - start
+    count = cdiv(count, step) if step != 1 else count
+    return Colon(symbol, start, step, int(count.expr) if count.expr.is_Integer else count)
+
+
+def _text(s: slice) -> str:
+    step = "" if s.step is None else f":{s.step}"
+    return f"{'' if s.start is None else s.start}:{'' if s.stop is None else s.stop}{step}"

@@ -1,0 +1,123 @@
+"""The same memory under a tiled index, with a mask where tiles reach past the end.
+
+`Row(M, N).tile_by([cdiv(M, 32), cdiv(N, 32)], [32, 32])` takes (tile row, tile column, row, column): the coordinates
+of an axis, one a level, are flattened to the axis' own index, and the layout below does the rest. Where the levels of
+an axis multiply to more than its size, the last tile is partial: `mask` is the condition under which an index names an
+element, and it has no part for an axis whose tiles are proved to divide its size (LEGO, end of section 3.3).
+
+>>> from lego_mlir.layout import Row
+>>> A = Row(100, 64).tile_by([4, 2], [32, 32])
+>>> A.apply(1, 1, 0, 3), A.mask(3, 0, 3, 0), A.mask(3, 0, 4, 0)
+(2083, True, False)
+>>> Row(128, 64).tile_by([4, 2], [32, 32]).mask(3, 0, 31, 0)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lego_mlir.errors import LayoutError, LayoutIndexError
+from lego_mlir.expr.verdict import Proved, Refuted, Verdict
+from lego_mlir.layout.base import Layout, all_of, key_of
+from lego_mlir.layout.canonical import Size, as_sizes, flatten, product, unflatten
+from lego_mlir.layout.padded import at_most, conjunction
+from lego_mlir.layout.reorder import as_layout, same_number
+from lego_mlir.layout.values import check_range, enter, flat_index, leave, show
+
+
+class Tiled(Layout):
+    """A layout indexed by the coordinates of tiles in tiles; one list of sizes a level, outermost first.
+
+    Raises LayoutError where the levels do not reach the end of an axis.
+    """
+
+    __slots__ = ("_covers", "_exact", "inner", "levels")
+
+    def __init__(self, inner: Any, levels: Sequence[Sequence[Any]]) -> None:
+        self.inner = as_layout(inner)
+        rank = len(self.inner.dims())
+        if not levels:
+            raise LayoutError(
+                "tile_by needs at least one level of sizes, such as tile_by([M // 32, N // 32], [32, 32])"
+            )
+        self.levels = tuple(as_sizes("tile_by", level) for level in levels)
+        for level in self.levels:
+            if len(level) != rank:
+                raise LayoutError(
+                    f"tile_by: each level needs {rank} sizes, one for each axis of {show(self.inner.dims())}, "
+                    f"got {show(level)}"
+                )
+        reach = [product(self._of_axis(self.levels, axis)) for axis in range(rank)]
+        covers = []
+        self._exact = tuple(
+            isinstance(same_number(r, n), Proved) for r, n in zip(reach, self.inner.dims(), strict=True)
+        )
+        for axis, (r, n) in enumerate(zip(reach, self.inner.dims(), strict=True)):
+            verdict: Verdict = Proved("tiles divide their sizes") if self._exact[axis] else at_most(n, r)
+            if isinstance(verdict, Refuted):
+                raise LayoutError(
+                    f"tile_by({', '.join(map(show, self.levels))}): the tiles of axis {axis} cover {r!r} of its {n!r} "
+                    f"elements; round the number of tiles up with lego.cdiv, or declare the size's multiple_of"
+                )
+            covers.append(verdict)
+        self._covers = all_of(covers)
+
+    @staticmethod
+    def _of_axis(levels: Sequence[Sequence[Any]], axis: int) -> list[Any]:
+        return [level[axis] for level in levels]
+
+    def _by_level(self, index: Sequence[Any]) -> list[Sequence[Any]]:
+        rank = len(self.levels[0])
+        return [index[k : k + rank] for k in range(0, len(index), rank)]
+
+    def dims(self) -> tuple[Size, ...]:
+        return tuple(n for level in self.levels for n in level)
+
+    def physical_size(self) -> Size:
+        return self.inner.physical_size()
+
+    def logical(self, *index: Any) -> tuple[Any, ...]:
+        """The index of the layout below: the coordinates of each axis flattened over its levels."""
+        parts = self._by_level(index)
+        rank = len(self.levels[0])
+        return tuple(flatten(self._of_axis(parts, k), self._of_axis(self.levels, k)) for k in range(rank))
+
+    def _apply(self, index: tuple[Any, ...]) -> Any:
+        logical = self.logical(*index)
+        if all(isinstance(i, int) for i in index) and self._mask(logical) is False:
+            raise LayoutIndexError(
+                f"index {show(index)} is past the end of {show(self.inner.dims())}: it is element {show(logical)}"
+            )
+        return self.inner._apply(logical)
+
+    def _inv(self, position: Any) -> tuple[Any, ...]:
+        logical = self.inner._inv(position)
+        axes = [unflatten(i, self._of_axis(self.levels, axis)) for axis, i in enumerate(logical)]
+        return tuple(axis[level] for level in range(len(self.levels)) for axis in axes)
+
+    def mask(self, *index: Any) -> Any:
+        """Whether the index names an element: a bool, an array of bools, or a condition; True where it always does."""
+        flat = flat_index(index)
+        values = tuple(enter(i) for i in flat)
+        for axis, (i, n) in enumerate(zip(values, self.dims(), strict=True)):
+            check_range(i, n, f"index {axis} of {show(self.dims())}")
+        mask = self._mask(self.logical(*values))
+        return mask if isinstance(mask, bool) else leave(mask, flat)
+
+    def _mask(self, logical: tuple[Any, ...]) -> Any:
+        mask: Any = True
+        for i, n, exact in zip(logical, self.inner.dims(), self._exact, strict=True):
+            if not exact:
+                mask = conjunction(mask, i < n)
+        return mask
+
+    def _check(self) -> Verdict:
+        return all_of([self._covers, self.inner.check()])
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.inner, tuple(map(key_of, self.levels)))
+
+    def __repr__(self) -> str:
+        return f"{self.inner!r}.tile_by({', '.join(map(show, self.levels))})"
