@@ -1,0 +1,112 @@
+"""Compiled stages on disk, by content: the key is a digest of everything that changes the output.
+
+An entry is one file, written beside its place and renamed into it, so that a reader sees the whole of it or none; its
+head holds a checksum, so that a file which a crash or a full disk cut short counts as absent and is made again. Two
+writers of one key write the same bytes, and either may win.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     cache = Cache(Path(folder))
+...     k = key("ptx", b"define ...", "sm_80")
+...     cache.read(k), cache.write(k, b".version 8.0"), cache.read(k)
+(None, None, b'.version 8.0')
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from lego_mlir.errors import CacheError
+
+_MAGIC: Final = b"lego-mlir cache entry 1\n"
+_DIGEST_BYTES: Final = hashlib.sha256().digest_size
+
+
+def default_folder() -> Path:
+    """Where compiled stages are kept: `$XDG_CACHE_HOME/lego-mlir`, else `~/.cache/lego-mlir`."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "lego-mlir"
+
+
+def key(stage: str, given: bytes, *parts: str) -> str:
+    """The digest of a stage's name, its input, what else changes its output, and this compiler's own code."""
+    digest = hashlib.sha256()
+    for part in (stage.encode(), given, *(part.encode() for part in parts), _own_code()):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+@cache
+def _own_code() -> bytes:
+    """A digest of this package's toolchain: its version alone would not change while somebody works on it."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.iterdir()):
+        if path.suffix in (".py", ".ll"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A folder of entries. Raises CacheError where the folder cannot be made, read or written."""
+
+    folder: Path
+
+    def read(self, digest: str) -> bytes | None:
+        """The bytes under this key, or None where there are none, or where the file is not whole."""
+        try:
+            stored = self._path(digest).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unusable(error) from error
+        head, checksum = stored[: len(_MAGIC)], stored[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES]
+        body = stored[len(_MAGIC) + _DIGEST_BYTES :]
+        if head != _MAGIC or hashlib.sha256(body).digest() != checksum:
+            return None
+        return body
+
+    def write(self, digest: str, body: bytes) -> None:
+        """Keep these bytes under this key."""
+        path = self._path(digest)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, _MAGIC + hashlib.sha256(body).digest() + body)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def size(self) -> tuple[int, int]:
+        """How many entries there are, and their bytes."""
+        sizes = [path.stat().st_size for path in self.folder.glob("??/*") if path.is_file()]
+        return len(sizes), sum(sizes)
+
+    def _path(self, digest: str) -> Path:
+        return self.folder / digest[:2] / digest[2:]
+
+    def _unusable(self, error: OSError) -> CacheError:
+        reason = error.strerror or str(error)
+        return CacheError(
+            f"the cache folder {self.folder} cannot be used ({reason}: {error.filename or self.folder}); make it a "
+            "folder that you can write to, choose another with --cache-dir, or go without with --no-cache"
+        )
+
+
+def replace_file(path: Path, body: bytes) -> None:
+    """Write a file whole or leave what was there: a temporary file beside it, flushed to disk, renamed into place."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink()
+        raise

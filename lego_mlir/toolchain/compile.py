@@ -1,0 +1,145 @@
+"""From a kernel, or a module's text, to any stage: the toolchain's one entry.
+
+A compilation runs the stages in order and keeps the text of every one; given a cache, a stage that was computed before
+is read from it:
+
+>>> module = '''module { gpu.module @m { gpu.func @k() kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+...   gpu.return } } }'''
+>>> compiled = compile_kernel(module, target="sm_80")
+>>> ".visible .entry k()" in compiled.text
+True
+>>> compiled.kernels[0].block
+(32, 1, 1)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.toolchain.cache import Cache, key
+from lego_mlir.toolchain.facts import KernelFacts, kernel_facts
+from lego_mlir.toolchain.modules import strip_locations
+from lego_mlir.toolchain.pipeline import Pipeline
+from lego_mlir.toolchain.stages import NAMES, STAGES, Script, Settings, Stage, run_stage, stage_named
+from lego_mlir.toolchain.targets import target_named
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What every stage made, by name, up to `emit`. Seconds and cache hits by stage are there for reports."""
+
+    emit: str
+    settings: Settings
+    outputs: Mapping[str, bytes]
+    seconds: Mapping[str, float]
+    cached: frozenset[str]
+
+    @property
+    def bytes(self) -> bytes:
+        """The last stage's output as it is."""
+        return self.outputs[self.emit]
+
+    @property
+    def text(self) -> str:
+        """The last stage's text. Raises UsageError for a cubin, which is no text."""
+        return self.stage(self.emit)
+
+    def stage(self, name: str, *, locations: bool = False) -> str:
+        """The text of one stage; MLIR without its source locations unless they are asked for."""
+        if stage_named(name).suffix == ".cubin":
+            raise UsageError("a cubin is no text; take Compilation.bytes")
+        text = self.outputs[name].decode()
+        return strip_locations(text) if stage_named(name).suffix == ".mlir" and not locations else text
+
+    @cached_property
+    def kernels(self) -> tuple[KernelFacts, ...]:
+        """Name, arguments, block, grid and shared memory of each kernel, read off the transformed module."""
+        for name in ("transformed", "mlir"):
+            if name in self.outputs:
+                return kernel_facts(self.outputs[name].decode(), name)
+        raise UsageError(
+            f"the kernels' arguments are known from MLIR only; this compilation began at {min(self.outputs)}"
+        )
+
+
+def compile_kernel(
+    given: Any,
+    *,
+    target: str = "sm_80",
+    emit: str = "ptx",
+    transform: str | Path | None = None,
+    cache: Cache | None = None,
+    start: str = "mlir",
+    name: str | None = None,
+    pipeline: Pipeline | None = None,
+    on_stage: Callable[[Stage], None] = lambda stage: None,
+) -> Compilation:
+    """Compile a kernel object, or a module's text, up to the stage `emit`.
+
+    `transform` is the path of a transform script; `start` the stage whose output `given` is; `name` what messages call
+    it; `pipeline` replaces the passes of the nvvm stage; without a `cache` everything is computed; `on_stage` hears of each
+    stage that is about to be computed. Raises ToolchainError where a stage fails, UsageError for an unknown target or
+    stage, SpecError for an unreadable script.
+    """
+    settings = Settings(target_named(target), read_script(transform))
+    if pipeline is not None:
+        settings = Settings(settings.target, settings.script, pipeline)
+    first, last = NAMES.index(stage_named(start).name), NAMES.index(stage_named(emit).name)
+    if last < first:
+        raise UsageError(f"cannot emit {emit} from {start}: the stages are {' -> '.join(NAMES)}")
+    text, called = module_text(given), name or str(getattr(given, "name", "module"))
+    outputs: dict[str, bytes] = {}
+    seconds: dict[str, float] = {}
+    cached: set[str] = set()
+    current = text if isinstance(text, bytes) else text.encode()
+    if first > 0:
+        outputs[start] = current
+    for stage in STAGES[first + 1 if first else 0 : last + 1]:
+        began = time.perf_counter()
+        current, hit = _through_cache(stage, current, settings, called, cache, on_stage)
+        outputs[stage.name], seconds[stage.name] = current, time.perf_counter() - began
+        if hit:
+            cached.add(stage.name)
+    return Compilation(emit, settings, outputs, seconds, frozenset(cached))
+
+
+def _through_cache(
+    stage: Stage, given: bytes, settings: Settings, name: str, cache: Cache | None, on_stage: Callable[[Stage], None]
+) -> tuple[bytes, bool]:
+    if cache is None:
+        on_stage(stage)
+        return run_stage(stage, given, settings, name), False
+    digest = key(stage.name, given, name, *stage.key(settings))
+    stored = cache.read(digest)
+    if stored is not None:
+        return stored, True
+    on_stage(stage)
+    made = run_stage(stage, given, settings, name)
+    cache.write(digest, made)
+    return made, False
+
+
+def module_text(given: Any) -> str | bytes:
+    """The MLIR text of a kernel object (its `.mlir()`), or the text itself."""
+    if isinstance(given, (str, bytes)):
+        return given
+    if hasattr(given, "mlir"):
+        return str(given.mlir())
+    raise UsageError(f"cannot compile a {type(given).__name__}: give a kernel or the text of an MLIR module")
+
+
+def read_script(path: str | Path | None) -> Script | None:
+    """The transform script in this file. Raises SpecError where it cannot be read."""
+    if path is None:
+        return None
+    try:
+        return Script(str(path), Path(path).read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(f"{path}: the transform script cannot be read ({reason})") from error

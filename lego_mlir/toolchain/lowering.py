@@ -1,0 +1,155 @@
+"""transformed -> nvvm -> llvm: from gpu, memref, vector, scf, affine and arith to LLVM IR for NVPTX.
+
+The passes are `NVVM`, a pipeline as a value. Around them stand the few things that no upstream pass does: kernel
+arguments become plain pointers also where a size is known only at run time, dynamic shared memory is declared
+`extern` (upstream makes it a definition of no bytes, which overlaps the static one), and what cannot work on a GPU is
+refused with its name instead of failing at the driver.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.toolchain import llvm, mathlib
+from lego_mlir.toolchain.facts import facts_of, gpu_modules, input_types, kernels
+from lego_mlir.toolchain.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
+from lego_mlir.toolchain.pipeline import Pass, Pipeline
+from lego_mlir.toolchain.targets import STATIC_SHARED_PER_BLOCK
+
+# A module that launches its kernel in place, with gpu.launch, becomes one with the kernel outlined; others stay.
+OUTLINE: Final = Pipeline("builtin.module", (Pass("gpu-launch-sink-index-computations"), Pass("gpu-kernel-outlining")))
+NVVM: Final = Pipeline(
+    "builtin.module",
+    (
+        Pipeline(
+            "gpu.module",
+            (
+                Pass("canonicalize"),
+                Pass("cse"),
+                Pass("convert-nvgpu-to-nvvm"),
+                Pass("expand-strided-metadata"),
+                Pass("lower-affine"),
+                Pass("canonicalize"),
+                Pass("cse"),
+                Pass("convert-vector-to-scf"),
+                Pass("convert-vector-to-llvm"),
+                Pass("convert-scf-to-cf"),
+                Pass("convert-nvvm-to-llvm"),
+                Pass("convert-gpu-to-nvvm", {"use-bare-ptr-memref-call-conv": True, "index-bitwidth": 64}),
+                Pass("convert-index-to-llvm"),
+                Pass("convert-nvvm-to-llvm"),
+                Pass("reconcile-unrealized-casts"),
+                Pass("canonicalize"),
+                Pass("cse"),
+            ),
+        ),
+    ),
+)
+_UNKNOWN_SIZE: Final = (1 << 63) - 1
+# After the passes a GPU module holds these; anything else was not lowered.
+_DIALECTS_LEFT: Final = ("llvm.", "nvvm.")
+_HOST_CALLS: Final = {
+    "malloc": "a memref.alloc is left, which asks for memory on the heap; for shared memory use a workgroup "
+    "attribution of the gpu.func, or a memref.view of gpu.dynamic_shared_memory",
+    "free": "a memref.dealloc is left; shared memory is never freed",
+}
+
+
+def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
+    """The module with every GPU function in the llvm and nvvm dialects."""
+    with session():
+        module = parse(text, name)
+        run(module, OUTLINE, name)
+        for function in list(kernels(module)):
+            _check_shared_memory(function)
+            _arguments_as_pointers(function)
+        run(module, pipeline, name)
+        modules = gpu_modules(module)
+        if not modules:
+            raise ModuleError(f"{name} has no gpu.module and no gpu.launch: there is no kernel to compile")
+        for gpu_module in modules:
+            _external_dynamic_shared_memory(gpu_module)
+            _refuse_what_cannot_run(gpu_module)
+        return to_text(module, locations=True)
+
+
+def to_llvm(text: str, name: str = "-") -> str:
+    """LLVM IR text of all the GPU modules of an nvvm-level module, the math functions that they call included."""
+    ir = bindings.load().ir
+    translate = bindings.load().dialect("llvm").translate_module_to_llvmir
+    texts: list[str] = []
+    with session():
+        module = parse(text, name)
+        for gpu_module in gpu_modules(module):
+            device = ir.Module.create()
+            for operation in list(gpu_module.regions[0].blocks[0].operations):
+                device.body.append(operation)
+            texts.append(translate(device.operation))
+    merged = texts[0] if len(texts) == 1 else llvm.link(texts)
+    return mathlib.link_math(merged)
+
+
+def _arguments_as_pointers(function: Any) -> None:
+    """Make `memref<?xf32>` arguments passable as one pointer each.
+
+    A bare pointer stands for a memref of static shape only. The number of elements of a one-dimensional memref is
+    used by nothing but `memref.dim`; so the argument becomes a memref of one element, and the body sees it through a
+    `memref.reinterpret_cast` of unknown size. Raises ModuleError for shapes that need their sizes to find an element.
+    """
+    ir, arith, memref = bindings.load().ir, bindings.load().dialect("arith"), bindings.load().dialect("memref")
+    block = function.regions[0].blocks[0]
+    types = input_types(function)
+    kernel = string_attribute(function, "sym_name")
+    for position, type_ in enumerate(types):
+        if not isinstance(type_, ir.MemRefType) or type_.has_static_shape:
+            continue
+        argument = block.arguments[position]
+        _check_passable(kernel, position, type_, argument)
+        types[position] = ir.MemRefType.get([1], type_.element_type, memory_space=type_.memory_space)
+        argument.set_type(types[position])
+        with function.location, ir.InsertionPoint.at_block_begin(block):
+            unknown = arith.ConstantOp(ir.IndexType.get(), _UNKNOWN_SIZE).result
+            dynamic = ir.ShapedType.get_dynamic_size()
+            view = memref.ReinterpretCastOp(type_, argument, [], [unknown], [], [0], [dynamic], [1]).result
+        argument.replace_all_uses_except(view, view.owner.operation)
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+
+
+def _check_shared_memory(function: Any) -> None:
+    static = facts_of(function).static_shared
+    if static > STATIC_SHARED_PER_BLOCK:
+        raise ModuleError(
+            f"@{string_attribute(function, 'sym_name')} declares {static} bytes of static shared memory, and a block "
+            f"may have {STATIC_SHARED_PER_BLOCK}; use gpu.dynamic_shared_memory for more"
+        )
+
+
+def _check_passable(kernel: str, position: int, memref: Any, argument: Any) -> None:
+    remedy = "take the sizes as index arguments, and the tensor as a one-dimensional memref that is indexed by them"
+    if memref.rank != 1 or str(memref.layout) != "affine_map<(d0) -> (d0)>":
+        raise ModuleError(
+            f"@{kernel}: argument {position} is {memref}: an argument is passed as one pointer, which holds no sizes "
+            f"and strides; {remedy}"
+        )
+    if any(use.owner.operation.name == "memref.dim" for use in argument.uses):
+        raise ModuleError(f"@{kernel}: memref.dim asks for the size of argument {position}, a bare pointer; {remedy}")
+
+
+def _external_dynamic_shared_memory(gpu_module: Any) -> None:
+    ir = bindings.load().ir
+    for operation in walk(gpu_module):
+        if operation.name == "llvm.mlir.global" and string_attribute(operation, "sym_name").startswith(
+            "__dynamic_shmem__"
+        ):
+            operation.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
+
+
+def _refuse_what_cannot_run(gpu_module: Any) -> None:
+    for operation in walk(gpu_module):
+        if not operation.name.startswith(_DIALECTS_LEFT):
+            raise ModuleError(
+                f"{operation.location}: {operation.name} was not lowered to NVVM: no pass of the pipeline handles it"
+            )
+        if operation.name == "llvm.func" and string_attribute(operation, "sym_name") in _HOST_CALLS:
+            raise ModuleError(_HOST_CALLS[string_attribute(operation, "sym_name")])

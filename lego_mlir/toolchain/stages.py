@@ -1,0 +1,136 @@
+"""The road from MLIR to a cubin: six stages, each a function of its input's text.
+
+    mlir -> transformed -> nvvm -> llvm -> ptx -> cubin
+
+A stage knows nothing of the one before it: its text can be kept, edited, and sent on by hand with
+`lego-mlir compile FILE --from STAGE`. A failure says which stage it was, keeps the stage's input, and gives the command
+that fails again.
+
+>>> [stage.name for stage in STAGES]
+['mlir', 'transformed', 'nvvm', 'llvm', 'ptx', 'cubin']
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from lego_mlir.errors import LegoError, Rerun, ToolchainError, UsageError
+from lego_mlir.toolchain import llvm, lowering, ptxas
+from lego_mlir.toolchain.llvm import LLVMError
+from lego_mlir.toolchain.modules import ModuleError, parse, session, to_text
+from lego_mlir.toolchain.pipeline import Pipeline
+from lego_mlir.toolchain.ptxas import PtxasError
+from lego_mlir.toolchain.targets import Target, target_named
+from lego_mlir.toolchain.transforms import transform
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A transform script: its text, and the path by which messages and commands call it."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything beside its input that a stage's output depends on."""
+
+    target: Target = field(default_factory=lambda: target_named("sm_80"))
+    script: Script | None = None
+    pipeline: Pipeline = lowering.NVVM
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage. `key` names what of the settings, and which tools, change its output: the cache asks for it."""
+
+    name: str
+    suffix: str
+    run: Callable[[bytes, Settings, str], bytes]
+    key: Callable[[Settings], tuple[str, ...]]
+
+
+def _mlir(text: bytes, settings: Settings, name: str) -> bytes:
+    with session():
+        printed = to_text(parse(text.decode(), name), locations=True)
+    # An operation without a location has its place in this text: name the file, later stages see another text.
+    return printed.replace('loc("-":', f'loc("{name}":').encode()
+
+
+def _transformed(text: bytes, settings: Settings, name: str) -> bytes:
+    if settings.script is None:
+        return text
+    return transform(text.decode(), settings.script.text, name=name, script_name=settings.script.path).encode()
+
+
+def _nvvm(text: bytes, settings: Settings, name: str) -> bytes:
+    return lowering.to_nvvm(text.decode(), settings.pipeline, name).encode()
+
+
+def _llvm(text: bytes, settings: Settings, name: str) -> bytes:
+    return lowering.to_llvm(text.decode(), name).encode()
+
+
+def _ptx(text: bytes, settings: Settings, name: str) -> bytes:
+    return llvm.to_ptx(text.decode(), settings.target).encode()
+
+
+def _cubin(text: bytes, settings: Settings, name: str) -> bytes:
+    return ptxas.assemble(text.decode(), settings.target)[0]
+
+
+def _mlir_key(settings: Settings) -> tuple[str, ...]:
+    from lego_mlir import bindings
+
+    return (bindings.load().version,)
+
+
+def _script_key(settings: Settings) -> tuple[str, ...]:
+    script = () if settings.script is None else (settings.script.path, settings.script.text)
+    return (*_mlir_key(settings), *script)
+
+
+STAGES: Final = (
+    Stage("mlir", ".mlir", _mlir, _mlir_key),
+    Stage("transformed", ".mlir", _transformed, _script_key),
+    Stage("nvvm", ".mlir", _nvvm, lambda settings: (*_mlir_key(settings), str(settings.pipeline))),
+    Stage("llvm", ".ll", _llvm, lambda settings: (*_mlir_key(settings), llvm.version())),
+    Stage("ptx", ".ptx", _ptx, lambda settings: (llvm.version(), repr(settings.target))),
+    Stage("cubin", ".cubin", _cubin, lambda settings: (ptxas.version(), repr(settings.target))),
+)
+NAMES: Final = tuple(stage.name for stage in STAGES)
+
+
+def stage_named(name: str) -> Stage:
+    """The stage of this name. Raises UsageError, which lists them."""
+    if name not in NAMES:
+        raise UsageError(f"unknown stage {name!r}; the stages are {' -> '.join(NAMES)}")
+    return STAGES[NAMES.index(name)]
+
+
+def run_stage(stage: Stage, given: bytes, settings: Settings, name: str = "-") -> bytes:
+    """One stage, with its failure as a ToolchainError that keeps the input and says how to fail again."""
+    try:
+        return stage.run(given, settings, name)
+    except (ModuleError, LLVMError, PtxasError) as error:
+        raise ToolchainError(_rerun(stage, given, settings, error)) from error
+
+
+def _rerun(stage: Stage, given: bytes, settings: Settings, error: LegoError) -> Rerun:
+    before = STAGES[max(0, NAMES.index(stage.name) - 1)]
+    kept = Path(tempfile.mkdtemp(prefix="lego-mlir-failed-")) / f"{stage.name}-input{before.suffix}"
+    kept.write_bytes(given)
+    if isinstance(error, PtxasError):
+        command = ["ptxas", *error.arguments, str(kept), "-o", "/dev/null"]
+        return Rerun(stage.name, kept, shlex.join(command), str(error), error.exit_code)
+    command = ["lego-mlir", "compile", str(kept), "--from", before.name, "--emit", stage.name]
+    command += ["--target", settings.target.name]
+    if settings.script is not None and stage.name == "transformed":
+        command += ["--transform", settings.script.path]
+    return Rerun(stage.name, kept, shlex.join([*command, "-o", "-"]), str(error))

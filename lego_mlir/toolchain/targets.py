@@ -1,0 +1,95 @@
+"""What differs between one GPU and the next, as rows of a table.
+
+A target is a row, never a branch: the compiler asks the row for a limit, and whoever needs a new GPU adds a row.
+
+>>> target = target_named("sm_90a")
+>>> target.cpu, target.features, target.shared_per_block
+('sm_90a', '+ptx86', 232448)
+>>> target_named("sm_70")  # doctest: +ELLIPSIS
+Traceback (most recent call last):
+    ...
+lego_mlir.errors.UsageError: unknown target 'sm_70'; known: sm_75, sm_80, sm_86, ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir.errors import UsageError
+
+# The same on every target below (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+WARP_SIZE: Final = 32
+THREADS_PER_BLOCK: Final = 1024
+REGISTERS_PER_THREAD: Final = 255
+REGISTERS_PER_SM: Final = 64 * 1024
+# What a block may declare statically; more must be dynamic, asked for at the launch (same guide, "Shared Memory").
+STATIC_SHARED_PER_BLOCK: Final = 48 * 1024
+KiB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One GPU architecture.
+
+    `ptx` is the PTX ISA version that is emitted, times ten: the oldest that has the architecture (PTX ISA, "Release
+    Notes") and what its kernels here use, so that the PTX still loads on an older driver. Shared memory in bytes:
+    `shared_per_block` is the dynamic limit of one block, 1 KiB under that of the SM from sm_80 on, which the system
+    keeps for itself (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+    """
+
+    name: str
+    ptx: int
+    shared_per_sm: int
+    shared_per_block: int
+    threads_per_sm: int
+
+    @property
+    def cpu(self) -> str:
+        """LLVM's name of the processor."""
+        return self.name
+
+    @property
+    def features(self) -> str:
+        """LLVM's feature string: the PTX version to write."""
+        return f"+ptx{self.ptx}"
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """Major and minor version, as the driver reports them: (9, 0) for sm_90a."""
+        digits = self.name.removeprefix("sm_").rstrip("a")
+        return int(digits[:-1]), int(digits[-1])
+
+    @property
+    def specific(self) -> bool:
+        """Whether the code runs on exactly this architecture (`sm_90a`) and on no later one."""
+        return self.name.endswith("a")
+
+
+TARGETS: Final[dict[str, Target]] = {
+    row.name: row
+    for row in (
+        #      name       PTX  shared per SM  per block    threads
+        Target("sm_75", 70, 64 * KiB, 64 * KiB, 1024),
+        Target("sm_80", 80, 164 * KiB, 163 * KiB, 2048),
+        Target("sm_86", 80, 100 * KiB, 99 * KiB, 1536),
+        Target("sm_87", 80, 164 * KiB, 163 * KiB, 1536),
+        Target("sm_89", 80, 100 * KiB, 99 * KiB, 1536),
+        Target("sm_90", 80, 228 * KiB, 227 * KiB, 2048),
+        Target("sm_90a", 86, 228 * KiB, 227 * KiB, 2048),
+        Target("sm_100", 86, 228 * KiB, 227 * KiB, 2048),
+        Target("sm_100a", 86, 228 * KiB, 227 * KiB, 2048),
+        Target("sm_103a", 88, 228 * KiB, 227 * KiB, 2048),
+        Target("sm_120", 87, 100 * KiB, 99 * KiB, 1536),
+        Target("sm_120a", 87, 100 * KiB, 99 * KiB, 1536),
+    )
+}
+
+
+def target_named(name: str | Target) -> Target:
+    """The row of the table with this name. Raises UsageError, which lists the known ones."""
+    if isinstance(name, Target):
+        return name
+    if name not in TARGETS:
+        raise UsageError(f"unknown target {name!r}; known: {', '.join(TARGETS)}")
+    return TARGETS[name]
