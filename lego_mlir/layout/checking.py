@@ -10,7 +10,9 @@ more than a failed proof.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import LayoutError
@@ -46,7 +48,8 @@ def check_permutation(perm: GenP) -> Verdict:
     except LayoutError as error:
         if elements > INT_ONLY_ENUMERATED:
             return Unknown(f"{elements} elements are too many for a function that cannot handle arrays ({error})")
-        return _enumerate(dims, _positions_one_by_one(perm, dims), _inverse_one_by_one(perm))
+        positions = _positions_one_by_one(perm, dims)
+        return _enumerate(dims, iter([(0, lambda: positions)]), _inverse_one_by_one(perm))
     return _enumerate(dims, _positions(perm, dims), perm._inv)
 
 
@@ -60,16 +63,18 @@ def _call_arrays(perm: GenP, dims: tuple[int, ...], start: int, stop: int) -> An
     return np.broadcast_to(position, [stop - start, *dims[1:]]).reshape(-1)
 
 
-def _positions(perm: GenP, dims: tuple[int, ...]) -> Iterator[Any]:
-    rows = max(1, BLOCK // product(dims[1:]))
+def _positions(perm: GenP, dims: tuple[int, ...]) -> Iterator[tuple[int, Callable[[], Any]]]:
+    """Blocks of consecutive indices: where each starts, and how to compute its positions."""
+    row = product(dims[1:])
+    rows = max(1, BLOCK // row)
     for start in range(0, dims[0], rows):
-        yield _call_arrays(perm, dims, start, min(start + rows, dims[0]))
+        yield start * row, partial(_call_arrays, perm, dims, start, min(start + rows, dims[0]))
 
 
-def _positions_one_by_one(perm: GenP, dims: tuple[int, ...]) -> Iterator[Any]:
+def _positions_one_by_one(perm: GenP, dims: tuple[int, ...]) -> Any:
     import numpy as np
 
-    yield np.array([int(perm._apply(index)) for index in itertools.product(*map(range, dims))])
+    return np.array([int(perm._apply(index)) for index in itertools.product(*map(range, dims))])
 
 
 def _inverse_one_by_one(perm: GenP) -> Any:
@@ -82,49 +87,51 @@ def _inverse_one_by_one(perm: GenP) -> Any:
     return inverse
 
 
-def _enumerate(dims: tuple[int, ...], positions: Iterator[Any], inverse: Any) -> Verdict:
+def _enumerate(dims: tuple[int, ...], blocks: Iterator[tuple[int, Callable[[], Any]]], inverse: Any) -> Verdict:
     """Exact: every index's position (blocks in flat order), then every position's index."""
     import numpy as np
 
     elements = product(dims)
     owner = np.full(elements, -1, dtype=np.int32)
-    start = 0
-    blocks: list[tuple[int, Any]] = []
-    for block in positions:
-        if int(block.min()) < 0 or int(block.max()) >= elements:
-            flat = start + int(np.argmax((block < 0) | (block >= elements)))
-            return _outside(unflatten(flat, dims), int(block[flat - start]), elements)
-        flats = np.arange(start, start + len(block), dtype=np.int32)
-        owner[block] = flats
-        blocks.append((start, block))
-        start += len(block)
-    if int(owner.min()) < 0:
-        return _collision(dims, owner, blocks)
-    for first in range(0, elements, BLOCK):
-        position = np.arange(first, min(first + BLOCK, elements))
-        flat = flatten(tuple(np.asarray(i) for i in inverse(position)), dims)
-        wrong = flat != owner[first : first + len(position)]
-        if np.any(wrong):
-            return _wrong_inverse(dims, inverse, owner, first + int(np.argmax(np.broadcast_to(wrong, position.shape))))
-    # A coordinate out of its range may still flatten to the right number: (0, 7) in [4, 4] is 7, as (1, 3) is.
-    return _inverse_in_range(dims, inverse) or Proved(f"enumeration of {elements} elements")
 
-
-def _inverse_in_range(dims: tuple[int, ...], inverse: Any) -> Refuted | None:
-    import numpy as np
-
-    if len(dims) == 1:
+    def own(block: tuple[int, Callable[[], Any]]) -> Refuted | None:
+        start, positions = block[0], block[1]()
+        outside = int(positions.min()) < 0 or int(positions.max()) >= elements
+        if outside:
+            k = int(np.argmax((positions < 0) | (positions >= elements)))
+            return _outside(unflatten(start + k, dims), int(positions[k]), elements)
+        owner[positions] = np.arange(start, start + len(positions), dtype=np.int32)
         return None
-    elements = product(dims)
-    for first in range(0, elements, BLOCK):
+
+    def invert(first: int) -> Refuted | None:
         position = np.arange(first, min(first + BLOCK, elements))
-        for i, n in zip(inverse(position), dims, strict=True):
-            outside = np.broadcast_to((np.asarray(i) < 0) | (np.asarray(i) >= n), position.shape)
-            if np.any(outside):
-                p = first + int(np.argmax(outside))
-                given = [int(c[0]) if np.ndim(c) else int(c) for c in inverse(np.array([p]))]
-                return Refuted({"position": p}, f"f_inv maps position {p} to {show(given)}, outside {show(dims)}")
-    return None
+        index = [np.asarray(i) for i in inverse(position)]
+        wrong = flatten(index, dims) != owner[first : first + len(position)]
+        # A coordinate out of its range may still flatten to the right number: [0, 7] in [4, 4] is 7, as [1, 3] is.
+        for i, n in zip(index[1:], dims[1:], strict=True):
+            if int(i.min()) < 0 or int(i.max()) >= n:
+                wrong = wrong | (i < 0) | (i >= n)
+        if not np.any(wrong):
+            return None
+        k = int(np.argmax(np.broadcast_to(wrong, position.shape)))
+        given = tuple(int(np.broadcast_to(i, position.shape)[k]) for i in index)
+        return _wrong_inverse(unflatten(int(owner[first + k]), dims), first + k, given)
+
+    work = list(blocks)
+    refuted = _first(own, work)
+    if refuted is None and int(owner.min()) < 0:
+        refuted = _collision(dims, owner, work)
+    if refuted is None:
+        refuted = _first(invert, range(0, elements, BLOCK))
+    return Proved(f"enumeration of {elements} elements") if refuted is None else refuted
+
+
+def _first(search: Callable[[Any], Refuted | None], work: Sequence[Any]) -> Refuted | None:
+    """The first refutation in the order of the work; two threads, because NumPy computes without Python's lock."""
+    if len(work) == 1:
+        return search(work[0])
+    with ThreadPoolExecutor(2) as threads:
+        return next((found for found in threads.map(search, work) if found is not None), None)
 
 
 def _outside(index: tuple[int, ...], position: int, elements: int) -> Refuted:
@@ -134,31 +141,27 @@ def _outside(index: tuple[int, ...], position: int, elements: int) -> Refuted:
     )
 
 
-def _collision(dims: tuple[int, ...], owner: Any, blocks: list[tuple[int, Any]]) -> Refuted:
+def _collision(dims: tuple[int, ...], owner: Any, blocks: list[tuple[int, Callable[[], Any]]]) -> Refuted:
     """The first index whose position another index owns."""
     import numpy as np
 
-    for start, block in blocks:
-        lost = owner[block] != np.arange(start, start + len(block))
+    for start, compute in blocks:
+        positions = compute()
+        lost = owner[positions] != np.arange(start, start + len(positions))
         if np.any(lost):
-            flat = start + int(np.argmax(lost))
-            position = int(block[flat - start])
-            first, second = sorted((flat, int(owner[position])))
-            a, b = unflatten(first, dims), unflatten(second, dims)
+            k = int(np.argmax(lost))
+            position = int(positions[k])
+            a, b = (unflatten(flat, dims) for flat in sorted((start + k, int(owner[position]))))
             return Refuted(
                 {"index": a, "other": b, "position": position},
                 f"apply maps {show(a)} and {show(b)} both to position {position}",
             )
-    raise AssertionError("a position without an owner and yet no two indices collide")
+    raise AssertionError("a position without an owner, and yet no two indices collide: f is not a function")
 
 
-def _wrong_inverse(dims: tuple[int, ...], inverse: Any, owner: Any, position: int) -> Refuted:
-    import numpy as np
-
-    index = unflatten(int(owner[position]), dims)
-    given = [int(np.asarray(i).reshape(-1)[0]) for i in inverse(np.array([position]))]
+def _wrong_inverse(index: tuple[int, ...], position: int, given: tuple[int, ...]) -> Refuted:
     return Refuted(
-        {"index": index, "position": position, "inverse": tuple(given)},
+        {"index": index, "position": position, "inverse": given},
         f"apply maps {show(index)} to position {position}, but f_inv maps {position} to {show(given)}",
     )
 
@@ -168,7 +171,9 @@ def _check_too_large(perm: GenP, elements: int) -> Verdict:
     verdict = _prove(perm)
     if isinstance(verdict, Unknown):
         sampled = _sample(perm, elements)
-        return sampled or Unknown(
+        if sampled is not None:
+            return sampled
+        return Unknown(
             f"{elements} elements are beyond the exact check of {ENUMERATED}; 10^6 sampled ones agree; {verdict.reason}"
         )
     return verdict
@@ -282,4 +287,4 @@ def _check_instance(perm: GenP, values: dict[Any, int]) -> Verdict:
     def inverse(position: Any) -> tuple[Any, ...]:
         return tuple(np.broadcast_to(evaluate(b, {**values, p.expr: position}), position.shape) for b in backward)
 
-    return _enumerate(dims, iter([positions]), inverse)
+    return _enumerate(dims, iter([(0, lambda: positions)]), inverse)

@@ -9,15 +9,16 @@ ones when they are first used, and a wrong pair is refused with the two indices 
 (5, (1, 2))
 >>> GenP([4], lambda i: 3 - i, lambda p: (3 - p,)).check()
 Proved(by='enumeration of 4 elements')
->>> GenP([2], lambda i: i // 2, lambda p: (p,))
+>>> half = lambda i: i // 2
+>>> GenP([2], half, lambda p: (p,))  # doctest: +ELLIPSIS
 Traceback (most recent call last):
     ...
-lego_mlir.errors.LayoutError: GenP([2], <lambda>, <lambda>) is not a bijection: apply maps [0] and [1] both to position 0
+lego_mlir.errors.LayoutError: GenP([2], <lambda>, <lambda>) is not a bijection: apply maps [0] and [1] both ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from lego_mlir.errors import ExpressionError, LayoutError, SymbolicBranchError
@@ -118,19 +119,26 @@ class GenP(Layout):
     `f(i1, .., id)` gives a position in 0..N-1 and `f_inv(position)` the index as a tuple. Both must work for ints and
     NumPy arrays to be checked, and for symbols to be compiled: `lego.where`, `lego.isqrt`, `lego.minimum` and
     `lego.maximum` stand for what Python's `if`, `math.isqrt`, `min` and `max` cannot do there. `text` is the
-    expression that `repr` prints, for a permutation that has a constructor of its own. Raises LayoutError for a pair
-    that is not a bijection with its inverse.
+    expression that `repr` prints, for a permutation that has a constructor of its own, and `identity` is what equality
+    compares where that is more than the text. Raises LayoutError for a pair that is not a bijection with its inverse.
     """
 
-    __slots__ = ("_dims", "_text", "_verdict", "f", "f_inv")
+    __slots__ = ("_dims", "_identity", "_text", "_verdict", "f", "f_inv")
 
     def __init__(
-        self, dims: Sequence[Any], f: Callable[..., Any], f_inv: Callable[[Any], Any], *, text: str | None = None
+        self,
+        dims: Sequence[Any],
+        f: Callable[..., Any],
+        f_inv: Callable[[Any], Any],
+        *,
+        text: str | None = None,
+        identity: Hashable = None,
     ) -> None:
         self._dims = as_sizes("GenP", dims)
         self.f = f
         self.f_inv = f_inv
         self._text = text
+        self._identity = identity or text or (f, f_inv)
         self._verdict: Verdict | None = None
         for what, function in (("f", f), ("f_inv", f_inv)):
             if not callable(function):
@@ -156,7 +164,7 @@ class GenP(Layout):
             self.require()
 
     def _apply(self, index: tuple[Any, ...]) -> Any:
-        return self._call(self.f, "f", index)
+        return self._integral(self._call(self.f, "f", index), "f")
 
     def _inv(self, position: Any) -> tuple[Any, ...]:
         index = self._call(self.f_inv, "f_inv", (position,))
@@ -166,7 +174,14 @@ class GenP(Layout):
             raise LayoutError(
                 f"{self!r}: f_inv must return one value for each of the sizes {show(self._dims)}, got {len(index)}"
             )
-        return tuple(index)
+        return tuple(self._integral(i, "f_inv") for i in index)
+
+    def _integral(self, value: Any, what: str) -> Any:
+        """Refuse fractions, which `/` makes of ints and arrays alike."""
+        kind = value.dtype if hasattr(value, "dtype") else type(value)
+        if isinstance(value, float) or (hasattr(value, "dtype") and value.dtype.kind not in "iub"):
+            raise LayoutError(f"{self!r}: {what} gives {kind}, not integers; write integer division as //, not /")
+        return value
 
     def _call(self, function: Callable[..., Any], what: str, values: tuple[Any, ...]) -> Any:
         try:
@@ -193,7 +208,7 @@ class GenP(Layout):
         return self._verdict
 
     def _key(self) -> tuple[Any, ...]:
-        return (key_of(self._dims), self._text) if self._text else (key_of(self._dims), self.f, self.f_inv)
+        return (key_of(self._dims), self._identity)
 
     def __repr__(self) -> str:
         if self._text:

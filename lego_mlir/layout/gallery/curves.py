@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.expr.index import where
 from lego_mlir.layout.permutations import GenP
 
 
@@ -63,35 +62,37 @@ def _blocks(k: int, width: int) -> int:
 def hilbert(n: int) -> GenP:
     """The Hilbert curve of an n x n square, n a power of two. Raises LayoutError for other sizes.
 
-    From the coarsest level down: the quadrant's number along the curve is two more bits of the position, and the
-    rest of the way is that of the whole square, turned: mirrored along both axes in one of the quadrants that the
-    curve enters sideways, and transposed in both of them.
+    From the coarsest level down, each pair of coordinate bits gives two bits of the position: the quadrant's number
+    along the curve. The quadrants in which the curve enters sideways are transposed, and one of them is mirrored along
+    both axes as well. Transposing and mirroring commute, so the turns so far are two bits of state, and a level is a
+    handful of bit operations without a branch.
     """
     bits = _bits("hilbert", n)
 
-    def turn(x: Any, y: Any, across: Any, along: Any, last: int) -> tuple[Any, Any]:
-        mirror = across * (1 - along) * last
-        x, y = x ^ mirror, y ^ mirror
-        sideways = along == 0
-        return where(sideways, y, x), where(sideways, x, y)
+    def turned(transposed: Any, mirrored: Any, along: Any, unlike: Any) -> tuple[Any, Any]:
+        """The state below a quadrant whose own, turned, second coordinate is `along`."""
+        sideways = along ^ 1
+        return transposed ^ sideways, mirrored ^ (unlike & sideways)
 
     def f(i: Any, j: Any) -> Any:
-        position: Any = 0
+        difference = i ^ j  # turning swaps or complements both bits, which leaves whether they differ as it is
+        position = transposed = mirrored = difference & 0
         for level in reversed(range(bits)):
-            side = 1 << level
-            across, along = i >> level & 1, j >> level & 1
-            position = position * 4 + (3 * across ^ along)
-            i, j = turn(i & (side - 1), j & (side - 1), across, along, side - 1)
-        return position + i * 0
+            unlike = difference >> level & 1
+            along = (j >> level & 1) ^ mirrored ^ (unlike & transposed)
+            position = position << 2 | (along ^ unlike) << 1 | unlike
+            transposed, mirrored = turned(transposed, mirrored, along, unlike)
+        return position
 
     def f_inv(p: Any) -> tuple[Any, Any]:
-        i = j = p * 0
-        for level in range(bits):
-            across = p >> (2 * level + 1) & 1
-            along = (p >> 2 * level ^ across) & 1
-            i, j = turn(i, j, across, along, (1 << level) - 1)
-            i, j = i + (across << level), j + (along << level)
-        return i, j
+        j = difference = transposed = mirrored = p & 0
+        for level in reversed(range(bits)):
+            unlike = p >> 2 * level & 1
+            along = (p >> (2 * level + 1) & 1) ^ unlike
+            j = j << 1 | along ^ mirrored ^ (unlike & transposed)
+            difference = difference << 1 | unlike
+            transposed, mirrored = turned(transposed, mirrored, along, unlike)
+        return j ^ difference, j
 
     return GenP([n, n], f, f_inv, text=f"gallery.hilbert({n!r})")
 

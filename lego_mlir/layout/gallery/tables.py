@@ -17,6 +17,10 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, is_array, is_symbolic
 from lego_mlir.layout.canonical import as_sizes, flatten, is_static, product, unflatten
 from lego_mlir.layout.permutations import GenP
+from lego_mlir.layout.values import show
+
+SHOWN = 64
+"""Entries up to which `repr` prints a table whole; a larger one is named by its digest."""
 
 
 def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime: bool = False) -> GenP:
@@ -40,21 +44,24 @@ def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime:
     if outside.any():
         k = int(np.argmax(outside))
         raise LayoutError(f"table: entry {k} is {int(forward[k])}, outside 0..{elements - 1}")
-    counts = np.bincount(forward, minlength=elements)
-    if (counts > 1).any():
-        position = int(np.argmax(counts > 1))
-        a, b = np.flatnonzero(forward == position)[:2]
-        raise LayoutError(f"table: entries {int(a)} and {int(b)} are both {position}; each of 0..{elements - 1} once")
-    backward = np.argsort(forward)
-    label = name or "table_" + hashlib.sha256(forward.tobytes()).hexdigest()[:8]
+    backward = np.full(elements, -1)
+    backward[forward] = np.arange(elements)
+    if int(backward.min()) < 0:
+        k = int(np.argmax(backward[forward] != np.arange(elements)))
+        first, second = sorted((k, int(backward[forward[k]])))
+        raise LayoutError(
+            f"table: entries {first} and {second} are both {int(forward[k])}; each of 0..{elements - 1} appears once"
+        )
+    digest = hashlib.sha256(forward.tobytes()).hexdigest()
+    label = name or f"table_{digest[:8]}"
+    entries = repr(forward.tolist()) if elements <= SHOWN else f"<{elements} entries, sha256 {digest[:8]}>"
+    options = (f", name={name!r}" if name else "") + (", runtime=True" if runtime else "")
     return GenP(
         sizes,
         lambda *index: _look_up(label, forward, flatten(index, sizes), runtime),
         lambda p: unflatten(_look_up(f"{label}_inv", backward, p, runtime), sizes),
-        text=f"gallery.table({list(sizes)}, {forward.tolist()}"
-        + (f", name={name!r}" if name else "")
-        + (", runtime=True" if runtime else "")
-        + ")",
+        text=f"gallery.table({show(sizes)}, {entries}{options})",
+        identity=("table", digest, label, runtime),
     )
 
 
