@@ -1,0 +1,57 @@
+"""Everything that a change must pass, in one command: format, lint, types, import layers, lit, tests, documentation.
+
+    python test/run.py            everything
+    python test/run.py lint lit   only these steps
+    python test/run.py --long     everything, with the long fuzzing
+
+CI runs the same command. Each step prints its own output; the first lines of a failure are where it stands, the
+summary at the end says which steps failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+BIN = Path(PYTHON).parent
+
+STEPS: dict[str, list[str]] = {
+    "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
+    "lint": [PYTHON, "-m", "ruff", "check", "."],
+    "types": [PYTHON, "-m", "mypy"],
+    "layers": [str(BIN / "lint-imports")],
+    "docs": [PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", "build/site"],
+    "lit": [PYTHON, "-m", "lit.main", "-v", "test/lit"],
+    "tests": [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--dist", "worksteal", "--durations", "15"],
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("steps", nargs="*", choices=[*STEPS, []], help=f"steps to run: {', '.join(STEPS)}")
+    parser.add_argument("--long", action="store_true", help="also run the long fuzzing")
+    options = parser.parse_args()
+    failed = []
+    for name in options.steps or STEPS:
+        command = STEPS[name] + (["--long"] if options.long and name == "tests" else [])
+        print(f"--- {name}: {' '.join(command)}", flush=True)
+        start = time.perf_counter()
+        # Tools that are installed beside this Python (lit's FileCheck among them) come before others.
+        environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
+        code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+        print(f"--- {name}: {'ok' if code == 0 else f'failed, exit code {code}'} in {time.perf_counter() - start:.0f} s")
+        if code:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
