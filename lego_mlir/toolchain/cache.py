@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -100,13 +100,16 @@ class Cache:
 
 def replace_file(path: Path, body: bytes) -> None:
     """Write a file whole or leave what was there: a temporary file beside it, flushed to disk, renamed into place."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.")
+    temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.{secrets.token_hex(4)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask, as any new file
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        if path.exists():
+            temporary.chmod(path.stat().st_mode)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink()
+        temporary.unlink()
         raise

@@ -24,7 +24,8 @@ from typing import Any
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.toolchain.cache import Cache, key
 from lego_mlir.toolchain.facts import KernelFacts, kernel_facts
-from lego_mlir.toolchain.modules import strip_locations
+from lego_mlir.toolchain.manifest import build
+from lego_mlir.toolchain.modules import merge, strip_locations
 from lego_mlir.toolchain.pipeline import Pipeline
 from lego_mlir.toolchain.stages import NAMES, STAGES, Script, Settings, Stage, run_stage, stage_named
 from lego_mlir.toolchain.targets import target_named
@@ -32,10 +33,14 @@ from lego_mlir.toolchain.targets import target_named
 
 @dataclass(frozen=True)
 class Compilation:
-    """What every stage made, by name, up to `emit`. Seconds and cache hits by stage are there for reports."""
+    """What every stage made, by name, up to `emit`, and the kernel objects it came from (none for a text).
+
+    Seconds and cache hits by stage are there for reports.
+    """
 
     emit: str
     settings: Settings
+    sources: tuple[Any, ...]
     outputs: Mapping[str, bytes]
     seconds: Mapping[str, float]
     cached: frozenset[str]
@@ -67,6 +72,11 @@ class Compilation:
             f"the kernels' arguments are known from MLIR only; this compilation began at {min(self.outputs)}"
         )
 
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What a launch needs to know, for the JSON file beside the code."""
+        return build(self)
+
 
 def compile_kernel(
     given: Any,
@@ -80,10 +90,10 @@ def compile_kernel(
     pipeline: Pipeline | None = None,
     on_stage: Callable[[Stage], None] = lambda stage: None,
 ) -> Compilation:
-    """Compile a kernel object, or a module's text, up to the stage `emit`.
+    """Compile a kernel, several into one module, or a module's text, up to the stage `emit`.
 
     `transform` is the path of a transform script; `start` the stage whose output `given` is; `name` what messages call
-    it; `pipeline` replaces the passes of the nvvm stage; without a `cache` everything is computed; `on_stage` hears of each
+    it; `pipeline` replaces the passes of the nvvm stage; without a `cache` all is computed; `on_stage` hears of each
     stage that is about to be computed. Raises ToolchainError where a stage fails, UsageError for an unknown target or
     stage, SpecError for an unreadable script.
     """
@@ -93,7 +103,9 @@ def compile_kernel(
     first, last = NAMES.index(stage_named(start).name), NAMES.index(stage_named(emit).name)
     if last < first:
         raise UsageError(f"cannot emit {emit} from {start}: the stages are {' -> '.join(NAMES)}")
-    text, called = module_text(given), name or str(getattr(given, "name", "module"))
+    kernels = _kernels_in(given)
+    text = merge([kernel.mlir() for kernel in kernels]) if kernels else given
+    called = name or (", ".join(kernel.name for kernel in kernels) if kernels else "module")
     outputs: dict[str, bytes] = {}
     seconds: dict[str, float] = {}
     cached: set[str] = set()
@@ -106,7 +118,7 @@ def compile_kernel(
         outputs[stage.name], seconds[stage.name] = current, time.perf_counter() - began
         if hit:
             cached.add(stage.name)
-    return Compilation(emit, settings, outputs, seconds, frozenset(cached))
+    return Compilation(emit, settings, kernels, outputs, seconds, frozenset(cached))
 
 
 def _through_cache(
@@ -125,13 +137,17 @@ def _through_cache(
     return made, False
 
 
-def module_text(given: Any) -> str | bytes:
-    """The MLIR text of a kernel object (its `.mlir()`), or the text itself."""
-    if isinstance(given, (str, bytes)):
-        return given
-    if hasattr(given, "mlir"):
-        return str(given.mlir())
-    raise UsageError(f"cannot compile a {type(given).__name__}: give a kernel or the text of an MLIR module")
+def _kernels_in(given: Any) -> tuple[Any, ...]:
+    """The kernel objects that were given: one, several, or none but a text."""
+    kernels = () if isinstance(given, (str, bytes)) else tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    for kernel in kernels:
+        if not hasattr(kernel, "mlir"):
+            raise UsageError(f"cannot compile a {type(kernel).__name__}: give kernels or the text of an MLIR module")
+    names = [kernel.name for kernel in kernels]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two kernels are named {name}, and one module cannot hold both; rename one")
+    return kernels
 
 
 def read_script(path: str | Path | None) -> Script | None:

@@ -13,7 +13,7 @@ lego_mlir.toolchain.modules.ModuleError: kernel.mlir:1:41: error: expected attri
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -70,6 +70,22 @@ def to_text(module: Any, *, locations: bool) -> str:
     """The module in custom form, the only one that another version of MLIR reads reliably."""
     text: str = module.operation.get_asm(enable_debug_info=locations)
     return text if text.endswith("\n") else text + "\n"
+
+
+def merge(texts: Sequence[str], name: str = "-") -> str:
+    """One module that holds what each of these modules holds. Raises ModuleError where two define the same name."""
+    if len(texts) == 1:
+        return texts[0]
+    with session():
+        first, *others = [parse(text, name) for text in texts]
+        for other in others:
+            for operation in list(other.body.operations):
+                first.body.append(operation)
+        try:
+            first.operation.verify()
+        except bindings.load().ir.MLIRError as error:
+            raise ModuleError(report(error, name)) from error
+        return to_text(first, locations=True)
 
 
 def strip_locations(text: str) -> str:

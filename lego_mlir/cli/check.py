@@ -1,0 +1,122 @@
+"""`lego-mlir check`: a verdict on every layout of a spec, and on every layout and access of its kernels."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lego_mlir.cli.progress import Progress
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+
+HELP: Final = "Prove or refute the layouts and kernels of a spec."
+EXAMPLE: Final = "lego-mlir check examples/transpose.py"
+_TIMEOUT_MS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One claim with its verdict."""
+
+    claim: str
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        match self.verdict:
+            case Proved(by):
+                return f"  proved   {self.claim}: {by}"
+            case Refuted(counter_example, explanation):
+                values = ", ".join(f"{name} = {value}" for name, value in counter_example.items())
+                return f"  REFUTED  {self.claim}: {explanation}{f' ({values})' if values else ''}"
+            case Unknown(reason):
+                return f"  unknown  {self.claim}: {reason}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("spec", help="the spec, a Python file")
+    parser.add_argument("--kernel", metavar="NAME", help="check this kernel only; default: all layouts and kernels")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a verdict for each claim; CHECK_FAILED where one is refuted."""
+    from lego_mlir import spec
+    from lego_mlir.cli.main import CHECK_FAILED, DONE
+    from lego_mlir.errors import SpecError
+
+    loaded = spec.load(args.spec)
+    kernels = loaded.kernels_named(args.kernel) if args.kernel or not loaded.layouts else tuple(loaded.kernels.values())
+    layouts = {} if args.kernel else loaded.layouts
+    if not layouts and not kernels:
+        raise SpecError(f"{loaded.path}: no layout and no kernel in this spec")
+    counts = {Proved: 0, Refuted: 0, Unknown: 0}
+    with Progress(f"checking {loaded.path.name}") as progress:
+        for title, lines in _groups(layouts, kernels, loaded.path, progress):
+            print(title)
+            for line in lines:
+                counts[type(line.verdict)] += 1
+                print(line)
+    print(f"{counts[Proved]} proved, {counts[Refuted]} refuted, {counts[Unknown]} unknown")
+    return CHECK_FAILED if counts[Refuted] else DONE
+
+
+def _groups(layouts: Any, kernels: Any, path: Any, progress: Progress) -> Iterator[tuple[str, list[Line]]]:
+    for name, layout in layouts.items():
+        progress.update(name)
+        yield f"layout {name} = {layout!r}", [Line("apply and inv are each other's inverse", layout.check())]
+    for kernel in kernels:
+        progress.update(kernel.name)
+        yield f"kernel {kernel.name}, {kernel.source}", list(_kernel_lines(kernel, path))
+
+
+def _kernel_lines(kernel: Any, path: Any) -> Iterator[Line]:
+    from lego_mlir import spec
+    from lego_mlir.errors import LayoutError
+
+    try:
+        with spec.blame(path):
+            trace = kernel.trace()
+    except spec.SpecError as error:
+        if not isinstance(error.__cause__, LayoutError):
+            raise
+        yield Line("every access stays inside its tensor", Refuted({}, str(error)))
+        return
+    for buffer in (*trace.parameters, *trace.shared):
+        if hasattr(buffer, "layout"):
+            yield Line(f"layout of {buffer.name}, {buffer.layout!r}", buffer.layout.check())
+    for what, claim in _claims(trace.body, ()):
+        yield Line(what, _prove(claim, trace.ranges))
+
+
+def _claims(body: tuple[Any, ...], guards: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    """Under the conditions of the branches around it, and under its mask, an access stays inside its memory."""
+    import sympy
+
+    from lego_mlir.expr.index import as_expr
+    from lego_mlir.expr.nodes import Le, Lt
+    from lego_mlir.kernel.trace import For, If, Load, Store
+
+    for statement in body:
+        match statement:
+            case Load(access=access) | Store(access=access):
+                last = access.position + access.width - 1
+                inside = sympy.And(Le(0, access.position), Lt(last, as_expr(access.buffer.size)))
+                allowed = sympy.And(*guards, access.mask)
+                verb = "load from" if isinstance(statement, Load) else "store to"
+                index = ", ".join(map(str, access.index))
+                yield (
+                    f"{access.source}: {verb} {access.buffer.name}[{index}] stays inside",
+                    sympy.Or(sympy.Not(allowed), inside),
+                )
+            case For(body=inner):
+                yield from _claims(inner, guards)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield from _claims(then, (*guards, condition))
+                yield from _claims(otherwise, (*guards, sympy.Not(condition)))
+
+
+def _prove(claim: Any, ranges: Any) -> Verdict:
+    from lego_mlir.expr.prove import prove
+
+    return prove(claim, ranges, timeout_ms=_TIMEOUT_MS)

@@ -1,0 +1,104 @@
+"""`lego-mlir compile`: a spec, or a module's text, up to the stage that is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from lego_mlir.cli import files
+from lego_mlir.cli.progress import Progress
+from lego_mlir.errors import UsageError
+
+HELP: Final = "Compile the kernels of a spec to MLIR, PTX or a cubin."
+EXAMPLE: Final = "lego-mlir compile examples/transpose.py --emit ptx --target sm_90 -o transpose.ptx"
+STAGES: Final = ("mlir", "transformed", "nvvm", "llvm", "ptx", "cubin")
+# The stage that a text is the output of, where --from does not say it.
+_STAGE_OF_SUFFIX: Final = {".mlir": "mlir", ".ll": "llvm", ".ptx": "ptx"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("spec", help="a spec (.py), the text of a stage (.mlir, .ll, .ptx), or - for MLIR on stdin")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write; default and '-': standard output")
+    parser.add_argument("--emit", choices=STAGES, default="mlir", help="the stage to stop at (default: mlir)")
+    parser.add_argument(
+        "--target", default="sm_80", help="the GPU architecture, such as sm_80 or sm_90a (default: sm_80)"
+    )
+    parser.add_argument("--transform", metavar="FILE", help="a transform-dialect script to apply to the module")
+    parser.add_argument(
+        "--kernel", metavar="NAME", help="compile this kernel only; default: all of them into one module"
+    )
+    parser.add_argument("--from", dest="start", choices=STAGES[:-1], help="the stage that the given text is of")
+    parser.add_argument("--locations", action="store_true", help="keep source locations in emitted MLIR")
+    add_cache_arguments(parser)
+
+
+def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--cache-dir` and `--no-cache`, for every command that compiles."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--cache-dir", metavar="DIR", help="where compiled stages are kept (default: the user's cache)")
+    group.add_argument("--no-cache", action="store_true", help="compute every stage, and keep none")
+
+
+def cache_of(args: argparse.Namespace) -> Any:
+    """The cache that the command line asks for, None for none."""
+    from lego_mlir.toolchain import Cache, default_folder
+
+    if args.no_cache:
+        return None
+    return Cache(Path(args.cache_dir) if args.cache_dir else default_folder())
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile, and write the output and, beside PTX or a cubin, the manifest."""
+    from lego_mlir.toolchain import target_named
+
+    target_named(args.target)  # an unknown one is refused before any work
+    start, given = _input(args)
+    compilation = _compile(args, start, given)
+    body = (
+        compilation.bytes if args.emit == "cubin" else compilation.stage(args.emit, locations=args.locations).encode()
+    )
+    if args.emit == "cubin" and args.output in (None, files.STANDARD):
+        raise UsageError("a cubin is binary; give it a file with -o")
+    if args.emit in ("ptx", "cubin") and start == "mlir" and args.output not in (None, files.STANDARD):
+        manifest = json.dumps(compilation.manifest, indent=2) + "\n"
+        files.write(str(Path(args.output).with_suffix(".json")), manifest.encode())
+    files.write(args.output, body)
+    return 0
+
+
+def _input(args: argparse.Namespace) -> tuple[str, Any]:
+    """The stage that compilation starts from, and what is compiled: a spec's kernels or a text."""
+    from lego_mlir import spec
+
+    suffix = Path(args.spec).suffix
+    if args.start is None and args.spec != files.STANDARD and suffix not in _STAGE_OF_SUFFIX:
+        loaded = spec.load(args.spec)
+        kernels = loaded.kernels_named(args.kernel)
+        with Progress(f"tracing {loaded.path.name}"), spec.blame(loaded.path):
+            for kernel in kernels:
+                kernel.mlir()
+            return "mlir", kernels
+    if args.kernel is not None:
+        raise UsageError("--kernel chooses among the kernels of a spec; a text is compiled whole")
+    start = args.start or _STAGE_OF_SUFFIX.get(suffix, "mlir")
+    return start, files.read_bytes(args.spec)
+
+
+def _compile(args: argparse.Namespace, start: str, given: Any) -> Any:
+    from lego_mlir.toolchain import compile_kernel
+
+    with Progress(f"compiling {Path(args.spec).name}") as progress:
+        return compile_kernel(
+            given,
+            target=args.target,
+            emit=args.emit,
+            transform=args.transform,
+            cache=cache_of(args),
+            start=start,
+            name="stdin" if args.spec == files.STANDARD else args.spec,
+            on_stage=lambda stage: progress.update(stage.name),
+        )

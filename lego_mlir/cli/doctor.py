@@ -1,0 +1,122 @@
+"""`lego-mlir doctor`: what is installed, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata, util
+from typing import Final
+
+HELP: Final = "Say what is installed, what is missing, and how to get it."
+EXAMPLE: Final = "lego-mlir doctor"
+
+_REQUIRED: Final = {"numpy": "numpy", "sympy": "sympy", "z3": "z3-solver", "ml_dtypes": "ml-dtypes"}
+_OPTIONAL: Final = {
+    "cupy": ("cupy-cuda13x", "to run kernels on this machine's GPU"),
+    "islpy": ("islpy", "for structured matrices"),
+    "jinja2": ("jinja2", "to render templates"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: found with this version, or missing, which matters or not, with the remedy."""
+
+    name: str
+    version: str | None
+    needed: bool
+    remedy: str
+
+    def __str__(self) -> str:
+        if self.version is not None:
+            return f"  ok       {self.name:<14} {self.version}"
+        return f"  {'MISSING' if self.needed else 'missing'}  {self.name:<14} {self.remedy}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No arguments: the report is about this machine."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one line for each thing; CHECK_FAILED where one that is needed is missing."""
+    from lego_mlir.cli.main import CHECK_FAILED, DONE, version
+
+    print(f"lego-mlir {version()} on Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    missing = False
+    for finding in (*_packages(), *_compilers(), *_programs()):
+        print(finding)
+        missing |= finding.needed and finding.version is None
+    _cache()
+    return CHECK_FAILED if missing else DONE
+
+
+def _installed(distribution: str, module: str) -> str | None:
+    if util.find_spec(module) is None:
+        return None
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "(version unknown)"
+
+
+def _packages() -> Iterator[Finding]:
+    for module, distribution in _REQUIRED.items():
+        yield Finding(distribution, _installed(distribution, module), True, f"run: pip install {distribution}")
+    for module, (distribution, purpose) in _OPTIONAL.items():
+        yield Finding(module, _installed(distribution, module), False, f"{purpose}: pip install {distribution}")
+
+
+def _compilers() -> Iterator[Finding]:
+    from lego_mlir import bindings
+    from lego_mlir.errors import DependencyError
+    from lego_mlir.toolchain import llvm, mathlib
+
+    try:
+        found: str | None = bindings.load().version
+    except DependencyError:
+        found = None
+    yield Finding("MLIR bindings", found, True, "run: pip install torch-mlir")
+    try:
+        llvm.binding()
+        found = f"{llvm.version()}, with NVPTX"
+    except DependencyError:
+        found = None
+    yield Finding("llvmlite", found, True, "to make PTX: pip install llvmlite")
+    path = mathlib.libdevice()
+    yield Finding(
+        "libdevice",
+        None if path is None else str(path),
+        False,
+        "for pow, erf and other functions: pip install nvidia-nvvm",
+    )
+
+
+def _programs() -> Iterator[Finding]:
+    from lego_mlir.toolchain import ptxas
+
+    program = ptxas.find()
+    found = None if program is None else f"{ptxas.version()} at {program}"
+    yield Finding("ptxas", found, False, f"for --emit cubin; {ptxas.REMEDY}")
+    opt = next((path for name in ("mlir-opt-22", "mlir-opt") if (path := shutil.which(name))), None)
+    yield Finding("mlir-opt", opt, False, "for tests only: apt-get install mlir-22-tools")
+    yield Finding("GPU", _gpu(), False, "no NVIDIA driver answers; kernels can be compiled here and run elsewhere")
+
+
+def _gpu() -> str | None:
+    smi = shutil.which("nvidia-smi")
+    if smi is None:
+        return None
+    query = [smi, "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader"]
+    done = subprocess.run(query, capture_output=True, text=True, check=False, timeout=30)
+    return done.stdout.strip().replace("\n", "; ") or None if done.returncode == 0 else None
+
+
+def _cache() -> None:
+    from lego_mlir.toolchain import Cache, default_folder
+
+    entries, size = Cache(default_folder()).size()
+    print(f"  cache    {default_folder()}: {entries} entries, {size / 1e6:.1f} MB; delete the folder to empty it")

@@ -1,0 +1,68 @@
+"""`lego-mlir explain`: how each index expression was derived, what was proved on the way, and what it costs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from lego_mlir.cli.progress import Progress
+from lego_mlir.errors import SpecError
+
+HELP: Final = "Show how each index expression of a spec was derived and proved."
+EXAMPLE: Final = "lego-mlir explain examples/transpose.py"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("spec", help="the spec, a Python file")
+    parser.add_argument("--kernel", metavar="NAME", help="explain this kernel only; default: all layouts and kernels")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the derivation of every layout and access."""
+    from lego_mlir import spec
+
+    loaded = spec.load(args.spec)
+    kernels = loaded.kernels_named(args.kernel) if args.kernel or not loaded.layouts else tuple(loaded.kernels.values())
+    layouts = {} if args.kernel else loaded.layouts
+    if not layouts and not kernels:
+        raise SpecError(f"{loaded.path}: no layout and no kernel in this spec")
+    with Progress(f"deriving {loaded.path.name}") as progress:
+        for name, layout in layouts.items():
+            progress.update(name)
+            _layout(name, layout)
+        for kernel in kernels:
+            progress.update(kernel.name)
+            with spec.blame(loaded.path):
+                trace = kernel.trace()
+            _kernel(trace)
+    return 0
+
+
+def _layout(name: str, layout: Any) -> None:
+    print(f"layout {name} = {layout!r}")
+    _derivation("apply", layout.derive())
+    for axis, derivation in enumerate(layout.derive_inv()):
+        _derivation(f"inv, dimension {axis}", derivation)
+    print()
+
+
+def _kernel(trace: Any) -> None:
+    print(f"kernel {trace.name}, {trace.source}")
+    for statement, access in trace.accesses():
+        index = ", ".join(map(str, access.index))
+        mask = f" where {access.mask}" if access.is_masked else ""
+        width = f", {access.width} elements at once" if access.width > 1 else ""
+        _derivation(
+            f"{access.source}: {type(statement).__name__.lower()} {access.buffer.name}[{index}]{width}{mask}",
+            access.derivation,
+        )
+    print()
+
+
+def _derivation(title: str, derivation: Any) -> None:
+    from lego_mlir.expr.explain import explain
+
+    print(f"  {title}")
+    for line in explain(derivation).splitlines():
+        print(f"    {line}")

@@ -1,0 +1,50 @@
+"""Input and output of commands: files that are replaced whole or left as they were, and messages that name them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from lego_mlir.errors import UsageError
+from lego_mlir.toolchain.cache import replace_file
+
+STANDARD: Final = "-"
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of an input file, or of standard input for "-". Raises UsageError where it cannot be read."""
+    if path == STANDARD:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: no such file") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def write(path: str | None, body: bytes) -> None:
+    """Write an output: to standard output for None and "-", else to a file that is replaced whole or left as it was.
+
+    Raises UsageError, naming the folder, where that is impossible.
+    """
+    if path is None or path == STANDARD:
+        sys.stdout.buffer.write(body)
+        return
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        if not target.is_dir():  # a device or a pipe, /dev/null say: there is nothing to replace
+            target.write_bytes(body)
+            return
+        raise UsageError(f"{path} is a folder; give the output file a name, such as {target / 'kernel.mlir'}")
+    folder = target.parent
+    if not folder.is_dir():
+        raise UsageError(f"{path}: there is no folder {folder}; make it first, or choose another with -o")
+    try:
+        replace_file(target.resolve() if target.is_symlink() else target, body)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be written ({os.strerror(error.errno or 0)}: {folder}); choose another folder with -o"
+        ) from error

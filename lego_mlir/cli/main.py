@@ -1,0 +1,143 @@
+"""`lego-mlir`: one command line, one module a command.
+
+The registry below says which commands there are; the module of the one that is used is imported, and nothing else, so
+that help answers at once. A command module has
+
+    HELP: str                                    one sentence, the same as in the registry
+    EXAMPLE: str                                 a command line that works
+    add_arguments(parser) -> None
+    run(args) -> int                             0 done, 1 the check failed
+
+Whatever it raises as a LegoError becomes one message and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any, Final, NoReturn
+
+from lego_mlir.errors import LegoError
+
+DONE: Final = 0
+CHECK_FAILED: Final = 1
+BAD_INPUT: Final = 2
+INTERRUPTED: Final = 130  # 128 + SIGINT, what a shell expects
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One row of the registry."""
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    row.name: row
+    for row in (
+        Command("compile", "lego_mlir.cli.compile", "Compile the kernels of a spec to MLIR, PTX or a cubin."),
+        Command("check", "lego_mlir.cli.check", "Prove or refute the layouts and kernels of a spec."),
+        Command("explain", "lego_mlir.cli.explain", "Show how each index expression of a spec was derived and proved."),
+        Command("doctor", "lego_mlir.cli.doctor", "Say what is installed, what is missing, and how to get it."),
+    )
+}
+
+_SPEC_NOTE: Final = "A spec is a Python file, and it is executed: use only specs that you trust."
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose complaint is one message with the place to look."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}; see: {self.prog} --help", file=sys.stderr)
+        raise SystemExit(BAD_INPUT)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    name = next((a for a in arguments if not a.startswith("-")), None)
+    try:
+        parser, module = _parser(name)
+        args = parser.parse_args(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    if module is None:
+        parser.print_help()
+        return DONE if not arguments else BAD_INPUT
+    return _run(module, args)
+
+
+def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any]:
+    """The parser, with the arguments of the one command that is used; and that command's module."""
+    parser = _Parser(
+        prog="lego-mlir",
+        description="Data layouts as proved bijections, compiled through MLIR to GPU kernels.",
+        epilog=f"example: lego-mlir compile examples/transpose.py -o kernel.mlir\n\n{_SPEC_NOTE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"lego-mlir {version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    chosen = None
+    for row in COMMANDS.values():
+        if row.name != name:
+            commands.add_parser(row.name, help=row.help)
+            continue
+        chosen = importlib.import_module(row.module)
+        command = commands.add_parser(
+            row.name,
+            help=row.help,
+            description=f"{chosen.HELP}\n\n{_SPEC_NOTE}",
+            epilog=f"example: {chosen.EXAMPLE}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        chosen.add_arguments(command)
+        command.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
+    return parser, chosen
+
+
+def version() -> str:
+    """The version of this package."""
+    try:
+        return metadata.version("lego-mlir")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _run(module: Any, args: argparse.Namespace) -> int:
+    try:
+        code: int = module.run(args)
+        sys.stdout.flush()
+    except LegoError as error:
+        if args.debug:
+            raise
+        print(f"lego-mlir {args.command}: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:
+        # The reader of our output, `head` say, has gone: nothing is left to say, at the interpreter's exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        print(f"lego-mlir {args.command}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        if args.debug:
+            raise
+        print(
+            f"lego-mlir {args.command}: internal error: {type(error).__name__}: {error}\n"
+            "  this is a defect of lego-mlir; --debug shows where, for a report",
+            file=sys.stderr,
+        )
+        return BAD_INPUT
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,223 @@
+"""The manifest beside a kernel's code: JSON that says how to launch it, read back as values.
+
+`lego-mlir compile spec.py --emit ptx -o kernel.ptx` writes `kernel.ptx` and `kernel.json`. A size that is known only
+at the launch has a name and facts; grids and element counts are arithmetic over those names, evaluated here by a
+walk over Python's own syntax tree that knows integers and nothing else:
+
+>>> evaluate("((M + 31) // 32)", {"M": 100})
+4
+>>> evaluate("__import__('os')", {})
+Traceback (most recent call last):
+    ...
+lego_mlir.errors.UsageError: manifest: "__import__('os')" is no integer arithmetic over sizes
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lego_mlir.errors import SpecError, UsageError
+
+FORMAT: Final = 1
+Extent = int | str
+
+_BINARY: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.BitXor: operator.xor,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+}
+_COMPARE: Final[dict[type[ast.cmpop], Callable[[int, int], bool]]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_CALL: Final[dict[str, Callable[..., int]]] = {
+    "isqrt": math.isqrt,
+    "minimum": min,
+    "maximum": max,
+    "where": lambda condition, a, b: a if condition else b,
+}
+_EXPONENT_LIMIT: Final = 64  # sizes are 64-bit; more is no size but a way to hang the reader
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size given at the launch, and what was assumed of it when the kernel was compiled."""
+
+    name: str
+    min: int
+    max: int | None
+    multiple_of: int
+
+    def require(self, value: int) -> None:
+        """Refuse a value for which the kernel was not compiled."""
+        if value < self.min or (self.max is not None and value > self.max) or value % self.multiple_of:
+            upper = "" if self.max is None else f", at most {self.max}"
+            raise UsageError(
+                f"size {self.name} = {value}: the kernel was compiled for at least {self.min}{upper}, a multiple of "
+                f"{self.multiple_of}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One kernel argument: a tensor (one pointer to `elements` of `dtype`, laid out as `layout`) or a scalar."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[Extent, ...] | None = None
+    elements: Extent | None = None
+    layout: str | None = None
+    read: bool = True
+    written: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """How to launch one entry of the code. `grid` and `block` are None where the module left them open."""
+
+    entry: str
+    grid: tuple[Extent, ...] | None
+    block: tuple[Extent, ...] | None
+    dynamic_shared_bytes: int
+    static_shared_bytes: int
+    sizes: tuple[Size, ...]
+    arguments: tuple[Argument, ...]
+    source: str | None = None
+
+    def check_sizes(self, sizes: Mapping[str, int]) -> None:
+        """Raise UsageError where a size is missing, unknown, or not what the kernel was compiled for."""
+        wanted = [size.name for size in self.sizes]
+        for name in wanted:
+            if name not in sizes:
+                raise UsageError(f"kernel {self.entry} needs the sizes {', '.join(wanted)}; {name} is missing")
+        for name in sizes:
+            if name not in wanted:
+                raise UsageError(f"kernel {self.entry} has no size {name}; it has: {', '.join(wanted) or 'none'}")
+        for size in self.sizes:
+            size.require(sizes[size.name])
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A whole manifest: its kernels by entry, and the code they are in."""
+
+    target: str
+    code: str
+    code_sha256: str
+    versions: tuple[str, ...]
+    kernels: Mapping[str, Kernel]
+
+    def kernel(self, entry: str | None) -> Kernel:
+        """The kernel of this name, or the only one."""
+        if entry is None and len(self.kernels) == 1:
+            return next(iter(self.kernels.values()))
+        if entry is None or entry not in self.kernels:
+            raise UsageError(f"which kernel? The code has: {', '.join(self.kernels)}")
+        return self.kernels[entry]
+
+
+def read(path: str | Path) -> Manifest:
+    """The manifest of a kernel's code, or of the JSON file itself. Raises SpecError where it is missing or broken."""
+    path = Path(path).with_suffix(".json")
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise SpecError(
+            f"{path}: no manifest beside the code; lego-mlir compile SPEC --emit ptx -o {path.with_suffix('.ptx')} "
+            "writes both"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{path}: not a manifest ({error}); compile the kernel again") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise SpecError(f"{path}: a manifest of format {FORMAT} is read here; compile the kernel again")
+    try:
+        return from_data(data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise SpecError(f"{path}: the manifest is not complete ({error!r}); compile the kernel again") from error
+
+
+def from_data(data: Mapping[str, Any]) -> Manifest:
+    """The manifest of what JSON holds."""
+    kernels = [_kernel(entry) for entry in data["kernels"]]
+    return Manifest(
+        data["target"], data["code"], data["code_sha256"], tuple(data["versions"]), {k.entry: k for k in kernels}
+    )
+
+
+def _kernel(data: Mapping[str, Any]) -> Kernel:
+    return Kernel(
+        entry=data["entry"],
+        grid=_extents(data["grid"]),
+        block=_extents(data["block"]),
+        dynamic_shared_bytes=data["dynamic_shared_bytes"],
+        static_shared_bytes=data["static_shared_bytes"],
+        sizes=tuple(Size(**size) for size in data["sizes"]),
+        arguments=tuple(
+            Argument(**{**argument, "shape": _extents(argument.get("shape"))}) for argument in data["arguments"]
+        ),
+        source=data.get("source"),
+    )
+
+
+def _extents(data: Any) -> tuple[Extent, ...] | None:
+    return None if data is None else tuple(data)
+
+
+def check_code(manifest: Manifest, code: bytes, path: Path) -> None:
+    """Refuse code that is not what the manifest was written for."""
+    if hashlib.sha256(code).hexdigest() != manifest.code_sha256:
+        raise SpecError(f"{path} is not the code that its manifest describes; compile the two together again")
+
+
+def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
+    """The value of an extent for these sizes. Raises UsageError for anything but integer arithmetic over them."""
+    if isinstance(extent, int):
+        return extent
+    try:
+        return int(_value(ast.parse(extent, mode="eval").body, sizes))
+    except (SyntaxError, _NoArithmeticError) as error:
+        raise UsageError(f"manifest: {extent!r} is no integer arithmetic over sizes") from error
+
+
+class _NoArithmeticError(Exception):
+    """The syntax tree holds something that is no integer arithmetic."""
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name) if name in sizes:
+            return sizes[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, sizes)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            a, b = _value(left, sizes), _value(right, sizes)
+            if isinstance(op, (ast.Pow, ast.LShift)) and not 0 <= b <= _EXPONENT_LIMIT:
+                raise _NoArithmeticError(ast.dump(node))
+            return _BINARY[type(op)](a, b)
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
+            return int(_COMPARE[type(op)](_value(left, sizes), _value(right, sizes)))
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _CALL:
+            return _CALL[name](*(_value(argument, sizes) for argument in arguments))
+        case _:
+            raise _NoArithmeticError(ast.dump(node))

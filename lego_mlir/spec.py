@@ -1,0 +1,156 @@
+"""A spec is a Python file that names kernels, layouts and templates; loading it runs it.
+
+What is found are the file's global variables, by kind and in order; the file's mistakes come back as SpecError, with
+the file, the line and what Python said:
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder, "tile.py")
+...     _ = path.write_text("from lego_mlir.layout import Row\\ntile = Row(4, 8)\\n")
+...     load(path).layouts
+{'tile': Row(4, 8)}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+from lego_mlir.errors import DependencyError, LegoError, SpecError
+
+# The classes whose instances count: looked up among the modules that the spec itself has loaded.
+_KINDS: Final = {
+    "kernels": ("lego_mlir.kernel.definition", "Kernel"),
+    "layouts": ("lego_mlir.layout.base", "Layout"),
+    "templates": ("lego_mlir.templates", "Template"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A loaded spec: its kernels, layouts and templates by the name of their variable, in the file's order."""
+
+    path: Path
+    digest: str
+    kernels: Mapping[str, Any]
+    layouts: Mapping[str, Any]
+    templates: Mapping[str, Any]
+
+    def kernels_named(self, name: str | None) -> tuple[Any, ...]:
+        """Every kernel, or the one of this name. Raises SpecError where there is none."""
+        if not self.kernels:
+            raise SpecError(
+                f"{self.path}: no kernel in this spec; decorate a function with @lego.kernel(grid=..., block=...) "
+                "at the top level of the file"
+            )
+        if name is None:
+            return tuple(self.kernels.values())
+        for variable, kernel in self.kernels.items():
+            if name in (variable, kernel.name):
+                return (kernel,)
+        raise SpecError(f"{self.path}: no kernel named {name!r}; it has: {', '.join(self.kernels)}")
+
+
+def load(path: str | Path) -> Spec:
+    """Run a spec and collect what it names. Raises SpecError for whatever is wrong with it."""
+    path = Path(path)
+    source = _read(path)
+    module = _execute(path, _compiled(path, source))
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
+    seen: set[int] = set()
+    for name, value in vars(module).items():
+        kind = _kind(value)
+        if kind is not None and not name.startswith("_") and id(value) not in seen:
+            seen.add(id(value))
+            found[kind][name] = value
+    return Spec(path, hashlib.sha256(source).hexdigest(), **found)
+
+
+@contextmanager
+def blame(path: Path) -> Iterator[None]:
+    """Turn an exception that came out of a spec's own code, now or later, into a SpecError with file and line."""
+    try:
+        yield
+    except (SpecError, DependencyError):
+        raise
+    except SystemExit as error:
+        raise SpecError(f"{path}: the spec ended the program (exit code {error.code}); a spec only defines") from error
+    except Exception as error:
+        line = _line_in(error, path)
+        if line is None:
+            raise
+        if isinstance(error, LegoError):
+            here = str(error).startswith(f"{path}:")
+            raise SpecError(str(error) if here else f"{path}:{line}: {error}") from error
+        said = "".join(traceback.format_exception_only(error)).strip()
+        raise SpecError(f"{path}:{line}: {said}\n  {_source_line(path, line)}{_remedy(error)}") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise SpecError(f"{path}: no such file; give the path of a spec, a Python file") from error
+    except IsADirectoryError as error:
+        raise SpecError(f"{path} is a folder; give the path of a spec, a Python file in it") from error
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _compiled(path: Path, source: bytes) -> CodeType:
+    try:
+        return compile(source, str(path), "exec")
+    except SyntaxError as error:
+        shown = f"\n  {error.text.strip()}" if error.text else ""
+        where = f"{path}:{error.lineno}" if error.lineno else str(path)
+        raise SpecError(f"{where}: syntax error: {error.msg}{shown}") from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: this is no Python file ({error})") from error
+
+
+def _execute(path: Path, code: CodeType) -> ModuleType:
+    """Run the file as a module of its own, with its folder on the import path as a script has it."""
+    name = f"lego_spec_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module  # dataclasses and inspect look a class's module up there
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        with blame(path):
+            exec(code, module.__dict__)
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _kind(value: Any) -> str | None:
+    for kind, (module_name, class_name) in _KINDS.items():
+        module = sys.modules.get(module_name)
+        if module is not None and isinstance(value, getattr(module, class_name)):
+            return kind
+    return None
+
+
+def _line_in(error: BaseException, path: Path) -> int | None:
+    """The innermost line of the spec that the exception went through."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
+    return lines[-1] if lines else None
+
+
+def _source_line(path: Path, line: int) -> str:
+    lines = path.read_text(errors="replace").splitlines()
+    return lines[line - 1].strip() if line <= len(lines) else ""
+
+
+def _remedy(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return f"\n  install what the spec imports: pip install {(error.name or '').partition('.')[0]}"
+    return ""

@@ -1,0 +1,152 @@
+"""What a launch needs to know of a compiled kernel, as plain data for a JSON file beside the PTX.
+
+A machine that runs kernels has neither the spec nor SymPy: sizes come with their facts, and what depends on them (the
+grid, a tensor's element count) as a small arithmetic expression in text, which `lego_mlir.runtime` evaluates.
+
+>>> from lego_mlir.expr.index import cdiv, size
+>>> portable(cdiv(size("M"), 32))
+'((M + 31) // 32)'
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from lego_mlir.errors import PrintError
+from lego_mlir.toolchain import llvm
+from lego_mlir.toolchain.facts import Argument, KernelFacts
+
+if TYPE_CHECKING:
+    from lego_mlir.toolchain.compile import Compilation
+
+FORMAT: Final = 1
+_INFIX: Final = {
+    "Add": "+",
+    "Mul": "*",
+    "Pow": "**",
+    "FloorDiv": "//",
+    "FloorMod": "%",
+    "BitXor": "^",
+    "BitAnd": "&",
+    "BitOr": "|",
+    "ShiftLeft": "<<",
+    "ShiftRight": ">>",
+    "Lt": "<",
+    "Le": "<=",
+    "Eq": "==",
+    "Ne": "!=",
+}
+_CALLS: Final = {"ISqrt": "isqrt", "Smaller": "minimum", "Larger": "maximum", "Select": "where"}
+
+
+def portable(value: Any) -> int | str:
+    """An int as it is; an index expression as fully parenthesised text over sizes. PrintError for other nodes."""
+    if isinstance(value, int):
+        return value
+    from lego_mlir.expr.index import as_expr
+
+    expr = as_expr(value)
+    return int(expr) if expr.is_Integer else _text(expr)
+
+
+def _text(expr: Any) -> str:
+    if expr.is_Symbol:
+        return str(expr.name)
+    if expr.is_Integer:
+        return str(int(expr)) if expr >= 0 else f"({int(expr)})"
+    name = type(expr).__name__
+    arguments = [_text(argument) for argument in expr.args]
+    if name in ("Add", "Mul"):  # SymPy's order puts constants first; a reader expects them last
+        arguments.sort(key=lambda text: text.lstrip("(-").isdigit() or text.startswith("(-"))
+    if name in _INFIX:
+        return f"({f' {_INFIX[name]} '.join(arguments)})"
+    if name in _CALLS:
+        return f"{_CALLS[name]}({', '.join(arguments)})"
+    raise PrintError(f"manifest: no form for {name} in {expr}; a grid and a size are integer arithmetic on sizes")
+
+
+def build(compilation: Compilation) -> dict[str, Any]:
+    """The manifest of a compilation: what its module says, and of kernel objects their layouts and symbolic sizes."""
+    from lego_mlir import bindings
+
+    objects = {kernel.name: kernel for kernel in compilation.sources}
+    source = compilation.stage("mlir").encode()  # without locations: moving a kernel down a line changes nothing
+    return {
+        "format": FORMAT,
+        "target": compilation.settings.target.name,
+        "code": compilation.emit,
+        "code_sha256": hashlib.sha256(compilation.bytes).hexdigest(),
+        "source_sha256": hashlib.sha256(source).hexdigest(),
+        "versions": [_own_version(), bindings.load().version, llvm.version()],
+        "kernels": [_kernel(facts, objects.get(facts.name)) for facts in compilation.kernels],
+    }
+
+
+def _own_version() -> str:
+    from importlib import metadata
+
+    try:
+        return f"lego-mlir {metadata.version('lego-mlir')}"
+    except metadata.PackageNotFoundError:
+        return "lego-mlir (not installed)"
+
+
+def _kernel(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
+    common = {
+        "entry": facts.name,
+        "static_shared_bytes": facts.static_shared,
+        "dynamic_shared_bytes": facts.dynamic_shared,
+    }
+    if kernel is None:
+        return {
+            **common,
+            "grid": list(facts.grid) if facts.grid else None,
+            "block": list(facts.block) if facts.block else None,
+            "sizes": [],
+            "arguments": [_plain_argument(i, argument) for i, argument in enumerate(facts.arguments)],
+        }
+    return {
+        **common,
+        "source": str(kernel.source),
+        "grid": [portable(n) for n in kernel.grid],
+        "block": [portable(n) for n in kernel.block],
+        "sizes": [
+            {"name": size.name, "min": size.min, "max": size.max, "multiple_of": size.multiple_of}
+            for size in kernel.sizes
+        ],
+        "arguments": [_argument(parameter) for parameter in kernel.params],
+    }
+
+
+def _plain_argument(position: int, argument: Argument) -> dict[str, Any]:
+    known = all(n is not None for n in argument.shape)
+    described: dict[str, Any] = {"name": f"arg{position}", "kind": argument.kind, "dtype": argument.dtype}
+    if argument.kind == "tensor":
+        described |= {"shape": list(argument.shape) if known else None, "elements": _product(argument.shape)}
+    return described
+
+
+def _product(shape: Sequence[int | None]) -> int | None:
+    total = 1
+    for n in shape:
+        if n is None:
+            return None
+        total *= n
+    return total
+
+
+def _argument(parameter: Any) -> dict[str, Any]:
+    described = {"name": parameter.name, "dtype": parameter.dtype.mlir}
+    if parameter.layout is None:
+        return {**described, "kind": "scalar"}
+    return {
+        **described,
+        "kind": "tensor",
+        "shape": [portable(n) for n in parameter.layout.dims()],
+        "elements": portable(parameter.size),
+        "layout": repr(parameter.layout),
+        "read": parameter.read,
+        "written": parameter.written,
+    }
