@@ -1,1 +1,111 @@
-"""lego_mlir."""
+"""Data layouts as proved bijections, compiled through MLIR to GPU kernels.
+
+>>> from lego_mlir import OrderBy, RegP, gallery
+>>> L = OrderBy(RegP([2, 2], [2, 1]), gallery.antidiagonal(3)).OrderBy(RegP([2, 3, 2, 3], [1, 3, 2, 4])).GroupBy([6, 6])
+>>> L.apply(4, 2), L.inv(15)
+(15, (4, 2))
+
+Each public name is loaded from its module when it is first used, so that `import lego_mlir` imports neither SymPy nor
+NumPy, Z3 or the MLIR bindings.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.index import cdiv as cdiv
+    from lego_mlir.expr.index import isqrt as isqrt
+    from lego_mlir.expr.index import size as size
+    from lego_mlir.kernel.control import barrier as barrier
+    from lego_mlir.kernel.control import block_dim as block_dim
+    from lego_mlir.kernel.control import block_id as block_id
+    from lego_mlir.kernel.control import grid_dim as grid_dim
+    from lego_mlir.kernel.control import loop as _loop
+    from lego_mlir.kernel.control import otherwise as otherwise
+    from lego_mlir.kernel.control import register as register
+    from lego_mlir.kernel.control import thread_id as thread_id
+    from lego_mlir.kernel.control import unroll as unroll
+    from lego_mlir.kernel.control import when as when
+    from lego_mlir.kernel.definition import Kernel as Kernel
+    from lego_mlir.kernel.definition import kernel as kernel
+    from lego_mlir.kernel.dtypes import DType as DType
+    from lego_mlir.kernel.dtypes import bf16 as bf16
+    from lego_mlir.kernel.dtypes import f16 as f16
+    from lego_mlir.kernel.dtypes import f32 as f32
+    from lego_mlir.kernel.dtypes import f64 as f64
+    from lego_mlir.kernel.dtypes import i1 as i1
+    from lego_mlir.kernel.dtypes import i8 as i8
+    from lego_mlir.kernel.dtypes import i16 as i16
+    from lego_mlir.kernel.dtypes import i32 as i32
+    from lego_mlir.kernel.dtypes import i64 as i64
+    from lego_mlir.kernel.dtypes import index as index
+    from lego_mlir.kernel.functions import cos as cos
+    from lego_mlir.kernel.functions import erf as erf
+    from lego_mlir.kernel.functions import exp as exp
+    from lego_mlir.kernel.functions import exp2 as exp2
+    from lego_mlir.kernel.functions import fma as fma
+    from lego_mlir.kernel.functions import log as log
+    from lego_mlir.kernel.functions import log2 as log2
+    from lego_mlir.kernel.functions import maximum as maximum
+    from lego_mlir.kernel.functions import minimum as minimum
+    from lego_mlir.kernel.functions import rsqrt as rsqrt
+    from lego_mlir.kernel.functions import sin as sin
+    from lego_mlir.kernel.functions import sqrt as sqrt
+    from lego_mlir.kernel.functions import tanh as tanh
+    from lego_mlir.kernel.functions import where as where
+    from lego_mlir.kernel.scalar import vector as vector
+    from lego_mlir.kernel.tensor import Tensor as Tensor
+    from lego_mlir.kernel.tensor import shared as shared
+    from lego_mlir.layout import Col as Col
+    from lego_mlir.layout import GenP as GenP
+    from lego_mlir.layout import GroupBy as GroupBy
+    from lego_mlir.layout import OrderBy as OrderBy
+    from lego_mlir.layout import Padded as Padded
+    from lego_mlir.layout import RegP as RegP
+    from lego_mlir.layout import Row as Row
+    from lego_mlir.layout import TileBy as TileBy
+    from lego_mlir.layout import TileOrderBy as TileOrderBy
+    from lego_mlir.layout import as_layout as as_layout
+    from lego_mlir.layout import gallery as gallery
+
+    range = _loop
+
+# Where each public name lives: a module, and the names it gives; `a=b` is b under the name a.
+_MODULES = {
+    "lego_mlir.layout": "Col GenP GroupBy OrderBy Padded RegP Row TileBy TileOrderBy as_layout gallery",
+    "lego_mlir.expr.index": "cdiv isqrt size",
+    "lego_mlir.kernel.definition": "Kernel",
+    "lego_mlir.kernel.tensor": "Tensor shared",
+    "lego_mlir.kernel.control": (
+        "barrier block_dim block_id grid_dim otherwise range=loop register thread_id unroll when"
+    ),
+    "lego_mlir.kernel.dtypes": "DType bf16 f16 f32 f64 i1 i16 i32 i64 i8 index",
+    "lego_mlir.kernel.functions": "cos erf exp exp2 fma log log2 maximum minimum rsqrt sin sqrt tanh where",
+    "lego_mlir.kernel.scalar": "vector",
+}
+_NAMES = {
+    entry.partition("=")[0]: (module, entry.partition("=")[2] or entry)
+    for module, entries in _MODULES.items()
+    for entry in entries.split()
+}
+
+_NAMES["kernel"] = ("lego_mlir.kernel", "")  # the package itself, which is the decorator too
+
+__all__ = sorted(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from its module (PEP 562)."""
+    if name not in _NAMES:
+        raise AttributeError(f"module 'lego_mlir' has no attribute {name!r}")
+    module, attribute = _NAMES[name]
+    loaded = importlib.import_module(module)
+    value = getattr(loaded, attribute) if attribute else loaded
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES})

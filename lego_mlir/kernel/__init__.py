@@ -1,0 +1,37 @@
+"""Kernels: a Python function traced to a small program over logical indices, emitted as one MLIR module.
+
+| module | its one idea |
+|---|---|
+| `dtypes` | an element type is a row: NumPy's, MLIR's, bits |
+| `trace` | the program that a kernel is, as frozen values |
+| `tracer` | recording it: scopes, ranges, source lines |
+| `scalar`, `functions` | values that a kernel computes with |
+| `tensor`, `access` | memory with a layout, and the proofs of one access |
+| `control` | ids, loops, branches, registers, barriers |
+| `definition` | `@lego.kernel` and what it makes |
+| `emit`, `emit_values` | the program as MLIR |
+
+Nothing is imported here: `lego_mlir` loads each name when it is first used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lego_mlir.kernel.definition import Kernel
+
+
+class _Package(ModuleType):
+    """The decorator `lego.kernel` and this package have one name; so the package can be called."""
+
+    def __call__(self, grid: Any, block: Any) -> Callable[[Callable[..., Any]], Kernel]:
+        from lego_mlir.kernel.definition import kernel
+
+        return kernel(grid, block)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,255 @@
+"""`@lego.kernel(grid, block)`: a Python function becomes a kernel that can be traced, printed and compared.
+
+A `Kernel` is a value: nothing is launched here. Its function is traced when the trace is first asked for, once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Final
+
+from lego_mlir.errors import LegoError, TraceError
+from lego_mlir.expr.index import Index, as_expr, is_symbolic
+from lego_mlir.expr.nodes import Size
+from lego_mlir.kernel.dtypes import DType
+from lego_mlir.kernel.scalar import Scalar
+from lego_mlir.kernel.tensor import Tensor, View
+from lego_mlir.kernel.trace import Buffer, Load, ScalarParameter, Source, Store, Trace
+from lego_mlir.kernel.tracer import OUR_PACKAGES, Tracer, record
+from lego_mlir.printers.operations import Form
+
+# CUDA C++ Programming Guide, "Compute Capabilities": threads per block, block and grid dimensions.
+THREADS_PER_BLOCK: Final = 1024
+LARGEST_BLOCK: Final = (1024, 1024, 64)
+LARGEST_GRID: Final = (2**31 - 1, 65535, 65535)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of the signature. A scalar has no layout; `size` counts a tensor's physical elements."""
+
+    name: str
+    dtype: DType
+    layout: Any
+    size: Any
+    read: bool
+    written: bool
+
+
+class Kernel:
+    """A kernel: a function over tensors with layouts, launched on `grid` blocks of `block` threads, each (x, y, z)."""
+
+    def __init__(self, function: Callable[..., Any], grid: Any, block: Any) -> None:
+        code = function.__code__
+        self.name = function.__name__
+        self.function = function
+        self.source = Source(code.co_filename, code.co_firstlineno)
+        self.grid = _extents("grid", grid, LARGEST_GRID, self.source)
+        self.block = _extents("block", block, LARGEST_BLOCK, self.source)
+        if all(isinstance(n, int) for n in self.block) and _product(self.block) > THREADS_PER_BLOCK:
+            raise TraceError(
+                f"{self.source}: block={self.block} has {_product(self.block)} threads; "
+                f"a block has at most {THREADS_PER_BLOCK}"
+            )
+        self.signature = _signature(function, self.source)
+        self.expected: Callable[..., Any] | None = None
+        self._texts: dict[tuple[str, bool], str] = {}
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}, grid {self.grid}, block {self.block}, {self.source}>"
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TraceError(
+            f"{self.name} is a kernel and is not called: compile it with `lego-mlir compile`, or run it with "
+            "`lego-mlir run` or lego_mlir.interp.launch"
+        )
+
+    def reference(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`@k.reference`: what the kernel computes, in NumPy; kept as `k.expected`.
+
+        The function names the parameters, sizes among them, that it takes. Tensors come as arrays of their logical
+        shape; it returns the array of the one tensor that is written, or a tuple in the order of the signature.
+        """
+        known = {*self.signature, *(s.name for s in self.sizes)}
+        for name in inspect.signature(function).parameters:
+            if name not in known:
+                raise TraceError(
+                    f"{self.source}: the reference of {self.name} takes '{name}', which is no parameter or size of it; "
+                    f"there are {', '.join(sorted(known))}"
+                )
+        self.expected = function
+        return function
+
+    @cached_property
+    def _traced(self) -> Trace:
+        tracer = Tracer(self.name, self.grid, self.block, self.source)
+        parameters: list[Buffer | ScalarParameter] = []
+        arguments: list[Any] = []
+        for name, kind in self.signature.items():
+            if isinstance(kind, Tensor):
+                size = kind.layout.physical_size()
+                buffer = Buffer(name, kind.dtype, kind.layout, "global", size, self.source)
+                parameters.append(buffer)
+                arguments.append(View(tracer, buffer, kind.layout))
+            else:
+                value = tracer.value(kind)
+                parameters.append(ScalarParameter(name, kind, value))
+                arguments.append(Scalar(value))
+        try:
+            record(tracer, self.function, arguments)
+        except LegoError as error:
+            raise _located(error, self.source) from error
+        return Trace(
+            name=self.name,
+            parameters=tuple(parameters),
+            sizes=_sizes(self, tracer),
+            grid=self.grid,
+            block=self.block,
+            shared=tuple(tracer.shared),
+            ids=tracer.ids,
+            ranges=tracer.ranges,
+            body=tracer.body,
+            source=self.source,
+        )
+
+    def trace(self) -> Trace:
+        """The traced program. Raises TraceError or LayoutError, with the line of the spec, where it is not one."""
+        return self._traced
+
+    @property
+    def sizes(self) -> tuple[Any, ...]:
+        """The symbolic sizes (`Size` symbols), trailing arguments in this order."""
+        return self._traced.sizes
+
+    @cached_property
+    def params(self) -> tuple[Parameter, ...]:
+        """The parameters of the signature, and whether the kernel reads and writes them."""
+        read, written = set(), set()
+        for statement, access in self._traced.accesses():
+            match statement:
+                case Load():
+                    read.add(access.buffer.name)
+                case Store():
+                    written.add(access.buffer.name)
+        return tuple(
+            Parameter(p.name, p.dtype, p.layout, p.size, p.name in read, p.name in written)
+            if isinstance(p, Buffer)
+            else Parameter(p.name, p.dtype, None, None, True, False)
+            for p in self._traced.parameters
+        )
+
+    def module(self, form: Form = "affine") -> Any:
+        """The verified module (`ir.Module`), in a context of its own."""
+        from lego_mlir.kernel.emit import emit_module
+
+        return emit_module(self._traced, form)
+
+    def mlir(self, form: Form = "affine", *, locations: bool = True) -> str:
+        """The verified module as text; `locations` keeps the spec's file and line of every operation."""
+        text = self._texts.get((form, locations))
+        if text is None:
+            text = self.module(form).operation.get_asm(enable_debug_info=locations)
+            self._texts[form, locations] = text
+        return text
+
+
+def kernel(grid: Any, block: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
+
+    Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        return Kernel(function, grid, block)
+
+    return decorate
+
+
+def _extents(what: str, given: Any, largest: Sequence[int], source: Source) -> tuple[Any, ...]:
+    extents = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    if not 1 <= len(extents) <= 3:
+        raise TraceError(f"{source}: {what}={given!r} must have one to three sizes, in x, y, z order")
+    checked: list[Any] = []
+    for axis, n, limit in zip("xyz", extents, largest, strict=False):
+        if is_symbolic(n):
+            checked.append(n if isinstance(n, Index) else Index(n))
+            continue
+        if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= limit:
+            raise TraceError(f"{source}: {what} {axis} must be an int in 1..{limit} or a symbolic size, got {n!r}")
+        checked.append(n)
+    return tuple(checked)
+
+
+def _signature(function: Callable[..., Any], source: Source) -> dict[str, Tensor | DType]:
+    """The parameters' declarations, evaluated where the annotations are strings."""
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise TraceError(
+            f"{source}: an annotation of {function.__name__} cannot be evaluated ({error}); where it names something "
+            "local to a function, leave out `from __future__ import annotations` there"
+        ) from error
+    declared: dict[str, Tensor | DType] = {}
+    for name, parameter in signature.parameters.items():
+        kind = parameter.annotation
+        if not isinstance(kind, (Tensor, DType)):
+            raise TraceError(
+                f"{source}: parameter '{name}' of {function.__name__} needs the annotation lego.Tensor(dtype, layout), "
+                f"or an element type for a number, got {'none' if kind is parameter.empty else repr(kind)}"
+            )
+        declared[name] = kind
+    return declared
+
+
+def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
+    """The sizes in order of first use: the tensors' from left to right, the grid's and block's, the body's."""
+    found: dict[Any, None] = {}
+    for kind in kernel.signature.values():
+        if isinstance(kind, Tensor):
+            for n in (*kind.layout.dims(), kind.layout.physical_size()):
+                _collect(n, found)
+    for n in (*kernel.grid, *kernel.block):
+        _collect(n, found)
+    from lego_mlir.kernel.symbols import expressions
+
+    for expr in expressions(tracer.body):
+        _collect(expr, found)
+    names = [s.name for s in found]
+    taken = {*kernel.signature, *(str(s) for s in tracer.ranges)}
+    for name in names:
+        if names.count(name) > 1 or name in taken:
+            raise TraceError(
+                f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is also a parameter, an id "
+                "of the kernel (tx, bx, k0, ..), or another size with other facts"
+            )
+    return tuple(found)
+
+
+def _collect(value: Any, found: dict[Any, None]) -> None:
+    for symbol in sorted(as_expr(value).free_symbols if is_symbolic(value) else (), key=str):
+        if isinstance(symbol, Size):
+            found[symbol] = None
+
+
+def _located(error: LegoError, source: Source) -> LegoError:
+    """The error with the line of the spec in front, unless it names one already."""
+    if str(error).startswith(source.file):
+        return error
+    where = source
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_globals.get("__name__", "").startswith(OUR_PACKAGES):
+            where = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return type(error)(f"{where}: {error}")
+
+
+def _product(extents: Sequence[int]) -> int:
+    product = 1
+    for n in extents:
+        product *= n
+    return product

@@ -1,0 +1,30 @@
+"""Which index symbols a traced program uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lego_mlir.kernel.trace import For, FromCondition, FromIndex, If, Load, Statement, Store
+
+
+def expressions(body: tuple[Statement, ...]) -> Iterator[Any]:
+    """Every index expression and condition that emission will print, in program order."""
+    for statement in body:
+        match statement:
+            case Load(access=access) | Store(access=access):
+                yield access.mask
+                yield access.position
+            case FromIndex(expr=expr):
+                yield expr
+            case FromCondition(condition=condition):
+                yield condition
+            case For(lo=lo, hi=hi, step=step, body=inner):
+                yield from (lo, hi, step)
+                yield from expressions(inner)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield condition
+                yield from expressions(then)
+                yield from expressions(otherwise)
+            case _:
+                pass

@@ -1,0 +1,256 @@
+"""Recording a kernel while its Python function runs.
+
+The function runs once. Everything it does to traced values is appended to the innermost open region; what it does with
+ordinary Python values happens while tracing and leaves nothing. The tracer knows the range of every index symbol and
+the conditions under which the current region runs, so that a claim about an index can be proved where it is made.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import sympy
+
+from lego_mlir.errors import LegoError, TraceError
+from lego_mlir.expr.index import Index, as_condition, as_expr
+from lego_mlir.expr.intervals import bounds
+from lego_mlir.expr.nodes import Le, Lt, Size
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.kernel.dtypes import DType
+from lego_mlir.kernel.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value
+
+ID_PREFIX = {"thread_id": "t", "block_id": "b"}
+AXES = "xyz"
+
+_current: ContextVar[Tracer | None] = ContextVar("lego kernel being traced", default=None)
+
+
+class Tracer:
+    """The kernel being traced: its open regions, its symbols and what is known of them."""
+
+    def __init__(self, name: str, grid: Sequence[Any], block: Sequence[Any], source: Source) -> None:
+        self.name, self.source = name, source
+        self.grid, self.block = tuple(grid), tuple(block)
+        self.shared: list[Buffer] = []
+        self.ranges: dict[Any, Range] = {}
+        self.ids: dict[Any, tuple[str, str]] = {}
+        self.from_data: set[Any] = set()  # symbols whose values come from memory
+        self.path: list[Any] = []  # index conditions that hold in the innermost region
+        self._regions: list[list[Statement]] = [[]]
+        self._live: list[set[int]] = [set()]  # the numbers of the values each open region has made
+        self._registers: list[set[int]] = [set()]
+        self._values = self._loops = 0
+        self.abandoned: Source | None = None  # a loop whose body was left before its end
+        for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
+            for axis, extent in zip(AXES, extents, strict=False):
+                symbol = sympy.Symbol(ID_PREFIX[kind] + axis, integer=True)
+                self.ids[symbol] = (kind, axis)
+                self.ranges[symbol] = Range(0, as_expr(extent) if isinstance(extent, Index) else extent)
+
+    # -- statements and regions
+
+    def append(self, statement: Statement) -> None:
+        """Add a statement to the innermost region."""
+        self._regions[-1].append(statement)
+
+    def value(self, dtype: DType, width: int | None = None) -> Value:
+        """A new value, alive until the innermost region ends."""
+        value = Value(self._values, dtype, width)
+        self._values += 1
+        self._live[-1].add(value.number)
+        return value
+
+    def register(self, dtype: DType, width: int | None) -> Register:
+        """A new register, alive until the innermost region ends."""
+        register = Register(self._values, dtype, width)
+        self._values += 1
+        self._registers[-1].add(register.number)
+        return register
+
+    def use(self, value: Value) -> Value:
+        """The value, refused outside the region that made it."""
+        if not any(value.number in region for region in self._live):
+            raise self.error(
+                f"a value made in a loop or branch is used after its end; keep it in lego.register({value.dtype}, ..)"
+            )
+        return value
+
+    def use_register(self, register: Register) -> Register:
+        """The register, refused outside the region that made it."""
+        if not any(register.number in region for region in self._registers):
+            raise self.error("a register is used after the end of the loop or branch that it was made in")
+        return register
+
+    @contextmanager
+    def region(self, *conditions: Any) -> Iterator[list[Statement]]:
+        """Around the statements of a nested region, which runs only where the conditions hold."""
+        statements: list[Statement] = []
+        self._regions.append(statements)
+        self._live.append(set())
+        self._registers.append(set())
+        self.path.extend(conditions)
+        try:
+            yield statements
+        finally:
+            del self.path[len(self.path) - len(conditions) :]
+            self._regions.pop()
+            self._live.pop()
+            self._registers.pop()
+
+    def last(self) -> Statement | None:
+        """The latest statement of the innermost region."""
+        return self._regions[-1][-1] if self._regions[-1] else None
+
+    def replace_last(self, statement: If) -> None:
+        """Put a branch with its `otherwise` in place of the branch without."""
+        self._regions[-1][-1] = statement
+
+    @property
+    def depth(self) -> int:
+        """How many loops and branches are open."""
+        return len(self._regions) - 1
+
+    @property
+    def body(self) -> tuple[Statement, ...]:
+        return tuple(self._regions[0])
+
+    # -- symbols
+
+    def id_symbol(self, kind: str, axis: int) -> Any:
+        """The symbol of `thread_id` or `block_id` along an axis."""
+        return sympy.Symbol(ID_PREFIX[kind] + AXES[axis], integer=True)
+
+    def loop_symbol(self, lo: Any, hi: Any, step: Any) -> tuple[Any, list[Any]]:
+        """A loop's variable with its range, and what else is known of it inside the loop.
+
+        A range's ends are constants or sizes. Bounds that hold a thread's index are widened to their own bounds for
+        the range, and said in full as conditions of the body.
+        """
+        symbol = sympy.Symbol(f"k{self._loops}", integer=True)
+        self._loops += 1
+        facts = []
+        low, high = lo, hi
+        if not _over_sizes(lo):
+            low = bounds(lo, self.ranges).lo
+            low = -(2**63) if low is None else low
+            facts.append(Le(lo, symbol))
+        if not _over_sizes(hi):
+            limit = bounds(hi, self.ranges).hi
+            high = 2**63 - 1 if limit is None else limit
+            facts.append(Lt(symbol, hi))
+        exact = _over_sizes(lo) and step.is_Integer
+        self.ranges[symbol] = Range(_plain(low), _plain(high), int(step) if exact else 1)
+        return symbol, facts
+
+    def data_symbol(self, value: Value) -> Any:
+        """Data as an index: a symbol of which only the range of its type is known."""
+        symbol = sympy.Symbol(f"v{value.number}", integer=True)
+        if symbol not in self.from_data or not self._in_scope(symbol):
+            limit = 2 ** (value.dtype.bits - 1) if value.dtype.family != "bool" else 2
+            self.ranges[symbol] = Range(0 if value.dtype.family == "bool" else -limit, limit)
+            self.from_data.add(symbol)
+            self.append(ToIndex(symbol, self.use(value), self.here()))
+        return symbol
+
+    def _in_scope(self, symbol: Any) -> bool:
+        return any(isinstance(s, ToIndex) and s.symbol == symbol for region in self._regions for s in region)
+
+    def condition_value(self, condition: Any, dtype: DType) -> Value:
+        """An index condition as an i1."""
+        result = self.value(dtype)
+        self.append(FromCondition(result, as_condition(condition), self.here()))
+        return result
+
+    # -- proofs
+
+    def prove(self, claim: Any, also: Mapping[Any, Range] | None = None) -> Verdict:
+        """The verdict on a claim about indices in the innermost region; `also` gives ranges of further symbols.
+
+        Proved without the region's conditions where that suffices. Not refuted where a symbol's value comes from
+        memory, since nobody knows which values it takes.
+        """
+        if claim == True or claim == False:  # noqa: E712  SymPy's true is not Python's
+            return Proved("it is constant") if claim == True else Refuted({}, "it never holds")  # noqa: E712
+        ranges = self.known(claim.free_symbols, also)
+        plain = prove(claim, ranges)
+        if isinstance(plain, Proved) or not self.path:
+            return self._believed(plain, claim)
+        implied = sympy.Or(claim, *map(sympy.Not, self.path))
+        return self._believed(prove(implied, self.known(implied.free_symbols, also)), implied)
+
+    def known(self, symbols: set[Any], also: Mapping[Any, Range] | None = None) -> dict[Any, Range]:
+        """The ranges of these symbols alone, so that equal questions look equal."""
+        ranges = {**self.ranges, **also} if also else self.ranges
+        return {s: ranges[s] for s in symbols if s in ranges}
+
+    def _believed(self, verdict: Verdict, about: Any) -> Verdict:
+        if isinstance(verdict, Refuted) and about.free_symbols & self.from_data:
+            return Unknown("the index comes from memory")
+        return verdict
+
+    # -- source lines and errors
+
+    def here(self) -> Source:
+        """The line of the user's spec that is being traced."""
+        return user_line() or self.source
+
+    def error(self, message: str, kind: type[LegoError] = TraceError) -> LegoError:
+        """An error that names the user's line."""
+        return kind(f"{self.here()}: {message}")
+
+
+def current(what: str) -> Tracer:
+    """The kernel being traced. Raises TraceError outside one."""
+    tracer = _current.get()
+    if tracer is None:
+        raise TraceError(f"{what} has a meaning only inside a function decorated with @lego.kernel")
+    return tracer
+
+
+def tracing() -> Tracer | None:
+    """The kernel being traced, if any."""
+    return _current.get()
+
+
+def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    """Run the kernel's function with the tracer current."""
+    token = _current.set(tracer)
+    try:
+        returned = function(*arguments)
+    finally:
+        _current.reset(token)
+    if tracer.abandoned is not None:
+        raise TraceError(
+            f"{tracer.abandoned}: the body of lego.range was left by break or return; a traced loop runs to its end, "
+            "use `with lego.when(condition):` inside it"
+        )
+    if returned is not None:
+        raise TraceError(f"{tracer.source}: a kernel returns nothing; it stores into its tensors, got {returned!r}")
+
+
+OUR_PACKAGES = ("lego_mlir.kernel.", "lego_mlir.expr.", "lego_mlir.layout.")
+
+
+def user_line() -> Source | None:
+    """The innermost line on the stack that belongs to a spec, that is to none of the modules that trace."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(OUR_PACKAGES) and module not in ("contextlib", "functools"):
+            return Source(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def _over_sizes(expr: Any) -> bool:
+    return all(isinstance(s, Size) for s in expr.free_symbols)
+
+
+def _plain(expr: Any) -> Any:
+    return int(expr) if getattr(expr, "is_Integer", True) else expr

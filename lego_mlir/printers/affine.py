@@ -1,0 +1,81 @@
+"""The affine part of an index expression, and what stays outside it.
+
+MLIR's affine expressions have sums, products with a constant, and floor division and remainder by a positive
+constant; their `floordiv` and `mod` round as ours do. Anything else, a product of two symbols or an exclusive or,
+becomes an operand of the map, to be computed before it:
+
+>>> import sympy
+>>> from lego_mlir.expr.nodes import BitXor, FloorDiv
+>>> i, j, n = sympy.symbols("i j n", integer=True)
+>>> split = affine_map(32 * i + FloorDiv(j, 4) + BitXor(i, j))
+>>> split.operands
+(i, j, (i ^ j))
+>>> affine_map(i * n) is None, affine_map(BitXor(i, j)) is None
+(True, True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lego_mlir.expr import nodes
+
+
+@dataclass(frozen=True, slots=True)
+class AffineMap:
+    """An affine expression over operands, each of which is a symbol or an expression that is not affine."""
+
+    expr: Any
+    operands: tuple[Any, ...]
+
+    def build(self, ir: Any) -> Any:
+        """The `ir.AffineMap` of as many dimensions as there are operands."""
+        dims = {operand: ir.AffineExpr.get_dim(k) for k, operand in enumerate(self.operands)}
+        return ir.AffineMap.get(len(self.operands), 0, [_build(ir, self.expr, dims)])
+
+
+def affine_map(expr: Any) -> AffineMap | None:
+    """The split of an expression, or None where its outermost operation is not an affine one."""
+    if not _is_affine_operation(expr):
+        return None
+    operands: dict[Any, None] = {}
+    _collect(expr, operands)
+    return AffineMap(expr, tuple(sorted(operands, key=lambda o: (not o.is_Symbol, str(o)))))
+
+
+def _is_affine_operation(expr: Any) -> bool:
+    if expr.is_Add:
+        return True
+    if expr.is_Mul:
+        return len(expr.args) == 2 and expr.args[0].is_Integer
+    if isinstance(expr, (nodes.FloorDiv, nodes.FloorMod)):
+        return bool(expr.args[1].is_Integer and int(expr.args[1]) > 0)
+    return False
+
+
+def _collect(expr: Any, operands: dict[Any, None]) -> None:
+    if expr.is_Integer:
+        return
+    if not _is_affine_operation(expr):
+        operands[expr] = None
+        return
+    for argument in expr.args:
+        _collect(argument, operands)
+
+
+def _build(ir: Any, expr: Any, dims: dict[Any, Any]) -> Any:
+    if expr.is_Integer:
+        return ir.AffineExpr.get_constant(int(expr))
+    if expr in dims:
+        return dims[expr]
+    parts = [_build(ir, argument, dims) for argument in expr.args]
+    if isinstance(expr, nodes.FloorDiv):
+        return ir.AffineExpr.get_floor_div(*parts)
+    if isinstance(expr, nodes.FloorMod):
+        return ir.AffineExpr.get_mod(*parts)
+    combine = ir.AffineExpr.get_add if expr.is_Add else ir.AffineExpr.get_mul
+    whole, *rest = parts if expr.is_Add else reversed(parts)  # affine products have their constant last
+    for part in rest:
+        whole = combine(whole, part)
+    return whole

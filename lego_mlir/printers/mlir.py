@@ -1,0 +1,336 @@
+"""Index expressions as MLIR operations: the printer that stands on its own.
+
+Whoever builds MLIR by hand gives an `ir.Value` for each symbol and gets the value of an expression back, emitted at the
+current insertion point:
+
+>>> from lego_mlir import bindings
+>>> from lego_mlir.expr.index import index_symbol
+>>> from lego_mlir.expr.ranges import Range
+>>> i = index_symbol("i")
+>>> ir = bindings.load().ir
+>>> with ir.Context(), ir.Location.unknown():
+...     module = ir.Module.parse("func.func @f(%i: index) -> index { return %i : index }")
+...     entry = module.body.operations[0].regions[0].blocks[0]
+...     with ir.InsertionPoint.at_block_begin(entry):
+...         printer = MlirPrinter({i: entry.arguments[0]}, {i: Range(0, 64)}, form="affine")
+...         value = printer.value(i // 8 + i % 8 * 8)
+...     print(value.owner)
+%0 = affine.apply affine_map<(d0) -> ((d0 mod 8) * 8 + d0 floordiv 8)>(%arg0)
+
+Three forms. "arith" computes in a type the caller names, or, with `integer="smallest"`, in i32 where the bounds of a
+node and of its operands fit and in i64 where not. "index" uses the dialect of that name. "affine" makes one
+`affine.apply` of every affine expression; what is not affine becomes an operand of it, in the index dialect. A value
+of type index has 64 bits.
+
+Division follows the proved sign: where both operands are known not to be negative, the unsigned division of the
+hardware, else the flooring one. An expression is emitted once in a region: an inner region sees the values of those
+around it, and its own end with it, so that a value always dominates its uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import sympy
+
+from lego_mlir.errors import PrintError
+from lego_mlir.expr import nodes
+from lego_mlir.expr.index import as_condition, as_expr
+from lego_mlir.expr.intervals import bounds
+from lego_mlir.expr.ranges import Range
+from lego_mlir.printers.affine import AffineMap, affine_map
+from lego_mlir.printers.builder import Builder
+from lego_mlir.printers.isqrt import emit_isqrt
+from lego_mlir.printers.operations import BINARY, COMMUTATIVE, COMPARISONS, FORMS, INTEGERS, OPERATIONS, Form, Integer
+from lego_mlir.printers.tables import constant_table
+
+LARGEST = {"i32": 2**31 - 1, "i64": 2**63 - 1, "index": 2**63 - 1}
+
+
+class MlirPrinter:
+    """Prints integer expressions and conditions over symbols whose values are given.
+
+    `values` maps symbols (SymPy's or `lego.Index`) to integer `ir.Value`s of any width, `ranges` says what is known of
+    them, `tables` maps the names of run-time tables to memrefs. Raises PrintError for a node without a form here.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[Any, Any],
+        ranges: Mapping[Any, Range] | None = None,
+        *,
+        form: Form = "index",
+        integer: Integer = "index",
+        tables: Mapping[str, Any] | None = None,
+    ) -> None:
+        if form not in FORMS:
+            raise PrintError(f"mlir: the form is one of {', '.join(FORMS)}, got {form!r}")
+        if integer not in INTEGERS or (integer != "index" and form != "arith"):
+            raise PrintError(
+                f"mlir: integer={integer!r} with form={form!r}; i32, i64 and smallest belong to the form arith"
+            )
+        self.form, self.integer = form, integer
+        self.build = Builder()
+        self.ranges: dict[Any, Range] = {as_expr(s): r for s, r in (ranges or {}).items()}
+        self.tables = dict(tables or {})
+        self._memo: list[dict[Any, Any]] = [{as_expr(s): v for s, v in values.items()}]
+
+    def bind(self, symbol: Any, value: Any, over: Range | None = None) -> None:
+        """A symbol that exists from here to the end of the current scope, such as a loop's variable."""
+        self._memo[-1][as_expr(symbol)] = value
+        if over is not None:
+            self.ranges[as_expr(symbol)] = over
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Around everything that is emitted into a nested region: its values end with it."""
+        self._memo.append({})
+        try:
+            yield
+        finally:
+            self._memo.pop()
+
+    def value(self, expr: Any, kind: str | None = None) -> Any:
+        """The value of an integer expression, cast to the integer type `kind` where one is given."""
+        emitted = self._emit(as_expr(expr))
+        return emitted if kind is None else self._cast(emitted, kind)
+
+    def condition(self, expr: Any) -> Any:
+        """The value (i1) of a condition."""
+        return self.remember(as_condition(expr), "i1", self._emit_condition)
+
+    # -- the memo
+
+    def remember(self, expr: Any, kind: str, emit: Callable[[Any], Any]) -> Any:
+        """What was emitted for this key in this scope or one around it, else what `emit` makes of it now."""
+        key = expr if kind == "" else (expr, kind)
+        for scope in reversed(self._memo):
+            found = scope.get(key)
+            if found is not None:
+                return found
+        made = self._memo[-1][key] = emit(expr)
+        return made
+
+    def _emit(self, expr: Any) -> Any:
+        return self.remember(expr, "", self._emit_new)
+
+    def _cast(self, value: Any, kind: str) -> Any:
+        if str(value.type) == kind:
+            return value
+        return self.remember(value, kind, lambda v: self.build.cast_integer(v, kind))
+
+    def _constant(self, number: int, kind: str) -> Any:
+        if not -LARGEST[kind] - 1 <= number <= LARGEST[kind]:
+            raise PrintError(f"mlir: the constant {number} does not fit {kind}")
+        return self.remember(number, f"constant {kind}", lambda n: self.build.constant(n, kind))
+
+    # -- types
+
+    def _kind(self, *exprs: Any) -> str:
+        """The type to compute in, given every expression that takes part."""
+        if self.integer in ("index", "i64"):
+            return self.integer
+        limits = [bounds(e, self.ranges) for e in exprs]
+        narrow = all(
+            b.lo is not None and b.hi is not None and -LARGEST["i32"] - 1 <= b.lo and b.hi <= LARGEST["i32"]
+            for b in limits
+        )
+        if not narrow and self.integer == "i32":
+            shown = ", ".join(f"{e} in [{b.lo}, {b.hi}]" for e, b in zip(exprs, limits, strict=True))
+            raise PrintError(f"mlir: not shown to fit i32: {shown}; use integer='smallest' or 'i64', or give ranges")
+        return "i32" if narrow else "i64"
+
+    def _operation(self, name: str, kind: str, *operands: Any) -> Any:
+        operands = tuple(self._cast(o, kind) for o in operands)
+        names = OPERATIONS[name]
+        return self.build.value(names.arith if self.form == "arith" else names.index, operands, kind)
+
+    def _not_negative(self, expr: Any) -> bool:
+        low = bounds(expr, self.ranges).lo
+        return low is not None and low >= 0
+
+    # -- expressions
+
+    def _emit_new(self, expr: Any) -> Any:
+        if expr.is_Integer:
+            return self._constant(int(expr), self._kind(expr))
+        if expr.is_Symbol:
+            raise PrintError(f"mlir: no value was given for the symbol {expr}; have {self._known()}")
+        if self.form == "affine":
+            split = affine_map(expr)
+            if split is not None:
+                return self._emit_affine(split)
+        if expr.is_Add:
+            return self._emit_add(expr)
+        if expr.is_Mul:
+            return self._emit_mul(expr)
+        if expr.is_Pow:
+            return self._emit_pow(expr)
+        name = BINARY.get(type(expr))
+        if name is not None:
+            ordered = type(expr)(*sorted(expr.args, key=str)) if name in COMMUTATIVE else expr
+            if ordered != expr:
+                return self._emit(ordered)
+            return self._operation(name, self._kind(expr, *expr.args), *map(self._emit, expr.args))
+        emit = _EXCEPTIONS.get(type(expr))
+        if emit is None:
+            raise PrintError(f"mlir: no form for {type(expr).__name__} in {expr}")
+        return emit(self, expr)
+
+    def _known(self) -> str:
+        return ", ".join(str(k) for scope in self._memo for k in scope if getattr(k, "is_Symbol", False)) or "none"
+
+    def _emit_affine(self, split: AffineMap) -> Any:
+        operands = [self._cast(self._emit(o), "index") for o in split.operands]
+        ir = self.build.ir
+        attribute = ir.AffineMapAttr.get(split.build(ir))
+        create = ir.Operation.create
+        return create(
+            "affine.apply", results=[self.build.type("index")], operands=operands, attributes={"map": attribute}
+        ).results[0]
+
+    def _emit_add(self, expr: Any) -> Any:
+        """What is added, then what is subtracted. Partial sums need not fit: they wrap around, and the whole fits."""
+        kind = self._kind(expr, *expr.args)
+        total = None
+        for term in sorted(expr.args, key=lambda t: (_subtracted(t), t.is_Integer)):
+            if total is None:
+                total = self._emit(term)
+            elif _subtracted(term):
+                total = self._operation("sub", kind, total, self._emit(-term))
+            else:
+                total = self._operation("add", kind, total, self._emit(term))
+        return self._cast(total, kind)
+
+    def _emit_mul(self, expr: Any) -> Any:
+        kind = self._kind(expr, *expr.args)
+        factors = [f for f in expr.args if not f.is_Integer]
+        number = int(expr.args[0]) if expr.args[0].is_Integer else 1
+        product = self._emit(factors[0])
+        for factor in factors[1:]:
+            product = self._operation("mul", kind, product, self._emit(factor))
+        if number == -1:
+            return self._operation("sub", kind, self._constant(0, kind), product)
+        return (
+            self._cast(product, kind)
+            if number == 1
+            else self._operation("mul", kind, product, self._constant(number, kind))
+        )
+
+    def _emit_pow(self, expr: Any) -> Any:
+        base, exponent = expr.args
+        if not (exponent.is_Integer and int(exponent) > 0):
+            raise PrintError(f"mlir: no form for the power {expr}; the exponent must be a positive int")
+        half, rest = divmod(int(exponent), 2)
+        kind = self._kind(expr, base)
+        if rest:
+            return self._operation("mul", kind, self._emit(base ** (2 * half)), self._emit(base))
+        root = self._emit(base**half)
+        return self._operation("mul", kind, root, root)
+
+    def _emit_floor_div(self, expr: Any) -> Any:
+        x, d = expr.args
+        name = "divu" if self._not_negative(x) and self._not_negative(d) else "floordiv"
+        return self._operation(name, self._kind(expr, x, d), self._emit(x), self._emit(d))
+
+    def _emit_floor_mod(self, expr: Any) -> Any:
+        """Python's `%`. The hardware's remainder has the sign of x; where that may differ from d's, d is added."""
+        x, d = expr.args
+        kind = self._kind(expr, x, d)
+        left, right = self._emit(x), self._emit(d)
+        if self._not_negative(x) and self._not_negative(d):
+            return self._operation("remu", kind, left, right)
+        remainder = self._operation("rems", kind, left, right)
+        zero, divisor = self._constant(0, kind), self._cast(right, kind)
+        if self._not_negative(d):
+            wrong = self._compare(nodes.Lt, kind, remainder, zero)
+        else:
+            opposite = self._compare(nodes.Lt, kind, self._operation("xor", kind, remainder, divisor), zero)
+            wrong = self._logical("arith.andi", opposite, self._compare(nodes.Ne, kind, remainder, zero))
+        moved = self._operation("add", kind, remainder, divisor)
+        return self.build.value("arith.select", (wrong, moved, remainder), kind)
+
+    def _emit_select(self, expr: Any) -> Any:
+        condition, a, b = expr.args
+        kind = self._kind(expr, a, b)
+        chosen = self.condition(condition)
+        operands = (chosen, self._cast(self._emit(a), kind), self._cast(self._emit(b), kind))
+        return self.build.value("arith.select", operands, kind)
+
+    def _emit_isqrt(self, expr: Any) -> Any:
+        (x,) = expr.args
+        kind = self._kind(expr, x)
+        return emit_isqrt(self.build, self._cast(self._emit(x), kind), kind, bounds(x, self.ranges).hi)
+
+    def _emit_table(self, expr: Any) -> Any:
+        index = self._cast(self._emit(expr.index), "index")
+        if expr.entries:
+            memref = self.remember((expr.name, expr.entries), "table", lambda _: constant_table(self.build, expr))
+        elif expr.name in self.tables:
+            memref = self.tables[expr.name]
+        else:
+            raise PrintError(
+                f"mlir: {expr} reads the run-time table '{expr.name}', for which no memref was given; "
+                f"have {', '.join(self.tables) or 'none'}"
+            )
+        element = str(self.build.ir.MemRefType(memref.type).element_type)
+        loaded = self.build.value("memref.load", (memref, index), element)
+        kind = self._kind(expr)
+        return self.build.cast_unsigned(loaded, kind) if expr.entries else self._cast(loaded, kind)
+
+    # -- conditions
+
+    def _emit_condition(self, expr: Any) -> Any:
+        if expr == sympy.true or expr == sympy.false:
+            return self.build.value("arith.constant", (), "i1", {"value": "true" if expr == sympy.true else "false"})
+        if type(expr) in COMPARISONS:
+            a, b = expr.args
+            return self._compare(type(expr), self._kind(a, b), self._emit(a), self._emit(b))
+        if isinstance(expr, (sympy.And, sympy.Or)):
+            name = "arith.andi" if isinstance(expr, sympy.And) else "arith.ori"
+            first, *rest = (self.condition(a) for a in sorted(expr.args, key=str))
+            for operand in rest:
+                first = self._logical(name, first, operand)
+            return first
+        if isinstance(expr, sympy.Not):
+            return self._logical("arith.xori", self.condition(expr.args[0]), self.condition(sympy.true))
+        raise PrintError(f"mlir: no form for the condition {type(expr).__name__} in {expr}")
+
+    def _compare(self, node: type[Any], kind: str, a: Any, b: Any) -> Any:
+        a, b, predicate = self._cast(a, kind), self._cast(b, kind), COMPARISONS[node]
+        if self.form == "arith":
+            return self.build.value("arith.cmpi", (a, b), "i1", {"predicate": f"{predicate.arith} : i64"})
+        return self.build.value("index.cmp", (a, b), "i1", {"pred": predicate.index})
+
+    def _logical(self, name: str, a: Any, b: Any) -> Any:
+        return self.build.value(name, (a, b), "i1")
+
+
+_EXCEPTIONS: dict[type[Any], Callable[[MlirPrinter, Any], Any]] = {
+    nodes.FloorDiv: MlirPrinter._emit_floor_div,
+    nodes.FloorMod: MlirPrinter._emit_floor_mod,
+    nodes.Select: MlirPrinter._emit_select,
+    nodes.ISqrt: MlirPrinter._emit_isqrt,
+    nodes.Table: MlirPrinter._emit_table,
+}
+
+
+def _subtracted(term: Any) -> bool:
+    """Whether a term of a sum prints as a subtraction: it is a negative number, or has a negative factor."""
+    number = term if term.is_Integer else term.args[0] if term.is_Mul else None
+    return number is not None and number.is_Integer and int(number) < 0
+
+
+def emit(
+    expr: Any,
+    values: Mapping[Any, Any],
+    ranges: Mapping[Any, Range] | None = None,
+    *,
+    form: Form = "index",
+    integer: Integer = "index",
+    tables: Mapping[str, Any] | None = None,
+) -> Any:
+    """The value of one expression at the current insertion point; `MlirPrinter` shares work among several."""
+    return MlirPrinter(values, ranges, form=form, integer=integer, tables=tables).value(expr)

@@ -1,0 +1,65 @@
+"""Constant tables: a permutation given as data becomes a `memref.global` of the module it is used in.
+
+The entries are stored in the smallest unsigned width that holds them. A table that is used twice in a module is there
+once; two tables of one name and different entries get different symbols.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.errors import PrintError
+from lego_mlir.printers.builder import Builder
+
+WIDTHS = (8, 16, 32, 64)
+
+
+def constant_table(build: Builder, table: Any) -> Any:
+    """The memref of a `Table` node with entries, loaded at the current insertion point."""
+    ir = build.ir
+    width = next(w for w in WIDTHS if max(table.entries) < 2**w)
+    kind = f"memref<{len(table.entries)}xi{width}>"
+    owner = _symbol_table_owner(ir)
+    data = f"dense<{list(table.entries)}> : tensor<{len(table.entries)}xi{width}>"
+    name = _declare(build, owner, table.name, kind, data)
+    return build.value("memref.get_global", (), kind, {"name": f"@{name}"})
+
+
+def _symbol_table_owner(ir: Any) -> Any:
+    """The nearest operation around the insertion point that holds symbols."""
+    operation = ir.InsertionPoint.current.block.owner
+    while operation is not None:
+        if operation.operation.name in ("builtin.module", "gpu.module"):
+            return operation.operation
+        operation = operation.operation.parent
+    raise PrintError("mlir: a constant table needs a builtin.module or gpu.module around the insertion point")
+
+
+def _declare(build: Builder, owner: Any, wish: str, kind: str, data: str) -> str:
+    """The symbol of a global with this type and these entries, made where the module has none yet."""
+    block = owner.regions[0].blocks[0]
+    ir = build.ir
+    value = build.attribute(data)
+    taken: dict[str, Any] = {
+        ir.StringAttr(op.attributes["sym_name"]).value: op for op in block.operations if "sym_name" in op.attributes
+    }
+    name, count = wish, 0
+    while name in taken:
+        op = taken[name].operation
+        if op.name == "memref.global" and op.attributes["initial_value"] == value:
+            return name
+        count += 1
+        name = f"{wish}_{count}"
+    with ir.InsertionPoint.at_block_begin(block):
+        build.operation(
+            "memref.global",
+            attributes={
+                "sym_name": f'"{name}"',
+                "sym_visibility": '"private"',
+                "type": kind,
+                "initial_value": data,
+                "constant": "unit",
+                "alignment": "16 : i64",
+            },
+        )
+    return name
