@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import LayoutError, LayoutIndexError
-from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol
+from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_symbolic
 from lego_mlir.expr.ranges import Range
+from lego_mlir.layout.canonical import is_static
 from lego_mlir.layout.values import end_of, show
 
 if TYPE_CHECKING:
@@ -87,11 +88,13 @@ class Slice:
         """The positions as an int64 array of `shape`. Raises LayoutError where something is still symbolic."""
         import numpy as np
 
-        if not all(isinstance(n, int) for n in self.shape) or self.expr.expr.free_symbols - set(self.ranges):
-            raise LayoutError(f"{self!r} has symbols besides its colons; give them values first")
-        grid = iter(np.meshgrid(*map(np.arange, self.shape), indexing="ij"))
-        index = [p.at(next(grid)) if isinstance(p, Colon) else p for p in self.places]
-        return np.broadcast_to(self.layout.apply(*index), self.shape)
+        known = is_static(self.shape) and not any(is_symbolic(p) for p in self.places)
+        if known:
+            grid = iter(np.meshgrid(*map(np.arange, self.shape), indexing="ij"))
+            position = self.layout.apply(*(p.at(next(grid)) if isinstance(p, Colon) else p for p in self.places))
+            if not is_symbolic(position):
+                return np.broadcast_to(position, self.shape)
+        raise LayoutError(f"{self!r} has symbols besides its colons; give them values first")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.positions().astype(dtype or "int64")
