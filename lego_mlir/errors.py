@@ -55,6 +55,10 @@ class DependencyError(LegoError, ImportError):
     """A package or program that this operation needs is not installed; the message says how to get it."""
 
 
+class InterpreterError(LegoError):
+    """IR that the interpreter cannot run: an operation it has no meaning for, or arguments that do not fit."""
+
+
 class CacheError(LegoError):
     """The compilation cache cannot be used as it is."""
 

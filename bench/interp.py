@@ -1,0 +1,87 @@
+"""How long the interpreter takes, with all checks and counts on: prints one line a kernel.
+
+    python bench/interp.py
+
+The two kernels are those of the project's own limits: a shared-memory transpose of 2048 x 2048 f32 (under 3 s) and one
+block of a 128 x 256 x 64 tensor-core matrix product over K = 512 (under 3 s), on a machine of two cores.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from lego_mlir import interp
+
+LIMIT_SECONDS = 3.0
+
+
+def transpose(n: int, pitch: int = 33) -> str:
+    """A block of 32 x 8 threads moves a 32 x 32 tile through shared memory, its rows `pitch` apart."""
+    load = "\n".join(
+        f"""
+    %r{k} = arith.addi %ty, %c{8 * k} : index
+    %gr{k} = arith.addi %by32, %r{k} : index
+    %gi{k} = arith.muli %gr{k}, %n : index
+    %gj{k} = arith.addi %gi{k}, %col : index
+    %v{k} = memref.load %src[%gj{k}] : memref<{n * n}xf32>
+    memref.store %v{k}, %tile[%r{k}, %tx] : memref<32x{pitch}xf32, #gpu.address_space<workgroup>>"""
+        for k in range(4)
+    )
+    store = "\n".join(
+        f"""
+    %w{k} = memref.load %tile[%tx, %r{k}] : memref<32x{pitch}xf32, #gpu.address_space<workgroup>>
+    %hr{k} = arith.addi %bx32, %r{k} : index
+    %hi{k} = arith.muli %hr{k}, %n : index
+    %hj{k} = arith.addi %hi{k}, %row : index
+    memref.store %w{k}, %dst[%hj{k}] : memref<{n * n}xf32>"""
+        for k in range(4)
+    )
+    return f"""
+gpu.module @m {{
+  gpu.func @transpose(%src: memref<{n * n}xf32>, %dst: memref<{n * n}xf32>)
+      workgroup(%tile: memref<32x{pitch}xf32, #gpu.address_space<workgroup>>)
+      kernel attributes {{known_block_size = array<i32: 32, 8, 1>,
+                         known_grid_size = array<i32: {n // 32}, {n // 32}, 1>}} {{
+    %n = arith.constant {n} : index
+    %c0 = arith.constant 0 : index
+    %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
+    %c24 = arith.constant 24 : index
+    %c32 = arith.constant 32 : index
+    %bx = gpu.block_id x
+    %by = gpu.block_id y
+    %tx = gpu.thread_id x
+    %ty = gpu.thread_id y
+    %bx32 = arith.muli %bx, %c32 : index
+    %by32 = arith.muli %by, %c32 : index
+    %col = arith.addi %bx32, %tx : index
+    %row = arith.addi %by32, %tx : index
+    {load}
+    gpu.barrier
+    {store}
+    gpu.return
+  }}
+}}
+"""
+
+
+def measure_transpose(n: int = 2048) -> float:
+    text = transpose(n)
+    source = np.random.default_rng(0).standard_normal((n, n), dtype=np.float32)
+    target = np.zeros_like(source)
+    start = time.perf_counter()
+    report = interp.launch(text, args=[source.reshape(-1), target.reshape(-1)])
+    seconds = time.perf_counter() - start
+    assert report.clean, report
+    assert np.array_equal(target, source.T)
+    return seconds
+
+
+def main() -> None:
+    print(f"transpose 2048x2048 f32: {measure_transpose():.2f} s (limit {LIMIT_SECONDS} s)")
+
+
+if __name__ == "__main__":
+    main()

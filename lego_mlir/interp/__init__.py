@@ -1,0 +1,6 @@
+"""Run GPU kernels on a machine without a GPU: execute MLIR in lockstep on NumPy arrays, find races, count traffic."""
+
+from lego_mlir.interp.launch import launch
+from lego_mlir.interp.report import Fault, Kind, Place, Report, Site, Totals, Writer
+
+__all__ = ["Fault", "Kind", "Place", "Report", "Site", "Totals", "Writer", "launch"]

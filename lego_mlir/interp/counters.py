@@ -1,0 +1,133 @@
+"""Counts what the memory system would see: one `Site` for each access operation of the program.
+
+The model itself is in `lego_mlir.analysis`; here the addresses of a batch become rows of 32, one for each warp, and a
+shared access whose addresses are the same in all blocks is counted once and multiplied.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lego_mlir.analysis import banks, coalescing
+from lego_mlir.interp import values
+from lego_mlir.interp.machine import WARP
+from lego_mlir.interp.report import Site
+from lego_mlir.interp.values import Array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lego_mlir.interp.machine import Machine
+    from lego_mlir.interp.memory import Touch
+    from lego_mlir.interp.program import Access
+
+WIDER_SAMPLES = 64
+
+
+class Counters:
+    """The sites of a launch, by number of the access."""
+
+    def __init__(self) -> None:
+        self.sites: dict[tuple[int, str], Site] = {}
+        self._samples: dict[tuple[int, str], int] = {}
+
+    def count(self, m: Machine, access: Access, touch: Touch) -> None:
+        """Count one touch: as one instruction, or as several where a lane's bytes are more than one can move."""
+        space = touch.buffer.space.value
+        if space == "local":
+            return
+        for start, width in instructions(touch):
+            address, active = per_warp(m, start, touch.ok)
+            self.count_warps(m, access, touch, address, active, width)
+
+    def count_warps(
+        self, m: Machine, access: Access, touch: Touch, address: Array, active: Array | None, width: int
+    ) -> None:
+        """Count requests given as `(blocks, warps, 32)` byte addresses; one row of blocks may stand for all."""
+        key = (access.number, touch.buffer.name)
+        site = self.sites.get(key)
+        if site is None:
+            site = self.sites[key] = Site(
+                access.place, access.operation, touch.buffer.name, touch.buffer.space.value, access.kind, width
+            )
+        times = m.blocks if address.shape[0] == 1 else 1
+        alive = address.shape[0] * address.shape[1] if active is None else int(active.any(axis=-1).sum())
+        lanes = address.size if active is None else int(active.sum())
+        site.requests += alive * times
+        site.lanes += lanes * times
+        site.lane_bytes += lanes * width * times
+        if touch.buffer.space.value == "shared":
+            self._count_shared(site, address, active, width, times)
+        else:
+            self._count_global(key, site, address, active, width, times)
+
+    def _count_shared(self, site: Site, address: Array, active: Array | None, width: int, times: int) -> None:
+        per_pass = banks.wavefronts_per_pass(address, width, active)
+        site.wavefronts += int(per_pass.sum()) * times
+        ideal = banks.ideal_wavefronts(width, active)
+        site.ideal_wavefronts += times * (int(ideal.sum()) if ideal.ndim else int(ideal) * address[..., 0].size)
+        worst = int(per_pass.max(initial=0))
+        if worst > site.worst_wavefronts:
+            row = np.unravel_index(int(per_pass.argmax()), per_pass.shape)[:2]
+            collision = banks.worst_collision(address[row], width, None if active is None else active[row])
+            site.worst_wavefronts, site.worst_bank, site.worst_lanes = worst, collision.bank, collision.lanes
+
+    def _count_global(
+        self, key: tuple[int, str], site: Site, address: Array, active: Array | None, width: int, times: int
+    ) -> None:
+        seen = self._samples.get(key, 0)
+        self._samples[key] = seen + 1
+        look = seen < WIDER_SAMPLES and (site.widest is None or site.widest > width)
+        found = coalescing.requests(address, width, active, look_for_wider=look)
+        site.sectors += int(found.sectors.sum()) * times
+        site.ideal_sectors += int(found.ideal.sum()) * times
+        if look:
+            site.widest = found.widest if site.widest is None else min(site.widest, found.widest)
+
+
+def instructions(touch: Touch) -> Iterator[tuple[Array, int]]:
+    """The touch as instructions of at most 16 bytes a lane: (byte address of each lane, width)."""
+    if touch.elem.ndim > 2:
+        flat = touch.elem.reshape(*touch.elem.shape[:2], -1)
+        for i in range(flat.shape[2]):
+            yield flat[:, :, i] * touch.item, touch.item * touch.run
+        return
+    start, left = touch.elem * touch.item, touch.bytes_per_lane
+    offset = 0
+    while left > 0:
+        width = min(left & -left if left < coalescing.WIDEST_ACCESS else coalescing.WIDEST_ACCESS, left)
+        yield start + offset, width
+        offset, left = offset + width, left - width
+
+
+def per_warp(m: Machine, address: Array, ok: Array | None) -> tuple[Array, Array | None]:
+    """Per-lane addresses as `(blocks, warps, 32)`, and which of them are real; a ragged last warp is filled up."""
+    if ok is not None and ok.ndim > 2:
+        ok = np.asarray(ok.reshape(*ok.shape[:2], -1).any(axis=-1))
+    shape = (max(address.shape[0], 1 if ok is None else ok.shape[0]), m.threads)
+    address = np.broadcast_to(address, shape)
+    active = None if ok is None else np.broadcast_to(ok, shape)
+    short = m.warps * WARP - m.threads
+    if short:
+        address = np.pad(address, ((0, 0), (0, short)))
+        real: Array = np.ones(shape, bool) if active is None else active
+        active = np.pad(real, ((0, 0), (0, short)))
+    rows = (shape[0], m.warps, WARP)
+    return address.reshape(rows), None if active is None else active.reshape(rows)
+
+
+def leaders(m: Machine) -> Array:
+    """The first lane of each warp."""
+    return np.asarray(m.linear_thread() % WARP == 0)
+
+
+def same_in_warp(m: Machine, value: Array) -> bool:
+    """Whether the lanes of every warp agree on a per-lane value."""
+    if values.is_uniform(value) or value.shape[1] == 1:
+        return True
+    full = m.threads // WARP * WARP
+    rows = value[:, :full].reshape(value.shape[0], -1, WARP)
+    rest = value[:, full:]
+    return bool((rows == rows[..., :1]).all() and (rest == rest[:, :1]).all())

@@ -1,0 +1,210 @@
+"""`affine`: maps become closures over index arrays; loops and branches are those of `scf` with maps for bounds."""
+
+# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from lego_mlir import bindings
+from lego_mlir.interp import memory, values
+from lego_mlir.interp.dialects.memref import load_step, store_step
+from lego_mlir.interp.dialects.scf import assign, branch, loop
+from lego_mlir.interp.machine import Machine
+from lego_mlir.interp.program import Operation, Step, meaning
+from lego_mlir.interp.values import Array
+
+Compute = Callable[[Sequence[Array]], Array]
+
+
+def expression(node: Any, dims: int) -> Compute:
+    """An affine expression as a function of its operands, dimensions first and then symbols."""
+    ir = bindings.load().ir
+    node = node.maybe_downcast() if hasattr(node, "maybe_downcast") else node
+    if isinstance(node, ir.AffineDimExpr):
+        at = node.position
+        return lambda x: x[at]
+    if isinstance(node, ir.AffineSymbolExpr):
+        at = dims + node.position
+        return lambda x: x[at]
+    if isinstance(node, ir.AffineConstantExpr):
+        number = values.uniform(node.value)
+        return lambda x: number
+    left, right = expression(node.lhs, dims), expression(node.rhs, dims)
+    if isinstance(node, ir.AffineAddExpr):
+        return lambda x: left(x) + right(x)
+    if isinstance(node, ir.AffineMulExpr):
+        return lambda x: left(x) * right(x)
+    if isinstance(node, ir.AffineModExpr):
+        return lambda x: left(x) % right(x)
+    if isinstance(node, ir.AffineFloorDivExpr):
+        return lambda x: left(x) // right(x)
+    return lambda x: -(-left(x) // right(x))
+
+
+def map_results(map_: Any) -> list[Compute]:
+    return [expression(result, map_.n_dims) for result in map_.results]
+
+
+def affine_map(attribute: Any) -> Any:
+    return attribute.value if hasattr(attribute, "value") else attribute
+
+
+@meaning("affine.apply")
+def apply(op: Operation) -> Step:
+    (compute,) = map_results(affine_map(op.attribute("map")))
+    result, operands = op.result, op.operands
+
+    def step(m: Machine) -> None:
+        v = m.values
+        v[result] = compute([v[slot] for slot in operands])
+
+    return step
+
+
+@meaning("affine.min", "affine.max")
+def extreme(op: Operation) -> Step:
+    computes = map_results(affine_map(op.attribute("map")))
+    result, operands = op.result, op.operands
+    pick = np.minimum if op.name == "affine.min" else np.maximum
+
+    def step(m: Machine) -> None:
+        inputs = [m.values[slot] for slot in operands]
+        m.values[result] = reduce(pick, [compute(inputs) for compute in computes])
+
+    return step
+
+
+@meaning("affine.load")
+def load(op: Operation) -> Step:
+    op.touches(0, read=True)
+    return load_step(op, op.operands[0], _indices(op, op.operands[1:]))
+
+
+@meaning("affine.store")
+def store(op: Operation) -> Step:
+    op.touches(1, written=True)
+    return store_step(op, op.operands[0], op.operands[1], _indices(op, op.operands[2:]))
+
+
+@meaning("affine.vector_load")
+def vector_load(op: Operation) -> Step:
+    op.touches(0, read=True)
+    return load_step(op, op.operands[0], _indices(op, op.operands[1:]), values.vector_shape(op.result_type())[-1])
+
+
+@meaning("affine.vector_store")
+def vector_store(op: Operation) -> Step:
+    op.touches(1, written=True)
+    run = values.vector_shape(op.operand_type(0))[-1]
+    return store_step(op, op.operands[0], op.operands[1], _indices(op, op.operands[2:]), run)
+
+
+def _indices(op: Operation, slots: Sequence[int]) -> Callable[[Machine], list[Array]]:
+    computes = map_results(affine_map(op.attribute("map")))
+
+    def indices(m: Machine) -> list[Array]:
+        inputs = [m.values[slot] for slot in slots]
+        return [compute(inputs) for compute in computes]
+
+    return indices
+
+
+@meaning("affine.for")
+def for_(op: Operation) -> Step:
+    lower_map, upper_map = affine_map(op.attribute("lowerBoundMap")), affine_map(op.attribute("upperBoundMap"))
+    lowers, uppers = map_results(lower_map), map_results(upper_map)
+    lower_in, upper_in, carried = op.segments()
+    stride = values.uniform(op.integer("step"))
+    results, body = op.results, op.body()
+
+    def step(m: Machine) -> None:
+        v = m.values
+        low = reduce(np.maximum, [compute([v[slot] for slot in lower_in]) for compute in lowers])
+        high = reduce(np.minimum, [compute([v[slot] for slot in upper_in]) for compute in uppers])
+        assign(m, results, loop(m, low, high, stride, body, [v[slot] for slot in carried]))
+
+    return step
+
+
+def integer_set(attribute: Any) -> Compute:
+    """The condition of an `affine.if`, read from the attribute's text: the bindings give no access to its parts."""
+    ir = bindings.load().ir
+    found = re.fullmatch(r"affine_set<(\([^)]*\)(?:\[[^\]]*\])?) : \((.*)\)>", str(attribute))
+    if found is None:
+        raise AssertionError(f"unexpected spelling of an integer set: {attribute}")
+    space, constraints = found[1], found[2]
+    tests: list[tuple[Compute, bool]] = []
+    for constraint in filter(None, re.split(r",\s*(?![^(]*\))", constraints)):
+        left, relation, _ = re.split(r"\s*(>=|==)\s*", constraint)
+        map_ = ir.Attribute.parse(f"affine_map<{space} -> ({left})>", attribute.context).value
+        tests.append((map_results(map_)[0], relation == "=="))
+
+    def holds(inputs: Sequence[Array]) -> Array:
+        out = values.uniform(True, np.bool_)
+        for compute, is_equality in tests:
+            value = compute(inputs)
+            out = out & ((value == 0) if is_equality else (value >= 0))
+        return out
+
+    return holds
+
+
+@meaning("affine.if")
+def if_(op: Operation) -> Step:
+    holds = integer_set(op.attribute("condition"))
+    operands, results = op.operands, op.results
+    yes, no = op.body(0), op.body(1) if op.has_region(1) else None
+
+    def step(m: Machine) -> None:
+        branch(m, holds([m.values[slot] for slot in operands]), yes, no, results)
+
+    return step
+
+
+@meaning("affine.delinearize_index")
+def delinearize(op: Operation) -> Step:
+    """The digits of an index in a mixed-radix basis; without an outer bound the first digit is unlimited."""
+    linear, *dynamic = op.operands
+    static, results = op.integers("static_basis"), op.results
+
+    def step(m: Machine) -> None:
+        basis = list(mixed(m, static, dynamic))
+        rest = m.values[linear]
+        digits: list[Array] = []
+        while len(digits) < len(results) - 1:
+            size = basis.pop()
+            digits.append(rest % size)
+            rest = rest // size
+        assign(m, results, [rest, *reversed(digits)])
+
+    return step
+
+
+@meaning("affine.linearize_index")
+def linearize(op: Operation) -> Step:
+    indices, dynamic = op.segments()
+    static, result = op.integers("static_basis"), op.result
+
+    def step(m: Machine) -> None:
+        basis = list(mixed(m, static, dynamic))
+        basis = basis[len(basis) - len(indices) + 1 :]
+        total = m.values[indices[0]]
+        for slot, size in zip(indices[1:], basis, strict=True):
+            total = total * size + m.values[slot]
+        m.values[result] = total
+
+    return step
+
+
+def mixed(m: Machine, static: Sequence[int], dynamic: Sequence[int]) -> list[Any]:
+    """Static numbers with the dynamic ones filled in where MLIR put its marker."""
+    pending = list(dynamic)
+    return [m.values[pending.pop(0)] if n == DYNAMIC else n for n in static]
+
+
+DYNAMIC = memory.DYNAMIC

@@ -1,0 +1,41 @@
+"""`func` and `builtin`: calls and casts that change nothing but a type."""
+
+# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+from __future__ import annotations
+
+from lego_mlir.interp.machine import Machine
+from lego_mlir.interp.program import Operation, Step, copy_slots, meaning
+
+
+@meaning("func.call")
+def call(op: Operation) -> Step:
+    function = op.compiler.function(str(op.attribute("callee").value))
+    enter = copy_slots(op.operands, function.body.arguments)
+    leave = copy_slots(function.body.results, op.results)
+
+    def step(m: Machine) -> None:
+        enter(m)
+        function.body.run(m)
+        leave(m)
+
+    return step
+
+
+@meaning("builtin.unrealized_conversion_cast")
+def conversion_cast(op: Operation) -> Step:
+    kinds = {str(op.operand_type(i)) for i in range(len(op.operands))} | {str(r.type) for r in op.operation.results}
+    if len(op.operands) != len(op.results) or not kinds <= {"index", "i64"}:
+        op.fail(
+            f"a cast between {sorted(kinds)} has no meaning in memory that types share; finish the conversion first"
+        )
+    return copy_slots(op.operands, op.results)
+
+
+@meaning("ub.poison")
+def poison(op: Operation) -> Step:
+    from lego_mlir.interp import values
+
+    dtype, shape = values.element_dtype(op.result_type()), values.vector_shape(op.result_type())
+    import numpy as np
+
+    return op.constant(np.zeros((1, 1, *shape), dtype))

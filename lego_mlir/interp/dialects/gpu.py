@@ -1,0 +1,305 @@
+"""`gpu`: who am I, meet at a barrier, talk within a warp, launch.
+
+Threads are numbered x fastest, and 32 consecutive ones are a warp, as on the hardware.
+"""
+
+# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lego_mlir.errors import InterpreterError
+from lego_mlir.interp import memory, values
+from lego_mlir.interp.machine import WARP, Machine
+from lego_mlir.interp.program import Function, Operation, Step, meaning
+from lego_mlir.interp.report import Kind
+from lego_mlir.interp.values import Array
+
+AXES = {"x": 0, "y": 1, "z": 2}
+
+
+def _identity(name: str, find: Callable[[Machine, int], Array]) -> None:
+    @meaning(name)
+    def build(op: Operation) -> Step:
+        axis, result = AXES[op.keyword("dimension")], op.result
+
+        def step(m: Machine) -> None:
+            m.values[result] = find(m, axis)
+
+        return step
+
+
+_identity("gpu.thread_id", lambda m, axis: m.thread_id(axis))
+_identity("gpu.block_id", lambda m, axis: m.block_id(axis))
+_identity("gpu.block_dim", lambda m, axis: values.uniform(m.block[axis]))
+_identity("gpu.grid_dim", lambda m, axis: values.uniform(m.grid[axis]))
+_identity("gpu.global_id", lambda m, axis: m.block_id(axis) * m.block[axis] + m.thread_id(axis))
+
+
+@meaning("gpu.lane_id")
+def lane_id(op: Operation) -> Step:
+    result = op.result
+
+    def step(m: Machine) -> None:
+        m.values[result] = m.linear_thread() % WARP
+
+    return step
+
+
+@meaning("gpu.subgroup_id")
+def subgroup_id(op: Operation) -> Step:
+    result = op.result
+
+    def step(m: Machine) -> None:
+        m.values[result] = m.linear_thread() // WARP
+
+    return step
+
+
+@meaning("gpu.num_subgroups")
+def num_subgroups(op: Operation) -> Step:
+    result = op.result
+
+    def step(m: Machine) -> None:
+        m.values[result] = values.uniform(m.warps)
+
+    return step
+
+
+@meaning("gpu.subgroup_size")
+def subgroup_size(op: Operation) -> Step:
+    return op.constant(values.uniform(WARP))
+
+
+@meaning("gpu.barrier")
+def barrier(op: Operation) -> Step:
+    place = op.place
+
+    def step(m: Machine) -> None:
+        m.passed_barrier(place)
+
+    return step
+
+
+@meaning("gpu.dynamic_shared_memory")
+def dynamic_shared_memory(op: Operation) -> Step:
+    result, compiler = op.result, op.compiler
+
+    def step(m: Machine) -> None:
+        if m.dynamic_shared is None:
+            size = m.dynamic_shared_bytes
+            if size < compiler.dynamic_bytes:
+                raise InterpreterError(
+                    f"{op.place}: the kernel views {compiler.dynamic_bytes} bytes of dynamic shared memory, "
+                    f"the launch gives {size}; pass dynamic_shared={compiler.dynamic_bytes} or more"
+                )
+            byte = np.dtype(np.int8)
+            ref = memory.allocate(m, memory.Space.SHARED, byte, [size], "dynamic shared memory", compiler.granule)
+            m.dynamic_shared = ref.buffer
+        size = m.dynamic_shared.bytes
+        m.values[result] = memory.MemRef(m.dynamic_shared, np.dtype(np.int8), 0, (size,), (1,))
+
+    return step
+
+
+def by_warp(m: Machine, value: Array) -> Array:
+    """A per-lane value as `(blocks, warps, 32, *vector)`; a ragged last warp is filled up with zeros."""
+    full = np.broadcast_to(value, (value.shape[0], m.threads, *value.shape[2:]))
+    short = m.warps * WARP - m.threads
+    if short:
+        full = np.concatenate([full, np.zeros((full.shape[0], short, *full.shape[2:]), full.dtype)], axis=1)
+    return full.reshape(full.shape[0], m.warps, WARP, *full.shape[2:])
+
+
+def from_warp(m: Machine, value: Array) -> Array:
+    return value.reshape(value.shape[0], m.warps * WARP, *value.shape[3:])[:, : m.threads]
+
+
+def active_by_warp(m: Machine) -> Array:
+    return by_warp(m, values.uniform(True, np.bool_) if m.mask is None else m.mask)
+
+
+SHUFFLES: dict[str, Callable[[Array, Array], Array]] = {
+    "xor": lambda lane, distance: lane ^ distance,
+    "down": lambda lane, distance: lane + distance,
+    "up": lambda lane, distance: lane - distance,
+    "idx": lambda lane, distance: distance + 0 * lane,
+}
+
+
+@meaning("gpu.shuffle")
+def shuffle(op: Operation) -> Step:
+    """Each lane reads another lane's value; reading from a lane that does not take part is undefined, so a fault."""
+    value, offset, width = op.operands
+    result, valid = op.results
+    mode, place = _shuffle_mode(op), op.place
+
+    def step(m: Machine) -> None:
+        source = by_warp(m, m.values[value])
+        distance, span = by_warp(m, m.values[offset]), by_warp(m, m.values[width])
+        lane = np.arange(WARP).reshape(1, 1, WARP)
+        within, base = lane % span, lane - lane % span
+        target = SHUFFLES[mode](within, distance)
+        inside = (target >= 0) & (target < span)
+        partner = np.where(inside, base + target, lane)
+        shape = np.broadcast_shapes(partner.shape, source.shape[:3])
+        partner = np.broadcast_to(partner, shape).astype(np.int64)
+        active = np.broadcast_to(active_by_warp(m), shape)
+        absent = active & ~np.take_along_axis(active, partner, axis=2)
+        if absent.any():
+            row, warp, at = np.unravel_index(int(np.flatnonzero(absent)[0]), absent.shape)
+            block, thread = m.name_lane(int(row), min(int(warp * WARP + at), m.threads - 1))
+            text = f"shuffle {mode} reads lane {int(partner[row, warp, at])} of its warp, which is not here"
+            m.faults.add(Kind.SHUFFLE, text, place, block, thread, count=int(absent.sum()))
+        source = np.broadcast_to(source, (*shape, *source.shape[3:]))
+        index = values.like_vector(partner, source.ndim)
+        m.values[result] = from_warp(m, np.take_along_axis(source, index, axis=2))
+        m.values[valid] = from_warp(m, np.broadcast_to(inside, shape))
+
+    return step
+
+
+def _shuffle_mode(op: Operation) -> str:
+    text = str(op.attribute("mode"))
+    return tuple(SHUFFLES)[int(text.split(":")[0])] if text[0].isdigit() else op.keyword("mode")
+
+
+REDUCTIONS: dict[str, tuple[Callable[..., Any], bool]] = {
+    "add": (np.add, False),
+    "mul": (np.multiply, False),
+    "minui": (np.minimum, True),
+    "minsi": (np.minimum, False),
+    "minnumf": (np.fmin, False),
+    "maxui": (np.maximum, True),
+    "maxsi": (np.maximum, False),
+    "maxnumf": (np.fmax, False),
+    "and": (np.bitwise_and, False),
+    "or": (np.bitwise_or, False),
+    "xor": (np.bitwise_xor, False),
+    "minimumf": (np.minimum, False),
+    "maximumf": (np.maximum, False),
+}
+
+
+def reduced(kind: str, value: Array, active: Array, axis: int) -> Array:
+    """The reduction along `axis` of the active entries; the axis stays, with length 1."""
+    compute, is_unsigned = REDUCTIONS[kind]
+    dtype = value.dtype
+    if is_unsigned:
+        value = values.unsigned(np.ascontiguousarray(value))
+    order = np.moveaxis(value, axis, 0)
+    mask = np.moveaxis(np.broadcast_to(values.like_vector(active, value.ndim), value.shape), axis, 0)
+    total, started = order[0], mask[0]
+    for entry, here in zip(order[1:], mask[1:], strict=True):
+        both = started & here
+        total = np.where(both, compute(total, entry), np.where(here, entry, total)).astype(value.dtype)
+        started = started | here
+    return np.expand_dims(total, axis).view(dtype)
+
+
+@meaning("gpu.subgroup_reduce")
+def subgroup_reduce(op: Operation) -> Step:
+    """Reduce over the active lanes of a warp, or of each cluster of lanes in it."""
+    (value,) = op.operands
+    result, kind = op.result, op.keyword("op")
+    size, stride = op.integer("cluster_size", WARP), op.integer("cluster_stride", 1)
+
+    def step(m: Machine) -> None:
+        source = by_warp(m, m.values[value])
+        active = np.broadcast_to(active_by_warp(m), source.shape[:3])
+        groups = WARP // (size * stride)
+        split = (*source.shape[:2], groups, size, stride)
+        parts = source.reshape(*split, *source.shape[3:])
+        total = np.broadcast_to(reduced(kind, parts, active.reshape(split), 3), parts.shape)
+        m.values[result] = from_warp(m, total.reshape(source.shape))
+
+    return step
+
+
+@meaning("gpu.all_reduce")
+def all_reduce(op: Operation) -> Step:
+    """Reduce over all threads of a block; it synchronises them, so all must be here."""
+    (value,) = op.operands
+    result, place = op.result, op.place
+    if op.has_region(0) or not op.has("op"):
+        op.fail("a reduction given as a region is not known; use one of the named kinds")
+    kind = op.keyword("op")
+
+    def step(m: Machine) -> None:
+        m.passed_barrier(place)
+        source = m.values[value]
+        source = np.broadcast_to(source, (source.shape[0], m.threads, *source.shape[2:]))
+        active = np.broadcast_to(values.uniform(True, np.bool_) if m.mask is None else m.mask, source.shape[:2])
+        m.values[result] = reduced(kind, source, active, 1)
+
+    return step
+
+
+@meaning("gpu.launch_func")
+def launch_func(op: Operation) -> Step:
+    """Run a kernel of the module from host code."""
+    function = op.compiler.function(str(op.attribute("kernel")).rsplit("@", 1)[-1])
+    groups = op.segments()
+    if len(groups) != 13:
+        op.fail(f"unexpected operand groups: {len(groups)}")
+    grid_slots = [g[0] for g in groups[1:4]]
+    block_slots = [g[0] for g in groups[4:7]]
+    dynamic, arguments = groups[10], groups[11]
+
+    def step(m: Machine) -> None:
+        v = m.values
+        grid = tuple(values.only(v[s], "a grid size") for s in grid_slots)
+        block = tuple(values.only(v[s], "a block size") for s in block_slots)
+        shared = values.only(v[dynamic[0]], "the dynamic shared memory") if dynamic else 0
+        m.run_grid(function, grid, block, [v[s] for s in arguments], shared)
+
+    return step
+
+
+@meaning("gpu.launch")
+def launch(op: Operation) -> Step:
+    """A kernel written in place: its region sees the host's values."""
+    groups = op.segments()
+    body = op.body()
+    sizes = [g[0] for g in groups[1:7]]
+    dynamic = groups[10]
+    ids, rest = body.arguments[:12], body.arguments[12:]
+    types = [a.type for a in list(op.operation.regions[0].blocks[0].arguments)[12:]]
+    shared_count = op.integer("workgroup_attributions", 0)
+    inner = replace(body, arguments=())
+    function = Function(
+        name="gpu.launch", body=inner, argument_types=(), is_kernel=True, known_block=None, known_grid=None,
+        workgroup=tuple(zip(rest[:shared_count], types[:shared_count], strict=True)),
+        private=tuple(zip(rest[shared_count:], types[shared_count:], strict=True)),
+        arguments_read=frozenset(), arguments_written=frozenset(),
+    )  # fmt: skip
+
+    def step(m: Machine) -> None:
+        v = m.values
+        extents = [values.only(v[s], "a size of the launch") for s in sizes]
+
+        def enter(batch: Machine) -> None:
+            batch.values[:] = v
+            for axis in range(3):
+                found = (
+                    batch.block_id(axis),
+                    batch.thread_id(axis),
+                    *map(values.uniform, (extents[axis], extents[3 + axis])),
+                )
+                for part, value in enumerate(found):
+                    batch.values[ids[3 * part + axis]] = value
+
+        shared = values.only(v[dynamic[0]], "the dynamic shared memory") if dynamic else 0
+        m.run_grid(function, tuple(extents[:3]), tuple(extents[3:]), [], shared, enter)
+
+    return step
+
+
+@meaning("gpu.wait", "gpu.dealloc", "gpu.host_register", "gpu.host_unregister")
+def host_bookkeeping(op: Operation) -> Step:
+    """Host-side ordering: everything here happens in order anyway."""
+    return lambda m: None

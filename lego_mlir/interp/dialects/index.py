@@ -1,0 +1,39 @@
+"""`index`: the same integer arithmetic on 64-bit indices, under its own names."""
+
+# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from lego_mlir.interp.dialects.arith import COMPARE, DIVISIONS, division, shift_left, shift_right_unsigned
+from lego_mlir.interp.program import Operation, Step, meaning
+from lego_mlir.interp.values import unsigned
+
+PLAIN: Final = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": shift_left,
+    "shrs": np.right_shift,
+    "shru": shift_right_unsigned,
+    "maxs": np.maximum,
+    "mins": np.minimum,
+    "maxu": lambda a, b: np.maximum(unsigned(a), unsigned(b)).view(a.dtype),
+    "minu": lambda a, b: np.minimum(unsigned(a), unsigned(b)).view(a.dtype),
+}
+PREDICATES: Final = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+for _name, _compute in PLAIN.items():
+    meaning(f"index.{_name}")(lambda op, _compute=_compute: op.elementwise(_compute))  # type: ignore[misc]
+for _name, _divide in DIVISIONS.items():
+    meaning(f"index.{_name}")(lambda op, _divide=_divide: division(op, _divide))  # type: ignore[misc]
+
+
+@meaning("index.cmp")
+def compare(op: Operation) -> Step:
+    return op.elementwise(COMPARE[PREDICATES.index(op.keyword("pred"))])

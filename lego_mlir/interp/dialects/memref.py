@@ -1,0 +1,388 @@
+"""`memref`: allocation, windows on memory, and the scalar accesses.
+
+A view, subview or cast moves nothing: it is a new `MemRef` on the same buffer, whose sizes and strides may be static,
+uniform or different from lane to lane.
+"""
+
+# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lego_mlir.interp import memory, shadow, values
+from lego_mlir.interp.dialects.arith import elements
+from lego_mlir.interp.machine import Machine
+from lego_mlir.interp.memory import DYNAMIC, MemRef, Space
+from lego_mlir.interp.program import Operation, Step, copy_slots, meaning
+from lego_mlir.interp.values import Array
+
+Indices = Callable[[Machine], Sequence[Array]]
+
+
+def space_of(type_: Any, inside_kernel: bool = True) -> Space:
+    """Who owns an allocation of this type: the spelling of its memory space decides."""
+    text = str(type_.memory_space)
+    if text in ("#gpu.address_space<workgroup>", "3 : i64", "3"):
+        return Space.SHARED
+    if text in ("#gpu.address_space<global>", "1 : i64", "1") or not inside_kernel:
+        return Space.GLOBAL
+    return Space.LOCAL
+
+
+def _sizes(type_: Any, m: Machine, dynamic: Sequence[int]) -> list[int | Array]:
+    pending = [values.only(m.values[slot], f"a size of {type_}") for slot in dynamic]
+    return [pending.pop(0) if n == type_.get_dynamic_size() else n for n in type_.shape]
+
+
+@meaning("memref.alloc", "memref.alloca")
+def alloc(op: Operation) -> Step:
+    type_, result = op.result_type(), op.result
+    dynamic = op.segments()[0]
+    dtype, name = values.element_dtype(type_), f"the buffer of {op.place}"
+    parent = op.operation.parent
+    while parent is not None and parent.name not in ("gpu.func", "gpu.launch", "func.func"):
+        parent = parent.operation.parent
+    inside = parent is None or parent.name != "func.func" or op.name == "memref.alloca"
+    space = space_of(type_, inside)
+    if space is Space.SHARED and type_.has_static_shape:
+        op.compiler.shared_bytes += int(np.prod(type_.shape)) * dtype.itemsize
+
+    def step(m: Machine) -> None:
+        m.values[result] = memory.allocate(m, space, dtype, _sizes(type_, m, dynamic), name)
+
+    return step
+
+
+@meaning("memref.dealloc", "memref.assume_alignment", "memref.distinct_objects")
+def pass_on(op: Operation) -> Step:
+    """Nothing to do but to hand operands on to results, where there are any."""
+    return copy_slots(op.operands[: len(op.results)], op.results)
+
+
+@meaning("memref.cast", "memref.memory_space_cast")
+def cast(op: Operation) -> Step:
+    return copy_slots(op.operands, op.results)
+
+
+@meaning("memref.get_global")
+def get_global(op: Operation) -> Step:
+    """A module-level buffer: shared ones are each block's own, constants are filled once a batch."""
+    name, result, type_ = str(op.attribute("name").value), op.result, op.result_type()
+    definition = op.compiler.symbol(name)
+    dtype, space = values.element_dtype(type_), space_of(type_, False)
+    initial = None
+    if "initial_value" in definition.attributes and str(definition.attributes["initial_value"]) != "unit":
+        attribute = definition.attributes["initial_value"]
+        count = int(np.prod(type_.shape))
+        splat = getattr(attribute, "is_splat", False)
+        filling = [attribute.get_splat_value().value] if splat else elements(attribute, dtype)
+        initial = np.broadcast_to(np.asarray(filling, dtype), (count,))
+
+    def step(m: Machine) -> None:
+        if name not in m.statics:
+            ref = memory.allocate(m, space, dtype, list(type_.shape), f"@{name}")
+            if initial is not None:
+                ref.buffer.storage[:] = np.ascontiguousarray(initial).view(np.uint8)
+                ref.buffer.reads_tracked = False
+            m.statics[name] = ref
+        m.values[result] = m.statics[name]
+
+    return step
+
+
+def load_step(op: Operation, ref: int, indices: Indices, run: int = 1) -> Step:
+    """Load one element a lane, or `run` consecutive ones."""
+    access, result = op.access("read"), op.result
+    is_vector = run > 1 or bool(values.vector_shape(op.result_type()))
+    shape = values.vector_shape(op.result_type())
+
+    def step(m: Machine) -> None:
+        window: MemRef = m.values[ref]
+        touch = touch_run(m, access, window, indices(m), run)
+        found = memory.read(m, access, touch, window.dtype)
+        m.values[result] = found.reshape(*found.shape[:2], *shape) if is_vector else found
+
+    return step
+
+
+def store_step(op: Operation, value: int, ref: int, indices: Indices, run: int = 1) -> Step:
+    """Store one element a lane, or `run` consecutive ones."""
+    access = op.access("write")
+
+    def step(m: Machine) -> None:
+        stored = m.values[value]
+        touch = touch_run(m, access, m.values[ref], indices(m), run)
+        memory.write(m, access, touch, stored.reshape(*stored.shape[:2], run) if run > 1 else stored[:, :, ...])
+
+    return step
+
+
+def touch_run(m: Machine, access: Any, window: MemRef, indices: Sequence[Array], run: int, ok: Any = None) -> Any:
+    """`run` neighbours along the last axis: one access if they are neighbours in memory too, else several."""
+    if run == 1 or (isinstance(window.strides[-1], int) and window.strides[-1] == 1):
+        touch = memory.address(m, access, window, indices, run=run, ok=ok)
+        if run > 1:
+            memory.check_alignment(m, access, touch)
+        return touch
+    spread = [index[..., None] for index in indices]
+    spread[-1] = spread[-1] + np.arange(run, dtype=np.int64)
+    return memory.address(m, access, window, spread, ok=None if ok is None else ok[..., None])
+
+
+def plain(slots: Sequence[int]) -> Indices:
+    """Indices that are operands."""
+    return lambda m: [m.values[slot] for slot in slots]
+
+
+@meaning("memref.load")
+def load(op: Operation) -> Step:
+    op.touches(0, read=True)
+    return load_step(op, op.operands[0], plain(op.operands[1:]))
+
+
+@meaning("memref.store")
+def store(op: Operation) -> Step:
+    op.touches(1, written=True)
+    return store_step(op, op.operands[0], op.operands[1], plain(op.operands[2:]))
+
+
+@meaning("memref.dim")
+def dim(op: Operation) -> Step:
+    ref, axis = op.operands
+    result = op.result
+
+    def step(m: Machine) -> None:
+        size = m.values[ref].sizes[values.only(m.values[axis], "the axis of memref.dim")]
+        m.values[result] = size if isinstance(size, np.ndarray) else values.uniform(size)
+
+    return step
+
+
+@meaning("memref.rank")
+def rank(op: Operation) -> Step:
+    return op.constant(values.uniform(op.operand_type(0).rank))
+
+
+def _mixed(m: Machine, static: Sequence[int], dynamic: Sequence[int]) -> list[int | Array]:
+    """Static numbers with the dynamic ones filled in; a dynamic one that is uniform becomes an int again."""
+    pending = [m.values[slot] for slot in dynamic]
+    found: list[int | Array] = []
+    for n in static:
+        value = pending.pop(0) if n == DYNAMIC else n
+        found.append(int(value.flat[0]) if isinstance(value, np.ndarray) and value.size == 1 else value)
+    return found
+
+
+@meaning("memref.subview")
+def subview(op: Operation) -> Step:
+    source, offsets, sizes, strides = op.segments()
+    static = [op.integers(f"static_{what}") for what in ("offsets", "sizes", "strides")]
+    type_, result = op.result_type(), op.result
+    kept = _kept_axes(op, static[1], type_)
+
+    def step(m: Machine) -> None:
+        window: MemRef = m.values[source[0]]
+        at, extent, by = (_mixed(m, s, d) for s, d in zip(static, (offsets, sizes, strides), strict=True))
+        offset: Any = window.offset
+        for start, stride in zip(at, window.strides, strict=True):
+            offset = offset + start * stride
+        steps = [a * b for a, b in zip(by, window.strides, strict=True)]
+        m.values[result] = replace(
+            window, offset=offset, sizes=tuple(extent[i] for i in kept), strides=tuple(steps[i] for i in kept)
+        )
+
+    return step
+
+
+def _kept_axes(op: Operation, sizes: Sequence[int], type_: Any) -> list[int]:
+    """Which axes of the source stay where the result has fewer: unit axes are dropped, as the result's strides tell."""
+    spare = len(sizes) - type_.rank
+    if spare == 0:
+        return list(range(len(sizes)))
+    wanted = list(type_.shape)
+    kept: list[int] = []
+    source_strides = op.operand_type(0).get_strides_and_offset()[0]
+    target_strides = type_.get_strides_and_offset()[0]
+    by = op.integers("static_strides")
+    for i, size in enumerate(sizes):
+        fits = bool(wanted) and size in (wanted[0], DYNAMIC)
+        if fits and size == 1 and spare > 0:
+            step = source_strides[i] * by[i] if DYNAMIC not in (source_strides[i], by[i]) else DYNAMIC
+            fits = step == target_strides[len(kept)]
+        if fits:
+            kept.append(i)
+            wanted.pop(0)
+        else:
+            spare -= 1
+    return kept
+
+
+@meaning("memref.reinterpret_cast")
+def reinterpret_cast(op: Operation) -> Step:
+    source, offsets, sizes, strides = op.segments()
+    static = [op.integers(f"static_{what}") for what in ("offsets", "sizes", "strides")]
+    result = op.result
+
+    def step(m: Machine) -> None:
+        window: MemRef = m.values[source[0]]
+        at, extent, by = (_mixed(m, s, d) for s, d in zip(static, (offsets, sizes, strides), strict=True))
+        m.values[result] = replace(window, offset=at[0], sizes=tuple(extent), strides=tuple(by))
+
+    return step
+
+
+@meaning("memref.view")
+def view(op: Operation) -> Step:
+    """Raw bytes seen as elements, from a shift in bytes."""
+    source, shift, *dynamic = op.operands
+    type_, result = op.result_type(), op.result
+    dtype = values.element_dtype(type_)
+    place = op.place
+    _note_dynamic_shared(op, dtype)
+
+    def step(m: Machine) -> None:
+        window: MemRef = m.values[source]
+        start = window.offset * window.dtype.itemsize + m.values[shift]
+        if (start % dtype.itemsize != 0).any():
+            op.fail(f"byte shift {start.flat[0]} at {place} is no multiple of the element's {dtype.itemsize} bytes")
+        offset = start // dtype.itemsize
+        sizes = _sizes(type_, m, dynamic)
+        m.values[result] = MemRef(
+            window.buffer, dtype, int(offset.flat[0]) if offset.size == 1 else offset, tuple(sizes),
+            memory.row_major(sizes),
+        )  # fmt: skip
+
+    return step
+
+
+def _note_dynamic_shared(op: Operation, dtype: np.dtype[Any]) -> None:
+    """Tell the compiler how much dynamic shared memory the kernel looks at, and in what pieces."""
+    source, shift = op.operation.operands[0], op.operation.operands[1]
+    producer = getattr(source.owner, "operation", None)
+    if producer is None or producer.name != "gpu.dynamic_shared_memory":
+        return
+    compiler, type_ = op.compiler, op.result_type()
+    compiler.granule = dtype.itemsize if compiler.granule == 1 else min(compiler.granule, dtype.itemsize)
+    start = getattr(shift.owner, "operation", None)
+    if start is not None and start.name == "arith.constant" and type_.has_static_shape:
+        end = int(start.attributes["value"].value) + int(np.prod(type_.shape)) * dtype.itemsize
+        compiler.dynamic_bytes = max(compiler.dynamic_bytes, end)
+
+
+@meaning("memref.collapse_shape", "memref.expand_shape")
+def reshape(op: Operation) -> Step:
+    """Split or join axes. Joined axes must be dense relative to each other, which the verifier has made sure of."""
+    groups = [[int(i.value) for i in group] for group in op.attribute("reassociation")]
+    source, *dynamic = op.operands
+    result, collapse = op.result, op.name == "memref.collapse_shape"
+    shape = op.integers("static_output_shape") if not collapse else ()
+
+    def step(m: Machine) -> None:
+        window: MemRef = m.values[source]
+        sizes: list[int | Array] = []
+        strides: list[int | Array] = []
+        if collapse:
+            for group in groups:
+                sizes.append(_product([window.sizes[i] for i in group]))
+                wide = [i for i in group if not (isinstance(window.sizes[i], int) and window.sizes[i] == 1)]
+                strides.append(window.strides[(wide or group)[-1]])
+        else:
+            sizes = _mixed(m, shape, dynamic)
+            for axis, group in enumerate(groups):
+                inner = memory.row_major([sizes[i] for i in group])
+                strides += [n * window.strides[axis] for n in inner]
+        m.values[result] = replace(window, sizes=tuple(sizes), strides=tuple(strides))
+
+    return step
+
+
+def _product(factors: Sequence[int | Array]) -> int | Array:
+    total: int | Array = 1
+    for factor in factors:
+        total = total * factor
+    return total
+
+
+@meaning("memref.transpose")
+def transpose(op: Operation) -> Step:
+    permutation = op.attribute("permutation").value
+    order = [e.maybe_downcast().position for e in permutation.results]
+    source, result = op.operands[0], op.result
+
+    def step(m: Machine) -> None:
+        window: MemRef = m.values[source]
+        m.values[result] = replace(
+            window, sizes=tuple(window.sizes[i] for i in order), strides=tuple(window.strides[i] for i in order)
+        )
+
+    return step
+
+
+@meaning("memref.extract_strided_metadata")
+def extract_strided_metadata(op: Operation) -> Step:
+    """The base buffer, the offset, the sizes and the strides, as values."""
+    (source,) = op.operands
+    base, offset, *rest = op.results
+
+    def step(m: Machine) -> None:
+        window: MemRef = m.values[source]
+        m.values[base] = replace(window, offset=0, sizes=(), strides=())
+        found = [window.offset, *window.sizes, *window.strides]
+        for slot, value in zip([offset, *rest], found, strict=True):
+            m.values[slot] = value if isinstance(value, np.ndarray) else values.uniform(value)
+
+    return step
+
+
+ATOMIC_KINDS: dict[str, Callable[[Any, Any], Any]] = {
+    "addf": np.add,
+    "addi": np.add,
+    "assign": lambda old, new: new,
+    "maximumf": np.maximum,
+    "maxnumf": np.fmax,
+    "maxs": np.maximum,
+    "maxu": np.maximum,
+    "minimumf": np.minimum,
+    "minnumf": np.fmin,
+    "mins": np.minimum,
+    "minu": np.minimum,
+    "mulf": np.multiply,
+    "muli": np.multiply,
+    "ori": np.bitwise_or,
+    "andi": np.bitwise_and,
+    "xori": np.bitwise_xor,
+}
+ATOMIC_ORDER = (
+    "addf", "addi", "assign", "maximumf", "maxs", "maxu", "minimumf", "mins", "minu", "mulf", "muli", "ori", "andi",
+    "maxnumf", "minnumf", "xori",
+)  # fmt: skip
+"""`arith.AtomicRMWKind` by number, as the attribute stores it."""
+
+
+@meaning("memref.atomic_rmw")
+def atomic_rmw(op: Operation) -> Step:
+    """Lanes update one after the other, in lane order; each gets the value that it found."""
+    op.touches(1, read=True, written=True)
+    access, result = op.access(shadow.ATOMIC_KIND), op.result
+    value, ref, *indices = op.operands
+    kind = _atomic_kind(op)
+    compute = ATOMIC_KINDS[kind]
+    is_unsigned = kind in ("maxu", "minu")
+    wanted = bool(list(op.operation.results[0].uses))
+
+    def step(m: Machine) -> None:
+        window: MemRef = m.values[ref]
+        touch = memory.address(m, access, window, plain(indices)(m))
+        memory.observe(m, access, touch)
+        m.values[result] = memory.update(m, touch, window.dtype, m.values[value], compute, wanted, is_unsigned)
+
+    return step
+
+
+def _atomic_kind(op: Operation) -> str:
+    text = str(op.attribute("kind"))
+    return ATOMIC_ORDER[int(text.split(":")[0])] if text[0].isdigit() else op.keyword("kind")

@@ -1,0 +1,195 @@
+"""`scf`: structured control flow, where lanes may disagree.
+
+A branch that all lanes take alike is a branch. One on which they differ runs both sides under masks and merges the
+results lane by lane; a loop whose bounds differ from lane to lane runs as long as one lane still wants to, the others
+masked off and keeping their values.
+"""
+
+# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lego_mlir.errors import InterpreterError
+from lego_mlir.interp import values
+from lego_mlir.interp.machine import Machine, merge
+from lego_mlir.interp.program import Body, Operation, Step, meaning
+from lego_mlir.interp.values import Array
+
+
+def assign(m: Machine, slots: tuple[int, ...], found: list[Any]) -> None:
+    for slot, value in zip(slots, found, strict=True):
+        m.values[slot] = value
+
+
+def run_masked(m: Machine, body: Body, mask: Array) -> None:
+    """Run a body for some lanes."""
+    outer = m.mask
+    m.mask = None if outer is None and mask.all() else mask
+    try:
+        body.run(m)
+    finally:
+        m.mask = outer
+
+
+def branch(m: Machine, condition: Array, yes: Body, no: Body | None, results: tuple[int, ...]) -> None:
+    """Take one side, or both under masks."""
+    if not m.any_active():
+        condition = values.uniform(False, np.bool_)
+    if values.is_uniform(condition):
+        side = yes if bool(condition.flat[0]) else no
+        if side is not None:
+            side.run(m)
+            assign(m, results, side.results_in(m))
+        return
+    taken, other = m.narrow(condition), m.narrow(~condition)
+    if taken.any():
+        run_masked(m, yes, taken)
+    elif no is not None:
+        run_masked(m, no, other)
+        assign(m, results, no.results_in(m))
+        return
+    if no is None:
+        return
+    found = yes.results_in(m)
+    if not other.any():
+        assign(m, results, found)
+        return
+    run_masked(m, no, other)
+    assign(m, results, [merge(condition, a, b) for a, b in zip(found, no.results_in(m), strict=True)])
+
+
+@meaning("scf.if")
+def if_(op: Operation) -> Step:
+    (condition,) = op.operands
+    results = op.results
+    yes, no = op.body(0), op.body(1) if op.has_region(1) else None
+
+    def step(m: Machine) -> None:
+        branch(m, m.values[condition], yes, no, results)
+
+    return step
+
+
+def loop(
+    m: Machine,
+    lower: Array,
+    upper: Array,
+    stride: Array,
+    body: Body,
+    carried: list[Any],
+) -> list[Any]:
+    """Run `body(index, *carried)` from lower to upper; the values carried out of the last round."""
+    index, *arguments = body.arguments
+    if values.is_uniform(lower) and values.is_uniform(upper) and values.is_uniform(stride):
+        first, end, by = int(lower.flat[0]), int(upper.flat[0]), int(stride.flat[0])
+        if by <= 0:
+            raise InterpreterError(f"a loop's step must be positive, got {by}")
+        if not m.any_active():
+            return carried
+        for position in range(first, end, by):
+            m.values[index] = np.full((1, 1), position, lower.dtype)
+            assign(m, tuple(arguments), carried)
+            body.run(m)
+            carried = body.results_in(m)
+        return carried
+    at = lower + np.zeros_like(upper)
+    while True:
+        going = m.narrow(at < upper)
+        if not going.any():
+            return carried
+        m.values[index] = at
+        assign(m, tuple(arguments), carried)
+        run_masked(m, body, going)
+        carried = [merge(going, new, old) for new, old in zip(body.results_in(m), carried, strict=True)]
+        at = at + stride
+
+
+@meaning("scf.for")
+def for_(op: Operation) -> Step:
+    lower, upper, stride, *carried = op.operands
+    results, body = op.results, op.body()
+
+    def step(m: Machine) -> None:
+        v = m.values
+        assign(m, results, loop(m, v[lower], v[upper], v[stride], body, [v[slot] for slot in carried]))
+
+    return step
+
+
+@meaning("scf.while")
+def while_(op: Operation) -> Step:
+    start, results = op.operands, op.results
+    before, after = op.body(0), op.body(1)
+    condition, passed = before.results[0], before.results[1:]
+
+    def step(m: Machine) -> None:
+        carried = [m.values[slot] for slot in start]
+        found: list[Any] | None = None
+        outer, going = m.mask, m.mask
+        if not m.any_active():
+            # The results have no meaning for lanes that are not here, but their slots need a value of the right form.
+            assign(m, before.arguments, carried)
+            run_masked(m, before, values.uniform(False, np.bool_))
+            assign(m, results, [m.values[slot] for slot in passed])
+            return
+        try:
+            while True:
+                m.mask = going
+                assign(m, before.arguments, carried)
+                before.run(m)
+                wants = m.values[condition]
+                leaving = [m.values[slot] for slot in passed]
+                active = values.uniform(True, np.bool_) if going is None else going
+                found = leaving if found is None else [merge(active, a, b) for a, b in zip(leaving, found, strict=True)]
+                narrowed = active & wants
+                if not narrowed.any():
+                    break
+                going = None if going is None and narrowed.all() else narrowed
+                m.mask = going
+                assign(m, after.arguments, leaving)
+                after.run(m)
+                carried = [merge(narrowed, a, b) for a, b in zip(after.results_in(m), carried, strict=True)]
+        finally:
+            m.mask = outer
+        assign(m, results, found)
+
+    return step
+
+
+@meaning("scf.index_switch")
+def index_switch(op: Operation) -> Step:
+    """The first region is the default; the others follow the cases."""
+    (argument,) = op.operands
+    results, cases = op.results, op.integers("cases")
+    default, *bodies = [op.body(i) for i in range(len(cases) + 1)]
+
+    def step(m: Machine) -> None:
+        chosen = m.values[argument]
+        found: list[Any] | None = None
+        rest = np.ones(chosen.shape, bool)
+        arms = [*zip([chosen == case for case in cases], bodies, strict=True)]
+        for condition, body in [*arms, (None, default)]:
+            condition = rest if condition is None else condition
+            if m.narrow(condition).any():
+                run_masked(m, body, m.narrow(condition))
+                new = body.results_in(m)
+                found = new if found is None else [merge(condition, a, b) for a, b in zip(new, found, strict=True)]
+            rest = rest & ~condition
+        if found is not None:
+            assign(m, results, found)
+
+    return step
+
+
+@meaning("scf.execute_region")
+def execute_region(op: Operation) -> Step:
+    body, results = op.body(), op.results
+
+    def step(m: Machine) -> None:
+        body.run(m)
+        assign(m, results, body.results_in(m))
+
+    return step

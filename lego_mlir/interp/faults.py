@@ -1,0 +1,35 @@
+"""Where faults are collected: one entry a kind, place and partner, with the first lane that met it and a count."""
+
+from __future__ import annotations
+
+from lego_mlir.interp.report import Fault, Kind, Place
+
+
+class Faults:
+    """Faults in the order in which they were met, each site's repetitions counted and not repeated."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Kind, Place, Place | None, str], Fault] = {}
+
+    def add(
+        self,
+        kind: Kind,
+        message: str,
+        place: Place,
+        block: tuple[int, int, int],
+        thread: tuple[int, int, int],
+        *,
+        address: int | None = None,
+        other: Place | None = None,
+        buffer: str = "",
+        count: int = 1,
+    ) -> None:
+        key = (kind, place, other, buffer)
+        found = self._found.get(key)
+        if found is None:
+            self._found[key] = Fault(kind, message, place, block, thread, address, other, count)
+        else:
+            found.count += count
+
+    def all(self) -> list[Fault]:
+        return list(self._found.values())

@@ -1,0 +1,285 @@
+"""Launch a kernel of an MLIR module on NumPy arrays, and report.
+
+The grid is cut into batches of blocks, as many at once as the memory option allows; each batch is one `Machine` in
+lockstep. Global buffers and their shadows live as long as the launch, so blocks of different batches still race.
+
+>>> import numpy as np
+>>> text = '''
+... gpu.module @m { gpu.func @double(%x: memref<64xf32>) kernel {
+...   %i = gpu.thread_id x
+...   %v = memref.load %x[%i] : memref<64xf32>
+...   %w = arith.addf %v, %v : f32
+...   memref.store %w, %x[%i] : memref<64xf32>
+...   gpu.return } }'''
+>>> x = np.arange(64, dtype=np.float32)
+>>> report = launch(text, grid=1, block=64, args=[x])
+>>> x[:4].tolist(), report.clean, report.totals.sectors
+([0.0, 2.0, 4.0, 6.0], True, 16)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lego_mlir import bindings
+from lego_mlir.errors import InterpreterError
+from lego_mlir.interp import dialects, memory, shadow, values
+from lego_mlir.interp.counters import Counters
+from lego_mlir.interp.faults import Faults
+from lego_mlir.interp.machine import Dim3, Machine, dim3
+from lego_mlir.interp.memory import Buffer, MemRef, Space
+from lego_mlir.interp.program import Compiler, Function
+from lego_mlir.interp.report import BufferTraffic, Report
+
+MAX_THREADS = 1024
+"""Threads of a block; CUDA C++ Programming Guide, technical specifications per compute capability."""
+LANES_AT_ONCE = 1 << 14
+"""Lanes of a batch beyond which NumPy's arrays leave the cache and a batch only gets slower."""
+MEMORY_LIMIT = 1 << 30
+SECTOR = 32
+
+Argument = Any
+Progress = Callable[[int, int], None]
+
+assert dialects  # importing them is what registers the operations
+
+
+@dataclass(slots=True)
+class Options:
+    """How to run, as opposed to what."""
+
+    checks: bool = True
+    counts: bool = True
+    blocks: int | Sequence[int] | None = None
+    memory_limit: int = MEMORY_LIMIT
+    lanes_at_once: int = LANES_AT_ONCE
+    progress: Progress | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """What the batches of a launch, or the launches of a host function, share."""
+
+    compiler: Compiler
+    options: Options
+    faults: Faults = field(default_factory=Faults)
+    counters: Counters | None = None
+    blocks_run: int = 0
+    last: Machine | None = None
+
+    def run_grid(
+        self,
+        function: Function,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[Any],
+        dynamic_shared: int,
+        enter: Callable[[Machine], None] | None = None,
+    ) -> None:
+        """Run all blocks, or the sample that was asked for, batch by batch."""
+        chosen = choose_blocks(self.options.blocks, grid)
+        size = self._batch_size(function, block, dynamic_shared)
+        for start in range(0, len(chosen), size):
+            batch = chosen[start : start + size]
+            machine = self._machine(grid, block, batch, dynamic_shared)
+            if enter is not None:
+                enter(machine)
+            for slot, value in zip(function.body.arguments, arguments, strict=False):
+                machine.values[slot] = value
+            for slot, type_ in function.workgroup:
+                name = f"the workgroup buffer of @{function.name}"
+                machine.values[slot] = _attribution(machine, Space.SHARED, type_, name)
+            for slot, type_ in function.private:
+                machine.values[slot] = _attribution(
+                    machine, Space.LOCAL, type_, f"the private buffer of @{function.name}"
+                )
+            function.body.run(machine)
+            self.blocks_run += len(batch)
+            self.last = machine
+            if self.options.progress is not None:
+                self.options.progress(start + len(batch), len(chosen))
+
+    def _machine(self, grid: Dim3, block: Dim3, batch: Any, dynamic_shared: int) -> Machine:
+        return Machine(
+            grid=grid, block=block, batch=batch, values=[None] * self.compiler.slots, faults=self.faults,
+            counters=self.counters, checks=self.options.checks, accesses=self.compiler.accesses,
+            dynamic_shared_bytes=dynamic_shared, run_grid=self.run_grid,
+        )  # fmt: skip
+
+    def _batch_size(self, function: Function, block: Dim3, dynamic_shared: int) -> int:
+        threads = block[0] * block[1] * block[2]
+        shared = dynamic_shared + self.compiler.shared_bytes
+        for _, type_ in function.workgroup:
+            shared += int(np.prod(type_.shape)) * values.element_dtype(type_).itemsize
+        # A shadow takes two words of 8 bytes an element of at least 2 bytes.
+        per_block = shared * 9 + threads * (self.compiler.lane_bytes + 64)
+        fitting = self.options.memory_limit // max(per_block, 1)
+        return max(1, min(fitting, -(-self.options.lanes_at_once // threads)))
+
+
+def _attribution(m: Machine, space: Space, type_: Any, name: str) -> MemRef:
+    return memory.allocate(m, space, values.element_dtype(type_), list(type_.shape), name)
+
+
+def choose_blocks(blocks: int | Sequence[int] | None, grid: Dim3) -> Any:
+    """The linear ids to run: all, a spread-out sample of so many, or the given ones."""
+    total = grid[0] * grid[1] * grid[2]
+    if blocks is None:
+        return np.arange(total, dtype=np.int64)
+    if isinstance(blocks, int | np.integer):
+        if blocks < 1:
+            raise InterpreterError(f"a sample needs at least 1 block, got {blocks}")
+        return np.unique(np.linspace(0, total - 1, min(int(blocks), total)).round().astype(np.int64))
+    chosen = np.unique(np.asarray(list(blocks), np.int64))
+    if chosen.size == 0 or chosen[0] < 0 or chosen[-1] >= total:
+        raise InterpreterError(f"blocks must be ids within 0..{total - 1}, got {list(blocks)}")
+    return chosen
+
+
+def parse(module: Any) -> Any:
+    """A module as the bindings have it, from text or from itself."""
+    if not isinstance(module, str):
+        return module
+    ir = bindings.load().ir
+    try:
+        return ir.Module.parse(module, ir.Context())
+    except ir.MLIRError as error:
+        raise InterpreterError(f"this is not a valid MLIR module:\n{error}") from None
+
+
+def compile_module(module: Any) -> Compiler:
+    """Parse, if need be, and make ready to run: pass the result to `launch` to run one module several times."""
+    return Compiler(parse(module))
+
+
+def launch(
+    module: Any,
+    kernel_name: str | None = None,
+    grid: int | Sequence[int] | None = None,
+    block: int | Sequence[int] | None = None,
+    args: Sequence[Argument] = (),
+    *,
+    dynamic_shared: int | None = None,
+    names: Sequence[str] = (),
+    checks: bool = True,
+    counts: bool = True,
+    blocks: int | Sequence[int] | None = None,
+    memory_limit: int = MEMORY_LIMIT,
+    progress: Progress | None = None,
+) -> Report:
+    """Run a kernel of `module` (text or a parsed module) on arrays, in place, and say what it did.
+
+    `grid` and `block` may be left out where the kernel carries `known_grid_size` and `known_block_size`. `blocks` runs
+    a sample. Raises InterpreterError for what cannot run; what runs but is wrong is in the report's faults.
+    """
+    compiler = module if isinstance(module, Compiler) else compile_module(module)
+    function = compiler.function(kernel_name or _only_kernel(compiler))
+    extents = _extents(function, grid, block)
+    buffers, arguments = bind(function, args, names)
+    if dynamic_shared is None:
+        dynamic_shared = compiler.dynamic_bytes
+    options = Options(checks, counts, blocks, memory_limit, LANES_AT_ONCE, progress)
+    run = Run(compiler, options, counters=Counters() if counts else None)
+    with np.errstate(all="ignore"):
+        if function.is_kernel:
+            run.run_grid(function, *extents, arguments, dynamic_shared)
+        else:
+            host = run._machine((1, 1, 1), (1, 1, 1), np.zeros(1, np.int64), 0)
+            host.checks, host.counters = False, None
+            for slot, value in zip(function.body.arguments, arguments, strict=True):
+                host.values[slot] = value
+            function.body.run(host)
+    return _report(function, extents, run, buffers)
+
+
+def _only_kernel(compiler: Compiler) -> str:
+    kernels = compiler.kernels() or compiler.functions()
+    if len(kernels) != 1:
+        raise InterpreterError(f"the module has {len(kernels)} kernels ({', '.join(kernels)}); name the one to run")
+    return kernels[0]
+
+
+def _extents(function: Function, grid: Any, block: Any) -> tuple[Dim3, Dim3]:
+    grid = function.known_grid if grid is None else grid
+    block = function.known_block if block is None else block
+    if not function.is_kernel:
+        return (1, 1, 1), (1, 1, 1)
+    if grid is None or block is None:
+        missing = "grid" if grid is None else "block"
+        raise InterpreterError(f"@{function.name} does not fix its {missing} size; pass {missing}=(x, y, z)")
+    extent = dim3(block, "block")
+    if extent[0] * extent[1] * extent[2] > MAX_THREADS:
+        raise InterpreterError(f"a block has at most {MAX_THREADS} threads, got {extent}")
+    return dim3(grid, "grid"), extent
+
+
+def bind(
+    function: Function, args: Sequence[Argument], names: Sequence[str] = ()
+) -> tuple[dict[int, Buffer], list[Any]]:
+    """Arguments as values: arrays become global buffers (one array passed twice becomes one), numbers uniform values."""
+    types = function.argument_types
+    if len(args) != len(types):
+        raise InterpreterError(f"@{function.name} takes {len(types)} arguments, got {len(args)}")
+    buffers: dict[int, Buffer] = {}
+    bound: list[Any] = []
+    for i, (value, type_) in enumerate(zip(args, types, strict=True)):
+        name = names[i] if i < len(names) else f"argument {i}"
+        if not values.is_memref(type_):
+            bound.append(values.uniform(value, values.element_dtype(type_)))
+            continue
+        if not isinstance(value, np.ndarray):
+            raise InterpreterError(
+                f"{name} of @{function.name} is a {type_}, so pass a NumPy array, not {type(value).__name__}"
+            )
+        bound.append(_window(function, i, value, type_, name, buffers))
+    return buffers, bound
+
+
+def _window(function: Function, number: int, array: Any, type_: Any, name: str, buffers: dict[int, Buffer]) -> MemRef:
+    dtype = values.element_dtype(type_)
+    if array.dtype != dtype or not array.flags.c_contiguous:
+        raise InterpreterError(
+            f"{name} of @{function.name} is a {type_}: pass a C-contiguous array of {dtype}, got {array.dtype} "
+            f"with strides {array.strides}"
+        )
+    written = number in function.arguments_written
+    if written and not array.flags.writeable:
+        raise InterpreterError(f"{name} of @{function.name} is written, but the array is read-only; pass a copy")
+    shape = array.shape if array.ndim == type_.rank else (array.size,)
+    marker = type_.get_dynamic_size()
+    if len(shape) != type_.rank or any(want not in (marker, n) for want, n in zip(type_.shape, shape, strict=True)):
+        raise InterpreterError(f"{name} of @{function.name} is a {type_}; {array.shape} does not fit")
+    start = array.__array_interface__["data"][0]
+    for buffer in buffers.values():
+        other = buffer.storage.__array_interface__["data"][0]
+        if other == start and buffer.bytes == array.nbytes:
+            buffer.reads_tracked = buffer.reads_tracked or written
+            return MemRef(buffer, dtype, 0, shape, memory.row_major(shape))
+        if other < start + array.nbytes and start < other + buffer.bytes:
+            raise InterpreterError(f"{name} overlaps {buffer.name} in part; pass the same array, or arrays apart")
+    storage = array.reshape(-1).view(np.uint8).reshape(1, -1)
+    buffer = Buffer(Space.GLOBAL, storage, name, dtype.itemsize, argument=number, tracked=written)
+    buffers[number] = buffer
+    return MemRef(buffer, dtype, 0, shape, memory.row_major(shape))
+
+
+def _report(function: Function, extents: tuple[Dim3, Dim3], run: Run, buffers: dict[int, Buffer]) -> Report:
+    sites = list(run.counters.sites.values()) if run.counters is not None else []
+    traffic, writers = [], {}
+    for number, buffer in buffers.items():
+        moved = sum(site.sectors for site in sites if site.buffer == buffer.name) * SECTOR
+        if run.options.checks:
+            written = int((buffer.shadow.writes >= 0).sum())
+            seen = 0 if buffer.shadow.seen is None else int(buffer.shadow.seen.sum())
+            traffic.append(BufferTraffic(buffer.name, moved, (written + seen) * buffer.granule))
+            if run.last is not None:
+                places = [access.place for access in run.compiler.accesses]
+                writers[number] = shadow.writer_finder(run.last, buffer.shadow, places)
+    return Report(
+        kernel=function.name, grid=extents[0], block=extents[1], blocks_run=run.blocks_run,
+        faults=run.faults.all(), sites=sites, buffers=traffic, writers=writers,
+    )  # fmt: skip

@@ -1,0 +1,211 @@
+"""The state of a batch of blocks in lockstep: values, the mask of active lanes, ids, barrier epochs, async copies.
+
+All threads of all blocks of a batch take each step together. Where they disagree about a branch, both sides run, each
+under a mask of the lanes that took it; an access or a barrier looks at the mask, arithmetic does not bother.
+
+An *epoch* counts the barriers that a block has passed. Two accesses of one block are ordered if they are one thread's,
+or if their epochs differ; everything that the race check knows about time is in that number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lego_mlir.errors import InterpreterError
+from lego_mlir.interp import values
+from lego_mlir.interp.report import Kind, Place
+from lego_mlir.interp.values import Array
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.counters import Counters
+    from lego_mlir.interp.faults import Faults
+    from lego_mlir.interp.memory import Buffer, MemRef
+    from lego_mlir.interp.program import Access
+
+WARP = 32
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class CopyGroup:
+    """Asynchronous copies that a thread committed together: what lands, and for which lanes it was issued."""
+
+    landings: list[Callable[[Array | None], None]]
+    lanes: Array | None
+
+
+@dataclass(slots=True)
+class Machine:
+    """One batch of blocks of one launch."""
+
+    grid: Dim3
+    block: Dim3
+    batch: Array
+    values: list[Any]
+    faults: Faults
+    counters: Counters | None
+    checks: bool
+    accesses: list[Access]
+    run_grid: Callable[..., None]
+    dynamic_shared_bytes: int = 0
+    mask: Array | None = None
+    epoch: Array = field(default_factory=lambda: values.uniform(0))
+    dynamic_shared: Buffer | None = None
+    statics: dict[str, MemRef] = field(default_factory=dict)
+    issued: list[Callable[[Array | None], None]] = field(default_factory=list)
+    groups: list[CopyGroup] = field(default_factory=list)
+    _ids: dict[tuple[str, int], Array] = field(default_factory=dict)
+    _tags: dict[bool, Array] = field(default_factory=dict)
+
+    @property
+    def blocks(self) -> int:
+        return int(self.batch.shape[0])
+
+    @property
+    def threads(self) -> int:
+        x, y, z = self.block
+        return x * y * z
+
+    @property
+    def lanes(self) -> tuple[int, int]:
+        return self.blocks, self.threads
+
+    @property
+    def warps(self) -> int:
+        return -(-self.threads // WARP)
+
+    def linear_thread(self) -> Array:
+        return self._id("linear", 0, lambda: np.arange(self.threads, dtype=np.int64).reshape(1, -1))
+
+    def thread_id(self, axis: int) -> Array:
+        return self._id("thread", axis, lambda: _unravel(self.linear_thread(), self.block, axis))
+
+    def block_id(self, axis: int) -> Array:
+        return self._id("block", axis, lambda: _unravel(self.batch.reshape(-1, 1), self.grid, axis))
+
+    def _id(self, kind: str, axis: int, make: Callable[[], Array]) -> Array:
+        found = self._ids.get((kind, axis))
+        if found is None:
+            found = self._ids[kind, axis] = make()
+        return found
+
+    def name_lane(self, block_row: int, thread: int) -> tuple[Dim3, Dim3]:
+        """The (x, y, z) of a lane's block and of its thread."""
+        return coordinates(int(self.batch[block_row]), self.grid), coordinates(thread, self.block)
+
+    def place_of_site(self, number: int) -> Place | None:
+        return self.accesses[number].place if number < len(self.accesses) else None
+
+    def passed_barrier(self, place: Place) -> None:
+        """All lanes meet here. A block of which only some threads came is a fault; its epoch moves on all the same."""
+        self._tags.clear()
+        if self.mask is None:
+            self.epoch = self.epoch + 1
+            return
+        arrived = np.broadcast_to(self.mask, (self.mask.shape[0], self.threads))
+        some, all_ = arrived.any(axis=1, keepdims=True), arrived.all(axis=1, keepdims=True)
+        torn = some & ~all_
+        if torn.any() and self.checks:
+            row = int(np.flatnonzero(torn)[0])
+            missing = int(np.flatnonzero(~arrived[row])[0])
+            came = int(arrived[row].sum())
+            block, thread = self.name_lane(row, missing)
+            self.faults.add(
+                Kind.BARRIER,
+                f"{came} of the block's {self.threads} threads reach this barrier; thread {thread} does not",
+                place, block, thread, count=int(torn.sum()) * (self.blocks if torn.shape[0] == 1 else 1),
+            )  # fmt: skip
+        self.epoch = self.epoch + (1 if some.all() else some.astype(np.int64))
+
+    def tag(self, across_blocks: bool) -> Array:
+        """Who is accessing now, packed as `shadow.py` describes: per thread, or per block and thread."""
+        found = self._tags.get(across_blocks)
+        if found is None:
+            from lego_mlir.interp import shadow
+
+            block = self.batch.reshape(-1, 1) if across_blocks else 0
+            found = self._tags[across_blocks] = shadow.pack(block, self.epoch, self.linear_thread())
+        return found
+
+    def any_active(self) -> bool:
+        return self.mask is None or bool(self.mask.any())
+
+    def narrow(self, condition: Array) -> Array:
+        """The mask of the lanes that are active and for which the condition holds."""
+        return condition if self.mask is None else self.mask & condition
+
+    def commit_copies(self) -> None:
+        self.groups.append(CopyGroup(self.issued, self.mask))
+        self.issued = []
+
+    def wait_copies(self, still_pending: int) -> None:
+        """Land all groups but each lane's newest `still_pending`."""
+        newer: Any = 0
+        waiting: list[CopyGroup] = []
+        for group in reversed(self.groups):
+            landed = _both(self.mask, _both(group.lanes, _as_mask(newer >= still_pending)))
+            newer = newer + (1 if group.lanes is None else group.lanes)
+            if landed is not None and not landed.any():
+                waiting.append(group)
+                continue
+            for land in group.landings:
+                land(landed)
+            if landed is not None:
+                rest = ~landed if group.lanes is None else group.lanes & ~landed
+                if rest.any():
+                    waiting.append(CopyGroup(group.landings, rest))
+        self.groups = waiting[::-1]
+
+
+def _as_mask(condition: Any) -> Array | None:
+    """None where all lanes agree on yes; an array of the lanes otherwise."""
+    if isinstance(condition, bool | np.bool_):
+        return None if condition else np.zeros((1, 1), bool)
+    return None if condition.all() else condition
+
+
+def _both(left: Array | None, right: Array | None) -> Array | None:
+    if left is None:
+        return right
+    return left if right is None else left & right
+
+
+def _unravel(linear: Array, extent: Dim3, axis: int) -> Array:
+    x, y, _ = extent
+    match axis:
+        case 0:
+            return linear % x
+        case 1:
+            return linear // x % y
+        case _:
+            return linear // (x * y)
+
+
+def coordinates(linear: int, extent: Dim3) -> Dim3:
+    """The (x, y, z) of a linear id, x fastest."""
+    x, y, _ = extent
+    return linear % x, linear // x % y, linear // (x * y)
+
+
+def dim3(value: int | Sequence[int], what: str) -> Dim3:
+    """A grid or block size with its missing axes filled in: `256` is `(256, 1, 1)`."""
+    axes = [int(value)] if isinstance(value, int | np.integer) else [int(v) for v in value]
+    if not 1 <= len(axes) <= 3 or min(axes) < 1:
+        raise InterpreterError(f"{what} must be 1 to 3 positive sizes (x, y, z), got {value}")
+    x, y, z = axes + [1] * (3 - len(axes))
+    return x, y, z
+
+
+def merge(condition: Array, yes: Any, no: Any) -> Any:
+    """Per lane, `yes` where the condition holds, else `no`; for values of any kind that a region can yield."""
+    from lego_mlir.interp.memory import MemRef
+
+    if isinstance(yes, MemRef):
+        return yes.merged(condition, no)
+    if not isinstance(yes, np.ndarray):
+        return yes
+    return np.where(values.like_vector(condition, max(yes.ndim, condition.ndim)), yes, no)

@@ -1,0 +1,353 @@
+"""Memory as a GPU has it: global buffers, one copy of a shared buffer a block, one copy of a local buffer a thread.
+
+A `Buffer` is a matrix of bytes with a row for each owner; a `MemRef` is a strided window on it, as in MLIR, counted in
+elements; a `Touch` is one access by all lanes at once: which elements, and for which lanes. Every touch is checked
+against the window's sizes and against the buffer itself before a byte moves, so a fault never becomes a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lego_mlir.errors import InterpreterError
+from lego_mlir.interp import shadow, values
+from lego_mlir.interp.program import Access
+from lego_mlir.interp.report import Kind
+from lego_mlir.interp.values import Array
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.machine import Machine
+
+DYNAMIC = -(2**63)
+"""MLIR's marker for a size, offset or stride that is an operand (`ShapedType::kDynamic`)."""
+
+
+class Space(Enum):
+    """Who shares a buffer: the launch, a block, or nobody."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+
+
+class Buffer:
+    """Storage with one row of bytes an owner: 1 (global), the batch's blocks (shared) or its lanes (local).
+
+    `granule` is the size in bytes of what the shadow memory tells apart: the element size, or for raw bytes the
+    smallest element that the kernel views them as.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        storage: Array,
+        name: str,
+        granule: int,
+        *,
+        argument: int | None = None,
+        tracked: bool = True,
+    ) -> None:
+        self.space = space
+        self.storage = storage
+        self.name = name
+        self.granule = granule
+        self.argument = argument
+        self.reads_tracked = tracked
+        self._raw: dict[int, Array] = {}
+
+    @property
+    def bytes(self) -> int:
+        return int(self.storage.shape[1])
+
+    @cached_property
+    def shadow(self) -> shadow.Shadow:
+        return shadow.Shadow(self.storage.shape[0], self.bytes // self.granule)
+
+    def raw(self, item: int) -> Array:
+        """The storage as unsigned integers of `item` bytes, (rows, elements)."""
+        found = self._raw.get(item)
+        if found is None:
+            whole = self.bytes // item * item
+            found = self._raw[item] = self.storage[:, :whole].view(values.UNSIGNED[item])
+        return found
+
+    def rows(self, m: Machine) -> Array | None:
+        """Each lane's row, or None where there is one row for all."""
+        match self.space:
+            case Space.GLOBAL:
+                return None
+            case Space.SHARED:
+                return np.arange(m.blocks, dtype=np.int64).reshape(-1, 1)
+            case Space.LOCAL:
+                return np.arange(m.blocks * m.threads, dtype=np.int64).reshape(m.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class MemRef:
+    """A strided window on a buffer. Offset, sizes and strides count elements and may differ from lane to lane."""
+
+    buffer: Buffer
+    dtype: np.dtype[Any]
+    offset: int | Array
+    sizes: tuple[int | Array, ...]
+    strides: tuple[int | Array, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    def merged(self, condition: Array, other: MemRef) -> MemRef:
+        """Per lane this window or the other one; both must look at the same buffer."""
+        if other.buffer is not self.buffer:
+            raise InterpreterError(
+                f"lanes choose between memrefs of two buffers, {self.buffer.name} and {other.buffer.name}; "
+                "the interpreter follows a choice between windows of one buffer only"
+            )
+
+        def pick(a: int | Array, b: int | Array) -> int | Array:
+            return a if a is b else np.where(condition, a, b)
+
+        return replace(
+            self,
+            offset=pick(self.offset, other.offset),
+            sizes=tuple(map(pick, self.sizes, other.sizes)),
+            strides=tuple(map(pick, self.strides, other.strides)),
+        )
+
+
+def row_major(sizes: Sequence[int | Array]) -> tuple[int | Array, ...]:
+    """The strides of a dense window."""
+    strides: list[int | Array] = []
+    step: int | Array = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step = step * size
+    return tuple(reversed(strides))
+
+
+@dataclass(slots=True)
+class Touch:
+    """One access by all lanes: `elem`, shaped (blocks, threads, *vector), and `run` consecutive elements from each.
+
+    `ok` says which of them happen (active, not masked off, within bounds); None is all.
+    """
+
+    buffer: Buffer
+    item: int
+    elem: Array
+    run: int
+    ok: Array | None
+
+    def elements(self) -> Array:
+        """All elements, the run spelled out as a last axis."""
+        if self.run == 1:
+            return self.elem
+        return self.elem[..., None] + np.arange(self.run, dtype=np.int64)
+
+    def active(self, ndim: int) -> Array | None:
+        return None if self.ok is None else values.like_vector(self.ok, ndim)
+
+    @property
+    def bytes_per_lane(self) -> int:
+        return self.item * self.run
+
+
+def address(
+    m: Machine,
+    access: Access,
+    ref: MemRef,
+    indices: Sequence[Array],
+    *,
+    run: int = 1,
+    ok: Array | None = None,
+    item: int | None = None,
+) -> Touch:
+    """The touch of `ref[indices]`, bounds checked: lanes outside are reported and do not take part."""
+    ndim = max((i.ndim for i in indices), default=2)
+    elem: Any = ref.offset if isinstance(ref.offset, int) else values.like_vector(ref.offset, ndim)
+    outside: Array | None = None
+    last = len(indices) - 1
+    for axis, (index, size, stride) in enumerate(zip(indices, ref.sizes, ref.strides, strict=True)):
+        index = values.like_vector(index, ndim)
+        bound = size - (run - 1) if axis == last else size
+        bad = _beyond(index, bound, ndim)
+        if bad.any():
+            outside = bad if outside is None else outside | bad
+        elem = elem + index * (stride if isinstance(stride, int) else values.like_vector(stride, ndim))
+    elem = elem if isinstance(elem, np.ndarray) else values.uniform(elem)
+    if m.mask is not None:
+        mask = values.like_vector(m.mask, elem.ndim)
+        ok = mask if ok is None else ok & mask
+    item = ref.dtype.itemsize if item is None else item
+    beyond = _beyond(elem, ref.buffer.bytes // item - (run - 1), elem.ndim)
+    if beyond.any():
+        outside = beyond if outside is None else outside | beyond
+    if outside is not None:
+        outside = outside if ok is None else outside & ok
+        if outside.any():
+            _report_outside(m, access, ref, indices, outside, elem)
+            ok = ~outside if ok is None else ok & ~outside
+    return Touch(ref.buffer, item, elem, run, ok)
+
+
+def _beyond(index: Array, bound: int | Array, ndim: int) -> Array:
+    """Where an index is negative or at least the bound."""
+    if isinstance(bound, int) and index.dtype == np.int64:
+        return index.view(np.uint64) >= max(bound, 0)
+    bound = values.like_vector(np.asarray(bound), ndim) if isinstance(bound, np.ndarray) else bound
+    return (index < 0) | (index >= bound)
+
+
+def _report_outside(
+    m: Machine, access: Access, ref: MemRef, indices: Sequence[Array], outside: Array, elem: Array
+) -> None:
+    shape = (*np.broadcast_shapes(outside.shape[:2], m.lanes), *outside.shape[2:])
+    full = np.broadcast_to(outside, shape)
+    first = np.unravel_index(int(np.flatnonzero(full)[0]), shape)
+
+    def at(array: int | Array) -> int:
+        if isinstance(array, int):
+            return array
+        array = values.like_vector(array, full.ndim)
+        return int(np.broadcast_to(array, np.broadcast_shapes(array.shape, shape))[first])
+
+    index, sizes = tuple(at(i) for i in indices), tuple(at(s) for s in ref.sizes)
+    block, thread = m.name_lane(int(first[0]), int(first[1]))
+    m.faults.add(
+        Kind.OUT_OF_BOUNDS,
+        f"{access.kind} of index {index} outside {ref.buffer.name} of sizes {sizes}",
+        access.place, block, thread, address=at(elem), buffer=ref.buffer.name, count=int(full.sum()),
+    )  # fmt: skip
+
+
+def read(m: Machine, access: Access, touch: Touch, dtype: np.dtype[Any]) -> Array:
+    """What the lanes load, after the checks and the counting."""
+    observe(m, access, touch)
+    return gather(m, touch, dtype)
+
+
+def write(m: Machine, access: Access, touch: Touch, value: Array) -> None:
+    """Store, after the checks and the counting."""
+    observe(m, access, touch)
+    scatter(m, touch, value)
+
+
+def observe(m: Machine, access: Access, touch: Touch) -> None:
+    """Check one touch, then count it."""
+    if touch.ok is not None and not touch.ok.any():
+        return
+    if m.checks:
+        shadow.check(m, access, touch)
+    if m.counters is not None:
+        m.counters.count(m, access, touch)
+
+
+def gather(m: Machine, touch: Touch, dtype: np.dtype[Any]) -> Array:
+    """The elements of a touch, shaped (blocks, threads, *vector); arbitrary where a lane does not take part."""
+    data = touch.buffer.raw(touch.item)
+    elem = touch.elements()
+    rows = touch.buffer.rows(m)
+    if rows is None:
+        out = data[0].take(elem, mode="clip")
+    elif touch.buffer.space is Space.SHARED and elem.shape[0] == 1:
+        out = data.take(elem[0], axis=1, mode="clip")
+    else:
+        out = data.reshape(-1).take(elem + values.like_vector(rows, elem.ndim) * data.shape[1], mode="clip")
+    return out.view(dtype)
+
+
+def scatter(m: Machine, touch: Touch, value: Array) -> None:
+    """Store to the elements of a touch for the lanes that take part; of lanes that collide, any one wins."""
+    data = touch.buffer.raw(touch.item)
+    elem = touch.elements()
+    value = np.ascontiguousarray(value).view(data.dtype)
+    value = value.reshape(value.shape + (1,) * (elem.ndim - value.ndim))
+    rows = touch.buffer.rows(m)
+    ok = touch.active(elem.ndim)
+    if touch.buffer.space is Space.SHARED and ok is None and elem.shape[0] == 1:
+        full = np.broadcast_shapes(elem.shape[1:], value.shape[1:])
+        data[:, np.broadcast_to(elem[0], full)] = value
+        return
+    if rows is not None:
+        elem = elem + values.like_vector(rows, elem.ndim) * data.shape[1]
+    full = np.broadcast_shapes(elem.shape, value.shape, () if ok is None else ok.shape)
+    elem, value = np.broadcast_to(elem, full), np.broadcast_to(value, full)
+    flat = data.reshape(-1)
+    if ok is None:
+        flat[elem] = value
+    else:
+        chosen = np.broadcast_to(ok, full)
+        flat[elem[chosen]] = value[chosen]
+
+
+def check_alignment(m: Machine, access: Access, touch: Touch) -> None:
+    """A vector access must start at a multiple of its size (of 16 bytes, the widest instruction, beyond that)."""
+    size = touch.bytes_per_lane
+    need = min(size & -size, 16)
+    if not m.checks or need <= touch.item:
+        return
+    off = (touch.elem * touch.item) % need != 0
+    if touch.ok is not None:
+        off = off & touch.ok
+    if not off.any():
+        return
+    full = np.broadcast_to(off, (*np.broadcast_shapes(off.shape[:2], m.lanes), *off.shape[2:]))
+    first = np.unravel_index(int(np.flatnonzero(full)[0]), full.shape)
+    block, thread = m.name_lane(int(first[0]), int(first[1]))
+    element = int(np.broadcast_to(touch.elem, full.shape)[first])
+    m.faults.add(
+        Kind.MISALIGNED,
+        f"{access.kind} of {size} bytes of {touch.buffer.name} at byte {element * touch.item}, "
+        f"which is no multiple of {need}",
+        access.place, block, thread, address=element, buffer=touch.buffer.name, count=int(full.sum()),
+    )  # fmt: skip
+
+
+def allocate(
+    m: Machine, space: Space, dtype: np.dtype[Any], sizes: Sequence[int | Array], name: str, granule: int | None = None
+) -> MemRef:
+    """A new, uninitialised buffer and the dense window on all of it."""
+    elements = 1
+    for size in sizes:
+        elements *= size if isinstance(size, int) else values.only(size, f"the size of {name}")
+    owners = {Space.GLOBAL: 1, Space.SHARED: m.blocks, Space.LOCAL: m.blocks * m.threads}[space]
+    storage = np.zeros((owners, elements * dtype.itemsize), np.uint8)
+    buffer = Buffer(space, storage, name, granule or dtype.itemsize)
+    sizes = tuple(size if isinstance(size, int) else values.only(size, name) for size in sizes)
+    return MemRef(buffer, dtype, 0, sizes, row_major(sizes))
+
+
+def update(
+    m: Machine, touch: Touch, dtype: np.dtype[Any], operand: Array, compute: Any, wanted: bool, is_unsigned: bool
+) -> Array:
+    """Read, combine and write back, one lane after the other; the old values where they are wanted.
+
+    Where nobody looks at the old values, lanes that meet at one element are combined by NumPy's unbuffered `at`.
+    """
+    data = touch.buffer.raw(touch.item)
+    rows = touch.buffer.rows(m)
+    elem = touch.elem if rows is None else touch.elem + values.like_vector(rows, touch.elem.ndim) * data.shape[1]
+    full = np.broadcast_shapes(elem.shape, operand.shape, m.lanes)
+    at, given = np.broadcast_to(elem, full), np.broadcast_to(operand, full)
+    chosen = np.ones(full, bool) if touch.ok is None else np.broadcast_to(touch.ok, full)
+    flat = data.reshape(-1)
+    memory_view = flat if is_unsigned else flat.view(dtype)
+    if is_unsigned:
+        given = values.unsigned(np.ascontiguousarray(given))
+    old = np.zeros(full, memory_view.dtype)
+    where, what = at[chosen], given[chosen]
+    if not wanted and isinstance(compute, np.ufunc) and memory_view.dtype.kind in "iuf":
+        compute.at(memory_view, where, what)
+        return old.view(dtype)
+    found = np.zeros(where.shape, memory_view.dtype)
+    for i, (element, new) in enumerate(zip(where.tolist(), what, strict=True)):
+        found[i] = memory_view[element]
+        memory_view[element] = compute(found[i], new)
+    old[chosen] = found
+    return old.view(dtype)

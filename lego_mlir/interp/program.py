@@ -1,0 +1,394 @@
+"""A module, compiled once into a tree of Python closures.
+
+Reading an attribute through the bindings costs a microsecond or more, so nothing is read twice: each operation is
+looked at once, by the *meaning* registered for its name, and becomes a `Step`, a closure over slot numbers and
+constants. Running a block of code is calling its steps in order; a value is `machine.values[slot]`.
+
+A meaning is written in the file of its dialect and registered under the operation's full name:
+
+>>> @meaning("example.negate")
+... def negate(op: Operation) -> Step:
+...     return op.elementwise(lambda a: -a)
+
+An operation without a meaning is an error that names it and its place; nothing is ever skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lego_mlir import bindings
+from lego_mlir.errors import InterpreterError
+from lego_mlir.interp import values
+from lego_mlir.interp.report import Place
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.machine import Machine
+
+Step = Callable[["Machine"], None]
+Meaning = Callable[["Operation"], Step]
+
+MEANINGS: dict[str, Meaning] = {}
+
+
+def meaning(*names: str) -> Callable[[Meaning], Meaning]:
+    """Register the meaning of one or several operations."""
+
+    def register(function: Meaning) -> Meaning:
+        for name in names:
+            MEANINGS[name] = function
+        return function
+
+    return register
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A compiled single-block region: where its arguments go, what to do, and where its results lie."""
+
+    arguments: tuple[int, ...]
+    steps: tuple[Step, ...]
+    terminator: str
+    results: tuple[int, ...]
+
+    def run(self, machine: Machine) -> None:
+        for step in self.steps:
+            step(machine)
+
+    def results_in(self, machine: Machine) -> list[Any]:
+        return [machine.values[slot] for slot in self.results]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One memory access of one operation, numbered so that a race can name both its ends."""
+
+    number: int
+    place: Place
+    operation: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A compiled `gpu.func` or `func.func`, with what a launch needs to know of it."""
+
+    name: str
+    body: Body
+    argument_types: tuple[Any, ...]
+    workgroup: tuple[tuple[int, Any], ...]
+    private: tuple[tuple[int, Any], ...]
+    known_block: tuple[int, int, int] | None
+    known_grid: tuple[int, int, int] | None
+    is_kernel: bool
+    arguments_read: frozenset[int]
+    arguments_written: frozenset[int]
+
+
+def place_of(location: Any) -> Place:
+    """The first file position in a location, which may be wrapped in names, call sites and fusions."""
+    found = re.search(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)', str(location))
+    if found is None:
+        return Place("unknown", 0)
+    return Place(found[1], int(found[2]), int(found[3]))
+
+
+class Operation:
+    """One operation while it is being compiled: slots for its values, readers for its attributes."""
+
+    def __init__(self, compiler: Compiler, operation: Any) -> None:
+        self.compiler = compiler
+        self.operation = operation
+        self.name: str = operation.name
+        self.operands: tuple[int, ...] = tuple(compiler.slot(v) for v in operation.operands)
+
+    @cached_property
+    def place(self) -> Place:
+        return place_of(self.operation.location)
+
+    @cached_property
+    def results(self) -> tuple[int, ...]:
+        return tuple(self.compiler.slot(v) for v in self.operation.results)
+
+    @property
+    def result(self) -> int:
+        return self.results[0]
+
+    def operand_type(self, i: int) -> Any:
+        return self.operation.operands[i].type
+
+    def result_type(self, i: int = 0) -> Any:
+        return self.operation.results[i].type
+
+    def has(self, attribute: str) -> bool:
+        return attribute in self.operation.attributes
+
+    def attribute(self, name: str) -> Any:
+        return self.operation.attributes[name]
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        if default is not None and not self.has(name):
+            return default
+        return int(self.attribute(name).value)
+
+    def flag(self, name: str) -> bool:
+        """A unit attribute that is there, or a boolean one that is true."""
+        return self.has(name) and str(self.attribute(name)) != "false"
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """An array of integers, in either of the two spellings that MLIR has for it."""
+        if not self.has(name):
+            return ()
+        return tuple(int(getattr(item, "value", item)) for item in self.attribute(name))
+
+    def keyword(self, name: str) -> str:
+        """The enumerator inside an attribute: `add` of `#vector.kind<add>`, `x` of `#gpu<dim x>`."""
+        words = re.findall(r"[A-Za-z_][A-Za-z_0-9]*", str(self.attribute(name)))
+        return str(words[-1])
+
+    def segments(self) -> list[tuple[int, ...]]:
+        """The operands' slots, grouped as `operandSegmentSizes` says."""
+        groups, at = [], 0
+        for size in self.integers("operandSegmentSizes"):
+            groups.append(self.operands[at : at + size])
+            at += size
+        return groups
+
+    def body(self, region: int = 0) -> Body:
+        """The compiled block of a region."""
+        return self.compiler.body(self.operation.regions[region])
+
+    def has_region(self, region: int) -> bool:
+        regions = self.operation.regions
+        return region < len(regions) and len(list(regions[region].blocks)) > 0
+
+    def access(self, kind: str) -> Access:
+        """A new access site of this operation."""
+        site = Access(len(self.compiler.accesses), self.place, self.name, kind)
+        self.compiler.accesses.append(site)
+        return site
+
+    def touches(self, i: int, *, read: bool = False, written: bool = False) -> None:
+        """Note that memref operand `i` is read or written, for the kernel argument that it comes from."""
+        self.compiler.note_use(self.operation.operands[i], read, written)
+
+    def elementwise(self, compute: Callable[..., Any]) -> Step:
+        """The step that computes the one result from all operands."""
+        result, operands = self.result, self.operands
+        if len(operands) == 1:
+            (one,) = operands
+
+            def unary(m: Machine) -> None:
+                v = m.values
+                v[result] = compute(v[one])
+
+            return unary
+        if len(operands) == 2:
+            left, right = operands
+
+            def binary(m: Machine) -> None:
+                v = m.values
+                v[result] = compute(v[left], v[right])
+
+            return binary
+
+        def step(m: Machine) -> None:
+            v = m.values
+            v[result] = compute(*[v[slot] for slot in operands])
+
+        return step
+
+    def constant(self, value: Any) -> Step:
+        result = self.result
+
+        def step(m: Machine) -> None:
+            m.values[result] = value
+
+        return step
+
+    def fail(self, message: str) -> NoReturn:
+        raise InterpreterError(f"{self.place}: {self.name}: {message}")
+
+
+def copy_slots(sources: Sequence[int], targets: Sequence[int]) -> Step:
+    """Pass values on: into arguments, out of a region, through a cast."""
+    pairs = tuple(zip(sources, targets, strict=True))
+
+    def step(m: Machine) -> None:
+        v = m.values
+        for target, value in [(target, v[source]) for source, target in pairs]:
+            v[target] = value
+
+    return step
+
+
+class Compiler:
+    """Gives every SSA value of a module a slot and every operation a step; functions on demand, each once."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.accesses: list[Access] = []
+        self.lane_bytes = 0
+        self.shared_bytes = 0
+        self.dynamic_bytes = 0
+        self.granule = 1
+        self._slots: dict[Any, int] = {}
+        self._functions: dict[str, Function | None] = {}
+        self._symbols = _symbols(module)
+        self._used: dict[Any, list[bool]] = {}
+
+    @property
+    def slots(self) -> int:
+        return len(self._slots)
+
+    def slot(self, value: Any) -> int:
+        found = self._slots.get(value)
+        if found is None:
+            found = self._slots[value] = len(self._slots)
+            self.lane_bytes += _bytes_per_lane(value.type)
+        return found
+
+    def symbol(self, name: str) -> Any:
+        """The operation that defines a symbol, by its last name."""
+        try:
+            return self._symbols[name.rsplit("@", 1)[-1]]
+        except KeyError:
+            raise InterpreterError(f"the module defines no @{name}; it has: {', '.join(self._symbols)}") from None
+
+    def kernels(self) -> list[str]:
+        return [n for n, op in self._symbols.items() if op.name == "gpu.func" and "gpu.kernel" in _flags(op)]
+
+    def functions(self) -> list[str]:
+        return [n for n, op in self._symbols.items() if op.name in ("gpu.func", "func.func")]
+
+    def body(self, region: Any) -> Body:
+        blocks = list(region.blocks)
+        if len(blocks) != 1:
+            raise InterpreterError(
+                f"{place_of(region.owner.location)}: {region.owner.name}: a region of {len(blocks)} blocks; "
+                "branches between blocks (dialect cf) cannot run: keep the control flow in scf"
+            )
+        arguments = tuple(self.slot(a) for a in blocks[0].arguments)
+        operations = [o.operation for o in blocks[0].operations]
+        ends = bool(operations) and _is_terminator(operations[-1].name)
+        steps = tuple(self.step(o) for o in (operations[:-1] if ends else operations))
+        results = tuple(self.slot(v) for v in operations[-1].operands) if ends else ()
+        return Body(arguments, steps, operations[-1].name if ends else "", results)
+
+    def step(self, operation: Any) -> Step:
+        try:
+            build = MEANINGS[operation.name]
+        except KeyError:
+            raise InterpreterError(
+                f"{place_of(operation.location)}: the interpreter does not know the operation {operation.name}; "
+                "give it a meaning in lego_mlir/interp/dialects, or lower it before the run"
+            ) from None
+        return build(Operation(self, operation))
+
+    def function(self, name: str) -> Function:
+        if name not in self._functions:
+            self._functions[name] = None
+            self._functions[name] = self._function(name)
+        function = self._functions[name]
+        if function is None:
+            raise InterpreterError(f"@{name} calls itself; recursion has no place in a kernel")
+        return function
+
+    def _function(self, name: str) -> Function:
+        operation = self.symbol(name)
+        regions = list(operation.regions)
+        if operation.name not in ("gpu.func", "func.func"):
+            raise InterpreterError(f"{place_of(operation.location)}: @{name} is a {operation.name}, not a function")
+        if not list(regions[0].blocks):
+            raise InterpreterError(f"{place_of(operation.location)}: @{name} is declared, but has no body to run")
+        arguments = list(regions[0].blocks[0].arguments)
+        types = list(bindings.load().ir.FunctionType(operation.attributes["function_type"].value).inputs)
+        shared = _count(operation, "workgroup_attributions")
+        body = self.body(regions[0])
+        rest = [(self.slot(a), a.type) for a in arguments[len(types) :]]
+        uses = [self._used.get(a, [False, False]) for a in arguments[: len(types)]]
+        return Function(
+            name=name,
+            body=body,
+            argument_types=tuple(types),
+            workgroup=tuple(rest[:shared]),
+            private=tuple(rest[shared:]),
+            known_block=_known(operation, "known_block_size"),
+            known_grid=_known(operation, "known_grid_size"),
+            is_kernel=operation.name == "gpu.func",
+            arguments_read=frozenset(i for i, use in enumerate(uses) if use[0]),
+            arguments_written=frozenset(i for i, use in enumerate(uses) if use[1]),
+        )
+
+    def note_use(self, value: Any, read: bool, written: bool) -> None:
+        """Follow a memref to the values it may be a view of; whatever it reaches is read or written."""
+        pending, seen = [value], set()
+        while pending:
+            at = pending.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            use = self._used.setdefault(at, [False, False])
+            use[0], use[1] = use[0] or read, use[1] or written
+            owner = getattr(at.owner, "operation", None)
+            if owner is not None:
+                pending += _memrefs_behind(at, owner)
+                continue
+            parent = at.owner.owner.operation
+            pending += [v for v in parent.operands if values.is_memref(v.type)] if parent.operands else []
+
+
+def _memrefs_behind(value: Any, owner: Any) -> list[Any]:
+    """The memrefs that a result of `owner` may be a view of: its operands', and those its regions yield."""
+    behind = [v for v in owner.operands if values.is_memref(v.type)]
+    for region in owner.regions:
+        for block in region.blocks:
+            last = list(block.operations)[-1].operation
+            behind += [v for v in last.operands if values.is_memref(v.type)]
+    return behind
+
+
+def _is_terminator(name: str) -> bool:
+    return name.endswith((".yield", ".return", ".condition", ".terminator"))
+
+
+def _symbols(module: Any) -> dict[str, Any]:
+    """Every named operation of the module and of the gpu.modules in it."""
+    found: dict[str, Any] = {}
+    pending = [o.operation for o in module.body.operations]
+    while pending:
+        operation = pending.pop(0)
+        if "sym_name" in operation.attributes:
+            found[str(operation.attributes["sym_name"].value)] = operation
+        if operation.name in ("gpu.module", "builtin.module"):
+            pending += [o.operation for o in operation.regions[0].blocks[0].operations]
+    return found
+
+
+def _flags(operation: Any) -> set[str]:
+    kernel = "gpu.kernel" in operation.attributes or "kernel" in operation.attributes
+    return {"gpu.kernel"} if kernel else set()
+
+
+def _count(operation: Any, name: str) -> int:
+    return int(operation.attributes[name].value) if name in operation.attributes else 0
+
+
+def _known(operation: Any, name: str) -> tuple[int, int, int] | None:
+    for spelling in (name, f"gpu.{name}"):
+        if spelling in operation.attributes:
+            x, y, z = (int(getattr(v, "value", v)) for v in operation.attributes[spelling])
+            return x, y, z
+    return None
+
+
+def _bytes_per_lane(type_: Any) -> int:
+    """An upper estimate of what one lane's copy of a value takes, for choosing how many blocks run at once."""
+    elements = 1
+    for n in values.vector_shape(type_):
+        elements *= n
+    return elements * 8 if elements == 1 else elements * 4

@@ -1,0 +1,227 @@
+"""What a run found: faults, counts per access site, and totals; values with no behaviour but their own text.
+
+A *fault* is something a correct kernel never does. A racing kernel often computes the right values, on this machine
+and on the GPU, until it does not; so faults are found by looking at accesses, not at results. A *site* is one
+operation that touches memory, and a line of the source may hold several (an unrolled loop makes many of one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where in the source an operation came from."""
+
+    file: str
+    line: int
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Kind(Enum):
+    """The faults that the interpreter looks for."""
+
+    OUT_OF_BOUNDS = "out of bounds"
+    UNINITIALISED = "uninitialised read"
+    RACE = "race"
+    BARRIER = "barrier not reached by every thread"
+    PENDING = "asynchronous copy not waited for"
+    MISALIGNED = "misaligned vector access"
+    SHUFFLE = "shuffle from an inactive lane"
+    UNDEFINED = "undefined arithmetic"
+
+
+@dataclass(slots=True)
+class Fault:
+    """One kind of fault at one place: the first lane that met it, and how many lane accesses did in all.
+
+    `block` and `thread` are (x, y, z); `address` is the element index within the buffer that the message names.
+    """
+
+    kind: Kind
+    message: str
+    place: Place
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    address: int | None = None
+    other: Place | None = None
+    count: int = 1
+
+    @property
+    def location(self) -> str:
+        return str(self.place)
+
+    def __str__(self) -> str:
+        times = "" if self.count == 1 else f" ({self.count} times in all)"
+        return f"{self.place}: {self.kind.value}: {self.message}, block {self.block}, thread {self.thread}{times}"
+
+
+@dataclass(slots=True)
+class Site:
+    """The traffic of one access operation, summed over all warps of all blocks that ran.
+
+    `requests` counts warp-level instructions. Shared memory: `wavefronts` against `ideal_wavefronts`. Global memory:
+    32-byte `sectors` against `ideal_sectors`, the fewest that could hold the distinct bytes of each request.
+    """
+
+    place: Place
+    operation: str
+    buffer: str
+    space: str
+    kind: str
+    width: int
+    requests: int = 0
+    lanes: int = 0
+    lane_bytes: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+    worst_wavefronts: int = 0
+    worst_lanes: tuple[int, ...] = ()
+    worst_bank: int | None = None
+    sectors: int = 0
+    ideal_sectors: int = 0
+    widest: int | None = None
+
+    @property
+    def conflicts(self) -> int:
+        """Wavefronts beyond the fewest that the request's width needs."""
+        return self.wavefronts - self.ideal_wavefronts
+
+    @property
+    def ways(self) -> int:
+        """How many wavefronts the worst pass of a warp took: 1 is free of conflicts, 32 the worst there is."""
+        return self.worst_wavefronts
+
+    @property
+    def coalescing(self) -> float:
+        """The share of the moved sectors that the requests needed: 1.0 is perfect, 0.125 one f32 a sector."""
+        return self.ideal_sectors / self.sectors if self.sectors else 1.0
+
+    def merge(self, other: Site) -> Site:
+        """The two sites' traffic together, as one row for their common line."""
+        worst = self if self.worst_wavefronts >= other.worst_wavefronts else other
+        widths = [w for w in (self.widest, other.widest) if w is not None]
+        return Site(
+            self.place, self.operation, self.buffer, self.space, self.kind, min(self.width, other.width),
+            self.requests + other.requests, self.lanes + other.lanes, self.lane_bytes + other.lane_bytes,
+            self.wavefronts + other.wavefronts, self.ideal_wavefronts + other.ideal_wavefronts,
+            worst.worst_wavefronts, worst.worst_lanes, worst.worst_bank,
+            self.sectors + other.sectors, self.ideal_sectors + other.ideal_sectors, min(widths, default=None),
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "file": self.place.file, "line": self.place.line, "operation": self.operation, "buffer": self.buffer,
+            "space": self.space, "kind": self.kind, "width": self.width, "widest": self.widest,
+            "requests": self.requests, "lanes": self.lanes, "lane_bytes": self.lane_bytes,
+            "wavefronts": self.wavefronts, "conflicts": self.conflicts, "ways": self.ways,
+            "worst_lanes": list(self.worst_lanes), "worst_bank": self.worst_bank,
+            "sectors": self.sectors, "ideal_sectors": self.ideal_sectors, "coalescing": self.coalescing,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class BufferTraffic:
+    """One kernel argument: bytes moved in sectors, and the fewest bytes that its use demands (each once)."""
+
+    name: str
+    moved: int
+    compulsory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who wrote an element last."""
+
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    place: Place
+
+
+@dataclass(slots=True)
+class Report:
+    """All that `launch` found out. `clean` is the question that tests ask; `str()` is the answer for people."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    blocks_run: int
+    faults: list[Fault]
+    sites: list[Site]
+    buffers: list[BufferTraffic]
+    writers: Mapping[int, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def clean(self) -> bool:
+        return not self.faults
+
+    def kinds(self) -> set[Kind]:
+        return {fault.kind for fault in self.faults}
+
+    def by_line(self) -> list[Site]:
+        """One row per source line, buffer and direction: the unrolled copies of an access summed."""
+        rows: dict[tuple[Place, str, str], Site] = {}
+        for site in self.sites:
+            key = (Place(site.place.file, site.place.line), site.buffer, site.kind)
+            rows[key] = rows[key].merge(site) if key in rows else site
+        return [rows[key] for key in sorted(rows, key=lambda key: (key[0], key[1], key[2]))]
+
+    @property
+    def totals(self) -> Totals:
+        return Totals.of(self.sites, self.buffers)
+
+    def writer(self, argument: int, element: int) -> Writer | None:
+        """The block and thread that last wrote `element` of a kernel argument, or None."""
+        find = self.writers.get(argument)
+        return None if find is None else find(element)
+
+    def __str__(self) -> str:
+        lines = [f"{self.kernel}: {self.blocks_run} blocks of {self.block} in a grid of {self.grid}"]
+        lines += [f"  {fault}" for fault in self.faults] or ["  no faults"]
+        lines += [f"  {site.place}: {describe(site)}" for site in self.by_line()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The whole launch in one row."""
+
+    wavefronts: int
+    conflicts: int
+    sectors: int
+    ideal_sectors: int
+    moved: int
+    compulsory: int
+    ldmatrix: int
+
+    @classmethod
+    def of(cls, sites: Iterable[Site], buffers: Iterable[BufferTraffic]) -> Totals:
+        sites, buffers = list(sites), list(buffers)
+        return cls(
+            wavefronts=sum(s.wavefronts for s in sites),
+            conflicts=sum(s.conflicts for s in sites),
+            sectors=sum(s.sectors for s in sites),
+            ideal_sectors=sum(s.ideal_sectors for s in sites),
+            moved=sum(b.moved for b in buffers),
+            compulsory=sum(b.compulsory for b in buffers),
+            ldmatrix=sum(s.requests for s in sites if s.operation == "nvgpu.ldmatrix"),
+        )
+
+
+def describe(site: Site) -> str:
+    """One site in a sentence."""
+    who = f"{site.kind} of {site.buffer}"
+    if site.space == "shared":
+        if not site.conflicts:
+            return f"{who}: {site.wavefronts} wavefronts, no bank conflict"
+        return f"{who}: {site.ways}-way bank conflict, {site.wavefronts} wavefronts where {site.ideal_wavefronts} do"
+    wide = "" if site.widest in (None, site.width) else f"; {site.width} bytes a lane, {site.widest} possible"
+    return f"{who}: {site.sectors} sectors, {100 * site.coalescing:.0f}% needed{wide}"

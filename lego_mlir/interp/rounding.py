@@ -1,0 +1,104 @@
+"""Floating point as the hardware rounds it: once, to nearest even, at the end.
+
+NumPy computes f16 through f32 and `ml_dtypes` computes bf16 through f32; for one addition, product, quotient or root
+that is exact, since f32 has more than twice their precision and two bits to spare. Three things are not given away:
+
+- a fused multiply-add rounds once. The product of two f32 is exact in f64; the sum is brought back to f32 through
+  *rounding to odd* (an inexact result gets an odd last bit), after which rounding again cannot go wrong
+  (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008);
+- a conversion to f8 saturates: PTX's `cvt` to e4m3 and e5m2 exists with `.satfinite` only, so 1000.0 becomes 448;
+- a conversion from f64 to bf16 or f8 goes through f32 rounded to odd, for the same reason as above.
+
+>>> import numpy as np, ml_dtypes
+>>> narrow(np.float32([1000.0, -1e9, 0.3]), np.dtype(ml_dtypes.float8_e4m3fn)).astype(np.float32)
+array([ 4.480e+02, -4.480e+02,  3.125e-01], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from lego_mlir.interp.values import Array
+
+F32: Final = np.dtype(np.float32)
+F64: Final = np.dtype(np.float64)
+SATURATING: Final = {
+    np.dtype(ml_dtypes.float8_e4m3fn): 448.0,
+    np.dtype(ml_dtypes.float8_e5m2): 57344.0,
+}
+THROUGH_F32: Final = frozenset({np.dtype(ml_dtypes.bfloat16), *SATURATING})
+TF32_DROPPED_BITS: Final = 13
+
+
+def narrow(value: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert between floating-point types as `cvt.rn` does, saturating where the target is an f8."""
+    if value.dtype == F64 and dtype in THROUGH_F32:
+        value = to_odd_f32(value)
+    limit = SATURATING.get(dtype)
+    if limit is not None:
+        value = np.clip(value.astype(F32), F32.type(-limit), F32.type(limit))
+    return value.astype(dtype)
+
+
+def to_odd_f32(value: Array) -> Array:
+    """f64 to f32 with the last bit set where the conversion was inexact: safe to round once more."""
+    near = value.astype(F32)
+    back = near.astype(F64)
+    inexact = (back != value) & np.isfinite(value) & np.isfinite(back)
+    if not inexact.any():
+        return near
+    towards_zero = np.where(np.abs(back) > np.abs(value), np.nextafter(near, F32.type(0)), near)
+    odd = (np.ascontiguousarray(towards_zero).view(np.uint32) | np.uint32(1)).view(F32)
+    return np.where(inexact, odd, near)
+
+
+def fma(a: Array, b: Array, c: Array) -> Array:
+    """`a * b + c`, rounded once."""
+    dtype = c.dtype
+    if dtype == F64:
+        return _fma_f64(a, b, c)
+    product = a.astype(F64) * b.astype(F64)
+    return narrow(_add_to_odd(product, c.astype(F64)), dtype)
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and its error, exactly."""
+    total = a + b
+    virtual = total - a
+    return total, (a - (total - virtual)) + (b - virtual)
+
+
+def _add_to_odd(a: Array, b: Array) -> Array:
+    """The f64 sum rounded to odd: one unit towards the error where the sum is inexact and its last bit is even."""
+    total, error = _two_sum(a, b)
+    total = np.ascontiguousarray(total)
+    even = (total.view(np.int64) & 1) == 0
+    move = even & (error != 0) & np.isfinite(total)
+    return np.where(move, np.nextafter(total, np.where(error > 0, np.inf, -np.inf)), total)
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    """Veltkamp: the upper 26 bits of an f64 and the rest."""
+    scaled = a * 134217729.0
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def _fma_f64(a: Array, b: Array, c: Array) -> Array:
+    """Boldo and Melquiond's algorithm; plain arithmetic where a splitting would overflow."""
+    product = a * b
+    (ah, al), (bh, bl) = _split(a), _split(b)
+    error = ((ah * bh - product) + ah * bl + al * bh) + al * bl
+    low_sum, low_error = _two_sum(c, error)
+    high_sum, high_error = _two_sum(product, low_sum)
+    exact = high_sum + _add_to_odd(low_error, high_error)
+    return np.where(np.isfinite(exact), exact, product + c)
+
+
+def tf32(value: Array) -> Array:
+    """An f32 operand as the tensor core reads it: the low 13 bits are ignored."""
+    mask = np.uint32(0xFFFFFFFF << TF32_DROPPED_BITS & 0xFFFFFFFF)
+    return (np.ascontiguousarray(value).view(np.uint32) & mask).view(F32)

@@ -1,0 +1,338 @@
+"""Shadow memory: for every element, who wrote it last and who has read it since, so that a race shows itself.
+
+Each element has two words of 64 bits, the last write and the last reads, packed as
+
+    block (23 bits) | epoch (17) | thread (11) | access site (12)         -1: never
+
+so that "same block and epoch, another thread" is one shift and one comparison of two words. Two accesses race if one
+of them writes, neither is atomic, and nothing orders them: they come from two blocks, or from two threads of one block
+in one epoch. Blocks meet in global memory only; a shared buffer's words leave the block at 0.
+
+A write gathers the old words, compares, scatters its own, and gathers again: a lane that finds another lane's word
+where it just wrote its own has met a race within the operation. Reads by several threads collapse into "many".
+
+While all blocks of a batch touch the same elements of their shared tiles, as they nearly always do, one row of
+words stands for all of them; the first access that differs from block to block gives each block its own row.
+
+An asynchronous copy marks its destination as *pending* when it is issued, and becomes a write of its thread when that
+thread's wait lets it land. To look at a pending element is a fault of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lego_mlir.interp import values
+from lego_mlir.interp.report import Kind, Place, Writer
+from lego_mlir.interp.values import Array
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.machine import Machine
+    from lego_mlir.interp.memory import Touch
+    from lego_mlir.interp.program import Access
+
+SITE_BITS: Final = 12
+THREAD_BITS: Final = 11
+EPOCH_BITS: Final = 17
+BLOCK_BITS: Final = 23
+THREAD_AT: Final = SITE_BITS
+EPOCH_AT: Final = THREAD_AT + THREAD_BITS
+BLOCK_AT: Final = EPOCH_AT + EPOCH_BITS
+
+THREADS: Final = 1 << THREAD_BITS
+MANY_THREADS: Final = THREADS - 1
+ATOMIC: Final = THREADS - 2
+MANY_BLOCKS: Final = (1 << BLOCK_BITS) - 1
+UNKNOWN_SITE: Final = (1 << SITE_BITS) - 1
+ATOMIC_KIND: Final = "atomic update"
+ASYNC_KIND: Final = "asynchronous copy"
+
+
+def pack(block: Any, epoch: Any, thread: Any) -> Array:
+    """The word of an access, its site still 0."""
+    block = np.asarray(block, np.int64) % MANY_BLOCKS
+    epoch = np.asarray(epoch, np.int64) % (1 << EPOCH_BITS)
+    return np.atleast_2d((block << BLOCK_AT) | (epoch << EPOCH_AT) | (np.asarray(thread, np.int64) << THREAD_AT))
+
+
+class Shadow:
+    """The words of one buffer: `(rows, elements)`, a row for each owner, or one row while all owners agree."""
+
+    def __init__(self, owners: int, elements: int) -> None:
+        self.owners = owners
+        self.elements = elements
+        self.writes = np.full((1, elements), -1, np.int64)
+        self.reads: Array | None = None
+        self.pending: Array | None = None
+        self.seen: Array | None = None
+
+    @property
+    def rows(self) -> int:
+        return int(self.writes.shape[0])
+
+    def split(self) -> None:
+        """Give each owner a row of its own."""
+        self.writes = np.repeat(self.writes, self.owners, axis=0)
+        self.reads = None if self.reads is None else np.repeat(self.reads, self.owners, axis=0)
+        self.pending = None if self.pending is None else np.repeat(self.pending, self.owners, axis=0)
+
+    def writer(self, element: int) -> tuple[int, int, int] | None:
+        """(block, thread, site) of the last write of an element, or None."""
+        word = int(self.writes[0, element])
+        return None if word < 0 else (word >> BLOCK_AT, thread_in(word), word & UNKNOWN_SITE)
+
+
+def thread_in(word: int) -> int:
+    """The thread field of a word."""
+    return (word >> THREAD_AT) & (THREADS - 1)
+
+
+class _Look:
+    """One touch, flattened: for each (lane, element) that takes part, its place in the shadow and its own word."""
+
+    def __init__(self, m: Machine, access: Access, touch: Touch) -> None:
+        self.m, self.access, self.touch = m, access, touch
+        buffer = touch.buffer
+        self.shadow: Shadow = buffer.shadow
+        self.is_global = buffer.space.value == "global"
+        elem = touch.elements()
+        per_element = touch.item // buffer.granule
+        if per_element > 1:
+            elem = elem[..., None] * per_element + np.arange(per_element, dtype=np.int64)
+        ok = touch.active(elem.ndim)
+        word = m.tag(self.is_global) + min(access.number, UNKNOWN_SITE)
+        if access.kind == ATOMIC_KIND:
+            word = word & ~(MANY_THREADS << THREAD_AT) | (ATOMIC << THREAD_AT)
+        word = values.like_vector(word, elem.ndim)
+        if not self.is_global:
+            together = elem.shape[0] == word.shape[0] == 1 and (ok is None or ok.shape[0] == 1)
+            if buffer.space.value == "local" or (not together and self.shadow.rows == 1 < self.shadow.owners):
+                self._split()
+            if self.shadow.rows > 1:
+                rows = buffer.rows(m)
+                assert rows is not None
+                elem = elem + values.like_vector(rows, elem.ndim) * self.shadow.elements
+        self.shape = np.broadcast_shapes(elem.shape, word.shape, () if ok is None else ok.shape)
+        self.at = np.broadcast_to(elem, self.shape).reshape(-1)
+        self.word = np.broadcast_to(word, self.shape).reshape(-1)
+        self.chosen: Array | None = None
+        if ok is not None:
+            self.chosen = np.flatnonzero(np.broadcast_to(ok, self.shape))
+            self.at, self.word = self.at[self.chosen], self.word[self.chosen]
+
+    def _split(self) -> None:
+        if self.shadow.rows < self.shadow.owners:
+            self.shadow.split()
+
+    def clashes(self, old: Array) -> Array:
+        """Where an earlier access and this one are two threads' (or two blocks') with nothing between them."""
+        differ = (old ^ self.word) >> THREAD_AT
+        clash = (differ - 1).view(np.uint64) < THREADS - 1
+        if self.is_global:
+            clash |= (old >= 0) & ((differ >> (BLOCK_AT - THREAD_AT)) != 0)
+        return clash
+
+    def report(self, kind: Kind, where: Array, message: str, old: Array | None = None) -> None:
+        """One fault for all the flagged elements; `message` may name `{other}`, the earlier access."""
+        hits = np.flatnonzero(where)
+        first = int(hits[0])
+        position = first if self.chosen is None else int(self.chosen[first])
+        lane = np.unravel_index(position, self.shape)
+        block, thread = self.m.name_lane(int(lane[0]), int(lane[1]))
+        element = int(np.broadcast_to(values.like_vector(self.touch.elem, len(self.shape)), self.shape)[lane])
+        other, partner = None, "several threads"
+        if old is not None:
+            word = int(old[first])
+            other, partner = self._name(word)
+        count = hits.size * (self.m.blocks if self.shape[0] == 1 else 1)
+        self.m.faults.add(
+            kind,
+            message.format(other=partner, element=element, buffer=self.touch.buffer.name),
+            self.access.place, block, thread,
+            address=element, other=other, buffer=self.touch.buffer.name, count=count,
+        )  # fmt: skip
+
+    def _name(self, word: int) -> tuple[Place | None, str]:
+        from lego_mlir.interp.machine import coordinates
+
+        site = word & UNKNOWN_SITE
+        place = self.m.place_of_site(site)
+        who = thread_in(word)
+        name = {MANY_THREADS: "several threads", ATOMIC: "an atomic update"}.get(
+            who, f"thread {coordinates(who, self.m.block)}"
+        )
+        block = word >> BLOCK_AT
+        if self.is_global and block != int(self.word[0]) >> BLOCK_AT:
+            name += " of other blocks" if block == MANY_BLOCKS else f" of block {coordinates(block, self.m.grid)}"
+        return place, name if place is None else f"{name} at {place}"
+
+
+def check(m: Machine, access: Access, touch: Touch) -> None:
+    """Look one touch up in the shadow of its buffer, report what it finds, and leave its own mark."""
+    buffer = touch.buffer
+    if buffer.space.value == "local":
+        _check_local(m, access, touch)
+        return
+    is_read = access.kind == "read"
+    if buffer.space.value == "global" and is_read and not buffer.reads_tracked:
+        _mark_seen(touch)
+        return
+    look = _Look(m, access, touch)
+    if is_read:
+        _check_read(look)
+        if look.is_global:
+            _mark_seen(touch)
+    else:
+        _check_write(look)
+
+
+def _check_read(look: _Look) -> None:
+    shadow = look.shadow
+    old = shadow.writes.reshape(-1)[look.at]
+    unusable = _report_pending(look, "read of {buffer}[{element}] while an asynchronous copy to it is in flight")
+    if not look.is_global:
+        raw = old < 0
+        if unusable is not None:
+            raw &= ~unusable
+        if raw.any():
+            look.report(Kind.UNINITIALISED, raw, "read of {buffer}[{element}], which nothing has written")
+    clash = look.clashes(old)
+    if unusable is not None:
+        clash &= ~unusable
+    if clash.any():
+        look.report(Kind.RACE, clash, "read of {buffer}[{element}], written by {other} with no barrier between", old)
+    if look.touch.buffer.reads_tracked:
+        _mark_read(look)
+
+
+def _mark_read(look: _Look) -> None:
+    shadow = look.shadow
+    if shadow.reads is None:
+        shadow.reads = np.full(shadow.writes.shape, -1, np.int64)
+    reads = shadow.reads.reshape(-1)
+    before = reads[look.at]
+    several = look.clashes(before)
+    word = look.word
+    if several.any():
+        word = np.where(several, word | (MANY_THREADS << THREAD_AT), word)
+        if look.is_global:
+            foreign = (before >= 0) & ((before ^ word) >> BLOCK_AT != 0)
+            word = np.where(foreign, word | (MANY_BLOCKS << BLOCK_AT), word)
+    reads[look.at] = word
+    after = reads[look.at]
+    lost = (after ^ word) >> THREAD_AT
+    if lost.any():
+        again = lost != 0
+        merged = after[again] | (MANY_THREADS << THREAD_AT)
+        foreign = lost[again] >> (BLOCK_AT - THREAD_AT) != 0
+        reads[look.at[again]] = merged
+        if foreign.any():
+            reads[look.at[again][foreign]] = merged[foreign] | (MANY_BLOCKS << BLOCK_AT)
+
+
+def _check_write(look: _Look) -> None:
+    shadow, access = look.shadow, look.access
+    writes = shadow.writes.reshape(-1)
+    old = writes[look.at]
+    atomic = access.kind == ATOMIC_KIND
+    unusable = _report_pending(
+        look, f"{access.kind} of {{buffer}}[{{element}}] while an asynchronous copy to it is in flight"
+    )
+    clash = look.clashes(old)
+    if atomic:
+        clash &= (old >> THREAD_AT) & (THREADS - 1) != ATOMIC
+        raw = old < 0
+        if not look.is_global and raw.any():
+            look.report(Kind.UNINITIALISED, raw, "atomic update of {buffer}[{element}], which nothing has written")
+    if unusable is not None:
+        clash &= ~unusable
+    if clash.any():
+        what = f"{access.kind} of {{buffer}}[{{element}}], also written by {{other}} with no barrier between"
+        look.report(Kind.RACE, clash, what, old)
+    if shadow.reads is not None:
+        readers = shadow.reads.reshape(-1)[look.at]
+        clash = look.clashes(readers)
+        if clash.any():
+            what = f"{access.kind} of {{buffer}}[{{element}}], read by {{other}} with no barrier between"
+            look.report(Kind.RACE, clash, what, readers)
+    writes[look.at] = look.word
+    if not atomic:
+        _report_lost(look, writes[look.at])
+    if access.kind == ASYNC_KIND:
+        if shadow.pending is None:
+            shadow.pending = np.zeros(shadow.writes.shape, bool)
+        shadow.pending.reshape(-1)[look.at] = True
+
+
+def _report_lost(look: _Look, after: Array) -> None:
+    """Lanes of one operation that wrote one element: all but the last find another lane's word."""
+    lost = after != look.word
+    if lost.any():
+        what = f"{look.access.kind} of {{buffer}}[{{element}}], also written by {{other}} in the same operation"
+        look.report(Kind.RACE, lost, what, after)
+
+
+def _report_pending(look: _Look, message: str) -> Array | None:
+    """Elements with a copy in flight: a fault, except that a copy may follow a copy."""
+    if look.shadow.pending is None or look.access.kind == ASYNC_KIND:
+        return None
+    unusable = look.shadow.pending.reshape(-1)[look.at]
+    if not unusable.any():
+        return None
+    look.report(Kind.PENDING, unusable, message, look.shadow.writes.reshape(-1)[look.at])
+    return np.asarray(unusable)
+
+
+def _check_local(m: Machine, access: Access, touch: Touch) -> None:
+    """A thread's own memory cannot race; it can only be read before it is written."""
+    look = _Look(m, access, touch)
+    writes = look.shadow.writes.reshape(-1)
+    if access.kind == "read":
+        raw = writes[look.at] < 0
+        if raw.any():
+            look.report(Kind.UNINITIALISED, raw, "read of {buffer}[{element}], which this thread has not written")
+    else:
+        writes[look.at] = look.word
+
+
+def _mark_seen(touch: Touch) -> None:
+    """Remember which elements of a global buffer were read at all, for the compulsory traffic."""
+    shadow: Shadow = touch.buffer.shadow
+    if shadow.seen is None:
+        shadow.seen = np.zeros(shadow.elements, bool)
+    elem = touch.elements()
+    per_element = touch.item // touch.buffer.granule
+    if per_element > 1:
+        elem = elem[..., None] * per_element + np.arange(per_element, dtype=np.int64)
+    ok = touch.active(elem.ndim)
+    if ok is not None:
+        shape = np.broadcast_shapes(elem.shape, ok.shape)
+        elem = np.broadcast_to(elem, shape)[np.broadcast_to(ok, shape)]
+    shadow.seen[elem] = True
+
+
+def land(m: Machine, access: Access, touch: Touch) -> None:
+    """An asynchronous copy has landed: from now on its elements count as written by their threads, just now."""
+    look = _Look(m, access, touch)
+    assert look.shadow.pending is not None
+    look.shadow.pending.reshape(-1)[look.at] = False
+    look.shadow.writes.reshape(-1)[look.at] = look.word
+
+
+def writer_finder(m: Machine, shadow: Shadow, places: list[Place]) -> Any:
+    """A function from an element of a global buffer to who wrote it last."""
+    from lego_mlir.interp.machine import coordinates
+
+    grid, block = m.grid, m.block
+
+    def find(element: int) -> Writer | None:
+        found = shadow.writer(element)
+        if found is None:
+            return None
+        who = found[1] if found[1] < ATOMIC else 0
+        place = places[found[2]] if found[2] < len(places) else Place("unknown", 0)
+        return Writer(coordinates(found[0], grid), coordinates(who, block), place)
+
+    return find

@@ -1,0 +1,109 @@
+"""What an SSA value is while a kernel runs: one NumPy array for all lanes of all blocks of a batch.
+
+A value of a scalar type is an array of shape `(blocks, threads)`; one of type `vector<4x8xf16>` has shape
+`(blocks, threads, 4, 8)`. Either of the first two axes may be 1 and then stands for "the same everywhere": a constant
+is `(1, 1)`, a thread id `(1, threads)`, a block id `(blocks, 1)`. NumPy's broadcasting keeps what is uniform small
+through any arithmetic, so the address of a shared tile, which depends on the thread alone, is computed once for
+all blocks.
+
+>>> import numpy as np
+>>> block, thread = np.arange(3).reshape(3, 1), np.arange(4).reshape(1, 4)
+>>> (block * 4).shape, (thread + 1).shape, (block * 4 + thread).shape
+((3, 1), (1, 4), (3, 4))
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from lego_mlir import bindings
+from lego_mlir.errors import InterpreterError
+
+Array = np.ndarray[Any, Any]
+
+# tf32 keeps 19 of an f32's bits; only the tensor core sees the difference, so it is stored as f32.
+ELEMENT_DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    "index": np.dtype(np.int64),
+    "i1": np.dtype(np.bool_),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "tf32": np.dtype(np.float32),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
+}
+UNSIGNED: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def element_dtype(type_: Any) -> np.dtype[Any]:
+    """The NumPy dtype of a scalar type, or of the elements of a vector, memref or tensor type."""
+    text = str(getattr(type_, "element_type", type_))
+    try:
+        return ELEMENT_DTYPES[re.sub(r"^[su]i(?=\d)", "i", text)]
+    except KeyError:
+        raise InterpreterError(f"no NumPy form for the type {text}; known: {', '.join(ELEMENT_DTYPES)}") from None
+
+
+def vector_shape(type_: Any) -> tuple[int, ...]:
+    """The trailing axes that a value of this type has: `()` for a scalar, `(4, 8)` for `vector<4x8xf16>`."""
+    if isinstance(type_, bindings.load().ir.VectorType):
+        if type_.scalable:
+            raise InterpreterError(f"{type_}: a GPU has no scalable vectors")
+        return tuple(type_.shape)
+    return ()
+
+
+def is_memref(type_: Any) -> bool:
+    """Whether a value of this type is a window on memory."""
+    return isinstance(type_, bindings.load().ir.MemRefType)
+
+
+def uniform(value: Any, dtype: Any = np.int64) -> Array:
+    """One value for all lanes."""
+    return np.full((1, 1), value, dtype)
+
+
+def is_uniform(value: Array) -> bool:
+    """Whether the value has one scalar for all lanes."""
+    return value.shape[:2] == (1, 1)
+
+
+def only(value: Array, what: str) -> int:
+    """The int that all lanes agree on. Raises InterpreterError where they do not."""
+    first = value.flat[0]
+    if value.size > 1 and not (value == first).all():
+        raise InterpreterError(f"{what} must be the same for all lanes, got {np.unique(value)[:4].tolist()}...")
+    return int(first)
+
+
+def like_vector(lanes: Array, value_ndim: int) -> Array:
+    """A per-lane array with axes of length 1 added, so that it broadcasts against a vector value."""
+    return lanes.reshape(lanes.shape + (1,) * (value_ndim - lanes.ndim))
+
+
+def unsigned(value: Array) -> Array:
+    """The same bits, read as unsigned integers."""
+    return value.view(UNSIGNED[value.dtype.itemsize])
+
+
+def bits_of(dtype: np.dtype[Any]) -> int:
+    """The width that the type has in MLIR, which for `i1` is not what NumPy stores."""
+    return 1 if dtype == np.bool_ else dtype.itemsize * 8
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether the dtype is floating point, the narrow ones of ml_dtypes included."""
+    return dtype.kind == "f" or dtype in NARROW_FLOATS
+
+
+NARROW_FLOATS: Final = frozenset(d for name, d in ELEMENT_DTYPES.items() if name in ("bf16",) or name.startswith("f8"))
