@@ -3,10 +3,10 @@
 ; taken from libdevice where it is installed. Error bounds, in units of the last place, are measured by
 ; test/unit/toolchain/test_mathlib.py on the host and listed here:
 ;
-;   exp 2   exp2 2   log 1   log2 2   log10 2   tanh 2   sin 2, cos 2 (|x| <= 2^40, NaN beyond)
+;   exp 2   exp2 2   log 1   log2 2   log10 2   tanh 2   erf 3   sin 2, cos 2 (|x| <= 2^40, NaN beyond)
 ;   rsqrt 2 (rsqrt.approx)   sqrt, fma, floor, ceil, trunc, rint, round, fabs: exact or correctly rounded
 ;
-; The polynomials of log, tanh, sin and cos are those of S. L. Moshier's Cephes library (logf.c, tanhf.c, sinf.c).
+; The coefficients of log, tanh, sin, cos and erf are those of S. L. Moshier's Cephes library (single precision).
 
 declare float @llvm.nvvm.ex2.approx.f(float)
 declare float @llvm.nvvm.rsqrt.approx.f(float)
@@ -332,4 +332,47 @@ define linkonce_odr float @__nv_cosf(float %x) {
   %next = add i32 %q, 1
   %c = call float @lego_sine_of(float %r, i32 %next)
   ret float %c
+}
+
+; ---- the error function ----
+
+; erf(x) = x T(x^2) for |x| <= 1, else 1 - exp(-x^2) q P(q^2) with q = 1 / |x| and the sign of x; R beyond 2.
+define linkonce_odr float @__nv_erff(float %x) alwaysinline {
+  %a = call float @llvm.fabs.f32(float %x)
+  %z = fmul float %x, %x
+  %t0 = call float @llvm.fma.f32(float %z, float 0x3F1496A320000000, float 0xBF4A3F7000000000)
+  %t1 = call float @llvm.fma.f32(float %z, float %t0, float 0x3F75405B20000000)
+  %t2 = call float @llvm.fma.f32(float %z, float %t1, float 0xBF9B7F90E0000000)
+  %t3 = call float @llvm.fma.f32(float %z, float %t2, float 0x3FBCE2CF80000000)
+  %t4 = call float @llvm.fma.f32(float %z, float %t3, float 0xBFD81273E0000000)
+  %t5 = call float @llvm.fma.f32(float %z, float %t4, float 0x3FF20DD740000000)
+  %small = fmul float %x, %t5
+  %q = fdiv float 1.0, %a
+  %y = fmul float %q, %q
+  %p0 = call float @llvm.fma.f32(float %y, float 0x3F97D39E80000000, float 0xBFC1C10D00000000)
+  %p1 = call float @llvm.fma.f32(float %y, float %p0, float 0x3FD7997A00000000)
+  %p2 = call float @llvm.fma.f32(float %y, float %p1, float 0xBFE2A39F00000000)
+  %p3 = call float @llvm.fma.f32(float %y, float %p2, float 0x3FE3DF3C60000000)
+  %p4 = call float @llvm.fma.f32(float %y, float %p3, float 0xBFDFA51800000000)
+  %p5 = call float @llvm.fma.f32(float %y, float %p4, float 0x3FD5CA8E20000000)
+  %p6 = call float @llvm.fma.f32(float %y, float %p5, float 0xBFD18B1000000000)
+  %p7 = call float @llvm.fma.f32(float %y, float %p6, float 0x3FE20ADCC0000000)
+  %r0 = call float @llvm.fma.f32(float %y, float 0xC024F49060000000, float 0x4029F45380000000)
+  %r1 = call float @llvm.fma.f32(float %y, float %r0, float 0xC01DFB6940000000)
+  %r2 = call float @llvm.fma.f32(float %y, float %r1, float 0x40075E3F40000000)
+  %r3 = call float @llvm.fma.f32(float %y, float %r2, float 0xBFF03E86C0000000)
+  %r4 = call float @llvm.fma.f32(float %y, float %r3, float 0x3FDAFF87C0000000)
+  %r5 = call float @llvm.fma.f32(float %y, float %r4, float 0xBFD20D8BA0000000)
+  %r6 = call float @llvm.fma.f32(float %y, float %r5, float 0x3FE20DD720000000)
+  %beyond = fcmp ogt float %a, 2.0
+  %poly = select i1 %beyond, float %r6, float %p7
+  %minus = fneg float %z
+  %e = call float @__nv_expf(float %minus)
+  %eq = fmul float %e, %q
+  %c = fmul float %eq, %poly
+  %m = fsub float 1.0, %c
+  %large = call float @llvm.copysign.f32(float %m, float %x)
+  %is_large = fcmp ogt float %a, 1.0
+  %result = select i1 %is_large, float %large, float %small
+  ret float %result
 }
