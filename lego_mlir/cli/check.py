@@ -72,12 +72,12 @@ def _groups(layouts: Any, kernels: Any, path: Any, progress: Progress) -> Iterat
 
 def _kernel_lines(kernel: Any, path: Any) -> Iterator[Line]:
     from lego_mlir import spec
-    from lego_mlir.errors import LayoutError
+    from lego_mlir.errors import LayoutError, SpecError
 
     try:
         with spec.blame(path):
             trace = kernel.trace()
-    except spec.SpecError as error:
+    except SpecError as error:
         if not isinstance(error.__cause__, LayoutError):
             raise
         yield Line("every access stays inside its tensor", Refuted({}, str(error)))

@@ -31,6 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kernel", metavar="NAME", help="compile this kernel only; default: all of them into one module"
     )
     parser.add_argument("--from", dest="start", choices=STAGES[:-1], help="the stage that the given text is of")
+    parser.add_argument(
+        "--with-data",
+        action="store_true",
+        help="beside PTX or a cubin, write input and expected output (.npz) for python -m lego_mlir.runtime to check",
+    )
+    parser.add_argument(
+        "--size", metavar="NAME=N", action="append", default=[], help="a symbolic size for --with-data, such as M=4096"
+    )
     parser.add_argument("--locations", action="store_true", help="keep source locations in emitted MLIR")
     add_cache_arguments(parser)
 
@@ -63,11 +71,44 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.emit == "cubin" and args.output in (None, files.STANDARD):
         raise UsageError("a cubin is binary; give it a file with -o")
-    if args.emit in ("ptx", "cubin") and start == "mlir" and args.output not in (None, files.STANDARD):
+    if _has_manifest(args, start):
         manifest = json.dumps(compilation.manifest, indent=2) + "\n"
         files.write(str(Path(args.output).with_suffix(".json")), manifest.encode())
+    if args.with_data:
+        _write_data(args, compilation)
     files.write(args.output, body)
     return 0
+
+
+def _has_manifest(args: argparse.Namespace, start: str) -> bool:
+    return args.emit in ("ptx", "cubin") and start == "mlir" and args.output not in (None, files.STANDARD)
+
+
+def _write_data(args: argparse.Namespace, compilation: Any) -> None:
+    from lego_mlir import spec
+    from lego_mlir.runtime import data
+
+    if not compilation.sources or not _has_manifest(args, "mlir"):
+        raise UsageError("--with-data goes with a spec, --emit ptx or cubin, and an output file")
+    sizes = sizes_of(args.size)
+    arrays: dict[str, Any] = {}
+    with Progress("making the data to check with") as progress, spec.blame(Path(args.spec)):
+        for kernel in compilation.sources:
+            progress.update(kernel.name)
+            arrays |= data.check_data(kernel, sizes)
+        body = data.to_npz(arrays)
+    files.write(str(Path(args.output).with_suffix(".npz")), body)
+
+
+def sizes_of(given: list[str]) -> dict[str, int]:
+    """The sizes of `--size M=4096 --size N=512`. Raises UsageError for anything else."""
+    sizes: dict[str, int] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not value.isdigit():
+            raise UsageError(f"--size takes NAME=N, such as M=4096, not {text!r}")
+        sizes[name] = int(value)
+    return sizes
 
 
 def _input(args: argparse.Namespace) -> tuple[str, Any]:

@@ -1,0 +1,110 @@
+"""`python -m lego_mlir.runtime kernel.ptx`: load, launch and check compiled kernels on this machine's GPU.
+
+Needs CuPy and NumPy, and beside the PTX what `lego-mlir compile SPEC --emit ptx --with-data -o kernel.ptx` writes: the
+manifest `kernel.json`, and `kernel.npz` with input and expected output. Without the latter kernels of known grid are
+launched on random input and nothing is checked. Exit codes: 0 launched and right, 1 wrong, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lego_mlir.errors import LegoError
+from lego_mlir.runtime import comparing, cuda
+from lego_mlir.runtime.manifest import Kernel, evaluate
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Launch each kernel of the file and print one line for each result."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lego_mlir.runtime", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("code", help="a .ptx or .cubin file, with its manifest beside it")
+    parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
+    parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a size, where no data says it")
+    args = parser.parse_args(argv)
+    try:
+        module = cuda.load(args.code)
+        data = _data(Path(args.code).with_suffix(".npz"))
+        names = [args.kernel] if args.kernel else list(module.manifest.kernels)
+        results = [_check(module.kernel(name), data, _sizes(args.size)) for name in names]
+        return 0 if all(results) else 1
+    except LegoError as error:
+        print(f"lego_mlir.runtime: {error}", file=sys.stderr)
+        return 2
+
+
+def _data(path: Path) -> Mapping[str, Any]:
+    import numpy
+
+    return dict(numpy.load(path)) if path.is_file() else {}
+
+
+def _sizes(given: list[str]) -> dict[str, int]:
+    from lego_mlir.errors import UsageError
+
+    sizes: dict[str, int] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not value.isdigit():
+            raise UsageError(f"--size takes NAME=N, such as M=4096, not {text!r}")
+        sizes[name] = int(value)
+    return sizes
+
+
+def _check(launcher: cuda.Launcher, data: Mapping[str, Any], given: Mapping[str, int]) -> bool:
+    kernel = launcher.kernel
+    sizes = {
+        size.name: int(data[f"{kernel.entry}/{size.name}"]) for size in kernel.sizes if _has(data, kernel, size.name)
+    }
+    sizes |= {name: value for name, value in given.items() if name not in sizes}
+    kernel.check_sizes(sizes)
+    cp = cuda.cupy()
+    host = {argument.name: _input(kernel, argument, data, sizes) for argument in kernel.arguments}
+    device = [cp.asarray(value) if value.ndim else value for value in host.values()]
+    launcher(*device, sizes=sizes)
+    cp.cuda.get_current_stream().synchronize()
+    shown = f"{kernel.entry}{''.join(f' {name}={value}' for name, value in sizes.items())}"
+    right, checked = True, False
+    for argument, array in zip(kernel.arguments, device, strict=True):
+        name = f"{kernel.entry}/{argument.name}"
+        if f"{name}/expected" not in data:
+            continue
+        found, expected = cp.asnumpy(array), data[f"{name}/expected"]
+        if f"{name}/where" in data:
+            found, expected = found[data[f"{name}/where"]], expected[data[f"{name}/where"]]
+        result = comparing.compare(found, expected, argument.dtype)
+        print(f"{'ok   ' if result else 'WRONG'} {shown}: {argument.name}: {result}")
+        right, checked = right and bool(result), True
+    if not checked:
+        print(f"ran   {shown}: nothing to compare with; compile with --with-data for a check")
+    return right
+
+
+def _has(data: Mapping[str, Any], kernel: Kernel, name: str) -> bool:
+    return f"{kernel.entry}/{name}" in data
+
+
+def _input(kernel: Kernel, argument: Any, data: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
+    """What the data say, else random bits of small numbers."""
+    import numpy
+
+    from lego_mlir.errors import UsageError
+
+    name = f"{kernel.entry}/{argument.name}"
+    if name in data:
+        return data[name]
+    dtype = numpy.dtype(comparing.STORED[argument.dtype])
+    if argument.kind == "scalar":
+        return dtype.type(1)
+    if argument.elements is None:
+        raise UsageError(f"{argument.name} of {kernel.entry}: the manifest does not say how many elements it has")
+    return numpy.random.default_rng(0).integers(0, 100, evaluate(argument.elements, sizes)).astype(dtype)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

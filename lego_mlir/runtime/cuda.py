@@ -1,0 +1,149 @@
+"""Load PTX or a cubin with its manifest, and launch: the one door to CuPy.
+
+    module = load("transpose.ptx")
+    transpose = module.kernel("transpose")
+    transpose(source, destination, sizes={"M": 4096, "N": 4096})
+
+Tensors are CuPy arrays that hold a layout's physical elements, in memory order; the manifest says how many and of which
+type, and what a size may be, and a launch that disagrees is refused before it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lego_mlir.errors import DependencyError, UsageError
+from lego_mlir.runtime.comparing import STORED
+from lego_mlir.runtime.manifest import Argument, Kernel, Manifest, check_code, evaluate, read
+
+# More dynamic shared memory than this must be asked for, for each kernel (CUDA C++ Programming Guide, "Shared Memory").
+UNASKED_DYNAMIC_SHARED: Final = 48 * 1024
+
+
+def cupy() -> Any:
+    """CuPy, with a device that answers. Raises DependencyError with the remedy."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise DependencyError(f"CuPy is needed to run on a GPU ({error}); run: pip install cupy-cuda13x") from error
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise DependencyError(f"no CUDA device answers ({error}); a GPU and NVIDIA's driver are needed") from error
+    if count == 0:
+        raise DependencyError("no CUDA device is visible; a GPU and NVIDIA's driver are needed")
+    return cupy
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """One kernel, ready to be launched with arrays, scalars and sizes."""
+
+    kernel: Kernel
+    function: Any
+
+    def __call__(
+        self,
+        *arguments: Any,
+        sizes: Mapping[str, int] | None = None,
+        grid: tuple[int, ...] | None = None,
+        block: tuple[int, ...] | None = None,
+    ) -> None:
+        """Launch on the current stream. `grid` and `block` only where the manifest leaves them open."""
+        sizes = dict(sizes or {})
+        self.kernel.check_sizes(sizes)
+        if len(arguments) != len(self.kernel.arguments):
+            names = ", ".join(argument.name for argument in self.kernel.arguments)
+            raise UsageError(f"kernel {self.kernel.entry} takes {names}; got {len(arguments)} arguments")
+        passed = [
+            passable(declared, given, sizes) for declared, given in zip(self.kernel.arguments, arguments, strict=True)
+        ]
+        import numpy
+
+        passed += [numpy.int64(sizes[size.name]) for size in self.kernel.sizes]
+        self.function(
+            launch_extents("grid", self.kernel.grid, grid, sizes, self.kernel.entry),
+            launch_extents("block", self.kernel.block, block, sizes, self.kernel.entry),
+            tuple(passed),
+            shared_mem=self.kernel.dynamic_shared_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Loaded code with its manifest."""
+
+    manifest: Manifest
+    module: Any
+
+    def kernel(self, entry: str | None = None) -> Launcher:
+        """The kernel of this name, or the only one."""
+        described = self.manifest.kernel(entry)
+        function = self.module.get_function(described.entry)
+        if described.dynamic_shared_bytes > UNASKED_DYNAMIC_SHARED:
+            function.max_dynamic_shared_size_bytes = described.dynamic_shared_bytes
+        return Launcher(described, function)
+
+
+def load(path: str | Path) -> Module:
+    """Load a `.ptx` or `.cubin` file and the manifest beside it onto the current device."""
+    path = Path(path)
+    manifest = read(path)
+    try:
+        code = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    check_code(manifest, code, path)
+    cp = cupy()
+    check_device(manifest.target, cp.cuda.Device().compute_capability)
+    try:
+        module = cp.RawModule(path=str(path))
+        module.compile()
+    except cp.cuda.driver.CUDADriverError as error:
+        raise UsageError(
+            f"{path}: the driver refuses this code for {manifest.target} ({error}); a newer driver, or a --target "
+            "that it knows, is needed"
+        ) from error
+    return Module(manifest, module)
+
+
+def check_device(target: str, capability: str) -> None:
+    """Refuse code for another architecture: `sm_90a` runs on 90 alone, `sm_80` on 80 and everything later."""
+    wanted, device = int(target.removeprefix("sm_").rstrip("a")), int(capability)
+    if device < wanted or (target.endswith("a") and device != wanted):
+        raise UsageError(f"the code is for {target} and this device is sm_{device}; compile with --target sm_{device}")
+
+
+def passable(declared: Argument, given: Any, sizes: Mapping[str, int]) -> Any:
+    """The array or scalar as the launch passes it. Raises UsageError where it is not what was declared."""
+    import numpy
+
+    stored = numpy.dtype(STORED[declared.dtype])
+    if declared.kind == "scalar":
+        return stored.type(given)
+    if not hasattr(given, "dtype") or not hasattr(given, "data"):
+        raise UsageError(f"{declared.name} is a tensor of {declared.dtype}: pass a CuPy array, not {given!r}")
+    if given.dtype.itemsize != stored.itemsize:
+        raise UsageError(f"{declared.name} holds {declared.dtype}, and the array holds {given.dtype}")
+    elements = None if declared.elements is None else evaluate(declared.elements, sizes)
+    if elements is not None and given.size != elements:
+        raise UsageError(f"{declared.name} has {elements} elements in memory, and the array has {given.size}")
+    if not given.flags.c_contiguous:
+        raise UsageError(f"{declared.name}: the array is not contiguous; pass cupy.ascontiguousarray of it")
+    return given
+
+
+def launch_extents(
+    what: str, declared: tuple[Any, ...] | None, given: tuple[int, ...] | None, sizes: Mapping[str, int], entry: str
+) -> tuple[int, ...]:
+    """Grid or block of a launch: the manifest's for these sizes, or the given one where the manifest has none."""
+    if declared is not None:
+        if given is not None:
+            raise UsageError(f"kernel {entry}: {what} is fixed by its manifest: {declared}")
+        return tuple(evaluate(n, sizes) for n in declared)
+    if given is None:
+        raise UsageError(f"kernel {entry}: its module does not say the {what}; pass {what}=(x, y, z)")
+    return tuple(given)

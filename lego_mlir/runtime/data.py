@@ -1,0 +1,178 @@
+"""Input for a kernel and what must come out of it, as memory would hold them: made where the layouts are known.
+
+A machine that only runs kernels has no layouts to place a matrix with. So the compiler's side draws random logical
+arrays, asks the kernel's reference for the result, puts both where the layouts say, and writes one `.npz`:
+
+    transpose/src           the memory of src before the launch
+    transpose/dst           the memory of dst before the launch (a value that no element has, if it is written only)
+    transpose/dst/expected  the memory of dst after it, float32 or float64 or the integers themselves
+    transpose/dst/where     which positions hold elements (only for a layout with gaps)
+    transpose/M             a size
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime.comparing import STORED
+
+if TYPE_CHECKING:
+    import numpy
+
+UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
+DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
+
+
+def choose_sizes(kernel: Any, given: Mapping[str, int]) -> dict[str, int]:
+    """A value for each symbolic size: the given one, else one near DEFAULT_SIZE that it may have."""
+    known = {size.name: size for size in kernel.sizes}
+    for name in given:
+        if name not in known:
+            raise UsageError(f"kernel {kernel.name} has no size {name}; it has: {', '.join(known) or 'none'}")
+    chosen: dict[str, int] = {}
+    for name, size in known.items():
+        value = given.get(name, default_of(size))
+        if value < size.min or (size.max is not None and value > size.max) or value % size.multiple_of:
+            raise UsageError(
+                f"{name} = {value}: the kernel needs at least {size.min}, at most {size.max or 'any'}, a multiple of "
+                f"{size.multiple_of}"
+            )
+        chosen[name] = value
+    return chosen
+
+
+def default_of(size: Any) -> int:
+    """A value near DEFAULT_SIZE with the facts of a symbolic size."""
+    low, step = -(-size.min // size.multiple_of) * size.multiple_of, size.multiple_of
+    high = DEFAULT_SIZE if size.max is None else min(size.max, DEFAULT_SIZE)
+    return int(max(low, high // step * step))
+
+
+def concrete(value: Any, sizes: Mapping[str, int]) -> int:
+    """The value of a dimension for these sizes."""
+    if isinstance(value, int):
+        return value
+    from lego_mlir.expr.evaluate import evaluate
+
+    return int(evaluate(value, sizes))
+
+
+def positions(layout: Any, sizes: Mapping[str, int]) -> numpy.ndarray:
+    """The physical position of every logical index, as an array of the logical shape."""
+    import numpy
+
+    dims = tuple(concrete(n, sizes) for n in layout.dims())
+    index = numpy.indices(dims, dtype=numpy.int64, sparse=True)
+    if all(isinstance(n, int) for n in layout.dims()):
+        placed = layout.apply(*index)
+    else:
+        from lego_mlir.expr.evaluate import evaluate
+        from lego_mlir.expr.index import index_symbol
+
+        symbols = [index_symbol(f"i{axis}") for axis in range(len(dims))]
+        values = {str(symbol): array for symbol, array in zip(symbols, index, strict=True)}
+        placed = evaluate(layout.apply(*symbols), {**values, **sizes})
+    return numpy.broadcast_to(placed, dims)
+
+
+def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
+    """Random logical input for each parameter: tensors of normal numbers or small integers, and scalars."""
+    import numpy
+
+    generator = numpy.random.default_rng(seed)
+    drawn: dict[str, Any] = {}
+    for parameter in kernel.params:
+        shape = () if parameter.layout is None else tuple(concrete(n, sizes) for n in parameter.layout.dims())
+        integers = generator.integers(0, 2 if parameter.dtype.bits == 1 else 100, shape)
+        numbers = generator.standard_normal(shape) if parameter.dtype.is_float else integers
+        drawn[parameter.name] = numpy.asarray(numbers).astype(parameter.dtype.numpy)
+    return drawn
+
+
+def expected(kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, numpy.ndarray]:
+    """What the kernel's reference says, in double precision, for each tensor that the kernel writes."""
+    import numpy
+
+    if kernel.expected is None:
+        raise UsageError(
+            f"kernel {kernel.name} has no reference to compare with; give it one: @{kernel.name}.reference above a "
+            "NumPy function of its parameters"
+        )
+    known = {**sizes, **{name: _exact(value) for name, value in arguments.items()}}
+    result = kernel.expected(**{name: known[name] for name in inspect.signature(kernel.expected).parameters})
+    written = [parameter for parameter in kernel.params if parameter.written]
+    results = result if isinstance(result, tuple) else (result,)
+    if len(results) != len(written):
+        raise UsageError(
+            f"the reference of {kernel.name} returns {len(results)} arrays, and the kernel writes {len(written)}: "
+            f"{', '.join(parameter.name for parameter in written)}"
+        )
+    placed: dict[str, numpy.ndarray] = {}
+    for parameter, value in zip(written, results, strict=True):
+        shape = tuple(concrete(n, sizes) for n in parameter.layout.dims())
+        placed[parameter.name] = numpy.asarray(value)
+        if placed[parameter.name].shape != shape:
+            raise UsageError(
+                f"the reference of {kernel.name} returns shape {placed[parameter.name].shape} for {parameter.name}, "
+                f"whose layout has {shape}"
+            )
+    return placed
+
+
+def _exact(value: numpy.ndarray) -> numpy.ndarray:
+    """Floats in double precision, integers as they are."""
+    import numpy
+
+    return value.astype(numpy.float64) if value.dtype.kind not in "iub" else value
+
+
+def check_data(kernel: Any, given: Mapping[str, int], seed: int = 0) -> dict[str, numpy.ndarray]:
+    """The arrays of one kernel's check, by the names above."""
+    import numpy
+
+    sizes = choose_sizes(kernel, given)
+    logical = draw(kernel, sizes, seed)
+    results = expected(kernel, logical, sizes)
+    arrays: dict[str, numpy.ndarray] = {f"{kernel.name}/{name}": numpy.asarray(n) for name, n in sizes.items()}
+    for parameter in kernel.params:
+        name, stored = f"{kernel.name}/{parameter.name}", numpy.dtype(STORED[parameter.dtype.mlir])
+        value = logical[parameter.name]
+        if parameter.layout is None:
+            arrays[name] = value.view(stored) if parameter.dtype.mlir == "bf16" else value.astype(stored)
+            continue
+        at = positions(parameter.layout, sizes)
+        size = concrete(parameter.size, sizes)
+        if not parameter.read:
+            value = numpy.full_like(value, UNWRITTEN)
+        memory = numpy.full(size, UNWRITTEN).astype(value.dtype)
+        memory[at] = value
+        arrays[name] = memory.view(stored) if memory.dtype.itemsize == stored.itemsize else memory.astype(stored)
+        if parameter.name in results:
+            arrays |= _expectation(name, results[parameter.name], at, size)
+    return arrays
+
+
+def _expectation(name: str, result: numpy.ndarray, at: numpy.ndarray, size: int) -> dict[str, numpy.ndarray]:
+    import numpy
+
+    after = numpy.zeros(size, result.dtype)
+    after[at] = result
+    arrays = {f"{name}/expected": after}
+    if at.size != size:
+        where = numpy.zeros(size, bool)
+        where[at] = True
+        arrays[f"{name}/where"] = where
+    return arrays
+
+
+def to_npz(arrays: Mapping[str, numpy.ndarray]) -> bytes:
+    """The bytes of a compressed `.npz` file."""
+    import numpy
+
+    buffer = io.BytesIO()
+    numpy.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
