@@ -17,6 +17,7 @@ from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
 from lego_mlir.kernel.dtypes import DType
 from lego_mlir.kernel.scalar import Scalar
+from lego_mlir.kernel.symbols import expressions
 from lego_mlir.kernel.tensor import Tensor, View
 from lego_mlir.kernel.trace import Buffer, Load, ScalarParameter, Source, Store, Trace
 from lego_mlir.kernel.tracer import OUR_PACKAGES, Tracer, record
@@ -74,7 +75,7 @@ class Kernel:
         The function names the parameters, sizes among them, that it takes. Tensors come as arrays of their logical
         shape; it returns the array of the one tensor that is written, or a tuple in the order of the signature.
         """
-        known = {*self.signature, *(s.name for s in self.sizes)}
+        known = {*self.signature, *(s.name for s in _declared_sizes(self))}
         for name in inspect.signature(function).parameters:
             if name not in known:
                 raise TraceError(
@@ -205,8 +206,8 @@ def _signature(function: Callable[..., Any], source: Source) -> dict[str, Tensor
     return declared
 
 
-def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
-    """The sizes in order of first use: the tensors' from left to right, the grid's and block's, the body's."""
+def _declared_sizes(kernel: Kernel) -> dict[Any, None]:
+    """The sizes that the signature, the grid and the block name, in order of first use."""
     found: dict[Any, None] = {}
     for kind in kernel.signature.values():
         if isinstance(kind, Tensor):
@@ -214,8 +215,12 @@ def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
                 _collect(n, found)
     for n in (*kernel.grid, *kernel.block):
         _collect(n, found)
-    from lego_mlir.kernel.symbols import expressions
+    return found
 
+
+def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
+    """The declared sizes, then those that only the body uses."""
+    found = _declared_sizes(kernel)
     for expr in expressions(tracer.body):
         _collect(expr, found)
     names = [s.name for s in found]

@@ -1,0 +1,25 @@
+"""2. Copy: a kernel is written against logical indices, and the layouts of its tensors say where the elements are.
+
+    lego-mlir compile examples/copy.py -o kernel.mlir
+    lego-mlir run examples/copy.py --on interp
+
+Both matrices are 64x128. The source lies row by row, the destination column by column, so that the same copy also
+turns one into the other. Change `Col` to `Row`: the kernel stays as it is.
+"""
+
+import lego_mlir as lego
+from lego_mlir import Col, Row, f32
+
+M, N = 64, 128
+
+
+@lego.kernel(grid=(N // 32, M // 8), block=(32, 8))
+def copy(src: lego.Tensor(f32, Row(M, N)), dst: lego.Tensor(f32, Col(M, N))):
+    bx, by, tx, ty = *lego.block_id[:2], *lego.thread_id[:2]
+    i, j = by * 8 + ty, bx * 32 + tx
+    dst[i, j] = src[i, j]
+
+
+@copy.reference
+def expected(src):
+    return src

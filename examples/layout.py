@@ -1,0 +1,20 @@
+"""1. A layout alone: where the elements of a matrix lie, asked in both directions.
+
+    lego-mlir check examples/layout.py
+    lego-mlir explain examples/layout.py
+
+A layout is a bijection between logical indices and physical positions. `tiled` keeps a 6x6 matrix in 3x3 blocks, the
+blocks one after the other and each of them row by row.
+"""
+
+from lego_mlir import Row, TileOrderBy
+
+tiled = TileOrderBy(Row(2, 2), Row(3, 3)).GroupBy([6, 6])
+
+assert tiled.apply(0, 3) == 9  # the first element of the second block, after the 9 elements of the first
+assert tiled.inv(9) == (0, 3)
+assert tiled.check()  # proved: each of the 36 positions is used once
+
+if __name__ == "__main__":
+    for row in range(6):
+        print(*(f"{tiled.apply(row, column):3}" for column in range(6)))
