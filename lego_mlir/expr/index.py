@@ -271,7 +271,8 @@ def _truth(expr: Any, text: str) -> bool:
         return bool(expr)
     raise SymbolicBranchError(
         f"the truth of '{text}' depends on symbols, so `if`, `and`, `or`, `not`, min() and max() cannot be used on it; "
-        "use lego.where(condition, a, b), &, |, ~, lego.minimum and lego.maximum, which work for ints, arrays and symbols"
+        "use lego.where(condition, a, b), &, |, ~, lego.minimum and lego.maximum, which work for ints, arrays and "
+        "symbols"
     )
 
 

@@ -464,3 +464,8 @@ _CANONICAL: dict[type[Any], Any] = {
     sympy.Equality: Eq,
     sympy.Unequality: Ne,
 }
+
+INTEGER_NODES: tuple[type[Any], ...] = (
+    FloorDiv, FloorMod, BitXor, BitAnd, BitOr, ShiftLeft, ShiftRight, ISqrt, Smaller, Larger, Select, Table,
+)  # fmt: skip
+COMPARISONS: tuple[type[Any], ...] = (Lt, Le, Eq, Ne)

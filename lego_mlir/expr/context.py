@@ -1,0 +1,76 @@
+"""One set of ranges and everything that has been computed under it.
+
+Reading, bounding and simplifying share their tables as long as the ranges of the symbols are the same, as they are for
+all expressions of a kernel. A few contexts are kept; a kernel with other ranges gets a new one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.intervals import Facts
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.terms import Terms
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.cost import CostModel
+    from lego_mlir.expr.factor import Writer
+    from lego_mlir.expr.prove import Prover
+    from lego_mlir.expr.ranges import Ranges
+    from lego_mlir.expr.rewrite import Rewriter
+
+KEPT = 16  # contexts kept, the least recently used dropped first
+
+_contexts: OrderedDict[Any, Context] = OrderedDict()
+
+
+class Context:
+    """The tables of one set of ranges."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self.ranges = ranges
+        self.terms = Terms(ranges)
+        self.facts = Facts(self.terms)
+        self.derivations: dict[Any, Any] = {}
+        self._writers: dict[CostModel, Writer] = {}
+
+    @cached_property
+    def prover(self) -> Prover:
+        from lego_mlir.expr.prove import Prover
+
+        return Prover(self)
+
+    @cached_property
+    def rewriter(self) -> Rewriter:
+        from lego_mlir.expr.rewrite import Rewriter
+
+        return Rewriter(self)
+
+    def writer(self, model: CostModel) -> Writer:
+        """The writer of cheapest forms under a cost model."""
+        from lego_mlir.expr.factor import Writer
+
+        if model not in self._writers:
+            self._writers[model] = Writer(self, model)
+        return self._writers[model]
+
+
+def context_of(ranges: Ranges) -> Context:
+    """The context of these ranges; their keys and ends may be SymPy expressions, Index or ints."""
+    plain = {as_expr(s): Range(as_expr(r.lo), as_expr(r.hi), int(r.step)) for s, r in ranges.items()}
+    key = frozenset(plain.items())
+    found = _contexts.pop(key, None)
+    if found is None:
+        found = Context(plain)
+    _contexts[key] = found
+    while len(_contexts) > KEPT:
+        _contexts.popitem(last=False)
+    return found
+
+
+def forget() -> None:
+    """Drop every context, as a benchmark of cold tables must."""
+    _contexts.clear()

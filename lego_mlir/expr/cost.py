@@ -1,0 +1,116 @@
+"""What an expression costs: operations counted under a model, with shared subexpressions counted once or every time.
+
+The model of the paper's comparison counts a division or a remainder as four operations and anything else as one. A
+target may weigh otherwise; it is a row, not a branch.
+
+>>> import sympy
+>>> from lego_mlir.expr.nodes import FloorDiv, FloorMod
+>>> i, j, n = sympy.symbols("i j n", integer=True)
+>>> operations(FloorDiv(i, n) * n + FloorMod(i, n) + j)
+11
+>>> operations(FloorDiv(i, n) + 1, FloorDiv(i, n) + 2, shared=True)
+6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from lego_mlir.expr.nodes import FloorDiv, FloorMod, Table
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """The weight of each kind of operation.
+
+    `divide` counts floor divisions and remainders by anything, `divide_by_power_of_two` those by a constant power of
+    two (a shift or a mask where the printer may use one), `other` everything else.
+    """
+
+    name: str
+    divide: int = 4
+    divide_by_power_of_two: int = 4
+    load: int = 1
+    other: int = 1
+
+    def division(self, divisor: Any) -> int:
+        """The cost of one division or remainder by this divisor."""
+        if divisor.is_Integer and int(divisor) > 0 and int(divisor) & (int(divisor) - 1) == 0:
+            return self.divide_by_power_of_two
+        return self.divide
+
+    def own(self, expr: Any) -> int:
+        """The cost of a node itself, without its operands."""
+        if expr.is_Atom or expr in (True, False):
+            return 0
+        if expr.is_Add:
+            negated = all(map(_is_negative, expr.args))
+            return (len(expr.args) - 1 + negated) * self.other
+        if expr.is_Mul:
+            return max(1, len(expr.args) - 1 - _is_negative(expr)) * self.other  # -a*b is a*b, subtracted
+        if expr.is_Pow:
+            return (int(expr.exp) - 1) * self.other
+        if isinstance(expr, (FloorDiv, FloorMod)):
+            return self.division(expr.args[1])
+        if isinstance(expr, Table):
+            return self.load
+        if isinstance(expr, (sympy.And, sympy.Or)):
+            return (len(expr.args) - 1) * self.other
+        return self.other
+
+
+OPERATIONS = CostModel("operations")
+MODELS = {
+    model.name: model
+    for model in (
+        OPERATIONS,
+        CostModel("cuda", divide=20, divide_by_power_of_two=1, load=8),  # no integer divider: about 20 instructions
+        CostModel("triton", divide=20, divide_by_power_of_two=1, load=8),
+        CostModel("mlir", divide=20, divide_by_power_of_two=1, load=8),
+    )
+}
+
+
+def operations(*exprs: Any, shared: bool = False, model: CostModel = OPERATIONS) -> int:
+    """The operations of the expressions together; `shared` counts an equal subexpression once."""
+    if shared:
+        return sum(map(model.own, _distinct(exprs)))
+    return sum(_tree(e, model) for e in exprs)
+
+
+def operands(expr: Any) -> Iterable[Any]:
+    """What a node computes from. A term -b of a sum is the operand b of a subtraction."""
+    if expr.is_Add:
+        return [a.args[1] if _is_negation(a) else a for a in expr.args]
+    if isinstance(expr, Table):
+        return (expr.index,)
+    if expr.is_Pow:
+        return (expr.base,)
+    return expr.args
+
+
+def _is_negation(expr: Any) -> bool:
+    return expr.is_Mul and len(expr.args) == 2 and expr.args[0] is sympy.S.NegativeOne
+
+
+def _is_negative(expr: Any) -> bool:
+    return expr.is_Mul and expr.args[0] is sympy.S.NegativeOne
+
+
+def _tree(expr: Any, model: CostModel) -> int:
+    return model.own(expr) + sum(_tree(a, model) for a in operands(expr))
+
+
+def _distinct(exprs: Iterable[Any]) -> set[Any]:
+    seen: set[Any] = set()
+    stack = list(exprs)
+    while stack:
+        expr = stack.pop()
+        if expr not in seen:
+            seen.add(expr)
+            stack.extend(operands(expr))
+    return seen

@@ -1,0 +1,206 @@
+"""The value of an expression for given values of its symbols: exact, for ints and for whole arrays at once.
+
+This is the yardstick that every simplification is measured against, so it is written as directly as possible. Arrays
+are computed in int64 where the operands' magnitudes allow it, and in Python integers where they do not, so that
+nothing ever wraps around.
+
+>>> import numpy, sympy
+>>> from lego_mlir.expr.nodes import FloorDiv, FloorMod
+>>> i = sympy.Symbol("i", integer=True)
+>>> evaluate(FloorDiv(i, 4) * 10 + FloorMod(i, 4), {"i": numpy.array([0, 7, -1])})
+array([ 0, 13, -7])
+>>> evaluate(i**5, {i: 10**9})
+1000000000000000000000000000000000000000000000
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import sympy
+
+from lego_mlir.errors import ExpressionError
+from lego_mlir.expr import nodes
+from lego_mlir.expr.index import as_expr, isqrt
+from lego_mlir.expr.nodes import Select, Size, Table
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.ranges import Ranges
+
+SAFE = 1 << 62  # int64 results stay below this
+
+
+def evaluate(expr: Any, values: Mapping[Any, Any], tables: Mapping[str, Sequence[int]] | None = None) -> Any:
+    """The value of an integer expression or condition. `values` and `tables` are keyed by symbol or by name.
+
+    Raises ExpressionError for a symbol or a run-time table without a value, ZeroDivisionError for a zero divisor.
+    """
+    by_name = {str(symbol): _operand(value) for symbol, value in values.items()}
+    if not isinstance(expr, sympy.logic.boolalg.Boolean):
+        expr = as_expr(expr) if not isinstance(expr, bool) else expr
+    return _Evaluator(by_name, dict(tables or {})).value(expr)
+
+
+def admissible(values: Mapping[Any, Any], ranges: Ranges) -> bool:
+    """Whether ints lie in their ranges and sizes obey their facts."""
+    for symbol, value in values.items():
+        if isinstance(symbol, Size):
+            if value < symbol.min or (symbol.max is not None and value > symbol.max) or value % symbol.multiple_of:
+                return False
+        elif symbol in ranges:
+            known = ranges[symbol]
+            lo, hi = evaluate(known.lo, values), evaluate(known.hi, values)
+            if not lo <= value < hi or (value - lo) % known.step:
+                return False
+    return True
+
+
+def _operand(value: Any) -> Any:
+    if isinstance(value, numpy.ndarray):
+        return value if value.dtype == object else value.astype(numpy.int64)
+    return int(value)
+
+
+def _magnitude(value: Any) -> int:
+    if isinstance(value, numpy.ndarray):
+        return max(abs(int(value.max())), abs(int(value.min()))) if value.size else 0
+    return abs(int(value))
+
+
+def _wide(value: Any) -> Any:
+    return value.astype(object) if isinstance(value, numpy.ndarray) else int(value)
+
+
+def _narrow(value: Any) -> Any:
+    """An array of Python ints back as int64 where it fits."""
+    if isinstance(value, numpy.ndarray) and value.dtype == object and value.size and _magnitude(value) < SAFE:
+        return value.astype(numpy.int64)
+    return value
+
+
+class _Evaluator:
+    """One evaluation, each distinct node computed once."""
+
+    def __init__(self, values: dict[str, Any], tables: dict[str, Any]) -> None:
+        self.values = values
+        self.tables = tables
+        self.done: dict[Any, Any] = {}
+
+    def value(self, expr: Any) -> Any:
+        if expr in self.done:
+            return self.done[expr]
+        result = self.done[expr] = self._compute(expr)
+        return result
+
+    def _compute(self, expr: Any) -> Any:
+        if isinstance(expr, bool) or expr is sympy.true or expr is sympy.false:
+            return bool(expr)
+        if expr.is_Integer:
+            return int(expr)
+        if expr.is_Symbol:
+            if expr.name not in self.values:
+                raise ExpressionError(f"evaluate: no value for {expr}; given: {', '.join(sorted(self.values))}")
+            return self.values[expr.name]
+        if isinstance(expr, Table):
+            return self._look_up(expr)
+        operands = [self.value(a) for a in expr.args]
+        if isinstance(expr, Select):
+            condition, a, b = operands
+            return numpy.where(condition, a, b) if isinstance(condition, numpy.ndarray) else a if condition else b
+        if isinstance(expr, nodes.COMPARISONS):
+            return type(expr).holds(*operands)
+        compute = _COMPUTE.get(type(expr))
+        if compute is None:
+            raise ExpressionError(f"evaluate: no value for the node {type(expr).__name__} in {expr}")
+        return compute(operands)
+
+    def _look_up(self, expr: Table) -> Any:
+        entries = expr.entries or self.tables.get(expr.name)
+        if entries is None:
+            raise ExpressionError(f"evaluate: no entries for the run-time table {expr.name}")
+        index = self.value(expr.index)
+        if isinstance(index, numpy.ndarray):
+            if index.size and (int(index.min()) < 0 or int(index.max()) >= len(entries)):
+                raise ExpressionError(f"evaluate: an index into {expr.name} is outside its {len(entries)} entries")
+            return numpy.asarray(entries, dtype=numpy.int64)[index.astype(numpy.int64)]
+        if not 0 <= index < len(entries):
+            raise ExpressionError(f"evaluate: {expr.name}[{index}] is outside the table's {len(entries)} entries")
+        return int(entries[index])
+
+
+def _exact(operation: Callable[[Any, Any], Any], bound: Callable[[int, int], int]) -> Callable[[list[Any]], Any]:
+    """A binary operation folded over the operands; int64 only while the bound on its result is safe."""
+
+    def pair(a: Any, b: Any) -> Any:
+        if not isinstance(a, numpy.ndarray) and not isinstance(b, numpy.ndarray):
+            return operation(a, b)
+        if bound(_magnitude(a), _magnitude(b)) < SAFE:
+            return operation(a, b)
+        return _narrow(operation(_wide(a), _wide(b)))
+
+    return lambda operands: functools.reduce(pair, operands)
+
+
+def _division(operation: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:
+    exact = _exact(operation, max)
+
+    def divide(operands: list[Any]) -> Any:
+        if (operands[1] == 0) if not isinstance(operands[1], numpy.ndarray) else (operands[1] == 0).any():
+            raise ZeroDivisionError("evaluate: a divisor is 0")
+        return exact(operands)
+
+    return divide
+
+
+def _shift_bound(magnitude: int, amount: int) -> int:
+    return magnitude << min(amount, 64) if magnitude else 0
+
+
+def _power(operands: list[Any]) -> Any:
+    base, exponent = operands
+    if not isinstance(base, numpy.ndarray) or _magnitude(base) ** exponent < SAFE:
+        return base**exponent
+    return _narrow(_wide(base) ** exponent)
+
+
+def _root(operands: list[Any]) -> Any:
+    (x,) = operands
+    if isinstance(x, numpy.ndarray):
+        if x.size and x.min() < 0:
+            raise ValueError("evaluate: isqrt of a negative number")
+        if x.dtype == object or _magnitude(x) >= 1 << 52:
+            return _narrow(numpy.frompyfunc(math.isqrt, 1, 1)(x.astype(object)))
+    return isqrt(x)
+
+
+def _largest(a: int, b: int) -> int:
+    return 2 * max(a, b) + 1  # bits of two numbers of this size, whatever their signs
+
+
+_COMPUTE: dict[Any, Callable[[list[Any]], Any]] = {
+    sympy.Add: _exact(operator.add, operator.add),
+    sympy.Mul: _exact(operator.mul, operator.mul),
+    sympy.Pow: _power,
+    nodes.FloorDiv: _division(operator.floordiv),
+    nodes.FloorMod: _division(operator.mod),
+    nodes.BitXor: _exact(operator.xor, _largest),
+    nodes.BitAnd: _exact(operator.and_, _largest),
+    nodes.BitOr: _exact(operator.or_, _largest),
+    nodes.ShiftLeft: _exact(operator.lshift, _shift_bound),
+    nodes.ShiftRight: _exact(lambda x, n: x >> (numpy.minimum(n, 63) if isinstance(n, numpy.ndarray) else n), max),
+    nodes.ISqrt: _root,
+    nodes.Smaller: _exact(lambda a, b: numpy.minimum(a, b) if _any_array(a, b) else min(a, b), max),
+    nodes.Larger: _exact(lambda a, b: numpy.maximum(a, b) if _any_array(a, b) else max(a, b), max),
+    sympy.And: lambda operands: functools.reduce(operator.and_, operands),
+    sympy.Or: lambda operands: functools.reduce(operator.or_, operands),
+    sympy.Not: lambda operands: numpy.logical_not(operands[0]) if _any_array(*operands) else not operands[0],
+}
+
+
+def _any_array(*values: Any) -> bool:
+    return any(isinstance(v, numpy.ndarray) for v in values)

@@ -1,0 +1,247 @@
+"""Writes a polynomial as the cheapest expression found: factored back, or as somebody wrote it.
+
+Rewriting works on expanded polynomials; code is cheaper factored: `(by*32 + ty)*N + tx` takes four operations where
+the expanded form takes five. Three sources of forms are compared by operation count: factoring out one common factor
+after another (Horner's scheme, choosing the factor that saves most); the products and shifts that stood in the
+original expression, which the expansion took apart; and such products as a part of a larger sum.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import reduce
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from lego_mlir.expr.cost import CostModel, operations
+from lego_mlir.expr.nodes import BitAnd, Eq, FloorDiv, Le, Lt, Ne, ShiftLeft, ShiftRight, Table
+from lego_mlir.expr.terms import COMPARISONS, PRODUCT, Atom, Factor, Poly, Truth, number, outer
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.context import Context
+
+Outer = dict[tuple[Factor, ...], int]
+WIDE = 8  # sums of more terms than this try only the most frequent factors
+FEW = 3  # how many factors a wide sum tries
+
+
+class Writer:
+    """Cheapest forms under one cost model; `learn` adds the forms of an expression as it was written."""
+
+    def __init__(self, context: Context, model: CostModel) -> None:
+        self.terms = context.terms
+        self.rewriter = context.rewriter
+        self.model = model
+        self._written: dict[Any, Any] = {}
+        self._learnt: dict[Poly, list[Any]] = {}
+        self._products: dict[Poly, None] = {}
+        self._plans: dict[frozenset[Any], tuple[int, Any]] = {}
+        self._busy: set[Poly] = set()
+        self._seen: set[Any] = set()
+
+    # ---- forms that stood in the input
+
+    def learn(self, expr: Any) -> None:
+        """Remember the products, shifts and masks of an expression, for the values that they have."""
+        stack = [expr]
+        while stack:
+            e = stack.pop()
+            if e in self._seen or e.is_Atom:
+                continue
+            self._seen.add(e)
+            stack.extend(e.args if not isinstance(e, Table) else (e.index,))
+            written_as = e.is_Mul or e.is_Pow or isinstance(e, (ShiftLeft, ShiftRight, BitAnd))
+            if written_as and not (e.is_Mul and not any(a.is_Add or a.is_Mul for a in e.args)):
+                value = self.rewriter.sum(self.terms.read(e)).result
+                self._learnt.setdefault(value, []).append(e)
+                if (e.is_Mul or e.is_Pow) and len(value.terms) > 1:
+                    self._products[value] = None
+
+    def _as_learnt(self, expr: Any) -> Any:
+        """A learnt node over the cheapest forms of its operands."""
+        if expr.is_Pow:
+            return sympy.Pow(self._operand(expr.base), expr.exp)
+        operands = list(map(self._operand, expr.args))
+        return _product(operands) if expr.is_Mul else expr.func(*operands)
+
+    def _operand(self, expr: Any) -> Any:
+        return expr if expr.is_Integer else self.cheapest(self.rewriter.sum(self.terms.read(expr)).result)
+
+    # ---- writing
+
+    def cheapest(self, poly: Poly) -> Any:
+        """The cheapest known expression of a polynomial."""
+        known = self._written.get(poly)
+        if known is None:
+            if poly in self._busy:
+                return self._factored(poly)
+            self._busy.add(poly)
+            known = min(self._candidates(poly), key=self.cost)
+            self._busy.discard(poly)
+            self._written[poly] = known
+        return known
+
+    def cost(self, expr: Any) -> tuple[int, int]:
+        return operations(expr, shared=True, model=self.model), operations(expr, model=self.model)
+
+    def _candidates(self, poly: Poly) -> Iterator[Any]:
+        yield self._factored(poly)
+        for form in self._learnt.get(poly, ()):
+            yield self._as_learnt(form)
+        if len(poly.terms) > 1:
+            for part in self._products:
+                times = _multiple(poly, part)
+                if times and len(part.terms) < len(poly.terms):
+                    rest = poly - part.scaled(times)
+                    yield _sum([_product([sympy.Integer(times), self.cheapest(part)]), self.cheapest(rest)])
+
+    def _factored(self, poly: Poly) -> Any:
+        return self._realised(outer(poly))
+
+    def factor(self, factor: Factor) -> Any:
+        """The node of an operation over the cheapest forms of its operands."""
+        if isinstance(factor, tuple):
+            return FloorDiv(*factor)
+        known = self._written.get(factor)
+        if known is None:
+            known = self._written[factor] = self._new_factor(factor)
+        return known
+
+    def _new_factor(self, atom: Atom) -> Any:
+        if atom.op is PRODUCT:
+            return self.cheapest(atom.args[0])
+        if atom.op is Table:
+            name, index, length, bound, entries = atom.args
+            return Table(name, self.cheapest(index), self.terms.write(length), self.terms.write(bound), entries)
+        return atom.op(*(self._argument(a) for a in atom.args))
+
+    def _argument(self, argument: Any) -> Any:
+        if isinstance(argument, Poly):
+            return self.cheapest(argument)
+        return self.condition(argument) if isinstance(argument, (Atom, bool)) else argument
+
+    def condition(self, truth: Truth) -> Any:
+        """The cheapest form of a condition: a comparison as it is, or with its terms moved to the side they suit."""
+        if isinstance(truth, bool):
+            return sympy.true if truth else sympy.false
+        known = self._written.get(truth)
+        if known is None:
+            if truth.op in COMPARISONS:
+                known = min(self._comparisons(truth.op, *truth.args), key=self.cost)
+            else:
+                known = truth.op(*map(self.condition, truth.args))
+            self._written[truth] = known
+        return known
+
+    def _comparisons(self, op: Any, left: Poly, right: Poly) -> Iterator[Any]:
+        yield op(self.cheapest(left), self.cheapest(right))
+        difference = right - left
+        content = gcd(*(v for m, v in difference.terms.items() if m))
+        if content > 1:
+            difference, op = _over(content, difference, op)
+        gained = Poly({m: v for m, v in difference.terms.items() if v > 0})
+        lost = gained - difference
+        constant = difference.terms.get((), 0)
+        if op in (Le, Lt) and abs(constant) == 1:  # a <= b - 1 is a < b, and a < b + 1 is a <= b
+            if op is Le and constant == -1:
+                op, lost = Lt, lost.plus(-1)
+            elif op is Lt and constant == 1:
+                op, gained = Le, gained.plus(-1)
+        yield op(self.cheapest(lost), self.cheapest(gained))
+
+    # ---- factoring
+
+    def _plan(self, terms: Outer) -> tuple[int, Any]:
+        """(operations, factor or None): what to factor out first, None for the plain sum."""
+        key = frozenset(terms.items())
+        known = self._plans.get(key)
+        if known is None:
+            known = (_plain_cost(terms), None)
+            if len(terms) > 1:
+                for factor in _common_factors(terms):
+                    inside, rest = _taken(terms, factor)
+                    cost = self._plan(inside)[0] + 1 + (1 + self._plan(rest)[0] if rest else 0)
+                    if cost < known[0]:
+                        known = (cost, factor)
+            self._plans[key] = known
+        return known
+
+    def _realised(self, terms: Outer) -> Any:
+        factor = self._plan(terms)[1]
+        if factor is None:
+            return _sum([_product([sympy.Integer(c), *map(self.factor, m)]) for m, c in terms.items()])
+        inside, rest = _taken(terms, factor)
+        node = sympy.Integer(factor) if isinstance(factor, int) else self.factor(factor)
+        product = _product([node, self._realised(inside)])
+        return _sum([product, self._realised(rest)]) if rest else product
+
+
+def _plain_cost(terms: Outer) -> int:
+    cost = max(0, len(terms) - 1) + (bool(terms) and all(c < 0 for c in terms.values()))
+    return cost + sum(max(0, len(m) - 1 + (abs(c) != 1)) for m, c in terms.items() if m)
+
+
+def _common_factors(terms: Outer) -> list[Factor | int]:
+    """Factors of at least two terms, the most frequent first: operations, symbols, and integers."""
+    counts: Counter[Any] = Counter()
+    values = {abs(c) for m, c in terms.items() if m and abs(c) > 1}
+    for m, c in terms.items():
+        counts.update(set(m))
+        counts.update(v for v in values if c % v == 0)
+    found = [f for f, count in counts.most_common() if count > 1]
+    return found[:FEW] if len(terms) > WIDE else found
+
+
+def _taken(terms: Outer, factor: Factor | int) -> tuple[Outer, Outer]:
+    """(inside, rest) with terms == factor*inside + rest."""
+    inside: Outer = {}
+    rest: Outer = {}
+    for m, c in terms.items():
+        if isinstance(factor, int):
+            if c % factor == 0:
+                inside[m] = c // factor
+            else:
+                rest[m] = c
+        elif factor in m:
+            place = m.index(factor)
+            inside[m[:place] + m[place + 1 :]] = c
+        else:
+            rest[m] = c
+    return inside, rest
+
+
+def _multiple(whole: Poly, part: Poly) -> int:
+    """The number t for which t*part takes away every term that it meets in the whole, or 0."""
+    (first, c), *others = part.terms.items()
+    total = whole.terms.get(first, 0)
+    if not total or total % c:
+        return 0
+    times = total // c
+    return times if all(whole.terms.get(m) == v * times for m, v in others) else 0
+
+
+def _over(content: int, difference: Poly, op: Any) -> tuple[Poly, Any]:
+    """0 op difference, divided by the content of its terms with atoms: 8*i + 3 >= 0 is i + 0 >= 0."""
+    constant = difference.terms.get((), 0)
+    if op in (Eq, Ne) and constant % content:
+        return difference, op
+    atoms = Poly({m: v // content for m, v in difference.terms.items() if m})
+    if op is Lt:
+        return atoms + number(-(-constant // content)), op
+    return atoms + number(constant // content), op
+
+
+def _sum(parts: list[Any]) -> Any:
+    return sympy.Add(*parts)
+
+
+def _product(factors: list[Any]) -> Any:
+    """A product that SymPy does not distribute over a sum."""
+    value = reduce(lambda x, y: x * y, (int(f) for f in factors if f.is_Integer), 1)
+    others = [f for f in factors if not f.is_Integer]
+    if len(others) == 1 and others[0].is_Add and value not in (0, 1):
+        return sympy.Mul(sympy.Integer(value), others[0], evaluate=False)
+    return sympy.Mul(sympy.Integer(value), *others)

@@ -1,0 +1,179 @@
+"""The prover: does a condition hold for every value that the ranges allow?
+
+Three methods, cheapest first. Congruences settle a divisibility, intervals (with sizes eliminated symbolically) an
+inequality, and Z3, given a time limit, what those leave open. `Refuted` is only said with values at hand that make
+the condition false when evaluated.
+
+>>> import sympy
+>>> from lego_mlir.expr.nodes import FloorMod, Le, Lt, Size
+>>> from lego_mlir.expr.ranges import Range
+>>> M, N = Size("M"), Size("N")
+>>> i, j = sympy.symbols("i j", integer=True)
+>>> prove(Lt(i * N + j, M * N), {i: Range(0, M), j: Range(0, N)})
+Proved(by='intervals')
+>>> prove(Lt(i + j, M), {i: Range(0, M), j: Range(0, 2)}).counter_example
+{'M': 1, 'i': 0, 'j': 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from lego_mlir.expr.context import Context, context_of
+from lego_mlir.expr.index import as_condition
+from lego_mlir.expr.intervals import POINTS
+from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
+from lego_mlir.expr.terms import COMPARISONS, SYMBOL, Atom, Poly, Truth
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.ranges import Ranges
+
+OPPOSITE: dict[Any, Any] = {Lt: (Le, True), Le: (Lt, True), Eq: (Ne, False), Ne: (Eq, False)}
+SIDE_CONDITION_MS = 100  # Z3's time for one side condition of a rule
+
+
+class Prover:
+    """Proofs of comparisons between polynomials of one context, each sought once."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._proofs: dict[tuple[Any, Poly, Poly], str | None] = {}
+
+    @staticmethod
+    def negated(op: Any, left: Poly, right: Poly) -> tuple[Any, Poly, Poly]:
+        """The comparison that holds exactly where this one fails."""
+        opposite, swapped = OPPOSITE[op]
+        return (opposite, right, left) if swapped else (opposite, left, right)
+
+    def proof(self, op: Any, left: Poly, right: Poly, timeout_ms: int = SIDE_CONDITION_MS) -> str | None:
+        """The name of the method that proves `left op right`, or None."""
+        key = (op, left, right)
+        if key not in self._proofs:
+            found = self.without_solver(op, left, right)
+            if found is None and not self.refuting_point(op, left, right):
+                found = self._with_solver(op, left, right, timeout_ms)
+            self._proofs[key] = found
+        return self._proofs[key]
+
+    def without_solver(self, op: Any, left: Poly, right: Poly) -> str | None:
+        """A proof by identity, intervals or divisibility."""
+        facts, difference = self.context.facts, right - left
+        constant = difference.constant
+        if constant is not None:
+            return "arithmetic" if op.holds(0, constant) else None
+        if op is Le or op is Lt:
+            return "intervals" if facts.nonnegative(difference.plus(-1 if op is Lt else 0)) else None
+        if op is Eq:
+            both = facts.nonnegative(difference) and facts.nonnegative(-difference)
+            return "intervals" if both else None
+        if facts.residue(difference)[1]:
+            return "divisibility"
+        apart = facts.positive(difference) or facts.positive(-difference)
+        return "intervals" if apart else None
+
+    def refuting_point(self, op: Any, left: Poly, right: Poly) -> bool:
+        """Whether a sample within the ranges makes the comparison false."""
+        facts = self.context.facts
+        for point in range(POINTS):
+            one, other = facts.sample(left, point), facts.sample(right, point)
+            if one is not None and other is not None and not op.holds(one, other):
+                return True
+        return False
+
+    def _with_solver(self, op: Any, left: Poly, right: Poly, timeout_ms: int) -> str | None:
+        from lego_mlir.expr.solver import solve
+
+        write = self.context.terms.write
+        condition = op(write(left), write(right))
+        return "z3" if solve(condition, self.context.ranges, timeout_ms).proved else None
+
+
+def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
+    """Proved, Refuted with checked values, or Unknown with the reason.
+
+    The condition is a SymPy Boolean of this package's nodes, a `Condition` or a bool. A claim about an expression
+    that divides by zero for some values is a claim about the other values.
+    """
+    context = context_of(ranges)
+    claim = as_condition(condition)
+    truth = context.terms.read_condition(claim)
+    simplified = context.rewriter.condition(truth).result
+    by = _shown(context, simplified)
+    if by is not None:
+        return Proved(by)
+    found = _sampled_counter_example(context, truth)
+    if found is None:
+        from lego_mlir.expr.solver import solve
+
+        answer = solve(claim, context.ranges, timeout_ms)
+        if answer.proved:
+            return Proved("z3")
+        found, reason = answer.values, answer.reason
+        if found is None or not _fails(claim, found, context.ranges):
+            return Unknown(reason or "z3 gave values that do not refute the claim when evaluated")
+    example = {str(symbol): value for symbol, value in sorted(found.items(), key=lambda item: str(item[0]))}
+    text = ", ".join(f"{name} = {value}" for name, value in example.items())
+    return Refuted(example, f"{claim} is false" + (f" for {text}" if text else ""))
+
+
+def _shown(context: Context, truth: Truth) -> str | None:
+    """The method that proves a condition, through And and Or; Not has been pushed down to comparisons."""
+    if isinstance(truth, bool):
+        return "intervals" if truth else None
+    if truth.op in COMPARISONS:
+        return context.prover.without_solver(truth.op, *truth.args)
+    parts = [_shown(context, a) for a in truth.args] if truth.op is not sympy.Not else []
+    if truth.op is sympy.And and None not in parts:
+        return ", ".join(dict.fromkeys(p for p in parts if p))
+    if truth.op is sympy.Or:
+        return next((p for p in parts if p), None)
+    if truth.op is sympy.Not and truth.args[0].op in COMPARISONS:
+        return context.prover.without_solver(*context.prover.negated(truth.args[0].op, *truth.args[0].args))
+    return None
+
+
+def _sampled_counter_example(context: Context, truth: Truth) -> dict[Any, int] | None:
+    for point in range(POINTS):
+        if context.facts.sample_truth(truth, point) is False:
+            values = {}
+            for atom in _symbols(context, truth):
+                value = context.facts.sample(Poly({(atom,): 1}), point)
+                if value is None:
+                    break
+                values[atom.args[0]] = atom.offset + atom.scale * value
+            else:
+                return values
+    return None
+
+
+def _symbols(context: Context, truth: Truth) -> list[Atom]:
+    """The symbols of a condition, and those that the ends of their ranges name."""
+    found: dict[Atom, None] = {}
+    stack: list[Any] = [truth]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Poly):
+            stack.extend(item.atoms())
+        elif isinstance(item, Atom) and item not in found:
+            if item.op is SYMBOL:
+                found[item] = None
+                known = context.ranges.get(item.args[0])
+                if known is not None:
+                    stack.extend((context.terms.read(known.lo), context.terms.read(known.hi)))
+            else:
+                stack.extend(item.args)
+    return list(found)
+
+
+def _fails(claim: Any, values: Mapping[Any, int], ranges: Ranges) -> bool:
+    """Whether the claim, evaluated at these values, is false, and the values lie within the ranges."""
+    from lego_mlir.expr.evaluate import admissible, evaluate
+
+    try:
+        return admissible(values, ranges) and not evaluate(claim, values)
+    except (ZeroDivisionError, ValueError):
+        return False

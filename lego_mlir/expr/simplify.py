@@ -1,0 +1,183 @@
+"""Simplification: the cheapest proved form of an index expression, with the trail of how it came about.
+
+>>> import sympy
+>>> from lego_mlir.expr.nodes import FloorDiv, FloorMod, Size
+>>> from lego_mlir.expr.ranges import Range
+>>> M, N = Size("M"), Size("N")
+>>> i, j = sympy.symbols("i j", integer=True)
+>>> flat = i * N + j
+>>> found = simplify(FloorMod(flat, N) * M + FloorDiv(flat, N), {i: Range(0, M), j: Range(0, N)})
+>>> found.expr, found.before, found.after
+(M*j + i, 12, 2)
+>>> for step in found.steps:
+...     print(step)
+(N*i + j) % N --> j % N  by remainder: N != 0 (intervals)
+j % N --> j  by small remainder: 0 <= j and j < N (intervals)
+(N*i + j) // N --> i  by quotient: 0 <= j and j < N (intervals)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from lego_mlir.expr.context import Context, context_of
+from lego_mlir.expr.cost import OPERATIONS, CostModel, operations
+from lego_mlir.expr.index import Condition, as_condition, as_expr
+from lego_mlir.expr.nodes import COMPARISONS
+from lego_mlir.expr.rewrite import Applied, Trace
+from lego_mlir.expr.terms import Atom, Poly
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.ranges import Ranges
+
+LIKE_TERMS = "like terms"
+CHEAPEST_FORM = "cheapest form"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One replacement, of `before` by `after` wherever it stands, with the condition that was proved and how."""
+
+    rule: str
+    before: Any
+    after: Any
+    condition: tuple[Any, ...] = ()
+    proof: str = "always"
+
+    def __str__(self) -> str:
+        condition = f": {' and '.join(map(str, self.condition))} ({self.proof})" if self.condition else ""
+        return f"{self.before} --> {self.after}  by {self.rule}{condition}"
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """An expression, its cheapest form found, and their operation counts with shared subexpressions counted once.
+
+    `steps` lead from `raw` to `expr`: each replaces its `before` wherever it stands, and like terms are collected.
+    They are worked out when they are asked for.
+    """
+
+    raw: Any
+    expr: Any
+    before: int
+    after: int
+    model: CostModel = OPERATIONS
+    _context: Context = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(_Trail(self._context, self).steps)
+
+    def replay(self) -> Any:
+        """The expression that the steps, applied one by one to `raw`, lead to: `expr`, or the trail is wrong."""
+        current = self.raw
+        for step in self.steps:
+            current = apply_step(self._context, current, step)
+        return current
+
+
+def apply_step(context: Context, expr: Any, step: Step) -> Any:
+    """The expression after a step."""
+    if step.rule in (LIKE_TERMS, CHEAPEST_FORM):
+        return step.after if expr == step.before else expr
+    return _collected(context, expr.xreplace({step.before: step.after}))
+
+
+def _is_condition(expr: Any) -> bool:
+    return isinstance(expr, sympy.logic.boolalg.Boolean) and not expr.is_Symbol
+
+
+def _collected(context: Context, expr: Any) -> Any:
+    """Like terms collected, nothing else done."""
+    if not _is_condition(expr):
+        return context.terms.write(context.terms.read(expr))
+    truth = context.terms.read_condition(expr)
+    return context.terms.write_condition(truth)
+
+
+def simplify(expr: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> Derivation:
+    """The cheapest proved form of an expression or condition under these ranges, never dearer than it was."""
+    return simplify_all([expr], ranges, model=model)[0]
+
+
+def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> tuple[Derivation, ...]:
+    """Several expressions that will be computed together."""
+    context = context_of(ranges)
+    return tuple(_simplified(context, _plain(e), model) for e in exprs)
+
+
+def _plain(expr: Any) -> Any:
+    if isinstance(expr, (Condition, bool, sympy.logic.boolalg.Boolean)):
+        return expr if isinstance(expr, sympy.Symbol) else as_condition(expr)
+    return as_expr(expr)
+
+
+def _simplified(context: Context, raw: Any, model: CostModel) -> Derivation:
+    known = context.derivations.get((raw, model))
+    if known is None:
+        writer = context.writer(model)
+        writer.learn(raw)
+        if _is_condition(raw):
+            found = writer.condition(context.rewriter.condition(context.terms.read_condition(raw)).result)
+        else:
+            found = writer.cheapest(context.rewriter.sum(context.terms.read(raw)).result)
+        expr = min((found, raw), key=writer.cost)
+        before, after = (operations(e, shared=True, model=model) for e in (raw, expr))
+        known = context.derivations[raw, model] = Derivation(raw, expr, before, after, model, context)
+    return known
+
+
+class _Trail:
+    """Replays the traces of a derivation on its raw expression, keeping the replacements that took place."""
+
+    def __init__(self, context: Context, derivation: Derivation) -> None:
+        self.context = context
+        self.steps: list[Step] = []
+        if derivation.expr == derivation.raw:
+            return
+        self.current = _collected(context, derivation.raw)
+        if self.current != derivation.raw:
+            self.steps.append(Step(LIKE_TERMS, derivation.raw, self.current))
+        if _is_condition(derivation.raw):
+            trace = context.rewriter.condition(context.terms.read_condition(derivation.raw))
+        else:
+            trace = context.rewriter.sum(context.terms.read(derivation.raw))
+        self.walk(trace)
+        if self.current != derivation.expr:
+            self.steps.append(Step(CHEAPEST_FORM, self.current, derivation.expr))
+
+    def walk(self, trace: Trace) -> None:
+        if not trace.history or (isinstance(trace.subject, Atom) and not self.present(trace.subject)):
+            return
+        for event in trace.history:
+            if isinstance(event, Trace):
+                self.walk(event)
+            else:
+                self.take(event)
+
+    def present(self, atom: Atom) -> bool:
+        return bool(self.current.has(self.write(atom)))
+
+    def write(self, value: Any) -> Any:
+        terms = self.context.terms
+        if isinstance(value, Poly):
+            return terms.write(value)
+        if isinstance(value, bool) or value.op in COMPARISONS or value.op in (sympy.And, sympy.Or, sympy.Not):
+            return terms.write_condition(value)
+        return terms.write_factor(value)
+
+    def take(self, applied: Applied) -> None:
+        before, after = self.write(applied.before), self.write(applied.after)
+        condition = tuple(op(self.write(left), self.write(right)) for op, left, right in applied.condition)
+        condition = tuple(c for c in condition if c is not sympy.true)
+        step = Step(applied.rule, before, after, condition, applied.proof)
+        if before == after:
+            return
+        replaced = apply_step(self.context, self.current, step)
+        if replaced != self.current:
+            self.current = replaced
+            self.steps.append(step)

@@ -1,0 +1,219 @@
+"""The one door to Z3: is a condition true for all integers that the ranges allow?
+
+Division is encoded by its definition: x // d and x % d are integers q and r with x == d*q + r and r between 0 and d
+(exclusive, on d's side), which says floor division for every sign of both operands, and nothing when d is 0. Bit
+operations, tables and shifts by variables are not Z3's integers: each becomes an unknown integer within the bounds
+that intervals give it. That keeps a proof a proof; a counter-example is checked by whoever asks, by evaluation.
+
+>>> import sympy
+>>> from lego_mlir.expr.nodes import FloorDiv, FloorMod, Eq, Ne
+>>> x, d = sympy.symbols("x d", integer=True)
+>>> solve(Eq(d * FloorDiv(x, d) + FloorMod(x, d), x), {}, 1000).proved
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from lego_mlir.expr import nodes
+from lego_mlir.expr.nodes import (
+    Eq,
+    FloorDiv,
+    FloorMod,
+    ISqrt,
+    Larger,
+    Le,
+    Lt,
+    Ne,
+    Select,
+    ShiftLeft,
+    ShiftRight,
+    Size,
+    Smaller,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.ranges import Ranges
+
+ANSWERS_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What Z3 said: proved, or values that may refute, or neither with the reason."""
+
+    proved: bool
+    values: dict[Any, int] | None = None
+    reason: str = ""
+
+
+def solve(condition: Any, ranges: Ranges, timeout_ms: int, *, assume_defined: bool = True) -> Answer:
+    """Ask Z3 for values within the ranges that make the condition false.
+
+    `assume_defined` takes every divisor to be other than zero, every shift amount and every isqrt's operand not
+    negative: what an expression means elsewhere is nobody's claim.
+    """
+    return _solve(condition, frozenset(ranges.items()), timeout_ms, assume_defined)
+
+
+@lru_cache(maxsize=ANSWERS_KEPT)
+def _solve(condition: Any, ranges: frozenset[Any], timeout_ms: int, assume_defined: bool) -> Answer:
+    import z3
+
+    encoder = Encoder(z3, dict(ranges), assume_defined)
+    claim = encoder.truth(condition)
+    solver = z3.Solver()
+    solver.set("timeout", timeout_ms)
+    solver.add(*encoder.facts, z3.Not(claim))
+    verdict = solver.check()
+    if verdict == z3.unsat:
+        return Answer(True)
+    if verdict == z3.unknown:
+        return Answer(False, reason=f"z3 gave up within {timeout_ms} ms ({solver.reason_unknown()})")
+    model = solver.model()
+    values = {
+        symbol: model.eval(variable, model_completion=True).as_long() for symbol, variable in encoder.symbols.items()
+    }
+    return Answer(False, values)
+
+
+class Encoder:
+    """Writes expressions as Z3 terms, gathering the facts that define the fresh variables."""
+
+    def __init__(self, z3: Any, ranges: dict[Any, Any], assume_defined: bool) -> None:
+        self.z3 = z3
+        self.ranges = ranges
+        self.assume_defined = assume_defined
+        self.facts: list[Any] = []
+        self.symbols: dict[Any, Any] = {}
+        self._known: dict[Any, Any] = {}
+        self._quotients: dict[tuple[Any, Any], tuple[Any, Any]] = {}
+
+    def term(self, expr: Any) -> Any:
+        """The integer term of an expression."""
+        known = self._known.get(expr)
+        if known is None:
+            known = self._known[expr] = self._new_term(expr)
+        return known
+
+    def _new_term(self, expr: Any) -> Any:
+        if expr.is_Integer:
+            return self.z3.IntVal(int(expr))
+        if expr.is_Symbol:
+            return self._symbol(expr)
+        if expr.is_Add:
+            return self.z3.Sum([self.term(a) for a in expr.args])
+        if expr.is_Mul:
+            return self.z3.Product([self.term(a) for a in expr.args])
+        if expr.is_Pow:
+            return self.z3.Product([self.term(expr.base)] * int(expr.exp))
+        encode = _ENCODE.get(type(expr))
+        return self._unknown(expr) if encode is None else encode(self, *expr.args)
+
+    def _symbol(self, symbol: Any) -> Any:
+        variable = self.symbols[symbol] = self.z3.Int(f"{symbol.name}!{len(self.symbols)}")
+        self._known[symbol] = variable
+        if isinstance(symbol, Size):
+            self.facts.append(variable >= symbol.min)
+            if symbol.max is not None:
+                self.facts.append(variable <= symbol.max)
+            if symbol.multiple_of > 1:
+                self.facts.append(variable == symbol.multiple_of * self._fresh("multiple"))
+        elif symbol in self.ranges:
+            known = self.ranges[symbol]
+            lo = self.term(known.lo)
+            self.facts += [lo <= variable, variable < self.term(known.hi)]
+            if known.step > 1:
+                self.facts.append(variable == lo + known.step * self._fresh("step"))
+        return variable
+
+    def _fresh(self, name: str) -> Any:
+        return self.z3.FreshInt(name)
+
+    def division(self, x: Any, d: Any) -> tuple[Any, Any]:
+        """Quotient and remainder, rounded towards minus infinity."""
+        known = self._quotients.get((x, d))
+        if known is None:
+            n, divisor = self.term(x), self.term(d)
+            quotient, remainder = self._fresh("q"), self._fresh("r")
+            self.facts += [
+                self.z3.Implies(divisor > 0, self.z3.And(remainder >= 0, remainder < divisor)),
+                self.z3.Implies(divisor < 0, self.z3.And(divisor < remainder, remainder <= 0)),
+                self.z3.Implies(divisor != 0, n == divisor * quotient + remainder),
+            ]
+            if self.assume_defined:
+                self.facts.append(divisor != 0)
+            known = self._quotients[x, d] = (quotient, remainder)
+        return known
+
+    def root(self, x: Any) -> Any:
+        n, root = self.term(x), self._fresh("root")
+        inside = self.z3.And(root >= 0, root * root <= n, n < (root + 1) * (root + 1))
+        self.facts.append(self.z3.Implies(n >= 0, inside))
+        if self.assume_defined:
+            self.facts.append(n >= 0)
+        return root
+
+    def _unknown(self, expr: Any) -> Any:
+        """A fresh integer within the bounds that intervals give the operation."""
+        from lego_mlir.expr.intervals import bounds
+
+        variable = self._fresh("opaque")
+        known = bounds(expr, self.ranges)
+        if known.lo is not None:
+            self.facts.append(variable >= known.lo)
+        if known.hi is not None:
+            self.facts.append(variable <= known.hi)
+        for argument in expr.args:  # the symbols inside belong to a counter-example
+            for symbol in getattr(argument, "free_symbols", ()):
+                if not isinstance(expr, Table) or argument is not expr.args[0]:
+                    self.term(symbol)
+        return variable
+
+    def truth(self, condition: Any) -> Any:
+        """The Boolean term of a condition."""
+        if condition is sympy.true or condition is sympy.false or isinstance(condition, bool):
+            return self.z3.BoolVal(bool(condition))
+        if isinstance(condition, sympy.And):
+            return self.z3.And([self.truth(a) for a in condition.args])
+        if isinstance(condition, sympy.Or):
+            return self.z3.Or([self.truth(a) for a in condition.args])
+        if isinstance(condition, sympy.Not):
+            return self.z3.Not(self.truth(condition.args[0]))
+        left, right = map(self.term, condition.args)
+        return _COMPARE[type(condition)](left, right)
+
+    def choice(self, condition: Any, a: Any, b: Any) -> Any:
+        return self.z3.If(self.truth(condition), self.term(a), self.term(b))
+
+    def shift(self, node: Any, x: Any, n: Any) -> Any:
+        if not n.is_Integer:
+            return self._unknown(node(x, n))
+        power = sympy.Integer(1 << int(n))
+        return self.term(x) * int(power) if node is ShiftLeft else self.division(x, power)[0]
+
+
+_COMPARE: dict[Any, Callable[[Any, Any], Any]] = {
+    Lt: lambda a, b: a < b,
+    Le: lambda a, b: a <= b,
+    Eq: lambda a, b: a == b,
+    Ne: lambda a, b: a != b,
+}
+
+_ENCODE: dict[Any, Callable[..., Any]] = {
+    FloorDiv: lambda e, x, d: e.division(x, d)[0],
+    FloorMod: lambda e, x, d: e.division(x, d)[1],
+    ISqrt: lambda e, x: e.root(x),
+    Select: lambda e, c, a, b: e.choice(c, a, b),
+    Smaller: lambda e, a, b: e.choice(nodes.Le(a, b), a, b),
+    Larger: lambda e, a, b: e.choice(nodes.Le(a, b), b, a),
+    ShiftLeft: lambda e, x, n: e.shift(ShiftLeft, x, n),
+    ShiftRight: lambda e, x, n: e.shift(ShiftRight, x, n),
+}

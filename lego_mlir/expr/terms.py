@@ -1,0 +1,529 @@
+"""Polynomials over opaque atoms: the form in which rules match.
+
+Addition and multiplication obey the laws of a ring, and matching `d*q + r` up to those laws on trees is hopeless. So
+an index expression is read into a polynomial with integer coefficients over atoms. An atom is a symbol, or an
+operation that is no ring operation (a division, a bit operation, a selection, a table) with polynomials as operands.
+Two expressions that are equal by the ring's laws alone are then equal as Python objects, and "the part of the sum
+that the divisor divides" is a loop over terms.
+
+A symbol that is known to be a multiple of m (a size, a loop variable with a step) is read as m times an atom, so that
+an exact quotient such as K//32 is linear. `write` puts it back.
+
+>>> import sympy
+>>> from lego_mlir.expr.nodes import FloorDiv, Size
+>>> K = Size("K", multiple_of=32)
+>>> terms = Terms({})
+>>> terms.write(terms.read(32 * FloorDiv(K, 32))), terms.write(terms.read(FloorDiv(K, 16)))
+(K, K // 16)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import gcd
+from typing import Any
+
+import sympy
+
+from lego_mlir.errors import ExpressionError
+from lego_mlir.expr import nodes
+from lego_mlir.expr.nodes import (
+    BitAnd,
+    BitOr,
+    BitXor,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    Larger,
+    Le,
+    Lt,
+    Ne,
+    Select,
+    ShiftLeft,
+    ShiftRight,
+    Size,
+    Smaller,
+    Table,
+)
+from lego_mlir.expr.ranges import Range
+
+SYMBOL = sympy.Symbol  # the `op` of an atom that is a symbol
+PRODUCT = sympy.Mul  # the `op` of a product that is kept whole because expanding it would explode
+MOST_TERMS = 64  # a product that expands to more terms than this is kept whole
+
+COMPARISONS = (Lt, Le, Eq, Ne)
+
+
+class Atom:
+    """A symbol or an operation on polynomials, one object a value within its `Terms`, so identity is equality."""
+
+    __slots__ = ("args", "offset", "op", "order", "scale")
+
+    def __init__(self, op: Any, args: tuple[Any, ...], order: int, scale: int = 1, offset: int = 0) -> None:
+        self.op = op
+        self.args = args  # a symbol's own argument is the SymPy symbol, which equals offset + scale * this atom
+        self.order = order
+        self.scale = scale
+        self.offset = offset
+
+    def __repr__(self) -> str:
+        if self.op is SYMBOL:
+            return f"{self.args[0]}" if self.scale == 1 else f"({self.args[0]}/{self.scale})"
+        return f"{self.op.__name__}{self.args}"
+
+
+Monomial = tuple[Atom, ...]  # in rising order of creation, a power as a repetition; () is the constant
+Truth = Atom | bool  # a comparison or a logical operation, or its value
+
+
+class Poly:
+    """A polynomial with integer coefficients: monomial -> coefficient, none of them zero. Never changed once made."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        self.terms = terms
+        self._hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Poly) and self.terms == other.terms)
+
+    def __repr__(self) -> str:
+        return " + ".join(f"{c}*{'*'.join(map(repr, m))}" if m else str(c) for m, c in self.terms.items()) or "0"
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    @property
+    def constant(self) -> int | None:
+        """The value of a polynomial without atoms, else None."""
+        if not self.terms:
+            return 0
+        return self.terms.get(()) if len(self.terms) == 1 else None
+
+    @property
+    def atom(self) -> Atom | None:
+        """The atom of a polynomial that is one atom, else None."""
+        if len(self.terms) == 1:
+            ((monomial, coefficient),) = self.terms.items()
+            if coefficient == 1 and len(monomial) == 1:
+                return monomial[0]
+        return None
+
+    def atoms(self) -> Iterator[Atom]:
+        """Every atom once, in order of first appearance."""
+        return iter(dict.fromkeys(a for m in self.terms for a in m))
+
+    def __add__(self, other: Poly) -> Poly:
+        result = dict(self.terms)
+        for m, c in other.terms.items():
+            total = result.get(m, 0) + c
+            if total:
+                result[m] = total
+            else:
+                del result[m]
+        return Poly(result)
+
+    def __sub__(self, other: Poly) -> Poly:
+        return self + other.scaled(-1)
+
+    def __neg__(self) -> Poly:
+        return self.scaled(-1)
+
+    def scaled(self, factor: int) -> Poly:
+        return Poly({m: c * factor for m, c in self.terms.items()}) if factor else ZERO
+
+    def plus(self, value: int) -> Poly:
+        return self + Poly({(): value}) if value else self
+
+    def __mul__(self, other: Poly) -> Poly:
+        a, b = (self.terms, other.terms) if len(self.terms) <= len(other.terms) else (other.terms, self.terms)
+        if len(a) == 1 and () in a:
+            return Poly({m: c * a[()] for m, c in b.items()})
+        result: dict[Monomial, int] = {}
+        for m, c in a.items():
+            for n, d in b.items():
+                key = m + n
+                if m and n:
+                    key = tuple(sorted(key, key=_order))
+                total = result.get(key, 0) + c * d
+                if total:
+                    result[key] = total
+                else:
+                    result.pop(key, None)
+        return Poly(result)
+
+    def divided(self, divisor: Poly) -> tuple[Poly, Poly]:
+        """(q, r) with self == divisor*q + r, where q takes every term that the divisor's leading term divides."""
+        lead, c = max(divisor.terms.items(), key=lambda t: (len(t[0]), [a.order for a in t[0]]))
+        quotient, rest = ZERO, self
+        for _ in range(len(self.terms) + 8):
+            hits = {}
+            for m, k in rest.terms.items():
+                cofactor = without(m, lead)
+                if cofactor is not None and k % c == 0:
+                    hits[cofactor] = k // c
+            if not hits:
+                break
+            part = Poly(hits)
+            quotient, rest = quotient + part, rest - part * divisor
+            if len(divisor.terms) == 1:
+                break
+        return quotient, rest
+
+    def split(self, atom: Atom) -> tuple[Poly, Poly] | None:
+        """(a, b) with self == a*atom + b and neither holding the atom, or None where its degree is above one."""
+        a: dict[Monomial, int] = {}
+        b: dict[Monomial, int] = {}
+        for m, c in self.terms.items():
+            rest = without(m, (atom,))
+            if rest is None:
+                b[m] = c
+            elif atom in rest:
+                return None
+            else:
+                a[rest] = c
+        return Poly(a), Poly(b)
+
+    def substituted(self, atom: Atom, value: Poly) -> Poly:
+        """The polynomial with a value in an atom's place."""
+        result = ZERO
+        for m, c in self.terms.items():
+            power = m.count(atom)
+            term = Poly({tuple(a for a in m if a is not atom): c})
+            for _ in range(power):
+                term = term * value
+            result = result + term
+        return result
+
+
+def _order(atom: Atom) -> int:
+    return atom.order
+
+
+def without(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    """The monomial divided by another, or None where it does not divide."""
+    if not factor:
+        return monomial
+    rest = list(monomial)
+    for atom in factor:
+        try:
+            rest.remove(atom)
+        except ValueError:
+            return None
+    return tuple(rest)
+
+
+ZERO = Poly({})
+ONE = Poly({(): 1})
+
+
+def number(value: int) -> Poly:
+    """The constant polynomial of an int."""
+    return Poly({(): value}) if value else ZERO
+
+
+class Terms:
+    """All polynomials over one set of ranges: reads SymPy, interns atoms, writes SymPy."""
+
+    def __init__(self, ranges: Mapping[sympy.Symbol, Range]) -> None:
+        self.ranges = ranges
+        self._atoms: dict[tuple[Any, ...], Atom] = {}
+        self._read: dict[Any, Any] = {}
+        self._written: dict[Any, Any] = {}
+        self._readers: dict[Any, Callable[[Any], Any]] = {
+            sympy.Add: self._read_sum,
+            sympy.Mul: self._read_product,
+            sympy.Pow: self._read_power,
+            Table: lambda e: self.node(
+                Table, e.args[0], self.read(e.index), self.read(e.length), self.read(e.bound), e.args[4]
+            ),
+            Select: lambda e: self.node(
+                Select, self.read_condition(e.args[0]), self.read(e.args[1]), self.read(e.args[2])
+            ),
+        }
+
+    # ---- reading
+
+    def read(self, expr: Any) -> Poly:
+        """The polynomial of an integer expression in this package's nodes."""
+        known = self._read.get(expr)
+        if known is None:
+            known = self._read[expr] = self._read_new(expr)
+        return known
+
+    def _read_new(self, expr: Any) -> Poly:
+        if expr.is_Integer:
+            return number(int(expr))
+        if expr.is_Symbol:
+            return self.symbol(expr)
+        reader = self._readers.get(type(expr))
+        if reader is not None:
+            return reader(expr)
+        if isinstance(expr, nodes.INTEGER_NODES):
+            return self.node(type(expr), *map(self.read, expr.args))
+        canonical = nodes.canonical(expr)
+        if canonical == expr:
+            raise ExpressionError(f"{type(expr).__name__} has no integer meaning in the index expression {expr}")
+        return self.read(canonical)
+
+    def _read_sum(self, expr: Any) -> Poly:
+        result = ZERO
+        for a in expr.args:
+            result = result + self.read(a)
+        return result
+
+    def _read_product(self, expr: Any) -> Poly:
+        if any(a.is_Rational and not a.is_Integer for a in expr.args):
+            raise ExpressionError(f"{expr} is not an integer expression; write integer division as //")
+        return self.product(list(map(self.read, expr.args)))
+
+    def _read_power(self, expr: Any) -> Poly:
+        base, exponent = expr.args
+        if not (exponent.is_Integer and int(exponent) > 0):
+            raise ExpressionError(f"{expr}: the exponent must be an int > 0")
+        return self.product([self.read(base)] * int(exponent))
+
+    def product(self, factors: list[Poly]) -> Poly:
+        """The product, expanded unless that explodes; then sums in it stay whole, each as one atom."""
+        size = 1
+        for f in factors:
+            size *= max(1, len(f.terms))
+        if size > MOST_TERMS:
+            factors = [f if len(f.terms) <= 1 else self._intern(PRODUCT, (f,)) for f in factors]
+        result = ONE
+        for f in factors:
+            result = result * f
+        return result
+
+    def read_condition(self, expr: Any) -> Truth:
+        """A Boolean of comparisons as an atom, or its value."""
+        if expr in (True, False) or expr is sympy.true or expr is sympy.false:
+            return bool(expr)
+        known = self._read.get(expr)
+        if known is None:
+            if isinstance(expr, COMPARISONS):
+                known = self.truth(type(expr), *map(self.read, expr.args))
+            elif isinstance(expr, (sympy.And, sympy.Or, sympy.Not)):
+                arguments = sorted(expr.args, key=sympy.default_sort_key)
+                known = self.truth(type(expr), *map(self.read_condition, arguments))
+            else:
+                canonical = nodes.canonical(expr)
+                if canonical == expr:
+                    raise ExpressionError(f"{expr} is not a condition over integers")
+                known = self.read_condition(canonical)
+            self._read[expr] = known
+        return known
+
+    # ---- making
+
+    def symbol(self, symbol: Any) -> Poly:
+        """A symbol as offset + scale * atom, by its size's divisor or its range's step; its ends are read first."""
+        scale, offset = 1, 0
+        if isinstance(symbol, Size):
+            scale = symbol.multiple_of
+        elif symbol in self.ranges:
+            known = self.ranges[symbol]
+            lo, hi = self.read(known.lo), self.read(known.hi)
+            if (hi - lo).constant is not None and 0 < (hi - lo).constant <= known.step:
+                return lo  # a range of one value
+            if known.step > 1 and lo.constant is not None:
+                scale, offset = known.step, lo.constant % known.step
+        atom = self._atoms.get((SYMBOL, symbol))
+        if atom is None:
+            atom = self._atoms[SYMBOL, symbol] = Atom(SYMBOL, (symbol,), len(self._atoms), scale, offset)
+        return Poly({(atom,): scale}).plus(offset)
+
+    def _intern(self, op: Any, args: tuple[Any, ...]) -> Poly:
+        atom = self._atoms.get((op, args))
+        if atom is None:
+            atom = self._atoms[op, args] = Atom(op, args, len(self._atoms))
+        return Poly({(atom,): 1})
+
+    def node(self, op: Any, *args: Any) -> Poly:
+        """An operation on polynomials: folded on constants and on exact quotients, else an atom."""
+        if op is FloorDiv or op is FloorMod:
+            folded = _fold_division(op, *args)
+            return self._intern(op, args) if folded is None else folded
+        if op is Select:
+            condition, a, b = args
+            if isinstance(condition, bool):
+                return a if condition else b
+            return a if a == b else self._intern(op, args)
+        if op is Table:
+            constant = args[1].constant
+            return self._intern(op, args) if constant is None else self._element(args, constant)
+        constants = [a.constant for a in args]
+        if None not in constants:
+            return number(int(op.fold(*map(sympy.Integer, constants))))
+        power = _as_power_of_two(op, args, constants)
+        if power is not None:
+            return power(self)
+        zeros = op in (BitXor, BitOr, BitAnd) and not all(args)
+        if zeros:
+            return ZERO if op is BitAnd else args[0] + args[1]
+        if op in (ShiftLeft, ShiftRight) and (not args[0] or not args[1]):
+            return args[0]
+        if op in (BitXor, BitOr, BitAnd, Smaller, Larger) and args[0] == args[1]:
+            return ZERO if op is BitXor else args[0]
+        return self._intern(op, args)
+
+    def _element(self, args: tuple[Any, ...], index: int) -> Poly:
+        name, _, _, _, entries = args
+        if not len(entries):
+            return self._intern(Table, args)
+        if not 0 <= index < len(entries):
+            raise ExpressionError(f"{name}[{index}] is outside the table's {len(entries)} entries")
+        return number(int(entries[index]))
+
+    def truth(self, op: Any, *args: Any) -> Truth:
+        """A comparison of polynomials, or And, Or, Not of truths, decided where the operands decide it."""
+        if op in COMPARISONS:
+            difference = (args[1] - args[0]).constant
+            if difference is not None:
+                return bool(op.holds(0, difference))
+        elif op is sympy.Not:
+            (a,) = args
+            if isinstance(a, bool):
+                return not a
+            if a.op is sympy.Not:
+                return a.args[0]
+        else:
+            absorbing = op is sympy.Or
+            if absorbing in args:
+                return absorbing
+            kept = tuple(dict.fromkeys(a for a in args if not isinstance(a, bool)))
+            if not kept:
+                return not absorbing
+            if len(kept) == 1:
+                return kept[0]
+            args = kept
+        return self._intern(op, args).atom or False
+
+    # ---- writing
+
+    def write(self, poly: Poly) -> Any:
+        """The SymPy expression of a polynomial, expanded."""
+        known = self._written.get(poly)
+        if known is None:
+            total = [
+                sympy.Mul(c, *map(self.write_factor, m)) if m else sympy.Integer(c) for m, c in outer(poly).items()
+            ]
+            known = self._written[poly] = sympy.Add(*total)
+        return known
+
+    def write_condition(self, truth: Truth) -> Any:
+        """The SymPy Boolean of a condition."""
+        if isinstance(truth, bool):
+            return sympy.true if truth else sympy.false
+        return rebuild(truth, self.write)
+
+    def write_factor(self, factor: Factor) -> Any:
+        """The SymPy node of one factor of an outer term."""
+        if isinstance(factor, tuple):
+            symbol, divisor = factor
+            return FloorDiv(symbol, divisor)
+        known = self._written.get(factor)
+        if known is None:
+            known = self._written[factor] = rebuild(factor, self.write)
+        return known
+
+
+def _as_power_of_two(op: Any, args: Any, constants: list[int | None]) -> Callable[[Terms], Poly] | None:
+    """A shift by a constant or a mask of low bits as the product, quotient or remainder that it is."""
+    if len(constants) != 2:
+        return None
+    first, second = constants
+    if op in (ShiftLeft, ShiftRight) and second is not None:
+        if second < 0:
+            raise ExpressionError(f"negative shift by {second}")
+        if op is ShiftLeft:
+            return lambda terms: args[0].scaled(1 << second)
+        return lambda terms: terms.node(FloorDiv, args[0], number(1 << second))
+    if op is BitAnd:
+        for mask, other in ((first, args[1]), (second, args[0])):
+            if mask is not None and mask > 0 and mask & (mask + 1) == 0:
+                modulus = number(mask + 1)
+                return lambda terms, other=other, modulus=modulus: terms.node(FloorMod, other, modulus)  # type: ignore[misc]
+    return None
+
+
+def _fold_division(op: Any, x: Poly, d: Poly) -> Poly | None:
+    """x // d or x % d where ring laws alone settle it: a constant d that divides every term of x with an atom."""
+    divisor = d.constant
+    if divisor == 0:
+        raise ExpressionError(f"division by zero: {op.__name__} by 0")
+    if not x:
+        return ZERO
+    if divisor is None:
+        return None
+    if any(c % divisor for m, c in x.terms.items() if m):
+        return None
+    constant = x.terms.get((), 0)
+    if op is FloorMod:
+        return number(constant % divisor)
+    return Poly({m: c // divisor for m, c in x.terms.items() if m}).plus(constant // divisor)
+
+
+Factor = Atom | tuple[Any, int]  # an operation, or a symbol over a divisor of its scale
+
+
+def outer(poly: Poly) -> dict[tuple[Factor, ...], int]:
+    """A polynomial over what the user named: each scaled atom as its symbol, or as an exact quotient of it."""
+    result: dict[tuple[Factor, ...], int] = {}
+    for monomial, coefficient in poly.terms.items():
+        scaled = [a for a in monomial if a.op is SYMBOL]
+        factors: list[list[tuple[Factor | None, int]]] = []
+        for atom in scaled:
+            common = gcd(coefficient, atom.scale)
+            divisor = atom.scale // common
+            coefficient //= common
+            factors.append([((atom.args[0], divisor), 1), (None, -(atom.offset // divisor))])
+        partial: dict[tuple[Factor, ...], int] = {tuple(a for a in monomial if a.op is not SYMBOL): coefficient}
+        for choices in factors:
+            partial = _distributed(partial, choices)
+        for m, c in partial.items():
+            key = tuple(sorted(m, key=_factor_order))
+            total = result.get(key, 0) + c
+            if total:
+                result[key] = total
+            else:
+                result.pop(key, None)
+    return result
+
+
+def _distributed(
+    partial: dict[tuple[Factor, ...], int], choices: list[tuple[Factor | None, int]]
+) -> dict[tuple[Factor, ...], int]:
+    result: dict[tuple[Factor, ...], int] = {}
+    for m, c in partial.items():
+        for factor, weight in choices:
+            key = m if factor is None else (*m, factor)
+            result[key] = result.get(key, 0) + c * weight
+    return {m: c for m, c in result.items() if c}
+
+
+def _factor_order(factor: Factor) -> Any:
+    return (0, str(factor[0]), factor[1]) if isinstance(factor, tuple) else (1, "", factor.order)
+
+
+def rebuild(atom: Atom, write: Callable[[Poly], Any]) -> Any:
+    """The SymPy node of an operation or condition, its polynomials written by `write`."""
+
+    def argument(value: Any) -> Any:
+        if isinstance(value, Poly):
+            return write(value)
+        if isinstance(value, Atom):
+            return rebuild(value, write)
+        return sympy.true if value is True else sympy.false if value is False else value
+
+    if atom.op is SYMBOL:
+        return atom.args[0]
+    if atom.op is PRODUCT:
+        return write(atom.args[0])
+    return atom.op(*map(argument, atom.args))
