@@ -71,11 +71,13 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.emit == "cubin" and args.output in (None, files.STANDARD):
         raise UsageError("a cubin is binary; give it a file with -o")
+    beside: dict[str, bytes] = {}
     if _has_manifest(args, start):
-        manifest = json.dumps(compilation.manifest, indent=2) + "\n"
-        files.write(str(Path(args.output).with_suffix(".json")), manifest.encode())
+        beside[".json"] = (json.dumps(compilation.manifest, indent=2) + "\n").encode()
     if args.with_data:
-        _write_data(args, compilation)
+        beside[".npz"] = _data(args, compilation)
+    for suffix, content in beside.items():  # all of it is made before the first is written
+        files.write(str(Path(args.output).with_suffix(suffix)), content)
     files.write(args.output, body)
     return 0
 
@@ -84,20 +86,26 @@ def _has_manifest(args: argparse.Namespace, start: str) -> bool:
     return args.emit in ("ptx", "cubin") and start == "mlir" and args.output not in (None, files.STANDARD)
 
 
-def _write_data(args: argparse.Namespace, compilation: Any) -> None:
+def _data(args: argparse.Namespace, compilation: Any) -> bytes:
     from lego_mlir import spec
     from lego_mlir.runtime import data
 
     if not compilation.sources or not _has_manifest(args, "mlir"):
         raise UsageError("--with-data goes with a spec, --emit ptx or cubin, and an output file")
-    sizes = sizes_of(args.size)
+    given = sizes_of(args.size)
+    known = {size.name for kernel in compilation.sources for size in kernel.sizes}
+    for name in given:
+        if name not in known:
+            raise UsageError(
+                f"--size {name}: no kernel here has that size; sizes: {', '.join(sorted(known)) or 'none'}"
+            )
     arrays: dict[str, Any] = {}
     with Progress("making the data to check with") as progress, spec.blame(Path(args.spec)):
         for kernel in compilation.sources:
             progress.update(kernel.name)
-            arrays |= data.check_data(kernel, sizes)
-        body = data.to_npz(arrays)
-    files.write(str(Path(args.output).with_suffix(".npz")), body)
+            own = {size.name for size in kernel.sizes}
+            arrays |= data.check_data(kernel, {name: n for name, n in given.items() if name in own})
+        return data.to_npz(arrays)
 
 
 def sizes_of(given: list[str]) -> dict[str, int]:
