@@ -1,0 +1,110 @@
+"""MLIR modules as machine code in this process: lowering to LLVM, the ExecutionEngine, objects, and their loading.
+
+Compiling and running are two steps with an object file's bytes between them, so that a kernel from a cache and a
+kernel compiled just now are started in the same way:
+
+>>> code = assemble('''func.func @twice(%x: memref<1xf64>) {
+...     %c0 = arith.constant 0 : index
+...     %v = memref.load %x[%c0] : memref<1xf64>
+...     %w = arith.addf %v, %v : f64
+...     memref.store %w, %x[%c0] : memref<1xf64>
+...     return }''', ("twice",))
+>>> import ctypes, numpy
+>>> x = numpy.array([21.0])
+>>> library = load(code, ("twice",))
+>>> _ = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.address("twice"))(x.ctypes.data)
+>>> float(x[0])
+42.0
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.errors import UsageError
+from lego_mlir.toolchain import llvm, modules
+
+# vector before memref, because transfers become memref operations; every memref is a bare pointer of a known size
+PASSES: Final = (
+    "canonicalize", "cse", "convert-scf-to-cf", "convert-math-to-llvm", "expand-strided-metadata",
+    "convert-vector-to-llvm", "finalize-memref-to-llvm", "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1}",
+    "convert-ub-to-llvm", "convert-arith-to-llvm", "convert-index-to-llvm", "convert-cf-to-llvm",
+    "reconcile-unrealized-casts",
+)  # fmt: skip
+OPTIMISATION_LEVEL: Final = 3
+_numbers = itertools.count()
+_LOADING: Final = threading.Lock()
+
+
+def lowered(text: str, driver: str = "") -> Any:
+    """The module in the LLVM dialect, with the LLVM-dialect functions of `driver` beside the lowered ones.
+
+    A driver is a module that declares what it calls; it is needed where pointers are computed, which memrefs hide.
+    Runs inside a `modules.session`.
+    """
+    module = modules.parse(text)
+    module_passes = bindings.load().passmanager.PassManager.parse(f"builtin.module({','.join(PASSES)})")
+    module_passes.enable_verifier(False)
+    module_passes.run(module.operation)
+    if driver:
+        for operation in list(modules.parse(driver).body.operations):
+            if len(operation.operation.regions[0].blocks):
+                module.body.append(operation)
+    return module
+
+
+def assemble(text: str, symbols: Sequence[str], driver: str = "") -> bytes:
+    """The object code of a module for this machine, through MLIR's ExecutionEngine."""
+    with modules.session(), tempfile.TemporaryDirectory() as folder:
+        module = lowered(text, driver)
+        engine = bindings.load().execution_engine.ExecutionEngine(
+            module, opt_level=OPTIMISATION_LEVEL, enable_object_dump=True
+        )
+        for symbol in symbols:
+            if not engine.raw_lookup(symbol):
+                raise UsageError(f"the module defines no function {symbol}")
+        path = Path(folder) / "code.o"
+        engine.dump_to_object_file(str(path))
+        return path.read_bytes()
+
+
+def llvm_ir(text: str, driver: str = "") -> str:
+    """The module as LLVM IR, not optimised, for any target."""
+    with modules.session():
+        module = lowered(text, driver)
+        return str(bindings.load().dialect("llvm").translate_module_to_llvmir(module.operation))
+
+
+@dataclass(frozen=True)
+class Library:
+    """Loaded code. The functions live as long as this object."""
+
+    tracker: Any
+
+    def address(self, symbol: str) -> int:
+        return int(self.tracker[symbol])
+
+
+@cache
+def _linker() -> Any:
+    binding = llvm.binding()
+    machine = binding.Target.from_default_triple().create_target_machine(jit=True, codemodel="jitdefault")
+    return binding.create_lljit_compiler(machine)
+
+
+def load(code: bytes, symbols: Sequence[str]) -> Library:
+    """Bring object code into this process."""
+    binding = llvm.binding()
+    builder = binding.JITLibraryBuilder().add_object_img(code)
+    for symbol in symbols:
+        builder = builder.export_symbol(symbol)
+    with _LOADING:
+        return Library(builder.link(_linker(), f"structured{next(_numbers)}"))

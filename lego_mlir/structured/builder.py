@@ -1,0 +1,244 @@
+"""MLIR text of one function: values with fresh names, constants made once, loops that carry values.
+
+The generator writes text because a flat kernel has thousands of operations, and parsing them once is several times
+faster than building them one by one. Every operand of the function is a one-dimensional memref:
+
+>>> f = Function("axpy", "f64", (("x", 4), ("y", 4)))
+>>> f.store("y", f.index(2), f.add(f.load("x", f.index(2)), f.load("y", f.index(2))))
+>>> print(f.text())
+func.func @axpy(%x: memref<4xf64>, %y: memref<4xf64>) {
+  %c2 = arith.constant 2 : index
+  %0 = memref.load %x[%c2] : memref<4xf64>
+  %1 = memref.load %y[%c2] : memref<4xf64>
+  %2 = arith.addf %0, %1 fastmath<contract> : f64
+  memref.store %2, %y[%c2] : memref<4xf64>
+  return
+}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+SSA = str
+
+
+class Function:
+    """The text of one function as it grows. `width` 1 computes on scalars, else on vectors of that many elements."""
+
+    def __init__(
+        self, name: str, element: str, buffers: Sequence[tuple[str, int]], scratch: Sequence[tuple[str, int]] = ()
+    ) -> None:
+        self.name = name
+        self.element = element
+        self.buffers = dict(buffers)
+        self.arguments = tuple(self.buffers)
+        self.globals: dict[str, str] = {}
+        self.attributes = ""
+        self._head: dict[str, str] = {}
+        self._constants: dict[str, str] = {}
+        self._body: list[str] = []
+        self._indent = "  "
+        self._count = 0
+        for scratch_name, size in scratch:
+            self.buffers[scratch_name] = size
+            self._head[f"alloca {scratch_name}"] = (
+                f"%{scratch_name} = memref.alloca() {{alignment = 64 : i64}} : memref<{size}x{element}>"
+            )
+
+    def memref(self, buffer: str) -> str:
+        return f"memref<{self.buffers[buffer]}x{self.element}>"
+
+    def vector(self, width: int) -> str:
+        return self.element if width == 1 else f"vector<{width}x{self.element}>"
+
+    def do(self, line: str) -> None:
+        """One operation without a result."""
+        self._body.append(self._indent + line)
+
+    def op(self, operation: str) -> SSA:
+        """One operation with one result."""
+        name = f"%{self._count}"
+        self._count += 1
+        self._body.append(f"{self._indent}{name} = {operation}")
+        return name
+
+    def _constant(self, name: str, operation: str) -> SSA:
+        self._head.setdefault(name, f"{name} = {operation}")
+        return name
+
+    def index(self, value: int) -> SSA:
+        """An index constant, made once at the head of the function."""
+        name = f"%c{value}" if value >= 0 else f"%cm{-value}"
+        return self._constant(name, f"arith.constant {value} : index")
+
+    def constant(self, value: float, width: int = 1) -> SSA:
+        """A floating-point constant, in every lane of a vector."""
+        literal = _literal(value)
+        operation = f"dense<{literal}>" if width > 1 else literal
+        line = f"arith.constant {operation} : {self.vector(width)}"
+        return self._constant(self._constants.setdefault(line, f"%k{len(self._constants)}"), line)
+
+    def true(self) -> SSA:
+        """The condition that always holds."""
+        return self._constant("%true", "arith.constant true")
+
+    def mask(self, lanes: Sequence[bool]) -> SSA:
+        """A constant mask."""
+        name = "%mask" + "".join("1" if lane else "0" for lane in lanes)
+        flags = ", ".join("true" if lane else "false" for lane in lanes)
+        return self._constant(name, f"arith.constant dense<[{flags}]> : vector<{len(lanes)}xi1>")
+
+    # arithmetic on scalars and vectors; `contract` lets LLVM fuse a scalar multiply and add as vector.fma does
+    def add(self, a: SSA, b: SSA, width: int = 1) -> SSA:
+        return self.op(f"arith.addf {a}, {b} fastmath<contract> : {self.vector(width)}")
+
+    def sub(self, a: SSA, b: SSA, width: int = 1) -> SSA:
+        return self.op(f"arith.subf {a}, {b} fastmath<contract> : {self.vector(width)}")
+
+    def mul(self, a: SSA, b: SSA, width: int = 1) -> SSA:
+        return self.op(f"arith.mulf {a}, {b} fastmath<contract> : {self.vector(width)}")
+
+    def div(self, a: SSA, b: SSA, width: int = 1) -> SSA:
+        return self.op(f"arith.divf {a}, {b} : {self.vector(width)}")
+
+    def neg(self, a: SSA, width: int = 1) -> SSA:
+        return self.op(f"arith.negf {a} : {self.vector(width)}")
+
+    def sqrt(self, a: SSA, width: int = 1) -> SSA:
+        return self.op(f"math.sqrt {a} : {self.vector(width)}")
+
+    def fma(self, a: SSA, b: SSA, c: SSA, width: int = 1) -> SSA:
+        """a * b + c."""
+        if width == 1:
+            return self.add(self.mul(a, b), c)
+        return self.op(f"vector.fma {a}, {b}, {c} : {self.vector(width)}")
+
+    def broadcast(self, scalar: SSA, width: int) -> SSA:
+        if width == 1:
+            return scalar
+        return self.op(f"vector.broadcast {scalar} : {self.element} to {self.vector(width)}")
+
+    def shuffle(self, a: SSA, b: SSA, lanes: Sequence[int], width: int) -> SSA:
+        """The lanes of `a` and `b`, numbered one after the other."""
+        kind = self.vector(width)
+        return self.op(f"vector.shuffle {a}, {b} [{', '.join(map(str, lanes))}] : {kind}, {kind}")
+
+    def lane(self, vector: SSA, lane: int, width: int) -> SSA:
+        if width == 1:
+            return vector
+        return self.op(f"vector.extract {vector}[{lane}] : {self.element} from {self.vector(width)}")
+
+    def from_lanes(self, lanes: Sequence[SSA]) -> SSA:
+        if len(lanes) == 1:
+            return lanes[0]
+        return self.op(f"vector.from_elements {', '.join(lanes)} : {self.vector(len(lanes))}")
+
+    # memory
+    def load(self, buffer: str, at: SSA) -> SSA:
+        return self.op(f"memref.load %{buffer}[{at}] : {self.memref(buffer)}")
+
+    def store(self, buffer: str, at: SSA, value: SSA) -> None:
+        self.do(f"memref.store {value}, %{buffer}[{at}] : {self.memref(buffer)}")
+
+    def load_vector(self, buffer: str, at: SSA, lanes: Sequence[bool]) -> SSA:
+        """A vector whose unset lanes are zero and are not read."""
+        width = len(lanes)
+        if width == 1:
+            return self.load(buffer, at)
+        if all(lanes):
+            return self.op(f"vector.load %{buffer}[{at}] : {self.memref(buffer)}, {self.vector(width)}")
+        kind, mask = self.vector(width), self.mask(lanes)
+        zero = self.constant(0.0, width)
+        return self.op(
+            f"vector.maskedload %{buffer}[{at}], {mask}, {zero} : {self.memref(buffer)}, vector<{width}xi1>, {kind} "
+            f"into {kind}"
+        )
+
+    def store_vector(self, buffer: str, at: SSA, value: SSA, lanes: Sequence[bool]) -> None:
+        """A store of the set lanes only."""
+        width = len(lanes)
+        if width == 1:
+            self.store(buffer, at, value)
+        elif all(lanes):
+            self.do(f"vector.store {value}, %{buffer}[{at}] : {self.memref(buffer)}, {self.vector(width)}")
+        else:
+            self.do(
+                f"vector.maskedstore %{buffer}[{at}], {self.mask(lanes)}, {value} : {self.memref(buffer)}, "
+                f"vector<{width}xi1>, {self.vector(width)}"
+            )
+
+    # index arithmetic
+    def index_op(self, op: str, a: SSA, b: SSA) -> SSA:
+        return self.op(f"arith.{op} {a}, {b} : index")
+
+    def table(self, name: str, values: Sequence[int]) -> None:
+        """A constant table of positions, to be read with `look_up`."""
+        numbers = ", ".join(map(str, values))
+        self.globals[name] = (
+            f'memref.global "private" constant @{name} : memref<{len(values)}xi32> = dense<[{numbers}]>'
+        )
+        self._constant(f"%{name}", f"memref.get_global @{name} : memref<{len(values)}xi32>")
+
+    def look_up(self, name: str, at: SSA) -> SSA:
+        kind = self.globals[name].split(" : ")[1].split(" = ")[0]
+        word = self.op(f"memref.load %{name}[{at}] : {kind}")
+        return self.op(f"arith.index_cast {word} : i32 to index")
+
+    # control
+    @contextmanager
+    def loop(
+        self, low: SSA, high: SSA, step: SSA, carried: Sequence[SSA] = (), kinds: Sequence[str] = ()
+    ) -> Iterator[Loop]:
+        """`scf.for` over [low, high); the body sets `.results` to the values that the next round starts with."""
+        number = self._count
+        self._count += 1
+        variable = f"%i{number}"
+        arguments = [f"%a{number}_{at}" for at in range(len(carried))]
+        bound = ", ".join(f"{a} = {c}" for a, c in zip(arguments, carried, strict=True))
+        head = f"scf.for {variable} = {low} to {high} step {step}"
+        if carried:
+            head = f"%r{number}:{len(carried)} = {head} iter_args({bound}) -> ({', '.join(kinds)})"
+        self.do(head + " {")
+        outer, self._indent = self._indent, self._indent + "  "
+        state = Loop(variable, arguments, [], [f"%r{number}#{at}" for at in range(len(carried))])
+        yield state
+        if carried:
+            self.do(f"scf.yield {', '.join(state.results)} : {', '.join(kinds)}")
+        self._indent = outer
+        self.do("}")
+
+    @contextmanager
+    def branch(self, condition: SSA) -> Iterator[None]:
+        """`scf.if` without results."""
+        self.do(f"scf.if {condition} {{")
+        outer, self._indent = self._indent, self._indent + "  "
+        yield
+        self._indent = outer
+        self.do("}")
+
+    def text(self) -> str:
+        """The function, with its tables of positions before it."""
+        arguments = ", ".join(f"%{name}: {self.memref(name)}" for name in self.arguments)
+        attributes = f" attributes {{{self.attributes}}}" if self.attributes else ""
+        head = [f"func.func @{self.name}({arguments}){attributes} {{"]
+        lines = [*self.globals.values(), *head, *("  " + line for line in self._head.values()), *self._body]
+        return "\n".join([*lines, "  return", "}"])
+
+
+class Loop:
+    """A loop being written: its variable, what it carries in, and what its body hands on."""
+
+    def __init__(self, variable: SSA, carried: list[SSA], results: list[SSA], values: list[SSA]) -> None:
+        self.variable = variable
+        self.carried = carried
+        self.results = results
+        self.values = values
+
+
+def _literal(value: float) -> str:
+    """A float as MLIR reads it: there is always a point, and every bit counts."""
+    spelled = repr(float(value))
+    mantissa, e, exponent = spelled.partition("e")
+    return (mantissa if "." in mantissa else mantissa + ".0") + e + exponent

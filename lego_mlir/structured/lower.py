@@ -1,0 +1,305 @@
+"""From expressions to steps: sums of products of leaves, triangular solves and factorisations, in order.
+
+A `Leaf` is an operand of the program or a temporary with its inferred structure. Each step writes one leaf:
+
+>>> from lego_mlir.structured.parse import parse
+>>> for step in lower(parse('''
+...     A = Matrix(4, 4); S = Symmetric(L, 4); x = Vector(4); L0 = LowerTriangular(4); L1 = LowerTriangular(4);
+...     A = (L0 + L1)*S + x*x';
+... ''')).steps:
+...     print(step)
+t0 = L0 + L1
+A = t0 * S + x * x'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lego_mlir.structured import infer, structures
+from lego_mlir.structured.storage import Full, Storage
+from lego_mlir.structured.structures import Structure
+from lego_mlir.structured.syntax import (
+    Binary,
+    Call,
+    Expression,
+    Name,
+    Negated,
+    Number,
+    Operand,
+    Position,
+    Program,
+    Statement,
+    Transposed,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A matrix in memory. `temporary` ones live for one call."""
+
+    name: str
+    structure: Structure
+    storage: Storage
+    temporary: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+    @cached_property
+    def positions(self) -> NDArray[np.int64]:
+        """The position in the buffer that each logical element is read at, -1 where it is not stored."""
+        held = self.storage.positions(self.structure)
+        rows, columns = self.structure.sources
+        found = held[np.maximum(rows, 0), np.maximum(columns, 0)]
+        return np.where(self.structure.kinds == structures.STORED, found, -1)
+
+    @property
+    def size(self) -> int:
+        """How many elements the buffer has."""
+        return int(np.prod(self.storage.shape(self.structure)))
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A leaf, perhaps transposed."""
+
+    leaf: Leaf
+    transposed: bool = False
+
+    def __str__(self) -> str:
+        return self.leaf.name + ("'" if self.transposed else "")
+
+    @property
+    def T(self) -> Factor:
+        return Factor(self.leaf, not self.transposed and not self.leaf.structure.symmetric)
+
+
+@dataclass(frozen=True)
+class Term:
+    """number * scalars * one or two factors."""
+
+    number: float
+    scalars: tuple[Leaf, ...]
+    factors: tuple[Factor, ...]
+
+    def __str__(self) -> str:
+        head = ["-" if self.number == -1 else str(self.number)] if self.number != 1 else []
+        return " * ".join([*head, *map(str, self.scalars), *map(str, self.factors)])
+
+    @property
+    def scale(self) -> tuple[float, tuple[Leaf, ...]]:
+        return self.number, self.scalars
+
+    @property
+    def T(self) -> Term:
+        return Term(self.number, self.scalars, tuple(factor.T for factor in reversed(self.factors)))
+
+
+@dataclass(frozen=True)
+class Update:
+    """target = sum of terms, on the elements that the target stores."""
+
+    target: Leaf
+    terms: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        return f"{self.target} = {' + '.join(map(str, self.terms))}"
+
+
+@dataclass(frozen=True)
+class Solve:
+    """target = triangle \\ target, in place; `kind` is L, U or D as the factor is read."""
+
+    target: Leaf
+    triangle: Factor
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.target} = {self.triangle} \\ {self.target}"
+
+
+@dataclass(frozen=True)
+class Factorise:
+    """target = function(target), in place: chol, lu or inv. `kind` is the triangle that inv works on."""
+
+    target: Leaf
+    function: str
+    kind: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.target} = {self.function}({self.target})"
+
+
+Step = Update | Solve | Factorise
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A program's operands as leaves, its temporaries, and its steps."""
+
+    program: Program
+    operands: tuple[Leaf, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def temporaries(self) -> tuple[Leaf, ...]:
+        return tuple(dict.fromkeys(step.target for step in self.steps if step.target.temporary))
+
+
+class _Lowering:
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.count = 0
+        self.known: dict[Expression, Leaf] = {}
+
+    def temporary(self, structure: Structure) -> Leaf:
+        leaf = Leaf(f"t{self.count}", structure, Full(), True)
+        self.count += 1
+        return leaf
+
+    def statement(self, statement: Statement) -> None:
+        infer.check(statement)
+        self.known.clear()
+        target = _leaf(statement.target)
+        match statement.value:
+            case Binary("\\", left, right, position) if not _uses(left, target):
+                self.solve_into(target, left, right, position)
+            case Call(function, argument, position):
+                self.call_into(target, function, argument, position)
+            case value:
+                self.update(target, self.terms(value))
+
+    def update(self, target: Leaf, terms: tuple[Term, ...]) -> None:
+        """target = terms, through a temporary where an element would be read after it is written."""
+        alone = Term(1.0, (), (Factor(target),))
+        if terms == (alone,):
+            return
+        if any(_hazard(term, target) for term in terms):
+            through = self.temporary(target.structure)
+            self.steps.append(Update(through, terms))
+            terms = (Term(1.0, (), (Factor(through),)),)
+        self.steps.append(Update(target, terms))
+
+    def solve_into(self, target: Leaf, left: Expression, right: Expression, position: Position | None) -> None:
+        kind = infer.triangle_kind(infer.infer(left), left, position)
+        triangle = self.factor(left)
+        self.update(target, self.terms(right))
+        self.steps.append(Solve(target, triangle, kind))
+
+    def call_into(self, target: Leaf, function: str, argument: Expression, position: Position | None) -> None:
+        self.update(target, self.terms(argument))
+        kind = infer.triangle_kind(infer.infer(argument), argument, position) if function == "inv" else ""
+        self.steps.append(Factorise(target, function, kind))
+
+    def terms(self, expression: Expression) -> tuple[Term, ...]:
+        match expression:
+            case Name(operand):
+                return (Term(1.0, (), (Factor(_leaf(operand)),)),)
+            case Number(value):
+                return (Term(value, (), (Factor(_ONE),)),)
+            case Negated(argument):
+                return tuple(_scaled(term, -1.0, ()) for term in self.terms(argument))
+            case Transposed(argument):
+                return tuple(term.T for term in self.terms(argument))
+            case Binary("+", left, right):
+                return self.terms(left) + self.terms(right)
+            case Binary("-", left, right):
+                return self.terms(left) + tuple(_scaled(term, -1.0, ()) for term in self.terms(right))
+            case Binary("*", left, right):
+                return self.product(left, right)
+        return (Term(1.0, (), (Factor(self.named(expression)),)),)
+
+    def product(self, left: Expression, right: Expression) -> tuple[Term, ...]:
+        scalar, other = (left, right) if infer.shape(left) == (1, 1) else (right, left)
+        if infer.shape(scalar) == (1, 1):
+            match scalar:
+                case Number(value):
+                    return tuple(_scaled(term, value, ()) for term in self.terms(other))
+                case Negated(Number(value)):
+                    return tuple(_scaled(term, -value, ()) for term in self.terms(other))
+            number, factor = self.one_factor(scalar)
+            return tuple(_scaled(term, number[0], (*number[1], factor.leaf)) for term in self.terms(other))
+        (a, a_scalars), first = self.one_factor(left)
+        (b, b_scalars), second = self.one_factor(right)
+        return (Term(a * b, a_scalars + b_scalars, (first, second)),)
+
+    def one_factor(self, expression: Expression) -> tuple[tuple[float, tuple[Leaf, ...]], Factor]:
+        """The expression as a scale and one factor; a temporary is made where it is a sum or a product."""
+        match expression:
+            case Negated(argument):
+                (number, scalars), factor = self.one_factor(argument)
+                return (-number, scalars), factor
+            case Transposed(argument):
+                scale, factor = self.one_factor(argument)
+                return scale, factor.T
+            case Name(operand):
+                return (1.0, ()), Factor(_leaf(operand))
+        return (1.0, ()), Factor(self.named(expression))
+
+    def factor(self, expression: Expression) -> Factor:
+        """The expression as one factor with no scale."""
+        (number, scalars), factor = self.one_factor(expression)
+        return factor if (number, scalars) == (1.0, ()) else Factor(self.named(expression))
+
+    def named(self, expression: Expression) -> Leaf:
+        """A temporary that holds the expression; the same expression in one statement is computed once."""
+        if expression not in self.known:
+            leaf = self.temporary(infer.infer(expression))
+            match expression:
+                case Binary("\\", left, right, position):
+                    self.solve_into(leaf, left, right, position)
+                case Call(function, argument, position):
+                    self.call_into(leaf, function, argument, position)
+                case _:
+                    self.steps.append(Update(leaf, self.terms(expression)))
+            self.known[expression] = leaf
+        return self.known[expression]
+
+
+_ONE = Leaf("one", structures.identity(1), Full())
+
+
+def _leaf(operand: Operand) -> Leaf:
+    return Leaf(operand.name, operand.structure, operand.storage)
+
+
+def _scaled(term: Term, number: float, scalars: tuple[Leaf, ...]) -> Term:
+    return Term(term.number * number, scalars + term.scalars, term.factors)
+
+
+def _uses(expression: Expression, leaf: Leaf) -> bool:
+    match expression:
+        case Name(operand):
+            return operand.name == leaf.name
+        case Number():
+            return False
+        case Negated(argument) | Transposed(argument) | Call(_, argument):
+            return _uses(argument, leaf)
+        case Binary(_, left, right):
+            return _uses(left, leaf) or _uses(right, leaf)
+
+
+def _hazard(term: Term, target: Leaf) -> bool:
+    """Whether computing the term into the target element by element reads elements that were written before."""
+    if target.name in {leaf.name for leaf in term.scalars}:
+        return True
+    if len(term.factors) == 2:
+        return any(factor.leaf.name == target.name for factor in term.factors)
+    factor = term.factors[0]
+    return factor.leaf.name == target.name and factor.transposed
+
+
+def lower(program: Program) -> Lowered:
+    """The steps of a program. Raises LLError where sizes or structures do not agree."""
+    lowering = _Lowering()
+    for statement in program.statements:
+        lowering.statement(statement)
+    return Lowered(program, tuple(map(_leaf, program.operands)), tuple(lowering.steps))

@@ -1,0 +1,276 @@
+"""LL as text: declarations and assignments, read by recursive descent.
+
+>>> program = parse('''
+...     A = Matrix(4, 4);      L = LowerTriangular(4);
+...     S = Symmetric(L, 4);   U = UpperTriangular(4);
+...     A = L*U + S;
+... ''')
+>>> print(program)
+A = L * U + S
+>>> parse("A = Matrix(2, 2); A = A * B;")
+Traceback (most recent call last):
+    ...
+lego_mlir.structured.syntax.LLError: line 1, column 27: B is not declared; write B = Matrix(m, n); or another type first
+  A = Matrix(2, 2); A = A * B;
+                            ^
+
+Grammar, with `'` binding tightest, then `-` before an operand, then `*` and `\\`, then `+` and `-`:
+
+    program     ::= { statement }                     statement ::= NAME "=" (structure | expression) ";"
+    structure   ::= TYPE "(" [argument {"," argument}] ")"
+    argument    ::= INTEGER | NAME | structure | "[" structure {"," structure} "]" | NAME "=" NAME
+    expression  ::= term { ("+" | "-") term }         term ::= signed { ("*" | "\\") signed }
+    signed      ::= "-" signed | postfix              postfix ::= atom { "'" }
+    atom        ::= NUMBER | NAME | FUNCTION "(" expression ")" | "(" expression ")"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lego_mlir.errors import LegoError
+from lego_mlir.structured import structures as st
+from lego_mlir.structured.storage import as_storage
+from lego_mlir.structured.syntax import (
+    FUNCTIONS,
+    Binary,
+    Call,
+    Expression,
+    LLError,
+    Name,
+    Negated,
+    Number,
+    Operand,
+    Position,
+    Program,
+    Statement,
+    Transposed,
+    fail,
+)
+
+_TOKEN: Final = re.compile(
+    r"(?P<space>\s+|#[^\n]*|%[^\n]*)|(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*\\'=;,()\[\]])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word of the text and where it stands; the last one is the end."""
+
+    kind: str
+    text: str
+    position: Position
+
+
+def _scalar() -> st.Structure:
+    return st.Structure("Scalar()", 1, 1, st.general(1, 1).sinfo, st.general(1, 1).ainfo)
+
+
+def _vector(n: int) -> st.Structure:
+    return st.Structure(f"Vector({n})", n, 1, st.general(n, 1).sinfo, st.general(n, 1).ainfo)
+
+
+# LL's type: (what its arguments are, the structure they make)
+TYPES: Final[dict[str, tuple[str, Callable[..., st.Structure]]]] = {
+    "Matrix": ("m, n", st.general),
+    "Vector": ("n", _vector),
+    "Scalar": ("", _scalar),
+    "LowerTriangular": ("n", st.lower),
+    "UpperTriangular": ("n", st.upper),
+    "UnitLower": ("n", st.unit_lower),
+    "UnitUpper": ("n", st.unit_upper),
+    "Symmetric": ("L|U, n", lambda half, n: st.symmetric(n, half)),
+    "Zero": ("m, n", st.zero),
+    "Diagonal": ("n", st.diagonal),
+    "Identity": ("n", st.identity),
+    "Banded": ("m, n, below, above", st.banded),
+    "Tridiagonal": ("n", lambda n: st.banded(n, n, 1, 1)),
+    "Pentadiagonal": ("n", lambda n: st.banded(n, n, 2, 2)),
+    "SymmetricBanded": ("L|U, n, width", lambda half, n, width: st.symmetric_banded(n, width, half)),
+    "Blocked": ("[structure, ...], ...", lambda *rows: st.blocked(rows)),
+}
+
+
+def tokens(text: str) -> list[Token]:
+    """The words of a text. Raises LLError at a character that begins none."""
+    found: list[Token] = []
+    at, line, start = 0, 1, 0
+    while at < len(text):
+        position = Position(line, at - start + 1, text)
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise fail(position, f"{text[at]!r} begins no word of LL")
+        kind = str(match.lastgroup)
+        if kind != "space":
+            found.append(Token(kind, match.group(), position))
+        for offset, character in enumerate(match.group()):
+            if character == "\n":
+                line, start = line + 1, at + offset + 1
+        at = match.end()
+    found.append(Token("end", "end of text", Position(line, at - start + 1, text)))
+    return found
+
+
+class Parser:
+    """One reading of one text; `operands` may hold declarations made elsewhere."""
+
+    def __init__(self, text: str, operands: Mapping[str, Operand], types: Mapping[str, Any]) -> None:
+        self.tokens = tokens(text)
+        self.at = 0
+        self.types = types
+        self.operands: dict[str, Operand] = dict(operands)
+        self.statements: list[Statement] = []
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self, text: str) -> bool:
+        if self.token.kind != "end" and self.token.text == text:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> Token:
+        token = self.token
+        if not self.take(text):
+            raise fail(token.position, f"expected {text!r}, found {token.text!r}")
+        return token
+
+    def word(self, kind: str) -> Token:
+        token = self.token
+        if token.kind != kind:
+            raise fail(token.position, f"expected a {kind}, found {token.text!r}")
+        self.at += 1
+        return token
+
+    def program(self) -> Program:
+        while self.token.kind != "end":
+            self.statement()
+        if not self.statements:
+            raise fail(self.token.position, "the program assigns nothing; write a statement such as A = L*U + S;")
+        return Program(tuple(self.operands.values()), tuple(self.statements))
+
+    def statement(self) -> None:
+        target = self.word("name")
+        self.expect("=")
+        if self.token.text in self.types and self.tokens[self.at + 1].text == "(":
+            self.declaration(target)
+        else:
+            if target.text not in self.operands:
+                raise self.undeclared(target)
+            value = self.expression()
+            self.statements.append(Statement(self.operands[target.text], value, target.position))
+        if self.token.kind != "end":
+            self.expect(";")
+
+    def undeclared(self, token: Token) -> LLError:
+        return fail(
+            token.position,
+            f"{token.text} is not declared; write {token.text} = Matrix(m, n); or another type first",
+        )
+
+    def declaration(self, target: Token) -> None:
+        if target.text in self.operands:
+            raise fail(target.position, f"{target.text} is declared already; each name is declared once")
+        structure, options = self.structure()
+        try:
+            storage = as_storage(options.pop("storage", "full"))
+        except LegoError as error:
+            raise fail(target.position, str(error)) from error
+        if options:
+            raise fail(target.position, f"{target.text}: no option {', '.join(options)}; there is storage")
+        self.operands[target.text] = Operand(target.text, structure, storage)
+
+    def structure(self) -> tuple[st.Structure, dict[str, str]]:
+        head = self.word("name")
+        if head.text not in self.types:
+            raise fail(head.position, f"no type is named {head.text}; there are {', '.join(self.types)}")
+        usage, make = self.types[head.text]
+        self.expect("(")
+        arguments: list[Any] = []
+        options: dict[str, str] = {}
+        while not self.take(")"):
+            if arguments or options:
+                self.expect(",")
+            if self.token.kind == "name" and self.tokens[self.at + 1].text == "=":
+                key = self.word("name").text
+                self.expect("=")
+                options[key] = self.word("name").text
+            else:
+                arguments.append(self.argument())
+        try:
+            return make(*arguments), options
+        except TypeError as error:
+            raise fail(head.position, f"{head.text}({usage}) does not take {len(arguments)} arguments") from error
+        except LegoError as error:
+            raise fail(head.position, str(error)) from error
+
+    def argument(self) -> Any:
+        if self.take("["):
+            row = [self.structure()[0]]
+            while self.take(","):
+                row.append(self.structure()[0])
+            self.expect("]")
+            return row
+        if self.token.kind == "number":
+            number = self.word("number")
+            if not number.text.isdigit():
+                raise fail(number.position, f"sizes are whole numbers, got {number.text}")
+            return int(number.text)
+        if self.tokens[self.at + 1].text == "(":
+            return self.structure()[0]
+        return self.word("name").text
+
+    def expression(self) -> Expression:
+        left = self.term()
+        while self.token.text in ("+", "-") and self.token.kind == "sign":
+            operator = self.word("sign")
+            left = Binary(operator.text, left, self.term(), operator.position)
+        return left
+
+    def term(self) -> Expression:
+        left = self.signed()
+        while self.token.text in ("*", "\\"):
+            operator = self.word("sign")
+            left = Binary(operator.text, left, self.signed(), operator.position)
+        return left
+
+    def signed(self) -> Expression:
+        position = self.token.position
+        if self.take("-"):
+            return Negated(self.signed(), position)
+        inner = self.atom()
+        while self.token.text == "'":
+            inner = Transposed(inner, self.word("sign").position)
+        return inner
+
+    def atom(self) -> Expression:
+        token = self.token
+        if self.take("("):
+            inner = self.expression()
+            self.expect(")")
+            return inner
+        if token.kind == "number":
+            self.at += 1
+            return Number(float(token.text), token.position)
+        name = self.word("name")
+        if name.text in FUNCTIONS and self.token.text == "(":
+            self.expect("(")
+            inner = self.expression()
+            self.expect(")")
+            return Call(name.text, inner, name.position)
+        if name.text not in self.operands:
+            raise self.undeclared(name)
+        return Name(self.operands[name.text], name.position)
+
+
+def parse(text: str, operands: Mapping[str, Operand] | None = None, types: Mapping[str, Any] | None = None) -> Program:
+    """The program of this text. `types` adds a user's structures, as rows like those of `TYPES`.
+
+    Raises LLError with line and column at the first mistake.
+    """
+    return Parser(text, operands or {}, {**TYPES, **(types or {})}).program()

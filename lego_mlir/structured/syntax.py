@@ -1,0 +1,271 @@
+"""The linear algebra language LL as values: operands, expressions and statements, with Python's operators on them.
+
+The parser of `parse.py` makes these from text; Python makes them too, which is the embedding:
+
+>>> from lego_mlir.structured import structures as st
+>>> L, U = Operand("L", st.lower(4)), Operand("U", st.upper(4))
+>>> S, A = Operand("S", st.symmetric(4, "L")), Operand("A", st.general(4, 4))
+>>> print(assign(A, L @ U + S))
+A = L * U + S
+>>> print(assign(A, 2 * solve(L, A.T) - S))
+A = 2.0 * (L \\ A') - S
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never
+
+from lego_mlir.errors import LegoError
+from lego_mlir.structured.storage import FULL, Storage, as_storage
+from lego_mlir.structured.structures import Structure
+
+
+class LLError(LegoError, ValueError):
+    """A program in LL that cannot be read, or whose sizes, structures or names do not agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a program's text, both counted from 1."""
+
+    line: int
+    column: int
+    source: str = field(default="", compare=False, repr=False)
+
+    def point(self, message: str) -> str:
+        """The message with the place before it and the line, with a caret, below it."""
+        lines = self.source.splitlines()
+        shown = f"\n  {lines[self.line - 1]}\n  {' ' * (self.column - 1)}^" if self.line <= len(lines) else ""
+        return f"line {self.line}, column {self.column}: {message}{shown}"
+
+
+def fail(position: Position | None, message: str) -> LLError:
+    """The error to raise for a mistake at this place (None: the program was built in Python)."""
+    return LLError(message if position is None else position.point(message))
+
+
+class Arithmetic:
+    """Python's operators, which build expressions. `*` scales, `@` multiplies matrices."""
+
+    __slots__ = ()
+
+    def __add__(self, other: object) -> Binary:
+        return Binary("+", as_expression(self), as_expression(other))
+
+    def __sub__(self, other: object) -> Binary:
+        return Binary("-", as_expression(self), as_expression(other))
+
+    def __matmul__(self, other: object) -> Binary:
+        return Binary("*", as_expression(self), as_expression(other))
+
+    def __mul__(self, other: object) -> Binary:
+        return Binary("*", as_expression(self), as_expression(other))
+
+    def __rmul__(self, other: object) -> Binary:
+        return Binary("*", as_expression(other), as_expression(self))
+
+    def __neg__(self) -> Negated:
+        return Negated(as_expression(self))
+
+    @property
+    def T(self) -> Transposed:
+        """The matrix transposed."""
+        return Transposed(as_expression(self))
+
+
+@dataclass(frozen=True)
+class Operand(Arithmetic):
+    """A declared matrix, vector or scalar: its name, structure and storage."""
+
+    name: str
+    structure: Structure
+    storage: Storage = FULL
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.structure.rows, self.structure.columns
+
+    def stored(self, storage: object) -> Operand:
+        """The same operand in another storage: a name of `storage.NAMED`, or a LEGO layout."""
+        return replace(self, storage=as_storage(storage))
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Arithmetic):
+    """A use of an operand."""
+
+    operand: Operand
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.operand.name
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Arithmetic):
+    """A literal; a 1 x 1 matrix."""
+
+    value: float
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Negated(Arithmetic):
+    """`-E`."""
+
+    argument: Expression
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"-{_inner(self.argument, 3)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Transposed(Arithmetic):
+    """`E'`."""
+
+    argument: Expression
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{_inner(self.argument, 4)}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Arithmetic):
+    """`A + B`, `A - B`, `A * B` (a product, or a scaling where one side is 1 x 1) or `A \\ B` (a solve)."""
+
+    op: str
+    left: Expression
+    right: Expression
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        level = _LEVEL[self.op]
+        return f"{_inner(self.left, level)} {self.op} {_inner(self.right, level + 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Arithmetic):
+    """`chol(S)`: the lower Cholesky factor; `lu(A)`: both factors in one matrix; `inv(L)`: a triangle's inverse."""
+
+    function: str
+    argument: Expression
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.function}({self.argument})"
+
+
+Expression = Name | Number | Negated | Transposed | Binary | Call
+FUNCTIONS: Final = ("chol", "lu", "inv")
+_LEVEL: Final = {"+": 1, "-": 1, "*": 2, "\\": 2}
+
+
+def _inner(expression: Expression, level: int) -> str:
+    match expression:
+        case Binary(op) if _LEVEL[op] < level or (op == "\\" and level == 2):
+            return f"({expression})"
+        case Negated() if level > 3:
+            return f"({expression})"
+        case Binary() if level > 2:
+            return f"({expression})"
+    return str(expression)
+
+
+def as_expression(value: object) -> Expression:
+    """An expression from an operand, a number or an expression. Raises LLError for anything else."""
+    match value:
+        case Operand():
+            return Name(value)
+        case bool():
+            raise LLError(f"an LL expression takes numbers and operands, got {value!r}")
+        case int() | float():
+            return Number(float(value))
+        case Name() | Number() | Negated() | Transposed() | Binary() | Call():
+            return value
+    raise LLError(f"an LL expression takes numbers and operands, got {value!r}")
+
+
+def solve(triangle: object, right: object) -> Binary:
+    """`triangle \\ right`: the X with `triangle @ X = right`."""
+    return Binary("\\", as_expression(triangle), as_expression(right))
+
+
+def chol(matrix: object) -> Call:
+    """The lower triangular L with `L @ L.T = matrix`."""
+    return Call("chol", as_expression(matrix))
+
+
+def lu(matrix: object) -> Call:
+    """LU without pivoting: L below the diagonal (its ones not written), U on and above it."""
+    return Call("lu", as_expression(matrix))
+
+
+def inv(triangle: object) -> Call:
+    """The inverse of a triangular or diagonal matrix."""
+    return Call("inv", as_expression(triangle))
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`target = value`."""
+
+    target: Operand
+    value: Expression
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.target.name} = {self.value}"
+
+
+def assign(target: Operand, value: object) -> Statement:
+    """The statement `target = value`."""
+    return Statement(target, as_expression(value))
+
+
+@dataclass(frozen=True)
+class Program:
+    """Statements in order, and their operands in the order of a call's arguments."""
+
+    operands: tuple[Operand, ...]
+    statements: tuple[Statement, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.statements))
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The names of the operands that some statement assigns."""
+        return tuple(dict.fromkeys(statement.target.name for statement in self.statements))
+
+
+def operands_of(expression: Expression) -> Iterable[Operand]:
+    """The operands an expression uses, from left to right, with repetitions."""
+    match expression:
+        case Name(operand):
+            yield operand
+        case Number():
+            return
+        case Negated(argument) | Transposed(argument) | Call(_, argument):
+            yield from operands_of(argument)
+        case Binary(_, left, right):
+            yield from operands_of(left)
+            yield from operands_of(right)
+        case _:
+            assert_never(expression)
+
+
+def program(*statements: Statement) -> Program:
+    """A program of these statements; its operands come target first, then in the order of use."""
+    found: dict[str, Operand] = {}
+    for statement in statements:
+        for operand in (statement.target, *operands_of(statement.value)):
+            if found.setdefault(operand.name, operand) != operand:
+                raise LLError(f"two different operands are called {operand.name!r}; give each its own name")
+    return Program(tuple(found.values()), tuple(statements))

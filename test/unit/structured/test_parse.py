@@ -1,0 +1,100 @@
+"""LL as text: what is read, and every message for what is not."""
+
+import pytest
+
+from lego_mlir.structured import structures as st
+from lego_mlir.structured.parse import parse
+from lego_mlir.structured.storage import Packed
+from lego_mlir.structured.syntax import LLError, Operand, assign, chol, inv, program, solve
+
+TABLE_1 = """
+A = Matrix(4, 4);    L = LowerTriangular(4);
+S = Symmetric(L, 4); U = UpperTriangular(4);
+
+A = L*U+S;
+"""
+
+
+def test_the_papers_program():
+    read = parse(TABLE_1)
+    assert [operand.name for operand in read.operands] == ["A", "L", "S", "U"]
+    assert [operand.structure for operand in read.operands] == [
+        st.general(4, 4), st.lower(4), st.symmetric(4, "L"), st.upper(4),
+    ]  # fmt: skip
+    assert str(read) == "A = L * U + S"
+    assert read.written == ("A",)
+
+
+def test_text_and_python_make_the_same_statement():
+    L, U, S = Operand("L", st.lower(4)), Operand("U", st.upper(4)), Operand("S", st.symmetric(4, "L"))
+    assert parse(TABLE_1).statements == program(assign(Operand("A", st.general(4, 4)), L @ U + S)).statements
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("A = -A*A'", "A = -A * A'"),
+        ("A = (A + A)*A - 2*A", "A = (A + A) * A - 2.0 * A"),
+        ("A = A \\ A*A", "A = (A \\ A) * A"),
+        ("A = A*(A \\ A)", "A = A * (A \\ A)"),
+        ("A = --A''", "A = --A''"),
+        ("A = A - (A - A)", "A = A - (A - A)"),
+        ("A = 1.5e-3*chol(A)", "A = 0.0015 * chol(A)"),
+        ("A = (-A)'", "A = (-A)'"),
+    ],
+)
+def test_precedence(text, means):
+    read = parse(text, {"A": Operand("A", st.general(3, 3))})
+    assert str(read) == means
+    assert parse(str(read), {"A": Operand("A", st.general(3, 3))}).statements == read.statements
+
+
+def test_python_operators():
+    L, x = Operand("L", st.lower(3)), Operand("x", st.general(3, 1))
+    assert str(assign(x, solve(L, 2 * x) - -x)) == "x = L \\ (2.0 * x) - -x"
+    assert str(chol(L @ L.T)) == "chol(L * L')"
+    assert str(inv(L).T) == "inv(L)'"
+    assert L.stored("packed").storage == Packed()
+
+
+def test_options_comments_and_blocks():
+    read = parse(
+        "# a comment\nB = Blocked([Matrix(2, 2), LowerTriangular(2)], [Zero(1, 2), Matrix(1, 2)]); % another\n"
+        "P = Symmetric(U, 3, storage=packed); P = P;"
+    )
+    assert (read.operands[0].structure.rows, read.operands[0].structure.columns) == (3, 4)
+    assert read.operands[1].storage == Packed()
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("A = Matrix(4, 4);\nA = A @ A;", "line 2, column 7", "'@' begins no word"),
+        ("A = Matrix(4, 4);\nA = A * ;", "line 2, column 9", "expected a name"),
+        ("A = Matrix(4, 4);\nA = (A;", "line 2, column 7", "expected ')'"),
+        ("A = Matrix(4, 4)", "line 1, column 17", "assigns nothing"),
+        ("A = Matrix(4);", "line 1, column 5", "Matrix(m, n) does not take 1 arguments"),
+        ("A = Matrix(4, 4, storage=sparse);", "line 1, column 1", "no storage is named 'sparse'"),
+        ("A = Matrix(4, 4, colour=red);", "line 1, column 1", "no option colour"),
+        ("A = Matrix(0, 4);", "line 1, column 5", "at least 1"),
+        ("A = Matrix(2.5, 4);", "line 1, column 12", "whole numbers"),
+        ("S = Symmetric(X, 4);", "line 1, column 5", "must be L or U"),
+        ("A = Matrix(4, 4); A = Matrix(2, 2);", "line 1, column 19", "declared already"),
+        ("A = Matrix(4, 4); A = B;", "line 1, column 23", "B is not declared"),
+        ("A = Blocked([Sparse(4)]);", "line 1, column 14", "no type is named Sparse"),
+        ("A = Blocked([Matrix(2, 2), Matrix(3, 2)]);", "line 1, column 5", "block (0, 1) is 3 x 2"),
+        ("B = A;", "line 1, column 1", "B is not declared"),
+    ],
+)
+def test_messages(text, place, words):
+    with pytest.raises(LLError) as caught:
+        parse(text)
+    assert place in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_a_number_cannot_stand_for_a_matrix_in_python():
+    with pytest.raises(LLError, match="takes numbers and operands, got 'x'"):
+        Operand("A", st.general(2, 2)) + "x"
+    with pytest.raises(LLError, match="two different operands are called 'A'"):
+        program(assign(Operand("A", st.general(2, 2)), Operand("A", st.lower(2)).T))
