@@ -253,7 +253,7 @@ def _halves(poly: Poly, power: int) -> tuple[Poly, Poly]:
 
 # ---- the rules
 
-_BITS = (Le(0, k), Le(0, r), Lt(r, ShiftLeft(1, k)), Le(0, s), Lt(s, ShiftLeft(1, k)))
+_BITS = (Le(0, r), Lt(r, ShiftLeft(1, k)), Le(0, s), Lt(s, ShiftLeft(1, k)))
 
 
 def _bits(name: str, node: Any) -> Rule:
@@ -284,7 +284,7 @@ RULES: tuple[Rule, ...] = (
          (Le(0, r), Lt(r, g), Lt(0, b)), common_factor),
     Rule("smaller", Smaller(x, y), x, (Le(x, y),), ordered_operands),
     Rule("larger", Larger(x, y), x, (Le(y, x),), ordered_operands),
-    Rule("constant root", ISqrt(x), k, (Le(0, k), Le(k**2, x), Lt(x, (k + 1) ** 2)), constant_root),
+    Rule("constant root", ISqrt(x), k, (Le(k**2, x), Lt(x, (k + 1) ** 2)), constant_root),
     Rule("choice of the smaller", Select(Lt(x, y), x, y), Smaller(x, y), (), choice_by_comparison),
     Rule("choice of the smaller or equal", Select(Le(x, y), x, y), Smaller(x, y), (), choice_by_comparison),
     Rule("choice of the larger", Select(Lt(x, y), y, x), Larger(x, y), (), choice_by_comparison),
