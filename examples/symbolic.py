@@ -4,8 +4,8 @@
     lego-mlir run examples/symbolic.py --on interp --size M=100 --size N=52
 
 `M` and `N` become arguments of the kernel. `tile_by` rounds the number of tiles up, so the last tiles reach past the
-end; their loads and stores carry a mask: a load gives 0 there, a store does nothing. N is declared a multiple of 4, which
-proves that 4 columns are inside together, and lets a thread load and store 16 bytes at once.
+end; their loads and stores carry a mask: a load gives 0 there, a store does nothing. N is declared a multiple of 4, so
+that 4 columns are proved to be inside together and a thread may load and store 16 bytes at once.
 """
 
 import lego_mlir as lego

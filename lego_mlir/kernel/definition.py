@@ -6,7 +6,7 @@ A `Kernel` is a value: nothing is launched here. Its function is traced when the
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
@@ -15,12 +15,13 @@ from typing import Any, Final
 from lego_mlir.errors import LegoError, TraceError
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
-from lego_mlir.kernel.dtypes import DType
+from lego_mlir.kernel.dtypes import DType, i32
 from lego_mlir.kernel.scalar import Scalar
-from lego_mlir.kernel.symbols import expressions
+from lego_mlir.kernel.symbols import expressions, runtime_tables
 from lego_mlir.kernel.tensor import Tensor, View
 from lego_mlir.kernel.trace import Buffer, Load, ScalarParameter, Source, Store, Trace
 from lego_mlir.kernel.tracer import OUR_PACKAGES, Tracer, record
+from lego_mlir.layout import Row, as_layout
 from lego_mlir.printers.operations import Form
 
 # CUDA C++ Programming Guide, "Compute Capabilities": threads per block, block and grid dimensions.
@@ -106,7 +107,7 @@ class Kernel:
             raise _located(error, self.source) from error
         return Trace(
             name=self.name,
-            parameters=tuple(parameters),
+            parameters=(*parameters, *self._tables(tracer)),
             sizes=_sizes(self, tracer),
             grid=self.grid,
             block=self.block,
@@ -116,6 +117,14 @@ class Kernel:
             body=tracer.body,
             source=self.source,
         )
+
+    def _tables(self, tracer: Tracer) -> Iterator[Buffer]:
+        """The run-time tables that layouts look positions up in: parameters after those of the signature."""
+        for name, table in runtime_tables(tracer.body).items():
+            if name in self.signature:
+                raise TraceError(f"{self.source}: the run-time table '{name}' of {self.name} needs another name")
+            layout = as_layout(Row(int(table.length)))
+            yield Buffer(name, i32, layout, "global", int(table.length), self.source)
 
     def trace(self) -> Trace:
         """The traced program. Raises TraceError or LayoutError, with the line of the spec, where it is not one."""
@@ -128,8 +137,8 @@ class Kernel:
 
     @cached_property
     def params(self) -> tuple[Parameter, ...]:
-        """The parameters of the signature, and whether the kernel reads and writes them."""
-        read, written = set(), set()
+        """The parameters, run-time tables last, and whether the kernel reads and writes them."""
+        read, written = set(runtime_tables(self._traced.body)), set()
         for statement, access in self._traced.accesses():
             match statement:
                 case Load():

@@ -96,7 +96,7 @@ class KernelEmitter:
         for tile, argument in zip(self.trace.shared, list(entry.arguments)[count + len(sizes) :], strict=True):
             self._memrefs[tile.name] = argument
         with self.ir.InsertionPoint(entry):
-            self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form)
+            self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
             self.compute = ValueEmitter(self.printer.build)
             self._emit_ids()
             self._emit_body(self.trace.body)

@@ -1,10 +1,13 @@
-"""Which index symbols a traced program uses."""
+"""Which index expressions a traced program prints, and the run-time tables that they read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import sympy
+
+from lego_mlir.expr.nodes import Table
 from lego_mlir.kernel.trace import For, FromCondition, FromIndex, If, Load, Statement, Store
 
 
@@ -28,3 +31,13 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Any]:
                 yield from expressions(otherwise)
             case _:
                 pass
+
+
+def runtime_tables(body: tuple[Statement, ...]) -> dict[str, Any]:
+    """The `Table` nodes without entries, by name: what the caller passes."""
+    found: dict[str, Any] = {}
+    for expr in expressions(body):
+        for table in sympy.sympify(expr).atoms(Table):
+            if not table.entries:
+                found.setdefault(table.name, table)
+    return found

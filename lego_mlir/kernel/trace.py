@@ -281,7 +281,7 @@ class Trace:
     """A traced kernel.
 
     `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every
-    symbol that is not a size. `parameters` are in the order of the signature, `sizes` after them.
+    symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
     """
 
     name: str

@@ -1,0 +1,105 @@
+"""Every transpose, run: f32 and f16, sizes that tiles divide and sizes that they do not, known and symbolic."""
+
+import re
+
+import numpy as np
+import pytest
+from launching import launch
+
+import lego_mlir as lego
+from lego_mlir import Col, Row, f16, f32
+from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.kernel.trace import Barrier, Load
+from lego_mlir.kernels import copy, transpose
+
+SIZES = [(64, 128), (100, 52), (33, 65)]
+
+
+def matrix(m, n, dtype):
+    return np.arange(m * n).reshape(m, n).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("dtype", [f32, f16], ids=str)
+@pytest.mark.parametrize(("m", "n"), SIZES)
+@pytest.mark.parametrize("variant", transpose.VARIANTS)
+def test_transpose(variant, m, n, dtype):
+    kernel = transpose.build(variant, m, n, dtype)
+    source = matrix(m, n, dtype)
+    _, result = launch(kernel, source, np.zeros((n, m)))
+    np.testing.assert_array_equal(result, kernel.expected(source))
+
+
+@pytest.mark.parametrize("variant", transpose.VARIANTS)
+def test_one_kernel_with_symbolic_sizes_does_for_all(variant):
+    kernel = transpose.build(variant, lego.size("M"), lego.size("N"), f32)
+    for m, n in SIZES:
+        source = matrix(m, n, f32)
+        _, result = launch(kernel, source, np.zeros((n, m)), sizes={"M": m, "N": n})
+        np.testing.assert_array_equal(result, source.T)
+
+
+def test_symbolic_sizes_that_are_multiples_allow_vectors():
+    M, N = lego.size("M", min=4, multiple_of=4), lego.size("N", min=4, multiple_of=4)
+    kernel = transpose.build("vectorised", M, N, f32)
+    assert {a.width for s, a in kernel.trace().accesses() if a.buffer.space == "global"} == {4}
+    source = matrix(60, 44, f32)
+    _, result = launch(kernel, source, np.zeros((44, 60)), sizes={"M": 60, "N": 44})
+    np.testing.assert_array_equal(result, source.T)
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(f32, 4), (f16, 8)], ids=str)
+def test_the_vectorised_transpose_moves_sixteen_bytes_at_once(dtype, width):
+    kernel = transpose.build("vectorised", 128, 128, dtype)
+    assert {a.width for s, a in kernel.trace().accesses() if a.buffer.space == "global"} == {width}
+    assert f"vector<{width}x{dtype}>" in kernel.mlir()
+
+
+def test_masks_are_there_only_where_tiles_do_not_divide():
+    divided, not_divided = (transpose.build("shared", n, n, f32) for n in (64, 65))
+    assert not any(a.is_masked for _, a in divided.trace().accesses())
+    assert all(a.is_masked == (a.buffer.space == "global") for _, a in not_divided.trace().accesses())
+    assert "scf.if" not in divided.mlir()
+
+
+def test_a_partly_divided_matrix_has_half_a_mask():
+    kernel = transpose.build("shared", 64, 65, f32)
+    masks = {str(a.mask) for s, a in kernel.trace().accesses() if isinstance(s, Load) and a.is_masked}
+    assert masks == {"32*bx + tx < 65"}
+
+
+def test_without_its_barrier_the_interpreter_finds_the_race(monkeypatch):
+    kernel = transpose.build("shared", 64, 64, f32)
+    assert sum(isinstance(s, Barrier) for s in kernel.trace().statements()) == 1
+    monkeypatch.setattr(kernel, "mlir", lambda form: re.sub("gpu.barrier.*", "", type(kernel).mlir(kernel, form)))
+    with pytest.raises(AssertionError, match=r"(?i)race|uninit"):
+        launch(kernel, matrix(64, 64, f32), np.zeros((64, 64)))
+
+
+def test_an_unknown_variant_names_those_there_are():
+    with pytest.raises(UsageError, match="'diagonal'; there are naive, shared, padded, swizzled, vectorised"):
+        transpose.build("diagonal", 64, 64, f32)
+
+
+@pytest.mark.parametrize("dtype", [f32, f16], ids=str)
+@pytest.mark.parametrize("layouts", [(Row, Row), (Row, Col), (Col, Row)], ids=["rows", "to columns", "from columns"])
+def test_copy_between_layouts(layouts, dtype):
+    source, destination = layouts
+    kernel = copy.build(40, 70, dtype, source(40, 70), destination(40, 70))
+    given = matrix(40, 70, dtype)
+    _, result = launch(kernel, given, np.zeros((40, 70)))
+    np.testing.assert_array_equal(result, given)
+
+
+def test_copying_to_columns_is_the_naive_transpose_of_the_memory():
+    to_columns = copy.build(64, 96, f32, destination=Col(64, 96))
+    naive = transpose.build("naive", 64, 96, f32)
+    positions = [[a.position for _, a in k.trace().accesses()] for k in (to_columns, naive)]
+    assert positions[0] == positions[1]
+
+
+def test_a_wide_copy_along_columns_is_refused_with_the_reason():
+    assert "vector<4xf32>" in copy.build(64, 128, f32, width=4).mlir()
+    with pytest.raises(
+        LayoutError, match=r"copy\.py:\d+: dst.*4 elements of f32 at once are not possible: not aligned"
+    ):
+        copy.build(64, 128, f32, destination=Col(64, 128), width=4).trace()
