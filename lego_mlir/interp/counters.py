@@ -38,8 +38,7 @@ class Counters:
         space = touch.buffer.space.value
         if space == "local":
             return
-        for start, width in instructions(touch):
-            address, active = per_warp(m, start, touch.ok)
+        for address, active, width in instructions(m, touch):
             self.count_warps(m, access, touch, address, active, width)
 
     def count_warps(
@@ -87,25 +86,43 @@ class Counters:
             site.widest = found.widest if site.widest is None else min(site.widest, found.widest)
 
 
-def instructions(touch: Touch) -> Iterator[tuple[Array, int]]:
-    """The touch as instructions of at most 16 bytes a lane: (byte address of each lane, width)."""
+def instructions(m: Machine, touch: Touch) -> Iterator[tuple[Array, Array | None, int]]:
+    """The touch as instructions of at most 16 bytes a lane: (byte addresses by warp, who takes part, width)."""
+    if touch.by_warp:
+        yield (*_over_the_lanes(m, touch), touch.item)
+        return
     if touch.elem.ndim > 2:
         flat = touch.elem.reshape(*touch.elem.shape[:2], -1)
+        ok = None if touch.ok is None else np.broadcast_to(touch.ok, _joint(touch)).reshape(*_joint(touch)[:2], -1)
         for i in range(flat.shape[2]):
-            yield flat[:, :, i] * touch.item, touch.item * touch.run
+            yield (*per_warp(m, flat[:, :, i] * touch.item, None if ok is None else ok[:, :, i]), touch.item)
         return
-    start, left = touch.elem * touch.item, touch.bytes_per_lane
-    offset = 0
+    start, left, offset = touch.elem * touch.item, touch.bytes_per_lane, 0
     while left > 0:
         width = min(left & -left if left < coalescing.WIDEST_ACCESS else coalescing.WIDEST_ACCESS, left)
-        yield start + offset, width
+        yield (*per_warp(m, start + offset, touch.ok), width)
         offset, left = offset + width, left - width
+
+
+def _joint(touch: Touch) -> tuple[int, ...]:
+    assert touch.ok is not None
+    return np.broadcast_shapes(touch.elem.shape, touch.ok.shape)
+
+
+def _over_the_lanes(m: Machine, touch: Touch) -> tuple[Array, Array | None]:
+    """A warp's vector, its elements dealt out to the lanes in row-major order, 32 at a time."""
+    assert touch.ok is not None
+    shape = (*np.broadcast_shapes(_joint(touch)[:2], (1, m.threads)), *_joint(touch)[2:])
+    first = slice(0, None, WARP)
+    address = np.broadcast_to(touch.elem, shape)[:, first].reshape(shape[0], m.warps, -1) * touch.item
+    active = np.broadcast_to(touch.ok, shape)[:, first].reshape(shape[0], m.warps, -1)
+    short = -address.shape[2] % WARP
+    address, active = (np.pad(a, ((0, 0), (0, 0), (0, short))) for a in (address, active))
+    return address.reshape(shape[0], -1, WARP), active.reshape(shape[0], -1, WARP)
 
 
 def per_warp(m: Machine, address: Array, ok: Array | None) -> tuple[Array, Array | None]:
     """Per-lane addresses as `(blocks, warps, 32)`, and which of them are real; a ragged last warp is filled up."""
-    if ok is not None and ok.ndim > 2:
-        ok = np.asarray(ok.reshape(*ok.shape[:2], -1).any(axis=-1))
     shape = (max(address.shape[0], 1 if ok is None else ok.shape[0]), m.threads)
     address = np.broadcast_to(address, shape)
     active = None if ok is None else np.broadcast_to(ok, shape)

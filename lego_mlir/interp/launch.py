@@ -220,7 +220,7 @@ def _extents(function: Function, grid: Any, block: Any) -> tuple[Dim3, Dim3]:
 def bind(
     function: Function, args: Sequence[Argument], names: Sequence[str] = ()
 ) -> tuple[dict[int, Buffer], list[Any]]:
-    """Arguments as values: arrays become global buffers (one array passed twice becomes one), numbers uniform values."""
+    """Arguments as values: arrays become global buffers (one passed twice becomes one), numbers uniform values."""
     types = function.argument_types
     if len(args) != len(types):
         raise InterpreterError(f"@{function.name} takes {len(types)} arguments, got {len(args)}")

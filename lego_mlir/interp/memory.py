@@ -135,7 +135,8 @@ def row_major(sizes: Sequence[int | Array]) -> tuple[int | Array, ...]:
 class Touch:
     """One access by all lanes: `elem`, shaped (blocks, threads, *vector), and `run` consecutive elements from each.
 
-    `ok` says which of them happen (active, not masked off, within bounds); None is all.
+    `ok` says which of them happen (active, not masked off, within bounds); None is all. `by_warp` marks an access that
+    a warp does once, by its first lane.
     """
 
     buffer: Buffer
@@ -143,6 +144,7 @@ class Touch:
     elem: Array
     run: int
     ok: Array | None
+    by_warp: bool = False
 
     def elements(self) -> Array:
         """All elements, the run spelled out as a last axis."""

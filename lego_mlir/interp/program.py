@@ -98,10 +98,14 @@ def place_of(location: Any) -> Place:
 
 
 class Operation:
-    """One operation while it is being compiled: slots for its values, readers for its attributes."""
+    """One operation while it is being compiled: slots for its values, readers for its attributes.
 
-    def __init__(self, compiler: Compiler, operation: Any) -> None:
+    `mask` is the slot of the mask of a `vector.mask` around it, if there is one.
+    """
+
+    def __init__(self, compiler: Compiler, operation: Any, mask: int | None = None) -> None:
         self.compiler = compiler
+        self.mask = mask
         self.operation = operation
         self.name: str = operation.name
         self.operands: tuple[int, ...] = tuple(compiler.slot(v) for v in operation.operands)
@@ -279,7 +283,7 @@ class Compiler:
         results = tuple(self.slot(v) for v in operations[-1].operands) if ends else ()
         return Body(arguments, steps, operations[-1].name if ends else "", results)
 
-    def step(self, operation: Any) -> Step:
+    def step(self, operation: Any, mask: int | None = None) -> Step:
         try:
             build = MEANINGS[operation.name]
         except KeyError:
@@ -287,7 +291,7 @@ class Compiler:
                 f"{place_of(operation.location)}: the interpreter does not know the operation {operation.name}; "
                 "give it a meaning in lego_mlir/interp/dialects, or lower it before the run"
             ) from None
-        return build(Operation(self, operation))
+        return build(Operation(self, operation, mask))
 
     def function(self, name: str) -> Function:
         if name not in self._functions:

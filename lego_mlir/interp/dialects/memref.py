@@ -112,11 +112,12 @@ def load_step(op: Operation, ref: int, indices: Indices, run: int = 1) -> Step:
 def store_step(op: Operation, value: int, ref: int, indices: Indices, run: int = 1) -> Step:
     """Store one element a lane, or `run` consecutive ones."""
     access = op.access("write")
+    shape = (run,) if run > 1 else ()
 
     def step(m: Machine) -> None:
         stored = m.values[value]
         touch = touch_run(m, access, m.values[ref], indices(m), run)
-        memory.write(m, access, touch, stored.reshape(*stored.shape[:2], run) if run > 1 else stored[:, :, ...])
+        memory.write(m, access, touch, stored.reshape(*stored.shape[:2], *shape))
 
     return step
 

@@ -1,1 +1,206 @@
-"""stub."""
+"""`nvgpu`: asynchronous copies that land at their wait, ldmatrix, and the tensor core's mma.sync.
+
+Fragments follow the PTX ISA ("Matrix fragments for mma.m16n8k8, .m16n8k16, .m16n8k32"): with g = lane // 4 and
+t = lane % 4, register r of E elements holds
+
+    A: row g + 8 (r % 2), columns 4 E (r // 2) + E t + e      B: rows 4 E r + E t + e, column g
+    C: row g + 8 r, columns 2 t + e
+
+and for the f64 shape m8n8k4 A is (g, t), B (t, g), C (g, 2 t + e). Products are exact in the accumulator's type and
+summed there; the hardware's order of additions is not documented and not reproduced.
+"""
+
+# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from lego_mlir.interp import memory, rounding, shadow, values
+from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp
+from lego_mlir.interp.dialects.vector import wide
+from lego_mlir.interp.machine import WARP, Machine
+from lego_mlir.interp.memory import Touch
+from lego_mlir.interp.program import Operation, Step, meaning
+from lego_mlir.interp.report import Kind
+from lego_mlir.interp.values import Array
+
+TILE = 8
+"""Rows of an ldmatrix tile; each is 16 bytes, four 32-bit registers wide."""
+
+
+@meaning("nvgpu.device_async_copy")
+def device_async_copy(op: Operation) -> Step:
+    """Read now, write at the wait: in between, nobody may look at the destination.
+
+    The optional operand says how many elements to read; the rest of the destination is filled with zeros.
+    """
+    (target,), target_at, (source,), source_at, limit = op.segments()
+    op.touches(len(target_at) + 1, read=True)
+    op.touches(0, written=True)
+    reading, writing = op.access("read"), op.access(shadow.ASYNC_KIND)
+    count, result = op.integer("dstElements"), op.result
+
+    def step(m: Machine) -> None:
+        v = m.values
+        value = _copied(m, reading, v[source], [v[s] for s in source_at], count, v[limit[0]] if limit else None)
+        touch = memory.address(m, writing, v[target], [v[s] for s in target_at], run=count)
+        memory.check_alignment(m, writing, touch)
+        memory.observe(m, writing, touch)
+        m.issued.append(lambda landed: _land(m, writing, touch, value, landed))
+        v[result] = None
+
+    return step
+
+
+def _copied(m: Machine, access: Any, source: Any, at: list[Array], count: int, limit: Array | None) -> Array:
+    """The elements that a copy reads, (blocks, threads, count)."""
+    if limit is None or (limit == count).all():
+        touch = memory.address(m, access, source, at, run=count)
+        memory.check_alignment(m, access, touch)
+        return memory.read(m, access, touch, source.dtype)
+    full, some = limit >= count, (limit > 0) & (limit < count)
+    wanted = np.arange(count) < limit[..., None]
+    if some.any():
+        spread = [values.like_vector(index, 3) for index in at]
+        spread[-1] = spread[-1] + np.arange(count, dtype=np.int64)
+        touch = memory.address(m, access, source, spread, ok=wanted)
+    else:
+        touch = memory.address(m, access, source, at, run=count, ok=full)
+        memory.check_alignment(m, access, touch)
+    return np.where(wanted, memory.read(m, access, touch, source.dtype), np.zeros((), source.dtype))
+
+
+def _land(m: Machine, access: Any, touch: Touch, value: Array, landed: Array | None) -> None:
+    if landed is not None:
+        touch = Touch(
+            touch.buffer, touch.item, touch.elem, touch.run, landed if touch.ok is None else touch.ok & landed
+        )
+    memory.scatter(m, touch, value)
+    if m.checks:
+        shadow.land(m, access, touch)
+
+
+@meaning("nvgpu.device_async_create_group")
+def device_async_create_group(op: Operation) -> Step:
+    result = op.result
+
+    def step(m: Machine) -> None:
+        m.commit_copies()
+        m.values[result] = None
+
+    return step
+
+
+@meaning("nvgpu.device_async_wait")
+def device_async_wait(op: Operation) -> Step:
+    """Wait until at most `numGroups` of the thread's newest groups are still on their way; without it, for all."""
+    pending = op.integer("numGroups", 0)
+
+    def step(m: Machine) -> None:
+        m.wait_copies(pending)
+
+    return step
+
+
+@meaning("nvgpu.ldmatrix")
+def ldmatrix(op: Operation) -> Step:
+    """Tiles of 8 rows of 16 bytes; lane i of a tile's eight lanes gives the address of row i."""
+    op.touches(0, read=True)
+    access, result = op.access("read"), op.result
+    ref, *indices = op.operands
+    tiles, transposed, place = op.integer("numTiles"), op.flag("transpose"), op.place
+    shape = values.vector_shape(op.result_type())
+    dtype = values.element_dtype(op.result_type())
+    row = 16 // dtype.itemsize
+
+    def step(m: Machine) -> None:
+        _whole_warps(m, place, "ldmatrix")
+        giving = m.linear_thread() % WARP < TILE * tiles
+        touch = memory.address(m, access, m.values[ref], [m.values[s] for s in indices], run=row, ok=giving)
+        memory.check_alignment(m, access, touch)
+        if m.checks:
+            shadow.check(m, access, touch)
+        if m.counters is not None:
+            m.counters.count(m, access, touch)
+        rows = by_warp(m, memory.gather(m, touch, dtype))
+        matrix = rows[:, :, : TILE * tiles].reshape(*rows.shape[:2], tiles, TILE, row)
+        if transposed:
+            matrix = matrix.swapaxes(-1, -2)
+        # Lane l holds, of each tile, the elements of register column l % 4 in row l // 4.
+        spread = matrix.reshape(*matrix.shape[:3], TILE, 4, row // 4).reshape(*matrix.shape[:3], WARP, row // 4)
+        m.values[result] = from_warp(m, np.moveaxis(spread, 3, 2).reshape(*rows.shape[:2], WARP, *shape))
+
+    return step
+
+
+def _whole_warps(m: Machine, place: Any, what: str) -> None:
+    """A warp-wide instruction needs all 32 lanes."""
+    if m.mask is None and m.threads % WARP == 0:
+        return
+    active = active_by_warp(m)
+    torn = active.any(axis=-1) & ~active.all(axis=-1)
+    if torn.any() and m.checks:
+        row, warp = np.unravel_index(int(np.flatnonzero(torn)[0]), torn.shape)
+        lane = int(np.flatnonzero(~active[row, warp])[0])
+        block, thread = m.name_lane(int(row), min(int(warp) * WARP + lane, m.threads - 1))
+        m.faults.add(Kind.SHUFFLE, f"{what} needs whole warps; lane {lane} is not here", place, block, thread)
+
+
+@cache
+def fragment(which: str, rows: int, columns: int, registers: int, elements: int) -> Array:
+    """Where a fragment's entries lie: (lane, register, element) -> row * columns + column of the matrix."""
+    lane = np.arange(WARP).reshape(WARP, 1, 1)
+    r = np.arange(registers).reshape(1, registers, 1)
+    e = np.arange(elements).reshape(1, 1, elements)
+    g, t = lane // 4, lane % 4
+    if which == "a":
+        row, column = g + 8 * (r % 2), 4 * elements * (r // 2) + elements * t + e
+    elif which == "b":
+        row, column = 4 * elements * r + elements * t + e, g
+    else:
+        row, column = g + 8 * r, 2 * t + e
+    place = np.broadcast_to(row * columns + column, (WARP, registers, elements))
+    if not np.array_equal(np.sort(place.reshape(-1)), np.arange(rows * columns)):
+        raise AssertionError(f"fragment {which} of {rows}x{columns} in {registers} registers of {elements}")
+    return np.ascontiguousarray(place.reshape(WARP, registers * elements))
+
+
+@cache
+def inverse(which: str, rows: int, columns: int, registers: int, elements: int) -> Array:
+    """For each matrix entry, in row-major order, the position among a warp's 32 x registers x elements entries."""
+    return np.argsort(fragment(which, rows, columns, registers, elements).reshape(-1))
+
+
+@meaning("nvgpu.mma.sync")
+def mma_sync(op: Operation) -> Step:
+    """C + A B of a warp's fragments."""
+    m_, n_, k_ = op.integers("mmaShape")
+    shapes = [values.vector_shape(op.operand_type(i)) for i in range(3)]
+    dtype = values.element_dtype(op.result_type())
+    operand = values.element_dtype(op.operand_type(0))
+    as_tf32 = operand == np.float32
+    total_dtype, place = wide(dtype), op.place
+    extents = ((m_, k_), (k_, n_), (m_, n_))
+    where = [inverse(w, *extent, *shape) for w, extent, shape in zip("abc", extents, shapes, strict=True)]
+    back = fragment("c", m_, n_, *shapes[2])
+    slots, result = op.operands, op.result
+
+    def matrix(m: Machine, i: int) -> Array:
+        warps = by_warp(m, m.values[slots[i]])
+        flat = warps.reshape(*warps.shape[:2], -1)
+        entries = flat.take(where[i], axis=-1)
+        if i < 2 and as_tf32:
+            entries = rounding.tf32(entries)
+        return entries.astype(total_dtype).reshape(*flat.shape[:2], *extents[i])
+
+    def step(m: Machine) -> None:
+        _whole_warps(m, place, "mma.sync")
+        total = matrix(m, 0) @ matrix(m, 1) + matrix(m, 2)
+        total = rounding.narrow(total, dtype) if values.is_float(dtype) else total.astype(dtype)
+        entries = total.reshape(*total.shape[:2], -1).take(back, axis=-1)
+        m.values[result] = from_warp(m, entries.reshape(*total.shape[:2], WARP, *shapes[2]))
+
+    return step

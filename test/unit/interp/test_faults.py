@@ -75,7 +75,7 @@ def test_dropped_barrier_is_a_race_although_the_values_come_out_right():
 
 
 def test_barrier_under_a_divergent_branch():
-    report, source, target = run(transpose(barrier="scf.if %half { gpu.barrier }"))
+    report, *_ = run(transpose(barrier="scf.if %half { gpu.barrier }"))
     assert report.kinds() == {Kind.BARRIER}
     (fault,) = report.faults
     assert (fault.block, fault.thread, fault.count) == ((0, 0, 0), (16, 0, 0), 4)
