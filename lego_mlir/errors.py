@@ -39,6 +39,10 @@ class PrintError(LegoError):
     """A printer met a node that its target has no form for."""
 
 
+class TemplateError(LegoError):
+    """A template that cannot be rendered, or whose rendered text does not mean what its layout says."""
+
+
 class TraceError(LegoError):
     """A kernel's Python function did something that cannot be traced, or used a value outside its scope."""
 

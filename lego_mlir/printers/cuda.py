@@ -1,0 +1,199 @@
+"""Index expressions as C, for CUDA kernels and for the host.
+
+The type of every operation is chosen by proved ranges: `int` where all its values fit, `unsigned` where they are never
+negative and fit 32 bits so, `long long` else. C's division truncates; ours floors. Where neither operand can be
+negative the two agree, and the unsigned form is printed, which the hardware likes better. A constant power of two is a
+shift or a mask for any sign. What is left calls a helper. Nothing is ever computed in floating point but the square
+root, whose helper repairs it to be exact.
+
+>>> from lego_mlir.expr.index import index_symbol, where
+>>> from lego_mlir.expr.ranges import Range
+>>> i, j = index_symbol("i"), index_symbol("j")
+>>> printer = CudaPrinter({i.expr: Range(0, 1000), j.expr: Range(-8, 8)})
+>>> printer.expression(i // 7 + j // 4), printer.expression(j % 7)
+('(int)((unsigned)i / 7u) + (j >> 2)', 'lego_floor_mod<int>(j, 7)')
+>>> CudaPrinter({i.expr: Range(0, 2**20)}).expression(i * 5000 + 3)
+'(long long)i * 5000 + 3'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import sympy
+
+from lego_mlir.expr.index import as_expr
+from lego_mlir.printers.text import ATOM, LOOSE, PRODUCT, SUM, Text, TextPrinter, Width, power_of_two
+
+TYPES: Final[dict[Width, str]] = {"i32": "int", "u32": "unsigned", "i64": "long long"}
+SUFFIX: Final[dict[Width, str]] = {"i32": "", "u32": "u", "i64": "LL"}
+
+MACRO: Final = """\
+#ifndef LEGO_DEVICE
+#ifdef __CUDACC__
+#define LEGO_DEVICE __host__ __device__ __forceinline__
+#else
+#define LEGO_DEVICE inline
+#endif
+#endif
+"""
+HELPERS: Final[dict[str, str]] = {
+    "lego_floor_div": """\
+// x / d rounded down; C's own division rounds towards zero.
+template <class T> LEGO_DEVICE constexpr T lego_floor_div(T x, T d) {
+  return x / d - (x % d != 0 && (x % d < 0) != (d < 0));
+}
+""",
+    "lego_floor_mod": """\
+// x % d with the sign of d; C's own remainder has the sign of x.
+template <class T> LEGO_DEVICE constexpr T lego_floor_mod(T x, T d) {
+  return x % d + ((x % d != 0 && (x % d < 0) != (d < 0)) ? d : 0);
+}
+""",
+    "lego_isqrt": """\
+// The floor of the square root of x >= 0. A rounded root is off by one at most, which two squares repair.
+LEGO_DEVICE int lego_isqrt(int x) {
+  int r = (int)sqrtf((float)x);
+  r -= (long long)r * r > x;
+  return r + ((long long)(r + 1) * (r + 1) <= x);
+}
+LEGO_DEVICE unsigned lego_isqrt(unsigned x) {
+  unsigned r = (unsigned)sqrt((double)x);
+  r -= (unsigned long long)r * r > x;
+  return r + ((unsigned long long)(r + 1ull) * (r + 1ull) <= x);
+}
+LEGO_DEVICE long long lego_isqrt(long long x) {
+  unsigned long long y = (unsigned long long)x, r = (unsigned long long)sqrt((double)x);
+  r -= r * r > y;
+  return (long long)(r + ((r + 1) * (r + 1) <= y));
+}
+""",
+}
+"""Functions that a printed text may call, to be defined before it; they need MACRO, and <math.h> on the host."""
+
+
+class CudaPrinter(TextPrinter):
+    """Prints C that CUDA and C++ compilers read alike. `tables` collects constant tables that the text indexes."""
+
+    target: ClassVar[str] = "cuda"
+    widths: ClassVar[tuple[Width, ...]] = ("i32", "u32", "i64")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.tables: dict[str, tuple[int, ...]] = {}
+
+    def constant(self, value: int) -> Text:
+        plain = super().constant(value)
+        suffix = SUFFIX[plain.width]
+        if value == -(2**31):
+            return Text("(-2147483647 - 1)", ATOM, "i32")  # 2147483648 alone is a long long
+        return Text(plain.text + suffix, plain.level, plain.width)
+
+    def cast(self, text: Text, width: Width) -> Text:
+        if text.text.isdigit() and width in ("u32", "i64"):
+            return Text(text.text + SUFFIX[width], ATOM, width)
+        return Text(f"({TYPES[width]}){text.at(ATOM)}", ATOM, width)
+
+    def _unsigned(self, text: Text) -> Text:
+        return text if text.width != "i32" else self.cast(text, "u32")
+
+    def print_quotient(self, expr: Any) -> Text:
+        return self._divide(expr, "/", "lego_floor_div")
+
+    def print_remainder(self, expr: Any) -> Text:
+        return self._divide(expr, "%", "lego_floor_mod")
+
+    def _divide(self, expr: Any, operator: str, helper: str) -> Text:
+        x, d = expr.args
+        width, (a, b) = self.operands(expr, (x, d))
+        exponent = power_of_two(d)
+        if exponent is not None:
+            power = f"{a.at(SUM)} >> {exponent}" if operator == "/" else f"{a.at(SUM)} & {int(d) - 1}"
+            return Text(power, LOOSE, width)
+        if self.not_negative(x) and self.positive(d):
+            divided = Text(f"{self._unsigned(a).at(PRODUCT)} {operator} {self._unsigned(b).at(ATOM)}", PRODUCT, width)
+            if width != "i32":
+                return divided
+            return self.cast(Text(divided.text, PRODUCT, "u32"), "i32")
+        if width == "u32":  # a divisor that may be 0 has no proof here; the helper is for signed types
+            width, a, b = "i64", self.cast(a, "i64"), self.cast(b, "i64")
+        return self._call(f"{helper}<{TYPES[width]}>", width, a, b)
+
+    def _call(self, function: str, width: Width, *arguments: Text) -> Text:
+        name = function.partition("<")[0]
+        if name in HELPERS:
+            self.helpers[name] = None
+        return Text(f"{function}({', '.join(a.text for a in arguments)})", ATOM, width)
+
+    def print_root(self, expr: Any) -> Text:
+        width, (x,) = self.operands(expr, expr.args)
+        return self._call("lego_isqrt", width, x)
+
+    def print_extreme(self, expr: Any) -> Text:
+        width, (a, b) = self.operands(expr, expr.args)
+        operator = "<" if expr.symbol == "minimum" else ">"
+        return Text(f"{a.at(SUM)} {operator} {b.at(SUM)} ? {a.at(SUM)} : {b.at(SUM)}", LOOSE, width)
+
+    def print_select(self, expr: Any) -> Text:
+        condition = self.print_condition(expr.args[0])
+        width, (a, b) = self.operands(expr, expr.args[1:])
+        return Text(f"{condition.at(LOOSE)} ? {a.at(SUM)} : {b.at(SUM)}", LOOSE, width)
+
+    def print_table(self, expr: Any) -> Text:
+        """A constant table becomes an array before the function; any other is a pointer argument of its name."""
+        width = self.fit([self.interval(expr)], expr)
+        if expr.entries:
+            self.tables[expr.name] = expr.entries
+        return Text(f"{expr.name}[{self.print(expr.index).text}]", ATOM, width)
+
+    def print_logic(self, condition: Any) -> Text:
+        parts = [self.print_condition(c).at(ATOM) for c in sorted(condition.args, key=str)]
+        if isinstance(condition, sympy.Not):
+            return Text(f"!{parts[0]}", ATOM, "i32")
+        return Text(f" {'&&' if isinstance(condition, sympy.And) else '||'} ".join(parts), LOOSE, "i32")
+
+    def truth(self, value: bool) -> Text:
+        return Text("true" if value else "false", ATOM, "i32")
+
+
+def definitions(printer: CudaPrinter) -> str:
+    """What a printed text needs before it: helpers and constant tables."""
+    parts = [MACRO, *(HELPERS[name] for name in printer.helpers)] if printer.helpers else []
+    for name, entries in printer.tables.items():
+        kind = TYPES[printer.fit([(min(entries), max(entries))], name)]
+        parts.append(f"static __device__ const {kind} {name}[{len(entries)}] = {{{', '.join(map(str, entries))}}};\n")
+    return "".join(parts)
+
+
+def function(
+    name: str,
+    parameters: Sequence[Any],
+    expr: Any,
+    printer: CudaPrinter,
+    *,
+    qualifiers: str = "LEGO_DEVICE",
+) -> str:
+    """A function that computes one expression of its parameters, shared subexpressions named.
+
+    >>> from lego_mlir.expr.index import index_symbol
+    >>> from lego_mlir.expr.ranges import Range
+    >>> i = index_symbol("i")
+    >>> q = (i + 1) // 3
+    >>> print(function("f", [i], q * q + q, CudaPrinter({i.expr: Range(0, 99)})))
+    LEGO_DEVICE int f(int i) {
+      const int t0 = (int)((unsigned)(i + 1) / 3u);
+      return t0 * t0 + t0;
+    }
+    <BLANKLINE>
+    """
+    bindings, (result,) = printer.named([expr])
+    lines = []
+    for local, shared in bindings:
+        text = printer.print(shared)
+        lines.append(f"  const {TYPES[text.width]} {local} = {text.text};")
+        printer.bind(local, shared)
+    text = printer.print(result)
+    arguments = ", ".join(f"{TYPES[printer.width_of(p)]} {as_expr(p)}" for p in parameters)
+    body = "\n".join([*lines, f"  return {text.text};"])
+    return f"{qualifiers} {TYPES[text.width]} {name}({arguments}) {{\n{body}\n}}\n"

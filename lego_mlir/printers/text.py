@@ -1,0 +1,353 @@
+"""Index expressions as text: what the printers of Triton and of C have in common.
+
+Three things make the difference between a text that looks right and one that is right. Precedence: the languages
+disagree about `&`, `<<` and comparisons, so such an operation is always put in parentheses when it is an operand.
+Width: every partial sum and product is computed in a type in which it provably fits, and an operand is widened where a
+result needs it, never the result after it has overflowed. Division: the hardware truncates, the algebra floors; the
+plain operator is printed only where neither operand can be negative.
+
+A printer is a subclass with a target's spelling of what is not the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
+
+import sympy
+from sympy.logic.boolalg import Boolean
+
+from lego_mlir.errors import PrintError
+from lego_mlir.expr import nodes
+from lego_mlir.expr.index import as_condition, as_expr
+from lego_mlir.expr.intervals import Bounds, bounds
+from lego_mlir.expr.ranges import Range
+
+ATOM: Final = 4
+PRODUCT: Final = 3
+SUM: Final = 2
+LOOSE: Final = 1
+"""How tightly a text holds together: as an operand of a looser operation it needs no parentheses."""
+
+Width = Literal["i32", "u32", "i64"]
+Interval = tuple[int | None, int | None]
+
+HOLDS: Final[dict[Width, tuple[int, int]]] = {
+    "i32": (-(2**31), 2**31 - 1),
+    "u32": (0, 2**32 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A printed expression, how tightly it holds together, and the type that the target computes it in."""
+
+    text: str
+    level: int
+    width: Width
+
+    def at(self, level: int) -> str:
+        """The text as an operand that must hold together at least this tightly."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+class TextPrinter:
+    """Prints integer expressions and conditions over symbols with known ranges.
+
+    `names` gives symbols, or whole subexpressions, a text of their own. `helpers` collects the functions that the
+    printed text calls. Raises PrintError for a node without a form, and for a value that no type holds.
+    """
+
+    target: ClassVar[str]
+    widths: ClassVar[tuple[Width, ...]] = ("i32", "i64")
+
+    def __init__(self, ranges: Mapping[Any, Range] | None = None, names: Mapping[Any, str] | None = None) -> None:
+        self.ranges: dict[Any, Range] = {as_expr(s): r for s, r in (ranges or {}).items()}
+        self.names: dict[Any, str] = {as_expr(e): text for e, text in (names or {}).items()}
+        self.helpers: dict[str, None] = {}
+        self._bounds: dict[Any, Bounds] = {}
+
+    # -- what a caller asks
+
+    def expression(self, expr: Any) -> str:
+        """The text of an integer expression, given as SymPy, `Index` or int."""
+        return self.print(as_expr(expr)).text
+
+    def condition(self, condition: Any) -> str:
+        """The text of a condition."""
+        return self.print_condition(as_condition(condition)).text
+
+    def width_of(self, expr: Any) -> Width:
+        """The type that the printed text of an expression has."""
+        return self.print(as_expr(expr)).width
+
+    def named(self, exprs: Sequence[Any], prefix: str = "t") -> tuple[list[tuple[str, Any]], list[Any]]:
+        """Name what the expressions share: (name, subexpression) in order of need. The names hold from here on."""
+        given = [as_expr(e) for e in exprs]
+        taken = {str(s) for e in given for s in e.free_symbols} | set(self.names.values())
+        names = (n for k in range(10**6) if (n := f"{prefix}{k}") not in taken)
+        bindings = []
+        for shared in shared_subexpressions(given):
+            if shared not in self.names:
+                name = next(names)
+                bindings.append((name, shared))
+        return bindings, given
+
+    def bind(self, name: str, expr: Any) -> None:
+        """From here on an expression is known under a name."""
+        self.names[as_expr(expr)] = name
+
+    # -- ranges and types
+
+    def bounds(self, expr: Any) -> Bounds:
+        """What is known of the value of an expression."""
+        found = self._bounds.get(expr)
+        if found is None:
+            found = self._bounds[expr] = bounds(expr, self.ranges)
+        return found
+
+    def interval(self, expr: Any) -> Interval:
+        found = self.bounds(expr)
+        return found.lo, found.hi
+
+    def not_negative(self, expr: Any) -> bool:
+        low = self.bounds(expr).lo
+        return low is not None and low >= 0
+
+    def positive(self, expr: Any) -> bool:
+        low = self.bounds(expr).lo
+        return low is not None and low > 0
+
+    def fit(self, intervals: Iterable[Interval], what: Any) -> Width:
+        """The narrowest type of the target that holds every value of the intervals; 64 bits where they are unknown."""
+        intervals = list(intervals)
+        for width in self.widths:
+            low, high = HOLDS[width]
+            if all(lo is not None and hi is not None and low <= lo and hi <= high for lo, hi in intervals):
+                return width
+        low, high = HOLDS["i64"]
+        for lo, hi in intervals:
+            if (lo is not None and lo > high) or (hi is not None and hi < low):
+                raise PrintError(f"{self.target}: {what} lies in [{lo}, {hi}], which no integer type holds")
+        return "i64"
+
+    def as_width(self, text: Text, width: Width) -> Text:
+        """The same value in a type that holds it."""
+        return text if text.width == width else self.cast(text, width)
+
+    def widened(self, operands: Sequence[Text], width: Width) -> list[Text]:
+        """Operands of a chain computed from left to right: widening the first one widens the chain."""
+        if any(t.width == width for t in operands[:1]):
+            return list(operands)
+        return [self.cast(operands[0], width), *operands[1:]]
+
+    # -- nodes
+
+    def operand(self, expr: Any, whole: Any) -> Text:
+        """The text of an operand of `whole`, an expression or a condition."""
+        is_condition = isinstance(expr, Boolean) and not expr.is_Symbol  # SymPy's symbols could be either
+        return self.print_condition(expr) if is_condition else self.print(expr)
+
+    def print(self, expr: Any) -> Text:
+        """The text of a SymPy integer expression in the nodes of `expr.nodes`."""
+        if expr in self.names:
+            return self.name(self.names[expr], expr)
+        if expr.is_Integer:
+            return self.constant(int(expr))
+        if expr.is_Symbol:
+            return self.name(str(expr), expr)
+        if expr.is_Add:
+            return self.print_sum(expr)
+        if expr.is_Mul:
+            return self.print_product(expr)
+        if expr.is_Pow:
+            return self.print_factors(expr, [expr.base] * int(expr.exp))
+        method = _METHODS.get(type(expr))
+        if method is None:
+            raise PrintError(f"{self.target}: no form for {type(expr).__name__} in {expr}")
+        result: Text = getattr(self, method)(expr)
+        return result
+
+    def name(self, text: str, expr: Any) -> Text:
+        """A symbol, or an expression that has been given a name; its type follows from its range."""
+        return Text(text, ATOM, self.fit([self.interval(expr)], expr))
+
+    def constant(self, value: int) -> Text:
+        width = self.fit([(value, value)], value)
+        return Text(str(value), ATOM if value >= 0 else SUM, width)
+
+    def ordered(self, terms: Sequence[Any]) -> list[Any]:
+        """The terms of a sum: what is added, then what is subtracted, constants last."""
+        return sorted(terms, key=lambda t: (is_subtracted(t), t.is_Integer, str(t)))
+
+    def print_sum(self, expr: Any) -> Text:
+        return self.print_terms(expr, self.ordered(expr.args))
+
+    def print_terms(self, expr: Any, terms: Sequence[Any]) -> Text:
+        """A sum in the given order of its terms. Every partial sum must fit the type it is computed in."""
+        lo, hi = 0, 0
+        prefixes: list[Interval] = []
+        for term in terms:
+            low, high = self.interval(term)
+            lo = None if lo is None or low is None else lo + low  # type: ignore[assignment]
+            hi = None if hi is None or high is None else hi + high  # type: ignore[assignment]
+            prefixes.append((lo, hi))
+        magnitudes = [-t if is_subtracted(t) else t for t in terms]
+        width = self.fit([*prefixes, *map(self.interval, magnitudes)], expr)
+        parts = self.widened([self.operand(t, expr) for t in magnitudes], width)
+        text = parts[0].at(SUM) if not is_subtracted(terms[0]) else f"-{parts[0].at(ATOM)}"
+        for term, part in zip(terms[1:], parts[1:], strict=True):
+            text += f" - {part.at(PRODUCT)}" if is_subtracted(term) else f" + {part.at(PRODUCT)}"
+        return Text(text, SUM, width)
+
+    def print_product(self, expr: Any) -> Text:
+        if expr.args[0].is_Integer and int(expr.args[0]) < 0:
+            return self.print_terms(expr, [expr])
+        factors: list[Any] = []
+        for factor in sorted(expr.args, key=lambda f: (f.is_Integer, str(f))):
+            factors.extend([factor.base] * int(factor.exp) if factor.is_Pow else [factor])
+        return self.print_factors(expr, factors)
+
+    def print_factors(self, expr: Any, factors: Sequence[Any]) -> Text:
+        """A product in the given order; every partial product must fit."""
+        prefixes: list[Interval] = [self.interval(expr)]
+        running = factors[0]
+        for factor in factors[1:-1]:
+            running = running * factor
+            prefixes.append(self.interval(running))
+        width = self.fit([*prefixes, *map(self.interval, factors)], expr)
+        parts = self.widened([self.operand(f, expr) for f in factors], width)
+        return Text(" * ".join([parts[0].at(PRODUCT), *(p.at(ATOM) for p in parts[1:])]), PRODUCT, width)
+
+    def print_quotient(self, expr: Any) -> Text:
+        raise NotImplementedError  # every target divides in its own way
+
+    def print_remainder(self, expr: Any) -> Text:
+        raise NotImplementedError  # every target divides in its own way
+
+    def operands(self, expr: Any, args: Sequence[Any]) -> tuple[Width, list[Text]]:
+        """The type that holds the result and every operand, and the operands in it."""
+        width = self.fit([self.interval(expr), *map(self.interval, args)], expr)
+        return width, [self.as_width(self.operand(a, expr), width) for a in args]
+
+    def print_bits(self, expr: Any) -> Text:
+        width, (a, b) = self.operands(expr, expr.args)
+        return Text(f"{a.at(ATOM)} {expr.symbol} {b.at(ATOM)}", LOOSE, width)
+
+    def print_shift(self, expr: Any) -> Text:
+        """A shift by a number that is smaller than the type has bits."""
+        amount = self.bounds(expr.args[1])
+        width = self.fit([self.interval(expr), self.interval(expr.args[0])], expr)
+        bits = 64 if width == "i64" else 32
+        if amount.lo is None or amount.lo < 0 or amount.hi is None or amount.hi >= bits:
+            raise PrintError(
+                f"{self.target}: the shift {expr} is by {expr.args[1]}, not shown to lie in "
+                f"0..{bits - 1}; give its range"
+            )
+        a, b = self.as_width(self.operand(expr.args[0], expr), width), self.operand(expr.args[1], expr)
+        return Text(f"{a.at(ATOM)} {expr.symbol} {b.at(ATOM)}", LOOSE, width)
+
+    def print_root(self, expr: Any) -> Text:
+        raise NotImplementedError  # every target has its own helper
+
+    def print_extreme(self, expr: Any) -> Text:
+        raise NotImplementedError  # every target has its own call
+
+    def print_select(self, expr: Any) -> Text:
+        raise NotImplementedError  # every target has its own form
+
+    def print_table(self, expr: Any) -> Text:
+        raise NotImplementedError  # every target has its own form
+
+    def cast(self, text: Text, width: Width) -> Text:
+        raise NotImplementedError  # every target has its own form
+
+    # -- conditions
+
+    def print_condition(self, condition: Any) -> Text:
+        """The text of a SymPy Boolean in the nodes of `expr.nodes`."""
+        if condition in (sympy.true, sympy.false):
+            return self.truth(bool(condition))
+        if isinstance(condition, nodes._Comparison):
+            return self.print_comparison(condition, condition.symbol, *condition.args)
+        if isinstance(condition, sympy.Not) and isinstance(condition.args[0], nodes._Comparison):
+            inner = condition.args[0]
+            opposite, swapped = _OPPOSITE[inner.symbol]
+            return self.print_comparison(inner, opposite, *(reversed(inner.args) if swapped else inner.args))
+        for kind in (sympy.And, sympy.Or, sympy.Not):
+            if isinstance(condition, kind):
+                return self.print_logic(condition)
+        raise PrintError(f"{self.target}: no form for {type(condition).__name__} in the condition {condition}")
+
+    def print_comparison(self, whole: Any, symbol: str, a: Any, b: Any) -> Text:
+        width = self.fit([self.interval(a), self.interval(b)], a)
+        left, right = (self.as_width(self.operand(e, whole), width) for e in (a, b))
+        return Text(f"{left.at(SUM)} {symbol} {right.at(SUM)}", LOOSE, "i32")
+
+    def print_logic(self, condition: Any) -> Text:
+        raise NotImplementedError  # every target has its own operators
+
+    def truth(self, value: bool) -> Text:
+        raise NotImplementedError  # every target has its own literals
+
+
+def is_subtracted(term: Any) -> bool:
+    """Whether a term of a sum is printed with a minus sign before it."""
+    if term.is_Integer:
+        return int(term) < 0
+    return bool(term.is_Mul and term.args[0].is_Integer and int(term.args[0]) < 0)
+
+
+def power_of_two(expr: Any) -> int | None:
+    """The exponent of a constant power of two, else None."""
+    if expr.is_Integer and int(expr) > 0 and int(expr) & (int(expr) - 1) == 0:
+        return int(expr).bit_length() - 1
+    return None
+
+
+def shared_subexpressions(exprs: Sequence[Any]) -> list[Any]:
+    """Subexpressions that occur more than once and cost something, operands before what is made of them."""
+    uses: dict[Any, int] = {}
+    order: list[Any] = []
+
+    def visit(expr: Any) -> None:
+        if expr.is_Atom or (expr.is_Mul and len(expr.args) == 2 and expr.args[0] is sympy.S.NegativeOne):
+            for argument in expr.args:
+                visit(argument)
+            return
+        uses[expr] = uses.get(expr, 0) + 1
+        if uses[expr] > 1:
+            return
+        for argument in _operands(expr):
+            visit(argument)
+        order.append(expr)
+
+    for expr in exprs:
+        visit(expr)
+    return [e for e in order if uses[e] > 1 and not isinstance(e, Boolean)]
+
+
+def _operands(expr: Any) -> Sequence[Any]:
+    if isinstance(expr, nodes.Table):
+        return (expr.index,)
+    return (expr.base,) if expr.is_Pow else expr.args
+
+
+_OPPOSITE: Final = {"<": ("<=", True), "<=": ("<", True), "==": ("!=", False), "!=": ("==", False)}
+
+_METHODS: Final[dict[type[Any], str]] = {
+    nodes.FloorDiv: "print_quotient",
+    nodes.FloorMod: "print_remainder",
+    nodes.BitXor: "print_bits",
+    nodes.BitAnd: "print_bits",
+    nodes.BitOr: "print_bits",
+    nodes.ShiftLeft: "print_shift",
+    nodes.ShiftRight: "print_shift",
+    nodes.ISqrt: "print_root",
+    nodes.Smaller: "print_extreme",
+    nodes.Larger: "print_extreme",
+    nodes.Select: "print_select",
+    nodes.Table: "print_table",
+}

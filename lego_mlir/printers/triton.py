@@ -1,0 +1,232 @@
+"""Index expressions as Triton's Python, slices as blocks of offsets.
+
+Triton computes integers in int32 unless an operand is int64, and divides as C does. So an operand is cast where a
+result is not shown to fit 32 bits, and the plain `//` and `%` are printed only where both operands are proved not to be
+negative; a constant power of two becomes a shift or a mask.
+
+A slice runs over axes. What depends on one axis alone is computed as a vector and broadcast once, as late as possible;
+what depends on none stays a scalar and comes first, so that `ptr + <text>` moves the scalar pointer:
+
+>>> from lego_mlir.expr.index import index_symbol, size
+>>> from lego_mlir.expr.ranges import Range
+>>> m, i, j = (index_symbol(n) for n in ("pid_m", "i", "j"))
+>>> K = size("K", max=4096)
+>>> ranges = {m.expr: Range(0, 64), i.expr: Range(0, 32), j.expr: Range(0, 64)}
+>>> TritonPrinter(ranges, axes=[(i, 32), (j, 64)]).block((m * 32 + i) * K + j)
+'(K * (pid_m * 32 + tl.arange(0, 32)))[:, None] + tl.arange(0, 64)[None, :]'
+>>> TritonPrinter(ranges).expression((m + 5) // 8 - m % 3)
+'(pid_m + 5 >> 3) - pid_m % 3'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import sympy
+
+from lego_mlir.errors import PrintError
+from lego_mlir.expr.index import as_condition, as_expr
+from lego_mlir.expr.ranges import Range
+from lego_mlir.printers.text import (
+    ATOM,
+    LOOSE,
+    PRODUCT,
+    SUM,
+    Text,
+    TextPrinter,
+    Width,
+    is_subtracted,
+    power_of_two,
+)
+
+HELPERS: Final[dict[str, str]] = {
+    "_lego_floor_div": '''\
+@triton.jit
+def _lego_floor_div(x, d):
+    """x // d rounded down; Triton's own division rounds towards zero."""
+    q = x // d
+    r = x - q * d
+    return tl.where((r != 0) & ((r < 0) != (d < 0)), q - 1, q)
+''',
+    "_lego_floor_mod": '''\
+@triton.jit
+def _lego_floor_mod(x, d):
+    """x % d with the sign of d; Triton's own remainder has the sign of x."""
+    r = x - x // d * d
+    return tl.where((r != 0) & ((r < 0) != (d < 0)), r + d, r)
+''',
+    "_lego_isqrt": '''\
+@triton.jit
+def _lego_isqrt(x):
+    """The floor of the square root of x >= 0: a rounded float root is off by one at most, which two squares repair."""
+    r = tl.sqrt(x.to(tl.float64)).to(tl.int64)
+    r = tl.where(r * r > x, r - 1, r)
+    return tl.where((r + 1) * (r + 1) <= x, r + 1, r).to(x.dtype)
+''',
+}
+"""Functions that a printed text may call, to be defined in the module around the kernel."""
+
+AxisSize = int | str
+Axis = tuple[Any, AxisSize]  # a symbol, and how many values it takes: a number or the name of a constexpr
+DTYPES: Final[dict[Width, str]] = {"i32": "tl.int32", "u32": "tl.int64", "i64": "tl.int64"}
+
+
+class TritonPrinter(TextPrinter):
+    """Prints for a Triton kernel. `axes` are the symbols that a slice runs over, outermost first, and their sizes."""
+
+    target: ClassVar[str] = "triton"
+
+    def __init__(
+        self,
+        ranges: Mapping[Any, Range] | None = None,
+        names: Mapping[Any, str] | None = None,
+        *,
+        axes: Sequence[Axis] = (),
+    ) -> None:
+        super().__init__(ranges, names)
+        self.axes: dict[Any, AxisSize] = {as_expr(symbol): size for symbol, size in axes}
+        self._rank: dict[Any, int] = {}
+        for symbol, size in self.axes.items():
+            if isinstance(size, int) and (size < 1 or size & (size - 1)):
+                raise PrintError(
+                    f"triton: a slice over {symbol} has {size} values, and tl.arange needs a power of two; tile by "
+                    f"{1 << size.bit_length()} and use the mask"
+                )
+
+    # -- blocks: what a slice becomes
+
+    def block(self, expr: Any) -> str:
+        """The offsets of a slice as a block with one dimension an axis."""
+        return self._spread(as_expr(expr), self.print)
+
+    def block_condition(self, condition: Any) -> str:
+        """A condition over the axes as a block of truth values that broadcasts against the offsets."""
+        condition = as_condition(condition)
+        if condition in (sympy.true, sympy.false):
+            return self.truth(bool(condition)).text
+        return self._spread(condition, self.print_condition)
+
+    def _spread(self, expr: Any, show: Any) -> str:
+        text: Text = show(expr)
+        if self.rank(expr) == 1 and len(self.axes) > 1:
+            return text.at(ATOM) + self._expander(expr)
+        return text.text
+
+    def rank(self, expr: Any) -> int:
+        """The axes that an expression depends on: none is a scalar, one a vector, more a block of the whole shape."""
+        found = self._rank.get(expr)
+        if found is None:
+            found = self._rank[expr] = len(expr.free_symbols & self.axes.keys())
+        return found
+
+    def _expander(self, expr: Any) -> str:
+        """`[:, None]` for a vector along the first of two axes."""
+        return f"[{', '.join(':' if axis in expr.free_symbols else 'None' for axis in self.axes)}]"
+
+    def operand(self, expr: Any, whole: Any) -> Text:
+        """An operand of `whole`: a vector is broadcast where the whole has more axes."""
+        text = super().operand(expr, whole)
+        if self.rank(expr) == 1 and self.rank(whole) > 1:
+            return Text(text.at(ATOM) + self._expander(expr), ATOM, text.width)
+        return text
+
+    def print(self, expr: Any) -> Text:
+        if expr in self.axes and expr not in self.names:
+            return Text(f"tl.arange(0, {self.axes[expr]})", ATOM, "i32")
+        return super().print(expr)
+
+    def print_sum(self, expr: Any) -> Text:
+        """Scalars first, then a vector along each axis, summed before it is broadcast, then what needs several axes."""
+        groups: dict[tuple[Any, ...], list[Any]] = {}
+        for term in expr.args:
+            used = tuple(axis for axis in self.axes if axis in term.free_symbols)
+            groups.setdefault(used if len(used) < 2 else tuple(self.axes), []).append(term)
+        if len(groups) == 1:
+            return super().print_sum(expr)
+        parts = []
+        for used in sorted(groups, key=lambda axes: (len(axes), [list(self.axes).index(a) for a in axes])):
+            terms = self.ordered(groups[used])
+            if len(used) == 1 and len(terms) > 1 and self.rank(expr) > 1 and not all(map(is_subtracted, terms)):
+                parts.append(sympy.Add(*terms))
+            else:
+                parts.extend(terms)
+        if is_subtracted(parts[0]):
+            parts.sort(key=is_subtracted)  # stable: the order of the groups stays
+        return self.print_terms(expr, parts)
+
+    # -- types: what Triton promotes by itself needs no cast
+
+    def name(self, text: str, expr: Any) -> Text:
+        """Triton makes a kernel argument int32 whenever its value fits, so a name that may be larger is cast too."""
+        return Text(text, ATOM, "i32" if expr.is_Symbol else super().name(text, expr).width)
+
+    def operands(self, expr: Any, args: Sequence[Any]) -> tuple[Width, list[Text]]:
+        parts = [self.operand(a, expr) for a in args]
+        return "i64" if any(p.width != "i32" for p in parts) else "i32", parts
+
+    def print_comparison(self, whole: Any, symbol: str, a: Any, b: Any) -> Text:
+        left, right = (self.operand(e, whole) for e in (a, b))
+        return Text(f"{left.at(SUM)} {symbol} {right.at(SUM)}", LOOSE, "i32")
+
+    # -- division, shifts and calls
+
+    def print_quotient(self, expr: Any) -> Text:
+        x, d = expr.args
+        exponent = power_of_two(d)
+        width, (a, b) = self.operands(expr, (x, d))
+        if exponent is not None and not self.rank(expr):
+            return Text(f"{a.at(SUM)} >> {exponent}", LOOSE, width)
+        if self.not_negative(x) and self.positive(d):
+            return Text(f"{a.at(PRODUCT)} // {b.at(ATOM)}", PRODUCT, width)
+        if exponent is not None:
+            return Text(f"{a.at(SUM)} >> {exponent}", LOOSE, width)
+        return self._call("_lego_floor_div", width, a, b)
+
+    def print_remainder(self, expr: Any) -> Text:
+        x, d = expr.args
+        exponent = power_of_two(d)
+        width, (a, b) = self.operands(expr, (x, d))
+        if exponent is not None and not (self.rank(expr) and self.not_negative(x)):
+            return Text(f"{a.at(SUM)} & {int(d) - 1}", LOOSE, width)
+        if self.not_negative(x) and self.positive(d):
+            return Text(f"{a.at(PRODUCT)} % {b.at(ATOM)}", PRODUCT, width)
+        return self._call("_lego_floor_mod", width, a, b)
+
+    def _call(self, function: str, width: Width, *arguments: Text) -> Text:
+        if function in HELPERS:
+            self.helpers[function] = None
+        return Text(f"{function}({', '.join(a.text for a in arguments)})", ATOM, width)
+
+    def print_root(self, expr: Any) -> Text:
+        width, (x,) = self.operands(expr, expr.args)
+        return self._call("_lego_isqrt", width, x)
+
+    def print_extreme(self, expr: Any) -> Text:
+        width, (a, b) = self.operands(expr, expr.args)
+        return self._call(f"tl.{expr.symbol}", width, a, b)
+
+    def print_select(self, expr: Any) -> Text:
+        condition = self.operand(expr.args[0], expr)
+        width, (a, b) = self.operands(expr, expr.args[1:])
+        return self._call("tl.where", width, condition, a, b)
+
+    def print_table(self, expr: Any) -> Text:
+        """A table is a kernel argument of the table's name: a pointer to int32, or to int64 for larger entries."""
+        width = self.fit([self.interval(expr)], expr)
+        index = self.operand(expr.index, expr)
+        return Text(f"tl.load({expr.name} + {index.at(PRODUCT)})", ATOM, width)
+
+    def cast(self, text: Text, width: Width) -> Text:
+        return Text(f"tl.cast({text.text}, {DTYPES[width]})", ATOM, width)
+
+    # -- conditions
+
+    def print_logic(self, condition: Any) -> Text:
+        parts = [self.operand(c, condition).at(ATOM) for c in sorted(condition.args, key=str)]
+        if isinstance(condition, sympy.Not):
+            return Text(f"{parts[0]} == 0", LOOSE, "i32")
+        return Text(f" {'&' if isinstance(condition, sympy.And) else '|'} ".join(parts), LOOSE, "i32")
+
+    def truth(self, value: bool) -> Text:
+        return Text(str(value), ATOM, "i32")

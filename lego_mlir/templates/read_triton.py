@@ -1,0 +1,207 @@
+"""Triton's index text read back and evaluated, for many values at once.
+
+This is the translation check's second opinion: it knows Triton's rules (int32 unless cast, division that truncates,
+`tl.arange`, explicit broadcasting) and nothing of layouts or of the printer. Values are NumPy arrays with one leading
+axis of samples; a block has its own axes after it. An int32 that overflows is an error, and so is a vector that meets
+a block without being told along which axis it lies.
+
+>>> import numpy as np
+>>> evaluate("(m * 4 + tl.arange(0, 2))[:, None] + tl.arange(0, 2)[None, :]", {"m": np.array([0, 1])}).tolist()
+[[[0, 1], [1, 2]], [[4, 5], [5, 6]]]
+>>> evaluate("m // 2", {"m": np.array([-3])}).tolist()
+[-1]
+>>> evaluate("m * m", {"m": np.array([70000])})
+Traceback (most recent call last):
+    ...
+lego_mlir.errors.TemplateError: m * m overflows int32: 4900000000
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from lego_mlir.errors import TemplateError
+
+INT32: Final = (-(2**31), 2**31 - 1)
+_BITS: Final = {"int32": 32, "int64": 64, "bool": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Exact int64 values with a leading axis of samples, and the number of bits that Triton computes them in."""
+
+    values: Any
+    bits: int
+    literal: bool = False
+
+    @property
+    def rank(self) -> int:
+        return int(self.values.ndim) - 1
+
+
+def evaluate(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Any:
+    """The values of an expression: samples first, then the block's axes. Raises TemplateError for another text."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise TemplateError(f"not a Python expression: {text!r} ({error.msg})") from error
+    return _Reader(values, tables or {}).read(tree).values
+
+
+class _Reader:
+    def __init__(self, values: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+        self.values = values
+        self.tables = tables
+
+    def read(self, node: ast.expr) -> Block:
+        match node:
+            case ast.Constant(value=bool() | int() as value):
+                array = np.array([value], dtype=np.int64)
+                return Block(array, 1 if isinstance(value, bool) else _bits(array), literal=True)
+            case ast.Name(id=name):
+                return self._name(name)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                inner = self.read(operand)
+                return self._fits(node, Block(-inner.values, inner.bits, inner.literal))
+            case ast.BinOp(left=left, op=op, right=right):
+                return self._binary(node, op, self.read(left), self.read(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                a, b = _aligned(node, self.read(left), self.read(right))
+                return Block(_COMPARE[type(op)](a.values, b.values).astype(np.int64), 1)
+            case ast.Subscript(value=value, slice=ast.Tuple(elts=places)):
+                return self._spread(node, self.read(value), places)
+            case ast.Call(func=function, args=arguments, keywords=[]):
+                return self._call(node, ast.unparse(function), arguments)
+        raise TemplateError(f"cannot read {ast.unparse(node)!r} as an index expression")
+
+    def _name(self, name: str) -> Block:
+        if name not in self.values:
+            raise TemplateError(f"the text uses {name}, which has no value here; it has: {', '.join(self.values)}")
+        array = np.atleast_1d(np.asarray(self.values[name], dtype=np.int64))
+        return Block(array, _bits(array))
+
+    def _binary(self, node: ast.BinOp, op: ast.operator, left: Block, right: Block) -> Block:
+        a, b = _aligned(node, left, right)
+        bits = max(a.bits, b.bits)
+        both_literal = left.literal and right.literal
+        if type(op) in _ARITHMETIC:
+            return self._fits(node, Block(_ARITHMETIC[type(op)](a.values, b.values), max(bits, 32), both_literal))
+        if type(op) in _BITWISE:
+            return Block(_BITWISE[type(op)](a.values, b.values), bits, both_literal)
+        if isinstance(op, (ast.FloorDiv, ast.Mod)):
+            if np.any(b.values == 0):
+                raise TemplateError(f"{ast.unparse(node)} divides by zero")
+            quotient = a.values // b.values
+            if not both_literal:  # Triton's own division truncates
+                quotient = quotient + ((a.values - quotient * b.values != 0) & ((a.values < 0) != (b.values < 0)))
+            result = quotient if isinstance(op, ast.FloorDiv) else a.values - quotient * b.values
+            return Block(result, bits, both_literal)
+        raise TemplateError(f"cannot read the operator of {ast.unparse(node)!r} in an index expression")
+
+    def _fits(self, node: ast.expr, block: Block) -> Block:
+        if block.bits == 32 and not block.literal and block.values.size:
+            low, high = int(block.values.min()), int(block.values.max())
+            if low < INT32[0] or high > INT32[1]:
+                raise TemplateError(f"{ast.unparse(node)} overflows int32: {low if low < INT32[0] else high}")
+        return block
+
+    def _spread(self, node: ast.expr, block: Block, places: list[ast.expr]) -> Block:
+        index: list[Any] = [slice(None)]
+        for place in places:
+            whole = isinstance(place, ast.Slice) and place.lower is place.upper is place.step is None
+            if not whole and not (isinstance(place, ast.Constant) and place.value is None):
+                raise TemplateError(f"cannot read {ast.unparse(node)!r}: only ':' and None can place a vector")
+            index.append(slice(None) if whole else None)
+        if sum(i is not None for i in index) - 1 != block.rank:
+            raise TemplateError(f"{ast.unparse(node)} places {len(places)} axes of a block that has {block.rank}")
+        return Block(block.values[tuple(index)], block.bits)
+
+    def _call(self, node: ast.Call, function: str, arguments: list[ast.expr]) -> Block:
+        if function == "tl.arange":
+            low, high = (self.read(a).values.item() for a in arguments)
+            if (high - low) & (high - low - 1):
+                raise TemplateError(f"{ast.unparse(node)}: tl.arange needs a power of two of values")
+            return Block(np.arange(low, high, dtype=np.int64)[None, :], 32)
+        if function == "tl.cast":
+            inner, kind = self.read(arguments[0]), ast.unparse(arguments[1]).removeprefix("tl.")
+            return self._fits(node, Block(inner.values, _BITS[kind]))
+        if function == "tl.load":
+            return self._load(node, arguments[0])
+        operation = _CALLS.get(function)
+        if operation is None:
+            raise TemplateError(f"cannot read the call of {function} in {ast.unparse(node)!r}")
+        parts = _aligned(node, *(self.read(a) for a in arguments))
+        if function == "_lego_isqrt" and np.any(parts[0].values < 0):
+            raise TemplateError(f"{ast.unparse(node)} takes the root of a negative number")
+        return Block(operation(*(p.values for p in parts)), max(p.bits for p in parts))
+
+    def _load(self, node: ast.Call, address: ast.expr) -> Block:
+        """`tl.load(table + index)`: an element of a run-time table."""
+        match address:
+            case ast.BinOp(left=ast.Name(id=name), op=ast.Add(), right=right) if name in self.tables:
+                index = self.read(right)
+                table = np.asarray(self.tables[name], dtype=np.int64)
+                if index.values.size and (index.values.min() < 0 or index.values.max() >= table.size):
+                    raise TemplateError(f"{ast.unparse(node)} reads outside the {table.size} entries of {name}")
+                return Block(table[index.values], _bits(table))
+        raise TemplateError(f"cannot read {ast.unparse(node)!r}: only a table may be loaded in an index expression")
+
+
+def _aligned(node: ast.expr, *blocks: Block) -> list[Block]:
+    """Scalars take any shape; blocks of different rank must have been broadcast by the text itself."""
+    rank = max(b.rank for b in blocks)
+    result = []
+    for block in blocks:
+        if block.rank not in (0, rank):
+            raise TemplateError(
+                f"{ast.unparse(node)}: a block of {block.rank} axes meets one of {rank}; say where it lies "
+                "with [:, None]"
+            )
+        shape = (block.values.shape[0],) + (1,) * rank if block.rank == 0 else block.values.shape
+        result.append(Block(block.values.reshape(shape), block.bits, block.literal))
+    return result
+
+
+def _bits(array: Any) -> int:
+    return 32 if not array.size or (array.min() >= INT32[0] and array.max() <= INT32[1]) else 64
+
+
+def _root(x: Any) -> Any:
+    from lego_mlir.expr.index import isqrt
+
+    return isqrt(x)
+
+
+_ARITHMETIC: Final[dict[type[ast.operator], Callable[..., Any]]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.LShift: np.left_shift,
+}
+_BITWISE: Final[dict[type[ast.operator], Callable[..., Any]]] = {
+    ast.RShift: np.right_shift,
+    ast.BitAnd: np.bitwise_and,
+    ast.BitOr: np.bitwise_or,
+    ast.BitXor: np.bitwise_xor,
+}
+_COMPARE: Final[dict[type[ast.cmpop], Callable[..., Any]]] = {
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
+}
+_CALLS: Final[dict[str, Callable[..., Any]]] = {
+    "tl.where": lambda c, a, b: np.where(c != 0, a, b),
+    "tl.minimum": np.minimum,
+    "tl.maximum": np.maximum,
+    "_lego_floor_div": np.floor_divide,
+    "_lego_floor_mod": np.mod,
+    "_lego_isqrt": _root,
+}
