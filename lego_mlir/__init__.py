@@ -15,9 +15,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lego_mlir.errors import LayoutError as LayoutError
+    from lego_mlir.errors import LegoError as LegoError
     from lego_mlir.expr.index import cdiv as cdiv
     from lego_mlir.expr.index import isqrt as isqrt
     from lego_mlir.expr.index import size as size
+    from lego_mlir.expr.index import symbols as symbols
+    from lego_mlir.expr.prove import prove as prove
+    from lego_mlir.expr.ranges import Range as Range
+    from lego_mlir.expr.simplify import simplify as simplify
     from lego_mlir.kernel.control import barrier as barrier
     from lego_mlir.kernel.control import block_dim as block_dim
     from lego_mlir.kernel.control import block_id as block_id
@@ -61,6 +67,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout import Col as Col
     from lego_mlir.layout import GenP as GenP
     from lego_mlir.layout import GroupBy as GroupBy
+    from lego_mlir.layout import Layout as Layout
     from lego_mlir.layout import OrderBy as OrderBy
     from lego_mlir.layout import Padded as Padded
     from lego_mlir.layout import RegP as RegP
@@ -74,8 +81,12 @@ if TYPE_CHECKING:
 
 # Where each public name lives: a module, and the names it gives; `a=b` is b under the name a.
 _MODULES = {
-    "lego_mlir.layout": "Col GenP GroupBy OrderBy Padded RegP Row TileBy TileOrderBy as_layout gallery",
-    "lego_mlir.expr.index": "cdiv isqrt size",
+    "lego_mlir.errors": "LayoutError LegoError",
+    "lego_mlir.layout": "Col GenP GroupBy Layout OrderBy Padded RegP Row TileBy TileOrderBy as_layout gallery",
+    "lego_mlir.expr.index": "cdiv isqrt size symbols",
+    "lego_mlir.expr.prove": "prove",
+    "lego_mlir.expr.ranges": "Range",
+    "lego_mlir.expr.simplify": "simplify",
     "lego_mlir.kernel.definition": "Kernel",
     "lego_mlir.kernel.tensor": "Tensor shared",
     "lego_mlir.kernel.control": (

@@ -283,6 +283,16 @@ def index_symbol(name: str) -> Index:
     return Index(sympy.Symbol(name, integer=True))
 
 
+def symbols(names: str) -> tuple[Index, ...]:
+    """Integer symbols, one for each of the names that spaces separate; their ranges are said where they are used.
+
+    >>> i, j = symbols("i j")
+    >>> i % 4 + j
+    j + i % 4
+    """
+    return tuple(map(index_symbol, names.split()))
+
+
 def size(name: str, min: int = 1, max: int | None = None, multiple_of: int = 1) -> Index:
     """A size known only at run time, with what is known of it; a kernel argument in generated code.
 

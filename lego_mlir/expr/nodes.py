@@ -129,7 +129,12 @@ class BitXor(_Bitwise):
             return b
         if b is sympy.S.Zero:
             return a
-        return sympy.S.Zero if a == b else None
+        if a == b:
+            return sympy.S.Zero
+        for one, other in ((a, b), (b, a)):
+            if isinstance(one, BitXor) and other in one.args:  # (x ^ y) ^ y
+                return one.args[0] if one.args[1] == other else one.args[1]
+        return None
 
 
 class BitAnd(_Bitwise):

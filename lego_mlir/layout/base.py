@@ -45,7 +45,7 @@ class Layout:
         raise NotImplementedError  # every subclass defines it
 
     def _key(self) -> tuple[Any, ...]:
-        """What equality and hash compare."""
+        """What equality and hash compare: the kind of layout, then its parts."""
         raise NotImplementedError  # every subclass defines it
 
     def numel(self) -> Size:
@@ -135,10 +135,10 @@ class Layout:
         return take(self, index)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and type(self) is type(other) and self._key() == other._key()
+        return isinstance(other, Layout) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((type(self), self._key()))
+        return hash(self._key())
 
 
 def key_of(sizes: Sequence[Size]) -> tuple[Any, ...]:
@@ -152,5 +152,5 @@ def all_of(verdicts: Sequence[Verdict]) -> Verdict:
         for verdict in verdicts:
             if isinstance(verdict, kind) if kind else not isinstance(verdict, Proved):
                 return verdict
-    reasons = dict.fromkeys(v.by for v in verdicts if isinstance(v, Proved))
+    reasons = dict.fromkeys(reason for v in verdicts if isinstance(v, Proved) for reason in v.by.split("; "))
     return Proved("; ".join(reasons) or "it permutes nothing")

@@ -77,7 +77,7 @@ class Padded(Layout):
         return all_of([self._fits, self.inner.check()])
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.inner, key_of(self._dims))
+        return ("Padded", self.inner, key_of(self._dims))
 
     def __repr__(self) -> str:
         return f"Padded({self.inner!r}, {show(self._dims)})"

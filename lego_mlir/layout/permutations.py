@@ -64,7 +64,7 @@ class RegP(Layout):
         return Proved("RegP only interchanges axes")
 
     def _key(self) -> tuple[Any, ...]:
-        return (key_of(self._dims), self.sigma)
+        return ("RegP", key_of(self._dims), self.sigma)
 
     def __repr__(self) -> str:
         rank = len(self._dims)
@@ -208,7 +208,7 @@ class GenP(Layout):
         return self._verdict
 
     def _key(self) -> tuple[Any, ...]:
-        return (key_of(self._dims), self._identity)
+        return ("GenP", key_of(self._dims), self._identity)
 
     def __repr__(self) -> str:
         if self._text:

@@ -64,7 +64,7 @@ class OrderBy(Layout):
         return all_of([perm.check() for perm in self.perms])
 
     def _key(self) -> tuple[Any, ...]:
-        return self.perms
+        return ("OrderBy", *self.perms)
 
     def __repr__(self) -> str:
         return f"OrderBy({', '.join(map(repr, self.perms))})"
@@ -120,7 +120,8 @@ class GroupBy(Layout):
 
     `GroupBy([n..], [n..], ..)` has one list of sizes a level, outermost first; the lists may differ in length. The
     number of elements must be that of every reordering: a mismatch is refused where it can be shown. `.OrderBy(..)`
-    on a GroupBy adds a reordering at the memory's end, so that `GroupBy(dims).OrderBy(O)` is `O.GroupBy(dims)`.
+    on a GroupBy adds a reordering at the memory's end, so that `GroupBy(dims).OrderBy(O)` is `O.GroupBy(dims)`. A view
+    that a single permutation stands for equals that permutation, and prints as it.
     """
 
     __slots__ = ("_dims", "_sizes_verdict", "levels", "orders")
@@ -169,14 +170,25 @@ class GroupBy(Layout):
     def _check(self) -> Verdict:
         return all_of([self._sizes_verdict, *(order.check() for order in self.orders)])
 
+    def _permutation(self) -> Permutation | None:
+        """The permutation that this layout stands for, `OrderBy(p).GroupBy(p.dims())`, if it is one."""
+        if len(self.orders) != 1 or len(self.orders[0].perms) != 1 or len(self.levels) != 1:
+            return None
+        perm = self.orders[0].perms[0]
+        return perm if key_of(perm.dims()) == key_of(self._dims) else None
+
     def _key(self) -> tuple[Any, ...]:
-        return (tuple(map(key_of, self.levels)), self.orders)
+        perm = self._permutation()
+        return perm._key() if perm else ("GroupBy", tuple(map(key_of, self.levels)), self.orders)
 
     def OrderBy(self, *perms: Permutation) -> GroupBy:
         """Another reordering, nearer to the memory than those before it."""
         return GroupBy(*self.levels, orders=(OrderBy(*perms), *self.orders))
 
     def __repr__(self) -> str:
+        perm = self._permutation()
+        if perm:
+            return repr(perm)
         view = f"GroupBy({', '.join(map(show, self.levels))})"
         orders = self.orders
         if orders and len(self.levels) > 1 and len({len(level) for level in self.levels}) == 1:

@@ -117,7 +117,7 @@ class Tiled(Layout):
         return all_of([self._covers, self.inner.check()])
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.inner, tuple(map(key_of, self.levels)))
+        return ("Tiled", self.inner, tuple(map(key_of, self.levels)))
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.tile_by({', '.join(map(show, self.levels))})"
