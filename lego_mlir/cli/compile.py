@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", metavar="NAME=N", action="append", default=[], help="a symbolic size for --with-data, such as M=4096"
     )
+    parser.add_argument(
+        "--pipeline", metavar="TEXT", help="the passes of the nvvm stage, as mlir-opt writes a pipeline"
+    )
     parser.add_argument("--locations", action="store_true", help="keep source locations in emitted MLIR")
     add_cache_arguments(parser)
 
@@ -138,7 +141,7 @@ def _input(args: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _compile(args: argparse.Namespace, start: str, given: Any) -> Any:
-    from lego_mlir.toolchain import compile_kernel
+    from lego_mlir.toolchain import Pipeline, compile_kernel
 
     with Progress(f"compiling {Path(args.spec).name}") as progress:
         return compile_kernel(
@@ -148,6 +151,7 @@ def _compile(args: argparse.Namespace, start: str, given: Any) -> Any:
             transform=args.transform,
             cache=cache_of(args),
             start=start,
+            pipeline=Pipeline.parse(args.pipeline) if args.pipeline else None,
             name="stdin" if args.spec == files.STANDARD else args.spec,
             on_stage=lambda stage: progress.update(stage.name),
         )

@@ -133,4 +133,6 @@ def _rerun(stage: Stage, given: bytes, settings: Settings, error: LegoError) -> 
     command += ["--target", settings.target.name]
     if settings.script is not None and stage.name == "transformed":
         command += ["--transform", settings.script.path]
+    if settings.pipeline != lowering.NVVM and stage.name == "nvvm":
+        command += ["--pipeline", str(settings.pipeline)]
     return Rerun(stage.name, kept, shlex.join([*command, "-o", "-"]), str(error))

@@ -1,0 +1,165 @@
+"""The cache: content decides, torn files count as absent, writers do not disturb each other."""
+
+import dataclasses
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from lego_mlir.errors import CacheError
+from lego_mlir.toolchain import Cache, Pass, Pipeline, cache, compile_kernel, llvm, stages, target_named
+from lego_mlir.toolchain.lowering import NVVM
+from lego_mlir.toolchain.stages import NAMES, Script, Settings
+
+TRANSPOSE = (Path(__file__).parent / "transpose.mlir").read_text()
+PLAIN = Settings(target_named("sm_80"))
+
+
+def keys(settings, given=b"text", name="kernel.mlir"):
+    return {stage.name: cache.key(stage.name, given, name, *stage.key(settings)) for stage in stages.STAGES}
+
+
+def test_a_second_compilation_computes_nothing(tmp_path):
+    first = compile_kernel(TRANSPOSE, cache=Cache(tmp_path))
+    computed = []
+    second = compile_kernel(TRANSPOSE, cache=Cache(tmp_path), on_stage=lambda stage: computed.append(stage.name))
+    assert computed == []
+    assert second.text == first.text
+    assert second.cached == {"mlir", "transformed", "nvvm", "llvm", "ptx"}
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        (lambda: {"settings": PLAIN, "given": b"other"}, NAMES),
+        (lambda: {"settings": PLAIN, "name": "other.mlir"}, NAMES),
+        (lambda: {"settings": dataclasses.replace(PLAIN, target=target_named("sm_90"))}, ("ptx", "cubin")),
+        (
+            lambda: {"settings": dataclasses.replace(PLAIN, target=dataclasses.replace(PLAIN.target, ptx=81))},
+            ("ptx", "cubin"),
+        ),
+        (
+            lambda: {
+                "settings": dataclasses.replace(PLAIN, pipeline=Pipeline(NVVM.anchor, (*NVVM.items, Pass("cse"))))
+            },
+            ("nvvm",),
+        ),
+        (lambda: {"settings": dataclasses.replace(PLAIN, script=Script("a.mlir", "module {}"))}, ("transformed",)),
+    ],
+    ids=["input", "name", "target", "PTX version", "pipeline", "script"],
+)
+def test_each_input_changes_the_keys_of_the_stages_that_depend_on_it(change, changed):
+    before, after = keys(PLAIN), keys(**change())
+    assert {name for name in NAMES if before[name] != after[name]} == set(changed)
+
+
+def test_the_script_s_text_and_path_both_count():
+    one = dataclasses.replace(PLAIN, script=Script("a.mlir", "module {}"))
+    for other in (Script("a.mlir", "module { }"), Script("b.mlir", "module {}")):
+        assert keys(one)["transformed"] != keys(dataclasses.replace(PLAIN, script=other))["transformed"]
+
+
+def test_the_tools_versions_count(monkeypatch):
+    before = keys(PLAIN)
+    monkeypatch.setattr(llvm, "version", lambda: "llvmlite 99")
+    after = keys(PLAIN)
+    assert {name for name in NAMES if before[name] != after[name]} == {"llvm", "ptx"}
+
+
+def test_the_bindings_version_and_ptxas_count(monkeypatch):
+    from lego_mlir import bindings
+    from lego_mlir.toolchain import ptxas
+
+    before = keys(PLAIN)
+    monkeypatch.setattr(bindings.Bindings, "version", property(lambda self: "mlir 99"))
+    assert {n for n in NAMES if before[n] != keys(PLAIN)[n]} == {"mlir", "transformed", "nvvm", "llvm"}
+    monkeypatch.undo()
+    monkeypatch.setattr(ptxas, "version", lambda: "ptxas V99")
+    assert {n for n in NAMES if before[n] != keys(PLAIN)[n]} == {"cubin"}
+
+
+def test_our_own_code_counts(monkeypatch):
+    before = keys(PLAIN)
+    monkeypatch.setattr(cache, "_own_code", lambda: b"another version")
+    after = keys(PLAIN)
+    assert all(before[name] != after[name] for name in NAMES)
+
+
+def test_parts_are_told_apart_from_their_concatenation():
+    assert cache.key("ptx", b"ab", "c") != cache.key("ptx", b"a", "bc")
+    assert cache.key("ptx", b"a", "b", "c") != cache.key("ptx", b"a", "bc")
+
+
+@pytest.mark.parametrize("damage", ["cut short", "one bit", "empty", "garbage"])
+def test_a_damaged_entry_is_made_again(tmp_path, damage):
+    whole = compile_kernel(TRANSPOSE, cache=Cache(tmp_path)).text
+    for entry in tmp_path.glob("??/*"):
+        body = bytearray(entry.read_bytes())
+        if damage == "one bit":
+            body[-1] ^= 1
+        entry.write_bytes({"cut short": body[:-10], "one bit": body, "empty": b"", "garbage": b"x" * 500}[damage])
+    again = compile_kernel(TRANSPOSE, cache=Cache(tmp_path))
+    assert (again.text, again.cached) == (whole, frozenset())
+    assert len(compile_kernel(TRANSPOSE, cache=Cache(tmp_path)).cached) == 5  # and it has been repaired
+
+
+def test_nothing_but_entries_is_left_behind(tmp_path):
+    compile_kernel(TRANSPOSE, cache=Cache(tmp_path))
+    assert not list(tmp_path.glob("**/.*"))
+    assert Cache(tmp_path).size()[0] == 5
+
+
+def _write_often(folder, byte):
+    one = Cache(Path(folder))
+    for _ in range(50):
+        one.write("ab" * 32, bytes([byte]) * 100_000)
+
+
+def test_readers_see_whole_entries_while_others_write(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write_often, args=(str(tmp_path), byte)) for byte in (1, 2)]
+    for writer in writers:
+        writer.start()
+    seen = set()
+    while any(writer.is_alive() for writer in writers):
+        body = Cache(tmp_path).read("ab" * 32)
+        if body is not None:
+            assert len(body) == 100_000
+            assert len(set(body)) == 1
+            seen.add(body[0])
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    assert seen <= {1, 2}
+    assert Cache(tmp_path).read("ab" * 32) is not None
+
+
+def test_a_file_where_the_folder_should_be(tmp_path):
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(CacheError, match=r"cache cannot be used .*--cache-dir, or go without with --no-cache"):
+        compile_kernel(TRANSPOSE, cache=Cache(tmp_path / "cache"))
+
+
+def test_the_default_folder_follows_xdg(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.default_folder() == tmp_path / "lego-mlir"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache.default_folder() == Path.home() / ".cache" / "lego-mlir"
+
+
+def test_a_replaced_file_keeps_its_mode_and_a_failed_one_its_content(tmp_path, monkeypatch):
+    path = tmp_path / "out.ptx"
+    path.write_text("old")
+    path.chmod(0o640)
+    cache.replace_file(path, b"new")
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+    def fail(handle):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        cache.replace_file(path, b"newer")
+    assert path.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.ptx"]

@@ -1,0 +1,226 @@
+"""The stages: each runs from the text of the one before, and a failure says how to see it again."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lego_mlir.errors import DependencyError, ToolchainError, UsageError
+from lego_mlir.toolchain import Pass, Pipeline, compile_kernel, llvm, ptxas
+from lego_mlir.toolchain.lowering import NVVM
+
+TRANSPOSE = (Path(__file__).parent / "transpose.mlir").read_text()
+needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+
+
+def kernel(body, *, arguments="%p: memref<?xf32>", attributions="", attributes=""):
+    block = "known_block_size = array<i32: 32, 1, 1>"
+    return f"""module attributes {{gpu.container_module}} {{ gpu.module @m {{
+      gpu.func @k({arguments}) {attributions} kernel attributes {{{block}{attributes}}} {{
+        %i = gpu.thread_id x
+        {body}
+        gpu.return
+      }} }} }}""".replace("WG", "#gpu.address_space<workgroup>")
+
+
+def test_every_stage_can_be_taken_and_continued_from():
+    whole = compile_kernel(TRANSPOSE, emit="ptx")
+    for start in ("mlir", "transformed", "nvvm", "llvm"):
+        assert compile_kernel(whole.stage(start), start=start, emit="ptx").text == whole.text, start
+
+
+def test_stages_hold_what_their_names_say():
+    compiled = compile_kernel(TRANSPOSE, emit="ptx", target="sm_90a")
+    assert "gpu.func @transpose" in compiled.stage("mlir")
+    assert "nvvm.barrier" in compiled.stage("nvvm")
+    assert "gpu.func" not in compiled.stage("nvvm")
+    assert "define ptx_kernel void @transpose" in compiled.stage("llvm")
+    assert "bar.sync" in compiled.text
+    assert ".maxntid 32, 8, 1" in compiled.text
+    assert ".target sm_90a" in compiled.text
+
+
+def test_locations_are_kept_between_stages_and_shown_on_demand():
+    compiled = compile_kernel(TRANSPOSE, emit="nvvm", name="hand.mlir")
+    assert "loc(" not in compiled.text
+    assert 'loc("hand.mlir":' in compiled.stage("nvvm", locations=True)
+
+
+@pytest.mark.tools
+@needs_ptxas
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a"])
+def test_cubin_for_every_architecture_family(target):
+    assert compile_kernel(TRANSPOSE, emit="cubin", target=target).bytes.startswith(b"\x7fELF")
+
+
+def test_a_cubin_is_no_text(monkeypatch):
+    monkeypatch.setattr(ptxas, "assemble", lambda text, target: (b"\x7fELF", ()))
+    compiled = compile_kernel(TRANSPOSE, emit="cubin")
+    assert compiled.bytes == b"\x7fELF"
+    with pytest.raises(UsageError, match=r"a cubin is no text"):
+        _ = compiled.text
+
+
+def test_sizes_known_at_run_time_are_passed_as_plain_pointers():
+    text = kernel(
+        "%v = memref.load %p[%i] : memref<?xf32>\n memref.store %v, %q[%n] : memref<?xf32>",
+        arguments="%p: memref<?xf32>, %q: memref<?xf32>, %n: index",
+    )
+    assert "define ptx_kernel void @k(ptr %0, ptr %1, i64 %2)" in compile_kernel(text, emit="llvm").text
+
+
+def test_dynamic_shared_memory_is_external():
+    body = """%c0 = arith.constant 0 : index
+    %d = gpu.dynamic_shared_memory : memref<?xi8, WG>
+    %t = memref.view %d[%c0][] : memref<?xi8, WG> to memref<32xf32, WG>
+    %v = memref.load %p[%i] : memref<?xf32>
+    memref.store %v, %t[%i] : memref<32xf32, WG>
+    gpu.barrier
+    %w = memref.load %t[%i] : memref<32xf32, WG>
+    memref.store %w, %p[%i] : memref<?xf32>"""
+    compiled = compile_kernel(kernel(body), emit="ptx")
+    assert ".extern .shared" in compiled.text
+    assert compiled.kernels[0].dynamic_shared == 128
+
+
+def test_two_kernels_in_two_gpu_modules_become_one_ptx():
+    two = kernel("gpu.barrier").removesuffix("}")
+    inner = kernel("gpu.barrier").replace("@m", "@n").replace("@k", "@other")
+    text = two + inner[inner.index("gpu.module") :]
+    assert compile_kernel(text).text.count(".visible .entry") == 2
+
+
+def test_a_launch_in_place_is_outlined():
+    text = """func.func @host(%p: memref<64xf32>) {
+      %c1 = arith.constant 1 : index
+      %c64 = arith.constant 64 : index
+      gpu.launch blocks(%bx, %by, %bz) in (%gx = %c1, %gy = %c1, %gz = %c1)
+                 threads(%tx, %ty, %tz) in (%sx = %c64, %sy = %c1, %sz = %c1) {
+        %v = memref.load %p[%tx] : memref<64xf32>
+        %w = arith.addf %v, %v : f32
+        memref.store %w, %p[%tx] : memref<64xf32>
+        gpu.terminator
+      }
+      return
+    }"""
+    assert ".visible .entry host_kernel(" in compile_kernel(text).text
+
+
+REFUSED = {
+    "no kernel": ("module {}", r"has no gpu.module and no gpu.launch"),
+    "strides at run time": (
+        kernel("gpu.barrier", arguments="%p: memref<?x?xf32>"),
+        r"@k: argument 0 is memref<\?x\?xf32>: an argument is passed as one pointer.*take the sizes as index arguments",
+    ),
+    "size of a pointer": (
+        kernel("%c0 = arith.constant 0 : index\n %n = memref.dim %p, %c0 : memref<?xf32>"),
+        r"@k: memref.dim asks for the size of argument 0",
+    ),
+    "heap": (
+        kernel("%a = memref.alloc() : memref<4xf32>\n %v = memref.load %a[%i] : memref<4xf32>"
+               "\n memref.store %v, %p[%i] : memref<?xf32>"),
+        r"a memref.alloc is left, which asks for memory on the heap",
+    ),
+    "too much static shared memory": (
+        kernel("gpu.barrier", attributions="workgroup(%t: memref<16384xf32, WG>)"),
+        r"@k declares 65536 bytes of static shared memory, and a block may have 49152",
+    ),
+    "an operation without a lowering": (
+        kernel("%v = memref.load %p[%i] : memref<?xf32>\n %s = tensor.splat %v : tensor<4xf32>"
+               "\n %w = tensor.extract %s[%i] : tensor<4xf32>\n memref.store %w, %p[%i] : memref<?xf32>"),
+        r"(tensor|was not lowered|failed to legalize)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_cannot_run_on_a_gpu_is_refused_with_its_reason(why):
+    text, message = REFUSED[why]
+    with pytest.raises(ToolchainError, match=message):
+        compile_kernel(text)
+
+
+def test_the_size_of_views_at_unknown_places_must_be_said():
+    body = """%d = gpu.dynamic_shared_memory : memref<?xi8, WG>
+    %t = memref.view %d[%i][] : memref<?xi8, WG> to memref<4xf32, WG>
+    %v = memref.load %t[%i] : memref<4xf32, WG>
+    memref.store %v, %p[%i] : memref<?xf32>"""
+    with pytest.raises(ToolchainError, match=r"lego.dynamic_shared_bytes = <bytes>"):
+        compile_kernel(kernel(body))
+    said = compile_kernel(kernel(body, attributes=", lego.dynamic_shared_bytes = 4096 : i64"))
+    assert said.kernels[0].dynamic_shared == 4096
+
+
+def test_a_failure_keeps_its_input_and_the_command_fails_again():
+    with pytest.raises(ToolchainError) as caught:
+        compile_kernel("module { foo.bar }", name="mine.mlir")
+    rerun = caught.value.rerun
+    assert rerun.stage == "mlir"
+    assert "mine.mlir:1:10: error" in str(caught.value)
+    assert rerun.kept_input.read_text() == "module { foo.bar }"
+    program, *arguments = shlex.split(rerun.command)
+    assert program == "lego-mlir"
+    again = subprocess.run(
+        [sys.executable, "-m", "lego_mlir.cli.main", *arguments], capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert "foo" in again.stderr
+
+
+def test_a_pass_that_does_not_exist_is_a_failure_of_its_stage():
+    with pytest.raises(ToolchainError, match=r"(?s)stage 'nvvm' failed.*no-such-pass") as caught:
+        compile_kernel(TRANSPOSE, pipeline=Pipeline("builtin.module", (*NVVM.items, Pass("no-such-pass"))))
+    assert "--pipeline 'builtin.module(" in caught.value.rerun.command
+
+
+def test_llvm_ir_that_does_not_parse_is_a_failure_of_the_ptx_stage():
+    with pytest.raises(ToolchainError, match=r"(?s)stage 'ptx' failed.*expected"):
+        compile_kernel("define nonsense", start="llvm", emit="ptx")
+
+
+@pytest.mark.tools
+@needs_ptxas
+def test_ptx_that_ptxas_refuses_gives_its_exit_code_and_command():
+    with pytest.raises(ToolchainError, match=r"stage 'cubin' failed \(exit code \d+\)") as caught:
+        compile_kernel(".version 8.0\n.target sm_80\nnonsense\n", start="ptx", emit="cubin")
+    assert caught.value.rerun.command.startswith("ptxas -arch=sm_80")
+    assert caught.value.rerun.kept_input.suffix == ".ptx"
+
+
+def test_without_ptxas_the_remedy_is_said(monkeypatch):
+    monkeypatch.setattr(ptxas, "find", lambda: None)
+    with pytest.raises(DependencyError, match=r"pip install nvidia-cuda-nvcc"):
+        compile_kernel(".version 8.0", start="ptx", emit="cubin")
+
+
+def test_stages_run_forwards_and_are_named():
+    with pytest.raises(UsageError, match=r"cannot emit mlir from ptx: the stages are mlir -> transformed"):
+        compile_kernel("", start="ptx", emit="mlir")
+    with pytest.raises(UsageError, match=r"unknown stage 'sass'"):
+        compile_kernel(TRANSPOSE, emit="sass")
+
+
+def test_something_that_is_no_kernel_is_refused():
+    with pytest.raises(UsageError, match=r"cannot compile a int"):
+        compile_kernel(3)
+
+
+def test_what_ptxas_reports():
+    report = """ptxas info    : Compiling entry function 'a' for 'sm_80'
+ptxas info    : Function properties for a
+    8 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads
+ptxas info    : Used 40 registers, 380 bytes cmem[0]
+ptxas info    : Compiling entry function 'b' for 'sm_80'
+ptxas info    : Used 8 registers"""
+    assert ptxas.parse_report(report) == (ptxas.Resources("a", 40, 8, 16, 24), ptxas.Resources("b", 8, 0, 0, 0))
+
+
+def test_llvm_that_is_missing_is_said_with_its_remedy(monkeypatch):
+    llvm.binding.cache_clear()
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    with pytest.raises(DependencyError, match=r"pip install llvmlite"):
+        llvm.binding()
+    monkeypatch.undo()
+    llvm.binding.cache_clear()
