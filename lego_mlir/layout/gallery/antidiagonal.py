@@ -16,25 +16,24 @@ def antidiagonal(n: Any) -> GenP:
     """The anti-diagonal order of an n x n square; n may be a `lego.size`.
 
     Diagonal d holds the d elements with i + j = d - 1, and d(d-1)/2 elements lie before it. Past the longest one the
-    square is counted from its far corner, where it looks the same.
+    square is counted from its far corner, where it looks the same. The functions compute what both halves share once,
+    which the figure's branches do not, and take the root of 8q + 1, which needs no correction.
     """
+
+    def before(d: Any) -> Any:
+        return d * (d - 1) // 2
 
     def f(i: Any, j: Any) -> Any:
         from_start = i + j + 1
-        from_end = 2 * n - from_start
-        return where(
-            from_start <= n,
-            i + from_start * (from_start - 1) // 2,
-            n * n - n + i - from_end * (from_end - 1) // 2,
-        )
+        first_half = from_start <= n
+        skipped = before(where(first_half, from_start, 2 * n - from_start))
+        return i + where(first_half, skipped, n * n - n - skipped)
 
     def f_inv(p: Any) -> tuple[Any, Any]:
         first_half = p < n * (n + 1) // 2
         q = where(first_half, p, n * n - 1 - p)
-        # The d with d(d-1)/2 <= q < d(d+1)/2 is the root of 2q, rounded down, or one more.
-        root = isqrt(2 * q)
-        d = root + where(q >= root * (root + 1) // 2, 1, 0)
-        i = q - d * (d - 1) // 2
+        d = (isqrt(8 * q + 1) + 1) // 2  # the largest d with d(d-1)/2 <= q
+        i = q - before(d)
         j = d - 1 - i
         return where(first_half, i, n - 1 - i), where(first_half, j, n - 1 - j)
 
