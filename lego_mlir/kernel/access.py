@@ -91,8 +91,7 @@ class Place:
         there = self._derive((*outer, last + LANE), lanes).expr
         same = sympy.expand(there - position - LANE) == 0
         yield "contiguous", sympy.true if same else Eq(there, position + LANE)
-        if self.mask != True:  # noqa: E712  SymPy's true is not Python's
-            yield "under one mask", sympy.Or(sympy.Not(self.mask), self._mask((*outer, last + LANE), lanes))
+        yield "under one mask", sympy.Or(sympy.Not(self.mask), self._mask((*outer, last + LANE), lanes))
 
     def _entry(self, value: Any) -> Any:
         if isinstance(value, (slice, list)) or value is None or value is Ellipsis or is_array(value):
@@ -100,7 +99,7 @@ class Place:
                 f"{self.buffer.name}: a kernel's index is one integer for each dimension, got {value!r}; vectors are "
                 "loaded with .load(.., width=..)"
             )
-        return as_expr(value)
+        return self.tracer.index(value)
 
     def _derive(self, index: tuple[Any, ...], also: Mapping[Any, Range] | None = None) -> Derivation:
         raw = as_expr(self.layout.apply(*map(Index, index)))

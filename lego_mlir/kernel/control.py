@@ -20,7 +20,7 @@ from typing import Any, overload
 
 import sympy
 
-from lego_mlir.expr.index import Index, as_condition, as_expr
+from lego_mlir.expr.index import Index
 from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.kernel.dtypes import DType
@@ -124,14 +124,14 @@ def loop(*bounds: Any) -> Iterator[Index]:
     if not 1 <= len(bounds) <= 3:
         raise tracer.error(f"lego.range takes one to three bounds, as range does, got {len(bounds)}")
     lo, hi = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
-    low, high, step = as_expr(lo), as_expr(hi), as_expr(bounds[2] if len(bounds) == 3 else 1)
+    low, high, step = (tracer.index(b) for b in (lo, hi, bounds[2] if len(bounds) == 3 else 1))
     if not isinstance(tracer.prove(Lt(0, step)), Proved):
         raise tracer.error(
             f"lego.range: the step must be positive, got {step}; count up and subtract for a descending loop"
         )
     symbol, facts = tracer.loop_symbol(low, high, step)
     source = tracer.here()
-    with tracer.region(*facts) as body:
+    with tracer.region(*facts, variable=symbol) as body:
         try:
             yield Index(symbol)
         except GeneratorExit:
@@ -147,7 +147,8 @@ def when(condition: Any) -> AbstractContextManager[None]:
         condition = sympy.true if condition else sympy.false
     elif isinstance(condition, Scalar) and condition.dtype.family != "bool":
         raise tracer.error(f"lego.when takes a condition, got {condition!r}; compare it with something")
-    return _branch(as_condition(condition))
+    wanted = tracer.condition(condition)
+    return _branch(sympy.true if isinstance(tracer.prove(wanted), Proved) else wanted)
 
 
 @contextmanager

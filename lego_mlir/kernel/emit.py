@@ -16,10 +16,9 @@ from typing import Any, Final, assert_never
 
 from lego_mlir import bindings
 from lego_mlir.errors import TraceError
-from lego_mlir.expr.index import as_expr
 from lego_mlir.kernel.dtypes import DType
 from lego_mlir.kernel.emit_values import ValueEmitter
-from lego_mlir.kernel.symbols import expressions
+from lego_mlir.kernel.symbols import symbols
 from lego_mlir.kernel.trace import (
     Barrier,
     Buffer,
@@ -132,7 +131,7 @@ class KernelEmitter:
         return function.regions[0].blocks.append(*types, arg_locs=[function.location] * len(types))
 
     def _emit_ids(self) -> None:
-        used = set().union(*(as_expr_symbols(e) for e in expressions(self.trace.body)))
+        used = symbols(self.trace.body)
         for symbol, (kind, axis) in self.trace.ids.items():
             if symbol in used:
                 value = self.printer.build.value(f"gpu.{kind}", (), "index", {"dimension": f"#gpu<dim {axis}>"})
@@ -287,8 +286,3 @@ def _register_type(register: Register) -> str:
 
 def _alignment(width: int, dtype: DType) -> dict[str, str]:
     return {"alignment": f"{width * dtype.bytes} : i64"}
-
-
-def as_expr_symbols(expr: Any) -> set[Any]:
-    """The symbols of an expression or condition."""
-    return getattr(expr, "free_symbols", None) or as_expr(expr).free_symbols if expr is not None else set()

@@ -207,6 +207,8 @@ def compute(name: str, *operands: Any) -> Scalar:
     tracer = current(name)
     data = [o for o in operands if isinstance(o, Scalar)]
     kinds = {d.dtype for d in data}
+    if not data:
+        raise tracer.error(f"{name} takes data of a kernel, got {', '.join(map(repr, operands))}")
     if len(kinds) != 1:
         shown = ", ".join(str(d.dtype) for d in data)
         raise tracer.error(f"{name} of different element types ({shown}); convert one, for example with .to(lego.f32)")
@@ -283,7 +285,7 @@ def convert(given: Any, dtype: DType) -> Any:
     """`dtype(given)`: a number, an index or data as data of this element type; as an index for `lego.index`."""
     tracer = current(f"lego.{dtype}(..)")
     if dtype.family == "index":
-        return Index(as_expr(given))
+        return Index(tracer.index(given))
     if isinstance(given, Scalar):
         if given.dtype == dtype:
             return given
@@ -296,7 +298,7 @@ def convert(given: Any, dtype: DType) -> Any:
     if is_symbolic(given):
         integer = dtype if dtype.family == "int" else dtypes.i64
         result = tracer.value(integer)
-        tracer.append(FromIndex(result, as_expr(given), tracer.here()))
+        tracer.append(FromIndex(result, tracer.index(given), tracer.here()))
         return convert(Scalar(result), dtype)
     return Scalar(as_value(given, dtype))
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import sympy
-
 from lego_mlir.expr.nodes import Table
 from lego_mlir.kernel.trace import For, FromCondition, FromIndex, If, Load, Statement, Store
 
@@ -33,11 +31,16 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Any]:
                 pass
 
 
+def symbols(body: tuple[Statement, ...]) -> set[Any]:
+    """The symbols of all these expressions."""
+    return {symbol for expr in expressions(body) for symbol in expr.free_symbols}
+
+
 def runtime_tables(body: tuple[Statement, ...]) -> dict[str, Any]:
     """The `Table` nodes without entries, by name: what the caller passes."""
     found: dict[str, Any] = {}
     for expr in expressions(body):
-        for table in sympy.sympify(expr).atoms(Table):
+        for table in expr.atoms(Table):
             if not table.entries:
                 found.setdefault(table.name, table)
     return found

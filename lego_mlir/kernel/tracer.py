@@ -45,12 +45,14 @@ class Tracer:
         self._regions: list[list[Statement]] = [[]]
         self._live: list[set[int]] = [set()]  # the numbers of the values each open region has made
         self._registers: list[set[int]] = [set()]
+        self._symbols: list[set[Any]] = [set()]  # the index symbols each open region has made
         self._values = self._loops = 0
         self.abandoned: Source | None = None  # a loop whose body was left before its end
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
                 symbol = sympy.Symbol(ID_PREFIX[kind] + axis, integer=True)
                 self.ids[symbol] = (kind, axis)
+                self._symbols[0].add(symbol)
                 self.ranges[symbol] = Range(0, as_expr(extent) if isinstance(extent, Index) else extent)
 
     # -- statements and regions
@@ -87,14 +89,39 @@ class Tracer:
             raise self.error("a register is used after the end of the loop or branch that it was made in")
         return register
 
+    def index(self, value: Any) -> Any:
+        """The expression of an index, refused where one of its symbols has no value here."""
+        return self._defined(as_expr(value))
+
+    def condition(self, value: Any) -> Any:
+        """The expression of an index condition, refused where one of its symbols has no value here."""
+        return self._defined(as_condition(value))
+
+    def _defined(self, expr: Any) -> Any:
+        for symbol in expr.free_symbols:
+            if not isinstance(symbol, Size) and not self._in_scope(symbol):
+                known = symbol in self.ranges
+                what = "of a loop or branch that has ended" if known else "of no loop, id or size of this kernel"
+                raise self.error(f"{symbol} in the index {expr} is the variable {what}")
+        return expr
+
+    def _in_scope(self, symbol: Any) -> bool:
+        return any(symbol in region for region in self._symbols)
+
     @contextmanager
-    def region(self, *conditions: Any) -> Iterator[list[Statement]]:
-        """Around the statements of a nested region, which runs only where the conditions hold."""
+    def region(self, *conditions: Any, variable: Any = None) -> Iterator[list[Statement]]:
+        """Around the statements of a nested region, which runs only where the conditions hold.
+
+        `variable` is the symbol that a loop defines for its body.
+        """
         statements: list[Statement] = []
         self._regions.append(statements)
         self._live.append(set())
         self._registers.append(set())
+        self._symbols.append(set())
         self.path.extend(conditions)
+        if variable is not None:
+            self._symbols[-1].add(variable)
         try:
             yield statements
         finally:
@@ -102,6 +129,7 @@ class Tracer:
             self._regions.pop()
             self._live.pop()
             self._registers.pop()
+            self._symbols.pop()
 
     def last(self) -> Statement | None:
         """The latest statement of the innermost region."""
@@ -151,20 +179,18 @@ class Tracer:
     def data_symbol(self, value: Value) -> Any:
         """Data as an index: a symbol of which only the range of its type is known."""
         symbol = sympy.Symbol(f"v{value.number}", integer=True)
-        if symbol not in self.from_data or not self._in_scope(symbol):
+        if not self._in_scope(symbol):
             limit = 2 ** (value.dtype.bits - 1) if value.dtype.family != "bool" else 2
             self.ranges[symbol] = Range(0 if value.dtype.family == "bool" else -limit, limit)
             self.from_data.add(symbol)
+            self._symbols[-1].add(symbol)
             self.append(ToIndex(symbol, self.use(value), self.here()))
         return symbol
-
-    def _in_scope(self, symbol: Any) -> bool:
-        return any(isinstance(s, ToIndex) and s.symbol == symbol for region in self._regions for s in region)
 
     def condition_value(self, condition: Any, dtype: DType) -> Value:
         """An index condition as an i1."""
         result = self.value(dtype)
-        self.append(FromCondition(result, as_condition(condition), self.here()))
+        self.append(FromCondition(result, self.condition(condition), self.here()))
         return result
 
     # -- proofs
@@ -234,7 +260,8 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
         raise TraceError(f"{tracer.source}: a kernel returns nothing; it stores into its tensors, got {returned!r}")
 
 
-OUR_PACKAGES = ("lego_mlir.kernel.", "lego_mlir.expr.", "lego_mlir.layout.")
+OUR_PACKAGES = ("lego_mlir.kernel.", "lego_mlir.expr.", "lego_mlir.layout.", "sympy.", "contextlib")
+"""Modules whose lines are not the user's: ours that trace, and what they call back from."""
 
 
 def user_line() -> Source | None:
@@ -242,7 +269,7 @@ def user_line() -> Source | None:
     frame: Any = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith(OUR_PACKAGES) and module not in ("contextlib", "functools"):
+        if not module.startswith(OUR_PACKAGES):
             return Source(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None

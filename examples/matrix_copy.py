@@ -1,7 +1,7 @@
 """2. Copy: a kernel is written against logical indices, and the layouts of its tensors say where the elements are.
 
-    lego-mlir compile examples/copy.py -o kernel.mlir
-    lego-mlir run examples/copy.py --on interp
+    lego-mlir compile examples/matrix_copy.py -o kernel.mlir
+    lego-mlir run examples/matrix_copy.py --on interp
 
 Both matrices are 64x128. The source lies row by row, the destination column by column, so that the same copy also
 turns one into the other. Change `Col` to `Row`: the kernel stays as it is.

@@ -1,0 +1,460 @@
+"""What cannot be traced is refused with the file and line of the spec, the values and the remedy."""
+
+import inspect
+
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import GenP, Padded, Row, f16, f32, gallery, i32
+from lego_mlir.errors import ExpressionError, LayoutError, LayoutIndexError, LegoError, SymbolicBranchError, TraceError
+from lego_mlir.expr.index import index_symbol
+
+
+def refuse(kind, pattern, body, x=None, grid=1, block=32):
+    """Trace `body(x, y)`; the error is of this kind, matches, and names the line of the body that is marked HERE."""
+    source, first = inspect.getsourcelines(body)
+    marked = [first + k for k, line in enumerate(source) if "# HERE" in line]
+
+    def run(x, y):
+        body(x, y)
+
+    run.__annotations__ = {"x": lego.Tensor(f32, Row(32, 32) if x is None else x), "y": lego.Tensor(f16, Row(32))}
+    with pytest.raises(LegoError, match=pattern) as caught:
+        lego.kernel(grid=grid, block=block)(run).trace()
+    assert type(caught.value) is kind, caught.value
+    if marked:
+        assert str(caught.value).startswith(f"{__file__}:{marked[0]}: "), caught.value
+
+
+def test_an_index_that_some_thread_takes_out_of_range():
+    def body(x, y):
+        i = lego.thread_id[0]
+        x[i, i + 1] = 0.0  # HERE
+
+    refuse(LayoutIndexError, r"x\[tx, tx \+ 1\]: index 1 of \[32, 32\] leaves 0 \.\. 31: for tx = 31; guard it", body)
+
+
+def test_a_guard_makes_it_right():
+    @lego.kernel(grid=1, block=32)
+    def guarded(x: lego.Tensor(f32, Row(32, 32))):
+        i = lego.thread_id[0]
+        with lego.when(i < 31):
+            x[i, i + 1] = 0.0
+
+    ((_, access),) = guarded.trace().accesses()
+    assert not access.is_masked
+
+
+def test_the_other_branch_has_the_opposite_guard():
+    def body(x, y):
+        i = lego.thread_id[0]
+        with lego.when(i < 31):
+            x[i, i + 1] = 0.0
+        with lego.otherwise():
+            x[0, i - 31] = 0.0
+            x[0, i - 30] = 0.0
+            x[0, i + 1] = 0.0  # HERE
+
+    refuse(LayoutIndexError, r"x\[0, tx \+ 1\].*for tx = 31", body)
+
+
+def test_a_constant_index_out_of_range():
+    def body(x, y):
+        y[32] = f16(0)  # HERE
+
+    refuse(LayoutIndexError, r"y\[32\]: index 0 of \[32\] leaves 0 \.\. 31", body)
+
+
+def test_a_wrong_number_of_indices():
+    def body(x, y):
+        x[lego.thread_id[0]] = 0.0  # HERE
+
+    refuse(LayoutError, r"x takes 2 indices for its logical sizes \[32, 32\], got 1: \[tx\]", body)
+
+
+def test_a_slice_is_no_index():
+    def body(x, y):
+        x[0, :]  # HERE
+
+    refuse(TraceError, r"a kernel's index is one integer for each dimension, got slice", body)
+
+
+def test_a_float_is_no_index():
+    def body(x, y):
+        x[0, x[0, 0]]  # HERE
+
+    refuse(TraceError, "cannot be used as an index; an index is one integer", body)
+
+
+def test_a_fraction_is_no_index():
+    def body(x, y):
+        x[0, lego.thread_id[0] / 2]  # HERE
+
+    refuse(ExpressionError, "an index has no fractions; write integer division as //", body)
+
+
+def test_an_if_on_an_index():
+    def body(x, y):
+        if lego.thread_id[0] < 4:  # HERE
+            y[0] = f16(0)
+
+    refuse(SymbolicBranchError, r"the truth of 'tx < 4' depends on symbols", body)
+
+
+def test_an_if_on_data():
+    def body(x, y):
+        if x[0, 0] > 1:  # HERE
+            y[0] = f16(0)
+
+    refuse(TraceError, r"use `with lego.when\(condition\):`", body)
+
+
+def test_a_range_of_data():
+    def body(x, y):
+        range(i32(4))  # HERE
+
+    refuse(TraceError, "lego.range takes it as a bound", body)
+
+
+def test_element_types_that_differ():
+    def body(x, y):
+        x[0, 0] + y[0]  # HERE
+
+    refuse(
+        TraceError, r"add of different element types \(f32, f16\); convert one, for example with .to\(lego.f32\)", body
+    )
+
+
+def test_storing_another_element_type():
+    def body(x, y):
+        y[0] = x[0, 0]  # HERE
+
+    refuse(TraceError, r"a value of type f16 is needed here, got <f32 %\d+>; convert it with .to\(f16\)", body)
+
+
+def test_an_index_met_by_float_data():
+    def body(x, y):
+        x[0, 0] * lego.thread_id[0]  # HERE
+
+    refuse(TraceError, r"the index tx meets <f32 %\d+>; convert the index, for example lego.f32\(i\)", body)
+
+
+def test_storing_an_index():
+    def body(x, y):
+        x[0, 0] = lego.thread_id[0]  # HERE
+
+    refuse(TraceError, r"the index tx is no data; convert it, for example lego.f32\(tx\)", body)
+
+
+def test_storing_what_is_no_number():
+    def body(x, y):
+        x[0, 0] = "one"  # HERE
+
+    refuse(TraceError, "'one' of type str cannot be a value of type f32 in a kernel", body)
+
+
+def test_true_division_of_integers():
+    def body(x, y):
+        i32(7) / i32(2)  # HERE
+
+    refuse(TraceError, "truediv is not defined for i32; integers divide with //", body)
+
+
+def test_floor_division_of_floats():
+    def body(x, y):
+        x[0, 0] // 2  # HERE
+
+    refuse(TraceError, "floordiv is not defined for f32; floats divide with /", body)
+
+
+def test_a_constant_that_does_not_fit():
+    def body(x, y):
+        i32(1) + 2**31  # HERE
+
+    refuse(TraceError, r"2147483648 does not fit i32, which holds -2147483648\.\.2147483647", body)
+
+
+def test_a_fraction_for_an_integer():
+    def body(x, y):
+        i32(1) + 0.5  # HERE
+
+    refuse(TraceError, "0.5 is no i32", body)
+
+
+def test_where_of_numbers_alone_needs_an_element_type():
+    def body(x, y):
+        lego.where(x[0, 0] > 0, 1.0, 2.0)  # HERE
+
+    refuse(TraceError, r"where of 1.0 and 2.0: give one of them an element type, for example lego.f32\(1.0\)", body)
+
+
+def test_a_function_of_no_data():
+    def body(x, y):
+        lego.exp(1.0)  # HERE
+
+    refuse(TraceError, r"exp takes data of a kernel, got 1.0", body)
+
+
+def test_a_value_used_after_its_loop():
+    def body(x, y):
+        for k in lego.range(4):
+            value = x[0, k]
+        x[0, 0] = value  # HERE
+
+    refuse(TraceError, r"is used after its end; keep it in lego.register\(f32, ..\)", body)
+
+
+def test_a_loop_variable_used_after_its_loop():
+    def body(x, y):
+        for k in lego.range(4):
+            x[0, k] = 0.0
+        x[0, k] = 0.0  # HERE
+
+    refuse(TraceError, r"k0 in the index k0 is the variable of a loop or branch that has ended", body)
+
+
+def test_an_index_from_memory_used_after_its_branch():
+    def body(x, y):
+        with lego.when(lego.thread_id[0] < 4):
+            i = i32(x[0, 0]) + lego.thread_id[0]
+        x[0, i] = 0.0  # HERE
+
+    refuse(TraceError, r"in the index .* is the variable of a loop or branch that has ended", body)
+
+
+def test_a_symbol_of_no_kernel():
+    def body(x, y):
+        x[0, index_symbol("q")] = 0.0  # HERE
+
+    refuse(TraceError, "q in the index q is the variable of no loop, id or size of this kernel", body)
+
+
+def test_a_register_used_after_its_branch():
+    def body(x, y):
+        with lego.when(lego.thread_id[0] < 4):
+            r = lego.register(f32, 0)
+        r += 1  # HERE
+
+    refuse(TraceError, "a register is used after the end of the loop or branch that it was made in", body)
+
+
+def test_leaving_a_loop_early():
+    def body(x, y):
+        for _ in lego.range(4):  # HERE
+            break
+
+    refuse(TraceError, "the body of lego.range was left by break or return", body)
+
+
+def test_a_step_that_is_not_positive():
+    def body(x, y):
+        for _ in lego.range(4, 0, -1):  # HERE
+            pass
+
+    refuse(TraceError, "the step must be positive, got -1; count up and subtract", body)
+
+
+def test_unrolling_what_is_not_known():
+    def body(x, y):
+        for _ in lego.unroll(lego.thread_id[0]):  # HERE
+            pass
+
+    refuse(TraceError, "lego.unroll takes ints, got", body)
+
+
+def test_otherwise_without_when():
+    def body(x, y):
+        with lego.otherwise():  # HERE
+            pass
+
+    refuse(TraceError, "must directly follow the body of a `with lego.when", body)
+
+
+def test_when_of_a_number():
+    def body(x, y):
+        with lego.when(x[0, 0]):  # HERE
+            pass
+
+    refuse(TraceError, "lego.when takes a condition, got <f32", body)
+
+
+def test_shared_memory_in_a_branch():
+    def body(x, y):
+        with lego.when(lego.thread_id[0] < 4):
+            lego.shared(f32, Row(4))  # HERE
+
+    refuse(TraceError, "every thread needs it, so make it before", body)
+
+
+def test_shared_memory_of_unknown_size():
+    def body(x, y):
+        lego.shared(f32, Row(lego.size("M")))  # HERE
+
+    refuse(LayoutError, "lego.shared needs sizes that are ints, got .* of M elements", body)
+
+
+def test_shared_memory_with_a_refuted_layout():
+    def body(x, y):
+        lego.shared(f32, GenP([8], lambda i: i // 2, lambda p: p))  # HERE
+
+    refuse(LayoutError, "is not a bijection", body)
+
+
+def test_more_shared_memory_than_there_is():
+    @lego.kernel(grid=1, block=32)
+    def greedy(x: lego.Tensor(f32, Row(32))):
+        tile = lego.shared(f32, Row(128, 128))
+        tile[0, lego.thread_id[0]] = x[lego.thread_id[0]]
+
+    with pytest.raises(TraceError, match="shared tiles of greedy take 65536 bytes; static shared memory ends at 49152"):
+        greedy.mlir()
+
+
+def test_a_dimension_that_the_block_has_not():
+    def body(x, y):
+        lego.thread_id[1]  # HERE
+
+    refuse(TraceError, r"lego.thread_id\[1\]: the block has 1 dimensions, in x, y, z order", body)
+
+
+@pytest.mark.parametrize(
+    ("width", "layout", "pattern"),
+    [
+        (3, None, "a width is a power of two of at most 16 bytes, that is 4 elements"),
+        (8, None, "a width is a power of two of at most 16 bytes, that is 4 elements"),
+        (4, lego.Col(32, 32), "not aligned, for tx = .*; the widest proved is 1, which width=None takes"),
+        (4, gallery.padded(32, 32), "not aligned, for .*; the widest proved is 1"),
+        (4, gallery.xor_swizzle(32, 32), "not (aligned|contiguous), for .*; the widest proved is 1"),
+        (4, gallery.xor_swizzle(32, 32, vec=2), "not (aligned|contiguous), for .*; the widest proved is 2"),
+    ],
+)
+def test_a_width_that_is_not_proved(width, layout, pattern):
+    def body(x, y):
+        x.load(lego.thread_id[0] // 8, lego.thread_id[0] % 8 * 4, width=width)  # HERE
+
+    refuse(LayoutError, rf"{width} elements of f32 at once are not possible: {pattern}", body, x=layout)
+
+
+def test_a_width_that_reaches_past_the_end():
+    def body(x, y):
+        x.load(0, lego.thread_id[0], width=2)  # HERE
+
+    refuse(LayoutError, "not inside, for tx = 31", body)
+
+
+def test_a_width_across_the_edge_of_a_mask():
+    def body(x, y):
+        x.tile_by([1, 1], [32, 32]).load(0, 0, 0, lego.thread_id[0] * 4, width=4)  # HERE
+
+    refuse(
+        LayoutError,
+        "not under one mask, for lane = 3, tx = 7; the widest proved is 2",
+        body,
+        x=Padded(Row(32, 32), [32, 31]),
+        block=8,
+    )
+
+
+def test_returning_a_value():
+    def body(x, y):
+        pass
+
+    def run(x: lego.Tensor(f32, Row(4))):
+        return 1
+
+    with pytest.raises(TraceError, match="a kernel returns nothing; it stores into its tensors, got 1"):
+        lego.kernel(grid=1, block=4)(run).trace()
+
+
+def test_names_of_kernels_outside_of_one():
+    for use in (lambda: lego.thread_id[0], lego.barrier, lambda: lego.shared(f32, Row(4)), lambda: f32(1)):
+        with pytest.raises(TraceError, match=r"has a meaning only inside a function decorated with @lego\.kernel"):
+            use()
+
+
+def test_calling_a_kernel():
+    @lego.kernel(grid=1, block=4)
+    def nothing(x: lego.Tensor(f32, Row(4))):
+        pass
+
+    with pytest.raises(TraceError, match="nothing is a kernel and is not called"):
+        nothing(1)
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "pattern"),
+    [
+        (1, (32, 64), r"block=\(32, 64\) has 2048 threads; a block has at most 1024"),
+        (1, 0, r"block x must be an int in 1..1024 or a symbolic size, got 0"),
+        (1, (1, 1, 65), r"block z must be an int in 1..64 or a symbolic size, got 65"),
+        ((1, 70000), 1, r"grid y must be an int in 1..65535"),
+        (2.0, 1, r"grid x must be an int"),
+        ((1, 1, 1, 1), 1, r"must have one to three sizes, in x, y, z order"),
+    ],
+)
+def test_a_launch_that_no_gpu_has(grid, block, pattern):
+    def run(x: lego.Tensor(f32, Row(4))):
+        pass
+
+    with pytest.raises(TraceError, match=pattern):
+        lego.kernel(grid=grid, block=block)(run)
+
+
+def test_parameters_without_declarations():
+    def run(x):
+        pass
+
+    with pytest.raises(TraceError, match=r"parameter 'x' of run needs the annotation lego.Tensor\(dtype, layout\)"):
+        lego.kernel(grid=1, block=4)(run)
+
+
+def test_an_annotation_that_cannot_be_evaluated():
+    def run(x):
+        pass
+
+    run.__annotations__ = {"x": "lego.Tensor(f32, Row(nowhere))"}
+    with pytest.raises(TraceError, match=r"cannot be evaluated \(name 'nowhere' is not defined\)"):
+        lego.kernel(grid=1, block=4)(run)
+
+
+def test_a_refuted_layout_of_a_tensor():
+    with pytest.raises(LayoutError, match="is not a bijection"):
+        lego.Tensor(f32, GenP([8], lambda i: i // 2, lambda p: p))
+
+
+def test_an_element_type_that_is_none():
+    with pytest.raises(TraceError, match=r"the first argument is an element type such as lego\.f32, got 'f32'"):
+        lego.Tensor("f32", Row(4))
+
+
+@pytest.mark.parametrize("name", ["tx", "x"])
+def test_a_size_with_a_name_that_is_taken(name):
+    n = lego.size(name)
+
+    @lego.kernel(grid=1, block=4)
+    def run(x: lego.Tensor(f32, Row(n))):
+        with lego.when(lego.thread_id[0] < n):
+            x[lego.thread_id[0]] = 1.0
+
+    with pytest.raises(TraceError, match=f"the size {name} of run needs another name"):
+        run.trace()
+
+
+def test_two_sizes_of_one_name():
+    @lego.kernel(grid=1, block=4)
+    def run(x: lego.Tensor(f32, Row(lego.size("n"))), y: lego.Tensor(f32, Row(lego.size("n", min=8)))):
+        pass
+
+    with pytest.raises(TraceError, match="another size with other facts"):
+        run.trace()
+
+
+def test_a_reference_of_other_parameters():
+    @lego.kernel(grid=1, block=4)
+    def run(x: lego.Tensor(f32, Row(lego.size("n")))):
+        pass
+
+    with pytest.raises(
+        TraceError, match="the reference of run takes 'z', which is no parameter or size of it; there are n, x"
+    ):
+        run.reference(lambda x, n, z: x)
