@@ -1,0 +1,245 @@
+"""Launching, with CuPy replaced by a stand-in that records: no GPU is needed to get the arguments right.
+
+`test_on_a_gpu` at the end runs the same road on a real device, where there is one.
+"""
+
+import json
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import f32
+from lego_mlir.errors import DependencyError, UsageError
+from lego_mlir.kernels import transpose
+from lego_mlir.runtime import __main__ as command
+from lego_mlir.runtime import cuda, data
+from lego_mlir.toolchain import compile_kernel
+
+M, N = lego.size("M"), lego.size("N", multiple_of=4)
+
+
+class Driver:
+    """What a launch asked for; `result(entry, arguments)` plays the kernel."""
+
+    def __init__(self, result=lambda entry, arguments: None, capability="90"):
+        self.launches, self.result, self.capability = [], result, capability
+
+    def module(self):
+        driver = self
+
+        class Error(Exception):
+            pass
+
+        class Function:
+            def __init__(self, name):
+                self.name = name
+
+            def __call__(self, grid, block, arguments, shared_mem=0):
+                driver.launches.append((self.name, grid, block, arguments, shared_mem))
+                driver.result(self.name, arguments)
+
+        class RawModule:
+            def __init__(self, path):
+                assert Path(path).is_file()
+
+            def compile(self):
+                if driver.capability == "broken":
+                    raise Error("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
+
+            def get_function(self, name):
+                return Function(name)
+
+        capability = "90" if self.capability == "broken" else self.capability
+        device = types.SimpleNamespace(compute_capability=capability)
+        stream = types.SimpleNamespace(synchronize=lambda: None)
+        return types.SimpleNamespace(
+            RawModule=RawModule,
+            asarray=np.array,
+            asnumpy=np.asarray,
+            cuda=types.SimpleNamespace(
+                Device=lambda: device,
+                get_current_stream=lambda: stream,
+                driver=types.SimpleNamespace(CUDADriverError=Error),
+                runtime=types.SimpleNamespace(CUDARuntimeError=Error, getDeviceCount=lambda: 1),
+            ),
+        )
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    def plug_in(**options):
+        driver = Driver(**options)
+        monkeypatch.setitem(sys.modules, "cupy", driver.module())
+        return driver
+
+    return plug_in
+
+
+def written(folder, kernel, *, target="sm_80", with_data=False, **sizes):
+    compiled = compile_kernel(kernel, target=target)
+    (folder / "k.ptx").write_bytes(compiled.bytes)
+    (folder / "k.json").write_text(json.dumps(compiled.manifest))
+    if with_data:
+        (folder / "k.npz").write_bytes(data.to_npz(data.check_data(kernel, sizes)))
+    return folder / "k.ptx"
+
+
+def test_a_launch_passes_pointers_then_sizes(tmp_path, machine):
+    driver = machine()
+    launcher = cuda.load(written(tmp_path, transpose.build("padded", M, N, f32))).kernel()
+    source, target = np.zeros(100 * 64, np.float32), np.zeros(100 * 64, np.float32)
+    launcher(source, target, sizes={"M": 100, "N": 64})
+    ((name, grid, block, arguments, shared),) = driver.launches
+    assert (name, grid, block, shared) == ("transpose", (2, 4), (32, 8), 0)
+    assert arguments[0] is source
+    assert arguments[1] is target
+    assert [(type(a), int(a)) for a in arguments[2:]] == [(np.int64, 100), (np.int64, 64)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a, b, s: ((a,), s), r"kernel transpose takes src, dst; got 1 arguments"),
+        (lambda a, b, s: ((a, b[:-1]), s), r"dst has 6400 elements in memory, and the array has 6399"),
+        (lambda a, b, s: ((a.astype(np.float64), b), s), r"src holds f32, and the array holds float64"),
+        (lambda a, b, s: ((3, b), s), r"src is a tensor of f32: pass a CuPy array, not 3"),
+        (lambda a, b, s: ((np.repeat(a, 2)[::2], b), s), r"src: the array is not contiguous"),
+        (lambda a, b, s: ((a, b), {"M": 100}), r"needs the sizes M, N; N is missing"),
+        (lambda a, b, s: ((a, b), {"M": 100, "N": 63}), r"size N = 63"),
+    ],
+)
+def test_a_wrong_launch_is_refused_before_it_starts(tmp_path, machine, change, message):
+    driver = machine()
+    launcher = cuda.load(written(tmp_path, transpose.build("padded", M, N, f32))).kernel()
+    arguments, sizes = change(np.zeros(6400, np.float32), np.zeros(6400, np.float32), {"M": 100, "N": 64})
+    with pytest.raises(UsageError, match=message):
+        launcher(*arguments, sizes=sizes)
+    assert driver.launches == []
+
+
+def test_an_open_grid_is_given_and_a_fixed_one_is_not(tmp_path, machine):
+    text = """module { gpu.module @m { gpu.func @k(%p: memref<4xf32>) kernel { gpu.return } } }"""
+    driver = machine()
+    launcher = cuda.load(written(tmp_path, text)).kernel()
+    with pytest.raises(UsageError, match=r"kernel k: its module does not say the grid; pass grid=\(x, y, z\)"):
+        launcher(np.zeros(4, np.float32))
+    launcher(np.zeros(4, np.float32), grid=(3,), block=(32,))
+    assert driver.launches[0][1:3] == ((3,), (32,))
+    fixed = cuda.load(written(tmp_path, transpose.build("naive", 64, 64, f32))).kernel()
+    with pytest.raises(UsageError, match=r"grid is fixed by its manifest"):
+        fixed(np.zeros(4096, np.float32), np.zeros(4096, np.float32), grid=(1,))
+
+
+def test_more_dynamic_shared_memory_than_48_kib_is_asked_for(tmp_path, machine):
+    text = """module { gpu.module @m { gpu.func @k(%p: memref<4xf32>) kernel attributes
+      {known_block_size = array<i32: 1, 1, 1>, known_grid_size = array<i32: 1, 1, 1>,
+       lego.dynamic_shared_bytes = 100000 : i64} { gpu.return } } }"""
+    driver = machine()
+    launcher = cuda.load(written(tmp_path, text)).kernel()
+    assert launcher.function.max_dynamic_shared_size_bytes == 100_000
+    launcher(np.zeros(4, np.float32))
+    assert driver.launches[0][4] == 100_000
+
+
+@pytest.mark.parametrize(
+    ("target", "capability", "fine"),
+    [
+        ("sm_80", "90", True),
+        ("sm_90a", "90", True),
+        ("sm_90", "89", False),
+        ("sm_90a", "100", False),
+        ("sm_75", "120", True),
+    ],
+)
+def test_code_runs_on_the_devices_it_was_made_for(target, capability, fine):
+    if fine:
+        cuda.check_device(target, capability)
+        return
+    with pytest.raises(UsageError, match=f"the code is for {target} and this device is sm_{capability}"):
+        cuda.check_device(target, capability)
+
+
+def test_a_driver_that_is_too_old(tmp_path, machine):
+    machine(capability="broken")
+    with pytest.raises(UsageError, match=r"the driver refuses this code for sm_80 \(CUDA_ERROR_UNSUPPORTED_PTX"):
+        cuda.load(written(tmp_path, transpose.build("naive", 64, 64, f32)))
+
+
+def test_without_cupy_the_remedy_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(DependencyError, match=r"pip install cupy-cuda13x"):
+        cuda.cupy()
+
+
+def play_transpose(entry, arguments):
+    source, target, m, n = arguments
+    target[:] = source.reshape(int(m), int(n)).T.ravel()
+
+
+def test_the_command_checks_what_the_kernel_wrote(tmp_path, machine, capsys):
+    machine(result=play_transpose)
+    path = written(tmp_path, transpose.build("padded", M, N, f32), with_data=True, M=33, N=64)
+    assert command.main([str(path)]) == 0
+    assert capsys.readouterr().out.startswith("ok    transpose M=33 N=64: dst: relative error 0.00e+00")
+
+
+def test_the_command_reports_a_wrong_result(tmp_path, machine, capsys):
+    def broken(entry, arguments):
+        play_transpose(entry, arguments)
+        arguments[1][5] = 9
+
+    machine(result=broken)
+    path = written(tmp_path, transpose.build("padded", M, N, f32), with_data=True)
+    assert command.main([str(path)]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("WRONG transpose M=200 N=200")
+    assert "first wrong element at position 5: found 9.0" in out
+
+
+def test_a_kernel_that_writes_nothing_is_wrong(tmp_path, machine, capsys):
+    machine()
+    path = written(tmp_path, transpose.build("padded", M, N, f32), with_data=True)
+    assert command.main([str(path)]) == 1
+    assert f"found {float(data.UNWRITTEN)}" in capsys.readouterr().out
+
+
+def test_without_data_it_is_launched_and_nothing_is_claimed(tmp_path, machine, capsys):
+    driver = machine()
+    path = written(tmp_path, transpose.build("padded", M, N, f32))
+    assert command.main([str(path), "--size", "M=10", "--size", "N=8"]) == 0
+    assert len(driver.launches) == 1
+    assert "nothing to compare with; compile with --with-data" in capsys.readouterr().out
+
+
+def test_bad_input_to_the_command(tmp_path, machine, capsys):
+    machine()
+    assert command.main([str(tmp_path / "none.ptx")]) == 2
+    assert "no manifest beside the code" in capsys.readouterr().err
+    path = written(tmp_path, transpose.build("padded", M, N, f32))
+    assert command.main([str(path), "--size", "M"]) == 2
+    assert "--size takes NAME=N" in capsys.readouterr().err
+    assert command.main([str(path)]) == 2
+    assert "needs the sizes M, N; M is missing" in capsys.readouterr().err
+
+
+def test_the_runtime_needs_no_compiler():
+    heavy = "{'sympy', 'z3', 'torch_mlir', 'mlir', 'llvmlite', 'cupy'}"
+    code = f"import sys, lego_mlir.runtime.__main__, lego_mlir.runtime.cuda; assert not {heavy} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(tmp_path, capsys):
+    try:
+        capability = cuda.cupy().cuda.Device().compute_capability
+    except DependencyError as error:
+        pytest.skip(str(error))
+    for variant in transpose.VARIANTS:
+        kernel = transpose.build(variant, M, N, f32)
+        path = written(tmp_path, kernel, target=f"sm_{capability}", with_data=True)
+        assert command.main([str(path)]) == 0, capsys.readouterr().out

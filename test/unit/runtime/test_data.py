@@ -1,0 +1,111 @@
+"""The data for a check: what is in memory is where the layouts say, and covers every element once."""
+
+import io
+
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Col, Padded, Row, f32, gallery
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels import transpose
+from lego_mlir.runtime import data
+
+M, N = lego.size("M"), lego.size("N", min=8, max=100, multiple_of=8)
+
+
+def copy_between(source, target, dtype=f32):
+    @lego.kernel(grid=1, block=1)
+    def copy(src: lego.Tensor(dtype, source), dst: lego.Tensor(dtype, target)):
+        dst[0, 0] = src[0, 0]
+
+    @copy.reference
+    def same(src):
+        return src
+
+    return copy
+
+
+def test_defaults_obey_the_facts_of_a_size():
+    chosen = data.choose_sizes(transpose.build("padded", M, N, f32), {})
+    assert chosen == {"M": 200, "N": 96}
+    large = lego.size("L", min=1000, multiple_of=64).expr
+    assert data.default_of(large) == 1024
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"N": 4}, r"N = 4: the kernel needs at least 8, at most 100, a multiple of 8"),
+        ({"K": 1}, r"has no size K; it has: M, N"),
+    ],
+)
+def test_sizes_that_cannot_be(given, message):
+    with pytest.raises(UsageError, match=message):
+        data.choose_sizes(transpose.build("padded", M, N, f32), given)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [Row(6, 8), Col(6, 8), gallery.xor_swizzle(8, 8), gallery.antidiagonal(6), Padded(Row(8, 9), [8, 8]), Row(M, N)],
+    ids=repr,
+)
+def test_positions_are_those_of_apply(layout):
+    sizes = {"M": 5, "N": 16}
+    at = data.positions(layout, sizes)
+    dims = tuple(data.concrete(n, sizes) for n in layout.dims())
+    assert at.shape == dims
+    assert len(np.unique(at)) == at.size
+    last = tuple(n - 1 for n in dims)
+    assert at[last] == (layout.apply(*last) if all(isinstance(n, int) for n in layout.dims()) else at.size - 1)
+
+
+@pytest.mark.parametrize("dtype", [lego.f16, lego.bf16, lego.f32, lego.f64, lego.i8, lego.i32], ids=str)
+def test_memory_follows_the_layouts(dtype):
+    arrays = data.check_data(copy_between(Row(8, 16), Col(8, 16), dtype), {})
+    source, target = arrays["copy/src"], arrays["copy/dst/expected"]
+    assert source.dtype.kind in "fiu"
+    from lego_mlir.runtime.comparing import numbers
+
+    assert np.array_equal(numbers(source, dtype.mlir).reshape(8, 16), target.reshape(16, 8).T)
+    assert "copy/dst/where" not in arrays
+
+
+def test_a_padded_layout_says_where_its_elements_are():
+    arrays = data.check_data(copy_between(Row(8, 8), Padded(Row(8, 9), [8, 8])), {})
+    where = arrays["copy/dst/where"].reshape(8, 9)
+    assert where[:, :8].all()
+    assert not where[:, 8].any()
+    assert arrays["copy/dst"].size == 72
+    assert (arrays["copy/dst"] == data.UNWRITTEN).all()
+
+
+def test_the_file_reads_back():
+    arrays = data.check_data(transpose.build("padded", M, N, f32), {"M": 7, "N": 16})
+    back = dict(np.load(io.BytesIO(data.to_npz(arrays))))
+    assert back.keys() == {"transpose/src", "transpose/dst", "transpose/dst/expected", "transpose/M", "transpose/N"}
+    assert back["transpose/M"] == 7
+    assert np.array_equal(back["transpose/dst/expected"].reshape(16, 7).T, back["transpose/src"].reshape(7, 16))
+
+
+def test_without_a_reference_there_is_nothing_to_check_with():
+    @lego.kernel(grid=1, block=1)
+    def nothing(dst: lego.Tensor(f32, Row(4))):
+        dst[0] = 1.0
+
+    with pytest.raises(UsageError, match=r"kernel nothing has no reference to compare with.*@nothing.reference"):
+        data.check_data(nothing, {})
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda src: (src, src), r"returns 2 arrays, and the kernel writes 1: dst"),
+        (lambda src: src[:1], r"returns shape \(1, 8\) for dst, whose layout has \(8, 8\)"),
+    ],
+)
+def test_a_reference_of_the_wrong_shape(result, message):
+    kernel = copy_between(Row(8, 8), Row(8, 8))
+    kernel.reference(result)
+    with pytest.raises(UsageError, match=message):
+        data.check_data(kernel, {})
