@@ -30,9 +30,9 @@ _contexts: OrderedDict[Any, Context] = OrderedDict()
 class Context:
     """The tables of one set of ranges."""
 
-    def __init__(self, ranges: Ranges) -> None:
+    def __init__(self, ranges: Ranges, expand: bool = True) -> None:
         self.ranges = ranges
-        self.terms = Terms(ranges)
+        self.terms = Terms(ranges, expand)
         self.facts = Facts(self.terms)
         self.derivations: dict[Any, Any] = {}
         self._writers: dict[CostModel, Writer] = {}
@@ -48,6 +48,11 @@ class Context:
         from lego_mlir.expr.rewrite import Rewriter
 
         return Rewriter(self)
+
+    @cached_property
+    def unexpanded(self) -> Context:
+        """The same ranges, with products of sums left as they are."""
+        return Context(self.ranges, expand=False)
 
     def writer(self, model: CostModel) -> Writer:
         """The writer of cheapest forms under a cost model."""

@@ -21,6 +21,7 @@ from typing import Any
 import sympy
 
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Table
+from lego_mlir.expr.sharing import Sharing, operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +77,36 @@ MODELS = {
 
 
 def operations(*exprs: Any, shared: bool = False, model: CostModel = OPERATIONS) -> int:
-    """The operations of the expressions together; `shared` counts an equal subexpression once."""
-    if shared:
-        return sum(map(model.own, _distinct(exprs)))
-    return sum(_tree(e, model) for e in exprs)
+    """The operations of the expressions together; `shared` computes once what occurs twice, parts of sums included."""
+    if not shared:
+        return sum(_tree(e, model) for e in exprs)
+    code = Sharing(exprs)
+    additions = sum(_additions(terms) for terms in code.sums.values()) + len(code.parts)
+    products = sum(max(0, sum(factors.values()) - 1) for factors in code.products.values()) + len(code.factors)
+    return (additions + products) * model.other + sum(map(model.own, code.others))
 
 
-def operands(expr: Any) -> Iterable[Any]:
-    """What a node computes from. A term -b of a sum is the operand b of a subtraction."""
-    if expr.is_Add:
-        return [a.args[1] if _is_negation(a) else a for a in expr.args]
-    if isinstance(expr, Table):
-        return (expr.index,)
-    if expr.is_Pow:
-        return (expr.base,)
-    return expr.args
+def _additions(terms: dict[Any, int]) -> int:
+    return len(terms) - 1 + all(sign < 0 for sign in terms.values())
+
+
+def quick_operations(expr: Any, model: CostModel = OPERATIONS) -> int:
+    """The operations of one expression with equal subexpressions, but not parts of sums, computed once."""
+    seen: set[Any] = set()
+    stack = [expr]
+    total = 0
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            total += model.own(node)
+            stack.extend(_computed_from(node))
+    return total
+
+
+def _computed_from(expr: Any) -> Iterable[Any]:
+    """A term -b of a sum is the operand b of a subtraction."""
+    return [a.args[1] if _is_negation(a) else a for a in expr.args] if expr.is_Add else operands(expr)
 
 
 def _is_negation(expr: Any) -> bool:
@@ -102,15 +118,4 @@ def _is_negative(expr: Any) -> bool:
 
 
 def _tree(expr: Any, model: CostModel) -> int:
-    return model.own(expr) + sum(_tree(a, model) for a in operands(expr))
-
-
-def _distinct(exprs: Iterable[Any]) -> set[Any]:
-    seen: set[Any] = set()
-    stack = list(exprs)
-    while stack:
-        expr = stack.pop()
-        if expr not in seen:
-            seen.add(expr)
-            stack.extend(operands(expr))
-    return seen
+    return model.own(expr) + sum(_tree(a, model) for a in _computed_from(expr))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from lego_mlir.expr.cost import CostModel, operations
+from lego_mlir.expr.cost import CostModel, operations, quick_operations
 from lego_mlir.expr.nodes import BitAnd, Eq, FloorDiv, Le, Lt, Ne, ShiftLeft, ShiftRight, Table
 from lego_mlir.expr.terms import COMPARISONS, PRODUCT, Atom, Factor, Poly, Truth, number, outer
 
@@ -85,7 +85,7 @@ class Writer:
         return known
 
     def cost(self, expr: Any) -> tuple[int, int]:
-        return operations(expr, shared=True, model=self.model), operations(expr, model=self.model)
+        return quick_operations(expr, self.model), operations(expr, model=self.model)
 
     def _candidates(self, poly: Poly) -> Iterator[Any]:
         yield self._factored(poly)
@@ -185,13 +185,17 @@ def _plain_cost(terms: Outer) -> int:
 
 
 def _common_factors(terms: Outer) -> list[Factor | int]:
-    """Factors of at least two terms, the most frequent first: operations, symbols, and integers."""
+    """Factors of at least two terms: operations and symbols, then integers, the most frequent first.
+
+    Of two ways that save as much, the one that takes out a size leaves sums such as by*32 + ty whole for others.
+    """
     counts: Counter[Any] = Counter()
     values = {abs(c) for m, c in terms.items() if m and abs(c) > 1}
     for m, c in terms.items():
         counts.update(set(m))
         counts.update(v for v in values if c % v == 0)
     found = [f for f, count in counts.most_common() if count > 1]
+    found.sort(key=lambda f: isinstance(f, int))
     return found[:FEW] if len(terms) > WIDE else found
 
 

@@ -9,7 +9,7 @@ What has no operator is a function here: `where`, `isqrt`, `minimum`, `maximum`.
 (10, 4)
 >>> i = index_symbol("i")
 >>> (i + 5) // 4, where(i < 4, i, 0), isqrt(i) ^ 1
-((i + 5) // 4, where(i < 4, i, 0), (isqrt(i) ^ 1))
+((i + 5) // 4, where(i < 4, i, 0), isqrt(i) ^ 1)
 """
 
 from __future__ import annotations

@@ -307,7 +307,8 @@ class Facts:
         known = self._ends.get((atom, upper))
         if known is None:
             self._ends[atom, upper] = []  # a bound that needs itself is no bound
-            known = [e for e in self._new_ends(atom, upper) if all(a.order < atom.order for a in e.atoms())]
+            found = self._new_ends(atom, upper)
+            known = [e for e in found if all(a.order < atom.order or a.op is SYMBOL for a in e.atoms())]
             constant = self.atom(atom)[1 if upper else 0]
             if constant is not None and number(constant) not in known:
                 known.append(number(constant))
@@ -334,6 +335,8 @@ class Facts:
         elif atom.op is FloorDiv:
             x, d = atom.args
             yield from self._quotient_ends(x, d, upper)
+        elif atom.op is PRODUCT:
+            yield atom.args[0]
         elif atom.op is (Smaller if upper else Larger):
             yield from atom.args
 

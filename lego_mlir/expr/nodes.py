@@ -58,13 +58,13 @@ class _Infix(_IntegerNode):
 
     __slots__ = ()
     symbol: ClassVar[str]
-    precedence = PRECEDENCE["Mul"]
+    precedence = PRECEDENCE["Add"]  # so that a product with a negative factor puts it in parentheses too
 
     def _sympystr(self, printer: Any) -> str:
         left, right = self.args
         return (
-            f"{printer.parenthesize(left, self.precedence, strict=True)} {self.symbol} "
-            f"{printer.parenthesize(right, self.precedence, strict=False)}"
+            f"{printer.parenthesize(left, PRECEDENCE['Mul'], strict=True)} {self.symbol} "
+            f"{printer.parenthesize(right, PRECEDENCE['Mul'], strict=False)}"
         )
 
 
@@ -108,11 +108,11 @@ class _Bitwise(_Infix):
     """A bit operation on two's complement integers of unbounded width, as Python's."""
 
     __slots__ = ()
-    precedence = PRECEDENCE["Atom"] - 1  # Python binds shifts and bits looser than +; always in parentheses here
+    precedence = PRECEDENCE["Or"]  # Python binds shifts and bits looser than +: in parentheses below anything else
 
     def _sympystr(self, printer: Any) -> str:
         left, right = (printer.parenthesize(a, PRECEDENCE["Atom"], strict=True) for a in self.args)
-        return f"({left} {self.symbol} {right})"
+        return f"{left} {self.symbol} {right}"
 
 
 class BitXor(_Bitwise):

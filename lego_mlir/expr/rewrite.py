@@ -107,7 +107,7 @@ class Rewriter:
         whole = parts[1] + parts[0] * (value - divisor * quotient)
         parts_history: list[Applied | Trace] = []
         result = self._atomwise(whole, parts_history)
-        if self._weight(result) < self._weight(poly):
+        if _divisions(result) + 2 <= _divisions(poly) and self._weight(result) < self._weight(poly):
             rule = RECOMPOSE if whole == result else REMAINDER
             history.append(Applied(rule.name, poly, whole, (_nonzero(divisor),), proof))
             history.extend(parts_history)
@@ -123,7 +123,7 @@ class Rewriter:
         if rest or not factor or proof is None:
             return
         whole = parts[1] + factor * (self.terms.node(FloorMod, value, divisor) - value)
-        if self._weight(whole) < self._weight(poly):
+        if len(whole.terms) < len(poly.terms) and self._weight(whole) < self._weight(poly):
             history.append(Applied(REMAINDER.name, poly, whole, (_nonzero(divisor),), proof))
             yield self._atomwise(whole, history)
 
@@ -246,6 +246,10 @@ class Rewriter:
         if method is not None:
             return Applied("comparison that fails", comparison, False, (opposite,), method)
         return None
+
+
+def _divisions(poly: Poly) -> int:
+    return sum(1 for atom in poly.atoms() if atom.op is FloorDiv or atom.op is FloorMod)
 
 
 def _nonzero(divisor: Poly) -> tuple[Any, Poly, Poly]:

@@ -105,9 +105,10 @@ def simplify(expr: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> Der
 
 
 def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> tuple[Derivation, ...]:
-    """Several expressions that will be computed together."""
+    """Several expressions that will be computed together: of their forms, those that cost least together."""
     context = context_of(ranges)
-    return tuple(_simplified(context, _plain(e), model) for e in exprs)
+    choices = [_forms(context, _plain(e), model) for e in exprs]
+    return tuple(_least_together(choices, model))
 
 
 def _plain(expr: Any) -> Any:
@@ -116,19 +117,50 @@ def _plain(expr: Any) -> Any:
     return as_expr(expr)
 
 
-def _simplified(context: Context, raw: Any, model: CostModel) -> Derivation:
+def _forms(context: Context, raw: Any, model: CostModel) -> tuple[Derivation, ...]:
+    """Forms of an expression, the cheapest first and none dearer than the expression as it is, which is the last."""
     known = context.derivations.get((raw, model))
     if known is None:
-        writer = context.writer(model)
-        writer.learn(raw)
-        if _is_condition(raw):
-            found = writer.condition(context.rewriter.condition(context.terms.read_condition(raw)).result)
-        else:
-            found = writer.cheapest(context.rewriter.sum(context.terms.read(raw)).result)
-        expr = min((found, raw), key=writer.cost)
-        before, after = (operations(e, shared=True, model=model) for e in (raw, expr))
-        known = context.derivations[raw, model] = Derivation(raw, expr, before, after, model, context)
+        before = operations(raw, shared=True, model=model)
+        found = [Derivation(raw, raw, before, before, model, context)]
+        for tried in (context, context.unexpanded):
+            expr = _rewritten(tried, raw, model)
+            after = operations(expr, shared=True, model=model)
+            if after <= before and all(expr != other.expr for other in found):
+                found.append(Derivation(raw, expr, before, after, model, tried))
+            if not context.terms.expanded:
+                break  # no product of sums was met: nothing to leave unexpanded
+        found.sort(key=lambda form: (form.after, form.expr == raw))
+        known = context.derivations[raw, model] = tuple(found)
     return known
+
+
+def _rewritten(context: Context, raw: Any, model: CostModel) -> Any:
+    """The cheapest form that the rules of one context lead to."""
+    writer = context.writer(model)
+    writer.learn(raw)
+    if _is_condition(raw):
+        return writer.condition(context.rewriter.condition(context.terms.read_condition(raw)).result)
+    return writer.cheapest(context.rewriter.sum(context.terms.read(raw)).result)
+
+
+def _least_together(choices: list[tuple[Derivation, ...]], model: CostModel) -> list[Derivation]:
+    """One form of each: each on its own cheapest, then changed one by one while that makes the whole cheaper."""
+    chosen = [forms[0] for forms in choices]
+    if len(choices) < 2 or all(len(forms) == 1 for forms in choices):
+        return chosen
+
+    def total(forms: list[Derivation]) -> int:
+        return operations(*(f.expr for f in forms), shared=True, model=model)
+
+    least = total(chosen)
+    for place, forms in enumerate(choices):
+        for form in forms[1:]:
+            changed = [*chosen[:place], form, *chosen[place + 1 :]]
+            cost = total(changed)
+            if cost < least:
+                chosen, least = changed, cost
+    return chosen
 
 
 class _Trail:

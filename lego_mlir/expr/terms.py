@@ -20,7 +20,7 @@ an exact quotient such as K//32 is linear. `write` puts it back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 import sympy
@@ -229,10 +229,16 @@ def number(value: int) -> Poly:
 
 
 class Terms:
-    """All polynomials over one set of ranges: reads SymPy, interns atoms, writes SymPy."""
+    """All polynomials over one set of ranges: reads SymPy, interns atoms, writes SymPy.
 
-    def __init__(self, ranges: Mapping[sympy.Symbol, Range]) -> None:
+    With `expand` products of sums are multiplied out, without it each such sum is an atom: (i + j)*(i + j + 1) // 2 is
+    cheaper left as it is, i*(4*N + 8) // N is not. Both are tried.
+    """
+
+    def __init__(self, ranges: Mapping[sympy.Symbol, Range], expand: bool = True) -> None:
         self.ranges = ranges
+        self.expand = expand
+        self.expanded = False  # whether a product of sums has been multiplied out
         self._atoms: dict[tuple[Any, ...], Atom] = {}
         self._read: dict[Any, Any] = {}
         self._written: dict[Any, Any] = {}
@@ -290,12 +296,12 @@ class Terms:
         return self.product([self.read(base)] * int(exponent))
 
     def product(self, factors: list[Poly]) -> Poly:
-        """The product, expanded unless that explodes; then sums in it stay whole, each as one atom."""
-        size = 1
-        for f in factors:
-            size *= max(1, len(f.terms))
-        if size > MOST_TERMS:
+        """The product; where it is not to be multiplied out, or would explode, its sums stay whole as one atom each."""
+        sums = [len(f.terms) for f in factors if len(f.terms) > 1]
+        if len(sums) > 1 and (not self.expand or prod(sums) > MOST_TERMS):
             factors = [f if len(f.terms) <= 1 else self._intern(PRODUCT, (f,)) for f in factors]
+        elif len(sums) > 1:
+            self.expanded = True
         result = ONE
         for f in factors:
             result = result * f
