@@ -13,6 +13,7 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 HELP: Final = "Prove or refute the layouts and kernels of a spec."
 EXAMPLE: Final = "lego-mlir check examples/transpose.py"
 _TIMEOUT_MS: Final = 1000
+_INDEX_COLUMNS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,16 @@ def run(args: argparse.Namespace) -> int:
     """Print a verdict for each claim; CHECK_FAILED where one is refuted."""
     from lego_mlir import spec
     from lego_mlir.cli.main import CHECK_FAILED, DONE
-    from lego_mlir.errors import SpecError
+    from lego_mlir.errors import LayoutError, SpecError
 
-    loaded = spec.load(args.spec)
-    kernels = loaded.kernels_named(args.kernel) if args.kernel or not loaded.layouts else tuple(loaded.kernels.values())
+    try:
+        loaded = spec.load(args.spec)
+    except SpecError as error:
+        if not isinstance(error.__cause__, LayoutError):
+            raise
+        print(Line("every layout of the spec is one", Refuted({}, str(error))))  # refused where it is built
+        return CHECK_FAILED
+    kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
     layouts = {} if args.kernel else loaded.layouts
     if not layouts and not kernels:
         raise SpecError(f"{loaded.path}: no layout and no kernel in this spec")
@@ -104,7 +111,7 @@ def _claims(body: tuple[Any, ...], guards: tuple[Any, ...]) -> Iterator[tuple[st
                 inside = sympy.And(Le(0, access.position), Lt(last, as_expr(access.buffer.size)))
                 allowed = sympy.And(*guards, access.mask)
                 verb = "load from" if isinstance(statement, Load) else "store to"
-                index = ", ".join(map(str, access.index))
+                index = shortened(", ".join(map(str, access.index)))
                 yield (
                     f"{access.source}: {verb} {access.buffer.name}[{index}] stays inside",
                     sympy.Or(sympy.Not(allowed), inside),
@@ -114,6 +121,11 @@ def _claims(body: tuple[Any, ...], guards: tuple[Any, ...]) -> Iterator[tuple[st
             case If(condition=condition, then=then, otherwise=otherwise):
                 yield from _claims(then, (*guards, condition))
                 yield from _claims(otherwise, (*guards, sympy.Not(condition)))
+
+
+def shortened(text: str) -> str:
+    """An index that fits a line: a non-linear layout's can be pages long."""
+    return text if len(text) <= _INDEX_COLUMNS else text[:_INDEX_COLUMNS] + " .."
 
 
 def _prove(claim: Any, ranges: Any) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from lego_mlir.cli.check import shortened
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import SpecError
 
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir import spec
 
     loaded = spec.load(args.spec)
-    kernels = loaded.kernels_named(args.kernel) if args.kernel or not loaded.layouts else tuple(loaded.kernels.values())
+    kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
     layouts = {} if args.kernel else loaded.layouts
     if not layouts and not kernels:
         raise SpecError(f"{loaded.path}: no layout and no kernel in this spec")
@@ -50,7 +51,7 @@ def _layout(name: str, layout: Any) -> None:
 def _kernel(trace: Any) -> None:
     print(f"kernel {trace.name}, {trace.source}")
     for statement, access in trace.accesses():
-        index = ", ".join(map(str, access.index))
+        index = shortened(", ".join(map(str, access.index)))
         mask = f" where {access.mask}" if access.is_masked else ""
         width = f", {access.width} elements at once" if access.width > 1 else ""
         _derivation(
@@ -61,8 +62,10 @@ def _kernel(trace: Any) -> None:
 
 
 def _derivation(title: str, derivation: Any) -> None:
-    from lego_mlir.expr.explain import explain
-
     print(f"  {title}")
-    for line in explain(derivation).splitlines():
-        print(f"    {line}")
+    print(f"    {derivation.before:>3} operations  {derivation.raw}")
+    if derivation.expr == derivation.raw:
+        return
+    for step in derivation.steps:
+        print(f"                    {step}")
+    print(f"    {derivation.after:>3} operations  {derivation.expr}")

@@ -57,14 +57,14 @@ def _text(expr: Any) -> str:
     if expr.is_Integer:
         return str(int(expr)) if expr >= 0 else f"({int(expr)})"
     name = type(expr).__name__
+    if name not in _INFIX and name not in _CALLS:
+        raise PrintError(f"manifest: no form for {name} in {expr}; a grid and a size are integer arithmetic on sizes")
     arguments = [_text(argument) for argument in expr.args]
     if name in ("Add", "Mul"):  # SymPy's order puts constants first; a reader expects them last
         arguments.sort(key=lambda text: text.lstrip("(-").isdigit() or text.startswith("(-"))
     if name in _INFIX:
         return f"({f' {_INFIX[name]} '.join(arguments)})"
-    if name in _CALLS:
-        return f"{_CALLS[name]}({', '.join(arguments)})"
-    raise PrintError(f"manifest: no form for {name} in {expr}; a grid and a size are integer arithmetic on sizes")
+    return f"{_CALLS[name]}({', '.join(arguments)})"
 
 
 def build(compilation: Compilation) -> dict[str, Any]:

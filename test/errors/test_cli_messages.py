@@ -1,0 +1,167 @@
+"""What a user meets who gives the command line something wrong: exit code 2 and one message with its remedy."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from lego_mlir.cli.main import BAD_INPUT, main
+
+ROOT = Path(__file__).parents[2]
+TRANSPOSE = str(ROOT / "examples" / "transpose.py")
+
+SPECS = {
+    "syntax": ("def f(:\n", r"spec.py:1: syntax error: invalid syntax"),
+    "not Python": ("\0\n", r"spec.py:?1?: (syntax error: )?.*null bytes"),
+    "exception": ("a = 1\nb = a / 0\n", r"spec.py:2: ZeroDivisionError: division by zero\n  b = a / 0"),
+    "import": (
+        "import no_such_package_here.sub\n",
+        r"(?s)spec.py:1: ModuleNotFoundError.*pip install no_such_package_here",
+    ),
+    "exit": ("import sys\nsys.exit(3)\n", r"the spec ended the program \(exit code 3\); a spec only defines"),
+    "no kernel": ("x = 1\n", r"no kernel in this spec; decorate a function with @lego.kernel\(grid=..., block=...\)"),
+    "sigma": (
+        "from lego_mlir import RegP\nr = RegP([4, 6], [0, 1])\n",
+        r"spec.py:2: .*1-based",
+    ),
+    "refuted": (
+        "import lego_mlir as lego\n"
+        "from lego_mlir import GenP, f32\n"
+        "bad = GenP([4, 4], lambda i, j: i + j, lambda p: (p // 4, p % 4))\n"
+        "@lego.kernel(grid=1, block=16)\n"
+        "def k(dst: lego.Tensor(f32, bad)):\n"
+        "    dst[0, 0] = 1.0\n",
+        r"spec.py:3: .*not a bijection",
+    ),
+    "in the kernel": (
+        "import lego_mlir as lego\n"
+        "from lego_mlir import Row, f32\n"
+        "@lego.kernel(grid=1, block=64)\n"
+        "def k(dst: lego.Tensor(f32, Row(32))):\n"
+        "    dst[lego.thread_id[0]] = 1.0\n",
+        r"spec.py:5: dst\[tx\]: index 0 of \[32\] leaves 0 .. 31",
+    ),
+    "two of one name": (
+        "from lego_mlir import f32\nfrom lego_mlir.kernels import copy\n"
+        "a = copy.build(64, 64, f32)\nb = copy.build(32, 32, f32)\n",
+        r"two kernels are named copy, and one module cannot hold both; compile one of them",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+def refused(capsys, *arguments):
+    assert main(list(arguments)) == BAD_INPUT
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    assert "internal error" not in captured.err
+    return captured.err
+
+
+@pytest.mark.parametrize("why", SPECS)
+def test_a_spec_that_is_wrong(tmp_path, capsys, why):
+    text, message = SPECS[why]
+    path = tmp_path / "spec.py"
+    path.write_text(text)
+    out = tmp_path / "out.mlir"
+    out.write_text("as it was")
+    error = refused(capsys, "compile", str(path), "-o", str(out))
+    assert re.search(message, error), error
+    assert out.read_text() == "as it was"
+
+
+def test_a_missing_spec(capsys):
+    assert "none.py: no such file; give the path of a spec" in refused(capsys, "compile", "none.py")
+
+
+def test_a_folder_instead_of_a_spec(tmp_path, capsys):
+    assert "is a folder; give the path of a spec" in refused(capsys, "check", str(tmp_path))
+
+
+def test_a_missing_text(capsys):
+    assert "none.mlir: no such file" in refused(capsys, "compile", "none.mlir")
+
+
+def test_an_unknown_target_is_refused_before_the_spec_is_run(tmp_path, capsys):
+    path = tmp_path / "spec.py"
+    path.write_text("raise SystemError('it was run')\n")
+    error = refused(capsys, "compile", str(path), "--target", "sm_42")
+    assert "unknown target 'sm_42'; known: sm_75, sm_80" in error
+
+
+def test_an_unknown_kernel(capsys):
+    assert "no kernel named 'nope'; it has: transpose" in refused(capsys, "compile", TRANSPOSE, "--kernel", "nope")
+
+
+def test_an_unknown_size(tmp_path, capsys):
+    arguments = ["compile", TRANSPOSE, "--emit", "ptx", "-o", str(tmp_path / "k.ptx"), "--with-data"]
+    assert "--size K: no kernel here has that size" in refused(capsys, *arguments, "--size", "K=3")
+    assert "--size takes NAME=N, such as M=4096, not 'K'" in refused(capsys, *arguments, "--size", "K")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_need_a_spec_and_code(capsys):
+    assert "--with-data goes with a spec" in refused(capsys, "compile", TRANSPOSE, "--with-data")
+
+
+def test_a_kernel_of_a_text(tmp_path, capsys):
+    (tmp_path / "k.mlir").write_text("module {}")
+    error = refused(capsys, "compile", str(tmp_path / "k.mlir"), "--kernel", "k")
+    assert "--kernel chooses among the kernels of a spec" in error
+
+
+def test_text_that_does_not_parse_is_placed(tmp_path, capsys):
+    path = tmp_path / "mine.mlir"
+    path.write_text("module {\n  gpu.module @m {\n    nonsense\n  }\n}\n")
+    error = refused(capsys, "compile", str(path), "--emit", "ptx")
+    assert f"{path}:3:5: error:" in error
+    assert "to see it again: lego-mlir compile" in error
+
+
+def test_a_missing_folder_for_the_output(tmp_path, capsys):
+    error = refused(capsys, "compile", TRANSPOSE, "-o", str(tmp_path / "none" / "k.mlir"))
+    assert f"there is no folder {tmp_path / 'none'}; make it first" in error
+
+
+def test_a_folder_as_the_output(tmp_path, capsys):
+    assert "is a folder; give the output file a name" in refused(capsys, "compile", TRANSPOSE, "-o", str(tmp_path))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_output_folder(tmp_path, capsys):
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    (folder / "k.mlir").write_text("as it was")
+    folder.chmod(0o500)
+    error = refused(capsys, "compile", TRANSPOSE, "-o", str(folder / "k.mlir"))
+    assert "cannot be written (Permission denied" in error
+    assert (folder / "k.mlir").read_text() == "as it was"
+
+
+def test_an_output_folder_that_refuses_files(capsys):
+    error = refused(capsys, "compile", TRANSPOSE, "-o", "/proc/k.mlir")  # root cannot write there either
+    assert "/proc/k.mlir: cannot be written" in error
+    assert "choose another folder with -o" in error
+
+
+def test_a_broken_cache(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    error = refused(capsys, "compile", TRANSPOSE, "--emit", "ptx", "--cache-dir", str(tmp_path / "file"))
+    assert f"the cache folder {tmp_path / 'file'} cannot be used" in error
+    assert "--no-cache" in error
+
+
+def test_an_unreadable_script(capsys):
+    assert "none.mlir: the transform script cannot be read" in refused(
+        capsys, "compile", TRANSPOSE, "--transform", "none.mlir"
+    )
+
+
+def test_a_pipeline_that_does_not_parse(capsys):
+    error = refused(capsys, "compile", TRANSPOSE, "--emit", "nvvm", "--pipeline", "builtin.module(cse")
+    assert "expected , or ) at column 19" in error

@@ -1,0 +1,107 @@
+"""`check` gives verdicts and an exit code; `explain` shows derivations; `doctor` finds what is there."""
+
+import pytest
+
+from lego_mlir.cli import doctor
+from lego_mlir.cli.main import CHECK_FAILED, DONE, main
+
+GOOD = """
+import lego_mlir as lego
+from lego_mlir import Row, f32, gallery
+tile = gallery.xor_swizzle(8, 8)
+tiled = lego.TileOrderBy(Row(2, 2), Row(3, 3)).GroupBy([6, 6])
+M = lego.size("M")
+
+@lego.kernel(grid=lego.cdiv(M, 32), block=32)
+def copy(src: lego.Tensor(f32, Row(M)), dst: lego.Tensor(f32, Row(M))):
+    i = lego.block_id[0] * 32 + lego.thread_id[0]
+    with lego.when(i < M):
+        dst[i] = src[i]
+"""
+REFUTED = """from lego_mlir import GenP
+broken = GenP([4, 4], lambda i, j: i + j, lambda p: (p // 4, p % 4))
+"""
+OUTSIDE = """
+import lego_mlir as lego
+from lego_mlir import Row, f32
+
+@lego.kernel(grid=5, block=32)
+def copy(dst: lego.Tensor(f32, Row(128))):
+    dst[lego.block_id[0] * 32 + lego.thread_id[0]] = 1.0
+"""
+
+
+def spec(folder, text):
+    path = folder / "spec.py"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_good_spec(tmp_path, capsys):
+    path = spec(tmp_path, GOOD)
+    assert main(["check", path]) == DONE
+    out = capsys.readouterr().out
+    assert "layout tile = gallery.xor_swizzle(8, 8)\n  proved   apply and inv" in out
+    assert f"kernel copy, {path}:8" in out
+    assert f"proved   {path}:12: load from src[32*bx + tx] stays inside" in out  # only the branch around it proves this
+    assert out.endswith("0 refuted, 0 unknown\n")
+
+
+def test_a_refuted_layout_fails_the_check_with_a_counter_example(tmp_path, capsys):
+    assert main(["check", spec(tmp_path, REFUTED)]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert "REFUTED  every layout of the spec is one" in out
+    assert "spec.py:2: GenP" in out
+    assert "apply maps [0, 1] and [1, 0] both to position 1" in out
+
+
+def test_a_refuted_access_fails_the_check_with_its_line(tmp_path, capsys):
+    path = spec(tmp_path, OUTSIDE)
+    assert main(["check", path]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert f"REFUTED  every access stays inside its tensor: {path}:7: dst" in out
+
+
+def test_one_kernel_alone(tmp_path, capsys):
+    assert main(["check", spec(tmp_path, GOOD), "--kernel", "copy"]) == DONE
+    assert "tile" not in capsys.readouterr().out
+
+
+def test_explain_shows_the_derivations(tmp_path, capsys):
+    path = spec(tmp_path, GOOD)
+    assert main(["explain", path]) == DONE
+    out = capsys.readouterr().out
+    assert "layout tile = gallery.xor_swizzle(8, 8)\n  apply\n" in out
+    assert "  inv, dimension 1\n" in out
+    assert f"  {path}:12: load src[32*bx + tx]\n" in out
+    assert "      2 operations  32*bx + tx\n" in out
+    assert "(6*i0 + i1) % 3 --> i1 % 3  by remainder\n" in out
+    assert " operations  18*(i0 // 3) + 9*(i1 // 3) + 3*(i0 % 3) + i1 % 3\n" in out
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_nothing_to_look_at(tmp_path, capsys, command):
+    assert main([command, spec(tmp_path, "x = 1\n")]) == 2
+    assert "no layout and no kernel in this spec" in capsys.readouterr().err
+
+
+def test_doctor_finds_what_these_tests_need(capsys):
+    assert main(["doctor"]) == DONE
+    out = capsys.readouterr().out
+    for name in ("numpy", "sympy", "z3-solver", "MLIR bindings", "llvmlite"):
+        assert f"  ok       {name}" in out
+    assert "with NVPTX" in out
+    assert "cache" in out
+
+
+def test_doctor_says_how_to_get_what_is_missing(monkeypatch, capsys):
+    from lego_mlir.toolchain import mathlib, ptxas
+
+    monkeypatch.setattr(doctor, "_installed", lambda distribution, module: None)
+    monkeypatch.setattr(ptxas, "find", lambda: None)
+    monkeypatch.setattr(mathlib, "libdevice", lambda: None)
+    assert main(["doctor"]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert "  MISSING  sympy          run: pip install sympy" in out
+    assert "  missing  ptxas          for --emit cubin; run: pip install nvidia-cuda-nvcc" in out
+    assert "pip install nvidia-nvvm" in out

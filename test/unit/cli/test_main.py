@@ -1,0 +1,103 @@
+"""The command line as a whole: help, version, exit codes, and how an exception becomes one message."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from lego_mlir.cli import main as cli
+from lego_mlir.cli.main import BAD_INPUT, COMMANDS, DONE, INTERRUPTED
+from lego_mlir.errors import UsageError
+
+
+def test_help_lists_every_command_and_warns_that_a_spec_is_executed(capsys):
+    assert cli.main(["--help"]) == DONE
+    out = capsys.readouterr().out
+    for row in COMMANDS.values():
+        assert f"  {row.name} " in out
+        assert row.help in out.replace("\n" + " " * 14, " ")
+    assert "A spec is a Python file, and it is executed" in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help_with_an_example_of_itself(name, capsys):
+    module = importlib.import_module(COMMANDS[name].module)
+    assert cli.main([name, "--help"]) == DONE
+    out = capsys.readouterr().out
+    assert COMMANDS[name].help == module.HELP
+    assert module.HELP in out
+    assert f"example: {module.EXAMPLE}" in out
+    assert module.EXAMPLE.startswith(f"lego-mlir {name}")
+    assert "it is executed" in out
+
+
+def test_help_imports_no_command_and_nothing_heavy():
+    heavy = "{'sympy', 'numpy', 'z3', 'torch_mlir', 'llvmlite', 'lego_mlir.cli.compile', 'lego_mlir.toolchain'}"
+    code = (
+        f"import sys; from lego_mlir.cli.main import main; main(['--help']); sys.exit(bool({heavy} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == DONE
+    assert capsys.readouterr().out.startswith("lego-mlir ")
+
+
+def test_nothing_at_all_shows_the_help(capsys):
+    assert cli.main([]) == DONE
+    assert "usage: lego-mlir" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nope"], ["compile"], ["compile", "a.py", "--emit", "sass"], ["check", "a", "b"]]
+)
+def test_usage_errors_are_one_line_with_the_place_to_look(arguments, capsys):
+    assert cli.main(arguments) == BAD_INPUT
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "--help" in error
+
+
+def failing(monkeypatch, error):
+    from lego_mlir.cli import doctor
+
+    def run(args):
+        raise error
+
+    monkeypatch.setattr(doctor, "run", run)
+
+
+def test_an_error_of_the_family_is_one_message(monkeypatch, capsys):
+    failing(monkeypatch, UsageError("the tile is too large; take 32"))
+    assert cli.main(["doctor"]) == BAD_INPUT
+    assert capsys.readouterr().err == "lego-mlir doctor: the tile is too large; take 32\n"
+
+
+def test_a_defect_is_said_to_be_one(monkeypatch, capsys):
+    failing(monkeypatch, KeyError("x"))
+    assert cli.main(["doctor"]) == BAD_INPUT
+    error = capsys.readouterr().err
+    assert "internal error: KeyError: 'x'" in error
+    assert "--debug" in error
+    assert "Traceback" not in error
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    failing(monkeypatch, UsageError("bad"))
+    with pytest.raises(UsageError):
+        cli.main(["doctor", "--debug"])
+
+
+def test_an_interruption(monkeypatch, capsys):
+    failing(monkeypatch, KeyboardInterrupt())
+    assert cli.main(["doctor"]) == INTERRUPTED
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = f"{sys.executable} -m lego_mlir.cli.main doctor | head -c 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0
