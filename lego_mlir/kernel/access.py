@@ -21,7 +21,7 @@ from lego_mlir.errors import LayoutError, LayoutIndexError, TraceError
 from lego_mlir.expr.index import Index, as_condition, as_expr, is_array
 from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt
 from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.simplify import Derivation, simplify
+from lego_mlir.expr.simplify import Derivation
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.kernel.trace import Access, Buffer
 from lego_mlir.kernel.tracer import Tracer
@@ -102,8 +102,7 @@ class Place:
         return self.tracer.index(value)
 
     def _derive(self, index: tuple[Any, ...], also: Mapping[Any, Range] | None = None) -> Derivation:
-        raw = as_expr(self.layout.apply(*map(Index, index)))
-        return simplify(raw, self.tracer.known(raw.free_symbols, also))
+        return self.tracer.derive(as_expr(self.layout.apply(*map(Index, index))), also)
 
     def _require_inside(self) -> None:
         for axis, (i, n) in enumerate(zip(self.index, self.dims, strict=True)):
@@ -120,13 +119,7 @@ class Place:
         mask = as_condition(self.layout.mask(*map(Index, index)))
         parts = mask.args if isinstance(mask, sympy.And) else (mask,)
         open_parts = (p for p in parts if not isinstance(self.tracer.prove(p, also), Proved))
-        return sympy.And(*(self._simplified(p, also) for p in open_parts))
-
-    def _simplified(self, comparison: Any, also: Mapping[Any, Range] | None) -> Any:
-        if len(comparison.args) != 2:
-            return comparison
-        sides = (simplify(side, self.tracer.known(side.free_symbols, also)).expr for side in comparison.args)
-        return type(comparison)(*sides)
+        return sympy.And(*(self.tracer.simplified(p, also) for p in open_parts))
 
 
 def _reason(verdict: Verdict) -> str:

@@ -124,7 +124,7 @@ def loop(*bounds: Any) -> Iterator[Index]:
     if not 1 <= len(bounds) <= 3:
         raise tracer.error(f"lego.range takes one to three bounds, as range does, got {len(bounds)}")
     lo, hi = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
-    low, high, step = (tracer.index(b) for b in (lo, hi, bounds[2] if len(bounds) == 3 else 1))
+    low, high, step = (tracer.simplified(tracer.index(b)) for b in (lo, hi, bounds[2] if len(bounds) == 3 else 1))
     if not isinstance(tracer.prove(Lt(0, step)), Proved):
         raise tracer.error(
             f"lego.range: the step must be positive, got {step}; count up and subtract for a descending loop"
@@ -148,7 +148,7 @@ def when(condition: Any) -> AbstractContextManager[None]:
     elif isinstance(condition, Scalar) and condition.dtype.family != "bool":
         raise tracer.error(f"lego.when takes a condition, got {condition!r}; compare it with something")
     wanted = tracer.condition(condition)
-    return _branch(sympy.true if isinstance(tracer.prove(wanted), Proved) else wanted)
+    return _branch(sympy.true if isinstance(tracer.prove(wanted), Proved) else tracer.simplified(wanted))
 
 
 @contextmanager

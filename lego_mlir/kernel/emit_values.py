@@ -37,8 +37,11 @@ class ValueEmitter:
         if operator.predicates:
             number = operator.predicates[0 if dtype.is_float else 1]
             return self.build.value(what, given, result.mlir, {"predicate": f"{number} : i64"})
-        if what == "negation":
-            return self.build.value("arith.subi", (self.constant(0, result), given[0]), result.mlir)
+        if what in ("negation", "absolute value"):
+            negated = self.build.value("arith.subi", (self.constant(0, result), given[0]), result.mlir)
+            if what == "negation":
+                return negated
+            return self.build.value("arith.maxsi", (given[0], negated), result.mlir)
         if what == "floor remainder":
             return self._floor_remainder(given[0], given[1], result)
         return self.build.value(what, given, result.mlir)

@@ -43,7 +43,7 @@ OPERATORS: Final = {
     "minimum": Operator(2, "arith.minimumf", "arith.minsi"),
     "maximum": Operator(2, "arith.maximumf", "arith.maxsi"),
     "neg": Operator(1, "arith.negf", "negation"),
-    "abs": Operator(1, "math.absf", "math.absi"),
+    "abs": Operator(1, "math.absf", "absolute value"),
     "fma": Operator(3, "math.fma"),
     "exp": Operator(1, "math.exp", in_f32=True),
     "exp2": Operator(1, "math.exp2", in_f32=True),

@@ -298,7 +298,7 @@ def convert(given: Any, dtype: DType) -> Any:
     if is_symbolic(given):
         integer = dtype if dtype.family == "int" else dtypes.i64
         result = tracer.value(integer)
-        tracer.append(FromIndex(result, tracer.index(given), tracer.here()))
+        tracer.append(FromIndex(result, tracer.simplified(tracer.index(given)), tracer.here()))
         return convert(Scalar(result), dtype)
     return Scalar(as_value(given, dtype))
 

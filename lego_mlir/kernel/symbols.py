@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lego_mlir.expr.nodes import Table
-from lego_mlir.kernel.trace import For, FromCondition, FromIndex, If, Load, Statement, Store
+from lego_mlir.kernel.trace import For, FromCondition, FromIndex, If, Load, Statement, Store, TileLoad, TileStore
 
 
 def expressions(body: tuple[Statement, ...]) -> Iterator[Any]:
@@ -16,6 +16,8 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Any]:
             case Load(access=access) | Store(access=access):
                 yield access.mask
                 yield access.position
+            case TileLoad(at=at) | TileStore(at=at):
+                yield from at
             case FromIndex(expr=expr):
                 yield expr
             case FromCondition(condition=condition):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
 
 Space = Literal["global", "workgroup"]
+Width = int | tuple[int, int] | None
+"""How many elements a value has: one (None), those of a vector, or the rows and columns of a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +43,19 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The result of a statement: a number of this element type, or a vector of `width` of them."""
+    """The result of a statement: a number of this element type, a vector of `width` of them, or a tile."""
 
     number: int
     dtype: DType
-    width: int | None = None
+    width: Width = None
 
     @property
     def mlir(self) -> str:
         """The MLIR type."""
-        return self.dtype.mlir if self.width is None else f"vector<{self.width}x{self.dtype.mlir}>"
+        if self.width is None:
+            return self.dtype.mlir
+        shape = self.width if isinstance(self.width, tuple) else (self.width,)
+        return f"vector<{'x'.join(map(str, shape))}x{self.dtype.mlir}>"
 
     def __str__(self) -> str:
         return f"%{self.number}"
@@ -202,6 +207,54 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class TileLoad:
+    """A tile of shared memory, read by a warp: `result[i, j]` is `buffer[row + i, column + j]`, or its transpose.
+
+    `stride` is the length of a memory row; `at` the memory row and column where the tile begins. Where `transposed`,
+    the tile's rows run down the memory's columns.
+    """
+
+    result: Value
+    buffer: Buffer
+    at: tuple[Any, Any]
+    stride: int
+    transposed: bool
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class TileStore:
+    """A tile into shared memory, written by a warp: `buffer[row + i, column + j] = value[i, j]`."""
+
+    value: Value
+    buffer: Buffer
+    at: tuple[Any, Any]
+    stride: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The rows `first` .. of a tile, as many as the result has."""
+
+    result: Value
+    operand: Value
+    first: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """`result[m, n] = c[m, n] + sum over k of a[m, k] b[n, k]`, for a warp."""
+
+    result: Value
+    a: Value
+    b: Value
+    c: Value
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
 class Barrier:
     """Every thread of the block arrives before any goes on."""
 
@@ -214,7 +267,7 @@ class Register:
 
     number: int
     dtype: DType
-    width: int | None
+    width: Width
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +321,10 @@ Statement = (
     | Compose
     | Load
     | Store
+    | TileLoad
+    | TileStore
+    | Piece
+    | Contract
     | Barrier
     | Read
     | Write
@@ -298,6 +355,10 @@ class Trace:
     def statements(self) -> Iterator[Statement]:
         """Every statement, those of loops and branches after the loop or branch itself."""
         yield from _walk(self.body)
+
+    def tile_rows(self) -> dict[str, int]:
+        """The shared buffers that tiles are read from or written to, and the length of their memory rows."""
+        return {s.buffer.name: s.stride for s in self.statements() if isinstance(s, (TileLoad, TileStore))}
 
     def accesses(self) -> Iterator[tuple[Load | Store, Access]]:
         """Every load and store with its access, in program order."""

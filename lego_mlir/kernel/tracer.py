@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import sympy
+from sympy.logic.boolalg import Boolean
 
 from lego_mlir.errors import LegoError, TraceError
 from lego_mlir.expr.index import Index, as_condition, as_expr
@@ -21,6 +22,7 @@ from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Le, Lt, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import Derivation, simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.kernel.dtypes import DType
 from lego_mlir.kernel.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value
@@ -190,7 +192,7 @@ class Tracer:
     def condition_value(self, condition: Any, dtype: DType) -> Value:
         """An index condition as an i1."""
         result = self.value(dtype)
-        self.append(FromCondition(result, self.condition(condition), self.here()))
+        self.append(FromCondition(result, self.simplified(self.condition(condition)), self.here()))
         return result
 
     # -- proofs
@@ -209,6 +211,16 @@ class Tracer:
             return self._believed(plain, claim)
         implied = sympy.Or(claim, *map(sympy.Not, self.path))
         return self._believed(prove(implied, self.known(implied.free_symbols, also)), implied)
+
+    def derive(self, expr: Any, also: Mapping[Any, Range] | None = None) -> Derivation:
+        """The simplified form of an index expression, with its trail."""
+        return simplify(expr, self.known(expr.free_symbols, also))
+
+    def simplified(self, expr: Any, also: Mapping[Any, Range] | None = None) -> Any:
+        """An index expression in its simplified form; a condition with its sides in theirs."""
+        if not isinstance(expr, Boolean) or expr.is_Symbol:
+            return self.derive(expr, also).expr
+        return expr.func(*(self.simplified(side, also) for side in expr.args)) if expr.args else expr
 
     def known(self, symbols: set[Any], also: Mapping[Any, Range] | None = None) -> dict[Any, Range]:
         """The ranges of these symbols alone, so that equal questions look equal."""

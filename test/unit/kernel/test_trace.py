@@ -9,7 +9,7 @@ import lego_mlir as lego
 from lego_mlir import Row, f16, f32, gallery
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
-from lego_mlir.kernel.trace import Barrier, For, If, Load, Store
+from lego_mlir.kernel.trace import Barrier, For, FromIndex, If, Load, Store
 
 
 @pytest.fixture
@@ -143,3 +143,19 @@ def test_a_kernel_is_traced_once_and_only_when_asked():
     assert not count
     run.trace(), run.mlir(), run.mlir("index"), run.params
     assert len(count) == 1
+
+
+def test_conditions_bounds_and_numbers_of_indices_are_simplified_too():
+    n = lego.size("n", max=32)
+
+    @lego.kernel(grid=4, block=32)
+    def run(x: lego.Tensor(f32, Row(32))):
+        i = lego.block_id[0] * 32 + lego.thread_id[0]
+        with lego.when(i % 32 < n):
+            for k in lego.range(i % 32 // 32, i // 32 + 1):
+                x[lego.thread_id[0]] = f32(k + (i - i % 32))
+
+    found = {type(s): s for s in run.trace().statements()}
+    assert str(found[If].condition) == "tx < n"
+    assert (str(found[For].lo), str(found[For].hi)) == ("0", "bx + 1")
+    assert str(found[FromIndex].expr) == "32*bx + k0"

@@ -117,8 +117,8 @@ def test_the_square_root_is_exact_around_every_square_that_f32_is_trusted_with()
     assert got.tolist() == [sympy.integer_nthroot(v, 2)[0] for v in near]
 
 
-@pytest.mark.parametrize("limit", [2**51, 2**62])
-def test_the_square_root_is_exact_around_large_squares(limit):
+@pytest.mark.parametrize("limit", [2**26, 2**51, 2**62])
+def test_the_square_root_is_exact_beyond_what_f32_and_f64_are_trusted_with(limit):
     x = sympy.Symbol("x", integer=True)
     top = sympy.integer_nthroot(limit - 1, 2)[0]
     near = [v for r in (*range(top - 40, top), 94906265, 94906266, 67108865) for v in (r * r - 1, r * r, r * r + 1)]

@@ -1,0 +1,45 @@
+"""The public names: each is there, each is loaded late, and the list for type checkers is the list."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lego_mlir as lego
+from lego_mlir.kernel.definition import Kernel
+
+
+@pytest.mark.parametrize("name", lego.__all__)
+def test_every_name_is_there(name):
+    assert getattr(lego, name) is not None
+    assert name in dir(lego)
+
+
+def test_a_name_that_is_none():
+    with pytest.raises(AttributeError, match="module 'lego_mlir' has no attribute 'kernels_of'"):
+        lego.kernels_of
+
+
+def test_checkers_and_the_table_know_the_same_names():
+    tree = ast.parse(Path(lego.__file__).read_text())
+    (block,) = (n for n in tree.body if isinstance(n, ast.If))
+    declared = {a.asname for n in block.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    declared |= {t.id for n in block.body if isinstance(n, ast.Assign) for t in n.targets}
+    assert {n for n in declared if not n.startswith("_")} == set(lego.__all__)
+
+
+@pytest.mark.parametrize("first", ["lego.f32", "lego.kernel", "import lego_mlir.kernel.trace", "lego.Tensor"])
+def test_the_decorator_and_its_package_share_a_name_whichever_comes_first(first):
+    program = f"""
+import lego_mlir as lego
+{first}
+@lego.kernel(grid=1, block=4)
+def k(x: lego.Tensor(lego.f32, lego.Row(4))):
+    x[lego.thread_id[0]] = 1.0
+import lego_mlir.kernel.emit
+print(type(k).__name__, lego_mlir.kernel.emit.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [Kernel.__name__, "lego_mlir.kernel.emit"]
