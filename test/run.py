@@ -27,7 +27,7 @@ STEPS: dict[str, list[str]] = {
     "types": [PYTHON, "-m", "mypy"],
     "layers": [str(BIN / "lint-imports")],
     "docs": [PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", "build/site"],
-    "lit": [PYTHON, "-m", "lit.main", "-v", "test/lit"],
+    "lit": [str(BIN / "lit"), "-v", "test/lit"],
     "tests": [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--dist", "worksteal", "--durations", "15"],
 }
 
