@@ -16,8 +16,6 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.terms import Terms
 
 if TYPE_CHECKING:
-    from lego_mlir.expr.cost import CostModel
-    from lego_mlir.expr.factor import Writer
     from lego_mlir.expr.prove import Prover
     from lego_mlir.expr.ranges import Ranges
     from lego_mlir.expr.rewrite import Rewriter
@@ -35,7 +33,6 @@ class Context:
         self.terms = Terms(ranges, expand)
         self.facts = Facts(self.terms)
         self.derivations: dict[Any, Any] = {}
-        self._writers: dict[CostModel, Writer] = {}
 
     @cached_property
     def prover(self) -> Prover:
@@ -53,14 +50,6 @@ class Context:
     def unexpanded(self) -> Context:
         """The same ranges, with products of sums left as they are."""
         return Context(self.ranges, expand=False)
-
-    def writer(self, model: CostModel) -> Writer:
-        """The writer of cheapest forms under a cost model."""
-        from lego_mlir.expr.factor import Writer
-
-        if model not in self._writers:
-            self._writers[model] = Writer(self, model)
-        return self._writers[model]
 
 
 def context_of(ranges: Ranges) -> Context:

@@ -79,7 +79,8 @@ MODELS = {
 def operations(*exprs: Any, shared: bool = False, model: CostModel = OPERATIONS) -> int:
     """The operations of the expressions together; `shared` computes once what occurs twice, parts of sums included."""
     if not shared:
-        return sum(_tree(e, model) for e in exprs)
+        counted: dict[Any, int] = {}
+        return sum(_tree(e, model, counted) for e in exprs)
     code = Sharing(exprs)
     additions = sum(_additions(terms) for terms in code.sums.values()) + len(code.parts)
     products = sum(max(0, sum(factors.values()) - 1) for factors in code.products.values()) + len(code.factors)
@@ -117,5 +118,9 @@ def _is_negative(expr: Any) -> bool:
     return expr.is_Mul and expr.args[0] is sympy.S.NegativeOne
 
 
-def _tree(expr: Any, model: CostModel) -> int:
-    return model.own(expr) + sum(_tree(a, model) for a in _computed_from(expr))
+def _tree(expr: Any, model: CostModel, counted: dict[Any, int]) -> int:
+    known = counted.get(expr)
+    if known is None:
+        below = sum(_tree(a, model, counted) for a in _computed_from(expr))
+        known = counted[expr] = model.own(expr) + below
+    return known

@@ -18,7 +18,8 @@ import sympy
 
 from lego_mlir.expr.cost import CostModel, operations, quick_operations
 from lego_mlir.expr.nodes import BitAnd, Eq, FloorDiv, Le, Lt, Ne, ShiftLeft, ShiftRight, Table
-from lego_mlir.expr.terms import COMPARISONS, PRODUCT, Atom, Factor, Poly, Truth, number, outer
+from lego_mlir.expr.sharing import operands
+from lego_mlir.expr.terms import COMPARISONS, PRODUCT, ZERO, Atom, Factor, Monomial, Poly, Truth, number, outer
 
 if TYPE_CHECKING:
     from lego_mlir.expr.context import Context
@@ -29,15 +30,20 @@ FEW = 3  # how many factors a wide sum tries
 
 
 class Writer:
-    """Cheapest forms under one cost model; `learn` adds the forms of an expression as it was written."""
+    """Cheapest forms under one cost model; `learn` adds the forms of an expression as it was written.
 
-    def __init__(self, context: Context, model: CostModel) -> None:
+    `whole_numbers` says whether a number may be taken out of some of a sum's terms, or only out of all of them:
+    j + 64*(n*x + y) is cheapest by itself, 64*n*x + (64*y + j) where other expressions need 64*n and 64*y + j.
+    """
+
+    def __init__(self, context: Context, model: CostModel, whole_numbers: bool = True) -> None:
         self.terms = context.terms
         self.rewriter = context.rewriter
         self.model = model
+        self.whole_numbers = whole_numbers
         self._written: dict[Any, Any] = {}
         self._learnt: dict[Poly, list[Any]] = {}
-        self._products: dict[Poly, None] = {}
+        self._parts: dict[Monomial, dict[Poly, None]] = {}  # sums that may stand in larger sums, by one of their terms
         self._plans: dict[frozenset[Any], tuple[int, Any]] = {}
         self._busy: set[Poly] = set()
         self._seen: set[Any] = set()
@@ -45,30 +51,35 @@ class Writer:
     # ---- forms that stood in the input
 
     def learn(self, expr: Any) -> None:
-        """Remember the products, shifts and masks of an expression, for the values that they have."""
+        """Remember the sums, products, shifts and masks of an expression, for the values that they have."""
         stack = [expr]
         while stack:
             e = stack.pop()
             if e in self._seen or e.is_Atom:
                 continue
             self._seen.add(e)
-            stack.extend(e.args if not isinstance(e, Table) else (e.index,))
-            written_as = e.is_Mul or e.is_Pow or isinstance(e, (ShiftLeft, ShiftRight, BitAnd))
-            if written_as and not (e.is_Mul and not any(a.is_Add or a.is_Mul for a in e.args)):
-                value = self.rewriter.sum(self.terms.read(e)).result
-                self._learnt.setdefault(value, []).append(e)
-                if (e.is_Mul or e.is_Pow) and len(value.terms) > 1:
-                    self._products[value] = None
+            stack.extend(operands(e))
+            written_as = e.is_Pow or isinstance(e, (ShiftLeft, ShiftRight, BitAnd))
+            if written_as or e.is_Add or (e.is_Mul and any(a.is_Add for a in e.args)):
+                value = self._value(e)
+                if not e.is_Add:
+                    self._learnt.setdefault(value, []).append(e)
+                if len(value.terms) > 1:
+                    least = min(value.terms, key=lambda m: [a.order for a in m])
+                    self._parts.setdefault(least, {})[value] = None
+
+    def _value(self, expr: Any) -> Poly:
+        return self.rewriter.sum(self.terms.read(expr)).result
 
     def _as_learnt(self, expr: Any) -> Any:
         """A learnt node over the cheapest forms of its operands."""
         if expr.is_Pow:
             return sympy.Pow(self._operand(expr.base), expr.exp)
-        operands = list(map(self._operand, expr.args))
-        return _product(operands) if expr.is_Mul else expr.func(*operands)
+        written = list(map(self._operand, expr.args))
+        return _product(written) if expr.is_Mul else expr.func(*written)
 
     def _operand(self, expr: Any) -> Any:
-        return expr if expr.is_Integer else self.cheapest(self.rewriter.sum(self.terms.read(expr)).result)
+        return expr if expr.is_Integer else self.cheapest(self._value(expr))
 
     # ---- writing
 
@@ -85,21 +96,41 @@ class Writer:
         return known
 
     def cost(self, expr: Any) -> tuple[int, int]:
+        """For comparing forms of one value; parts of sums are not looked for here."""
         return quick_operations(expr, self.model), operations(expr, model=self.model)
 
     def _candidates(self, poly: Poly) -> Iterator[Any]:
-        yield self._factored(poly)
-        for form in self._learnt.get(poly, ()):
-            yield self._as_learnt(form)
-        if len(poly.terms) > 1:
-            for part in self._products:
+        """Forms of a polynomial; of equally cheap ones the first is taken, in which others may find parts of theirs."""
+        for monomial in poly.terms:
+            for part in self._parts.get(monomial, ()):
                 times = _multiple(poly, part)
                 if times and len(part.terms) < len(poly.terms):
                     rest = poly - part.scaled(times)
                     yield _sum([_product([sympy.Integer(times), self.cheapest(part)]), self.cheapest(rest)])
+        for form in self._learnt.get(poly, ()):
+            yield self._as_learnt(form)
+        yield self._factored(poly)
 
     def _factored(self, poly: Poly) -> Any:
-        return self._realised(outer(poly))
+        terms = outer(poly)
+        factor = self._plan(terms)[1]
+        if factor is None:
+            return _sum([_product([sympy.Integer(c), *map(self.factor, m)]) for m, c in terms.items()])
+        inside, rest = _taken(terms, factor)
+        node = sympy.Integer(factor) if isinstance(factor, int) else self.factor(factor)
+        product = _product([node, self.cheapest(self._inner(inside))])
+        return _sum([product, self.cheapest(self._inner(rest))]) if rest else product
+
+    def _inner(self, terms: Outer) -> Poly:
+        """The polynomial of outer terms."""
+        total = ZERO
+        for m, c in terms.items():
+            product = number(c)
+            for f in m:
+                value = Poly({(f,): 1}) if isinstance(f, Atom) else self.terms.symbol(f[0])
+                product = product * (value if isinstance(f, Atom) else self.terms.node(FloorDiv, value, number(f[1])))
+            total = total + product
+        return total
 
     def factor(self, factor: Factor) -> Any:
         """The node of an operation over the cheapest forms of its operands."""
@@ -161,7 +192,7 @@ class Writer:
         if known is None:
             known = (_plain_cost(terms), None)
             if len(terms) > 1:
-                for factor in _common_factors(terms):
+                for factor in _common_factors(terms, self.whole_numbers):
                     inside, rest = _taken(terms, factor)
                     cost = self._plan(inside)[0] + 1 + (1 + self._plan(rest)[0] if rest else 0)
                     if cost < known[0]:
@@ -169,22 +200,13 @@ class Writer:
             self._plans[key] = known
         return known
 
-    def _realised(self, terms: Outer) -> Any:
-        factor = self._plan(terms)[1]
-        if factor is None:
-            return _sum([_product([sympy.Integer(c), *map(self.factor, m)]) for m, c in terms.items()])
-        inside, rest = _taken(terms, factor)
-        node = sympy.Integer(factor) if isinstance(factor, int) else self.factor(factor)
-        product = _product([node, self._realised(inside)])
-        return _sum([product, self._realised(rest)]) if rest else product
-
 
 def _plain_cost(terms: Outer) -> int:
     cost = max(0, len(terms) - 1) + (bool(terms) and all(c < 0 for c in terms.values()))
     return cost + sum(max(0, len(m) - 1 + (abs(c) != 1)) for m, c in terms.items() if m)
 
 
-def _common_factors(terms: Outer) -> list[Factor | int]:
+def _common_factors(terms: Outer, whole_numbers: bool) -> list[Factor | int]:
     """Factors of at least two terms: operations and symbols, then integers, the most frequent first.
 
     Of two ways that save as much, the one that takes out a size leaves sums such as by*32 + ty whole for others.
@@ -194,7 +216,11 @@ def _common_factors(terms: Outer) -> list[Factor | int]:
     for m, c in terms.items():
         counts.update(set(m))
         counts.update(v for v in values if c % v == 0)
-    found = [f for f, count in counts.most_common() if count > 1]
+    found = [
+        f
+        for f, count in counts.most_common()
+        if count > 1 and (whole_numbers or count == len(terms) or not isinstance(f, int))
+    ]
     found.sort(key=lambda f: isinstance(f, int))
     return found[:FEW] if len(terms) > WIDE else found
 

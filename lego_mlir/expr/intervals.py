@@ -113,7 +113,6 @@ class Facts:
         self._ends: dict[tuple[Atom, bool], list[Poly]] = {}
         self._samples: dict[tuple[Atom, int], int | None] = {}
         self._fuel = 0
-        self._random = random.Random(20)
 
     # ---- constants: intervals and congruences
 
@@ -307,7 +306,9 @@ class Facts:
         known = self._ends.get((atom, upper))
         if known is None:
             self._ends[atom, upper] = []  # a bound that needs itself is no bound
-            found = self._new_ends(atom, upper)
+            fuel, self._fuel = self._fuel, FUEL  # the same answer whoever asks first
+            found = list(self._new_ends(atom, upper))
+            self._fuel = fuel
             known = [e for e in found if all(a.order < atom.order or a.op is SYMBOL for a in e.atoms())]
             constant = self.atom(atom)[1 if upper else 0]
             if constant is not None and number(constant) not in known:
@@ -387,20 +388,21 @@ class Facts:
 
     def _draw(self, atom: Atom, point: int) -> int | None:
         symbol = atom.args[0]
+        source = random.Random(f"{symbol}{point}")
         if isinstance(symbol, Size):
             low, high = self.atom(atom)
             assert low is not None
             high = low + (0, 1, 6, 40)[point % 4] if high is None else min(high, low + (0, 1, 6, 40)[point % 4])
-            return self._random.randint(low, high) if point > 3 else high
+            return source.randint(low, high) if point > 3 else high
         if symbol not in self.terms.ranges:
-            return (0, 1, -1, 7)[point] if point < 4 else self._random.randint(-100, 100)
+            return (0, 1, -1, 7)[point] if point < 4 else source.randint(-100, 100)
         known = self.terms.ranges[symbol]
         lo = self.sample(self.terms.read(known.lo), point)
         hi = self.sample(self.terms.read(known.hi), point)
         if lo is None or hi is None or lo >= hi:
             return None
         steps = (hi - 1 - lo) // known.step
-        chosen = steps if point % 3 == 0 else 0 if point == 1 else self._random.randint(0, steps)
+        chosen = steps if point % 3 == 0 else 0 if point == 1 else source.randint(0, steps)
         return (lo + known.step * chosen - atom.offset) // atom.scale
 
     def _compute(self, atom: Atom, point: int) -> int | None:

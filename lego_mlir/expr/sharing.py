@@ -82,14 +82,14 @@ class Sharing:
         self.others: dict[Any, None] = {}
         self.parts: dict[Any, Signed] = {}
         self.factors: dict[Any, tuple[Any, Any]] = {}
-        seen: set[Any] = set()
+        self._seen: dict[Any, int] = {}  # every value's place in order of first appearance
         stack = list(exprs)
         while stack:
             expr = stack.pop()
-            if expr in seen or expr.is_Atom:
-                continue
-            seen.add(expr)
-            stack.extend(self._enter(expr))
+            if expr not in self._seen:
+                self._seen[expr] = len(self._seen)
+                if not expr.is_Atom:
+                    stack.extend(self._enter(expr))
         self._share_sums()
         self._share_products()
 
@@ -110,18 +110,27 @@ class Sharing:
         self.others[expr] = None
         return operands(expr)
 
+    def _fresh(self) -> Any:
+        part = sympy.Dummy(integer=True)
+        self._seen[part] = len(self._seen)
+        return part
+
+    def _signed_pairs(self, terms: Signed) -> Iterator[tuple[Any, Any, int]]:
+        for a, b in combinations(sorted(terms, key=self._seen.__getitem__), 2):
+            yield a, b, terms[a] * terms[b]
+
     def _share_sums(self) -> None:
         sums = [terms for terms in self.sums.values() if len(terms) > 1]
         if sum(len(terms) ** 2 for terms in sums) > MOST_PAIRS:
             return
         while True:
-            pairs = Counter(pair for terms in sums for pair in _signed_pairs(terms))
+            pairs = Counter(pair for terms in sums for pair in self._signed_pairs(terms))
             if not pairs:
                 return
             (a, b, sign), count = pairs.most_common(1)[0]
             if count < 2:
                 return
-            part = sympy.Dummy(f"s{len(self.parts)}", integer=True)
+            part = self._fresh()
             self.parts[part] = {a: 1, b: sign}
             for terms in sums:
                 if a in terms and b in terms and terms[a] * terms[b] == sign:
@@ -134,13 +143,15 @@ class Sharing:
         if sum(len(factors) ** 2 for factors in products) > MOST_PAIRS:
             return
         while True:
-            pairs = Counter(pair for factors in products for pair in combinations(sorted(factors, key=_order), 2))
+            pairs = Counter(
+                pair for factors in products for pair in combinations(sorted(factors, key=self._seen.__getitem__), 2)
+            )
             if not pairs:
                 return
             (a, b), count = pairs.most_common(1)[0]
             if count < 2:
                 return
-            part = sympy.Dummy(f"p{len(self.factors)}", integer=True)
+            part = self._fresh()
             self.factors[part] = (a, b)
             for factors in products:
                 if a in factors and b in factors:
@@ -149,15 +160,6 @@ class Sharing:
                         if not factors[factor]:
                             del factors[factor]
                     factors[part] += 1
-
-
-def _order(expr: Any) -> str:
-    return str(expr)
-
-
-def _signed_pairs(terms: Signed) -> Iterator[tuple[Any, Any, int]]:
-    for a, b in combinations(sorted(terms, key=_order), 2):
-        yield a, b, terms[a] * terms[b]
 
 
 def straight_line(exprs: Iterable[Any], prefix: str = "s") -> StraightLine:

@@ -26,6 +26,7 @@ import sympy
 
 from lego_mlir.expr.context import Context, context_of
 from lego_mlir.expr.cost import OPERATIONS, CostModel, operations
+from lego_mlir.expr.factor import Writer
 from lego_mlir.expr.index import Condition, as_condition, as_expr
 from lego_mlir.expr.nodes import COMPARISONS
 from lego_mlir.expr.rewrite import Applied, Trace
@@ -107,8 +108,11 @@ def simplify(expr: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> Der
 def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> tuple[Derivation, ...]:
     """Several expressions that will be computed together: of their forms, those that cost least together."""
     context = context_of(ranges)
-    choices = [_forms(context, _plain(e), model) for e in exprs]
-    return tuple(_least_together(choices, model))
+    raws = tuple(map(_plain, exprs))
+    known = context.derivations.get((raws, model))
+    if known is None:
+        known = context.derivations[raws, model] = tuple(_least_together(_forms(context, raws, model), model))
+    return known
 
 
 def _plain(expr: Any) -> Any:
@@ -117,49 +121,49 @@ def _plain(expr: Any) -> Any:
     return as_expr(expr)
 
 
-def _forms(context: Context, raw: Any, model: CostModel) -> tuple[Derivation, ...]:
-    """Forms of an expression, the cheapest first and none dearer than the expression as it is, which is the last."""
-    known = context.derivations.get((raw, model))
-    if known is None:
-        before = operations(raw, shared=True, model=model)
-        found = [Derivation(raw, raw, before, before, model, context)]
-        for tried in (context, context.unexpanded):
-            expr = _rewritten(tried, raw, model)
-            after = operations(expr, shared=True, model=model)
-            if after <= before and all(expr != other.expr for other in found):
-                found.append(Derivation(raw, expr, before, after, model, tried))
-            if not context.terms.expanded:
-                break  # no product of sums was met: nothing to leave unexpanded
-        found.sort(key=lambda form: (form.after, form.expr == raw))
-        known = context.derivations[raw, model] = tuple(found)
-    return known
+def _forms(context: Context, raws: tuple[Any, ...], model: CostModel) -> list[list[Derivation]]:
+    """For every way of rewriting and writing, a form of each expression, never dearer than the expression as it is."""
+    before = [operations(raw, shared=True, model=model) for raw in raws]
+    as_written = [Derivation(r, r, b, b, model, context) for r, b in zip(raws, before, strict=True)]
+    ways = [as_written]
+    for tried in (context, context.unexpanded):
+        for whole_numbers in (True, False):
+            writer = Writer(tried, model, whole_numbers)
+            for raw in raws:
+                writer.learn(raw)
+            way = []
+            for raw, cost, fallback in zip(raws, before, as_written, strict=True):
+                expr = _rewritten(tried, writer, raw)
+                after = operations(expr, shared=True, model=model)
+                way.append(Derivation(raw, expr, cost, after, model, tried) if after <= cost else fallback)
+            ways.append(way)
+        if not context.terms.expanded:
+            break  # no product of sums was met: nothing to leave unexpanded
+    return ways
 
 
-def _rewritten(context: Context, raw: Any, model: CostModel) -> Any:
+def _rewritten(context: Context, writer: Writer, raw: Any) -> Any:
     """The cheapest form that the rules of one context lead to."""
-    writer = context.writer(model)
-    writer.learn(raw)
     if _is_condition(raw):
         return writer.condition(context.rewriter.condition(context.terms.read_condition(raw)).result)
     return writer.cheapest(context.rewriter.sum(context.terms.read(raw)).result)
 
 
-def _least_together(choices: list[tuple[Derivation, ...]], model: CostModel) -> list[Derivation]:
-    """One form of each: each on its own cheapest, then changed one by one while that makes the whole cheaper."""
-    chosen = [forms[0] for forms in choices]
-    if len(choices) < 2 or all(len(forms) == 1 for forms in choices):
-        return chosen
+def _least_together(ways: list[list[Derivation]], model: CostModel) -> list[Derivation]:
+    """One form of each expression: the cheapest way for all of them, then changed one by one while that pays."""
 
     def total(forms: list[Derivation]) -> int:
         return operations(*(f.expr for f in forms), shared=True, model=model)
 
-    least = total(chosen)
-    for place, forms in enumerate(choices):
-        for form in forms[1:]:
-            changed = [*chosen[:place], form, *chosen[place + 1 :]]
-            cost = total(changed)
-            if cost < least:
-                chosen, least = changed, cost
+    chosen = min(reversed(ways), key=total)  # as written only where nothing else is as cheap
+    if len(chosen) > 1:
+        least = total(chosen)
+        for place in range(len(chosen)):
+            for other in {way[place].expr: way[place] for way in ways}.values():
+                changed = [*chosen[:place], other, *chosen[place + 1 :]]
+                cost = total(changed) if other.expr != chosen[place].expr else least
+                if cost < least:
+                    chosen, least = changed, cost
     return chosen
 
 
