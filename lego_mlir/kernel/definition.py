@@ -218,11 +218,11 @@ def _signature(function: Callable[..., Any], source: Source) -> dict[str, Tensor
 def _declared_sizes(kernel: Kernel) -> dict[Any, None]:
     """The sizes that the signature, the grid and the block name, in order of first use."""
     found: dict[Any, None] = {}
-    for kind in kernel.signature.values():
-        if isinstance(kind, Tensor):
-            for n in (*kind.layout.dims(), kind.layout.physical_size()):
-                _collect(n, found)
-    for n in (*kernel.grid, *kernel.block):
+    tensors = [kind for kind in kernel.signature.values() if isinstance(kind, Tensor)]
+    for n in (*(n for t in tensors for n in (*t.layout.dims(), t.layout.physical_size())), *kernel.grid, *kernel.block):
+        for symbol in as_expr(n).free_symbols if is_symbolic(n) else ():
+            if not isinstance(symbol, Size):
+                raise TraceError(f"{kernel.source}: {symbol} in {n!r} is no size; make one with lego.size('{symbol}')")
         _collect(n, found)
     return found
 

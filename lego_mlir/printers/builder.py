@@ -43,20 +43,20 @@ class Builder:
         name: str,
         operands: Sequence[Any] = (),
         results: Sequence[str] = (),
-        attributes: Mapping[str, str] | None = None,
+        attributes: Mapping[str, Any] | None = None,
         regions: int = 0,
     ) -> Any:
-        """A new operation. Attributes are given as they are written in MLIR."""
+        """A new operation. Attributes are given as they are written in MLIR, or as attributes."""
         return self._create(
             name,
             results=[self.type(r) for r in results],
             operands=list(operands),
-            attributes={key: self.attribute(text) for key, text in (attributes or {}).items()},
+            attributes={k: self.attribute(a) if isinstance(a, str) else a for k, a in (attributes or {}).items()},
             regions=regions,
         )
 
     def value(
-        self, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, str] | None = None
+        self, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any] | None = None
     ) -> Any:
         """The one result of a new operation."""
         return self.operation(name, operands, (result,), attributes).results[0]

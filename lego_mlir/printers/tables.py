@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from lego_mlir.errors import PrintError
 from lego_mlir.printers.builder import Builder
 
@@ -19,9 +21,9 @@ def constant_table(build: Builder, table: Any) -> Any:
     ir = build.ir
     width = next(w for w in WIDTHS if max(table.entries) < 2**w)
     kind = f"memref<{len(table.entries)}xi{width}>"
-    owner = _symbol_table_owner(ir)
-    data = f"dense<{list(table.entries)}> : tensor<{len(table.entries)}xi{width}>"
-    name = _declare(build, owner, table.name, kind, data)
+    entries = numpy.array(table.entries, dtype=f"uint{width}")
+    data = ir.DenseElementsAttr.get(entries, type=build.type(f"i{width}"))
+    name = _declare(build, _symbol_table_owner(ir), table.name, kind, data)
     return build.value("memref.get_global", (), kind, {"name": f"@{name}"})
 
 
@@ -35,18 +37,17 @@ def _symbol_table_owner(ir: Any) -> Any:
     raise PrintError("mlir: a constant table needs a builtin.module or gpu.module around the insertion point")
 
 
-def _declare(build: Builder, owner: Any, wish: str, kind: str, data: str) -> str:
+def _declare(build: Builder, owner: Any, wish: str, kind: str, data: Any) -> str:
     """The symbol of a global with this type and these entries, made where the module has none yet."""
     block = owner.regions[0].blocks[0]
     ir = build.ir
-    value = build.attribute(data)
     taken: dict[str, Any] = {
         ir.StringAttr(op.attributes["sym_name"]).value: op for op in block.operations if "sym_name" in op.attributes
     }
     name, count = wish, 0
     while name in taken:
         op = taken[name].operation
-        if op.name == "memref.global" and op.attributes["initial_value"] == value:
+        if op.name == "memref.global" and op.attributes["initial_value"] == data:
             return name
         count += 1
         name = f"{wish}_{count}"

@@ -458,3 +458,16 @@ def test_a_reference_of_other_parameters():
         TraceError, match="the reference of run takes 'z', which is no parameter or size of it; there are n, x"
     ):
         run.reference(lambda x, n, z: x)
+
+
+@pytest.mark.parametrize("where", ["grid", "layout"])
+def test_a_size_that_is_a_plain_symbol(where):
+    q = index_symbol("q")
+    layout = Row(q) if where == "layout" else Row(4)
+
+    @lego.kernel(grid=q if where == "grid" else 1, block=4)
+    def run(x: lego.Tensor(f32, layout)):
+        pass
+
+    with pytest.raises(TraceError, match=r"q in q is no size; make one with lego.size\('q'\)"):
+        run.trace()
