@@ -18,7 +18,7 @@ j % N --> j  by small remainder: 0 <= j and j < N (intervals)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +41,17 @@ CHEAPEST_FORM = "cheapest form"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One replacement, of `before` by `after` wherever it stands, with the condition that was proved and how."""
+    """One replacement, of `before` by `after` wherever it stands, with the condition that was proved and how.
+
+    `operations` are the operation counts of the whole expression before and after it.
+    """
 
     rule: str
     before: Any
     after: Any
     condition: tuple[Any, ...] = ()
     proof: str = "always"
+    operations: tuple[int, int] = (0, 0)
 
     def __str__(self) -> str:
         condition = f": {' and '.join(map(str, self.condition))} ({self.proof})" if self.condition else ""
@@ -172,31 +176,34 @@ class _Trail:
 
     def __init__(self, context: Context, derivation: Derivation) -> None:
         self.context = context
+        self.model = derivation.model
         self.steps: list[Step] = []
+        self.current = derivation.raw
+        self.count = derivation.before
         if derivation.expr == derivation.raw:
             return
-        self.current = _collected(context, derivation.raw)
-        if self.current != derivation.raw:
-            self.steps.append(Step(LIKE_TERMS, derivation.raw, self.current))
+        self.take(Step(LIKE_TERMS, derivation.raw, _collected(context, derivation.raw)))
         if _is_condition(derivation.raw):
             trace = context.rewriter.condition(context.terms.read_condition(derivation.raw))
         else:
             trace = context.rewriter.sum(context.terms.read(derivation.raw))
         self.walk(trace)
-        if self.current != derivation.expr:
-            self.steps.append(Step(CHEAPEST_FORM, self.current, derivation.expr))
+        self.take(Step(CHEAPEST_FORM, self.current, derivation.expr))
 
     def walk(self, trace: Trace) -> None:
-        if not trace.history or (isinstance(trace.subject, Atom) and not self.present(trace.subject)):
+        """Take the steps of a trace and its parts, skipping operations that the expression does not hold (any more)."""
+        if not trace.history or (isinstance(trace.subject, Atom) and not self.current.has(self.write(trace.subject))):
             return
         for event in trace.history:
             if isinstance(event, Trace):
                 self.walk(event)
             else:
-                self.take(event)
+                self.take(self.step(event))
 
-    def present(self, atom: Atom) -> bool:
-        return bool(self.current.has(self.write(atom)))
+    def step(self, applied: Applied) -> Step:
+        claims = (op(self.write(left), self.write(right)) for op, left, right in applied.condition)
+        condition = tuple(claim for claim in claims if claim is not sympy.true)
+        return Step(applied.rule, self.write(applied.before), self.write(applied.after), condition, applied.proof)
 
     def write(self, value: Any) -> Any:
         terms = self.context.terms
@@ -206,14 +213,10 @@ class _Trail:
             return terms.write_condition(value)
         return terms.write_factor(value)
 
-    def take(self, applied: Applied) -> None:
-        before, after = self.write(applied.before), self.write(applied.after)
-        condition = tuple(op(self.write(left), self.write(right)) for op, left, right in applied.condition)
-        condition = tuple(c for c in condition if c is not sympy.true)
-        step = Step(applied.rule, before, after, condition, applied.proof)
-        if before == after:
-            return
+    def take(self, step: Step) -> None:
+        """Apply a step, and keep it if it changed anything."""
         replaced = apply_step(self.context, self.current, step)
         if replaced != self.current:
-            self.current = replaced
-            self.steps.append(step)
+            count = operations(replaced, shared=True, model=self.model)
+            self.steps.append(replace(step, operations=(self.count, count)))
+            self.current, self.count = replaced, count

@@ -1,0 +1,69 @@
+"""A derivation as text: every step with its rule, its place, its condition, its proof and what it saved.
+
+>>> import sympy
+>>> from lego_mlir.expr.nodes import FloorMod, Size
+>>> from lego_mlir.expr.ranges import Range
+>>> from lego_mlir.expr.simplify import simplify
+>>> i, j = sympy.symbols("i j", integer=True)
+>>> N = Size("N")
+>>> print(explain(simplify(FloorMod(i * N + j, N), {j: Range(0, N)})))
+ 6  (N*i + j) % N
+ 4  remainder: (N*i + j) % N
+      --> j % N
+      since N != 0, by intervals
+ 0  small remainder: j % N
+      --> j
+      since 0 <= j and j < N, by intervals
+ 0  j
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.expr.sharing import straight_line
+from lego_mlir.expr.simplify import Derivation, Step
+
+WIDTH = 110  # a longer expression is written as assignments, or cut short within a step
+
+
+def explain(derivation: Derivation) -> str:
+    """The raw expression, the steps and the result; each line that starts with a number tells the operations then."""
+    lines = _whole(derivation.before, derivation.raw)
+    for step in derivation.steps:
+        lines += _step(step)
+    if derivation.expr == derivation.raw:
+        lines.append(_numbered(derivation.after, "nothing cheaper was found"))
+    else:
+        lines += _whole(derivation.after, derivation.expr)
+    return "\n".join(lines)
+
+
+def _numbered(count: int, text: str) -> str:
+    return f"{count:>2}  {text}"
+
+
+def _whole(count: int, expr: Any) -> list[str]:
+    """An expression, as straight-line code if it is long."""
+    code = straight_line([expr])
+    if not code.assignments:
+        return [_numbered(count, str(expr))]
+    text = str(expr) if len(code.assignments) < 2 else ""
+    if text and len(text) <= WIDTH:
+        return [_numbered(count, text)]
+    lines = [f"{name} = {value}" for name, value in code.assignments] + [str(code.results[0])]
+    return [_numbered(count, lines[0]), *(f"    {line}" for line in lines[1:])]
+
+
+def _step(step: Step) -> list[str]:
+    if step.rule in ("like terms", "cheapest form"):
+        return [_numbered(step.operations[1], f"{step.rule} of the whole")]
+    lines = [_numbered(step.operations[1], f"{step.rule}: {_short(step.before)}"), f"      --> {_short(step.after)}"]
+    if step.condition:
+        lines.append(f"      since {' and '.join(map(_short, step.condition))}, by {step.proof}")
+    return lines
+
+
+def _short(expr: Any) -> str:
+    text = str(expr)
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 4]} ..."
