@@ -11,6 +11,11 @@ text (LLVM IR text is safe between versions), is set up for the target, optimise
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
 from functools import cache
 from importlib import metadata
 from typing import Any, Final
@@ -20,6 +25,11 @@ from lego_mlir.toolchain.targets import Target
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 OPTIMISATION_LEVEL: Final = 3
+
+# Intrinsics that only some targets have; reads of special registers, barriers and f32 approximations are everywhere.
+_EVERYWHERE: Final = r"read\.ptx\.sreg\.(?:n?tid|n?ctaid|laneid|warpid)|barrier|ex2\.approx|rsqrt\.approx"
+_INTRINSIC: Final = re.compile(rf"^declare .*@(llvm\.nvvm\.(?!{_EVERYWHERE})[\w.]+)", re.MULTILINE)
+_selectable: defaultdict[Target, set[str]] = defaultdict(set)
 
 
 class LLVMError(LegoError):
@@ -75,7 +85,22 @@ def link(texts: list[str]) -> str:
 
 
 def to_ptx(text: str, target: Target) -> str:
-    """PTX of an LLVM IR module. Raises LLVMError where LLVM refuses the module."""
+    """PTX of an LLVM IR module. Raises LLVMError where LLVM refuses the module.
+
+    An instruction that the target lacks makes LLVM end the process. So a module with intrinsics that have not been
+    seen to work for the target is compiled in a process of its own first; after that, and with intrinsics that every
+    target has, in this one.
+    """
+    unseen = set(_INTRINSIC.findall(text)) - _selectable[target]
+    if not unseen:
+        return emit(text, target)
+    ptx = _emit_apart(text, target)
+    _selectable[target] |= unseen
+    return ptx
+
+
+def emit(text: str, target: Target) -> str:
+    """PTX of an LLVM IR module, in this process, which LLVM ends if the target lacks an instruction."""
     llvm = binding()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.cpu, features=target.features, opt=OPTIMISATION_LEVEL
@@ -87,3 +112,20 @@ def to_ptx(text: str, target: Target) -> str:
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return str(machine.emit_assembly(module))
+
+
+def _emit_apart(text: str, target: Target) -> str:
+    parse(text)  # what does not parse is reported from here, with LLVM's own words
+    emission = f"sys.stdout.write(llvm.emit(sys.stdin.read(), targets.{target!r}))"
+    code = f"import sys; from lego_mlir.toolchain import llvm, targets; {emission}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=False, env=environment
+    )
+    if done.returncode != 0:
+        said = next((line for line in done.stderr.splitlines() if line.startswith("LLVM ERROR")), done.stderr.strip())
+        raise LLVMError(
+            f"{said}\n{target.name} (PTX {target.ptx / 10}) lacks an instruction that the kernel uses; "
+            "choose a --target that has it"
+        )
+    return done.stdout

@@ -180,6 +180,30 @@ def test_llvm_ir_that_does_not_parse_is_a_failure_of_the_ptx_stage():
         compile_kernel("define nonsense", start="llvm", emit="ptx")
 
 
+WARPGROUP = """
+declare void @llvm.nvvm.wgmma.fence.sync.aligned()
+define ptx_kernel void @k() {
+  call void @llvm.nvvm.wgmma.fence.sync.aligned()
+  ret void
+}
+"""
+
+
+def test_an_instruction_that_the_target_lacks_is_an_error_and_not_the_end_of_the_process():
+    with pytest.raises(
+        ToolchainError, match=r"(?s)Cannot select.*wgmma.*sm_80 \(PTX 8.0\) lacks an instruction"
+    ) as caught:
+        compile_kernel(WARPGROUP, start="llvm", emit="ptx", target="sm_80")
+    assert "choose a --target that has it" in str(caught.value)
+    assert "wgmma.fence" in compile_kernel(WARPGROUP, start="llvm", emit="ptx", target="sm_90a").text
+
+
+def test_an_instruction_that_worked_once_is_compiled_in_this_process(monkeypatch):
+    compile_kernel(WARPGROUP, start="llvm", emit="ptx", target="sm_90a")
+    monkeypatch.setattr(subprocess, "run", None)
+    assert "wgmma.fence" in compile_kernel(WARPGROUP, start="llvm", emit="ptx", target="sm_90a").text
+
+
 @pytest.mark.tools
 @needs_ptxas
 def test_ptx_that_ptxas_refuses_gives_its_exit_code_and_command():

@@ -1,0 +1,149 @@
+"""Rendered Triton text -> a kernel to launch, or to compile for a GPU that is not there.
+
+The one module that imports Triton. A rendered text is written to the cache under its digest and imported from there,
+because Triton reads a kernel's source from its file; the same text gives the same module. Nothing here needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from lego_mlir.errors import DependencyError, TemplateError
+from lego_mlir.templates import Rendered
+from lego_mlir.toolchain.cache import default_folder, replace_file
+from lego_mlir.toolchain.ptxas import Resources, parse_report
+
+WARP_SIZE: Final = 32
+REMEDY: Final = "install it with: pip install triton (or lego-mlir[triton])"
+
+
+def require() -> Any:
+    """Triton. Raises DependencyError, with the remedy, where it is not installed."""
+    try:
+        import triton
+    except ImportError as error:
+        raise DependencyError(f"a Triton kernel needs the package triton, which is not installed; {REMEDY}") from error
+    return triton
+
+
+def load(rendered: Rendered, kernel: str, *, folder: Path | None = None) -> Any:
+    """The kernel of this name in a rendered text: a `triton.jit` function. Raises TemplateError where there is none."""
+    module = _module(rendered, folder or default_folder() / "rendered")
+    found = getattr(module, kernel, None)
+    if not hasattr(found, "fn"):
+        names = ", ".join(name for name, value in vars(module).items() if hasattr(value, "fn"))
+        raise TemplateError(f"{rendered.template.name}: it has no kernel {kernel!r}; there are: {names or 'none'}")
+    return found
+
+
+def _module(rendered: Rendered, folder: Path) -> ModuleType:
+    """The rendered text as a module; the file stays, because Triton and tracebacks read it."""
+    require()
+    if rendered.template.language != "triton":
+        raise TemplateError(f"{rendered.template.name} is a CUDA template; lego_mlir.toolchain.nvcc compiles it")
+    name = f"lego_rendered_{rendered.digest[:20]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    path = folder / f"{name}.py"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text(encoding="utf-8") != rendered.text:
+        replace_file(path, rendered.text.encode())
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TemplateError(f"{path}: cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, SyntaxError):
+            raise TemplateError(f"{rendered.template.name}: the rendered text, {path}: {error}") from error
+        raise
+    return module
+
+
+# -- for a GPU that is not there
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel compiled for a target: PTX, cubin, what it takes, and how many instructions of each kind it has."""
+
+    ptx: str
+    cubin: bytes
+    resources: Resources
+    shared_bytes: int
+    instructions: Mapping[str, int]
+
+    @property
+    def instruction_count(self) -> int:
+        return sum(self.instructions.values())
+
+
+def compile_for(
+    kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], *, target: str = "sm_90", **options: Any
+) -> Compiled:
+    """A `triton.jit` function compiled without a device.
+
+    `signature` gives each run-time argument its type, such as "*fp16" or "i32", with ":16" behind it where a pointer
+    or number is known to be divisible by 16; `constants` the others. `options` are Triton's: num_warps, num_stages.
+    """
+    triton = require()
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    names = list(kernel.arg_names)
+    types = {n: "constexpr" if n in constants else signature[n].partition(":")[0] for n in names}
+    divisible = {(k,): [["tt.divisibility", 16]] for k, n in enumerate(names) if signature.get(n, "").endswith(":16")}
+    source = ASTSource(kernel, types, {(names.index(n),): value for n, value in constants.items()}, divisible)
+    architecture = int(target.removeprefix("sm_").rstrip("af"))
+    chosen = {"enable_fp_fusion": True, **options}  # Triton 3.9 warns where its default is relied on
+    done = triton.compile(source, target=GPUTarget("cuda", architecture, WARP_SIZE), options=chosen)
+    ptx, cubin = done.asm["ptx"], done.asm["cubin"]
+    return Compiled(ptx, cubin, _resources(ptx, architecture), done.metadata.shared, instruction_mix(cubin))
+
+
+def _tool(name: str) -> Path:
+    """A program that Triton brings along."""
+    program = Path(require().__file__).parent / "backends" / "nvidia" / "bin" / name
+    if not program.is_file():
+        raise DependencyError(f"{name} is needed, and this Triton does not bring it: {program}; install triton 3.9")
+    return program
+
+
+def _resources(ptx: str, architecture: int) -> Resources:
+    """Registers and spills, as Triton's own ptxas reports them: its PTX is newer than an installed toolkit may read."""
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    suffix = "a" if architecture >= 90 else ""
+    with tempfile.TemporaryDirectory(prefix="lego-mlir-") as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(ptx)
+        options = ["-v", "--regAllocOptLevel=2", f"--gpu-name=sm_{architecture}{suffix}"]  # as Triton calls it
+        command = [get_ptxas(architecture).path, *options, str(source), "-o", f"{folder}/out"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return parse_report(done.stderr + done.stdout)[0]
+
+
+def instruction_mix(cubin: bytes) -> dict[str, int]:
+    """How many instructions of each kind (`HGMMA`, `IMAD`, ..) a cubin has, most frequent first, padding left out."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        listing = subprocess.run(
+            [_tool("cuobjdump"), "-sass", file.name], capture_output=True, text=True, check=True
+        ).stdout
+    found = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)", listing)
+    counts = Counter(name for name in found if name != "NOP")
+    return dict(counts.most_common())
