@@ -62,10 +62,8 @@ def _kernel(trace: Any) -> None:
 
 
 def _derivation(title: str, derivation: Any) -> None:
+    from lego_mlir.expr.explain import explain
+
     print(f"  {title}")
-    print(f"    {derivation.before:>3} operations  {derivation.raw}")
-    if derivation.expr == derivation.raw:
-        return
-    for step in derivation.steps:
-        print(f"                    {step}")
-    print(f"    {derivation.after:>3} operations  {derivation.expr}")
+    for line in explain(derivation).splitlines():
+        print(f"    {line}")

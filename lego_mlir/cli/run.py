@@ -1,0 +1,243 @@
+"""`lego-mlir run`: real input, the kernel, and the reference, compared; and every fault on the way.
+
+On a machine without a GPU the interpreter runs the emitted MLIR itself (`--on interp`). Input is random and comes from
+the kernel's own parameters; the reference computes in double precision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lego_mlir.cli import compile as compile_command
+from lego_mlir.cli.progress import Progress
+from lego_mlir.errors import UsageError
+
+HELP: Final = "Run the kernels of a spec, and compare with its references."
+EXAMPLE: Final = "lego-mlir run examples/transpose.py --on interp"
+BACKENDS: Final = ("interp", "cuda")
+SHOWN_FAULTS: Final = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("spec", help="the spec, a Python file")
+    parser.add_argument("--on", choices=BACKENDS, default="interp", help="where to run (default: interp, needs no GPU)")
+    parser.add_argument("--kernel", metavar="NAME", help="run this kernel only; default: all of them")
+    parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
+    parser.add_argument("--transform", metavar="FILE", help="a transform-dialect script to apply before the run")
+    parser.add_argument("--target", default="sm_80", help="the GPU architecture, for --on cuda (default: sm_80)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the random input (default: 0)")
+    parser.add_argument("--blocks", type=int, metavar="N", help="run a spread-out sample of N blocks (interp)")
+    parser.add_argument(
+        "--memory", type=int, metavar="MB", default=1024, help="memory for the blocks that run at once (interp)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    compile_command.add_cache_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run and compare; 1 where a value is wrong or a fault was found."""
+    from lego_mlir import spec
+
+    loaded = spec.load(args.spec)
+    kernels = loaded.kernels_named(args.kernel)
+    if args.on == "cuda":
+        return _on_cuda(args)
+    given = compile_command.sizes_of(args.size)
+    _refuse_unknown_sizes(given, kernels)
+    outcomes = []
+    for kernel in kernels:
+        with Progress(f"running {kernel.name}") as progress, spec.blame(loaded.path):
+            outcomes.append(_run_kernel(args, kernel, given, progress))
+        if not args.json:
+            print(outcomes[-1])
+    if args.json:
+        print(json.dumps([outcome.to_dict() for outcome in outcomes], indent=2))
+    return 0 if all(outcome.right for outcome in outcomes) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One tensor that the kernel wrote against its reference, and where it first differs."""
+
+    name: str
+    comparison: Any
+    index: tuple[int, ...] | None
+    writer: Any
+
+    def __str__(self) -> str:
+        verdict = (
+            f"relative error {self.comparison.error:.2e}, allowed {self.comparison.tolerance:.2e}"
+            if self.comparison
+            else f"WRONG: relative error {self.comparison.error:.2e}, allowed {self.comparison.tolerance:.2e}"
+        )
+        if self.index is None:
+            return f"{self.name}: {verdict}"
+        _, found, expected = self.comparison.first_wrong
+        who = "nobody wrote it"
+        if self.writer is not None:
+            who = f"written by block {self.writer.block}, thread {self.writer.thread}, at {self.writer.place}"
+        return f"{self.name}: {verdict}; {self.name}{list(self.index)} is {found}, expected {expected}; {who}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One kernel's run: what the interpreter reported, and each written tensor compared."""
+
+    kernel: Any
+    sizes: Mapping[str, int]
+    report: Any
+    checked: tuple[Checked, ...]
+
+    @property
+    def right(self) -> bool:
+        return self.report.clean and all(c.comparison for c in self.checked)
+
+    def __str__(self) -> str:
+        report, totals = self.report, self.report.totals
+        shown = "".join(f" {name}={value}" for name, value in self.sizes.items())
+        whole = report.grid[0] * report.grid[1] * report.grid[2]
+        part = f"{report.blocks_run}" if report.blocks_run == whole else f"{report.blocks_run} of {whole}"
+        lines = [f"{'ok   ' if self.right else 'WRONG'} {self.kernel.name}{shown}: {part} blocks of {report.block}"]
+        lines += [f"  {c}" for c in self.checked]
+        lines += [f"  {fault}" for fault in report.faults[:SHOWN_FAULTS]]
+        if len(report.faults) > SHOWN_FAULTS:
+            lines.append(f"  and {len(report.faults) - SHOWN_FAULTS} more places; --json shows all")
+        if totals.sectors:
+            lines.append(
+                f"  global memory: {totals.moved} bytes moved in sectors, {totals.compulsory} compulsory; "
+                f"shared memory: {totals.wavefronts} wavefronts, {totals.conflicts} of them bank conflicts"
+            )
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "kernel": self.kernel.name,
+            "right": self.right,
+            "sizes": dict(self.sizes),
+            "grid": self.report.grid,
+            "block": self.report.block,
+            "blocks_run": self.report.blocks_run,
+            "tensors": [
+                {
+                    "name": c.name,
+                    "error": c.comparison.error,
+                    "tolerance": c.comparison.tolerance,
+                    "first_wrong": None if c.index is None else list(c.index),
+                }
+                for c in self.checked
+            ],
+            "faults": [fault.to_dict() for fault in self.report.faults],
+            "sites": [site.to_dict() for site in self.report.by_line()],
+        }
+
+
+def _run_kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int], progress: Progress) -> Outcome:
+    import numpy
+
+    from lego_mlir import interp
+    from lego_mlir.runtime import data
+
+    own = {size.name for size in kernel.sizes}
+    sizes = data.choose_sizes(kernel, {name: n for name, n in given.items() if name in own})
+    logical = data.draw(kernel, sizes, args.seed)
+    results = data.expected(kernel, logical, sizes)
+    memories: dict[str, Any] = {}
+    places: dict[str, Any] = {}
+    for parameter in kernel.params:
+        value = logical[parameter.name]
+        if parameter.layout is None:
+            memories[parameter.name] = value
+            continue
+        at = places[parameter.name] = data.positions(parameter.layout, sizes)
+        memory = numpy.full(data.concrete(parameter.size, sizes), data.UNWRITTEN).astype(value.dtype)
+        if parameter.read:
+            memory[at] = value
+        memories[parameter.name] = memory
+    report = interp.run_kernel(
+        kernel,
+        memories,
+        sizes,
+        module=_transformed(args, kernel),
+        blocks=args.blocks,
+        memory_limit=args.memory << 20,
+        progress=lambda done, total: progress.update("blocks", done=done, total=total),
+    )
+    names = [parameter.name for parameter in kernel.params]
+    checked = tuple(
+        _check(report, names.index(p.name), p, memories[p.name], places[p.name], results[p.name], args.blocks)
+        for p in kernel.params
+        if p.name in results
+    )
+    return Outcome(kernel, sizes, report, checked)
+
+
+def _check(report: Any, number: int, parameter: Any, memory: Any, at: Any, expected: Any, sampled: Any) -> Checked:
+    """Compare what memory holds at the layout's positions; of a sample of blocks, only what these wrote."""
+    import numpy
+
+    from lego_mlir.runtime import comparing
+
+    found = memory[at]
+    chosen = numpy.arange(found.size)
+    if sampled is not None:
+        chosen = numpy.flatnonzero(report.written(number)[at].reshape(-1))
+    stored = found.reshape(-1)[chosen]
+    values = stored.astype(numpy.float64) if stored.dtype.kind not in "iub" else stored
+    comparison = comparing.compare(values, numpy.asarray(expected).reshape(-1)[chosen], parameter.dtype.mlir)
+    if comparison or comparison.first_wrong is None:
+        return Checked(parameter.name, comparison, None, None)
+    element = int(chosen[comparison.first_wrong[0]])
+    index = tuple(int(i) for i in numpy.unravel_index(element, found.shape))
+    return Checked(parameter.name, comparison, index, report.writer(number, int(at.reshape(-1)[element])))
+
+
+def _transformed(args: argparse.Namespace, kernel: Any) -> str | None:
+    """The module after the script, with the spec's locations; None without one."""
+    if args.transform is None:
+        return None
+    from lego_mlir.toolchain import compile_kernel
+
+    compilation = compile_kernel(
+        (kernel,), emit="transformed", transform=args.transform, cache=compile_command.cache_of(args)
+    )
+    text: str = compilation.stage("transformed", locations=True)
+    return text
+
+
+def _refuse_unknown_sizes(given: Mapping[str, int], kernels: Any) -> None:
+    known = {size.name for kernel in kernels for size in kernel.sizes}
+    for name in given:
+        if name not in known:
+            raise UsageError(
+                f"--size {name}: no kernel here has that size; sizes: {', '.join(sorted(known)) or 'none'}"
+            )
+
+
+def _on_cuda(args: argparse.Namespace) -> int:
+    """Compile with data to check with, into a folder that goes away, and let the runtime launch it."""
+    from lego_mlir.cli.main import main
+    from lego_mlir.runtime.__main__ import main as launch
+
+    for flag, value in (("--blocks", args.blocks), ("--json", args.json or None)):
+        if value is not None:
+            raise UsageError(f"{flag} goes with --on interp")
+    with tempfile.TemporaryDirectory() as folder:
+        code = str(Path(folder, "kernel.ptx"))
+        command = ["compile", args.spec, "--emit", "ptx", "--target", args.target, "--with-data", "-o", code]
+        for option, value in (
+            ("--kernel", args.kernel),
+            ("--transform", args.transform),
+            ("--cache-dir", args.cache_dir),
+        ):
+            command += [option, value] if value else []
+        command += [part for size in args.size for part in ("--size", size)]
+        command += ["--no-cache"] if args.no_cache else []
+        return main(command) or launch([code])
