@@ -69,7 +69,6 @@ class Run:
     faults: Faults = field(default_factory=Faults)
     counters: Counters | None = None
     blocks_run: int = 0
-    last: Machine | None = None
 
     def run_grid(
         self,
@@ -99,7 +98,6 @@ class Run:
                 )
             function.body.run(machine)
             self.blocks_run += len(batch)
-            self.last = machine
             if self.options.progress is not None:
                 self.options.progress(start + len(batch), len(chosen))
 
@@ -269,17 +267,17 @@ def _window(function: Function, number: int, array: Any, type_: Any, name: str, 
 
 def _report(function: Function, extents: tuple[Dim3, Dim3], run: Run, buffers: dict[int, Buffer]) -> Report:
     sites = list(run.counters.sites.values()) if run.counters is not None else []
-    traffic, writers = [], {}
+    traffic, shadows = [], {}
     for number, buffer in buffers.items():
         moved = sum(site.sectors for site in sites if site.buffer == buffer.name) * SECTOR
         if run.options.checks:
             written = int((buffer.shadow.writes >= 0).sum())
             seen = 0 if buffer.shadow.seen is None else int(buffer.shadow.seen.sum())
             traffic.append(BufferTraffic(buffer.name, moved, (written + seen) * buffer.granule))
-            if run.last is not None:
+            if function.is_kernel:
                 places = [access.place for access in run.compiler.accesses]
-                writers[number] = shadow.writer_finder(run.last, buffer.shadow, places)
+                shadows[number] = shadow.History(buffer.shadow, *extents, places)
     return Report(
         kernel=function.name, grid=extents[0], block=extents[1], blocks_run=run.blocks_run,
-        faults=run.faults.all(), sites=sites, buffers=traffic, writers=writers,
+        faults=run.faults.all(), sites=sites, buffers=traffic, shadows=shadows,
     )  # fmt: skip

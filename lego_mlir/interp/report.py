@@ -58,6 +58,14 @@ class Fault:
     def location(self) -> str:
         return str(self.place)
 
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "kind": self.kind.value, "message": self.message, "file": self.place.file, "line": self.place.line,
+            "block": self.block, "thread": self.thread, "address": self.address, "count": self.count,
+            "other": None if self.other is None else str(self.other),
+        }  # fmt: skip
+
     def __str__(self) -> str:
         times = "" if self.count == 1 else f" ({self.count} times in all)"
         return f"{self.place}: {self.kind.value}: {self.message}, block {self.block}, thread {self.thread}{times}"
@@ -157,7 +165,7 @@ class Report:
     faults: list[Fault]
     sites: list[Site]
     buffers: list[BufferTraffic]
-    writers: Mapping[int, Any] = field(default_factory=dict, repr=False)
+    shadows: Mapping[int, Any] = field(default_factory=dict, repr=False)
 
     @property
     def clean(self) -> bool:
@@ -180,8 +188,13 @@ class Report:
 
     def writer(self, argument: int, element: int) -> Writer | None:
         """The block and thread that last wrote `element` of a kernel argument, or None."""
-        find = self.writers.get(argument)
-        return None if find is None else find(element)
+        shadow = self.shadows.get(argument)
+        return None if shadow is None else shadow.writer(element)
+
+    def written(self, argument: int) -> Any:
+        """Which elements of a kernel argument were written, as a boolean array; None where nothing was watched."""
+        shadow = self.shadows.get(argument)
+        return None if shadow is None else shadow.written()
 
     def __str__(self) -> str:
         lines = [f"{self.kernel}: {self.blocks_run} blocks of {self.block} in a grid of {self.grid}"]

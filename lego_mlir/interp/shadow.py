@@ -20,6 +20,7 @@ thread's wait lets it land. To look at a pending element is a fault of its own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -321,18 +322,24 @@ def land(m: Machine, access: Access, touch: Touch) -> None:
     look.shadow.writes.reshape(-1)[look.at] = look.word
 
 
-def writer_finder(m: Machine, shadow: Shadow, places: list[Place]) -> Any:
-    """A function from an element of a global buffer to who wrote it last."""
-    from lego_mlir.interp.machine import coordinates
+@dataclass(frozen=True, slots=True)
+class History:
+    """The shadow of a kernel argument after the launch: who wrote what last."""
 
-    grid, block = m.grid, m.block
+    shadow: Shadow
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    places: list[Place]
 
-    def find(element: int) -> Writer | None:
-        found = shadow.writer(element)
+    def written(self) -> Array:
+        return np.asarray(self.shadow.writes[0] >= 0)
+
+    def writer(self, element: int) -> Writer | None:
+        from lego_mlir.interp.machine import coordinates
+
+        found = self.shadow.writer(element)
         if found is None:
             return None
         who = found[1] if found[1] < ATOMIC else 0
-        place = places[found[2]] if found[2] < len(places) else Place("unknown", 0)
-        return Writer(coordinates(found[0], grid), coordinates(who, block), place)
-
-    return find
+        place = self.places[found[2]] if found[2] < len(self.places) else Place("unknown", 0)
+        return Writer(coordinates(found[0], self.grid), coordinates(who, self.block), place)

@@ -1,0 +1,69 @@
+"""Run a `Kernel` of the tracing DSL: its module, its grid for these sizes, its arguments by name.
+
+Arguments come as memory holds them, one flat array a tensor, in the order that the tensor's layout puts elements;
+`lego_mlir.runtime.data` makes them from logical arrays. An array may hold a type's bits under another name (uint16 for
+bf16, uint8 for i1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lego_mlir.errors import InterpreterError
+from lego_mlir.interp.launch import MEMORY_LIMIT, Progress, launch
+from lego_mlir.interp.report import Report
+
+
+def run_kernel(
+    kernel: Any,
+    arguments: Mapping[str, Any],
+    sizes: Mapping[str, int] | None = None,
+    *,
+    module: Any = None,
+    checks: bool = True,
+    counts: bool = True,
+    blocks: Any = None,
+    memory_limit: int = MEMORY_LIMIT,
+    progress: Progress | None = None,
+) -> Report:
+    """Run a kernel on arrays, in place. `module` replaces its own module, after a transform script for example.
+
+    Raises InterpreterError for a missing argument, or a size without a value.
+    """
+    sizes = dict(sizes or {})
+    names = [parameter.name for parameter in kernel.params]
+    missing = [n for n in names if n not in arguments] + [s.name for s in kernel.sizes if s.name not in sizes]
+    if missing:
+        raise InterpreterError(f"kernel {kernel.name} needs a value for {', '.join(missing)}")
+    given = [_memory(parameter, arguments[parameter.name]) for parameter in kernel.params]
+    return launch(
+        kernel.mlir() if module is None else module,
+        kernel.name,
+        grid=_extents(kernel.grid, sizes),
+        block=_extents(kernel.block, sizes),
+        args=[*given, *(sizes[size.name] for size in kernel.sizes)],
+        names=names,
+        checks=checks,
+        counts=counts,
+        blocks=blocks,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
+
+
+def _memory(parameter: Any, value: Any) -> Any:
+    """An array of the element type's own NumPy dtype, on the same memory."""
+    if parameter.layout is None or not isinstance(value, np.ndarray):
+        return value
+    dtype = np.dtype(parameter.dtype.numpy)
+    return value.view(dtype) if value.dtype != dtype and value.dtype.itemsize == dtype.itemsize else value
+
+
+def _extents(extents: tuple[Any, ...], sizes: Mapping[str, int]) -> list[int]:
+    """A grid or block, its symbolic entries evaluated."""
+    from lego_mlir.expr.evaluate import evaluate
+
+    return [n if isinstance(n, int) else int(evaluate(n, sizes)) for n in extents]
