@@ -61,9 +61,12 @@ if TYPE_CHECKING:
     from lego_mlir.kernel.functions import sqrt as sqrt
     from lego_mlir.kernel.functions import tanh as tanh
     from lego_mlir.kernel.functions import where as where
+    from lego_mlir.kernel.mma import accumulator as accumulator
+    from lego_mlir.kernel.mma import mma as mma
     from lego_mlir.kernel.scalar import vector as vector
     from lego_mlir.kernel.tensor import Tensor as Tensor
     from lego_mlir.kernel.tensor import shared as shared
+    from lego_mlir.kernel.tiles import stage as stage
     from lego_mlir.layout import Col as Col
     from lego_mlir.layout import GenP as GenP
     from lego_mlir.layout import GroupBy as GroupBy
@@ -94,7 +97,9 @@ _MODULES = {
     ),
     "lego_mlir.kernel.dtypes": "DType bf16 f16 f32 f64 i1 i16 i32 i64 i8 index",
     "lego_mlir.kernel.functions": "cos erf exp exp2 fma log log2 maximum minimum rsqrt sin sqrt tanh where",
+    "lego_mlir.kernel.mma": "accumulator mma",
     "lego_mlir.kernel.scalar": "vector",
+    "lego_mlir.kernel.tiles": "stage",
 }
 _NAMES = {
     entry.partition("=")[0]: (module, entry.partition("=")[2] or entry)

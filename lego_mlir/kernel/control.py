@@ -194,7 +194,7 @@ class Cell(Scalar):
         return self._register.dtype
 
     @property
-    def width(self) -> int | None:
+    def width(self) -> Any:  # a Width; arithmetic is on vectors and numbers
         return self._register.width
 
     def __repr__(self) -> str:

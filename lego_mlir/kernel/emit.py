@@ -17,6 +17,7 @@ from typing import Any, Final, assert_never
 from lego_mlir import bindings
 from lego_mlir.errors import TraceError
 from lego_mlir.kernel.dtypes import DType
+from lego_mlir.kernel.emit_tiles import TileEmitter
 from lego_mlir.kernel.emit_values import ValueEmitter
 from lego_mlir.kernel.symbols import symbols
 from lego_mlir.kernel.trace import (
@@ -25,6 +26,7 @@ from lego_mlir.kernel.trace import (
     Compose,
     Compute,
     Constant,
+    Contract,
     Convert,
     For,
     FromCondition,
@@ -32,11 +34,14 @@ from lego_mlir.kernel.trace import (
     If,
     Lane,
     Load,
+    Piece,
     Read,
     Register,
     Source,
     Statement,
     Store,
+    TileLoad,
+    TileStore,
     ToIndex,
     Trace,
     Value,
@@ -77,6 +82,7 @@ class KernelEmitter:
     def __init__(self, trace: Trace, form: Form) -> None:
         self.trace, self.form = trace, form
         self.ir = bindings.load().ir
+        self.rows = trace.tile_rows()
         self._values: dict[int, Any] = {}
         self._registers: dict[Register, Any] = {}
         self._memrefs: dict[str, Any] = {}
@@ -97,6 +103,7 @@ class KernelEmitter:
         with self.ir.InsertionPoint(entry):
             self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
             self.compute = ValueEmitter(self.printer.build)
+            self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
             self._emit_ids()
             self._emit_body(self.trace.body)
             self.printer.build.operation("gpu.return")
@@ -106,14 +113,14 @@ class KernelEmitter:
     def _function(self) -> Any:
         ir, trace = self.ir, self.trace
         used = sum(tile.size * tile.dtype.bytes for tile in trace.shared)
-        if used > STATIC_SHARED_BYTES:
+        if used > STATIC_SHARED_BYTES and not self.rows:  # a transform script moves tiles to dynamic shared memory
             raise TraceError(
                 f"{trace.source}: the shared tiles of {trace.name} take {used} bytes; static shared memory ends at "
                 f"{STATIC_SHARED_BYTES} bytes a block"
             )
         inputs = [_memref(p) if isinstance(p, Buffer) else p.dtype.mlir for p in trace.parameters]
         inputs += ["index"] * len(trace.sizes)
-        tiles = [_memref(tile) for tile in trace.shared]
+        tiles = [_memref(tile, self.rows.get(tile.name)) for tile in trace.shared]
         attributes = {
             "sym_name": ir.StringAttr.get(trace.name),
             "function_type": ir.TypeAttr.parse(f"({', '.join(inputs)}) -> ()"),
@@ -174,6 +181,14 @@ class KernelEmitter:
                 values[statement.result.number] = self._emit_load(statement)
             case Store():
                 self._emit_store(statement)
+            case TileLoad(result, buffer):
+                values[result.number] = self.tiles.load(statement, self._memrefs[buffer.name])
+            case TileStore(value, buffer):
+                self.tiles.store(statement, values[value.number], self._memrefs[buffer.name])
+            case Piece(result, operand):
+                values[result.number] = self.tiles.piece(statement, values[operand.number])
+            case Contract(result, a, b, c):
+                values[result.number] = self.tiles.contract(statement, *self._operands((a, b, c)))
             case Barrier():
                 build.operation("gpu.barrier")
             case Read(result, register):
@@ -202,7 +217,7 @@ class KernelEmitter:
 
     def _load_now(self, load: Load) -> Any:
         access, build = load.access, self.printer.build
-        operands = (self._memrefs[access.buffer.name], self.printer.value(access.position, "index"))
+        operands = (self._memrefs[access.buffer.name], *self.tiles.indices(access))
         if access.width == 1:
             return build.value("memref.load", operands, load.result.mlir)
         return build.value("vector.load", operands, load.result.mlir, _alignment(access.width, access.buffer.dtype))
@@ -218,8 +233,8 @@ class KernelEmitter:
 
     def _store_now(self, store: Store) -> None:
         access, build = store.access, self.printer.build
-        memref, position = self._memrefs[access.buffer.name], self.printer.value(access.position, "index")
-        operands = (self._values[store.value.number], memref, position)
+        memref = self._memrefs[access.buffer.name]
+        operands = (self._values[store.value.number], memref, *self.tiles.indices(access))
         if access.width == 1:
             build.operation("memref.store", operands)
         else:
@@ -274,8 +289,9 @@ class KernelEmitter:
         self.printer.build.operation("scf.yield", values)
 
 
-def _memref(buffer: Buffer) -> str:
-    size = buffer.size if buffer.is_static else "?"
+def _memref(buffer: Buffer, row: int | None = None) -> str:
+    """The memref type; of rows and columns where `row` is the length of a row."""
+    size = "?" if not buffer.is_static else buffer.size if row is None else f"{buffer.size // row}x{row}"
     space = f", {WORKGROUP}" if buffer.space == "workgroup" else ""
     return f"memref<{size}x{buffer.dtype.mlir}{space}>"
 

@@ -16,7 +16,7 @@ from lego_mlir.expr.nodes import Ne
 from lego_mlir.kernel import dtypes
 from lego_mlir.kernel.dtypes import DType
 from lego_mlir.kernel.operators import OPERATORS
-from lego_mlir.kernel.trace import Compose, Compute, Constant, Convert, FromIndex, Lane, Value
+from lego_mlir.kernel.trace import Compose, Compute, Constant, Convert, FromIndex, Lane, Value, Width
 from lego_mlir.kernel.tracer import current
 
 
@@ -35,7 +35,7 @@ class Scalar:
         return self.value.dtype
 
     @property
-    def width(self) -> int | None:
+    def width(self) -> Any:  # a Width; arithmetic is on vectors and numbers
         return self.value.width
 
     def __repr__(self) -> str:
@@ -252,7 +252,7 @@ def select(condition: Any, a: Any, b: Any) -> Scalar:
     return Scalar(result)
 
 
-def as_value(given: Any, dtype: DType, width: int | None = None) -> Value:
+def as_value(given: Any, dtype: DType, width: Width = None) -> Value:
     """The traced value of data, a Python number or (for i1) a condition, as this element type and width."""
     tracer = current("a value")
     if isinstance(given, Scalar):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.kernel.access import Place
@@ -20,6 +20,9 @@ from lego_mlir.kernel.trace import Buffer, Load, Store
 from lego_mlir.kernel.tracer import Tracer, current
 from lego_mlir.layout import as_layout
 from lego_mlir.layout.base import Layout
+
+if TYPE_CHECKING:
+    from lego_mlir.kernel.mma import Part
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -91,6 +94,19 @@ class View:
         access = Place(tracer, self.buffer, self.layout, index).access(lanes)
         stored = as_value(value, self.dtype, None if lanes == 1 else lanes)
         tracer.append(Store(stored, access, access.source))
+
+    @property
+    def T(self) -> View:
+        """The same memory with the two indices the other way round."""
+        from lego_mlir.kernel.tiles import Transposed
+
+        return View(self._tracer, self.buffer, Transposed(self.layout))
+
+    def part(self, at: Sequence[Any], shape: Sequence[int]) -> Part:
+        """A rectangle of a shared tile, for `lego.mma`: `tile.part((m, 0), (64, 32))`."""
+        from lego_mlir.kernel.mma import part
+
+        return part(self, at, shape)
 
     def widest(self, *index: Any) -> int:
         """The largest width that is proved for an access at this index."""

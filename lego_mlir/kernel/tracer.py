@@ -25,7 +25,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation, simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.kernel.dtypes import DType
-from lego_mlir.kernel.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value
+from lego_mlir.kernel.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value, Width
 
 ID_PREFIX = {"thread_id": "t", "block_id": "b"}
 AXES = "xyz"
@@ -63,14 +63,14 @@ class Tracer:
         """Add a statement to the innermost region."""
         self._regions[-1].append(statement)
 
-    def value(self, dtype: DType, width: int | None = None) -> Value:
+    def value(self, dtype: DType, width: Width = None) -> Value:
         """A new value, alive until the innermost region ends."""
         value = Value(self._values, dtype, width)
         self._values += 1
         self._live[-1].add(value.number)
         return value
 
-    def register(self, dtype: DType, width: int | None) -> Register:
+    def register(self, dtype: DType, width: Width) -> Register:
         """A new register, alive until the innermost region ends."""
         register = Register(self._values, dtype, width)
         self._values += 1

@@ -1,0 +1,304 @@
+"""C = A B on a matrix unit: one kernel, in which every order of elements is a layout that the caller chooses.
+
+    A, B, C     where the elements of the matrices lie: rows, columns, or anything else
+    order       which block works on which tile of C
+    tiles       how the staged tiles of A and B lie in shared memory
+
+A block of threads walks along K, copies a tile of A and of B to shared memory, and each of its warps multiplies its
+part of them into accumulators. Then the tile of C goes through shared memory once more: there it changes from the
+warps' fragments to rows that threads store with wide accesses, and an epilogue may change each value on its way.
+
+Nothing here names a matrix instruction, an asynchronous copy or a pipeline. `transform_scripts/matmul_sm80.mlir` puts
+them in.
+"""
+
+# mypy: disable-error-code="valid-type"
+# (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import lego_mlir as lego
+from lego_mlir import Kernel, OrderBy, Padded, RegP, Row, gallery
+from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.kernel.dtypes import DType, f32
+
+WARP: Final = 32
+GROUP: Final = 8
+"""Rows of tiles that the grouped order walks down before it moves a column on."""
+OUT_PAD: Final = 8
+"""Spare f32 after each row of C's shared tile: the rows of a fragment then lie in different banks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """A block's tile of C, its step along K, and how many warps share it, along M and N."""
+
+    m: int = 128
+    n: int = 128
+    k: int = 32
+    warps: tuple[int, int] = (2, 2)
+
+    def __post_init__(self) -> None:
+        for name, size, warps in (("m", self.m, self.warps[0]), ("n", self.n, self.warps[1]), ("k", self.k, 1)):
+            if warps < 1 or size < 1 or size % (16 * warps):
+                raise UsageError(
+                    f"matmul: a tile's {name}={size} must be a multiple of 16 for each of its {warps} warps"
+                )
+
+    @property
+    def threads(self) -> int:
+        return WARP * self.warps[0] * self.warps[1]
+
+    @property
+    def warp_tile(self) -> tuple[int, int]:
+        """The part of C that one warp computes."""
+        return self.m // self.warps[0], self.n // self.warps[1]
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k}, {self.warps[0]}x{self.warps[1]} warps"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a vector of neighbours in C begins, and along which axis it runs: 1 along a row, 0 down a column."""
+
+    row: Any
+    column: Any
+    width: int
+    axis: int
+
+    def by_column(self, numbers: Any) -> Any:
+        """Of a tensor with a number for each column of C: those of the vector."""
+        return numbers.load(self.column, width=self.width if self.axis == 1 else 1)
+
+    def by_row(self, numbers: Any) -> Any:
+        """Of a tensor with a number for each row of C: those of the vector."""
+        return numbers.load(self.row, width=self.width if self.axis == 0 else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What becomes of a value of A B before it is stored.
+
+    `function(value, place, *operands)` gets a vector of f32, its `Place`, and the views and numbers of `operands`;
+    `reference(product, *operands)` is the same on whole arrays, in NumPy.
+    """
+
+    function: Callable[..., Any]
+    reference: Callable[..., Any]
+    operands: Mapping[str, Any] = field(default_factory=dict)
+
+
+def relu() -> Epilogue:
+    """Negative values become 0."""
+
+    def reference(product: Any) -> Any:
+        import numpy as np
+
+        return np.maximum(product, 0)
+
+    return Epilogue(lambda value, place: lego.maximum(value, 0.0), reference)
+
+
+def scale() -> Epilogue:
+    """Times a number, the kernel's argument `alpha`."""
+    return Epilogue(lambda value, place, alpha: value * alpha, lambda product, alpha: product * alpha, {"alpha": f32})
+
+
+def bias(n: int) -> Epilogue:
+    """Plus a number for each of the n columns, the kernel's argument `bias`."""
+    return Epilogue(
+        lambda value, place, bias: value + place.by_column(bias),
+        lambda product, bias: product + bias,
+        {"bias": lego.Tensor(f32, Row(n))},
+    )
+
+
+def _by_rows(m: int, n: int) -> Any:
+    return Row(m, n)
+
+
+def _by_columns(m: int, n: int) -> Any:
+    return lego.Col(m, n)
+
+
+def _grouped(m: int, n: int) -> Any:
+    groups = lego.cdiv(m, GROUP)
+    walk = OrderBy(RegP([groups, GROUP, n], [1, 3, 2])).GroupBy([groups * GROUP, n])
+    return walk if m % GROUP == 0 else Padded(walk, [m, n])
+
+
+def _along_morton(m: int, n: int) -> Any:
+    rows, columns = (1 << (size - 1).bit_length() for size in (m, n))
+    curve = gallery.morton(rows, columns)
+    return curve if (rows, columns) == (m, n) else Padded(curve, [m, n])
+
+
+ORDERS: Final[dict[str, Callable[[int, int], Any]]] = {
+    "row": _by_rows,
+    "column": _by_columns,
+    "grouped": _grouped,
+    "morton": _along_morton,
+}
+"""Named orders of the blocks over an m x n grid of tiles; any layout of that shape is one."""
+
+
+def build(
+    M: int,
+    N: int,
+    K: int,
+    dtype: DType,
+    *,
+    a: Any = None,
+    b: Any = None,
+    c: Any = None,
+    result: DType = f32,
+    tiling: Tiling | None = None,
+    order: Any = "grouped",
+    tiles: tuple[Any, Any] | None = None,
+    epilogue: Epilogue | None = None,
+) -> Kernel:
+    """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32.
+
+    `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `ORDERS` or a layout of
+    the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each lies the
+    way its matrix does. Raises UsageError for an unknown order, LayoutError for layouts that do not fit.
+    """
+    tiling = Tiling() if tiling is None else tiling
+    a, b, c = (
+        lego.as_layout(Row(*dims) if given is None else given)
+        for given, dims in ((a, (M, K)), (b, (K, N)), (c, (M, N)))
+    )
+    grid = (lego.cdiv(M, tiling.m), lego.cdiv(N, tiling.n))
+    walk = _order(order, grid)
+    staged = (lego.as_layout(tiles[0]), lego.as_layout(tiles[1])) if tiles else _staged(tiling, a, b)
+    function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
+    plan = _Plan(tiling, grid, walk, staged, result, K, function, _runs_along(c))
+
+    def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
+        plan.body(a, b, c, operands)
+
+    declared = {"a": lego.Tensor(dtype, a), "b": lego.Tensor(dtype, b), "c": lego.Tensor(result, c)}
+    matmul.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
+            for name, kind in {**declared, **function.operands}.items()
+        ]
+    )
+    kernel = lego.kernel(grid=walk.physical_size(), block=tiling.threads)(matmul)
+    kernel.reference(_reference(function, result))
+    return kernel
+
+
+def _order(order: Any, grid: tuple[int, int]) -> Any:
+    if isinstance(order, str):
+        if order not in ORDERS:
+            raise UsageError(f"matmul has no order {order!r}; there are {', '.join(ORDERS)}, or any layout of {grid}")
+        order = ORDERS[order](*grid)
+    walk = lego.as_layout(order)
+    if walk.dims() != grid:
+        raise LayoutError(f"matmul: the order of the blocks must be a layout of {grid} tiles, got {walk!r}")
+    return walk
+
+
+def _runs_along(layout: Any) -> int:
+    """The axis along which neighbours lie side by side in memory: 0 for columns, 1 for rows and whatever else."""
+    probe = layout.apply(0, 0)
+    rows, columns = layout.dims()
+    return int(rows > 1 and columns > 1 and layout.apply(0, 1) - probe != 1 and layout.apply(1, 0) - probe == 1) ^ 1
+
+
+def _staged(tiling: Tiling, a: Any, b: Any) -> tuple[Any, Any]:
+    """Shared tiles that lie the way their matrices do, so that both sides of the copy run along memory."""
+    made = [Row if _runs_along(matrix) == 1 else lego.Col for matrix in (a, b)]
+    return lego.as_layout(made[0](tiling.m, tiling.k)), lego.as_layout(made[1](tiling.k, tiling.n))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Everything that the kernel's function knows while it is traced."""
+
+    tiling: Tiling
+    grid: tuple[int, int]
+    walk: Any
+    staged: tuple[Any, Any]
+    result: DType
+    depth: int
+    epilogue: Epilogue
+    axis: int
+
+    def body(self, a: Any, b: Any, c: Any, operands: tuple[Any, ...]) -> None:
+        """The kernel. A block beyond the grid of tiles, where the order is padded, has nothing to do."""
+        tile = (self.tiling.m, self.tiling.n)
+        staged = [lego.shared(view.dtype, layout) for view, layout in zip((a, b), self.staged, strict=True)]
+        out = lego.shared(f32, gallery.padded(*(tile if self.axis == 1 else tile[::-1]), OUT_PAD))
+        block = lego.block_id.x
+        if self.walk.physical_size() == self.walk.numel():
+            self.tile((a, b, c), staged, out, operands, self.walk.inv(block))
+        else:
+            with lego.when(self.walk.holds(block)):
+                self.tile((a, b, c), staged, out, operands, self.walk.inv(block))
+
+    def tile(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], at: Any) -> None:
+        """One tile of C. Where C lies in columns, it is computed as the transpose, B^T A^T, which lies in rows."""
+        (a, b, c), (staged_a, staged_b), warps = matrices, staged, self.tiling.warps
+        if self.axis == 0:
+            a, b, c, staged_a, staged_b = b.T, a.T, c.T, staged_b.T, staged_a.T
+            at, warps = at[::-1], warps[::-1]
+        m, n = out.dims()
+        rows, columns = m // warps[0], n // warps[1]
+        warp_m, warp_n = Row(*warps).inv(lego.thread_id.x // WARP)
+        total = lego.accumulator(f32, rows, columns)
+        for k in lego.range(lego.cdiv(self.depth, self.tiling.k)):
+            lego.barrier()
+            lego.stage(a, (at[0], k), staged_a)
+            lego.stage(b, (k, at[1]), staged_b)
+            lego.barrier()
+            left = staged_a.part((warp_m * rows, 0), (rows, self.tiling.k))
+            right = staged_b.part((0, warp_n * columns), (self.tiling.k, columns))
+            lego.mma(left, right, total)
+        total.store(out, (warp_m * rows, warp_n * columns))
+        lego.barrier()
+        self.store(out, c, operands, at)
+
+    def store(self, out: Any, c: Any, operands: tuple[Any, ...], at: tuple[Any, Any]) -> None:
+        """The tile of C from shared memory through the epilogue to where it belongs."""
+        m, n = out.dims()
+        target = c.tile_by([lego.cdiv(size, tile) for size, tile in zip(c.dims(), (m, n), strict=True)], [m, n])
+        thread, threads = lego.thread_id.x, self.tiling.threads
+        width = self._width(target, at, n)
+        chunks = Row(m, n // width)
+        for first in lego.unroll(0, m * n // width, threads):
+            row, chunk = chunks.inv(thread + first)
+            i, j = at[0] * m + row, at[1] * n + chunk * width
+            place = Place(i, j, width, 1) if self.axis == 1 else Place(j, i, width, 0)
+            value = out.load(row, chunk * width, width=width)
+            with lego.when(target.layout.mask(*at, row, chunk * width)):
+                changed = self.epilogue.function(value, place, *operands)
+                target.store(changed.to(self.result), *at, row, chunk * width)
+
+    def _width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
+        """Four neighbours at once where C allows it, which is 16 bytes of the f32 tile."""
+        for width in (4, 2):
+            row, chunk = Row(target.dims()[2], n // width).inv(lego.thread_id.x)
+            if target.widest(*at, row, chunk * width) >= width:
+                return width
+        return 1
+
+
+def _reference(epilogue: Epilogue, result: DType) -> Callable[..., Any]:
+    """A B in f32, as the kernel accumulates, the epilogue, and the rounding to the result's type."""
+    import numpy as np
+
+    def matmul(a: Any, b: Any, *given: Any, **named: Any) -> Any:
+        product = a.astype(np.float32) @ b.astype(np.float32)
+        return epilogue.reference(product, *given, **named).astype(result.numpy)
+
+    names = ["a", "b", *epilogue.operands]
+    matmul.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    )
+    return matmul
