@@ -18,6 +18,7 @@ j % N --> j  by small remainder: 0 <= j and j < N (intervals)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from lego_mlir.expr.factor import Writer
 from lego_mlir.expr.index import Condition, as_condition, as_expr
 from lego_mlir.expr.nodes import COMPARISONS
 from lego_mlir.expr.rewrite import Applied, Trace
-from lego_mlir.expr.terms import Atom, Poly
+from lego_mlir.expr.terms import Poly
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
@@ -89,7 +90,8 @@ def apply_step(context: Context, expr: Any, step: Step) -> Any:
     """The expression after a step."""
     if step.rule in (LIKE_TERMS, CHEAPEST_FORM):
         return step.after if expr == step.before else expr
-    return _collected(context, expr.xreplace({step.before: step.after}))
+    replaced = expr.xreplace({step.before: step.after})
+    return expr if replaced is expr or replaced == expr else _collected(context, replaced)
 
 
 def _is_condition(expr: Any) -> bool:
@@ -172,7 +174,11 @@ def _least_together(ways: list[list[Derivation]], model: CostModel) -> list[Deri
 
 
 class _Trail:
-    """Replays the traces of a derivation on its raw expression, keeping the replacements that took place."""
+    """The steps of a derivation, found by applying every replacement of its traces until none applies any more.
+
+    What was rewritten in one place is replaced in all, so a replacement may come early, late or twice compared with
+    the order in which it was found; each is an equality that was proved, whatever the order.
+    """
 
     def __init__(self, context: Context, derivation: Derivation) -> None:
         self.context = context
@@ -187,18 +193,13 @@ class _Trail:
             trace = context.rewriter.condition(context.terms.read_condition(derivation.raw))
         else:
             trace = context.rewriter.sum(context.terms.read(derivation.raw))
-        self.walk(trace)
+        replacements = list(map(self.step, dict.fromkeys(_applied(trace, set()))))
+        count = -1
+        while count != len(self.steps):
+            count = len(self.steps)
+            for step in replacements:
+                self.take(step)
         self.take(Step(CHEAPEST_FORM, self.current, derivation.expr))
-
-    def walk(self, trace: Trace) -> None:
-        """Take the steps of a trace and its parts, skipping operations that the expression does not hold (any more)."""
-        if not trace.history or (isinstance(trace.subject, Atom) and not self.current.has(self.write(trace.subject))):
-            return
-        for event in trace.history:
-            if isinstance(event, Trace):
-                self.walk(event)
-            else:
-                self.take(self.step(event))
 
     def step(self, applied: Applied) -> Step:
         claims = (op(self.write(left), self.write(right)) for op, left, right in applied.condition)
@@ -213,10 +214,23 @@ class _Trail:
             return terms.write_condition(value)
         return terms.write_factor(value)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: Step) -> bool:
         """Apply a step, and keep it if it changed anything."""
         replaced = apply_step(self.context, self.current, step)
-        if replaced != self.current:
-            count = operations(replaced, shared=True, model=self.model)
-            self.steps.append(replace(step, operations=(self.count, count)))
-            self.current, self.count = replaced, count
+        if replaced == self.current:
+            return False
+        count = operations(replaced, shared=True, model=self.model)
+        self.steps.append(replace(step, operations=(self.count, count)))
+        self.current, self.count = replaced, count
+        return True
+
+
+def _applied(trace: Trace, seen: set[int]) -> Iterator[Applied]:
+    """Every replacement of a trace and its parts, innermost first."""
+    if id(trace) not in seen:
+        seen.add(id(trace))
+        for event in trace.history:
+            if isinstance(event, Trace):
+                yield from _applied(event, seen)
+            else:
+                yield event
