@@ -9,7 +9,7 @@ becomes an operand of the map, to be computed before it:
 >>> i, j, n = sympy.symbols("i j n", integer=True)
 >>> split = affine_map(32 * i + FloorDiv(j, 4) + BitXor(i, j))
 >>> split.operands
-(i, j, (i ^ j))
+(i, j, i ^ j)
 >>> affine_map(i * n) is None, affine_map(BitXor(i, j)) is None
 (True, True)
 """

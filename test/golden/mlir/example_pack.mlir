@@ -2,8 +2,8 @@
 #map1 = affine_map<(d0, d1, d2, d3) -> (d2 + d3 + d0 * 8 + d1 * 8)>
 #map2 = affine_map<(d0, d1, d2, d3) -> (d2 + d3 + d0 * 8 + d1 * 8 + 1)>
 #map3 = affine_map<(d0, d1, d2) -> (d1 + d0 * 8 + d2 floordiv 2)>
-#map4 = affine_map<(d0, d1, d2, d3) -> (-d2 - d3 - d0 * 8 - d1 * 8 + 62)>
-#map5 = affine_map<(d0, d1, d2, d3) -> (-d2 - d3 - d0 * 8 - d1 * 8 + 63)>
+#map4 = affine_map<(d0, d1, d2, d3) -> (-(d2 + d3 + d0 * 8 + d1 * 8) + 62)>
+#map5 = affine_map<(d0, d1, d2, d3) -> (-(d2 + d3 + d0 * 8 + d1 * 8) + 63)>
 #map6 = affine_map<(d0, d1, d2) -> (d1 - d2 floordiv 2 + d0 * 8 + 992)>
 module attributes {gpu.container_module} {
   gpu.module @pack_module {

@@ -2,13 +2,13 @@
 #map1 = affine_map<(d0, d1) -> (d0 * 32 + d1)>
 #map2 = affine_map<(d0, d1, d2, d3) -> (d2 + d0 * 32 + d3 * 2048 + d1 * 65536 + 16384)>
 #map3 = affine_map<(d0) -> (d0 + 8)>
-#map4 = affine_map<(d0, d1) -> (d0 * 32 + d1 + 256)>
+#map4 = affine_map<(d0, d1) -> ((d0 + 8) * 32 + d1)>
 #map5 = affine_map<(d0, d1, d2, d3) -> (d2 + d0 * 32 + d3 * 2048 + d1 * 65536 + 32768)>
 #map6 = affine_map<(d0) -> (d0 + 16)>
-#map7 = affine_map<(d0, d1) -> (d0 * 32 + d1 + 512)>
+#map7 = affine_map<(d0, d1) -> ((d0 + 16) * 32 + d1)>
 #map8 = affine_map<(d0, d1, d2, d3) -> (d2 + d0 * 32 + d3 * 2048 + d1 * 65536 + 49152)>
 #map9 = affine_map<(d0) -> (d0 + 24)>
-#map10 = affine_map<(d0, d1) -> (d0 * 32 + d1 + 768)>
+#map10 = affine_map<(d0, d1) -> ((d0 + 24) * 32 + d1)>
 #map11 = affine_map<(d0, d1, d2, d3) -> (d2 + d1 * 32 + d3 * 1024 + d0 * 32768)>
 #map12 = affine_map<(d0, d1, d2, d3) -> (d2 + d1 * 32 + d3 * 1024 + d0 * 32768 + 8192)>
 #map13 = affine_map<(d0, d1, d2, d3) -> (d2 + d1 * 32 + d3 * 1024 + d0 * 32768 + 16384)>

@@ -1,12 +1,13 @@
 #map = affine_map<(d0, d1) -> (d1 + d0 * 64)>
-#map1 = affine_map<(d0, d1) -> (-d1 - d0 * 64 + 1023)>
+#map1 = affine_map<(d0, d1) -> (-(d1 + d0 * 64) + 1023)>
 #map2 = affine_map<(d0) -> (d0 * 8 + 1)>
-#map3 = affine_map<(d0) -> ((d0 + 1) floordiv 2)>
-#map4 = affine_map<(d0, d1, d2) -> (-d2 + (d1 + 1) floordiv 2 + (d0 - (d1 + 1) floordiv 2) floordiv 2 - 1)>
-#map5 = affine_map<(d0, d1, d2) -> (-((d1 + 1) floordiv 2) - (d0 - (d1 + 1) floordiv 2) floordiv 2 + d2 + 32)>
-#map6 = affine_map<(d0, d1, d2) -> (-((d0 - (d1 + 1) floordiv 2) floordiv 2) + d2)>
-#map7 = affine_map<(d0, d1, d2) -> (-d2 + (d0 - (d1 + 1) floordiv 2) floordiv 2 + 31)>
-#map8 = affine_map<(d0, d1) -> (d1 * 32 + d0)>
+#map3 = affine_map<(d0) -> ((d0 + 1) floordiv 2 - 1)>
+#map4 = affine_map<(d0) -> ((d0 + 1) floordiv 2)>
+#map5 = affine_map<(d0, d1, d2) -> (-d2 + d0 floordiv 2 + (d1 + 1) floordiv 2 - 1)>
+#map6 = affine_map<(d0, d1, d2) -> (-(d0 floordiv 2) - (d1 + 1) floordiv 2 + d2 + 32)>
+#map7 = affine_map<(d0, d1) -> (-(d0 floordiv 2) + d1)>
+#map8 = affine_map<(d0, d1) -> (-(-(d0 floordiv 2) + d1) + 31)>
+#map9 = affine_map<(d0, d1) -> (d1 * 32 + d0)>
 module attributes {gpu.container_module} {
   gpu.module @unpack_module {
     gpu.func @unpack(%arg0: memref<1024xf32>, %arg1: memref<1024xf32>) kernel attributes {known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 16, 1, 1>} {
@@ -25,15 +26,16 @@ module attributes {gpu.container_module} {
       %9 = arith.fptoui %8 : f32 to i32
       %10 = arith.index_cast %9 : i32 to index
       %11 = affine.apply #map3(%10)
-      %12 = index.mul %11, %11
-      %13 = affine.apply #map4(%12, %10, %4)
-      %14 = affine.apply #map5(%12, %10, %4)
-      %15 = arith.select %2, %13, %14 : index
-      %16 = affine.apply #map6(%12, %10, %4)
-      %17 = affine.apply #map7(%12, %10, %4)
-      %18 = arith.select %2, %16, %17 : index
-      %19 = affine.apply #map8(%15, %18)
-      memref.store %1, %arg1[%19] : memref<1024xf32>
+      %12 = affine.apply #map4(%10)
+      %13 = index.mul %11, %12
+      %14 = affine.apply #map5(%13, %10, %4)
+      %15 = affine.apply #map6(%13, %10, %4)
+      %16 = arith.select %2, %14, %15 : index
+      %17 = affine.apply #map7(%13, %4)
+      %18 = affine.apply #map8(%13, %4)
+      %19 = arith.select %2, %17, %18 : index
+      %20 = affine.apply #map9(%16, %19)
+      memref.store %1, %arg1[%20] : memref<1024xf32>
       gpu.return
     }
   }

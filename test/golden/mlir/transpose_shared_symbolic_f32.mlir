@@ -1,13 +1,12 @@
 #map = affine_map<(d0, d1) -> (d1 + d0 * 32)>
-#map1 = affine_map<(d0, d1, d2, d3) -> (d1 + (d0 + d2) * 32 + d3)>
+#map1 = affine_map<(d0, d1, d2) -> (d1 + d0 * 32 + d2)>
 #map2 = affine_map<(d0, d1) -> (d0 + d1 * 32)>
 #map3 = affine_map<(d0, d1) -> (d1 + d0 * 32 + 8)>
-#map4 = affine_map<(d0, d1, d2) -> (d1 + d0 * 32 + d2)>
-#map5 = affine_map<(d0, d1) -> (d0 + d1 * 32 + 256)>
-#map6 = affine_map<(d0, d1) -> (d1 + d0 * 32 + 16)>
-#map7 = affine_map<(d0, d1) -> (d0 + d1 * 32 + 512)>
-#map8 = affine_map<(d0, d1) -> (d1 + d0 * 32 + 24)>
-#map9 = affine_map<(d0, d1) -> (d0 + d1 * 32 + 768)>
+#map4 = affine_map<(d0, d1) -> (d0 + d1 * 32 + 256)>
+#map5 = affine_map<(d0, d1) -> (d1 + d0 * 32 + 16)>
+#map6 = affine_map<(d0, d1) -> (d0 + d1 * 32 + 512)>
+#map7 = affine_map<(d0, d1) -> (d1 + d0 * 32 + 24)>
+#map8 = affine_map<(d0, d1) -> (d0 + d1 * 32 + 768)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
     gpu.func @transpose(%arg0: memref<?xf32>, %arg1: memref<?xf32>, %arg2: index, %arg3: index) workgroup(%arg4 : memref<1024xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 32, 8, 1>} {
@@ -22,11 +21,10 @@ module attributes {gpu.container_module} {
       %3 = index.cmp slt(%2, %arg2)
       %4 = arith.andi %1, %3 : i1
       %5 = scf.if %4 -> (f32) {
-        %44 = index.mul %block_id_y, %arg3
-        %45 = index.mul %thread_id_y, %arg3
-        %46 = affine.apply #map1(%block_id_x, %thread_id_x, %44, %45)
-        %47 = memref.load %arg0[%46] : memref<?xf32>
-        scf.yield %47 : f32
+        %44 = index.mul %2, %arg3
+        %45 = affine.apply #map1(%block_id_x, %thread_id_x, %44)
+        %46 = memref.load %arg0[%45] : memref<?xf32>
+        scf.yield %46 : f32
       } else {
         scf.yield %cst : f32
       }
@@ -37,39 +35,39 @@ module attributes {gpu.container_module} {
       %9 = arith.andi %1, %8 : i1
       %10 = scf.if %9 -> (f32) {
         %44 = index.mul %7, %arg3
-        %45 = affine.apply #map4(%block_id_x, %thread_id_x, %44)
+        %45 = affine.apply #map1(%block_id_x, %thread_id_x, %44)
         %46 = memref.load %arg0[%45] : memref<?xf32>
         scf.yield %46 : f32
       } else {
         scf.yield %cst : f32
       }
-      %11 = affine.apply #map5(%thread_id_x, %thread_id_y)
+      %11 = affine.apply #map4(%thread_id_x, %thread_id_y)
       memref.store %10, %arg4[%11] : memref<1024xf32, #gpu.address_space<workgroup>>
-      %12 = affine.apply #map6(%block_id_y, %thread_id_y)
+      %12 = affine.apply #map5(%block_id_y, %thread_id_y)
       %13 = index.cmp slt(%12, %arg2)
       %14 = arith.andi %1, %13 : i1
       %15 = scf.if %14 -> (f32) {
         %44 = index.mul %12, %arg3
-        %45 = affine.apply #map4(%block_id_x, %thread_id_x, %44)
+        %45 = affine.apply #map1(%block_id_x, %thread_id_x, %44)
         %46 = memref.load %arg0[%45] : memref<?xf32>
         scf.yield %46 : f32
       } else {
         scf.yield %cst : f32
       }
-      %16 = affine.apply #map7(%thread_id_x, %thread_id_y)
+      %16 = affine.apply #map6(%thread_id_x, %thread_id_y)
       memref.store %15, %arg4[%16] : memref<1024xf32, #gpu.address_space<workgroup>>
-      %17 = affine.apply #map8(%block_id_y, %thread_id_y)
+      %17 = affine.apply #map7(%block_id_y, %thread_id_y)
       %18 = index.cmp slt(%17, %arg2)
       %19 = arith.andi %1, %18 : i1
       %20 = scf.if %19 -> (f32) {
         %44 = index.mul %17, %arg3
-        %45 = affine.apply #map4(%block_id_x, %thread_id_x, %44)
+        %45 = affine.apply #map1(%block_id_x, %thread_id_x, %44)
         %46 = memref.load %arg0[%45] : memref<?xf32>
         scf.yield %46 : f32
       } else {
         scf.yield %cst : f32
       }
-      %21 = affine.apply #map9(%thread_id_x, %thread_id_y)
+      %21 = affine.apply #map8(%thread_id_x, %thread_id_y)
       memref.store %20, %arg4[%21] : memref<1024xf32, #gpu.address_space<workgroup>>
       gpu.barrier
       %22 = affine.apply #map(%thread_id_x, %thread_id_y)
@@ -80,10 +78,9 @@ module attributes {gpu.container_module} {
       %27 = index.cmp slt(%26, %arg2)
       %28 = arith.andi %25, %27 : i1
       scf.if %28 {
-        %44 = index.mul %block_id_x, %arg2
-        %45 = index.mul %thread_id_y, %arg2
-        %46 = affine.apply #map1(%block_id_y, %thread_id_x, %44, %45)
-        memref.store %23, %arg1[%46] : memref<?xf32>
+        %44 = index.mul %24, %arg2
+        %45 = affine.apply #map1(%block_id_y, %thread_id_x, %44)
+        memref.store %23, %arg1[%45] : memref<?xf32>
       }
       %29 = affine.apply #map3(%thread_id_x, %thread_id_y)
       %30 = memref.load %arg4[%29] : memref<1024xf32, #gpu.address_space<workgroup>>
@@ -92,27 +89,27 @@ module attributes {gpu.container_module} {
       %33 = arith.andi %32, %27 : i1
       scf.if %33 {
         %44 = index.mul %31, %arg2
-        %45 = affine.apply #map4(%block_id_y, %thread_id_x, %44)
+        %45 = affine.apply #map1(%block_id_y, %thread_id_x, %44)
         memref.store %30, %arg1[%45] : memref<?xf32>
       }
-      %34 = affine.apply #map6(%thread_id_x, %thread_id_y)
+      %34 = affine.apply #map5(%thread_id_x, %thread_id_y)
       %35 = memref.load %arg4[%34] : memref<1024xf32, #gpu.address_space<workgroup>>
-      %36 = affine.apply #map6(%block_id_x, %thread_id_y)
+      %36 = affine.apply #map5(%block_id_x, %thread_id_y)
       %37 = index.cmp slt(%36, %arg3)
       %38 = arith.andi %37, %27 : i1
       scf.if %38 {
         %44 = index.mul %36, %arg2
-        %45 = affine.apply #map4(%block_id_y, %thread_id_x, %44)
+        %45 = affine.apply #map1(%block_id_y, %thread_id_x, %44)
         memref.store %35, %arg1[%45] : memref<?xf32>
       }
-      %39 = affine.apply #map8(%thread_id_x, %thread_id_y)
+      %39 = affine.apply #map7(%thread_id_x, %thread_id_y)
       %40 = memref.load %arg4[%39] : memref<1024xf32, #gpu.address_space<workgroup>>
-      %41 = affine.apply #map8(%block_id_x, %thread_id_y)
+      %41 = affine.apply #map7(%block_id_x, %thread_id_y)
       %42 = index.cmp slt(%41, %arg3)
       %43 = arith.andi %42, %27 : i1
       scf.if %43 {
         %44 = index.mul %41, %arg2
-        %45 = affine.apply #map4(%block_id_y, %thread_id_x, %44)
+        %45 = affine.apply #map1(%block_id_y, %thread_id_x, %44)
         memref.store %40, %arg1[%45] : memref<?xf32>
       }
       gpu.return

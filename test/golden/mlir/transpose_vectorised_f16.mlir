@@ -3,7 +3,7 @@
 #map2 = affine_map<(d0, d1) -> (d1 * 8 + d0 * 64)>
 #map3 = affine_map<(d0, d1, d2) -> (d1 * 8 + d2 * 64 + d0 * 4096 + 2048)>
 #map4 = affine_map<(d0) -> (d0 floordiv 8 + 4)>
-#map5 = affine_map<(d0, d1) -> (d1 * 8 + d0 * 64 + 2048)>
+#map5 = affine_map<(d0, d1) -> (d1 * 8 + (d0 + 32) * 64)>
 #map6 = affine_map<(d0) -> (d0 * 8)>
 #map7 = affine_map<(d0, d1) -> (d0 * 512 + d1)>
 #map8 = affine_map<(d0, d1) -> (d0 * 512 + d1 + 64)>
