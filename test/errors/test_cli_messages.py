@@ -15,6 +15,7 @@ SPECS = {
     "syntax": ("def f(:\n", r"spec.py:1: syntax error: invalid syntax"),
     "not Python": ("\0\n", r"spec.py:?1?: (syntax error: )?.*null bytes"),
     "exception": ("a = 1\nb = a / 0\n", r"spec.py:2: ZeroDivisionError: division by zero\n  b = a / 0"),
+    "in a function": ("def f():\n    return [][1]\n\nx = f()\n", r"spec.py:2: IndexError.*\n  return \[\]\[1\]"),
     "import": (
         "import no_such_package_here.sub\n",
         r"(?s)spec.py:1: ModuleNotFoundError.*pip install no_such_package_here",

@@ -69,6 +69,9 @@ def test_memory_follows_the_layouts(dtype):
 
     assert np.array_equal(numbers(source, dtype.mlir).reshape(8, 16), target.reshape(16, 8).T)
     assert "copy/dst/where" not in arrays
+    columns = data.check_data(copy_between(Col(8, 16), Row(8, 16), dtype), {})
+    stored = numbers(columns["copy/src"], dtype.mlir)
+    assert np.array_equal(stored.reshape(16, 8).T, columns["copy/dst/expected"].reshape(8, 16))
 
 
 def test_a_padded_layout_says_where_its_elements_are():

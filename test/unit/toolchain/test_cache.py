@@ -151,7 +151,9 @@ def test_a_replaced_file_keeps_its_mode_and_a_failed_one_its_content(tmp_path, m
     path = tmp_path / "out.ptx"
     path.write_text("old")
     path.chmod(0o640)
-    cache.replace_file(path, b"new")
+    with path.open() as reader:  # whoever is reading the old file goes on reading it
+        cache.replace_file(path, b"new")
+        assert reader.read() == "old"
     assert path.read_text() == "new"
     assert path.stat().st_mode & 0o777 == 0o640
 

@@ -138,3 +138,4 @@ def test_the_rest_comes_from_libdevice():
     ptx = to_ptx(mathlib.link_math(CALL.format(name="__nv_acosf")), target_named("sm_80"))
     assert ".extern" not in ptx
     assert "reflect" not in ptx
+    assert ptx.count(".visible") == 1

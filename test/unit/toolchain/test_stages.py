@@ -71,6 +71,14 @@ def test_sizes_known_at_run_time_are_passed_as_plain_pointers():
     assert "define ptx_kernel void @k(ptr %0, ptr %1, i64 %2)" in compile_kernel(text, emit="llvm").text
 
 
+def test_a_body_still_sees_a_memory_of_unknown_size():
+    body = """%s = memref.cast %p : memref<?xf32> to memref<64xf32>
+    %c3 = arith.constant 3 : index
+    %v = memref.load %s[%c3] : memref<64xf32>
+    memref.store %v, %p[%i] : memref<?xf32>"""
+    assert "+12]" in compile_kernel(kernel(body)).text
+
+
 def test_dynamic_shared_memory_is_external():
     body = """%c0 = arith.constant 0 : index
     %d = gpu.dynamic_shared_memory : memref<?xi8, WG>
