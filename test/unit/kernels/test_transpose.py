@@ -7,7 +7,7 @@ import pytest
 from launching import launch
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f16, f32
+from lego_mlir import Col, Row, f16, f32, interp
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.kernel.trace import Barrier, Load
 from lego_mlir.kernels import copy, transpose
@@ -103,3 +103,23 @@ def test_a_wide_copy_along_columns_is_refused_with_the_reason():
         LayoutError, match=r"copy\.py:\d+: dst.*4 elements of f32 at once are not possible: not aligned"
     ):
         copy.build(64, 128, f32, destination=Col(64, 128), width=4).trace()
+
+
+@pytest.mark.parametrize("dtype", [f32, f16], ids=str)
+@pytest.mark.parametrize("variant", transpose.VARIANTS)
+def test_bank_conflicts_and_sectors_are_those_of_the_table(variant, dtype):
+    n = 128
+    arrays = [np.zeros(n * n, dtype.numpy) for _ in range(2)]
+    report = interp.launch(transpose.build(variant, n, n, dtype).mlir(), args=arrays)
+    tile = [site for site in report.sites if site.buffer == "shared0"]
+    memory = [site for site in report.sites if site.buffer != "shared0"]
+    extra = {site.conflicts // site.requests for site in tile}
+    match variant:
+        case "shared":
+            assert extra == {0, 31 if dtype is f32 else 15}  # two f16 share a word of a bank, rows are 16 banks apart
+        case "naive":
+            assert not tile and {site.coalescing for site in memory} != {1.0}
+        case _:
+            assert extra == {0}
+    if variant != "naive":
+        assert {site.coalescing for site in memory} == {1.0}
