@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class Compilation:
     emit: str
     settings: Settings
     sources: tuple[Any, ...]
-    outputs: Mapping[str, bytes]
+    outputs: Mapping[str, bytes] = field(repr=False)
     seconds: Mapping[str, float]
     cached: frozenset[str]
 

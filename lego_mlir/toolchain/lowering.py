@@ -47,6 +47,7 @@ NVVM: Final = Pipeline(
     ),
 )
 _UNKNOWN_SIZE: Final = (1 << 63) - 1
+_MASKING: Final = ("vector.transfer_read", "vector.transfer_write")
 # After the passes a GPU module holds these; anything else was not lowered.
 _DIALECTS_LEFT: Final = ("llvm.", "nvvm.")
 _HOST_CALLS: Final = {
@@ -134,6 +135,20 @@ def _check_passable(kernel: str, position: int, memref: Any, argument: Any) -> N
         )
     if any(use.owner.operation.name == "memref.dim" for use in argument.uses):
         raise ModuleError(f"@{kernel}: memref.dim asks for the size of argument {position}, a bare pointer; {remedy}")
+    for use in argument.uses:
+        user = use.owner.operation
+        if user.name in _MASKING and not _is_in_bounds(user):
+            raise ModuleError(
+                f"@{kernel}: {user.name} masks what is past the end of argument {position}, a bare pointer, whose end is "
+                "not known; prove it inside and say in_bounds = [true], or pass a mask"
+            )
+
+
+def _is_in_bounds(transfer: Any) -> bool:
+    ir = bindings.load().ir
+    return "in_bounds" in transfer.attributes and all(
+        ir.BoolAttr(flag).value for flag in ir.ArrayAttr(transfer.attributes["in_bounds"])
+    )
 
 
 def _external_dynamic_shared_memory(gpu_module: Any) -> None:

@@ -72,11 +72,11 @@ def test_sizes_known_at_run_time_are_passed_as_plain_pointers():
 
 
 def test_a_body_still_sees_a_memory_of_unknown_size():
-    body = """%s = memref.cast %p : memref<?xf32> to memref<64xf32>
-    %c3 = arith.constant 3 : index
-    %v = memref.load %s[%c3] : memref<64xf32>
-    memref.store %v, %p[%i] : memref<?xf32>"""
-    assert "+12]" in compile_kernel(kernel(body)).text
+    body = """%s = memref.assume_alignment %p, 16 : memref<?xf32>
+    %v = vector.load %s[%i] : memref<?xf32>, vector<4xf32>
+    %w = arith.addf %v, %v : vector<4xf32>
+    vector.store %w, %p[%i] : memref<?xf32>, vector<4xf32>"""
+    assert "ld.global" in compile_kernel(kernel(body)).text
 
 
 def test_dynamic_shared_memory_is_external():
@@ -125,6 +125,11 @@ REFUSED = {
     "size of a pointer": (
         kernel("%c0 = arith.constant 0 : index\n %n = memref.dim %p, %c0 : memref<?xf32>"),
         r"@k: memref.dim asks for the size of argument 0",
+    ),
+    "bound of a pointer": (
+        kernel("%z = arith.constant 0.0 : f32\n %v = vector.transfer_read %p[%i], %z : memref<?xf32>, vector<4xf32>"
+               "\n vector.store %v, %p[%i] : memref<?xf32>, vector<4xf32>"),
+        r"@k: vector.transfer_read masks what is past the end of argument 0.*in_bounds = \[true\]",
     ),
     "heap": (
         kernel("%a = memref.alloc() : memref<4xf32>\n %v = memref.load %a[%i] : memref<4xf32>"
