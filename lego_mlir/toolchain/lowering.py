@@ -139,7 +139,7 @@ def _check_passable(kernel: str, position: int, memref: Any, argument: Any) -> N
         user = use.owner.operation
         if user.name in _MASKING and not _is_in_bounds(user):
             raise ModuleError(
-                f"@{kernel}: {user.name} masks what is past the end of argument {position}, a bare pointer, whose end is "
+                f"@{kernel}: {user.name} masks what is past the end of argument {position}, a pointer, whose end is "
                 "not known; prove it inside and say in_bounds = [true], or pass a mask"
             )
 
