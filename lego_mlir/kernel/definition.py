@@ -206,10 +206,11 @@ def _signature(function: Callable[..., Any], source: Source) -> dict[str, Tensor
     declared: dict[str, Tensor | DType] = {}
     for name, parameter in signature.parameters.items():
         kind = parameter.annotation
-        if not isinstance(kind, (Tensor, DType)):
+        if not (isinstance(kind, Tensor) or (isinstance(kind, DType) and kind.family in ("float", "int"))):
+            given = "none" if kind is parameter.empty else repr(kind)
             raise TraceError(
                 f"{source}: parameter '{name}' of {function.__name__} needs the annotation lego.Tensor(dtype, layout), "
-                f"or an element type for a number, got {'none' if kind is parameter.empty else repr(kind)}"
+                f"or an element type such as lego.f32 for a number, got {given}"
             )
         declared[name] = kind
     return declared

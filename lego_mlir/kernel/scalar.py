@@ -9,6 +9,7 @@ as an index; nothing but its type's range is then known of it.
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr, is_symbolic
@@ -55,11 +56,11 @@ class Scalar:
         return Scalar(result)
 
     def __iter__(self) -> Any:
-        return (self[lane] for lane in range(self.width or 0))
+        return (self[lane] for lane in range(len(self)))
 
     def __len__(self) -> int:
         if self.width is None:
-            raise TypeError(f"{self!r} is one number, not a vector")
+            raise current("a vector's elements").error(f"{self!r} is one number, not a vector")
         return self.width
 
     def _sympy_(self) -> Any:
@@ -269,7 +270,7 @@ def as_value(given: Any, dtype: DType, width: Width = None) -> Value:
         scalar = tracer.condition_value(given, dtype)
     elif is_symbolic(given):
         raise tracer.error(f"the index {given!r} is no data; convert it, for example lego.{dtype}({given!r})")
-    elif isinstance(given, (int, float)):
+    elif isinstance(given, Real):
         scalar = tracer.value(dtype)
         tracer.append(Constant(scalar, _number(given, dtype), tracer.here()))
     else:
@@ -315,13 +316,13 @@ def vector(*elements: Any) -> Scalar:
     return Scalar(result)
 
 
-def _number(given: int | float, dtype: DType) -> int | float:
+def _number(given: Real, dtype: DType) -> int | float:
     """A Python number that the element type can hold. Raises TraceError where it cannot."""
     if dtype.is_float:
         return float(given)
-    if isinstance(given, float) and not given.is_integer():
+    if not float(given).is_integer():
         raise current("a constant").error(f"{given} is no {dtype}; write it as an int, or convert the data to a float")
-    number = int(given)
+    number = int(given) if isinstance(given, Integral) else int(float(given))
     low, high = (0, 1) if dtype.family == "bool" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
     if not low <= number <= high:
         raise current("a constant").error(f"{number} does not fit {dtype}, which holds {low}..{high}")

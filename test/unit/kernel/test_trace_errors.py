@@ -471,3 +471,21 @@ def test_a_size_that_is_a_plain_symbol(where):
 
     with pytest.raises(TraceError, match=r"q in q is no size; make one with lego.size\('q'\)"):
         run.trace()
+
+
+def test_an_index_or_truth_value_as_a_parameter():
+    for kind in (lego.index, lego.i1):
+
+        def run(n):
+            pass
+
+        run.__annotations__ = {"n": kind}
+        with pytest.raises(TraceError, match=f"an element type such as lego.f32 for a number, got {kind}"):
+            lego.kernel(grid=1, block=4)(run)
+
+
+def test_taking_one_number_apart():
+    def body(x, y):
+        _, _ = x[0, 0]  # HERE
+
+    refuse(TraceError, "is one number, not a vector", body)

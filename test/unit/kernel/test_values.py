@@ -323,3 +323,8 @@ def test_three_dimensions_of_ids_and_the_sizes_of_grid_and_block():
     bz, by, bx, tz, ty, tx = np.indices((4, 3, 2, 3, 2, 4))
     np.testing.assert_array_equal(y, bz * 1000 + by * 100 + bx * 10 + tz + ty * tx)
     assert seen["sizes"] == (4, 2, 3, 2, 3, 4, 3, 3)
+
+
+def test_numbers_of_numpy_are_numbers():
+    got = apply(lambda x: np.float32(2) * x + np.int64(3) - np.float64(0.5), A.round(), dtypes=[f32], out=f32)
+    np.testing.assert_array_equal(got, A.round() * 2 + 2.5)
