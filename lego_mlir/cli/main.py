@@ -46,6 +46,8 @@ COMMANDS: Final[dict[str, Command]] = {
         Command("check", "lego_mlir.cli.check", "Prove or refute the layouts and kernels of a spec."),
         Command("explain", "lego_mlir.cli.explain", "Show how each index expression of a spec was derived and proved."),
         Command("run", "lego_mlir.cli.run", "Run the kernels of a spec, and compare with its references."),
+        Command("render", "lego_mlir.cli.render", "Fill a Triton or CUDA template in with the layouts of a spec."),
+        Command("analyze", "lego_mlir.cli.analyze", "Count bank conflicts and memory sectors, and suggest repairs."),
         Command("doctor", "lego_mlir.cli.doctor", "Say what is installed, what is missing, and how to get it."),
     )
 }

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if args.on == "cuda":
         return _on_cuda(args)
     given = compile_command.sizes_of(args.size)
-    _refuse_unknown_sizes(given, kernels)
+    refuse_unknown_sizes(given, kernels)
     outcomes = []
     for kernel in kernels:
         with Progress(f"running {kernel.name}") as progress, spec.blame(loaded.path):
@@ -139,16 +139,25 @@ class Outcome:
         }
 
 
-def _run_kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int], progress: Progress) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Random input for a kernel: logical arrays, memory as the layouts place it, and where each element lies."""
+
+    sizes: Mapping[str, int]
+    logical: Mapping[str, Any]
+    memories: Mapping[str, Any]
+    places: Mapping[str, Any]
+
+
+def make_input(kernel: Any, given: Mapping[str, int], seed: int) -> Input:
+    """Draw input for a kernel, its sizes those of `given` that it has."""
     import numpy
 
-    from lego_mlir import interp
     from lego_mlir.runtime import data
 
     own = {size.name for size in kernel.sizes}
     sizes = data.choose_sizes(kernel, {name: n for name, n in given.items() if name in own})
-    logical = data.draw(kernel, sizes, args.seed)
-    results = data.expected(kernel, logical, sizes)
+    logical = data.draw(kernel, sizes, seed)
     memories: dict[str, Any] = {}
     places: dict[str, Any] = {}
     for parameter in kernel.params:
@@ -161,22 +170,31 @@ def _run_kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int],
         if parameter.read:
             memory[at] = value
         memories[parameter.name] = memory
+    return Input(sizes, logical, memories, places)
+
+
+def _run_kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int], progress: Progress) -> Outcome:
+    from lego_mlir import interp
+    from lego_mlir.runtime import data
+
+    made = make_input(kernel, given, args.seed)
+    results = data.expected(kernel, made.logical, made.sizes)
     report = interp.run_kernel(
         kernel,
-        memories,
-        sizes,
-        module=_transformed(args, kernel),
+        made.memories,
+        made.sizes,
+        module=transformed(args, kernel),
         blocks=args.blocks,
         memory_limit=args.memory << 20,
         progress=lambda done, total: progress.update("blocks", done=done, total=total),
     )
     names = [parameter.name for parameter in kernel.params]
     checked = tuple(
-        _check(report, names.index(p.name), p, memories[p.name], places[p.name], results[p.name], args.blocks)
+        _check(report, names.index(p.name), p, made.memories[p.name], made.places[p.name], results[p.name], args.blocks)
         for p in kernel.params
         if p.name in results
     )
-    return Outcome(kernel, sizes, report, checked)
+    return Outcome(kernel, made.sizes, report, checked)
 
 
 def _check(report: Any, number: int, parameter: Any, memory: Any, at: Any, expected: Any, sampled: Any) -> Checked:
@@ -199,7 +217,7 @@ def _check(report: Any, number: int, parameter: Any, memory: Any, at: Any, expec
     return Checked(parameter.name, comparison, index, report.writer(number, int(at.reshape(-1)[element])))
 
 
-def _transformed(args: argparse.Namespace, kernel: Any) -> str | None:
+def transformed(args: argparse.Namespace, kernel: Any) -> str | None:
     """The module after the script, with the spec's locations; None without one."""
     if args.transform is None:
         return None
@@ -212,7 +230,8 @@ def _transformed(args: argparse.Namespace, kernel: Any) -> str | None:
     return text
 
 
-def _refuse_unknown_sizes(given: Mapping[str, int], kernels: Any) -> None:
+def refuse_unknown_sizes(given: Mapping[str, int], kernels: Any) -> None:
+    """Raise UsageError for a size that no kernel has."""
     known = {size.name for kernel in kernels for size in kernel.sizes}
     for name in given:
         if name not in known:

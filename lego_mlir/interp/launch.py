@@ -89,13 +89,12 @@ class Run:
                 enter(machine)
             for slot, value in zip(function.body.arguments, arguments, strict=False):
                 machine.values[slot] = value
-            for slot, type_ in function.workgroup:
-                name = f"the workgroup buffer of @{function.name}"
-                machine.values[slot] = _attribution(machine, Space.SHARED, type_, name)
-            for slot, type_ in function.private:
-                machine.values[slot] = _attribution(
-                    machine, Space.LOCAL, type_, f"the private buffer of @{function.name}"
-                )
+            for kind, space, slots in (
+                ("shared", Space.SHARED, function.workgroup),
+                ("private", Space.LOCAL, function.private),
+            ):
+                for i, (slot, type_) in enumerate(slots):
+                    machine.values[slot] = _attribution(machine, space, type_, f"{kind}{i}")
             function.body.run(machine)
             self.blocks_run += len(batch)
             if self.options.progress is not None:

@@ -1,0 +1,129 @@
+"""An access pattern: which logical index each lane of a warp touches, over all values of what else it depends on.
+
+A pattern is a function from `lane` (0..31) and named free variables to a logical index. It is called twice: with
+arrays, for all lanes and all values at once, and with symbols, so that a claim about it can be proved.
+
+>>> from lego_mlir.layout import Row
+>>> column = Pattern("column j", lambda lane, j: (lane, j), {"j": 32})
+>>> positions(Row(32, 32), column).shape
+(32, 32)
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from lego_mlir.analysis.banks import WARP, Array
+from lego_mlir.errors import UsageError
+
+MAX_WARPS: Final = 1 << 14
+"""Warps beyond which a pattern is not enumerated but proved, or failing that sampled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """`index(lane=..., **free)` is a tuple of indices; `free` gives the extent of every other variable."""
+
+    name: str
+    index: Callable[..., tuple[Any, ...]]
+    free: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def warps(self) -> int:
+        """How many different warps there are: one for every value of the free variables."""
+        total = 1
+        for extent in self.free.values():
+            total *= extent
+        return total
+
+
+def parse(text: str, free: Mapping[str, int] | None = None) -> Pattern:
+    """A pattern from text, one expression an index: `"lane // 4, 8 * (lane % 4) + k"`.
+
+    Raises UsageError for anything but integer arithmetic over `lane` and the free variables.
+    """
+    free = dict(free or {})
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise UsageError(
+            f"access {text!r} is no expression ({error.msg}); write one such as 'lane // 4, lane % 4'"
+        ) from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id != "lane" and node.id not in free:
+            known = ", ".join(["lane", *free])
+            raise UsageError(
+                f"access {text!r} names {node.id}, and there are only: {known}; give others an extent, k=8"
+            )
+        if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Constant) and not isinstance(node.value, int)):
+            raise UsageError(
+                f"access {text!r}: {type(node).__name__} has no place in an index; use + - * // % ^ & | << >>"
+            )
+    code = compile(tree, "<access>", "eval")
+
+    def index(**values: Any) -> tuple[Any, ...]:
+        found = eval(code, {"__builtins__": {}}, values)
+        return found if isinstance(found, tuple) else (found,)
+
+    return Pattern(text, index, free)
+
+
+_ALLOWED: Final = (
+    ast.Expression, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.USub, ast.Constant, ast.Name, ast.Load, ast.Add, ast.Sub,
+    ast.Mult, ast.FloorDiv, ast.Mod, ast.BitXor, ast.BitAnd, ast.BitOr, ast.LShift, ast.RShift,
+)  # fmt: skip
+
+
+def walks(dims: Sequence[int]) -> list[Pattern]:
+    """The warp walking over a whole tile, once along each axis: 32 neighbours along it, going on in the next line.
+
+    Elements that do not fill a warp are left out. Raises UsageError for fewer than 32 of them.
+    """
+    total = int(np.prod(dims, dtype=np.int64))
+    if total < WARP:
+        raise UsageError(f"a layout of {list(dims)} has {total} elements, fewer than a warp's {WARP} lanes")
+    names = {len(dims) - 1: "along the last axis", 0: "along the first axis"}
+    found = []
+    for axis in reversed(range(len(dims))):
+        found.append(_walk(names.get(axis, f"along axis {axis}"), dims, axis, total // WARP))
+    return found
+
+
+def _walk(name: str, dims: Sequence[int], axis: int, warps: int) -> Pattern:
+    order = [axis, *(a for a in reversed(range(len(dims))) if a != axis)]
+
+    def index(lane: Any, warp: Any = 0) -> tuple[Any, ...]:
+        rest, found = lane + warp * WARP, {}
+        for a in order:
+            found[a] = rest % dims[a]
+            rest = rest // dims[a]
+        return tuple(found[a] for a in range(len(dims)))
+
+    return Pattern(name, index, {"warp": warps})
+
+
+def values_of(pattern: Pattern, limit: int = MAX_WARPS) -> tuple[dict[str, Array], bool]:
+    """Values of the free variables, one row a warp, and whether they are all of them or a sample."""
+    total = pattern.warps
+    whole = total <= limit
+    at = np.arange(total) if whole else np.random.default_rng(0).integers(0, total, limit)
+    found: dict[str, Array] = {}
+    for name, extent in reversed(list(pattern.free.items())):
+        found[name] = (at % extent).reshape(-1, 1)
+        at = at // extent
+    return dict(reversed(found.items())), whole
+
+
+def positions(layout: Any, pattern: Pattern, limit: int = MAX_WARPS) -> Array:
+    """The physical position of every lane's element, (warps, 32)."""
+    free, _ = values_of(pattern, limit)
+    lane = np.arange(WARP, dtype=np.int64).reshape(1, WARP)
+    index = [np.asarray(i) for i in pattern.index(lane=lane, **free)]
+    shape = np.broadcast_shapes((1, WARP), *(i.shape for i in index), *(v.shape for v in free.values()))
+    placed = layout.apply(*[np.broadcast_to(i, shape) for i in index])
+    return np.ascontiguousarray(np.broadcast_to(placed, shape), dtype=np.int64)
