@@ -98,8 +98,9 @@ def sample(rng, count, ranges=RANGES):
 
 
 @pytest.mark.parametrize(("form", "integer"), FORMS)
-def test_random_expressions_compute_what_they_mean(form, integer):
-    rng = random.Random(f"{form} {integer}")
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(1, 40))])
+def test_random_expressions_compute_what_they_mean(form, integer, seed):
+    rng = random.Random(f"{form} {integer} {seed}")
     expressions = [draw(rng, rng.randint(1, 4)) for _ in range(250)]
     points = sample(rng, 12)
     got = run(expressions, points, form, integer)
