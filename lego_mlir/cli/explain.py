@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any, Final
 
 from lego_mlir.cli.check import shortened
@@ -31,39 +32,36 @@ def run(args: argparse.Namespace) -> int:
     with Progress(f"deriving {loaded.path.name}") as progress:
         for name, layout in layouts.items():
             progress.update(name)
-            _layout(name, layout)
+            progress.say("\n".join(_layout(name, layout)))
         for kernel in kernels:
             progress.update(kernel.name)
             with spec.blame(loaded.path):
                 trace = kernel.trace()
-            _kernel(trace)
+            progress.say("\n".join(_kernel(trace)))
     return 0
 
 
-def _layout(name: str, layout: Any) -> None:
-    print(f"layout {name} = {layout!r}")
-    _derivation("apply", layout.derive())
+def _layout(name: str, layout: Any) -> Iterator[str]:
+    yield f"layout {name} = {layout!r}"
+    yield from _derivation("apply", layout.derive())
     for axis, derivation in enumerate(layout.derive_inv()):
-        _derivation(f"inv, dimension {axis}", derivation)
-    print()
+        yield from _derivation(f"inv, dimension {axis}", derivation)
+    yield ""
 
 
-def _kernel(trace: Any) -> None:
-    print(f"kernel {trace.name}, {trace.source}")
+def _kernel(trace: Any) -> Iterator[str]:
+    yield f"kernel {trace.name}, {trace.source}"
     for statement, access in trace.accesses():
         index = shortened(", ".join(map(str, access.index)))
         mask = f" where {access.mask}" if access.is_masked else ""
         width = f", {access.width} elements at once" if access.width > 1 else ""
-        _derivation(
-            f"{access.source}: {type(statement).__name__.lower()} {access.buffer.name}[{index}]{width}{mask}",
-            access.derivation,
-        )
-    print()
+        title = f"{type(statement).__name__.lower()} {access.buffer.name}[{index}]{width}{mask}"
+        yield from _derivation(f"{access.source}: {title}", access.derivation)
+    yield ""
 
 
-def _derivation(title: str, derivation: Any) -> None:
+def _derivation(title: str, derivation: Any) -> Iterator[str]:
     from lego_mlir.expr.explain import explain
 
-    print(f"  {title}")
-    for line in explain(derivation).splitlines():
-        print(f"    {line}")
+    yield f"  {title}"
+    yield from (f"    {line}" for line in explain(derivation).splitlines())

@@ -36,11 +36,18 @@ class Progress:
         self._began = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True)
+        self._lock = threading.Lock()
         self._shown = False
 
     def update(self, text: str = "", *, done: int = 0, total: int | None = None) -> None:
         """Say what is being done now, or how many of how many are done."""
         self._state = (text, done, total)
+
+    def say(self, text: str) -> None:
+        """Print a line of results on standard output, in the place of the line of progress."""
+        with self._lock:
+            self._clear()
+            print(text, flush=self._shown)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -49,6 +56,9 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._over.set()
         self._thread.join()
+        self._clear()
+
+    def _clear(self) -> None:
         if self._shown and self._terminal:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -57,9 +67,10 @@ class Progress:
         wait = SILENT_SECONDS
         while not self._over.wait(wait):
             line = self.line()
-            self._stream.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
-            self._stream.flush()
-            self._shown = True
+            with self._lock:
+                self._stream.write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
+                self._stream.flush()
+                self._shown = True
             wait = TERMINAL_PERIOD if self._terminal else LOG_PERIOD
 
     def line(self) -> str:

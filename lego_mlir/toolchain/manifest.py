@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.errors import PrintError
+from lego_mlir.errors import PrintError, UsageError
 from lego_mlir.toolchain import llvm
 from lego_mlir.toolchain.facts import Argument, KernelFacts
 
@@ -71,6 +71,13 @@ def build(compilation: Compilation) -> dict[str, Any]:
     """The manifest of a compilation: what its module says, and of kernel objects their layouts and symbolic sizes."""
     from lego_mlir import bindings
 
+    target = compilation.settings.target
+    for facts in compilation.kernels:
+        if facts.dynamic_shared > target.shared_per_block:
+            raise UsageError(
+                f"kernel {facts.name} asks for {facts.dynamic_shared} bytes of dynamic shared memory, and a block on "
+                f"{target.name} may have {target.shared_per_block}; make its tiles smaller or its stages fewer"
+            )
     objects = {kernel.name: kernel for kernel in compilation.sources}
     source = compilation.stage("mlir").encode()  # without locations: moving a kernel down a line changes nothing
     return {

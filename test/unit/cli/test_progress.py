@@ -46,6 +46,17 @@ def test_a_log_gets_plain_lines():
     assert "\x1b" not in text
 
 
+@pytest.mark.usefixtures("_fast")
+def test_results_take_the_place_of_the_line(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "TERMINAL_PERIOD", 60)
+    stream = Terminal()
+    with Progress("checking", stream) as shown:
+        time.sleep(0.2)
+        shown.say("  proved")
+        assert stream.getvalue() == "\r\x1b[Kchecking (0 s)\r\x1b[K"
+    assert capsys.readouterr().out == "  proved\n"
+
+
 def test_the_bar():
     shown = Progress("running blocks", io.StringIO())
     shown.update(done=6, total=24)

@@ -115,6 +115,14 @@ def scaled(x: lego.Tensor(f32, Row(128)), factor: f32):
     x[i] = x[i] * factor
 
 
+def test_more_shared_memory_than_the_target_has():
+    text = """module { gpu.module @m { gpu.func @k(%p: memref<4xf32>) kernel attributes
+      {lego.dynamic_shared_bytes = 100000 : i64} { gpu.return } } }"""
+    assert compile_kernel(text, target="sm_80").manifest["kernels"][0]["dynamic_shared_bytes"] == 100_000
+    with pytest.raises(UsageError, match=r"kernel k asks for 100000 bytes .* a block on sm_75 may have 65536"):
+        _ = compile_kernel(text, target="sm_75").manifest
+
+
 def test_a_scalar_is_an_argument_of_its_own(tmp_path):
     tensor, factor = written(tmp_path, scaled).kernel("scaled").arguments
     assert (tensor.read, tensor.written) == (True, True)
