@@ -47,9 +47,9 @@ def key(stage: str, given: bytes, *parts: str) -> str:
 def _own_code() -> bytes:
     """A digest of this package's toolchain: its version alone would not change while somebody works on it."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.iterdir()):
-        if path.suffix in (".py", ".ll"):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    package = Path(__file__).parent
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.ll")]):
+        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
     return digest.digest()
 
 
