@@ -1,0 +1,175 @@
+"""`run` compares and finds faults; `analyze` counts, names the lanes, and suggests what is verified."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lego_mlir.cli.main import BAD_INPUT, CHECK_FAILED, DONE, main
+
+TRANSPOSE = """
+import lego_mlir as lego
+from lego_mlir import Row, f32, gallery
+M, N, T = 64, 96, 32
+
+@lego.kernel(grid=(N // T, M // T), block=(T, 8))
+def transpose(src: lego.Tensor(f32, Row(M, N)), dst: lego.Tensor(f32, Row(N, M))):
+    bx, by, tx, ty = *lego.block_id[:2], *lego.thread_id[:2]
+    tile = lego.shared(f32, TILE)
+    a, b = src.tile_by([M // T, N // T], [T, T]), dst.tile_by([N // T, M // T], [T, T])
+    for r in lego.unroll(0, T, 8):
+        tile[ty + r, tx] = a[by, bx, ty + r, tx]
+    BARRIER
+    for r in lego.unroll(0, T, 8):
+        b[bx, by, ty + r, tx] = tile[tx, ty + r]
+
+@transpose.reference
+def expected(src):
+    return RESULT
+
+plain = Row(32, 32)
+"""
+SIZED = """
+import lego_mlir as lego
+from lego_mlir import Row, f16
+M = lego.size("M")
+
+@lego.kernel(grid=lego.cdiv(M, 32), block=32)
+def double(src: lego.Tensor(f16, Row(M)), dst: lego.Tensor(f16, Row(M))):
+    i = lego.block_id[0] * 32 + lego.thread_id[0]
+    with lego.when(i < M):
+        dst[i] = src[i] + src[i]
+
+@double.reference
+def expected(src):
+    return 2 * src
+"""
+
+
+def spec(folder, tile="gallery.xor_swizzle(T, T)", barrier="lego.barrier()", result="src.T", text=TRANSPOSE):
+    path = folder / "spec.py"
+    path.write_text(text.replace("TILE", tile).replace("BARRIER", barrier).replace("RESULT", result))
+    return str(path)
+
+
+def line_of(path, needle):
+    return next(i for i, line in enumerate(Path(path).read_text().splitlines(), 1) if needle in line)
+
+
+def test_a_right_kernel(tmp_path, capsys):
+    assert main(["run", spec(tmp_path), "--on", "interp"]) == DONE
+    out = capsys.readouterr().out
+    assert out.startswith("ok    transpose: 6 blocks of (32, 8, 1)\n  dst: relative error 0.00e+00, allowed")
+    assert "0 of them bank conflicts" in out
+
+
+def test_a_race_fails_the_run_although_the_values_are_right(tmp_path, capsys):
+    path = spec(tmp_path, barrier="pass")
+    assert main(["run", path]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert out.startswith("WRONG transpose")
+    assert "dst: relative error 0.00e+00" in out
+    read, write = line_of(path, "= tile[tx"), line_of(path, "tile[ty + r, tx] =")
+    assert f"{path}:{read}: race: read of shared0[" in out
+    assert f"written by thread (0, 1, 0) at {path}:{write} with no barrier between" in out
+
+
+def test_a_wrong_value_is_shown_with_its_writer(tmp_path, capsys):
+    path = spec(tmp_path, result="src.T + (np.arange(96)[:, None] == 40) * (np.arange(64) == 3)")
+    Path(path).write_text("import numpy as np\n" + Path(path).read_text())
+    assert main(["run", path]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert "dst: WRONG: relative error" in out
+    assert "dst[40, 3] is " in out
+    assert f"written by block (1, 0, 0), thread (3, 0, 0), at {path}:{line_of(path, 'b[bx, by')}" in out
+
+
+def test_a_sample_of_blocks_is_compared_where_it_wrote(tmp_path, capsys):
+    assert main(["run", spec(tmp_path), "--blocks", "2"]) == DONE
+    assert "2 of 6 blocks" in capsys.readouterr().out
+
+
+def test_sizes(tmp_path, capsys):
+    path = spec(tmp_path, text=SIZED)
+    assert main(["run", path, "--size", "M=1000"]) == DONE
+    assert "double M=1000: 32 blocks" in capsys.readouterr().out
+    assert main(["run", path, "--size", "K=3"]) == BAD_INPUT
+    assert "--size K: no kernel here has that size; sizes: M" in capsys.readouterr().err
+
+
+def test_run_as_json(tmp_path, capsys):
+    main(["run", spec(tmp_path, barrier="pass"), "--json"])
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["right"] is False
+    assert found["tensors"] == [{"name": "dst", "error": 0.0, "tolerance": 2.0**-20, "first_wrong": None}]
+    assert {fault["kind"] for fault in found["faults"]} == {"race"}
+
+
+def test_run_needs_a_reference(tmp_path, capsys):
+    path = spec(tmp_path, text=SIZED.split("@double.reference", maxsplit=1)[0])
+    assert main(["run", path]) == BAD_INPUT
+    assert "has no reference to compare with" in capsys.readouterr().err
+
+
+def test_flags_of_the_interpreter_are_refused_on_cuda(tmp_path, capsys):
+    assert main(["run", spec(tmp_path), "--on", "cuda", "--blocks", "2"]) == BAD_INPUT
+    assert "--blocks goes with --on interp" in capsys.readouterr().err
+
+
+def test_analyze_names_the_conflict_and_the_swizzle(tmp_path, capsys):
+    path = spec(tmp_path, tile="Row(T, T)")
+    assert main(["analyze", path]) == DONE
+    out = capsys.readouterr().out
+    line = line_of(path, "= tile[tx")
+    assert f"line {line}: read of shared0 has a 32-way bank conflict: lanes 0, 1, 2, 3, .. want 32 words of bank" in out
+    assert "remedy: gallery.xor_swizzle(32, 32): no conflict, no extra memory" in out
+    assert "or: Padded(Row(32, 33), [32, 32]): no conflict, 128 bytes more" in out
+    assert "layout plain = Row(32, 32) of f32" in out
+    assert main(["run", spec(tmp_path, tile="gallery.xor_swizzle(32, 32)")]) == DONE
+    assert "0 of them bank conflicts" in capsys.readouterr().out
+
+
+def test_analyze_as_json_counts_exactly_31_extra_wavefronts_a_request(tmp_path, capsys):
+    assert (
+        main(["analyze", spec(tmp_path, tile="Row(T, T)"), "--kernel", "transpose", "--blocks", "1", "--json"]) == DONE
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["layouts"] == []
+    (kernel,) = found["kernels"]
+    (read,) = [s for s in kernel["sites"] if s["buffer"] == "shared0" and s["kind"] == "read"]
+    assert (read["ways"], read["requests"], read["conflicts"]) == (32, 32, 31 * 32)
+    assert kernel["repairs"]["shared0"][0]["layout"] == "gallery.xor_swizzle(32, 32)"
+    assert kernel["buffers"] == [
+        {"name": "src", "moved": 4096, "compulsory": 4096},
+        {"name": "dst", "moved": 4096, "compulsory": 4096},
+    ]
+
+
+def test_analyze_a_layout_by_an_access(tmp_path, capsys):
+    path = spec(tmp_path)
+    command = [
+        "analyze",
+        path,
+        "--layout",
+        "plain",
+        "--access",
+        "lane, 4 * k",
+        "--free",
+        "k=8",
+        "--width",
+        "4",
+        "--json",
+    ]
+    assert main(command) == DONE
+    (found,) = json.loads(capsys.readouterr().out)["layouts"]
+    (access,) = found["accesses"]
+    assert access["shared"]["ways"] == 8
+    assert found["repairs"][0]["layout"] == "gallery.xor_swizzle(32, 32, vec=4)"
+    assert main(["analyze", path, "--layout", "nothing"]) == BAD_INPUT
+    assert "no layout named 'nothing'; it has: plain" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "analyze"])
+def test_help(command, capsys):
+    assert main([command, "--help"]) == DONE
+    assert f"example: lego-mlir {command} examples/transpose.py" in capsys.readouterr().out
