@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,17 +54,33 @@ def lowered(text: str, driver: str = "") -> Any:
     module_passes = bindings.load().passmanager.PassManager.parse(f"builtin.module({','.join(PASSES)})")
     module_passes.enable_verifier(False)
     module_passes.run(module.operation)
+    _attribute(module, '["noinline"]')
     if driver:
-        for operation in list(modules.parse(driver).body.operations):
-            if len(operation.operation.regions[0].blocks):
+        beside = modules.parse(driver)
+        for operation in list(beside.body.operations):
+            if len(list(operation.operation.regions[0].blocks)):
                 module.body.append(operation)
     return module
 
 
-def assemble(text: str, symbols: Sequence[str], driver: str = "") -> bytes:
-    """The object code of a module for this machine, through MLIR's ExecutionEngine."""
+def _attribute(module: Any, passthrough: str) -> None:
+    """Give every function these LLVM attributes. Kernels are called, never inlined: ExecutionEngine wraps each in a
+    function of another signature, which would otherwise hold a second copy of the whole kernel."""
+    ir = bindings.load().ir
+    for operation in module.body.operations:
+        if operation.operation.name == "llvm.func":
+            operation.attributes["passthrough"] = ir.Attribute.parse(passthrough)
+
+
+def assemble(text: str, symbols: Sequence[str], driver: str = "", cpu: str = "", features: str = "") -> bytes:
+    """The object code of a module for this machine, through MLIR's ExecutionEngine.
+
+    `cpu` and `features` restrict the instructions to those of an older processor of the same family.
+    """
     with modules.session(), tempfile.TemporaryDirectory() as folder:
         module = lowered(text, driver)
+        if cpu:
+            _attribute(module, f'["noinline", ["target-cpu", "{cpu}"], ["target-features", "{features}"]]')
         engine = bindings.load().execution_engine.ExecutionEngine(
             module, opt_level=OPTIMISATION_LEVEL, enable_object_dump=True
         )
@@ -74,6 +90,36 @@ def assemble(text: str, symbols: Sequence[str], driver: str = "") -> bytes:
         path = Path(folder) / "code.o"
         engine.dump_to_object_file(str(path))
         return path.read_bytes()
+
+
+def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
+    """A relocatable object of a module for any target that LLVM knows; an empty triple is this machine's."""
+    binding = llvm.binding()
+    target = binding.Target.from_triple(triple) if triple else binding.Target.from_default_triple()
+    chosen = cpu or binding.get_host_cpu_name()
+    flags = features if cpu else binding.get_host_cpu_features().flatten()
+    machine = target.create_target_machine(
+        cpu=chosen, features=flags, opt=OPTIMISATION_LEVEL, reloc="pic", codemodel="default"
+    )
+    module = llvm.parse(llvm_ir(text))
+    module.triple = triple or binding.get_default_triple()
+    module.data_layout = str(machine.target_data)
+    options = binding.create_pipeline_tuning_options(speed_level=OPTIMISATION_LEVEL)
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
+
+
+def host_features() -> Mapping[str, bool]:
+    """What LLVM says that this machine can do."""
+    return dict(llvm.binding().get_host_cpu_features())
+
+
+@cache
+def processor() -> str:
+    """This machine's processor and features, as cache keys need them."""
+    binding = llvm.binding()
+    return f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()} {bindings.load().version}"
 
 
 def llvm_ir(text: str, driver: str = "") -> str:

@@ -27,25 +27,24 @@ SSA = str
 class Function:
     """The text of one function as it grows. `width` 1 computes on scalars, else on vectors of that many elements."""
 
-    def __init__(
-        self, name: str, element: str, buffers: Sequence[tuple[str, int]], scratch: Sequence[tuple[str, int]] = ()
-    ) -> None:
+    def __init__(self, name: str, element: str, buffers: Sequence[tuple[str, int]]) -> None:
         self.name = name
         self.element = element
         self.buffers = dict(buffers)
         self.arguments = tuple(self.buffers)
         self.globals: dict[str, str] = {}
-        self.attributes = ""
         self._head: dict[str, str] = {}
         self._constants: dict[str, str] = {}
         self._body: list[str] = []
         self._indent = "  "
         self._count = 0
-        for scratch_name, size in scratch:
-            self.buffers[scratch_name] = size
-            self._head[f"alloca {scratch_name}"] = (
-                f"%{scratch_name} = memref.alloca() {{alignment = 64 : i64}} : memref<{size}x{element}>"
-            )
+        self.scratch: dict[str, int] = {}
+        self.apart = False  # scratch is allocated by a wrapper, and this function is never inlined into it
+
+    def allocate(self, name: str, size: int) -> str:
+        """A buffer of the function's own, on the stack, aligned for any vector."""
+        self.buffers[name] = self.scratch[name] = max(size, 1)
+        return name
 
     def memref(self, buffer: str) -> str:
         return f"memref<{self.buffers[buffer]}x{self.element}>"
@@ -78,6 +77,11 @@ class Function:
         literal = _literal(value)
         operation = f"dense<{literal}>" if width > 1 else literal
         line = f"arith.constant {operation} : {self.vector(width)}"
+        return self._constant(self._constants.setdefault(line, f"%k{len(self._constants)}"), line)
+
+    def lanes(self, values: Sequence[float]) -> SSA:
+        """A constant vector."""
+        line = f"arith.constant dense<[{', '.join(map(_literal, values))}]> : {self.vector(len(values))}"
         return self._constant(self._constants.setdefault(line, f"%k{len(self._constants)}"), line)
 
     def true(self) -> SSA:
@@ -142,17 +146,17 @@ class Function:
     def store(self, buffer: str, at: SSA, value: SSA) -> None:
         self.do(f"memref.store {value}, %{buffer}[{at}] : {self.memref(buffer)}")
 
-    def load_vector(self, buffer: str, at: SSA, lanes: Sequence[bool]) -> SSA:
-        """A vector whose unset lanes are zero and are not read."""
+    def load_vector(self, buffer: str, at: SSA, lanes: Sequence[bool], others: SSA | None = None) -> SSA:
+        """A vector whose unset lanes are not read; they are taken from `others`, or zero."""
         width = len(lanes)
         if width == 1:
             return self.load(buffer, at)
         if all(lanes):
             return self.op(f"vector.load %{buffer}[{at}] : {self.memref(buffer)}, {self.vector(width)}")
         kind, mask = self.vector(width), self.mask(lanes)
-        zero = self.constant(0.0, width)
+        rest = others or self.constant(0.0, width)
         return self.op(
-            f"vector.maskedload %{buffer}[{at}], {mask}, {zero} : {self.memref(buffer)}, vector<{width}xi1>, {kind} "
+            f"vector.maskedload %{buffer}[{at}], {mask}, {rest} : {self.memref(buffer)}, vector<{width}xi1>, {kind} "
             f"into {kind}"
         )
 
@@ -219,12 +223,26 @@ class Function:
         self.do("}")
 
     def text(self) -> str:
-        """The function, with its tables of positions before it."""
-        arguments = ", ".join(f"%{name}: {self.memref(name)}" for name in self.arguments)
-        attributes = f" attributes {{{self.attributes}}}" if self.attributes else ""
-        head = [f"func.func @{self.name}({arguments}){attributes} {{"]
-        lines = [*self.globals.values(), *head, *("  " + line for line in self._head.values()), *self._body]
-        return "\n".join([*lines, "  return", "}"])
+        """The function, with its tables of positions before it.
+
+        With `apart`, what computes is a function of its own that gets the scratch as arguments: where LLVM knows that
+        a buffer is on the stack it keeps more values in registers than there are, and spills.
+        """
+        own = [f"  %{name} = memref.alloca() {{alignment = 64 : i64}} : {self.memref(name)}" for name in self.scratch]
+        body = [*("  " + line for line in self._head.values()), *self._body, "  return", "}"]
+        if not (self.apart and own):
+            return "\n".join([*self.globals.values(), self._signature(self.name, self.arguments), *own, *body])
+        everything = (*self.arguments, *self.scratch)
+        kinds = ", ".join(map(self.memref, everything))
+        call = f"  func.call @{self.name}_core({', '.join('%' + name for name in everything)}) : ({kinds}) -> ()"
+        wrapper = [self._signature(self.name, self.arguments), *own, call, "  return", "}"]
+        return "\n".join(
+            [*self.globals.values(), *wrapper, self._signature(f"{self.name}_core", everything, "private "), *body]
+        )
+
+    def _signature(self, name: str, arguments: Sequence[str], visibility: str = "") -> str:
+        listed = ", ".join(f"%{argument}: {self.memref(argument)}" for argument in arguments)
+        return f"func.func {visibility}@{name}({listed}) {{"
 
 
 class Loop:

@@ -172,7 +172,7 @@ class _Lowering:
         match statement.value:
             case Binary("\\", left, right, position) if not _uses(left, target):
                 self.solve_into(target, left, right, position)
-            case Call(function, argument, position):
+            case Call(function, argument, position) as call if _fills(target, infer.infer(call)):
                 self.call_into(target, function, argument, position)
             case value:
                 self.update(target, self.terms(value))
@@ -226,6 +226,9 @@ class _Lowering:
                 case Negated(Number(value)):
                     return tuple(_scaled(term, -value, ()) for term in self.terms(other))
             number, factor = self.one_factor(scalar)
+            kind = int(factor.leaf.structure.kinds[0, 0])
+            if kind != structures.STORED:  # a 1 x 1 Zero or Identity has nothing to load
+                return () if kind == structures.ZERO else tuple(_scaled(t, *number) for t in self.terms(other))
             return tuple(_scaled(term, number[0], (*number[1], factor.leaf)) for term in self.terms(other))
         (a, a_scalars), first = self.one_factor(left)
         (b, b_scalars), second = self.one_factor(right)
@@ -269,6 +272,11 @@ _ONE = Leaf("one", structures.identity(1), Full())
 
 def _leaf(operand: Operand) -> Leaf:
     return Leaf(operand.name, operand.structure, operand.storage)
+
+
+def _fills(target: Leaf, value: Structure) -> bool:
+    """Whether the target has no element that the value leaves zero: a factorisation in place would not clear it."""
+    return bool(((target.structure.kinds != structures.ZERO) <= (value.kinds != structures.ZERO)).all())
 
 
 def _scaled(term: Term, number: float, scalars: tuple[Leaf, ...]) -> Term:

@@ -97,7 +97,7 @@ def sample(program: Program, dtype: Any = np.float64, seed: int = 0) -> dict[str
         held = operand.storage.positions(operand.structure)
         array = np.full(operand.storage.shape(operand.structure), np.nan, dtype)
         numbers = random.uniform(-1.0, 1.0, held.shape)
-        if operand.structure.rows == operand.structure.columns > 1:
+        if operand.structure.rows == operand.structure.columns:
             n = operand.structure.rows
             numbers[np.arange(n), np.arange(n)] = random.uniform(1.0, 2.0, n) + n / 2
         array.reshape(-1)[held[held >= 0]] = numbers[held >= 0]

@@ -35,12 +35,9 @@ Env = Mapping[str, loops.Expr | SSA]
 
 def emit(lowered: Lowered, name: str, element: str) -> Function:
     """One function that runs all steps with scalars."""
-    function = Function(
-        name,
-        element,
-        [(leaf.name, leaf.size) for leaf in lowered.operands],
-        [(leaf.name, leaf.size) for leaf in lowered.temporaries],
-    )
+    function = Function(name, element, [(leaf.name, leaf.size) for leaf in lowered.operands])
+    for leaf in lowered.temporaries:
+        function.allocate(leaf.name, leaf.size)
     for step in lowered.steps:
         emit_step(function, step)
     return function

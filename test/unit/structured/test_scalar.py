@@ -36,9 +36,7 @@ def build(programs, element):
     """All programs as one module, compiled once."""
     functions = []
     for number, program in enumerate(programs):
-        function = scalar.emit(lower(program), f"k{number}", element)
-        function.attributes = 'passthrough = ["noinline"]'
-        functions.append(function.text())
+        functions.append(scalar.emit(lower(program), f"k{number}", element).text())
     names = [f"k{number}" for number in range(len(programs))]
     return cpu.load(cpu.assemble("\n".join(functions), names), names)
 

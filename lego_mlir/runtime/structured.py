@@ -1,0 +1,322 @@
+"""LL programs as Python functions on NumPy arrays: generated, compiled, cached, checked and batched.
+
+>>> import numpy as np
+>>> from lego_mlir.structured import structures as st
+>>> operands = {"A": st.general(4, 4), "L": st.lower(4), "U": st.upper(4), "S": st.symmetric(4, "L")}
+>>> kernel = compile("A = L*U + S", cache=None, **operands)
+>>> L, U, S = np.tril(np.ones((4, 4))), np.triu(np.ones((4, 4))), np.eye(4)
+>>> A = np.empty((4, 4))
+>>> kernel(A, L, U, S)
+>>> bool((A == L @ U + S).all())
+True
+
+The arguments are the operands in the order of their declaration, as keywords of `compile` or in the text. An array
+with one dimension more is a batch; an operand that is only read may be the same for the whole batch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache as memoised
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from lego_mlir.errors import LegoError, UsageError
+from lego_mlir.runtime import cpu
+from lego_mlir.structured import driver, generate, isa, scalar, sets
+from lego_mlir.structured.generate import Variant
+from lego_mlir.structured.lower import Lowered, lower
+from lego_mlir.structured.parse import parse
+from lego_mlir.structured.storage import ByLayout
+from lego_mlir.structured.structures import Structure
+from lego_mlir.structured.syntax import LLError, Operand, Program, Statement
+from lego_mlir.structured.syntax import program as as_program
+from lego_mlir.toolchain.cache import Cache, default_folder, key
+
+ELEMENTS: Final = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
+DTYPES: Final = {element: dtype for dtype, element in ELEMENTS.items()}
+
+
+class ArgumentError(LegoError, TypeError, ValueError):
+    """A call with arrays that the kernel was not made for."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is compiled: the program, its name in machine code, its element type, and how it was generated."""
+
+    program: Program
+    name: str
+    element: str
+    isa: isa.ISA
+    variant: Variant | None  # None: the scalar path of the paper
+
+    def mlir(self) -> str:
+        """The kernel's module."""
+        with sets.LOCK:
+            lowered = lower(self.program)
+            return _function(lowered, self).text() + "\n"
+
+    def header(self) -> str:
+        """A C header for the kernel."""
+        storages = [_storage_name(operand) for operand in self.program.operands]
+        return driver.header(self.program, self.name, self.element, storages)
+
+    def object(self) -> bytes:
+        """Relocatable object code with the kernel under its name, for a linker."""
+        return cpu.object_code(self.mlir(), self.isa.triple, self.isa.cpu, self.isa.features)
+
+    def llvm(self) -> str:
+        """LLVM IR, optimised by nobody yet."""
+        return cpu.llvm_ir(self.mlir())
+
+
+def _function(lowered: Lowered, source: Source) -> Any:
+    if source.variant is None:
+        return scalar.emit(lowered, source.name, source.element)
+    return generate.emit(lowered, source.name, source.element, source.variant)
+
+
+def _storage_name(operand: Operand) -> str:
+    return f"{operand.storage} in {'x'.join(map(str, driver.array_shape(operand))) or '1'} elements"
+
+
+class Kernel:
+    """A compiled program. Calls may come from several threads at once; each uses its own stack and nothing else."""
+
+    def __init__(self, source: Source, code: bytes) -> None:
+        self.source = source
+        self.program = source.program
+        self.variant = source.variant
+        self.name = source.name
+        self.dtype = DTYPES[source.element]
+        self._library = cpu.load(code, (self.name, f"{self.name}_python"))
+        self.address = self._library.address(self.name)
+        count = len(self.program.operands)
+        entry = self._library.address(f"{self.name}_python")
+        self._run: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.py_object] * count)(
+            entry
+        )
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}: {self.program}>"
+
+    def __call__(self, *arrays: Any, **named: Any) -> None:
+        """Run on arrays, which are checked; outputs are written in place. Raises ArgumentError on what does not fit."""
+        if named or len(arrays) != len(self.program.operands) or self._run(_NDARRAY, *arrays):
+            self._again(arrays, named)
+
+    def _again(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        """The slow way: put keywords in order, accept numbers for scalars, or say what is wrong."""
+        names = [operand.name for operand in self.program.operands]
+        unknown = [name for name in named if name not in names or name in names[: len(given)]]
+        if len(given) + len(named) != len(names) or unknown:
+            raise ArgumentError(f"{self.name} takes {', '.join(names)}; got {len(given)} arrays and {list(named)}")
+        arguments = [*given, *(named[name] for name in names[len(given) :])]
+        arrays = [self._array(operand, value) for operand, value in zip(self.program.operands, arguments, strict=True)]
+        if self._run(_NDARRAY, *arrays):
+            raise ArgumentError(self._batches(arrays))
+
+    def _array(self, operand: Operand, value: Any) -> Any:
+        shape = driver.array_shape(operand)
+        written = operand.name in self.program.written
+        if isinstance(value, int | float) and shape == () and not written:
+            return np.full((), value, self.dtype)
+        if type(value) is not np.ndarray:
+            raise ArgumentError(f"{operand.name} must be a numpy.ndarray of {self.dtype}, got {type(value).__name__}")
+        if value.dtype != self.dtype or not value.dtype.isnative:
+            raise ArgumentError(
+                f"{operand.name} must be of {self.dtype} in this machine's byte order, got {value.dtype.str}"
+            )
+        if len(shape) == 1 and value.shape[-2:] == (*shape, 1) and value.flags.c_contiguous:
+            value = value.reshape(value.shape[:-1])
+        if value.shape != shape and value.shape[1:] != shape:
+            raise ArgumentError(
+                f"{operand.name} is {operand.structure}, kept as an array of shape {shape}, or of one more dimension "
+                f"for a batch; got shape {value.shape}"
+            )
+        if not (value.flags.c_contiguous and value.flags.aligned):
+            raise ArgumentError(
+                f"{operand.name} must be C-contiguous and aligned, got strides {value.strides} for {value.shape}"
+            )
+        if written and not value.flags.writeable:
+            raise ArgumentError(f"{operand.name} is written, and the array is read-only")
+        return value
+
+    def _batches(self, arrays: list[Any]) -> str:
+        found = {
+            operand.name: array.shape[0] if array.ndim > len(driver.array_shape(operand)) else None
+            for operand, array in zip(self.program.operands, arrays, strict=True)
+        }
+        return (
+            f"the batches do not agree: {found}; all must be equal, and what is written must be batched if anything is"
+        )
+
+
+_NDARRAY: Final = id(np.ndarray)
+
+
+@memoised
+def _trusted() -> bool:
+    """Whether NumPy keeps an array's fields where the driver reads them. Raises LegoError otherwise."""
+    probe = np.zeros((3, 5), np.float32)
+    base = id(probe)
+
+    def read(offset: int, kind: Any) -> int:
+        return int(kind.from_address(base + offset).value)
+
+    description = read(driver.DESCRIPTION, ctypes.c_void_p)
+    sizes = read(driver.SIZES, ctypes.c_void_p)
+    found = (
+        read(driver.DATA, ctypes.c_void_p),
+        read(driver.RANK, ctypes.c_int),
+        ctypes.c_int64.from_address(sizes + 8).value,
+        read(driver.FLAGS, ctypes.c_int) & 0x501,
+        ctypes.c_int.from_address(description + driver.TYPE_NUMBER).value,
+        read(driver.TYPE, ctypes.c_void_p),
+    )
+    if found != (probe.ctypes.data, 2, 5, 0x501, driver.NUMBER_OF["f32"], id(np.ndarray)):
+        raise LegoError(f"NumPy {np.__version__} keeps its arrays in a form that this version does not know")
+    return True
+
+
+@memoised
+def host() -> isa.ISA:
+    """This machine's widest instruction set."""
+    return isa.of_host(dict(cpu.host_features()))
+
+
+def source_of(
+    given: str | Program | Statement,
+    *,
+    dtype: Any = np.float64,
+    name: str = "kernel",
+    target: str = "host",
+    variant: Variant | str | None = None,
+    types: Mapping[str, Any] | None = None,
+    **operands: Operand | Structure,
+) -> Source:
+    """What `compile` compiles, not compiled. `variant` "scalar" asks for the paper's scalar path."""
+    if np.dtype(dtype) not in ELEMENTS:
+        raise UsageError(f"kernels work on float64 or float32, not {np.dtype(dtype)}")
+    if not name.isidentifier():
+        raise UsageError(f"a kernel's name is an identifier, got {name!r}")
+    element = ELEMENTS[np.dtype(dtype)]
+    row = host() if target == "host" else isa.isa_named(target)
+    with sets.LOCK:
+        program = _program(given, operands, types)
+        if variant == "scalar":
+            return Source(program, name, element, row, None)
+        chosen = variant if isinstance(variant, Variant) else generate.default(lower(program), row.lanes(element))
+    return Source(program, name, element, row, chosen)
+
+
+def _program(
+    given: str | Program | Statement, operands: Mapping[str, Operand | Structure], types: Mapping[str, Any] | None
+) -> Program:
+    if isinstance(given, Program):
+        return given
+    if isinstance(given, Statement):
+        return as_program(given)
+    declared = {
+        name: Operand(name, value.structure, value.storage) if isinstance(value, Operand) else Operand(name, value)
+        for name, value in operands.items()
+    }
+    return parse(given, declared, types)
+
+
+DEFAULT_CACHE: Final = "default"
+
+
+def compile(  # the name is the contract's: lego.structured.compile
+    given: str | Program | Statement,
+    *,
+    dtype: Any = np.float64,
+    name: str = "kernel",
+    target: str = "host",
+    variant: Variant | str | None = None,
+    types: Mapping[str, Any] | None = None,
+    cache: Cache | str | None = DEFAULT_CACHE,
+    **operands: Operand | Structure,
+) -> Kernel:
+    """A kernel for an LL program, from the cache if it was compiled before.
+
+    `given` is LL text, a `Program` or a `Statement`; operands that the text does not declare come as keywords.
+    `variant` is a `Variant`, "scalar", "tune" (time the candidates and remember the best) or None for the default.
+    `cache` is a toolchain Cache, a folder, or None to compile afresh. Raises LLError, UsageError.
+    """
+    _trusted()
+    if isinstance(cache, str):
+        cache = Cache(default_folder() if cache == DEFAULT_CACHE else Path(cache))
+    with sets.LOCK:
+        program = _program(given, operands, types)
+    if variant == "tune":
+        from lego_mlir.runtime.structured_tuning import tuned
+
+        variant = tuned(program, np.dtype(dtype), target, cache)
+    entry = digest(program, np.dtype(dtype), name, target, variant)
+    known = cache.read(entry) if cache is not None else None
+    if known is not None:
+        return _from_cache(program, np.dtype(dtype), name, target, known)
+    source = source_of(program, dtype=dtype, name=name, target=target, variant=variant)
+    code = cpu.assemble(
+        source.mlir(), (name, f"{name}_python"), driver.text(program, name, source.element), *_processor(source, target)
+    )
+    if cache is not None:
+        head = json.dumps(None if source.variant is None else fields(source.variant)).encode()
+        cache.write(entry, head + b"\n" + code)
+    return Kernel(source, code)
+
+
+def _processor(source: Source, target: str) -> tuple[str, str]:
+    return ("", "") if target in ("host", "scalar") else (source.isa.cpu, source.isa.features)
+
+
+def fields(variant: Variant) -> dict[str, Any]:
+    """A variant as it is kept on disk."""
+    return {"width": variant.width, "rows": variant.rows, "vectors": variant.vectors, "rolled": variant.rolled}
+
+
+def _from_cache(program: Program, dtype: Any, name: str, target: str, known: bytes) -> Kernel:
+    head, _, code = known.partition(b"\n")
+    fields = json.loads(head)
+    row = host() if target == "host" else isa.isa_named(target)
+    return Kernel(Source(program, name, ELEMENTS[dtype], row, None if fields is None else Variant(**fields)), code)
+
+
+def digest(program: Program, dtype: Any, name: str, target: str, variant: Variant | str | None) -> str:
+    """The key of a compiled kernel: the program with every structure and storage, and all that shapes the code."""
+    return key(
+        "structured", describe(program).encode(), str(dtype), name, target, repr(variant), cpu.processor(), _own_code()
+    )
+
+
+def describe(program: Program) -> str:
+    """The program with all that its operands are, as one text; a layout counts by its positions."""
+    parts = [str(program)]
+    for operand in program.operands:
+        structure = operand.structure
+        storage = str(operand.storage)
+        if isinstance(operand.storage, ByLayout) or type(operand.storage).__module__ != ByLayout.__module__:
+            storage = hashlib.sha256(operand.storage.positions(structure).tobytes()).hexdigest()
+        parts.append(repr((operand.name, structure.name, structure.sinfo, structure.ainfo, storage)))
+    return "\n".join(parts)
+
+
+@memoised
+def _own_code() -> str:
+    """A digest of the generator's own source."""
+    digest = hashlib.sha256()
+    for folder in (Path(scalar.__file__).parent, Path(__file__).parent):
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+__all__ = ["ArgumentError", "Kernel", "LLError", "Source", "compile", "describe", "host", "source_of"]

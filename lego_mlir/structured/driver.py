@@ -1,0 +1,184 @@
+"""The function that Python calls: NumPy arrays in, checks and batches done in machine code.
+
+`ctypes` passes the array objects themselves; this function reads type, rank, sizes, flags and data pointer from
+where NumPy's C interface keeps them, refuses what does not fit (the caller then explains in Python), and runs the
+kernel once, or for each matrix of a batch. It is LLVM-dialect text, because memrefs hide pointers.
+
+    kernel_python(address of numpy.ndarray, array, array, ...) -> 0 done, 1 refused
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir.structured.syntax import Operand, Program
+
+# Offsets in PyObject and PyArrayObject_fields on 64-bit CPython; `runtime.structured` tests them before it relies on
+# them. Source: numpy/ndarraytypes.h, unchanged from NumPy 1.7 to 2.4.
+TYPE: Final = 8
+DATA, RANK, SIZES, DESCRIPTION, FLAGS = 16, 24, 32, 56, 64
+BYTE_ORDER, TYPE_NUMBER = 26, 28  # in PyArray_Descr
+C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+NUMBER_OF: Final = {"f32": 11, "f64": 12}
+BIG_ENDIAN: Final = ord(">")
+
+
+def array_shape(operand: Operand) -> tuple[int, ...]:
+    """The shape of the array that a caller passes: () for a Scalar, (n,) for a Vector, else the storage's."""
+    if operand.structure.name == "Scalar()":
+        return ()
+    if operand.structure.name.startswith("Vector("):
+        return (operand.structure.rows,)
+    return operand.storage.shape(operand.structure)
+
+
+@dataclass
+class _Lines:
+    """LLVM-dialect text being written: values with fresh names, and blocks."""
+
+    lines: list[str]
+    count: int = 0
+
+    def value(self, operation: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {operation}")
+        return f"%v{self.count}"
+
+    def number(self, value: int, kind: str = "i64") -> str:
+        return self.value(f"llvm.mlir.constant({value} : {kind}) : {kind}")
+
+    def field(self, base: str, offset: int, kind: str) -> str:
+        at = self.value(f"llvm.getelementptr {base}[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8")
+        return self.value(f"llvm.load {at} : !llvm.ptr -> {kind}")
+
+    def require(self, condition: str) -> None:
+        self.count += 1
+        self.lines += [f"  llvm.cond_br {condition}, ^ok{self.count}, ^refused", f"^ok{self.count}:"]
+
+    def either(self, a: str, b: str) -> str:
+        return self.value(f"llvm.or {a}, {b} : i1")
+
+    def equal(self, a: str, b: str, kind: str) -> str:
+        return self.value(f'llvm.icmp "eq" {a}, {b} : {kind}')
+
+
+def text(program: Program, name: str, element: str) -> str:
+    """The driver of a program's kernel, as a module that declares the kernel."""
+    operands = program.operands
+    pointers = ", ".join(["!llvm.ptr"] * len(operands))
+    arguments = ", ".join(f"%a{at}: !llvm.ptr" for at in range(len(operands)))
+    out = _Lines([])
+    none = out.number(-1)
+    total = none
+    found: list[tuple[str, str, str]] = []
+    for at, operand in enumerate(operands):
+        data, batched, count = _checked(out, f"%a{at}", operand, element, operand.name in program.written)
+        alone = out.value(f"llvm.xor {batched}, {out.number(1, 'i1')} : i1")
+        same = out.either(out.equal(total, none, "i64"), out.equal(total, count, "i64"))
+        out.require(out.either(alone, same))
+        total = out.value(f"llvm.select {batched}, {count}, {total} : i1, i64")
+        found.append((data, batched, operand.name))
+    single = out.equal(total, none, "i64")
+    for _, batched, operand_name in found:
+        if operand_name in program.written:
+            out.require(out.either(single, batched))
+    rounds = out.value(f"llvm.select {single}, {out.number(1)}, {total} : i1, i64")
+    zero, one = out.number(0), out.number(1)
+    strides = [
+        _stride(out, operand, element, batched) for operand, (_, batched, _) in zip(operands, found, strict=True)
+    ]
+    out.lines += [
+        f"  llvm.br ^head({zero} : i64)",
+        "^head(%i: i64):",
+        f'  %more = llvm.icmp "slt" %i, {rounds} : i64',
+        "  llvm.cond_br %more, ^body, ^done",
+        "^body:",
+    ]
+    given = []
+    for (data, _, _), stride in zip(found, strides, strict=True):
+        offset = out.value(f"llvm.mul %i, {stride} : i64")
+        given.append(out.value(f"llvm.getelementptr {data}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8"))
+    lines = [
+        "module {",
+        f"llvm.func @{name}({pointers})",
+        f"llvm.func @{name}_python(%ndarray: !llvm.ptr{', ' if operands else ''}{arguments}) -> i32 {{",
+        *out.lines,
+        f"  llvm.call @{name}({', '.join(given)}) : ({pointers}) -> ()",
+        f"  %next = llvm.add %i, {one} : i64",
+        "  llvm.br ^head(%next : i64)",
+        "^done:",
+        "  %fine = llvm.mlir.constant(0 : i32) : i32",
+        "  llvm.return %fine : i32",
+        "^refused:",
+        "  %bad = llvm.mlir.constant(1 : i32) : i32",
+        "  llvm.return %bad : i32",
+        "}",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _checked(out: _Lines, array: str, operand: Operand, element: str, written: bool) -> tuple[str, str, str]:
+    """Data pointer, whether there is a batch dimension, and its length."""
+    out.require(out.value(f'llvm.icmp "eq" {out.field(array, TYPE, "!llvm.ptr")}, %ndarray : !llvm.ptr'))
+    sizes = array_shape(operand)
+    flags = out.field(array, FLAGS, "i32")
+    wanted = out.number(C_CONTIGUOUS | ALIGNED | (WRITEABLE if written else 0), "i32")
+    out.require(out.equal(out.value(f"llvm.and {flags}, {wanted} : i32"), wanted, "i32"))
+    description = out.field(array, DESCRIPTION, "!llvm.ptr")
+    kind = out.field(description, TYPE_NUMBER, "i32")
+    out.require(out.equal(kind, out.number(NUMBER_OF[element], "i32"), "i32"))
+    order = out.field(description, BYTE_ORDER, "i8")
+    out.require(out.value(f'llvm.icmp "ne" {order}, {out.number(BIG_ENDIAN, "i8")} : i8'))
+    rank = out.field(array, RANK, "i32")
+    batched = out.equal(rank, out.number(len(sizes) + 1, "i32"), "i32")
+    plain = out.equal(rank, out.number(len(sizes), "i32"), "i32")
+    out.require(out.either(batched, plain))
+    skip = out.value(f"llvm.zext {batched} : i1 to i64")
+    if not sizes:
+        # a 0-d array may have no sizes at all: read the batch length only where there is one
+        here = out.value(f"llvm.getelementptr {array}[{SIZES}] : (!llvm.ptr) -> !llvm.ptr, i8")
+        first = out.value(f"llvm.load {here} : !llvm.ptr -> !llvm.ptr")
+        source = out.value(f"llvm.select {batched}, {first}, {here} : i1, !llvm.ptr")
+        return out.field(array, DATA, "!llvm.ptr"), batched, out.value(f"llvm.load {source} : !llvm.ptr -> i64")
+    first = out.field(array, SIZES, "!llvm.ptr")
+    length = out.value(f"llvm.load {first} : !llvm.ptr -> i64")
+    own = out.value(f"llvm.getelementptr {first}[{skip}] : (!llvm.ptr, i64) -> !llvm.ptr, i64")
+    for axis, size in enumerate(sizes):
+        out.require(out.equal(out.field(own, 8 * axis, "i64"), out.number(size), "i64"))
+    return out.field(array, DATA, "!llvm.ptr"), batched, length
+
+
+def _stride(out: _Lines, operand: Operand, element: str, batched: str) -> str:
+    """Bytes from one matrix of a batch to the next, 0 where one is used for all."""
+    elements = 1
+    for size in array_shape(operand):
+        elements *= size
+    whole = out.number(elements * (8 if element == "f64" else 4))
+    return out.value(f"llvm.select {batched}, {whole}, {out.number(0)} : i1, i64")
+
+
+def signature(program: Program, name: str, element: str) -> str:
+    """The kernel's declaration in C."""
+    kind = {"f64": "double", "f32": "float"}[element]
+    arguments = [f"{'' if o.name in program.written else 'const '}{kind} *{o.name}" for o in program.operands]
+    return f"void {name}({', '.join(arguments)});"
+
+
+def header(program: Program, name: str, element: str, arguments: Sequence[str]) -> str:
+    """A C header for the kernel, with what each argument is."""
+    guard = f"{name.upper()}_H"
+    described = [
+        f" *   {o.name}: {o.structure}, {storage}, {'written' if o.name in program.written else 'read'}"
+        for o, storage in zip(program.operands, arguments, strict=True)
+    ]
+    return "\n".join([
+        f"#ifndef {guard}", f"#define {guard}", "",
+        f"/* {program}", " *", *described, " *",
+        " * Elements that a structure does not store are neither read nor written. The matrices must not overlap. */",
+        "#ifdef __cplusplus", 'extern "C" {', "#endif",
+        signature(program, name, element),
+        "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", "",
+    ])  # fmt: skip

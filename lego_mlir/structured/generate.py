@@ -1,0 +1,283 @@
+"""Whole programs as vector code: for every step an orientation, what to copy first, and the tiles.
+
+A `Variant` is what the autotuner chooses among. The same steps always give the same text:
+
+>>> from lego_mlir.structured.lower import lower
+>>> from lego_mlir.structured.parse import parse
+>>> program = lower(parse("A = Matrix(4, 4); L = LowerTriangular(4); A = L*A;"))
+>>> text = emit(program, "trmm", "f64", Variant(4)).text()
+>>> text.count("vector.fma"), text.count("vector.load"), text.count("vector.store")
+(6, 8, 8)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import assert_never
+
+import numpy as np
+
+from lego_mlir.structured import scalar, tiles, updates, vector, views
+from lego_mlir.structured.builder import Function
+from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update
+from lego_mlir.structured.roll import Code
+from lego_mlir.structured.storage import Full
+from lego_mlir.structured.structures import STORED, ZERO
+from lego_mlir.structured.tiles import Element, Product, Shape
+from lego_mlir.structured.views import View
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How to generate: vector width in elements, register tile, loops rolled or written out."""
+
+    width: int
+    rows: int = 8
+    vectors: int = 2
+    rolled: bool = False
+
+    def __str__(self) -> str:
+        return f"nu={self.width} tile={self.rows}x{self.vectors} {'rolled' if self.rolled else 'flat'}"
+
+
+# Written out, a kernel with more multiply-adds of vectors than this takes longer to compile than it saves.
+FLAT_LIMIT = 6000
+# Scratch of this many bytes may stay where LLVM sees through it: it becomes registers.
+REGISTER_SCRATCH = 2048
+
+
+def work(lowered: Lowered, width: int) -> int:
+    """About how many vector operations the program takes when written out."""
+    total = 0
+    for step in lowered.steps:
+        rows, columns = step.target.structure.rows, step.target.structure.columns
+        inner = 1
+        if isinstance(step, Update):
+            inner = sum(
+                term.factors[0].leaf.structure.rows
+                if term.factors[0].transposed
+                else term.factors[0].leaf.structure.columns
+                for term in step.terms
+                if len(term.factors) == 2
+            ) + len(step.terms)
+        elif isinstance(step, Solve):
+            inner = rows
+        total += rows * -(-columns // width) * inner if columns > 1 else rows * -(-inner // width)
+    return total
+
+
+def default(lowered: Lowered, width: int) -> Variant:
+    """The variant to use where nothing was tuned."""
+    sizes = [s for step in lowered.steps for s in (step.target.structure.rows, step.target.structure.columns) if s > 1]
+    while width > 2 and sizes and max(sizes) <= width // 2:
+        width //= 2
+    rolled = work(lowered, width) > FLAT_LIMIT
+    return Variant(width, 8 if rolled else 4, 2 if rolled else 4, rolled)
+
+
+def emit(lowered: Lowered, name: str, element: str, variant: Variant) -> Function:
+    """One function that runs all steps with vectors."""
+    generator = _Generator(lowered, name, element, variant)
+    return generator.function()
+
+
+class _Generator:
+    def __init__(self, lowered: Lowered, name: str, element: str, variant: Variant) -> None:
+        self.lowered = lowered
+        self.variant = variant
+        self.f = Function(name, element, [(leaf.name, leaf.size) for leaf in lowered.operands])
+        self.moved: dict[str, Leaf] = {}
+        for leaf in lowered.temporaries:
+            self.f.allocate(leaf.name, leaf.size)
+        if variant.rolled:
+            for leaf in lowered.operands:
+                if not _affine(leaf):
+                    self.moved[leaf.name] = replace(leaf, name=f"{leaf.name}_full", storage=Full())
+                    self.f.allocate(f"{leaf.name}_full", self.moved[leaf.name].size)
+        self.copies = 0
+
+    def function(self) -> Function:
+        originals = {leaf.name: leaf for leaf in self.lowered.operands}
+        for name, leaf in self.moved.items():
+            self.by_table(originals[name], leaf)
+        for step in self.lowered.steps:
+            self.step(self.place(step))
+        for name in self.lowered.program.written:
+            if name in self.moved:
+                self.by_table(self.moved[name], originals[name])
+        bytes_each = 8 if self.f.element == "f64" else 4
+        self.f.apart = self.variant.rolled or sum(self.f.scratch.values()) * bytes_each > REGISTER_SCRATCH
+        return self.f
+
+    def place(self, step: Step) -> Step:
+        """The step on the full copies of what had to be moved."""
+
+        def leaf(old: Leaf) -> Leaf:
+            return self.moved.get(old.name, old)
+
+        def factor(old: Factor) -> Factor:
+            return replace(old, leaf=leaf(old.leaf))
+
+        match step:
+            case Update(target, terms):
+                new = tuple(Term(t.number, tuple(map(leaf, t.scalars)), tuple(map(factor, t.factors))) for t in terms)
+                return Update(leaf(target), new)
+            case Solve(target, triangle, kind):
+                return Solve(leaf(target), factor(triangle), kind)
+            case Factorise(target):
+                return replace(step, target=leaf(target))
+            case _:
+                assert_never(step)
+
+    def by_table(self, source: Leaf, target: Leaf) -> None:
+        """Copy the stored elements one by one, their positions read from two constant tables."""
+        f = self.f
+        froms, tos = source.storage.positions(source.structure), target.storage.positions(target.structure)
+        there = froms >= 0
+        names = [f"{f.name}_{source.name}_to_{target.name}_{side}" for side in ("from", "to")]
+        f.table(names[0], froms[there].tolist())
+        f.table(names[1], tos[there].tolist())
+        with f.loop(f.index(0), f.index(int(there.sum())), f.index(1)) as loop:
+            value = f.load(source.name, f.look_up(names[0], loop.variable))
+            f.store(target.name, f.look_up(names[1], loop.variable), value)
+
+    def step(self, step: Step) -> None:
+        match step:
+            case Update():
+                self.update(step)
+            case Solve():
+                self.solve(step)
+            case Factorise():
+                scalar.emit_step(self.f, step)
+            case _:
+                assert_never(step)
+
+    def shape(self, rows: int, columns: int) -> Shape:
+        """The variant's register tile, cut to the result, and made higher where it is narrower."""
+        width = self.variant.width
+        vectors = min(self.variant.vectors, -(-columns // width))
+        budget = max(self.variant.rows * self.variant.vectors, 8)
+        height = min(max(self.variant.rows, min(8, budget // vectors)), rows)
+        return Shape(width, height, vectors)
+
+    def copying(self, rows: int) -> Shape:
+        """The tile for sums without products: square, so that a transposed block fills it."""
+        return Shape(self.variant.width, min(max(self.variant.width, 4), rows), 1)
+
+    def write(self, codes: Sequence[Code]) -> None:
+        vector.emit(self.f, codes, self.variant.width)
+
+    def update(self, step: Update) -> None:
+        normal = _Oriented.of(step)
+        chosen = max((normal, normal.T), key=lambda way: way.score)
+        rows, columns = chosen.out.rows, chosen.out.columns
+        terms = [self.prepared(term, rows) for term in chosen.terms]
+        pure = all(isinstance(term, Element) for term in terms)
+        shape = (
+            Shape(self.variant.width, min(max(self.variant.width, 4), rows), 1) if pure else self.shape(rows, columns)
+        )
+        if rows == 1:
+            shape = replace(shape, vectors=1)
+        grid = updates.grid(chosen.out, chosen.stored, shape)
+        self.write(updates.update(grid, terms, self.variant.rolled))
+
+    def prepared(self, term: Product | Element, rows: int) -> Product | Element:
+        """The term with copies of what cannot be read as vectors."""
+        width = self.variant.width
+        if isinstance(term, Element) or width == 1:
+            return term
+        if rows > 1:
+            return term if term.right.smooth else replace(term, right=self.copied(term.right))
+        if not tiles.split_line(term.right.padded(-(-term.right.columns // width) * width), width).all():
+            return term if term.left.smooth else replace(term, left=self.copied(term.left))
+        return term
+
+    def copied(self, view: View) -> View:
+        """A copy in scratch, row after row, each row aligned."""
+        width = self.variant.width
+        stride = -(-view.columns // width) * width
+        name = self.f.allocate(f"copy{self.copies}", view.rows * stride)
+        self.copies += 1
+        there = view.kinds != ZERO
+        i, j = np.indices(view.kinds.shape)
+        copy = View(name, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1))
+        self.assign(copy, view)
+        return copy
+
+    def assign(self, target: View, source: View) -> None:
+        """target = source, on the elements that are not zero."""
+        grid = updates.grid(target, target.kinds == STORED, self.copying(target.rows))
+        self.write(updates.update(grid, [Element(tiles.UNSCALED, source)], self.variant.rolled))
+
+    def solve(self, step: Solve) -> None:
+        target, triangle = views.of(Factor(step.target)), views.of(step.triangle)
+        stored = views.own(Factor(step.target))
+        line = target.columns == 1 and self.variant.width > 1
+        through = target.T if line else target
+        if not through.masked(stored.T if line else stored).smooth:
+            through = self.copied(through.masked(stored.T if line else stored))
+        held = through.kinds == STORED
+        if line:
+            grid = updates.grid(through, held, Shape(self.variant.width, 1, 1))
+            self.write(updates.solve_lanes(grid, triangle, step.kind, self.variant.rolled))
+        else:
+            grid = updates.grid(through, held, self.shape(*through.kinds.shape))
+            self.write(updates.solve_rows(grid, triangle, step.kind, self.variant.rolled))
+        if through.buffer != target.buffer:
+            self.assign((target.T if line else target).masked(stored.T if line else stored), through)
+
+
+@dataclass(frozen=True, eq=False)
+class _Oriented:
+    """A sum as it is, or transposed as a whole: the way with more neighbours along its rows is the faster one."""
+
+    out: View
+    stored: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    terms: tuple[Product | Element, ...]
+
+    @classmethod
+    def of(cls, step: Update) -> _Oriented:
+        target = Factor(step.target)
+        terms: list[Product | Element] = []
+        for term in step.terms:
+            scale = (term.number, tuple(leaf.name for leaf in term.scalars))
+            parts = [views.of(factor) for factor in term.factors]
+            terms.append(Product(scale, *parts) if len(parts) == 2 else Element(scale, parts[0]))
+        return cls(views.of(target), views.own(target), tuple(terms))
+
+    @property
+    def T(self) -> _Oriented:
+        turned = tuple(
+            Product(t.scale, t.right.T, t.left.T) if isinstance(t, Product) else Element(t.scale, t.view.T)
+            for t in self.terms
+        )
+        return _Oriented(self.out.T, self.stored.T, turned)
+
+    @cached_property
+    def score(self) -> float:
+        if self.out.columns == 1 and self.out.rows > 1:
+            return -1.0
+        if self.out.rows == 1 and self.out.columns > 1:
+            return 10.0
+        total = 2.0 * _share(self.out.masked(self.stored))
+        for term in self.terms:
+            total += _share(term.right) if isinstance(term, Product) else 0.5 * _share(term.view)
+        return total
+
+
+def _share(view: View) -> float:
+    """Which part of the elements have their right neighbour beside them in memory."""
+    return view.neighbours / max(int((view.kinds == STORED).sum()), 1)
+
+
+def _affine(leaf: Leaf) -> bool:
+    """Whether the positions of the stored elements are one affine function of row and column."""
+    held = leaf.storage.positions(leaf.structure)
+    i, j = np.nonzero(held >= 0)
+    if len(i) < 2:
+        return True
+    system = np.stack([i, j, np.ones_like(i)], axis=1)
+    solution, *_ = np.linalg.lstsq(system, held[i, j], rcond=None)
+    return bool(np.array_equal(system @ np.rint(solution).astype(np.int64), held[i, j]))

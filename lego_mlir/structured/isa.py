@@ -1,0 +1,59 @@
+"""Vector instruction sets: how wide a register is, and what LLVM calls it. One row each.
+
+>>> ISAS["avx2"].lanes("f64"), ISAS["neon"].lanes("f32"), ISAS["scalar"].lanes("f32")
+(4, 4, 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir.errors import UsageError
+
+BYTES_OF: Final = {"f32": 4, "f64": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class ISA:
+    """A register's bytes (0: no vectors), and LLVM's triple, CPU and features. An empty triple is this machine's."""
+
+    name: str
+    register_bytes: int
+    triple: str
+    cpu: str
+    features: str
+
+    def lanes(self, element: str) -> int:
+        """nu: how many elements a register holds."""
+        return max(self.register_bytes // BYTES_OF[element], 1)
+
+
+_X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+ISAS: Final = {
+    row.name: row
+    for row in (
+        ISA("scalar", 0, "", "", ""),
+        ISA("sse2", 16, _X86, "x86-64", "+sse2"),
+        ISA("avx2", 32, _X86, "x86-64-v3", "+avx2,+fma"),
+        ISA("avx512", 64, _X86, "x86-64-v4", "+avx512f,+avx512vl,+avx512dq,+avx512bw,+fma"),
+        ISA("neon", 16, _ARM, "generic", "+neon"),
+        # vectors of a fixed length of 256 bits, which every SVE machine with registers at least that long runs
+        ISA("sve256", 32, _ARM, "generic", "+sve"),
+    )
+}
+
+
+def isa_named(name: str) -> ISA:
+    """The row of a name. Raises UsageError for an unknown one."""
+    if name not in ISAS:
+        raise UsageError(f"no instruction set is named {name!r}; there are host, {', '.join(ISAS)}")
+    return ISAS[name]
+
+
+def of_host(features: dict[str, bool]) -> ISA:
+    """The widest row that a machine with these LLVM features runs."""
+    for name, feature in (("avx512", "avx512f"), ("avx2", "avx2"), ("sse2", "sse2"), ("neon", "neon")):
+        if features.get(feature):
+            return ISAS[name]
+    return ISAS["scalar"]

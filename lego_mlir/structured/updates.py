@@ -1,0 +1,225 @@
+"""Steps on views as tile code: sums of products, and triangular solves, tile after tile.
+
+The tiles of one column of the grid come together, so that the right factor's panel stays close; equal tiles are
+rolled into loops where `rolled` asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lego_mlir.structured import tiles, views
+from lego_mlir.structured.roll import Code, join, roll
+from lego_mlir.structured.structures import STORED, ZERO
+from lego_mlir.structured.tiles import (
+    Add,
+    Begin,
+    Element,
+    FoldDots,
+    Multiply,
+    Product,
+    Shape,
+    SolveLanes,
+    SolveRows,
+    Steps,
+    Store,
+    Writer,
+)
+from lego_mlir.structured.views import View
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A result, the elements of it to store, and its tiles."""
+
+    target: View
+    stored: NDArray[np.bool_]
+    shape: Shape
+
+    @property
+    def row_starts(self) -> range:
+        return range(0, self.target.rows, self.shape.rows)
+
+    @property
+    def column_starts(self) -> range:
+        return range(0, self.target.columns, self.shape.width * self.shape.vectors)
+
+    def vectors(self, j: int) -> list[int]:
+        """The first columns of the tile's vectors."""
+        width = self.shape.width
+        return list(range(j, min(j + width * self.shape.vectors, self.target.columns), width))
+
+    def rows(self, i: int) -> int:
+        return min(self.shape.rows, self.target.rows - i)
+
+    def active(self, i: int, j: int) -> tuple[tuple[int, int], ...]:
+        """The accumulators that hold something to store."""
+        width = self.shape.width
+        return tuple(
+            (r, v)
+            for r in range(self.rows(i))
+            for v, column in enumerate(self.vectors(j))
+            if self.stored[i + r, column : column + width].any()
+        )
+
+
+def grid(target: View, stored: NDArray[np.bool_], shape: Shape) -> Grid:
+    """The grid of a result, its columns filled up to whole vectors."""
+    columns = -(-target.columns // shape.width) * shape.width
+    wide = np.pad(stored, ((0, 0), (0, columns - target.columns)))
+    return Grid(target.padded(columns), wide, shape)
+
+
+def update(out: Grid, terms: Sequence[Product | Element], rolled: bool) -> list[Code]:
+    """target = sum of terms."""
+    columns = out.target.columns
+    products = [replace(t, right=t.right.padded(columns)) for t in terms if isinstance(t, Product)]
+    elements = [replace(t, view=t.view.padded(columns)) for t in terms if isinstance(t, Element)]
+    # a product with a scale of its own is summed first and scaled once
+    products.sort(key=lambda product: abs(product.scale[0]) == 1 and not product.scale[1])
+    sums = [_summation(product, out, rolled) for product in products]
+    panels = []
+    for j in out.column_starts:
+        codes = []
+        for i in out.row_starts:
+            active = out.active(i, j)
+            if not active:
+                continue
+            writer = Writer()
+            writer.add(Begin(active))
+            for number, (product, summed) in enumerate(zip(products, sums, strict=True)):
+                scaled = abs(product.scale[0]) != 1 or bool(product.scale[1])
+                summed(writer, i, j, 0, product.right.rows, number == 0 and scaled)
+            for element in elements:
+                _add(writer, out, element, i, j)
+            _store(writer, out, i, j)
+            codes.append(writer.code())
+        panels.append(join(roll(codes)) if rolled else join(codes))
+    return roll(panels) if rolled else panels
+
+
+Summed = Callable[[Writer, int, int, int, int, bool], None]
+
+
+def _summation(product: Product, out: Grid, rolled: bool) -> Summed:
+    """A function that writes the product's sum over low <= k < high for tile (i, j)."""
+    width = out.shape.width
+    line = out.target.rows == 1
+    along = tiles.split_line(product.right, width) if line else np.ones(product.right.kinds.shape, bool)
+    rows = replace(product, right=product.right.masked(along))
+    down = replace(product, right=product.right.masked(~along))
+    whole = Steps(rows, out.shape, out.row_starts, out.column_starts)
+    sign = replace(rows, scale=(-1.0 if product.scale[0] < 0 else 1.0, ()))
+    plain = Steps(sign, out.shape, out.row_starts, out.column_starts)
+
+    def summed(writer: Writer, i: int, j: int, low: int, high: int, alone: bool) -> None:
+        once = alone and not line
+        for step, integers in (plain if once else whole).between(i, j, low, high, rolled):
+            writer.add(step, integers)
+        if once:
+            writer.add(Multiply(product.scale))
+        if line:
+            found = tiles.dots(down, j, width, low, high, rolled)
+            for dot, integers in found:
+                writer.add(dot, integers)
+            if found:
+                writer.add(FoldDots())
+
+    return summed
+
+
+def _add(writer: Writer, out: Grid, element: Element, i: int, j: int) -> None:
+    width = out.shape.width
+    for vector, column in enumerate(out.vectors(j)):
+        for row in range(0, out.rows(i), width if width > 1 else out.rows(i)):
+            rows = min(width, out.rows(i) - row) if width > 1 else out.rows(i)
+            wanted = out.stored[i + row : i + row + rows, column : column + width]
+            if not wanted.any():
+                continue
+            part = element.view.part(slice(i + row, i + row + rows), slice(column, column + width))
+            found = tiles.block(part.masked(wanted), width)
+            if found is not None:
+                add, integers = found
+                writer.add(replace(add, scale=element.scale, row=row, vector=vector), integers)
+
+
+def _store(writer: Writer, out: Grid, i: int, j: int) -> None:
+    width = out.shape.width
+    rows = slice(i, i + out.rows(i))
+    masked = out.target.part(rows, slice(None)).masked(out.stored[rows])
+    for r, v in out.active(i, j):
+        runs = views.pieces(masked, r, j + v * width, width)
+        store = Store(out.target.buffer, r, v, tuple(run.lanes for run in runs))
+        writer.add(store, [run.base for run in runs])
+
+
+def solve_rows(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]:
+    """target = triangle \\ target for several right sides, which lie along the rows of the target."""
+    n = out.target.rows
+    outside = np.zeros((n, n), bool)
+    starts = list(out.row_starts)
+    for i in starts:
+        ks = slice(0, i) if kind == "L" else slice(i + out.rows(i), n)
+        outside[i : i + out.rows(i), ks] = kind != "D"
+    product = Product((-1.0, ()), triangle.masked(outside), out.target)
+    summed = _summation(product, out, rolled)
+    panels = []
+    for j in out.column_starts:
+        codes = []
+        for i in starts if kind != "U" else reversed(starts):
+            active = out.active(i, j)
+            if not active:
+                continue
+            writer = Writer()
+            writer.add(Begin(active))
+            _add(writer, out, Element(tiles.UNSCALED, out.target), i, j)
+            summed(writer, i, j, 0, n, False)
+            rows = range(i, i + out.rows(i))
+            kinds = triangle.kinds[i : i + out.rows(i), i : i + out.rows(i)]
+            at = triangle.at[i : i + out.rows(i), i : i + out.rows(i)]
+            order = tuple(range(len(rows))) if kind != "U" else tuple(reversed(range(len(rows))))
+            solve = SolveRows(triangle.buffer, tuple(tuple(map(int, row)) for row in kinds), order)
+            writer.add(solve, [int(p) for p in at[kinds == STORED]])
+            _store(writer, out, i, j)
+            codes.append(writer.code())
+        panels.append(join(roll(codes)) if rolled else join(codes))
+    return roll(panels) if rolled else panels
+
+
+def solve_lanes(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]:
+    """target = triangle \\ target for one right side, which lies along the lanes: the target is a single row."""
+    width, n = out.shape.width, out.target.columns
+    extra = ((0, n - triangle.rows), (0, n - triangle.columns))
+    square = View(triangle.buffer, np.pad(triangle.kinds, extra), np.pad(triangle.at, extra, constant_values=-1))
+    turned = square.T  # row k, lane j: what x[k] is multiplied by for x[j]
+    k, j = np.indices((n, n))
+    outside = (k // width < j // width) if kind == "L" else (k // width > j // width)
+    inside = (k // width == j // width) & (k != j)
+    product = Product((-1.0, ()), out.target, turned.masked(outside & (kind != "D")))
+    summed = _summation(product, out, rolled)
+    codes = []
+    starts = list(out.column_starts)
+    for column in starts if kind != "U" else reversed(starts):
+        writer = Writer()
+        writer.add(Begin(((0, 0),)))
+        _add(writer, out, Element(tiles.UNSCALED, out.target), 0, column)
+        summed(writer, 0, column, 0, n, False)
+        lanes = [c for c in range(width) if square.kinds[column + c, column + c] != ZERO]
+        here = slice(column, column + width)
+        found = tiles.block(turned.part(here, here).masked(inside[here, here]), width)
+        add, bases = found or (Add(tiles.UNSCALED, triangle.buffer, 0, 0, (), ()), [])
+        diagonal = tuple(int(square.kinds[column + c, column + c]) for c in range(width))
+        order = tuple(lanes) if kind != "U" else tuple(reversed(lanes))
+        at = [int(square.at[column + c, column + c]) for c in lanes if diagonal[c] == STORED]
+        solve = SolveLanes(triangle.buffer, width, diagonal, order, add.rows, add.columns)
+        writer.add(solve, [*at, *bases])
+        _store(writer, out, 0, column)
+        codes.append(writer.code())
+    return roll(codes) if rolled else codes

@@ -1,0 +1,353 @@
+"""Tile code as MLIR: accumulators in registers, masked loads, broadcasts, fused multiply-adds, rolled loops.
+
+`emit` walks the instructions of `tiles.py` and the repeats of `roll.py` and prints each into a `builder.Function`.
+An integer that grows from round to round becomes index arithmetic on the loop variables, shared within a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lego_mlir.errors import PrintError
+from lego_mlir.structured.builder import SSA, Function
+from lego_mlir.structured.roll import Code, Index, Repeat, numbers
+from lego_mlir.structured.structures import STORED, ZERO
+from lego_mlir.structured.tiles import (
+    Add,
+    Begin,
+    Dot,
+    FoldDots,
+    Multiply,
+    Scale,
+    Segment,
+    SolveLanes,
+    SolveRows,
+    Step,
+    Store,
+)
+
+# A counted run this short is written out even where loops are rolled.
+WRITTEN_OUT = 2
+
+
+def emit(function: Function, codes: Sequence[Code], width: int) -> None:
+    """Print tile code into a function whose buffers it uses."""
+    emitter = _Emitter(function, width)
+    for code in codes:
+        emitter.run(code.instructions, numbers(code.integers))
+
+
+class _Emitter:
+    def __init__(self, function: Function, width: int) -> None:
+        self.f = function
+        self.width = width
+        self.acc: dict[tuple[int, int], SSA | None] = {}
+        self.lanes: dict[int, SSA] = {}
+        self.scopes: list[dict[Any, SSA]] = [{}]
+        self.depth_of: dict[str, int] = {}
+
+    def run(self, instructions: Sequence[Any], integers: Iterator[Index]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Begin(active):
+                    self.acc = dict.fromkeys(active)
+                    self.lanes = {}
+                case Repeat():
+                    self.repeat(instruction, integers)
+                case Add():
+                    self.add(instruction, integers)
+                case Step():
+                    self.counted(instruction, instruction.arity, integers, self.step, self.acc)
+                case Dot():
+                    self.counted(instruction, instruction.arity, integers, self.dot, self.lanes)
+                case FoldDots():
+                    self.fold()
+                case Multiply(scale):
+                    factor = self.scale(scale, self.width)
+                    for key, value in self.acc.items():
+                        if value is not None and factor is not None:
+                            self.acc[key] = self.f.mul(value, factor, self.width)
+                case SolveRows():
+                    self.solve_rows(instruction, integers)
+                case SolveLanes():
+                    self.solve_lanes(instruction, integers)
+                case Store():
+                    value = self.value(instruction.row, instruction.vector)
+                    for mask in instruction.masks:
+                        self.f.store_vector(instruction.buffer, self.index(next(integers)), value, mask)
+                case _:
+                    raise PrintError(f"tile code: no form for {type(instruction).__name__}")
+
+    # positions
+    def index(self, index: Index) -> SSA:
+        """The SSA value of an index; what depends on loop variables is computed once in the loop that owns them."""
+        if not index.terms:
+            return self.f.index(index.constant)
+        scope = self.scope(index)
+        key: Any = index.terms
+        if key not in scope:
+            total: SSA | None = None
+            for variables, factor in index.terms:
+                part = variables[0]
+                for variable in variables[1:]:
+                    part = self.f.index_op("muli", part, variable)
+                if factor != 1:
+                    part = self.f.index_op("muli", part, self.f.index(factor))
+                total = part if total is None else self.f.index_op("addi", total, part)
+            scope[key] = str(total)
+        if index.constant == 0:
+            return scope[key]
+        return self.f.index_op("addi", scope[key], self.f.index(index.constant))
+
+    def scope(self, index: Index) -> dict[Any, SSA]:
+        """Values made now live in the innermost open loop."""
+        for scope in self.scopes:
+            if index.terms in scope:
+                return scope
+        return self.scopes[-1]
+
+    def scale(self, scale: Scale, width: int) -> SSA | None:
+        """The factor of a scale without its sign, None where it is one."""
+        number, scalars = scale
+        factors = [] if abs(number) == 1 else [self.f.constant(abs(number))]
+        factors += [self.f.load(name, self.f.index(0)) for name in scalars]
+        if not factors:
+            return None
+        product = factors[0]
+        for factor in factors[1:]:
+            product = self.f.mul(product, factor)
+        return self.f.broadcast(product, width)
+
+    # loops
+    def repeat(self, repeat: Repeat, integers: Iterator[Index]) -> None:
+        count = next(integers)
+        first = [next(integers) for _ in range(repeat.arity)]
+        steps = [next(integers) for _ in range(repeat.arity)]
+        zero, one = self.f.index(0), self.f.index(1)
+        with self.f.loop(zero, self.index(count), one) as loop:
+            self.scopes.append({})
+            inside = (start + step.times(loop.variable) for start, step in zip(first, steps, strict=True))
+            self.run(repeat.body, inside)
+            self.scopes.pop()
+
+    def counted(self, instruction: Any, arity: int, integers: Iterator[Index], body: Any, state: Any) -> None:
+        """Run the body `count` times; a loop carries the accumulators."""
+        count = next(integers)
+        first = [next(integers) for _ in range(arity)]
+        steps = [next(integers) for _ in range(arity)]
+        if not count.terms and count.constant <= WRITTEN_OUT:
+            for number in range(count.constant):
+                inside = (a + Index(s.constant * number, _scaled(s, number)) for a, s in zip(first, steps, strict=True))
+                body(instruction, inside)
+            return
+        if body == self.dot:
+            for lane, one in enumerate(instruction.lanes):
+                if one.masks or one.ones:
+                    state.setdefault(lane, self.f.constant(0.0, self.width))
+            keys = sorted(state)
+        else:
+            keys = sorted(state)
+            for key in keys:
+                state[key] = self.value(*key)
+        kinds = [self.f.vector(self.width)] * len(keys)
+        with self.f.loop(
+            self.f.index(0), self.index(count), self.f.index(1), [state[key] for key in keys], kinds
+        ) as loop:
+            self.scopes.append({})
+            state.update(zip(keys, loop.carried, strict=True))
+            body(instruction, (a + s.times(loop.variable) for a, s in zip(first, steps, strict=True)))
+            loop.results = [state[key] for key in keys]
+            self.scopes.pop()
+        state.update(zip(keys, loop.values, strict=True))
+
+    # values
+    def value(self, row: int, vector: int) -> SSA:
+        found = self.acc[row, vector]
+        return self.f.constant(0.0, self.width) if found is None else found
+
+    def segment(self, buffer: str, segment: Segment, integers: Iterator[Index]) -> SSA | None:
+        """The vector of a segment; None where all its lanes are zero."""
+        f, value = self.f, None
+        if segment.ones is not None:
+            value = f.constant(1.0) if self.width == 1 else f.lanes([1.0 if one else 0.0 for one in segment.ones])
+        for mask in segment.masks:
+            value = f.load_vector(buffer, self.index(next(integers)), mask, value)
+        return value
+
+    def accumulate(self, key: tuple[int, int], sign: float, value: SSA) -> None:
+        """acc += sign * value."""
+        old = self.acc[key]
+        if old is None:
+            self.acc[key] = value if sign > 0 else self.f.neg(value, self.width)
+        else:
+            self.acc[key] = (self.f.add if sign > 0 else self.f.sub)(old, value, self.width)
+
+    def multiply_add(self, a: SSA, b: SSA, old: SSA | None) -> SSA:
+        if old is None:
+            return self.f.mul(a, b, self.width)
+        return self.f.fma(a, b, old, self.width)
+
+    # instructions
+    def add(self, add: Add, integers: Iterator[Index]) -> None:
+        factor = self.scale(add.scale, self.width)
+        sign = add.scale[0]
+        found: dict[int, list[SSA]] = {}
+        for row, segment in enumerate(add.rows):
+            value = self.segment(add.buffer, segment, integers)
+            if value is not None:
+                found.setdefault(row, []).append(value)
+        if add.columns:
+            columns = [self.segment(add.buffer, segment, integers) for segment in add.columns]
+            for row, value in enumerate(self.turn(columns)):
+                found.setdefault(row, []).append(value)
+        for row, values in found.items():
+            key = (add.row + row, add.vector)
+            if key not in self.acc:
+                continue
+            for value in values:
+                if factor is None:
+                    self.accumulate(key, sign, value)
+                else:
+                    self.acc[key] = self.multiply_add(value, self.signed(factor, sign), self.acc[key])
+
+    def signed(self, value: SSA, sign: float) -> SSA:
+        return value if sign > 0 else self.f.neg(value, self.width)
+
+    def turn(self, columns: Sequence[SSA | None]) -> list[SSA]:
+        """The transposed of a square of vectors: swap halves, then quarters, and so on."""
+        f, width = self.f, self.width
+        rows = [f.constant(0.0, width) if column is None else column for column in columns]
+        distance = width // 2
+        while distance:
+            swapped = list(rows)
+            for low in range(width):
+                if low & distance:
+                    continue
+                high = low + distance
+                a, b = rows[low], rows[high]
+                near = [lane if not lane & distance else width + lane - distance for lane in range(width)]
+                far = [lane + distance if not lane & distance else width + lane for lane in range(width)]
+                swapped[low], swapped[high] = f.shuffle(a, b, near, width), f.shuffle(a, b, far, width)
+            rows = swapped
+            distance //= 2
+        return rows
+
+    def step(self, step: Step, integers: Iterator[Index]) -> None:
+        f = self.f
+        sign = step.scale[0]
+        factor = self.scale(step.scale, 1)
+        places = [next(integers) if kind == STORED else None for kind in step.left]
+        right = [self.segment(step.right_buffer, segment, integers) for segment in step.right]
+        for row, (kind, place) in enumerate(zip(step.left, places, strict=True)):
+            used = [v for v, value in enumerate(right) if value is not None and (row, v) in self.acc]
+            if kind == ZERO or not used:
+                continue
+            left: SSA | None = None
+            if place is not None:
+                left = f.load(step.left_buffer, self.index(place))
+                left = left if factor is None else f.mul(left, factor)
+            elif factor is not None:
+                left = factor
+            spread = None if left is None else self.signed(f.broadcast(left, self.width), sign)
+            for v in used:
+                value = right[v]
+                if value is None:
+                    continue
+                if spread is None:
+                    self.accumulate((row, v), sign, value)
+                else:
+                    self.acc[row, v] = self.multiply_add(spread, value, self.acc[row, v])
+
+    def dot(self, dot: Dot, integers: Iterator[Index]) -> None:
+        f = self.f
+        left = self.segment(dot.left_buffer, dot.left, integers)
+        if left is None:
+            raise PrintError("a dot product with an empty left factor")
+        factor = self.scale(dot.scale, self.width)
+        left = self.signed(left if factor is None else f.mul(left, factor, self.width), dot.scale[0])
+        for lane, segment in enumerate(dot.lanes):
+            value = self.segment(dot.right_buffer, segment, integers)
+            if value is not None:
+                self.lanes[lane] = self.multiply_add(left, value, self.lanes.get(lane))
+
+    def fold(self) -> None:
+        """Sum every lane vector and put the sums side by side: halves are added, two vectors at a time."""
+        f, width = self.f, self.width
+        zero = f.constant(0.0, width)
+        rows = [self.lanes.get(lane, zero) for lane in range(width)]
+        part = width
+        while len(rows) > 1:
+            half, part = len(rows) // 2, part // 2
+            low = [
+                lane + side * width + s for s in range(0, width, 2 * part) for side in (0, 1) for lane in range(part)
+            ]
+            high = [index + part for index in low]
+            folded = []
+            for a, b in zip(rows[:half], rows[half:], strict=True):
+                if a == b == zero:
+                    folded.append(zero)
+                else:
+                    folded.append(f.add(f.shuffle(a, b, low, width), f.shuffle(a, b, high, width), width))
+            rows = folded
+        self.lanes = {}
+        self.accumulate((0, 0), 1.0, rows[0])
+
+    def solve_rows(self, solve: SolveRows, integers: Iterator[Index]) -> None:
+        f, width = self.f, self.width
+        places = {
+            (r, c): next(integers)
+            for r, kinds in enumerate(solve.kinds)
+            for c, kind in enumerate(kinds)
+            if kind == STORED
+        }
+        vectors = sorted({v for _, v in self.acc})
+        inverse = {
+            r: f.broadcast(f.div(f.constant(1.0), f.load(solve.buffer, self.index(places[r, r]))), width)
+            for r in solve.order
+            if (r, r) in places
+        }
+        for position, r in enumerate(solve.order):
+            for v in vectors:
+                if (r, v) in self.acc and r in inverse:
+                    self.acc[r, v] = f.mul(self.value(r, v), inverse[r], width)
+            for s in solve.order[position + 1 :]:
+                if (s, r) not in places:
+                    continue
+                spread = f.neg(f.broadcast(f.load(solve.buffer, self.index(places[s, r])), width), width)
+                for v in vectors:
+                    if (r, v) in self.acc and (s, v) in self.acc:
+                        self.acc[s, v] = f.fma(spread, self.value(r, v), self.value(s, v), width)
+
+    def solve_lanes(self, solve: SolveLanes, integers: Iterator[Index]) -> None:
+        """Scale the unknowns and the triangle's rows by the diagonal's inverse first: what remains on the chain from
+        one unknown to the next is one broadcast and one multiply-add."""
+        f, width = self.f, self.width
+        stored = [c for c in range(width) if solve.diagonal[c] == STORED]
+        scalars = dict.fromkeys(range(width), f.constant(1.0))
+        ordered = [c for c in sorted(solve.order) if c in stored]
+        for c in ordered:
+            scalars[c] = f.load(solve.buffer, self.index(next(integers)))
+        rows = [self.segment(solve.buffer, segment, integers) for segment in solve.rows] or [None] * width
+        if solve.columns:
+            columns = [self.segment(solve.buffer, segment, integers) for segment in solve.columns]
+            turned = self.turn(columns)
+            rows = [b if a is None else f.add(a, b, width) for a, b in zip(rows, turned, strict=True)]
+        value = self.value(0, 0)
+        inverse = None
+        if ordered:
+            diagonal = f.from_lanes([scalars[c] for c in range(width)])
+            inverse = f.div(f.constant(1.0, width), diagonal, width)
+            value = f.mul(value, inverse, width)
+        for c in solve.order:
+            row = rows[c]
+            if row is None or c == solve.order[-1]:
+                continue
+            scaled = row if inverse is None else f.mul(row, inverse, width)
+            spread = f.neg(f.shuffle(value, value, [c] * width, width), width) if width > 1 else f.neg(value)
+            value = f.fma(spread, scaled, value, width)
+        self.acc[0, 0] = value
+
+
+def _scaled(step: Index, number: int) -> tuple[tuple[tuple[str, ...], int], ...]:
+    return tuple((variables, factor * number) for variables, factor in step.terms if number)

@@ -1,0 +1,119 @@
+"""Operands as the vector generator sees them: two tables, what each element is and where it lies.
+
+Structure, storage and transposition all end here. `kinds` says zero, stored or one, `at` gives positions in a buffer;
+everything that vector code must know, which elements are neighbours in memory and which lanes a load may touch, is
+found in these tables, so a new structure or storage needs no code in the generator:
+
+>>> from lego_mlir.structured.lower import Factor, Leaf
+>>> from lego_mlir.structured.storage import Full
+>>> from lego_mlir.structured.structures import symmetric
+>>> view = of(Factor(Leaf("S", symmetric(3, "L"), Full())))
+>>> view.at.tolist()
+[[0, 3, 6], [3, 4, 7], [6, 7, 8]]
+>>> [piece.lanes for piece in pieces(view, 1, 0, 3)]    # row 1: elements 3 and 4 are neighbours, 7 is alone
+[(True, True, False), (False, False, True)]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lego_mlir.structured import structures
+from lego_mlir.structured.lower import Factor
+from lego_mlir.structured.structures import ONE, STORED, ZERO
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A matrix, or a part of one, in a buffer."""
+
+    buffer: str
+    kinds: NDArray[np.int8]
+    at: NDArray[np.int64]
+
+    @property
+    def rows(self) -> int:
+        return int(self.kinds.shape[0])
+
+    @property
+    def columns(self) -> int:
+        return int(self.kinds.shape[1])
+
+    @property
+    def T(self) -> View:
+        return View(self.buffer, self.kinds.T, self.at.T)
+
+    def part(self, rows: slice, columns: slice) -> View:
+        """A block of it."""
+        return View(self.buffer, self.kinds[rows, columns], self.at[rows, columns])
+
+    def masked(self, keep: NDArray[np.bool_]) -> View:
+        """The same with everything else zero."""
+        return View(self.buffer, np.where(keep, self.kinds, ZERO).astype(np.int8), np.where(keep, self.at, -1))
+
+    def padded(self, columns: int) -> View:
+        """The same with zero columns added up to this number."""
+        extra = ((0, 0), (0, columns - self.columns))
+        return View(self.buffer, np.pad(self.kinds, extra), np.pad(self.at, extra, constant_values=-1))
+
+    @property
+    def smooth(self) -> bool:
+        """Whether every row is one run of neighbours in memory."""
+        there = self.kinds == STORED
+        first = np.argmax(there, axis=1)
+        base = np.take_along_axis(self.at, first[:, None], axis=1) - first[:, None]
+        return bool((np.where(there, self.at - base - np.arange(self.columns), 0) == 0).all())
+
+    @property
+    def neighbours(self) -> int:
+        """How many pairs of elements, one right of the other, lie one after the other in memory."""
+        both = (self.kinds[:, 1:] == STORED) & (self.kinds[:, :-1] == STORED)
+        return int(((self.at[:, 1:] - self.at[:, :-1] == 1) & both).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Lanes of a row that one masked load reads from `base` on (lane 0's position), or lanes that are one."""
+
+    lanes: tuple[bool, ...]
+    base: int
+    ones: bool = False
+
+
+def of(factor: Factor) -> View:
+    """The view of a factor."""
+    leaf = factor.leaf
+    view = View(leaf.name, leaf.structure.kinds, leaf.positions)
+    return view.T if factor.transposed else view
+
+
+def own(factor: Factor) -> NDArray[np.bool_]:
+    """The elements that a statement writing this leaf computes: those kept at their own place."""
+    leaf = factor.leaf
+    rows, columns = leaf.structure.sources
+    i, j = np.indices(rows.shape)
+    mask = (leaf.structure.kinds == structures.STORED) & (rows == i) & (columns == j)
+    return mask.T if factor.transposed else mask
+
+
+def pieces(view: View, row: int, column: int, width: int) -> list[Piece]:
+    """The row's lanes from `column` on, as few runs of neighbours as possible, the longest first; then the ones."""
+    kinds = view.kinds[row, column : column + width].tolist()
+    at = view.at[row, column : column + width].tolist()
+    runs: dict[int, list[int]] = {}
+    for lane, kind in enumerate(kinds):
+        if kind == STORED:
+            runs.setdefault(at[lane] - lane, []).append(lane)
+    found = [
+        Piece(tuple(lane in lanes for lane in range(width)), base)
+        for base, lanes in sorted(runs.items(), key=lambda item: -len(item[1]))
+    ]
+    if ONE in kinds:
+        found.append(Piece(tuple(kind == ONE for kind in kinds), 0, True))
+    return found
