@@ -83,6 +83,13 @@ def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
     """Random logical input for each parameter: tensors of normal numbers or small integers, and scalars."""
     import numpy
 
+    from lego_mlir.kernel.symbols import runtime_tables
+
+    for name in runtime_tables(kernel.trace().body):
+        raise UsageError(
+            f"kernel {kernel.name} takes the run-time table {name}, whose entries only its caller has: random ones would "
+            "lead outside its tensors; leave out runtime=True to try the layout"
+        )
     generator = numpy.random.default_rng(seed)
     drawn: dict[str, Any] = {}
     for parameter in kernel.params:

@@ -100,6 +100,19 @@ def test_without_a_reference_there_is_nothing_to_check_with():
         data.check_data(nothing, {})
 
 
+def test_a_run_time_table_is_not_made_up():
+    reverse = gallery.table([8], [7, 6, 5, 4, 3, 2, 1, 0], name="perm", runtime=True)
+
+    @lego.kernel(grid=1, block=8)
+    def place(dst: lego.Tensor(f32, reverse)):
+        dst[lego.thread_id[0]] = 1.0
+
+    with pytest.raises(
+        UsageError, match=r"kernel place takes the run-time table perm, whose entries only its caller has"
+    ):
+        data.check_data(place, {})
+
+
 @pytest.mark.parametrize(
     ("result", "message"),
     [
