@@ -87,8 +87,8 @@ def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
 
     for name in runtime_tables(kernel.trace().body):
         raise UsageError(
-            f"kernel {kernel.name} takes the run-time table {name}, whose entries only its caller has: random ones would "
-            "lead outside its tensors; leave out runtime=True to try the layout"
+            f"kernel {kernel.name} takes the run-time table {name}, whose entries only its caller has: random ones "
+            "would lead outside its tensors; leave out runtime=True to try the layout"
         )
     generator = numpy.random.default_rng(seed)
     drawn: dict[str, Any] = {}
