@@ -10,7 +10,7 @@ from typing import Any, Final
 from lego_mlir.cli.progress import Progress
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
-HELP: Final = "Prove or refute the layouts and kernels of a spec."
+HELP: Final = "Prove or refute the layouts, kernels and templates of a spec."
 EXAMPLE: Final = "lego-mlir check examples/transpose.py"
 _TIMEOUT_MS: Final = 1000
 _INDEX_COLUMNS: Final = 100
@@ -55,26 +55,34 @@ def run(args: argparse.Namespace) -> int:
         return CHECK_FAILED
     kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
     layouts = {} if args.kernel else loaded.layouts
-    if not layouts and not kernels:
-        raise SpecError(f"{loaded.path}: no layout and no kernel in this spec")
+    templates = {} if args.kernel else loaded.templates
+    if not layouts and not kernels and not templates:
+        raise SpecError(f"{loaded.path}: no layout and no kernel in this spec, and no template")
     counts = {Proved: 0, Refuted: 0, Unknown: 0}
     with Progress(f"checking {loaded.path.name}") as progress:
-        for title, lines in _groups(layouts, kernels, loaded.path, progress):
-            print(title)
+        for title, lines in _groups(layouts, kernels, templates, loaded.path, progress):
+            progress.say(title)
             for line in lines:
                 counts[type(line.verdict)] += 1
-                print(line)
+                progress.say(str(line))
     print(f"{counts[Proved]} proved, {counts[Refuted]} refuted, {counts[Unknown]} unknown")
     return CHECK_FAILED if counts[Refuted] else DONE
 
 
-def _groups(layouts: Any, kernels: Any, path: Any, progress: Progress) -> Iterator[tuple[str, list[Line]]]:
+def _groups(
+    layouts: Any, kernels: Any, templates: Any, path: Any, progress: Progress
+) -> Iterator[tuple[str, list[Line]]]:
     for name, layout in layouts.items():
         progress.update(name)
         yield f"layout {name} = {layout!r}", [Line("apply and inv are each other's inverse", layout.check())]
     for kernel in kernels:
         progress.update(kernel.name)
         yield f"kernel {kernel.name}, {kernel.source}", list(_kernel_lines(kernel, path))
+    for name, template in templates.items():
+        from lego_mlir.templates.check import verdicts
+
+        progress.update(name)
+        yield f"template {name}, {template.name}", [Line(*found) for found in verdicts(template.render())]
 
 
 def _kernel_lines(kernel: Any, path: Any) -> Iterator[Line]:
