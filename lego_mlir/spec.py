@@ -18,7 +18,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
@@ -42,6 +42,7 @@ class Spec:
     kernels: Mapping[str, Any]
     layouts: Mapping[str, Any]
     templates: Mapping[str, Any]
+    names: Mapping[str, Any] = field(default_factory=dict, repr=False)  # every public variable, for a template
 
     def kernels_named(self, name: str | None) -> tuple[Any, ...]:
         """Every kernel, or the one of this name. Raises SpecError where there is none."""
@@ -70,7 +71,8 @@ def load(path: str | Path) -> Spec:
         if kind is not None and not name.startswith("_") and id(value) not in seen:
             seen.add(id(value))
             found[kind][name] = value
-    return Spec(path, hashlib.sha256(source).hexdigest(), **found)
+    names = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    return Spec(path, hashlib.sha256(source).hexdigest(), **found, names=names)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from lego_mlir.errors import PrintError
 from lego_mlir.expr import nodes
 from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.intervals import Bounds, bounds
+from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 
 ATOM: Final = 4
@@ -113,12 +114,15 @@ class TextPrinter:
         return found.lo, found.hi
 
     def not_negative(self, expr: Any) -> bool:
-        low = self.bounds(expr).lo
-        return low is not None and low >= 0
+        """Whether a value is shown to be at least 0: by its bounds, or by the prover."""
+        return self._at_least(0, expr)
 
     def positive(self, expr: Any) -> bool:
+        return self._at_least(1, expr)
+
+    def _at_least(self, least: int, expr: Any) -> bool:
         low = self.bounds(expr).lo
-        return low is not None and low > 0
+        return (low is not None and low >= least) or bool(prove(nodes.Le(least, expr), self.ranges))
 
     def fit(self, intervals: Iterable[Interval], what: Any) -> Width:
         """The narrowest type of the target that holds every value of the intervals; 64 bits where they are unknown."""

@@ -34,7 +34,7 @@ RANKS: Final = ("int", "unsigned", "long long")
 _TOKEN: Final = re.compile(r"\s*(?:(\d+)(u|LL)?|([A-Za-z_]\w*)|(<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&|^!?:()\[\],]))")
 # Binary operators, loosest first, as the C standard groups them.
 _LEVELS: Final = tuple(
-    tuple(row.split()) for row in ["||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %"]
+    row.split(",") for row in ["||", "&&", "|", "^", "&", "==,!=", "<,<=,>,>=", "<<,>>", "+,-", "*,/,%"]
 )
 
 

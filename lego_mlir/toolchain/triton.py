@@ -7,11 +7,9 @@ because Triton reads a kernel's source from its file; the same text gives the sa
 from __future__ import annotations
 
 import importlib.util
-import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ from lego_mlir.errors import DependencyError, TemplateError
 from lego_mlir.templates import Rendered
 from lego_mlir.toolchain.cache import default_folder, replace_file
 from lego_mlir.toolchain.ptxas import Resources, parse_report
+from lego_mlir.toolchain.sass import Instruction, read
 
 WARP_SIZE: Final = 32
 REMEDY: Final = "install it with: pip install triton (or lego-mlir[triton])"
@@ -78,17 +77,13 @@ def _module(rendered: Rendered, folder: Path) -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A kernel compiled for a target: PTX, cubin, what it takes, and how many instructions of each kind it has."""
+    """A kernel compiled for a target: PTX, cubin, what it takes, and its machine instructions."""
 
     ptx: str
     cubin: bytes
     resources: Resources
     shared_bytes: int
-    instructions: Mapping[str, int]
-
-    @property
-    def instruction_count(self) -> int:
-        return sum(self.instructions.values())
+    code: tuple[Instruction, ...]
 
 
 def compile_for(
@@ -111,7 +106,7 @@ def compile_for(
     chosen = {"enable_fp_fusion": True, **options}  # Triton 3.9 warns where its default is relied on
     done = triton.compile(source, target=GPUTarget("cuda", architecture, WARP_SIZE), options=chosen)
     ptx, cubin = done.asm["ptx"], done.asm["cubin"]
-    return Compiled(ptx, cubin, _resources(ptx, architecture), done.metadata.shared, instruction_mix(cubin))
+    return Compiled(ptx, cubin, _resources(ptx, architecture), done.metadata.shared, read(listing(cubin)))
 
 
 def _tool(name: str) -> Path:
@@ -131,19 +126,15 @@ def _resources(ptx: str, architecture: int) -> Resources:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx)
         options = ["-v", "--regAllocOptLevel=2", f"--gpu-name=sm_{architecture}{suffix}"]  # as Triton calls it
-        command = [get_ptxas(architecture).path, *options, str(source), "-o", f"{folder}/out"]
+        command = [str(get_ptxas(architecture).path), *options, str(source), "-o", f"{folder}/out"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     return parse_report(done.stderr + done.stdout)[0]
 
 
-def instruction_mix(cubin: bytes) -> dict[str, int]:
-    """How many instructions of each kind (`HGMMA`, `IMAD`, ..) a cubin has, most frequent first, padding left out."""
+def listing(cubin: bytes) -> str:
+    """The machine code of a cubin as text."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        listing = subprocess.run(
-            [_tool("cuobjdump"), "-sass", file.name], capture_output=True, text=True, check=True
-        ).stdout
-    found = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)", listing)
-    counts = Counter(name for name in found if name != "NOP")
-    return dict(counts.most_common())
+        command = [str(_tool("cuobjdump")), "-sass", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,116 @@
+"""A template and what it is filled in with; the rendered text and what it was made of.
+
+>>> from lego_mlir.layout import Row
+>>> from lego_mlir.templates import Template, indices
+>>> m, k = indices("m k")
+>>> tile = Template.of("a = tl.load(a_ptr + {{ A[m, k, :, :] }})\\n", "tile.py.jinja",
+...                    A=Row(128, 64).tile_by([4, 2], [32, 32]), m=m, k=k)
+>>> print(tile.render().text, end="")
+a = tl.load(a_ptr + (m * 2048 + k * 32 + (tl.arange(0, 32) * 64)[:, None] + tl.arange(0, 32)[None, :]))
+
+A template's name ends in what it becomes, then `.jinja`: `.py.jinja` is Triton, `.cu.jinja`, `.cuh.jinja`, `.h.jinja`
+and `.cpp.jinja` are C.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from lego_mlir.errors import TemplateError
+from lego_mlir.templates import engine
+from lego_mlir.templates.placeholders import Filling, Language, Placeholder, caller_line
+from lego_mlir.templates.strided import Descriptors
+from lego_mlir.templates.values import visible
+
+LANGUAGES: Final[dict[str, Language]] = {
+    ".py": "triton",
+    ".cu": "cuda",
+    ".cuh": "cuda",
+    ".h": "cuda",
+    ".hpp": "cuda",
+    ".cpp": "cuda",
+}
+SHIPPED: Final = Path(__file__).parent / "library"
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """A template's text with the layouts, indices and plain values it is to be filled in with."""
+
+    text: str
+    name: str
+    names: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, text: str, name: str, **names: Any) -> Template:
+        """A template from its text; `name` says its language, and is what messages call it."""
+        return cls(text, name, names)
+
+    @classmethod
+    def read(cls, path: str | Path, names: Mapping[str, Any] | None = None, **more: Any) -> Template:
+        """A template from a file. Raises TemplateError where it cannot be read."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TemplateError(f"{path}: the template cannot be read ({error})") from error
+        return cls(text, str(path), {**(names or {}), **more})
+
+    @classmethod
+    def shipped(cls, name: str, **names: Any) -> Template:
+        """One of the project's own templates, such as `matmul.py.jinja`."""
+        if not (SHIPPED / name).is_file():
+            known = ", ".join(sorted(p.name for p in SHIPPED.glob("*.jinja")))
+            raise TemplateError(f"no template {name!r} is shipped; there are: {known}")
+        return cls((SHIPPED / name).read_text(encoding="utf-8"), name, names)
+
+    @property
+    def language(self) -> Language:
+        """What the template becomes, by its name."""
+        suffix = Path(self.name.removesuffix(".jinja")).suffix
+        if suffix not in LANGUAGES:
+            raise TemplateError(
+                f"{self.name}: its name must say its language, such as kernel.py.jinja (Triton) or kernel.cu.jinja "
+                f"(CUDA); the endings are {', '.join(LANGUAGES)}"
+            )
+        return LANGUAGES[suffix]
+
+    def render(self, **names: Any) -> Rendered:
+        """The text, filled in. Raises TemplateError with the template's line for whatever is wrong."""
+        filling = Filling(self.name, self.language)
+        compiled = engine.compile_text(self.text, self.name, filling.finalize)
+        filling.line_of = lambda: caller_line(compiled)
+        given = {name: visible(name, value) for name, value in {**self.names, **names}.items()}
+        words = {**filling.globals(), **Descriptors(filling).globals()}
+        if taken := sorted(words.keys() & given.keys()):
+            raise TemplateError(
+                f"{self.name}: {', '.join(taken)}: every template has a word of this name; rename yours"
+            )
+        text = engine.fill(compiled, {**words, **given})
+        return Rendered(
+            self, filling.finish(text), tuple(filling.placeholders), dict(filling.tables), tuple(filling.sizes.values())
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Rendered:
+    """The text of a filled-in template, with a record of every placeholder.
+
+    `tables` are the tables of its layouts: in Triton, kernel arguments of their names. `sizes` are the sizes that are
+    arguments, in order.
+    """
+
+    template: Template
+    text: str = field(repr=False)
+    placeholders: tuple[Placeholder, ...] = field(repr=False)
+    tables: dict[str, tuple[int, ...]] = field(repr=False)
+    sizes: tuple[Any, ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """What the text is cached by."""
+        return hashlib.sha256(self.text.encode()).hexdigest()

@@ -1,0 +1,162 @@
+"""Filling a template in: slices, masks, steps, statements, sizes, helpers; and the same through the command line."""
+
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Col, Padded, Row, TileOrderBy, as_layout, gallery
+from lego_mlir.cli.main import main
+from lego_mlir.errors import TemplateError
+from lego_mlir.expr.index import cdiv
+from lego_mlir.templates import Template, check, grids, index, indices
+
+m, k, p = indices("m k p")
+
+
+def filled(text, name="t.py.jinja", **names):
+    rendered = Template.of(text, name, m=m, k=k, p=p, **names).render()
+    check.require(rendered, sampled=10**4)
+    return rendered.text
+
+
+@pytest.fixture
+def tiles():
+    return Row(128, 64).tile_by([4, 2], [32, 32])
+
+
+def test_a_slice_becomes_offsets_with_arange(tiles):
+    assert filled("{{ A[m, k, :, :] }}", A=tiles) == (
+        "m * 2048 + k * 32 + (tl.arange(0, 32) * 64)[:, None] + tl.arange(0, 32)[None, :]"
+    )
+    assert filled("{{ A[m, 1, 3, :] }}", A=tiles) == "m * 2048 + 224 + tl.arange(0, 32)"
+    assert filled("{{ A[m, k, 8:24, 0] }}", A=tiles) == "m * 2048 + k * 32 + 512 + tl.arange(0, 16) * 64"
+
+
+def test_parentheses_only_where_what_is_around_needs_them(tiles):
+    assert filled("f({{ A[m, 0, 0, :] }}, 2)", A=tiles) == "f(m * 2048 + tl.arange(0, 32), 2)"
+    assert filled("x = {{ A[m, 0, 0, 0] }}", A=tiles) == "x = m * 2048"
+    assert filled("x == {{ A[m, 0, 0, 0] }}", A=tiles) == "x == (m * 2048)"
+    assert filled("p + {{ A[m, k, 0, 0] }}", A=tiles) == "p + (m * 2048 + k * 32)"
+    assert filled("{{ A[m, k, 0, 0] }} * 2", A=tiles) == "(m * 2048 + k * 32) * 2"
+    assert filled("{{ j }} * 2", j=index("j", 3)) == "j * 2"
+
+
+def test_a_mask_is_there_where_tiles_do_not_divide_and_only_then(tiles):
+    ragged = Row(100, 64).tile_by([4, 2], [32, 32])
+    both = Row(100, 60).tile_by([4, 2], [32, 32])
+    mask = "m * 32 + tl.arange(0, 32) < 100"
+    assert filled("{{ A[m, k, :, :].mask }}", A=tiles) == "None"
+    assert filled("{{ A.mask[m, k, :, :] }}", A=ragged) == f"({mask})[:, None]"
+    assert (
+        filled("{{ A.mask(m, k, all, all) }}", A=both)
+        == f"(k * 32 + tl.arange(0, 32) < 60)[None, :] & ({mask})[:, None]"
+    )
+    assert filled("{{ A.mask(m, 0, 5, 0) }}", A=ragged) == "m < 3"
+    assert filled("{{ A.mask(m, 0, 5, 0) }}", A=tiles) == "True"
+    assert filled('{{ load("x", A[m, 0, :, 0], other=0) }}', A=ragged) == (
+        f"tl.load(x + (m * 2048 + tl.arange(0, 32) * 64), mask={mask}, other=0)"
+    )
+    assert (
+        filled('{{ store("x", A[m, 0, :, 0], "v") }}', A=tiles) == "tl.store(x + (m * 2048 + tl.arange(0, 32) * 64), v)"
+    )
+
+
+def test_program_ids_through_inv_are_statements_with_what_they_share_named():
+    grid = grids.grouped(4, 2, rows=2)
+    text = filled('def f():\n    {{ assign("i, j", grid.inv(p)) }}\n    return i\n{{ helpers }}', grid=grid)
+    assert text.splitlines()[:4] == [
+        "def f():",
+        "    i = (p >> 2) * 2 + (p & 1)",
+        "    j = (p >> 1) & 1",
+        "    return i",
+    ]
+    text = filled('{{ helpers }}{{ assign("i, j", grid.inv(p)) }}', grid=as_layout(gallery.morton(8)))
+    assert "t_0 = " in text and text.count("t_0") > 2
+
+
+@pytest.mark.parametrize("sizes", [(8, 8, 3), (7, 5, 2), (1, 9, 4), (6, 4, 6)])
+def test_grouped_and_columns_are_proved_bijections(sizes):
+    rows, columns, group = sizes
+    for grid in (grids.grouped(rows, columns, rows=group), grids.columns(rows, columns, width=group)):
+        assert grid.check()
+        filled('{{ assign("i, j", grid.inv(p)) }}{{ helpers }}', grid=grid)
+
+
+def test_symbolic_grids_with_a_ragged_last_group_are_checked_too():
+    n = lego.size("N", max=4096)
+    grid = grids.grouped(cdiv(n, 32), cdiv(n, 64), rows=8)
+    assert "min" in filled('f(a{{ sizes }}){{ assign("i, j", grid.inv(p)) }}{{ helpers }}', grid=grid)
+
+
+def test_how_far_a_tile_moves_is_asked_of_the_layout(tiles):
+    assert filled("{{ A[m, k, :, :].step(k) }}", A=tiles) == "32"
+    assert filled("{{ A[m, k, :, :].step(m) }}", A=tiles) == "2048"
+    blocked = TileOrderBy(Row(4, 2), gallery.antidiagonal(32)).GroupBy([128, 64]).tile_by([4, 2], [32, 32])
+    assert filled("{{ A[m, k, :, :].steps(k) }}", A=blocked) == "True"
+    with pytest.raises(TemplateError, match=r"t\.py\.jinja:2: A: from one k to the next the positions move by"):
+        filled("\n{{ A[k, :].step(k) }}", A=as_layout(gallery.antidiagonal(32)))
+
+
+def test_sizes_become_arguments_hints_and_nothing_when_they_are_numbers():
+    n, block = lego.size("N", max=4096, multiple_of=16), lego.size("BLOCK")
+    source = "def f(x{{ sizes }}):\n    {{ hints }}\n    y = {{ A[m, :] }}\n"
+    assert filled(source, A=Row(16, 64)) == "def f(x):\n    y = m * 64 + tl.arange(0, 64)\n"
+    assert filled(source, A=Padded(Row(64, n), [64, 16])) == (
+        "def f(x, N):\n    N = tl.multiple_of(N, 16)\n    tl.assume(N >= 1)\n    tl.assume(N <= 4096)\n"
+        "    y = N * m + tl.arange(0, 16)\n"
+    )
+    text = filled("def f(x{{ sizes }}):\n    y = {{ A[m, :] }}\n", A=Row(64, block))
+    assert text.startswith("def f(x, BLOCK: tl.constexpr):\n") and "tl.arange(0, BLOCK)" in text
+
+
+def test_an_unbounded_size_is_computed_in_int64():
+    assert "tl.cast(" in filled(
+        "f(x{{ sizes }}) {{ A[m, k, 0, 0] }}", A=Row(128, lego.size("N")).tile_by([4, lego.size("N")], [32, 1])
+    )
+
+
+def test_descriptors_of_row_and_column_major_matrices():
+    row, column = (kind(128, 64).tile_by([4, 2], [32, 32]) for kind in (Row, Col))
+    assert filled('{{ descriptor("x", A) }}', A=row) == (
+        "tl.make_tensor_descriptor(x, shape=[128, 64], strides=[64, 1], block_shape=[32, 32])"
+    )
+    assert filled('{{ load_block("d", A[m, k, :, :]) }}', A=row) == "d.load([m * 32, k * 32])"
+    assert filled('{{ load_block("d", A[m, k, :, :]) }}', A=column) == "d.load([k * 32, m * 32]).T"
+    assert filled('{{ store_block("d", A[m, k, :, :], "v") }}', A=column) == "d.store([k * 32, m * 32], tl.trans(v))"
+    with pytest.raises(TemplateError, match="not strided: one step along i0 moves the position by"):
+        filled('{{ descriptor("x", A) }}', A=as_layout(gallery.antidiagonal(8)).tile_by([2, 2], [4, 4]))
+
+
+def test_indices_carry_their_ranges_through_arithmetic():
+    j = index("j", 100)
+    assert filled("x = {{ (j + 3) // 7 }}", j=j) == "x = (j + 3) // 7"
+    assert filled("x = {{ A[(j + 3) // 7] }}", A=Row(15), j=j) == "x = (j + 3) // 7"
+
+
+def test_cuda_functions_and_statements():
+    text = filled(
+        '{{ helpers }}{{ device_function("at", A) }}\n{\n  {{ assign("i, j", A.inv(p)) }}\n}\n',
+        "t.cu.jinja",
+        A=Col(30, 7),
+    )
+    assert "LEGO_DEVICE int at(int i, int j) {\n  return j * 30 + i;\n}" in text
+    assert "  const int i = (int)((unsigned)p % 30u);" in text
+    text = filled('{{ helpers }}{{ device_function("at", A) }}\n', "t.cuh.jinja", A=as_layout(gallery.antidiagonal(5)))
+    assert text.count("return") >= 1 and "int at(int i, int j)" in text
+
+
+def test_the_command_line_writes_what_python_renders(tmp_path, capsys):
+    spec, template, out = (tmp_path / name for name in ("spec.py", "t.py.jinja", "t.py"))
+    spec.write_text(
+        "from lego_mlir import Row\nfrom lego_mlir.templates import Template, indices\n"
+        'm, k = indices("m k")\nA = Row(128, 64).tile_by([4, 2], [32, 32])\n'
+        'mine = Template.of("y = {{ A[m, k, 0, 0] }}\\n", "mine.py.jinja", A=A, m=m, k=k)\n'
+    )
+    template.write_text("x = {{ A[m, k, :, :] }}\n")
+    assert main(["render", str(template), "--spec", str(spec), "--check", "-o", str(out)]) == 0
+    assert out.read_text() == ("x = m * 2048 + k * 32 + (tl.arange(0, 32) * 64)[:, None] + tl.arange(0, 32)[None, :]\n")
+    assert main(["render", "mine", "--spec", str(spec)]) == 0
+    assert capsys.readouterr().out == "y = m * 2048 + k * 32\n"
+    assert main(["check", str(spec)]) == 0
+    assert "proved   mine.py.jinja:1: m * 2048 + k * 32 is what the layout says: read back, all 8 indices" in (
+        capsys.readouterr().out
+    )
