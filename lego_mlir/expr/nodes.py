@@ -304,6 +304,11 @@ class Table(_IntegerNode):
     def entries(self) -> tuple[int, ...]:
         return tuple(map(int, self.args[4]))
 
+    @property
+    def free_symbols(self) -> set[Any]:
+        """The symbols that the value depends on; the table's name is none of them."""
+        return self.index.free_symbols | self.length.free_symbols | self.bound.free_symbols
+
     def _sympystr(self, printer: Any) -> str:
         return f"{self.name}[{printer._print(self.index)}]"
 

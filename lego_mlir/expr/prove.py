@@ -26,7 +26,7 @@ from lego_mlir.expr.context import Context, context_of
 from lego_mlir.expr.index import as_condition
 from lego_mlir.expr.intervals import POINTS
 from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
-from lego_mlir.expr.terms import COMPARISONS, SYMBOL, Atom, Poly, Truth
+from lego_mlir.expr.terms import COMPARISONS, Poly, Truth
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
     by = _shown(context, simplified)
     if by is not None:
         return Proved(by)
-    found = _sampled_counter_example(context, truth)
+    found = _sampled_counter_example(context, claim, truth)
     if found is None:
         from lego_mlir.expr.solver import solve
 
@@ -136,37 +136,26 @@ def _shown(context: Context, truth: Truth) -> str | None:
     return None
 
 
-def _sampled_counter_example(context: Context, truth: Truth) -> dict[Any, int] | None:
+def _sampled_counter_example(context: Context, claim: Any, truth: Truth) -> dict[Any, int] | None:
     for point in range(POINTS):
         if context.facts.sample_truth(truth, point) is False:
-            values = {}
-            for atom in _symbols(context, truth):
-                value = context.facts.sample(Poly({(atom,): 1}), point)
-                if value is None:
-                    break
-                values[atom.args[0]] = atom.offset + atom.scale * value
-            else:
-                return values
+            values = {s: context.facts.sample(context.terms.read(s), point) for s in _involved(claim, context.ranges)}
+            if None not in values.values():
+                return values  # type: ignore[return-value]  # checked just now
     return None
 
 
-def _symbols(context: Context, truth: Truth) -> list[Atom]:
-    """The symbols of a condition, and those that the ends of their ranges name."""
-    found: dict[Atom, None] = {}
-    stack: list[Any] = [truth]
+def _involved(claim: Any, ranges: Ranges) -> set[Any]:
+    """The symbols of a claim, and those that the ends of their ranges name."""
+    found: set[Any] = set()
+    stack = list(claim.free_symbols)
     while stack:
-        item = stack.pop()
-        if isinstance(item, Poly):
-            stack.extend(item.atoms())
-        elif isinstance(item, Atom) and item not in found:
-            if item.op is SYMBOL:
-                found[item] = None
-                known = context.ranges.get(item.args[0])
-                if known is not None:
-                    stack.extend((context.terms.read(known.lo), context.terms.read(known.hi)))
-            else:
-                stack.extend(item.args)
-    return list(found)
+        symbol = stack.pop()
+        if symbol not in found:
+            found.add(symbol)
+            if symbol in ranges:
+                stack.extend(ranges[symbol].lo.free_symbols | ranges[symbol].hi.free_symbols)
+    return found
 
 
 def _fails(claim: Any, values: Mapping[Any, int], ranges: Ranges) -> bool:
