@@ -26,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", default="sm_80", help="the GPU architecture, such as sm_80 or sm_90a (default: sm_80)"
     )
-    parser.add_argument("--transform", metavar="FILE", help="a transform-dialect script to apply to the module")
+    parser.add_argument(
+        "--transform", metavar="FILE", help="a transform script, or one that comes along, such as matmul_sm80.mlir"
+    )
+    parser.add_argument(
+        "--param", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the script, such as stages=3"
+    )
     parser.add_argument(
         "--kernel", metavar="NAME", help="compile this kernel only; default: all of them into one module"
     )
@@ -141,7 +146,7 @@ def _input(args: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _compile(args: argparse.Namespace, start: str, given: Any) -> Any:
-    from lego_mlir.toolchain import Pipeline, compile_kernel
+    from lego_mlir.toolchain import Pipeline, compile_kernel, scripts
 
     with Progress(f"compiling {Path(args.spec).name}") as progress:
         return compile_kernel(
@@ -149,6 +154,7 @@ def _compile(args: argparse.Namespace, start: str, given: Any) -> Any:
             target=args.target,
             emit=args.emit,
             transform=args.transform,
+            parameters=scripts.parse_parameters(args.param),
             cache=cache_of(args),
             start=start,
             pipeline=Pipeline.parse(args.pipeline) if args.pipeline else None,

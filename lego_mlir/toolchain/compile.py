@@ -21,13 +21,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.errors import UsageError
+from lego_mlir.toolchain import scripts
 from lego_mlir.toolchain.cache import Cache, key
 from lego_mlir.toolchain.facts import KernelFacts, kernel_facts
 from lego_mlir.toolchain.manifest import build
 from lego_mlir.toolchain.modules import merge, strip_locations
 from lego_mlir.toolchain.pipeline import Pipeline
-from lego_mlir.toolchain.stages import NAMES, STAGES, Script, Settings, Stage, run_stage, stage_named
+from lego_mlir.toolchain.stages import NAMES, STAGES, Settings, Stage, run_stage, stage_named
 from lego_mlir.toolchain.targets import target_named
 
 
@@ -84,6 +85,7 @@ def compile_kernel(
     target: str = "sm_80",
     emit: str = "ptx",
     transform: str | Path | None = None,
+    parameters: Mapping[str, int | bool] | None = None,
     cache: Cache | None = None,
     start: str = "mlir",
     name: str | None = None,
@@ -92,12 +94,13 @@ def compile_kernel(
 ) -> Compilation:
     """Compile a kernel, several into one module, or a module's text, up to the stage `emit`.
 
-    `transform` is the path of a transform script; `start` the stage whose output `given` is; `name` what messages call
-    it; `pipeline` replaces the passes of the nvvm stage; without a `cache` all is computed; `on_stage` hears of each
-    stage that is about to be computed. Raises ToolchainError where a stage fails, UsageError for an unknown target or
-    stage, SpecError for an unreadable script.
+    `transform` is the path of a transform script, or the name of one that comes along, and `parameters` are its own;
+    `start` the stage whose output `given` is; `name` what messages call it; `pipeline` replaces the passes of the nvvm
+    stage; without a `cache` all is computed; `on_stage` hears of each stage that is about to be computed. Raises
+    ToolchainError where a stage fails, UsageError for an unknown target, stage or parameter, SpecError for an
+    unreadable script.
     """
-    settings = Settings(target_named(target), read_script(transform))
+    settings = Settings(target_named(target), _script(transform, parameters))
     if pipeline is not None:
         settings = Settings(settings.target, settings.script, pipeline)
     first, last = NAMES.index(stage_named(start).name), NAMES.index(stage_named(emit).name)
@@ -119,6 +122,12 @@ def compile_kernel(
         if hit:
             cached.add(stage.name)
     return Compilation(emit, settings, kernels, outputs, seconds, frozenset(cached))
+
+
+def _script(transform: str | Path | None, parameters: Mapping[str, int | bool] | None) -> scripts.Script | None:
+    if transform is None and parameters:
+        raise UsageError(f"the parameters {', '.join(parameters)} belong to a transform script, and none was given")
+    return None if transform is None else scripts.read(transform, parameters)
 
 
 def _through_cache(
@@ -148,14 +157,3 @@ def _kernels_in(given: Any) -> tuple[Any, ...]:
         if names.count(name) > 1:
             raise UsageError(f"two kernels are named {name}, and one module cannot hold both; compile one of them")
     return kernels
-
-
-def read_script(path: str | Path | None) -> Script | None:
-    """The transform script in this file. Raises SpecError where it cannot be read."""
-    if path is None:
-        return None
-    try:
-        return Script(str(path), Path(path).read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError(f"{path}: the transform script cannot be read ({reason})") from error

@@ -88,6 +88,12 @@ def merge(texts: Sequence[str], name: str = "-") -> str:
         return to_text(first, locations=True)
 
 
+def name_locations(text: str, name: str) -> str:
+    """The module with `name` as the file of every operation that came from a text without one."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return text.replace('loc("-":', f'loc("{escaped}":')
+
+
 def strip_locations(text: str) -> str:
     """The same module without `loc(...)`, for people to read."""
     if "loc(" not in text:
@@ -117,7 +123,8 @@ def _shortened(text: str) -> str:
 
 def place(text: str, name: str) -> str:
     """Write MLIR's `loc("-":3:5)` as `name:3:5`."""
-    return _FILE_LOCATION.sub(r"\1:\2:\3", _NAMELESS.sub(rf'loc("{name}":\1:\2)', text))
+    named = _NAMELESS.sub(lambda found: f"{name}:{found.group(1)}:{found.group(2)}", text)
+    return _FILE_LOCATION.sub(r"\1:\2:\3", named)
 
 
 def _where(location: Any, name: str) -> str:

@@ -22,19 +22,12 @@ from typing import Final
 from lego_mlir.errors import LegoError, Rerun, ToolchainError, UsageError
 from lego_mlir.toolchain import llvm, lowering, ptxas
 from lego_mlir.toolchain.llvm import LLVMError
-from lego_mlir.toolchain.modules import ModuleError, parse, session, to_text
+from lego_mlir.toolchain.modules import ModuleError, name_locations, parse, session, to_text
 from lego_mlir.toolchain.pipeline import Pipeline
 from lego_mlir.toolchain.ptxas import PtxasError
+from lego_mlir.toolchain.scripts import Script
 from lego_mlir.toolchain.targets import Target, target_named
-from lego_mlir.toolchain.transforms import transform
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A transform script: its text, and the path by which messages and commands call it."""
-
-    path: str
-    text: str
+from lego_mlir.toolchain.transforms import apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +53,13 @@ def _mlir(text: bytes, settings: Settings, name: str) -> bytes:
     with session():
         printed = to_text(parse(text.decode(), name), locations=True)
     # An operation without a location has its place in this text: name the file, later stages see another text.
-    return printed.replace('loc("-":', f'loc("{name}":').encode()
+    return name_locations(printed, name).encode()
 
 
 def _transformed(text: bytes, settings: Settings, name: str) -> bytes:
     if settings.script is None:
         return text
-    return transform(text.decode(), settings.script.text, name=name, script_name=settings.script.path).encode()
+    return apply(text.decode(), settings.script, settings.target, name=name).encode()
 
 
 def _nvvm(text: bytes, settings: Settings, name: str) -> bytes:
@@ -92,7 +85,7 @@ def _mlir_key(settings: Settings) -> tuple[str, ...]:
 
 
 def _script_key(settings: Settings) -> tuple[str, ...]:
-    script = () if settings.script is None else (settings.script.path, settings.script.text)
+    script = () if settings.script is None else (repr(settings.script), repr(settings.target))
     return (*_mlir_key(settings), *script)
 
 
@@ -118,6 +111,8 @@ def run_stage(stage: Stage, given: bytes, settings: Settings, name: str = "-") -
     """One stage, with its failure as a ToolchainError that keeps the input and says how to fail again."""
     try:
         return stage.run(given, settings, name)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: not a text that the stage '{stage.name}' can read ({error})") from error
     except (ModuleError, LLVMError, PtxasError) as error:
         raise ToolchainError(_rerun(stage, given, settings, error)) from error
 
@@ -133,6 +128,8 @@ def _rerun(stage: Stage, given: bytes, settings: Settings, error: LegoError) -> 
     command += ["--target", settings.target.name]
     if settings.script is not None and stage.name == "transformed":
         command += ["--transform", settings.script.path]
+        for parameter, value in settings.script.parameters:
+            command += ["--param", f"{parameter}={str(value).lower()}"]
     if settings.pipeline != lowering.NVVM and stage.name == "nvvm":
         command += ["--pipeline", str(settings.pipeline)]
     return Rerun(stage.name, kept, shlex.join([*command, "-o", "-"]), str(error))

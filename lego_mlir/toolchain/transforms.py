@@ -1,10 +1,12 @@
-"""Run a transform-dialect script on a module, and say so when it found nothing to transform.
+"""Run a transform script on a module, and say so when it found nothing to transform.
 
 A script's `transform.structured.match` that matches no operation hands on an empty handle, and everything after it
 does nothing, without a word: the kernel compiles, slowly. Here a match must find something. Each one is followed, in
 a copy of the script, by a check of its count; a match that may be empty carries the attribute `lego.optional`:
 
     %loops = transform.structured.match ops{["scf.for"]} in %f {lego.optional} : ...
+
+The same check tells that a step did its work: after a conversion a script matches what it should have made.
 """
 
 from __future__ import annotations
@@ -14,8 +16,11 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.toolchain.modules import ModuleError, parse, place, session, string_attribute, to_text, walk
+from lego_mlir.toolchain.passes import PASSES, Context, PassError
+from lego_mlir.toolchain.passes.context import census
+from lego_mlir.toolchain.scripts import Script, Step, flatten
+from lego_mlir.toolchain.targets import Target, target_named
 
-ENTRY: Final = "__transform_main"
 OPTIONAL: Final = "lego.optional"
 _MATCH: Final = "transform.structured.match"
 _EMPTY: Final = re.compile(r"(loc\(.*?\)): expected parameter to be not equal to 0")
@@ -24,33 +29,51 @@ _DIAGNOSTIC: Final = re.compile(r"Diagnostic message at (\S+?):(?=\s)")
 _TOLERANT: Final = frozenset({"transform.alternatives", "transform.foreach_match"})
 
 
-def transform(text: str, script: str, *, name: str = "payload", script_name: str = "script") -> str:
-    """The module `text` after the transform script `script`. Raises ModuleError with the script's line."""
-    interpreter = bindings.load().module("dialects.transform.interpreter")
+def transform(text: str, script: str | Script, *, name: str = "payload", script_name: str = "script") -> str:
+    """The module `text` after a transform script. Raises ModuleError with the script's line."""
+    script = Script(script_name, script) if isinstance(script, str) else script
+    return apply(text, script, target_named("sm_80"), name=name)
+
+
+def apply(text: str, script: Script, target: Target, *, name: str = "payload") -> str:
+    """The module `text` after every step of a script, for a target. Raises ModuleError with the script's line."""
     with session():
         payload = parse(text, name)
-        schedule = parse(script, script_name)
-        entry = _entry(schedule, script_name)
-        expectations = _expect_matches(schedule.operation)
-        try:
-            interpreter.apply_named_sequence(payload.operation, entry, schedule.operation)
-        except ValueError as error:
-            raise ModuleError(_explain(str(error), expectations, script_name)) from error
-        try:
-            payload.operation.verify()
-        except bindings.load().ir.MLIRError as error:
-            raise ModuleError(f"{script_name} left a module that does not verify: {place(str(error), name)}") from error
+        for step in flatten(script, parse):
+            try:
+                if step.passes:
+                    PASSES[step.passes].run(payload, Context(target, step.parameters))
+                else:
+                    _run_sequence(payload, step)
+                payload.operation.verify()
+            except PassError as error:
+                raise PassError(f"{step.script.path}: {error}") from error
+            except bindings.load().ir.MLIRError as error:
+                what = step.passes or f"@{step.sequence}"
+                raise ModuleError(
+                    f"{step.script.path} left a module that does not verify, after {what}: {place(str(error), name)}"
+                ) from error
         return to_text(payload, locations=True)
 
 
-def _entry(schedule: Any, script_name: str) -> Any:
+def _run_sequence(payload: Any, step: Step) -> None:
+    interpreter = bindings.load().module("dialects.transform.interpreter")
+    entry = _entry(step.schedule, step.script.path, step.sequence)
+    expectations = _expect_matches(entry)
+    try:
+        interpreter.apply_named_sequence(payload.operation, entry, step.schedule.operation)
+    except ValueError as error:
+        raise ModuleError(_explain(str(error), expectations, step.script.path, payload)) from error
+
+
+def _entry(schedule: Any, script_name: str, name: str) -> Any:
     sequences = [op.operation for op in schedule.body.operations if op.operation.name == "transform.named_sequence"]
     for sequence in sequences:
-        if string_attribute(sequence, "sym_name") == ENTRY:
+        if string_attribute(sequence, "sym_name") == name:
             return sequence
     names = ", ".join("@" + string_attribute(sequence, "sym_name") for sequence in sequences) or "none"
     raise ModuleError(
-        f"{script_name}: a transform script begins at 'transform.named_sequence @{ENTRY}(%root: !transform.any_op "
+        f"{script_name}: a transform script begins at 'transform.named_sequence @{name}(%root: !transform.any_op "
         f"{{transform.readonly}})' inside 'module attributes {{transform.with_named_sequence}}'; "
         f"sequences found: {names}"
     )
@@ -99,13 +122,14 @@ def _sought(match: Any) -> str:
     return ", ".join(f"{name} {value}" for name, value in wanted) or "any operation"
 
 
-def _explain(message: str, expectations: dict[str, str], script_name: str) -> str:
+def _explain(message: str, expectations: dict[str, str], script_name: str, payload: Any) -> str:
     empty = _EMPTY.search(message)
     if empty is not None and empty.group(1) in expectations:
         where = place(empty.group(1), script_name)
         return (
-            f"{where}: the script matched nothing: it looked for {expectations[empty.group(1)]}, and the kernel has "
-            f"none there. See what it has with --emit mlir; if it may be missing, add {{{OPTIONAL}}} to the match"
+            f"{where}: the script matched nothing: it looked for {expectations[empty.group(1)]}, and found "
+            f"{census(payload.operation)}; if it may be missing, add {{{OPTIONAL}}} to the match"
         )
     message = message.removeprefix("Failed to apply named transform sequence.").strip()
-    return _DIAGNOSTIC.sub(r"\1: error:", place(message, script_name))
+    found = f"\nthe kernel has {census(payload.operation)}"
+    return _DIAGNOSTIC.sub(r"\1: error:", place(message, script_name)) + found

@@ -1,0 +1,61 @@
+"""Passes of our own, for what no upstream pass or transform operation does. A script's `lego.pipeline` names them.
+
+| pass | what it does |
+|---|---|
+| `lego-shared-to-alloc` | shared tiles of a loop become `memref.alloc`, which multi-buffering and the swizzle want |
+| `lego-masked-reads` | a branch around a wide read becomes a masked read, which an asynchronous copy can take over |
+| `lego-bypass-l1` | marks 16-byte asynchronous copies again, where pipelining dropped the mark |
+| `lego-merge-barriers` | drops the barrier before the copies of a loop that has more than one buffer |
+| `lego-rotate-fragments` | loads the next iteration's first fragments before this one's last products |
+| `lego-spread-copies` | puts the copies of a loop between its products |
+| `lego-defer-rounding`, `lego-round-at-store` | move a result's rounding from the tile to the lanes that store it |
+| `lego-place-shared-memory` | static memory if all fits, else dynamic; tiles that never meet share their place |
+
+A pass is a function of the parsed module and a `Context`; it changes the module in place. One that found nothing to do
+raises `PassError`, with what it looked for and what is there instead, unless nothing to do is an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from lego_mlir.toolchain.passes import (
+    barriers,
+    bypass_l1,
+    masked_reads,
+    place_shared,
+    rotate,
+    round_at_store,
+    shared_alloc,
+    spread,
+)
+from lego_mlir.toolchain.passes.context import Context, PassError
+
+__all__ = ["PASSES", "Context", "Pass", "PassError"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass by its name. In a composed pipeline one marked `once` runs at its first or last place only."""
+
+    name: str
+    run: Callable[[Any, Context], None]
+    once: Literal["", "first", "last"] = ""
+
+
+PASSES: Final = {
+    row.name: row
+    for row in (
+        Pass("lego-shared-to-alloc", shared_alloc.run, once="first"),
+        Pass("lego-masked-reads", masked_reads.run),
+        Pass("lego-bypass-l1", bypass_l1.run),
+        Pass("lego-merge-barriers", barriers.run),
+        Pass("lego-rotate-fragments", rotate.run),
+        Pass("lego-spread-copies", spread.run),
+        Pass("lego-defer-rounding", round_at_store.defer),
+        Pass("lego-round-at-store", round_at_store.run),
+        Pass("lego-place-shared-memory", place_shared.run, once="last"),
+    )
+}

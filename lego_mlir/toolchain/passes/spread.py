@@ -1,0 +1,53 @@
+"""The copies of a loop, put between its products.
+
+Pipelining leaves the copies of a later tile in one run at the end of the body. Issued at once they fill the memory
+pipeline's queue and hold up the loads of fragments behind them. Between two barriers they may stand anywhere, so they
+are dealt out evenly among the products there, each with the arithmetic of its addresses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.toolchain.passes.barriers import BARRIER
+from lego_mlir.toolchain.passes.bypass_l1 import COPY
+from lego_mlir.toolchain.passes.context import Context, nothing
+from lego_mlir.toolchain.passes.operations import loops, named, needed, operations
+from lego_mlir.toolchain.passes.rotate import MMA
+
+
+def run(module: Any, context: Context) -> None:
+    """The pass. Raises PassError where no loop has both copies and products."""
+    found = False
+    for loop in loops(module):
+        body = loop.regions[0].blocks[0]
+        copies = named(body, COPY)
+        products = _beside(body, copies) if copies else []
+        if products:
+            _deal_out(body, copies, products)
+            found = True
+    if not found:
+        raise nothing("lego-spread-copies", f"an scf.for with {COPY} after {MMA}, no barrier between", module)
+
+
+def _beside(body: Any, copies: list[Any]) -> list[Any]:
+    """The products before the copies that no barrier separates from them."""
+    beside: list[Any] = []
+    for operation in operations(body):
+        if operation == copies[0]:
+            return beside
+        if operation.name == BARRIER:
+            beside = []
+        elif operation.name == MMA:
+            beside.append(operation)
+    return beside
+
+
+def _deal_out(body: Any, copies: list[Any], products: list[Any]) -> None:
+    for number, copy in enumerate(copies):
+        after = products[(number + 1) * len(products) // (len(copies) + 1)]
+        position = operations(body).index(after)
+        for operation in needed([copy], body):
+            if operations(body).index(operation) > position:
+                operation.move_before(after)
+                position += 1

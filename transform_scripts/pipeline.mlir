@@ -1,0 +1,43 @@
+// The copies of a loop run `stages - 1` iterations ahead of the work on what they brought.
+//
+// Expects  an scf.for with constant bounds and at least `stages` iterations, in which asynchronous copies fill shared
+//          tiles, a wait and a barrier follow, and then the tiles are read.
+// Leaves   each tile as a ring of `stages` buffers, the first copies before the loop, and one barrier an iteration.
+
+module attributes {
+  transform.with_named_sequence,
+  lego.parameters = {stages = {default = 4 : i64, min = 2 : i64, max = 8 : i64}, bypass_l1 = {default = true}},
+  lego.pipeline = ["lego-shared-to-alloc", @buffers, "lego-merge-barriers", @__transform_main, "lego-bypass-l1",
+                   "lego-place-shared-memory"]
+} {
+  transform.named_sequence @buffers(%root: !transform.any_op {transform.readonly}) {
+    %kernel = transform.structured.match ops{["gpu.func"]} in %root : (!transform.any_op) -> !transform.any_op
+    %tiles = transform.structured.match ops{["memref.alloc"]} in %kernel
+      : (!transform.any_op) -> !transform.op<"memref.alloc">
+    // The analysis looks for a write of the whole tile, which copies by many threads are not.
+    %rings = transform.memref.multibuffer %tiles {factor = 4 : i64, skip_analysis, lego.fill = {factor = "stages"}}
+      : (!transform.op<"memref.alloc">) -> !transform.any_op
+    transform.apply_patterns to %kernel {
+      transform.apply_patterns.memref.fold_memref_alias_ops
+      transform.apply_patterns.canonicalization
+    } : !transform.any_op
+    transform.apply_cse to %kernel : !transform.any_op
+    transform.yield
+  }
+
+  // One copy group less than there are buffers may be on its way: with as many, a copy meets the tile that is read.
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %kernel = transform.structured.match ops{["gpu.func"]} in %root : (!transform.any_op) -> !transform.any_op
+    %waits = transform.structured.match ops{["nvgpu.device_async_wait"]} in %kernel
+      : (!transform.any_op) -> !transform.any_op
+    %loop = transform.get_parent_op %waits {op_name = "scf.for", deduplicate}
+      : (!transform.any_op) -> !transform.any_op
+    %ahead = transform.nvgpu.pipeline_shared_memory_copies failures(propagate) %loop
+      {depth = 3 : i64, lego.fill = {depth = "stages - 1"}} : (!transform.any_op) -> !transform.any_op
+    transform.apply_patterns to %kernel {
+      transform.apply_patterns.canonicalization
+    } : !transform.any_op
+    transform.apply_cse to %kernel : !transform.any_op
+    transform.yield
+  }
+}
