@@ -1,98 +1,90 @@
-"""How long the compiler takes on this machine: measured, printed, and compared with what we aim for.
+"""How long compilation's parts take on this machine: medians, printed.
 
-    python bench/compile_time.py
+    python bench/compile_time.py                    every measurement
+    python bench/compile_time.py simplify import    only these
 
-Each row is one function below that returns seconds; the median of several runs is shown with their spread. The rows
-marked cold start a new Python process for each run, as a shell does.
+Nothing is asserted: a time is the machine's as much as the program's. A measurement is a function here that returns
+milliseconds, one for each repetition, and is named in MEASUREMENTS.
 """
 
 from __future__ import annotations
 
-import platform
-import statistics
+import argparse
+import itertools
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from statistics import median, quantiles
 
-ROOT = Path(__file__).resolve().parent.parent
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """One row: what is measured, how many times, and the seconds that we aim to stay under."""
-
-    name: str
-    once: Callable[[], float]
-    repetitions: int
-    aim: float
+REPETITIONS = 15
+WARM_UP = 3
+fresh = itertools.count()
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def _timed(run: Callable[[], object], repetitions: int = REPETITIONS) -> list[float]:
+    times = []
+    for _ in range(WARM_UP + repetitions):
+        start = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - start) * 1000)
+    return times[WARM_UP:]
 
 
-def process(*arguments: str) -> float:
-    return seconds(lambda: subprocess.run([sys.executable, *arguments], check=True, capture_output=True, cwd=ROOT))
+def simplify() -> list[float]:
+    """Matmul program id and A, B, C offsets: layouts built, applied and simplified. Warm imports, new symbols each."""
+    from lego_mlir.expr.context import forget
+    from lego_mlir.expr.index import index_symbol, size
+    from lego_mlir.expr.ranges import Range
+    from lego_mlir.expr.simplify import simplify_all
+    from lego_mlir.layout import Col, Row, TileOrderBy
+
+    def run() -> object:
+        forget()
+        tag = next(fresh)
+        rows, columns, depth = size(f"rows{tag}"), size(f"columns{tag}"), size(f"depth{tag}")
+        pid, k, i, j, x = (index_symbol(f"{name}{tag}") for name in ("pid", "k", "i", "j", "x"))
+        pid_m, pid_n = TileOrderBy(Row(rows, 1), Col(8, columns)).GroupBy([rows * 8, columns]).inv(pid)
+        m, n, kk = rows * 8 * 128, columns * 64, depth * 32
+        a = Row(m, kk).tile_by([rows * 8, depth], [128, 32]).apply(pid_m, k, i, x)
+        b = Row(kk, n).tile_by([depth, columns], [32, 64]).apply(k, pid_n, x, j)
+        c = Row(m, n).tile_by([rows * 8, columns], [128, 64]).apply(pid_m, pid_n, i, j)
+        ends = {pid: rows * 8 * columns, k: depth, i: 128, j: 64, x: 32}
+        return simplify_all([pid_m, pid_n, a, b, c], {s: Range(0, end) for s, end in ends.items()})
+
+    return _timed(run)
 
 
-def help_cold() -> float:
-    return process("-m", "lego_mlir.cli.main", "--help")
+def import_() -> list[float]:
+    """`import lego_mlir` in a new process, without the interpreter's own start."""
+    code = "import time; t = time.perf_counter(); import lego_mlir; print((time.perf_counter() - t) * 1000)"
+
+    def run() -> float:
+        return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+
+    run()
+    return [run() for _ in range(REPETITIONS)]
 
 
-def transpose_cold() -> float:
-    options = ["--emit", "ptx", "--target", "sm_90", "--no-cache"]
-    return process("-m", "lego_mlir.cli.main", "compile", "examples/transpose.py", *options)
+MEASUREMENTS: dict[str, Callable[[], list[float]]] = {
+    "simplify": simplify,
+    "import": import_,
+}
 
 
-def transpose_warm() -> float:
-    """The spec loaded, traced, derived, emitted and compiled anew, in a process that has done it before."""
-    from lego_mlir import spec
-    from lego_mlir.toolchain import compile_kernel
-
-    def work() -> None:
-        kernels = spec.load(ROOT / "examples" / "transpose.py").kernels_named(None)
-        compile_kernel(kernels, target="sm_90")
-
-    return seconds(work)
-
-
-def transpose_stages() -> dict[str, float]:
-    """Seconds of each stage of one warm compilation."""
-    from lego_mlir import spec
-    from lego_mlir.toolchain import compile_kernel
-
-    kernels = spec.load(ROOT / "examples" / "transpose.py").kernels_named(None)
-    compile_kernel(kernels, target="sm_90")
-    return dict(compile_kernel(kernels, target="sm_90").seconds)
-
-
-MEASUREMENTS = [
-    Measurement("lego-mlir --help, cold", help_cold, 5, 0.3),
-    Measurement("examples/transpose.py from spec to PTX, cold", transpose_cold, 5, 3.0),
-    Measurement("examples/transpose.py from spec to PTX, warm", transpose_warm, 9, 1.0),
-]
-
-
-def main() -> int:
-    print(f"Python {platform.python_version()}, {platform.machine()}, {platform.processor() or platform.system()}")
-    late = False
-    for row in MEASUREMENTS:
-        row.once()  # the first run reads files that the others find in memory
-        runs = [row.once() for _ in range(row.repetitions)]
-        median = statistics.median(runs)
-        late |= median > row.aim
-        verdict = "ok" if median <= row.aim else "OVER"
-        print(f"{row.name:<50} {median * 1e3:8.1f} ms  ({min(runs) * 1e3:.1f} .. {max(runs) * 1e3:.1f})", end="")
-        print(f"  aim {row.aim * 1e3:.0f} ms  {verdict}")
-    for stage, taken in transpose_stages().items():
-        print(f"  stage {stage:<12} {taken * 1e3:8.1f} ms")
-    return int(late)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"any of {', '.join(MEASUREMENTS)}")
+    names = parser.parse_args().names or list(MEASUREMENTS)
+    unknown = set(names) - MEASUREMENTS.keys()
+    if unknown:
+        parser.error(f"no measurement named {', '.join(sorted(unknown))}; there are {', '.join(MEASUREMENTS)}")
+    for name in names:
+        times = MEASUREMENTS[name]()
+        low, _, high = quantiles(times, n=4)
+        what = (MEASUREMENTS[name].__doc__ or "").splitlines()[0]
+        print(f"{name:<12} median {median(times):8.1f} ms, quartiles {low:.1f} to {high:.1f}, of {len(times)}: {what}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -300,7 +300,7 @@ j = block // 2 * 3 + where(first, s, 2 - s)"""
         Case("figure 9, inv", expressions(*layout.inv(p)), below(p=36), inverse, ("i", "j")),
     ]
     ten = OrderBy(RegP([2, 2, 2, 2, 2], [5, 2, 4, 3, 1])).GroupBy([2, 2, 2, 2, 2])
-    names = "a b c d e".split()
+    names = ["a", "b", "c", "d", "e"]
     five = [index_symbol(n) for n in names]
     cases.append(Case("figure 10, apply", expressions(ten.apply(*five)), below(**dict.fromkeys(names, 2)),
                       "position = e * 16 + b * 8 + d * 4 + c * 2 + a", ("position",)))  # fmt: skip
