@@ -16,13 +16,17 @@ EXAMPLE: Final = "lego-mlir compile examples/transpose.py --emit ptx --target sm
 STAGES: Final = ("mlir", "transformed", "nvvm", "llvm", "ptx", "cubin")
 # The stage that a text is the output of, where --from does not say it.
 _STAGE_OF_SUFFIX: Final = {".mlir": "mlir", ".ll": "llvm", ".ptx": "ptx"}
+# The stage to stop at, where --emit does not say it.
+_EMITTED_BY_SUFFIX: Final = {".ll": "llvm", ".ptx": "ptx", ".cubin": "cubin"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("spec", help="a spec (.py), the text of a stage (.mlir, .ll, .ptx), or - for MLIR on stdin")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write; default and '-': standard output")
-    parser.add_argument("--emit", choices=STAGES, default="mlir", help="the stage to stop at (default: mlir)")
+    parser.add_argument(
+        "--emit", choices=STAGES, help="the stage to stop at (default: what the output's suffix says, else mlir)"
+    )
     parser.add_argument(
         "--target", default="sm_80", help="the GPU architecture, such as sm_80 or sm_90a (default: sm_80)"
     )
@@ -71,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     """Compile, and write the output and, beside PTX or a cubin, the manifest."""
     from lego_mlir.toolchain import target_named
 
+    args.emit = args.emit or _EMITTED_BY_SUFFIX.get(Path(args.output or "").suffix, "mlir")
     target_named(args.target)  # an unknown one is refused before any work
     start, given = _input(args)
     compilation = _compile(args, start, given)

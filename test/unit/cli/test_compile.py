@@ -78,6 +78,15 @@ def test_ptx_comes_with_its_manifest(spec, tmp_path, capsys):
     assert not (tmp_path / "k.npz").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "beginning"),
+    [("k.mlir", "module"), ("k.ll", "; ModuleID"), ("k.ptx", "//\n// Generated"), ("k", "module")],
+)
+def test_the_output_s_suffix_says_what_to_emit(spec, tmp_path, name, beginning):
+    assert main(["compile", str(spec), "--kernel", "fill", "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / name).read_text().startswith(beginning)
+
+
 def test_data_to_check_with(spec, tmp_path):
     out = tmp_path / "k.ptx"
     options = ["--kernel", "double", "--with-data", "--size", "M=77"]

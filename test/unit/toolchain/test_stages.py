@@ -239,6 +239,21 @@ def test_stages_run_forwards_and_are_named():
         compile_kernel(TRANSPOSE, emit="sass")
 
 
+def test_bytes_that_are_no_text_are_refused_with_the_file():
+    with pytest.raises(UsageError, match=r"mine.mlir: not a text that the stage 'mlir' can read"):
+        compile_kernel(b"\xff\xfe", name="mine.mlir")
+
+
+@pytest.mark.parametrize("name", ['quoted".mlir', r"back\1slash.mlir"])
+def test_a_file_s_name_may_hold_anything(name):
+    broken = TRANSPOSE.replace("memref.load", "nonsense.load", 1)
+    with pytest.raises(ToolchainError) as caught:
+        compile_kernel(broken, name=name)
+    assert f"{name}:" in str(caught.value)
+    assert "gpu.func" in compile_kernel(compile_kernel(TRANSPOSE, emit="mlir", name=name).text).stage("mlir")
+    assert "llvm.func" in compile_kernel(TRANSPOSE, emit="nvvm", name=name).text
+
+
 def test_something_that_is_no_kernel_is_refused():
     with pytest.raises(UsageError, match=r"cannot compile a int"):
         compile_kernel(3)
