@@ -89,7 +89,10 @@ class Module:
 
 
 def load(path: str | Path) -> Module:
-    """Load a `.ptx` or `.cubin` file and the manifest beside it onto the current device."""
+    """Load a `.ptx` or `.cubin` file and the manifest beside it onto the current device.
+
+    CuPy remembers loaded code by its path: within one process, new code needs a new file.
+    """
     path = Path(path)
     manifest = read(path)
     try:
