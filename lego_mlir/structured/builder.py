@@ -39,6 +39,8 @@ class Function:
         self._indent = "  "
         self._count = 0
         self.scratch: dict[str, int] = {}
+        self.helpers: dict[object, Function] = {}  # functions that this one calls, by what they do
+        self.indices: tuple[str, ...] = ()  # index arguments after the buffers
         self.apart = False  # scratch is allocated by a wrapper, and this function is never inlined into it
 
     def allocate(self, name: str, size: int) -> str:
@@ -228,20 +230,22 @@ class Function:
         With `apart`, what computes is a function of its own that gets the scratch as arguments: where LLVM knows that
         a buffer is on the stack it keeps more values in registers than there are, and spills.
         """
+        helpers = [helper.text() for helper in self.helpers.values()]
         own = [f"  %{name} = memref.alloca() {{alignment = 64 : i64}} : {self.memref(name)}" for name in self.scratch]
         body = [*("  " + line for line in self._head.values()), *self._body, "  return", "}"]
         if not (self.apart and own):
-            return "\n".join([*self.globals.values(), self._signature(self.name, self.arguments), *own, *body])
+            signature = self._signature(self.name, self.arguments)
+            return "\n".join([*helpers, *self.globals.values(), signature, *own, *body])
         everything = (*self.arguments, *self.scratch)
         kinds = ", ".join(map(self.memref, everything))
         call = f"  func.call @{self.name}_core({', '.join('%' + name for name in everything)}) : ({kinds}) -> ()"
         wrapper = [self._signature(self.name, self.arguments), *own, call, "  return", "}"]
-        return "\n".join(
-            [*self.globals.values(), *wrapper, self._signature(f"{self.name}_core", everything, "private "), *body]
-        )
+        core = self._signature(f"{self.name}_core", everything, "private ")
+        return "\n".join([*helpers, *self.globals.values(), *wrapper, core, *body])
 
     def _signature(self, name: str, arguments: Sequence[str], visibility: str = "") -> str:
-        listed = ", ".join(f"%{argument}: {self.memref(argument)}" for argument in arguments)
+        buffers = [f"%{argument}: {self.memref(argument)}" for argument in arguments]
+        listed = ", ".join([*buffers, *(f"%{name}: index" for name in self.indices)])
         return f"func.func {visibility}@{name}({listed}) {{"
 
 

@@ -15,18 +15,55 @@ that grow from round to round as in a triangle, is rolled in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 LEAST_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Instructions and the integers they use, in order."""
+    """Instructions and the integers they use, in order.
+
+    `counted` says where trip counts stand, and how many positions follow each: the steps of what runs once are free.
+    """
 
     instructions: tuple[Any, ...]
     integers: tuple[int, ...]
+    counted: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An instruction and where its operands lie: groups of positions, each relative to its first.
+
+    Uses one integer a group, the first position. If `counted`, the instruction runs several times: it uses a trip
+    count, the groups' first positions, and what is added to them from round to round; `strides` is what is added to
+    the other positions of a group beyond that, all zeros wherever storage is regular.
+    """
+
+    what: Any
+    groups: tuple[tuple[int, ...], ...]
+    strides: tuple[tuple[int, ...], ...] = ()
+    counted: bool = False
+
+
+def placed(what: Any, groups: Sequence[Sequence[int]]) -> Code:
+    """An instruction that runs once, at these positions."""
+    used = [group for group in groups if group]
+    relative = tuple(tuple(position - group[0] for position in group) for group in used)
+    return Code((Placed(what, relative),), tuple(group[0] for group in used))
+
+
+def counted(what: Any, count: int, groups: Sequence[Sequence[int]], steps: Sequence[Sequence[int]]) -> Code:
+    """An instruction that runs `count` times, its positions growing by `steps`."""
+    used = [pair for pair in zip(groups, steps, strict=True) if pair[0]]
+    relative = tuple(tuple(position - group[0] for position in group) for group, _ in used)
+    strides = tuple(tuple(one - step[0] for one in step) for _, step in used)
+    integers = (count, *(group[0] for group, _ in used), *(step[0] for _, step in used))
+    return Code((Placed(what, relative, strides, True),), integers, ((0, len(used)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +74,71 @@ class Repeat:
     arity: int
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`body` as a function of a tile's place (i, j) in the grid; integer n is base + i * down + j * across.
+
+    Uses two integers, i and j."""
+
+    body: tuple[Any, ...]
+    base: tuple[int, ...]
+    down: tuple[int, ...]
+    across: tuple[int, ...]
+
+
+def share(tiles: Sequence[tuple[int, int, Code]]) -> list[Code]:
+    """Tiles with the same instructions as calls of one function, where one affine map gives all their integers.
+
+    >>> share([(i, j, Code(("store",), (10 * i + j,))) for i in range(2) for j in range(2)])[3]
+    Code(instructions=(Call(body=('store',), base=(0,), down=(10,), across=(1,)),), integers=(1, 1))
+    """
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for number, (_, _, code) in enumerate(tiles):
+        alike.setdefault(code.instructions, []).append(number)
+    result = [code for _, _, code in tiles]
+    for numbers_of in alike.values():
+        call = _fit([tiles[number] for number in numbers_of]) if len(numbers_of) > 1 else None
+        if call is not None:
+            for number in numbers_of:
+                result[number] = Code((call,), tiles[number][:2])
+    return result
+
+
+def _fit(tiles: Sequence[tuple[int, int, Code]]) -> Call | None:
+    """The affine map from (i, j) to the integers of all tiles; None where there is none with whole numbers."""
+    places = np.array([(i, j) for i, j, _ in tiles], np.int64)
+    values = np.array([code.integers for _, _, code in tiles], np.int64)
+    for at, positions in tiles[0][2].counted:
+        longest = int(np.argmax(values[:, at]))
+        steps = slice(at + 1 + positions, at + 1 + 2 * positions)
+        values[values[:, at] == 1, steps] = values[longest, steps]
+    moves, changes = places - places[0], values - values[0]
+    chosen: list[int] = []
+    for row in range(1, len(tiles)):
+        if len(chosen) < 2 and np.linalg.matrix_rank(moves[[*chosen, row]]) > len(chosen):
+            chosen.append(row)
+    slopes = np.zeros((2, values.shape[1]))
+    if chosen:
+        # the least-norm solution would mix i and j where tiles lie on one line: use i alone there
+        axes = [0, 1] if len(chosen) == 2 else [0 if moves[chosen[0], 0] else 1]
+        slopes[axes] = np.linalg.solve(moves[np.ix_(chosen, axes)].astype(float), changes[chosen].astype(float))
+    whole = np.rint(slopes).astype(np.int64)
+    if not np.array_equal(moves @ whole, changes):
+        return None
+    base = values[0] - places[0] @ whole
+    return Call(tiles[0][2].instructions, tuple(base.tolist()), tuple(whole[0].tolist()), tuple(whole[1].tolist()))
+
+
 def join(parts: Iterable[Code]) -> Code:
     """One after the other."""
     instructions: list[Any] = []
     integers: list[int] = []
+    found: list[tuple[int, int]] = []
     for part in parts:
+        found += [(len(integers) + at, positions) for at, positions in part.counted]
         instructions += part.instructions
         integers += part.integers
-    return Code(tuple(instructions), tuple(integers))
+    return Code(tuple(instructions), tuple(integers), tuple(found))
 
 
 def roll(codes: Sequence[Code]) -> list[Code]:
@@ -96,6 +190,11 @@ class Index:
             total[variables] = total.get(variables, 0) + factor
         kept = tuple(sorted((v, f) for v, f in total.items() if f))
         return Index(self.constant + other.constant, kept)
+
+    def scaled(self, factor: int) -> Index:
+        """Multiplied by a number."""
+        terms = tuple((variables, one * factor) for variables, one in self.terms) if factor else ()
+        return Index(self.constant * factor, terms)
 
     def times(self, variable: str) -> Index:
         """Multiplied by a loop variable."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lego_mlir.structured import views
-from lego_mlir.structured.roll import Code
+from lego_mlir.structured.roll import Code, counted
 from lego_mlir.structured.structures import ONE, STORED, ZERO
 from lego_mlir.structured.views import View
 
@@ -45,10 +45,10 @@ class Segment:
     ones: Mask | None
 
 
-# Instructions of a tile. Each says how many integers it uses.
+# Instructions of a tile. Each says which positions it takes, in groups that lie together.
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A new tile; the accumulators named (row, vector) are in use. No integers."""
+    """A new tile; the accumulators named (row, vector) are in use."""
 
     active: tuple[tuple[int, int], ...]
 
@@ -57,7 +57,7 @@ class Begin:
 class Add:
     """accumulators from (row, vector) down += scale * a block; `columns` are vectors down a column, to be turned.
 
-    Integers: one base for each mask, rows first."""
+    Positions: the bases of the rows' masks, then those of the columns'."""
 
     scale: Scale
     buffer: str
@@ -69,48 +69,45 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """accumulators += scale * (column of the left factor) * (row of the right one), `count` times.
+    """accumulators += scale * (column of the left factor) * (row of the right one).
 
-    `left` has the kind of each row. Integers: count, positions of the stored left elements, bases of the right
-    masks, then the steps of all of these from one k to the next."""
+    `left` has the kind of each row. Positions: the stored left elements; the bases of the right masks."""
 
     scale: Scale
     left_buffer: str
     right_buffer: str
     left: tuple[int, ...]
     right: tuple[Segment, ...]
-    arity: int
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """lane sums += scale * (vector of the left factor along k) * (vector of each lane's column along k), `count` times.
+    """lane sums += scale * (vector of the left factor along k) * (vector of each lane's column along k).
 
-    Integers: count, base of the left vector's masks, bases of the lanes' masks, then their steps."""
+    Positions: the bases of the left vector's masks; the bases of the lanes' masks."""
 
     scale: Scale
     left_buffer: str
     right_buffer: str
     left: Segment
     lanes: tuple[Segment, ...]
-    arity: int
 
 
 @dataclass(frozen=True, slots=True)
 class FoldDots:
-    """Add the lane sums to accumulator (0, 0) and clear them. No integers."""
+    """Add the lane sums to accumulator (0, 0) and clear them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """accumulators *= scale. No integers."""
+    """accumulators *= scale."""
 
     scale: Scale
 
 
 @dataclass(frozen=True, slots=True)
 class SolveRows:
-    """Solve with a small triangle against the tile's rows. Integers: positions of its stored elements, row by row."""
+    """Solve with a small triangle against the tile's rows. Positions: its stored elements, row by row."""
 
     buffer: str
     kinds: tuple[tuple[int, ...], ...]
@@ -119,8 +116,8 @@ class SolveRows:
 
 @dataclass(frozen=True, slots=True)
 class SolveLanes:
-    """Solve with a small triangle against the lanes of accumulator (0, 0). Integers: positions of the diagonal, then
-    the bases of the block whose row c is the triangle's column c."""
+    """Solve with a small triangle against the lanes of accumulator (0, 0). Positions: the stored diagonal;
+    the bases of the block whose row c is the triangle's column c, by rows; the same by columns."""
 
     buffer: str
     width: int
@@ -132,7 +129,7 @@ class SolveLanes:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Store accumulator (row, vector). Integers: one base for each mask."""
+    """Store accumulator (row, vector). Positions: the bases of the masks."""
 
     buffer: str
     row: int
@@ -157,19 +154,7 @@ class Element:
     view: View
 
 
-class Writer:
-    """Instructions and integers as they are made."""
-
-    def __init__(self) -> None:
-        self.instructions: list[Any] = []
-        self.integers: list[int] = []
-
-    def add(self, instruction: Any, integers: Sequence[int] = ()) -> None:
-        self.instructions.append(instruction)
-        self.integers.extend(integers)
-
-    def code(self) -> Code:
-        return Code(tuple(self.instructions), tuple(self.integers))
+Bases = list[int]
 
 
 def segment(view: View, row: int, column: int, width: int) -> tuple[Segment, list[int]]:
@@ -180,7 +165,7 @@ def segment(view: View, row: int, column: int, width: int) -> tuple[Segment, lis
     return Segment(tuple(piece.lanes for piece in runs), ones), [piece.base for piece in runs]
 
 
-def block(part: View, width: int) -> tuple[Add, list[int]] | None:
+def block(part: View, width: int) -> tuple[Add, Bases, Bases] | None:
     """How to read a block of at most `width` rows: by rows, by columns that are then turned, or by both.
 
     Both are needed on the diagonal of a symmetric matrix, whose rows are neighbours up to the diagonal only.
@@ -190,19 +175,19 @@ def block(part: View, width: int) -> tuple[Add, list[int]] | None:
     rows = part.rows
     upright, bases = _segments(part, rows, width)
     if len(bases) <= rows or width == 1:
-        return Add(UNSCALED, part.buffer, 0, 0, upright, ()), bases
+        return Add(UNSCALED, part.buffer, 0, 0, upright, ()), bases, []
     turned, turned_bases = _segments(part.T, width, width)
     along = long_runs(part)
     first, first_bases = _segments(part.masked(along), rows, width)
     second, second_bases = _segments(part.masked(~along).T, width, width)
     turning = 3 * width
     ways = [
-        (len(bases), upright, (), bases),
-        (len(turned_bases) + turning, (), turned, turned_bases),
-        (len(first_bases) + len(second_bases) + turning, first, second, first_bases + second_bases),
+        (len(bases), upright, (), bases, []),
+        (len(turned_bases) + turning, (), turned, [], turned_bases),
+        (len(first_bases) + len(second_bases) + turning, first, second, first_bases, second_bases),
     ]
-    _, by_rows, by_columns, integers = min(ways, key=lambda way: way[0])
-    return Add(UNSCALED, part.buffer, 0, 0, by_rows, by_columns), integers
+    _, by_rows, by_columns, row_bases, column_bases = min(ways, key=lambda way: way[0])
+    return Add(UNSCALED, part.buffer, 0, 0, by_rows, by_columns), row_bases, column_bases
 
 
 def long_runs(part: View) -> NDArray[np.bool_]:
@@ -229,48 +214,42 @@ class Steps:
         self.left = {i: _left_patterns(product.left, i, shape.rows) for i in row_starts}
         self.right = {j: _right_patterns(product.right, j, shape) for j in column_starts}
 
-    def between(self, i: int, j: int, low: int, high: int, counted: bool) -> Iterator[tuple[Step, list[int]]]:
-        """The steps of tile (i, j) with low <= k < high; alike neighbours as one if `counted`."""
+    def between(self, i: int, j: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:
+        """The steps of tile (i, j) with low <= k < high; alike neighbours as one if `count_runs`."""
         left, right = self.left[i], self.right[j]
-        key = left.numbers * len(right.patterns) + right.numbers
         useful = (left.useful & right.useful)[low:high]
         ks = low + np.flatnonzero(useful)
         if not len(ks):
             return
-        cuts = [0, *(np.flatnonzero((key[ks][1:] != key[ks][:-1]) | (np.diff(ks) != 1)) + 1).tolist(), len(ks)]
-        if not counted:
-            cuts = list(range(len(ks) + 1))
-        for start, end in pairwise(cuts):
-            first = int(ks[start])
+        key = (left.numbers * len(right.patterns) + right.numbers)[ks]
+        cuts = [0, *(np.flatnonzero((key[1:] != key[:-1]) | (np.diff(ks) != 1)) + 1).tolist(), len(ks)]
+        for start, end in pairwise(cuts if count_runs else range(len(ks) + 1)):
+            first, last = int(ks[start]), int(ks[end - 1])
             pattern, segments = left.patterns[left.numbers[first]], right.patterns[right.numbers[first]]
-            positions = np.array([[*left.at(k), *right.bases[k]] for k in map(int, ks[start:end])])
-            step = Step(
-                self.product.scale,
-                self.product.left.buffer,
-                self.product.right.buffer,
-                pattern,
-                segments,
-                positions.shape[1],
-            )
-            for run in _runs(positions):
-                yield step, run
+            product = self.product
+            step = Step(product.scale, product.left.buffer, product.right.buffer, pattern, segments)
+            rows = left.bases[first : last + 1]
+            yield from _runs(step, [[a, b] for a, b in zip(rows, right.bases[first : last + 1], strict=True)])
 
 
-def _runs(positions: NDArray[np.int64]) -> Iterator[list[int]]:
-    """Rows of positions as counted runs: count, first row, step."""
-    at, total = 0, len(positions)
-    while at < total:
-        count = 1
-        step = np.zeros_like(positions[at])
-        if at + 1 < total:
-            steps = np.diff(positions[at:], axis=0)
-            step = steps[0]
-            same = (steps == step).all(axis=1)
-            count = 1 + (len(same) if same.all() else int(np.argmin(same)))
-        if count == 1:
-            step = np.zeros_like(positions[at])
-        yield [count, *positions[at].tolist(), *step.tolist()]
-        at += count
+def _runs(what: Step | Dot, rounds: Sequence[Sequence[Sequence[int]]]) -> Iterator[Code]:
+    """Rounds of one instruction, each with its groups of positions, as counted runs of equal steps."""
+    if len(rounds) == 1:
+        yield counted(what, 1, rounds[0], [[0] * len(group) for group in rounds[0]])
+        return
+    widths = [len(group) for group in rounds[0]]
+    table = np.array([[position for group in one for position in group] for one in rounds], np.int64)
+    steps = np.diff(table, axis=0)
+    same = (steps[1:] == steps[:-1]).all(axis=1).tolist()
+    at = 0
+    while at < len(rounds):
+        end = at + 1
+        while end < len(same) + 1 and same[end - 1]:
+            end += 1
+        end = min(end, len(rounds) - 1)
+        step = steps[at].tolist() if end > at else [0] * table.shape[1]
+        yield counted(what, end - at + 1, rounds[at], [step[: widths[0]], step[widths[0] :]])
+        at = end + 1
 
 
 @dataclass(frozen=True)
@@ -278,11 +257,7 @@ class _Left:
     numbers: NDArray[np.int64]
     patterns: list[tuple[int, ...]]
     useful: NDArray[np.bool_]
-    positions: NDArray[np.int64]
-
-    def at(self, k: int) -> list[int]:
-        kinds = self.patterns[self.numbers[k]]
-        return [int(p) for p, kind in zip(self.positions[:, k], kinds, strict=True) if kind == STORED]
+    bases: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -297,7 +272,9 @@ def _left_patterns(left: View, i: int, rows: int) -> _Left:
     kinds = left.kinds[i : i + rows]
     found, numbers = np.unique(kinds, axis=1, return_inverse=True)
     patterns = [tuple(int(kind) for kind in column) for column in found.T]
-    return _Left(numbers.ravel(), patterns, (kinds != ZERO).any(axis=0), left.at[i : i + rows])
+    stored = (kinds == STORED).T
+    bases = [at[there].tolist() for at, there in zip(left.at[i : i + rows].T, stored, strict=True)]
+    return _Left(numbers.ravel(), patterns, (kinds != ZERO).any(axis=0), bases)
 
 
 def _right_patterns(right: View, j: int, shape: Shape) -> _Right:
@@ -312,10 +289,10 @@ def _right_patterns(right: View, j: int, shape: Shape) -> _Right:
     return _Right(np.array(numbers), list(patterns), useful, bases)
 
 
-def dots(product: Product, column: int, width: int, low: int, high: int, counted: bool) -> list[tuple[Dot, list[int]]]:
+def dots(product: Product, column: int, width: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:
     """The same product for one vector of a single row, as sums along k: for columns that are neighbours downwards."""
-    found: list[tuple[Dot, list[int]]] = []
     right = product.right
+    found: list[tuple[int, Dot, list[Bases]]] = []
     for k in range(low - low % width, high, width):
         rows = slice(max(k, low), min(k + width, high))
         part = right.part(rows, slice(column, column + width))
@@ -323,29 +300,16 @@ def dots(product: Product, column: int, width: int, low: int, high: int, counted
         needed = (part.kinds != ZERO).any(axis=1) & (left.kinds[0] != ZERO)
         if not needed.any():
             continue
-        part, left = part.masked(needed[:, None]), left.masked(needed[None, :])
-        (one,), left_bases = _segments(left, 1, width)
-        lanes, bases = _segments(part.T, width, width)
-        integers = [*left_bases, *bases]
-        dot = Dot(product.scale, product.left.buffer, right.buffer, one, lanes, len(integers))
-        if counted and found and found[-1][0] == dot and _continues(found[-1][1], integers):
-            count, *rest = found[-1][1]
-            step = [now - then for now, then in zip(integers, _last(found[-1][1]), strict=True)]
-            found[-1] = dot, [count + 1, *rest[: len(integers)], *step]
-        else:
-            found.append((dot, [1, *integers, *([0] * len(integers))]))
-    return found
-
-
-def _last(run: list[int]) -> list[int]:
-    """The integers of a counted run's last round."""
-    count, half = run[0], len(run) // 2
-    return [first + (count - 1) * step for first, step in zip(run[1 : half + 1], run[half + 1 :], strict=True)]
-
-
-def _continues(run: list[int], integers: list[int]) -> bool:
-    step = [now - then for now, then in zip(integers, _last(run), strict=True)]
-    return run[0] == 1 or step == run[len(run) // 2 + 1 :]
+        (one,), left_bases = _segments(left.masked(needed[None, :]), 1, width)
+        lanes, bases = _segments(part.masked(needed[:, None]).T, width, width)
+        found.append((k, Dot(product.scale, product.left.buffer, right.buffer, one, lanes), [left_bases, bases]))
+    at = 0
+    while at < len(found):
+        end = at + 1
+        while count_runs and end < len(found) and found[end][1] == found[at][1]:
+            end += 1
+        yield from _runs(found[at][1], [groups for _, _, groups in found[at:end]])
+        at = end
 
 
 def split_line(right: View, width: int) -> NDArray[np.bool_]:

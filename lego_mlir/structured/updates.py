@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lego_mlir.structured import tiles, views
-from lego_mlir.structured.roll import Code, join, roll
+from lego_mlir.structured.roll import Code, join, placed, roll, share
 from lego_mlir.structured.structures import STORED, ZERO
 from lego_mlir.structured.tiles import (
     Add,
@@ -27,7 +27,6 @@ from lego_mlir.structured.tiles import (
     SolveRows,
     Steps,
     Store,
-    Writer,
 )
 from lego_mlir.structured.views import View
 
@@ -85,27 +84,36 @@ def update(out: Grid, terms: Sequence[Product | Element], rolled: bool) -> list[
     # a product with a scale of its own is summed first and scaled once
     products.sort(key=lambda product: abs(product.scale[0]) == 1 and not product.scale[1])
     sums = [_summation(product, out, rolled) for product in products]
-    panels = []
+    found = []
     for j in out.column_starts:
-        codes = []
         for i in out.row_starts:
             active = out.active(i, j)
             if not active:
                 continue
-            writer = Writer()
-            writer.add(Begin(active))
+            codes = [Code((Begin(active),), ())]
             for number, (product, summed) in enumerate(zip(products, sums, strict=True)):
                 scaled = abs(product.scale[0]) != 1 or bool(product.scale[1])
-                summed(writer, i, j, 0, product.right.rows, number == 0 and scaled)
+                summed(codes, i, j, 0, product.right.rows, number == 0 and scaled)
             for element in elements:
-                _add(writer, out, element, i, j)
-            _store(writer, out, i, j)
-            codes.append(writer.code())
-        panels.append(join(roll(codes)) if rolled else join(codes))
-    return roll(panels) if rolled else panels
+                _add(codes, out, element, i, j)
+            _store(codes, out, i, j)
+            found.append((i, j, join(codes)))
+    return _arranged(out, found, rolled)
 
 
-Summed = Callable[[Writer, int, int, int, int, bool], None]
+def _arranged(out: Grid, found: Sequence[tuple[int, int, Code]], rolled: bool) -> list[Code]:
+    """The tiles in order: written out, or as calls of shared functions, in loops where they follow each other."""
+    if not rolled:
+        return [code for _, _, code in found]
+    rows, columns = out.shape.rows, out.shape.width * out.shape.vectors
+    shared = share([(i // rows, j // columns, code) for i, j, code in found])
+    panels: dict[int, list[Code]] = {}
+    for (_, j, _), code in zip(found, shared, strict=True):
+        panels.setdefault(j, []).append(code)
+    return roll([join(roll(codes)) for codes in panels.values()])
+
+
+Summed = Callable[[list[Code], int, int, int, int, bool], None]
 
 
 def _summation(product: Product, out: Grid, rolled: bool) -> Summed:
@@ -119,23 +127,18 @@ def _summation(product: Product, out: Grid, rolled: bool) -> Summed:
     sign = replace(rows, scale=(-1.0 if product.scale[0] < 0 else 1.0, ()))
     plain = Steps(sign, out.shape, out.row_starts, out.column_starts)
 
-    def summed(writer: Writer, i: int, j: int, low: int, high: int, alone: bool) -> None:
+    def summed(codes: list[Code], i: int, j: int, low: int, high: int, alone: bool) -> None:
         once = alone and not line
-        for step, integers in (plain if once else whole).between(i, j, low, high, rolled):
-            writer.add(step, integers)
+        codes.extend((plain if once else whole).between(i, j, low, high, rolled))
         if once:
-            writer.add(Multiply(product.scale))
-        if line:
-            found = tiles.dots(down, j, width, low, high, rolled)
-            for dot, integers in found:
-                writer.add(dot, integers)
-            if found:
-                writer.add(FoldDots())
+            codes.append(Code((Multiply(product.scale),), ()))
+        found = list(tiles.dots(down, j, width, low, high, rolled)) if line else []
+        codes.extend([*found, Code((FoldDots(),), ())] if found else [])
 
     return summed
 
 
-def _add(writer: Writer, out: Grid, element: Element, i: int, j: int) -> None:
+def _add(codes: list[Code], out: Grid, element: Element, i: int, j: int) -> None:
     width = out.shape.width
     for vector, column in enumerate(out.vectors(j)):
         for row in range(0, out.rows(i), width if width > 1 else out.rows(i)):
@@ -146,18 +149,19 @@ def _add(writer: Writer, out: Grid, element: Element, i: int, j: int) -> None:
             part = element.view.part(slice(i + row, i + row + rows), slice(column, column + width))
             found = tiles.block(part.masked(wanted), width)
             if found is not None:
-                add, integers = found
-                writer.add(replace(add, scale=element.scale, row=row, vector=vector), integers)
+                add, by_rows, by_columns = found
+                add = replace(add, scale=element.scale, row=row, vector=vector)
+                codes.append(placed(add, [by_rows, by_columns]))
 
 
-def _store(writer: Writer, out: Grid, i: int, j: int) -> None:
+def _store(codes: list[Code], out: Grid, i: int, j: int) -> None:
     width = out.shape.width
     rows = slice(i, i + out.rows(i))
     masked = out.target.part(rows, slice(None)).masked(out.stored[rows])
     for r, v in out.active(i, j):
         runs = views.pieces(masked, r, j + v * width, width)
         store = Store(out.target.buffer, r, v, tuple(run.lanes for run in runs))
-        writer.add(store, [run.base for run in runs])
+        codes.append(placed(store, [[run.base for run in runs]]))
 
 
 def solve_rows(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]:
@@ -170,27 +174,24 @@ def solve_rows(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]
         outside[i : i + out.rows(i), ks] = kind != "D"
     product = Product((-1.0, ()), triangle.masked(outside), out.target)
     summed = _summation(product, out, rolled)
-    panels = []
+    found = []
     for j in out.column_starts:
-        codes = []
         for i in starts if kind != "U" else reversed(starts):
             active = out.active(i, j)
             if not active:
                 continue
-            writer = Writer()
-            writer.add(Begin(active))
-            _add(writer, out, Element(tiles.UNSCALED, out.target), i, j)
-            summed(writer, i, j, 0, n, False)
+            codes = [Code((Begin(active),), ())]
+            _add(codes, out, Element(tiles.UNSCALED, out.target), i, j)
+            summed(codes, i, j, 0, n, False)
             rows = range(i, i + out.rows(i))
             kinds = triangle.kinds[i : i + out.rows(i), i : i + out.rows(i)]
             at = triangle.at[i : i + out.rows(i), i : i + out.rows(i)]
             order = tuple(range(len(rows))) if kind != "U" else tuple(reversed(range(len(rows))))
             solve = SolveRows(triangle.buffer, tuple(tuple(map(int, row)) for row in kinds), order)
-            writer.add(solve, [int(p) for p in at[kinds == STORED]])
-            _store(writer, out, i, j)
-            codes.append(writer.code())
-        panels.append(join(roll(codes)) if rolled else join(codes))
-    return roll(panels) if rolled else panels
+            codes.append(placed(solve, [[int(p) for p in at[kinds == STORED]]]))
+            _store(codes, out, i, j)
+            found.append((i, j, join(codes)))
+    return _arranged(out, found, rolled)
 
 
 def solve_lanes(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]:
@@ -204,22 +205,21 @@ def solve_lanes(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code
     inside = (k // width == j // width) & (k != j)
     product = Product((-1.0, ()), out.target, turned.masked(outside & (kind != "D")))
     summed = _summation(product, out, rolled)
-    codes = []
+    found = []
     starts = list(out.column_starts)
     for column in starts if kind != "U" else reversed(starts):
-        writer = Writer()
-        writer.add(Begin(((0, 0),)))
-        _add(writer, out, Element(tiles.UNSCALED, out.target), 0, column)
-        summed(writer, 0, column, 0, n, False)
+        codes = [Code((Begin(((0, 0),)),), ())]
+        _add(codes, out, Element(tiles.UNSCALED, out.target), 0, column)
+        summed(codes, 0, column, 0, n, False)
         lanes = [c for c in range(width) if square.kinds[column + c, column + c] != ZERO]
         here = slice(column, column + width)
-        found = tiles.block(turned.part(here, here).masked(inside[here, here]), width)
-        add, bases = found or (Add(tiles.UNSCALED, triangle.buffer, 0, 0, (), ()), [])
+        read = tiles.block(turned.part(here, here).masked(inside[here, here]), width)
+        add, by_rows, by_columns = read or (Add(tiles.UNSCALED, triangle.buffer, 0, 0, (), ()), [], [])
         diagonal = tuple(int(square.kinds[column + c, column + c]) for c in range(width))
         order = tuple(lanes) if kind != "U" else tuple(reversed(lanes))
         at = [int(square.at[column + c, column + c]) for c in lanes if diagonal[c] == STORED]
         solve = SolveLanes(triangle.buffer, width, diagonal, order, add.rows, add.columns)
-        writer.add(solve, [*at, *bases])
-        _store(writer, out, 0, column)
-        codes.append(writer.code())
-    return roll(codes) if rolled else codes
+        codes.append(placed(solve, [at, by_rows, by_columns]))
+        _store(codes, out, 0, column)
+        found.append((0, column, join(codes)))
+    return _arranged(out, found, rolled)

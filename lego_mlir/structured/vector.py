@@ -11,7 +11,7 @@ from typing import Any
 
 from lego_mlir.errors import PrintError
 from lego_mlir.structured.builder import SSA, Function
-from lego_mlir.structured.roll import Code, Index, Repeat, numbers
+from lego_mlir.structured.roll import Call, Code, Index, Placed, Repeat, numbers
 from lego_mlir.structured.structures import STORED, ZERO
 from lego_mlir.structured.tiles import (
     Add,
@@ -53,14 +53,14 @@ class _Emitter:
                 case Begin(active):
                     self.acc = dict.fromkeys(active)
                     self.lanes = {}
+                case Call():
+                    self.call(instruction, integers)
                 case Repeat():
                     self.repeat(instruction, integers)
-                case Add():
-                    self.add(instruction, integers)
-                case Step():
-                    self.counted(instruction, instruction.arity, integers, self.step, self.acc)
-                case Dot():
-                    self.counted(instruction, instruction.arity, integers, self.dot, self.lanes)
+                case Placed(what, counted=True):
+                    self.counted(instruction, integers, self.step if isinstance(what, Step) else self.dot)
+                case Placed(what, groups):
+                    self.once(what, _positions(groups, [next(integers) for _ in groups]))
                 case FoldDots():
                     self.fold()
                 case Multiply(scale):
@@ -68,16 +68,43 @@ class _Emitter:
                     for key, value in self.acc.items():
                         if value is not None and factor is not None:
                             self.acc[key] = self.f.mul(value, factor, self.width)
-                case SolveRows():
-                    self.solve_rows(instruction, integers)
-                case SolveLanes():
-                    self.solve_lanes(instruction, integers)
-                case Store():
-                    value = self.value(instruction.row, instruction.vector)
-                    for mask in instruction.masks:
-                        self.f.store_vector(instruction.buffer, self.index(next(integers)), value, mask)
                 case _:
                     raise PrintError(f"tile code: no form for {type(instruction).__name__}")
+
+    def call(self, call: Call, integers: Iterator[Index]) -> None:
+        """Call the function of a tile; it is written when it is first called."""
+        f = self.f
+        used = [name for name in f.buffers if name in _buffers(call.body)]
+        helper = f.helpers.get(call)
+        if helper is None:
+            helper = Function(f"{f.name}_tile{len(f.helpers)}", f.element, [(name, f.buffers[name]) for name in used])
+            helper.indices = ("row", "column")
+            f.helpers[call] = helper
+            variables = ("%row", "%column")
+            places = (
+                Index(base, tuple((((v,), factor)) for v, factor in zip(variables, factors, strict=True) if factor))
+                for base, *factors in zip(call.base, call.down, call.across, strict=True)
+            )
+            _Emitter(helper, self.width).run(call.body, places)
+        place = [self.index(next(integers)), self.index(next(integers))]
+        kinds = [*map(f.memref, used), "index", "index"]
+        given = [*(f"%{name}" for name in used), *place]
+        f.do(f"func.call @{helper.name}({', '.join(given)}) : ({', '.join(kinds)}) -> ()")
+
+    def once(self, what: Any, positions: Iterator[Index]) -> None:
+        match what:
+            case Add():
+                self.add(what, positions)
+            case SolveRows():
+                self.solve_rows(what, positions)
+            case SolveLanes():
+                self.solve_lanes(what, positions)
+            case Store():
+                value = self.value(what.row, what.vector)
+                for mask in what.masks:
+                    self.f.store_vector(what.buffer, self.index(next(positions)), value, mask)
+            case _:
+                raise PrintError(f"tile code: no form for {type(what).__name__}")
 
     # positions
     def index(self, index: Index) -> SSA:
@@ -131,32 +158,34 @@ class _Emitter:
             self.run(repeat.body, inside)
             self.scopes.pop()
 
-    def counted(self, instruction: Any, arity: int, integers: Iterator[Index], body: Any, state: Any) -> None:
+    def counted(self, placed: Placed, integers: Iterator[Index], body: Any) -> None:
         """Run the body `count` times; a loop carries the accumulators."""
         count = next(integers)
-        first = [next(integers) for _ in range(arity)]
-        steps = [next(integers) for _ in range(arity)]
+        bases = [next(integers) for _ in placed.groups]
+        steps = [next(integers) for _ in placed.groups]
         if not count.terms and count.constant <= WRITTEN_OUT:
             for number in range(count.constant):
-                inside = (a + Index(s.constant * number, _scaled(s, number)) for a, s in zip(first, steps, strict=True))
-                body(instruction, inside)
+                here = [base + step.scaled(number) for base, step in zip(bases, steps, strict=True)]
+                body(placed.what, _positions(placed.groups, here, placed.strides, number))
             return
+        state: dict[Any, Any] = self.acc
         if body == self.dot:
-            for lane, one in enumerate(instruction.lanes):
+            state = self.lanes
+            for lane, one in enumerate(placed.what.lanes):
                 if one.masks or one.ones:
                     state.setdefault(lane, self.f.constant(0.0, self.width))
-            keys = sorted(state)
         else:
-            keys = sorted(state)
-            for key in keys:
+            for key in state:
                 state[key] = self.value(*key)
+        keys = sorted(state)
         kinds = [self.f.vector(self.width)] * len(keys)
         with self.f.loop(
             self.f.index(0), self.index(count), self.f.index(1), [state[key] for key in keys], kinds
         ) as loop:
             self.scopes.append({})
             state.update(zip(keys, loop.carried, strict=True))
-            body(instruction, (a + s.times(loop.variable) for a, s in zip(first, steps, strict=True)))
+            here = [base + step.times(loop.variable) for base, step in zip(bases, steps, strict=True)]
+            body(placed.what, _positions(placed.groups, here, placed.strides, loop.variable))
             loop.results = [state[key] for key in keys]
             self.scopes.pop()
         state.update(zip(keys, loop.values, strict=True))
@@ -349,5 +378,26 @@ class _Emitter:
         self.acc[0, 0] = value
 
 
-def _scaled(step: Index, number: int) -> tuple[tuple[tuple[str, ...], int], ...]:
-    return tuple((variables, factor * number) for variables, factor in step.terms if number)
+def _buffers(body: Sequence[Any]) -> set[str]:
+    """The buffers that instructions use."""
+    found: set[str] = set()
+    for outer in body:
+        instruction = outer.what if isinstance(outer, Placed) else outer
+        for field in ("buffer", "left_buffer", "right_buffer"):
+            found.add(getattr(instruction, field, ""))
+        found.update(getattr(instruction, "scale", (1.0, ()))[1])
+    return found
+
+
+def _positions(
+    groups: Sequence[Sequence[int]],
+    bases: Sequence[Index],
+    strides: Sequence[Sequence[int]] = (),
+    time: int | str = 0,
+) -> Iterator[Index]:
+    """All positions of an instruction, from the first of each group."""
+    for number, (group, base) in enumerate(zip(groups, bases, strict=True)):
+        for place, offset in enumerate(group):
+            stride = strides[number][place] if strides else 0
+            extra = Index(stride).times(time) if isinstance(time, str) else Index(stride * time)
+            yield base + Index(offset) + extra
