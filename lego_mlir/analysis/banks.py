@@ -5,9 +5,12 @@ one word from every bank, to any number of lanes; so a pass takes as many wavefr
 words in it, and lanes that want the same word cost nothing ("broadcast"). A warp's request of up to 4 bytes a lane is
 one pass; of 8 bytes a lane it is two, one for each half of the warp; of 16 bytes, four, one for each quarter.
 
-Sources: CUDA C++ Programming Guide, compute capability 5.x and later, "Shared Memory" (banks, words, broadcast; and for
-2.x the half-warps of 64-bit and quarter-warps of 128-bit requests, which newer devices kept); Nsight Compute's metrics
-`l1tex__data_pipe_lsu_wavefronts_mem_shared` count the same wavefronts.
+Sources: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later (banks, words, broadcast);
+NVIDIA, "cuTENSOR: High-performance Tensor Operations in CUDA", GTC 2019 session S9593 (a 128-bit access is served in
+four phases of eight threads, and only threads of one phase conflict); NVIDIA/cutlass issue 328 (half-warps for 8 bytes
+a thread, quarter-warps for 16). Devices have been seen to merge passes whose lanes want the same words, so for
+broadcasts of 8 and 16 bytes the count is an upper bound. Nsight Compute reports the same quantity as
+`l1tex__data_pipe_lsu_wavefronts_mem_shared`.
 
 >>> import numpy as np
 >>> lane = np.arange(32)

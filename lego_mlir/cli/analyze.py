@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.cli import compile as compile_command
+from lego_mlir.cli import modules
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import make_input, refuse_unknown_sizes, transformed
 from lego_mlir.errors import SpecError, UsageError
@@ -26,7 +27,7 @@ SHOWN_LANES: Final = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file")
+    parser.add_argument("spec", help="the spec, a Python file; or MLIR (.mlir), run on random input")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--kernel", metavar="NAME", help="analyze this kernel only")
     parser.add_argument("--layout", metavar="NAME", help="analyze this layout only")
@@ -43,11 +44,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--blocks", type=int, metavar="N", default=DEFAULT_BLOCKS, help=f"blocks to count (default: {DEFAULT_BLOCKS})"
     )
+    modules.add_arguments(parser)
     compile_command.add_cache_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a table for each kernel and layout, and what is wrong with it."""
+    results = _of_module(args) if modules.is_module(args.spec) else _of_spec(args)
+    if args.json:
+        print(json.dumps(results, indent=2))
+        return 0
+    for found in results["kernels"]:
+        print("\n".join(_kernel_text(found)))
+    for found in results["layouts"]:
+        print("\n".join(_layout_text(found)))
+    return 0
+
+
+def _of_module(args: argparse.Namespace) -> dict[str, list[Any]]:
+    if args.layout or args.access or args.size:
+        raise UsageError(f"{args.spec} is an MLIR file: it has kernels, and no layouts and sizes")
+    found = [{**report.to_dict(), "source": args.spec, "sizes": {}, "repairs": {}} for report in modules.reports(args)]
+    return {"kernels": found, "layouts": []}
+
+
+def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
     from lego_mlir import spec
 
     loaded = spec.load(args.spec)
@@ -65,14 +86,7 @@ def run(args: argparse.Namespace) -> int:
         for name, layout in layouts.items():
             progress.update(name)
             results["layouts"].append(_layout(args, name, layout))
-    if args.json:
-        print(json.dumps(results, indent=2))
-        return 0
-    for found in results["kernels"]:
-        print("\n".join(_kernel_text(found)))
-    for found in results["layouts"]:
-        print("\n".join(_layout_text(found)))
-    return 0
+    return results
 
 
 def _chosen_kernels(args: argparse.Namespace, loaded: Any) -> tuple[Any, ...]:
@@ -102,18 +116,7 @@ def _kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int]) -> 
     made = make_input(kernel, given, 0)
     report = interp.run_kernel(kernel, made.memories, made.sizes, module=transformed(args, kernel), blocks=args.blocks)
     repairs = {name: [r.to_dict() for r in found] for name, found in tile_repairs(kernel, made.sizes).items()}
-    return {
-        "kernel": kernel.name,
-        "source": str(kernel.source),
-        "sizes": dict(made.sizes),
-        "grid": report.grid,
-        "block": report.block,
-        "blocks_counted": report.blocks_run,
-        "faults": [fault.to_dict() for fault in report.faults],
-        "sites": [site.to_dict() for site in report.by_line()],
-        "buffers": [{"name": b.name, "moved": b.moved, "compulsory": b.compulsory} for b in report.buffers],
-        "repairs": repairs,
-    }
+    return {**report.to_dict(), "source": str(kernel.source), "sizes": dict(made.sizes), "repairs": repairs}
 
 
 def _layout(args: argparse.Namespace, name: str, layout: Any) -> dict[str, Any]:
@@ -162,7 +165,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
 def _kernel_text(found: Mapping[str, Any]) -> list[str]:
     x, y, z = found["grid"]
     shown = "".join(f" {name}={value}" for name, value in found["sizes"].items())
-    lines = [f"kernel {found['kernel']}{shown}, {found['source']}: {found['blocks_counted']} of {x * y * z} blocks"]
+    lines = [f"kernel {found['kernel']}{shown}, {found['source']}: {found['blocks_run']} of {x * y * z} blocks"]
     rows = []
     for site in found["sites"]:
         is_shared = site["space"] == "shared"
@@ -203,9 +206,10 @@ def _remarks(site: Mapping[str, Any], repairs: Mapping[str, Any]) -> list[str]:
             f"{site['ideal_sectors']} hold what it asks for; let neighbouring lanes take neighbouring elements"
         )
     if site["space"] == "global" and site["widest"] and site["widest"] > site["width"]:
+        times = site["widest"] // site["width"]
         lines.append(
-            f"{where}: {site['kind']} of {site['buffer']} takes {site['width']} bytes a lane where layout and alignment "
-            f"allow {site['widest']}: let a lane take {site['widest'] // site['width']} times as many elements at once"
+            f"{where}: {site['kind']} of {site['buffer']} takes {site['width']} bytes a lane where layout and "
+            f"alignment allow {site['widest']}: let a lane take {times} times as many elements at once"
         )
     return lines
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.cli import compile as compile_command
+from lego_mlir.cli import modules
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
 
@@ -26,7 +27,7 @@ SHOWN_FAULTS: Final = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file")
+    parser.add_argument("spec", help="the spec, a Python file; or MLIR (.mlir), run on random input with no reference")
     parser.add_argument("--on", choices=BACKENDS, default="interp", help="where to run (default: interp, needs no GPU)")
     parser.add_argument("--kernel", metavar="NAME", help="run this kernel only; default: all of them")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--memory", type=int, metavar="MB", default=1024, help="memory for the blocks that run at once (interp)"
     )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    modules.add_arguments(parser)
     compile_command.add_cache_arguments(parser)
 
 
@@ -45,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     """Run and compare; 1 where a value is wrong or a fault was found."""
     from lego_mlir import spec
 
+    if modules.is_module(args.spec):
+        return _run_module(args)
     loaded = spec.load(args.spec)
     kernels = loaded.kernels_named(args.kernel)
     if args.on == "cuda":
@@ -60,6 +64,19 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([outcome.to_dict() for outcome in outcomes], indent=2))
     return 0 if all(outcome.right for outcome in outcomes) else 1
+
+
+def _run_module(args: argparse.Namespace) -> int:
+    """Run the kernels of an MLIR file: only faults can be found."""
+    if args.on != "interp" or args.size:
+        raise UsageError("an MLIR file is run with --on interp, its sizes as they are; compile it for a GPU")
+    found = modules.reports(args, args.seed)
+    if args.json:
+        print(json.dumps([report.to_dict() for report in found], indent=2))
+    else:
+        for report in found:
+            print(report)
+    return 0 if all(report.clean for report in found) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +136,8 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""
         return {
-            "kernel": self.kernel.name,
             "right": self.right,
             "sizes": dict(self.sizes),
-            "grid": self.report.grid,
-            "block": self.report.block,
-            "blocks_run": self.report.blocks_run,
             "tensors": [
                 {
                     "name": c.name,
@@ -134,8 +147,7 @@ class Outcome:
                 }
                 for c in self.checked
             ],
-            "faults": [fault.to_dict() for fault in self.report.faults],
-            "sites": [site.to_dict() for site in self.report.by_line()],
+            **self.report.to_dict(),
         }
 
 

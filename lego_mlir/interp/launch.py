@@ -137,20 +137,21 @@ def choose_blocks(blocks: int | Sequence[int] | None, grid: Dim3) -> Any:
     return chosen
 
 
-def parse(module: Any) -> Any:
-    """A module as the bindings have it, from text or from itself."""
+def parse(module: Any, source: str = "-") -> Any:
+    """A module as the bindings have it, from text or from itself; `source` names the text in locations."""
     if not isinstance(module, str):
         return module
     ir = bindings.load().ir
     try:
         return ir.Module.parse(module, ir.Context())
     except ir.MLIRError as error:
-        raise InterpreterError(f"this is not a valid MLIR module:\n{error}") from None
+        said = str(error).replace('"-":', f"{source}:")
+        raise InterpreterError(f"this is not a valid MLIR module:\n{said}") from None
 
 
-def compile_module(module: Any) -> Compiler:
+def compile_module(module: Any, source: str = "-") -> Compiler:
     """Parse, if need be, and make ready to run: pass the result to `launch` to run one module several times."""
-    return Compiler(parse(module))
+    return Compiler(parse(module, source), source)
 
 
 def launch(

@@ -323,33 +323,3 @@ def allocate(
     buffer = Buffer(space, storage, name, granule or dtype.itemsize)
     sizes = tuple(size if isinstance(size, int) else values.only(size, name) for size in sizes)
     return MemRef(buffer, dtype, 0, sizes, row_major(sizes))
-
-
-def update(
-    m: Machine, touch: Touch, dtype: np.dtype[Any], operand: Array, compute: Any, wanted: bool, is_unsigned: bool
-) -> Array:
-    """Read, combine and write back, one lane after the other; the old values where they are wanted.
-
-    Where nobody looks at the old values, lanes that meet at one element are combined by NumPy's unbuffered `at`.
-    """
-    data = touch.buffer.raw(touch.item)
-    rows = touch.buffer.rows(m)
-    elem = touch.elem if rows is None else touch.elem + values.like_vector(rows, touch.elem.ndim) * data.shape[1]
-    full = np.broadcast_shapes(elem.shape, operand.shape, m.lanes)
-    at, given = np.broadcast_to(elem, full), np.broadcast_to(operand, full)
-    chosen = np.ones(full, bool) if touch.ok is None else np.broadcast_to(touch.ok, full)
-    flat = data.reshape(-1)
-    memory_view = flat if is_unsigned else flat.view(dtype)
-    if is_unsigned:
-        given = values.unsigned(np.ascontiguousarray(given))
-    old = np.zeros(full, memory_view.dtype)
-    where, what = at[chosen], given[chosen]
-    if not wanted and isinstance(compute, np.ufunc) and memory_view.dtype.kind in "iuf":
-        compute.at(memory_view, where, what)
-        return old.view(dtype)
-    found = np.zeros(where.shape, memory_view.dtype)
-    for i, (element, new) in enumerate(zip(where.tolist(), what, strict=True)):
-        found[i] = memory_view[element]
-        memory_view[element] = compute(found[i], new)
-    old[chosen] = found
-    return old.view(dtype)

@@ -89,12 +89,15 @@ class Function:
     arguments_written: frozenset[int]
 
 
-def place_of(location: Any) -> Place:
-    """The first file position in a location, which may be wrapped in names, call sites and fusions."""
+def place_of(location: Any, source: str = "-") -> Place:
+    """The first file position in a location, which may be wrapped in names, call sites and fusions.
+
+    MLIR calls text that came from no file "-"; `source` is what to call it instead.
+    """
     found = re.search(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)', str(location))
     if found is None:
         return Place("unknown", 0)
-    return Place(found[1], int(found[2]), int(found[3]))
+    return Place(source if found[1] == "-" else found[1], int(found[2]), int(found[3]))
 
 
 class Operation:
@@ -112,7 +115,7 @@ class Operation:
 
     @cached_property
     def place(self) -> Place:
-        return place_of(self.operation.location)
+        return self.compiler.place(self.operation)
 
     @cached_property
     def results(self) -> tuple[int, ...]:
@@ -233,8 +236,9 @@ def copy_slots(sources: Sequence[int], targets: Sequence[int]) -> Step:
 class Compiler:
     """Gives every SSA value of a module a slot and every operation a step; functions on demand, each once."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, source: str = "-") -> None:
         self.module = module
+        self.source = source
         self.accesses: list[Access] = []
         self.lane_bytes = 0
         self.shared_bytes = 0
@@ -244,6 +248,10 @@ class Compiler:
         self._functions: dict[str, Function | None] = {}
         self._symbols = _symbols(module)
         self._used: dict[Any, list[bool]] = {}
+
+    def place(self, operation: Any) -> Place:
+        """Where an operation came from."""
+        return place_of(operation.location, self.source)
 
     @property
     def slots(self) -> int:
@@ -273,7 +281,7 @@ class Compiler:
         blocks = list(region.blocks)
         if len(blocks) != 1:
             raise InterpreterError(
-                f"{place_of(region.owner.location)}: {region.owner.name}: a region of {len(blocks)} blocks; "
+                f"{self.place(region.owner)}: {region.owner.name}: a region of {len(blocks)} blocks; "
                 "branches between blocks (dialect cf) cannot run: keep the control flow in scf"
             )
         arguments = tuple(self.slot(a) for a in blocks[0].arguments)
@@ -288,7 +296,7 @@ class Compiler:
             build = MEANINGS[operation.name]
         except KeyError:
             raise InterpreterError(
-                f"{place_of(operation.location)}: the interpreter does not know the operation {operation.name}; "
+                f"{self.place(operation)}: the interpreter does not know the operation {operation.name}; "
                 "give it a meaning in lego_mlir/interp/dialects, or lower it before the run"
             ) from None
         return build(Operation(self, operation, mask))
@@ -306,9 +314,9 @@ class Compiler:
         operation = self.symbol(name)
         regions = list(operation.regions)
         if operation.name not in ("gpu.func", "func.func"):
-            raise InterpreterError(f"{place_of(operation.location)}: @{name} is a {operation.name}, not a function")
+            raise InterpreterError(f"{self.place(operation)}: @{name} is a {operation.name}, not a function")
         if not list(regions[0].blocks):
-            raise InterpreterError(f"{place_of(operation.location)}: @{name} is declared, but has no body to run")
+            raise InterpreterError(f"{self.place(operation)}: @{name} is declared, but has no body to run")
         arguments = list(regions[0].blocks[0].arguments)
         types = list(bindings.load().ir.FunctionType(operation.attributes["function_type"].value).inputs)
         shared = _count(operation, "workgroup_attributions")
@@ -357,7 +365,7 @@ def _memrefs_behind(value: Any, owner: Any) -> list[Any]:
 
 
 def _is_terminator(name: str) -> bool:
-    return name.endswith((".yield", ".return", ".condition", ".terminator"))
+    return name.endswith((".yield", ".return", ".condition", ".terminator", "atomic_yield"))
 
 
 def _symbols(module: Any) -> dict[str, Any]:

@@ -171,6 +171,15 @@ class Report:
     def clean(self) -> bool:
         return not self.faults
 
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "kernel": self.kernel, "grid": self.grid, "block": self.block, "blocks_run": self.blocks_run,
+            "faults": [fault.to_dict() for fault in self.faults],
+            "sites": [site.to_dict() for site in self.by_line()],
+            "buffers": [{"name": b.name, "moved": b.moved, "compulsory": b.compulsory} for b in self.buffers],
+        }  # fmt: skip
+
     def kinds(self) -> set[Kind]:
         return {fault.kind for fault in self.faults}
 

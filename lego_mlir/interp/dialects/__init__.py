@@ -1,5 +1,31 @@
 """The operations that the interpreter knows, one file a dialect; importing this package registers them all."""
 
-from lego_mlir.interp.dialects import affine, arith, func, gpu, index, math, memref, nvgpu, scf, vector, vector_access
+from lego_mlir.interp.dialects import (
+    affine,
+    arith,
+    atomics,
+    func,
+    gpu,
+    index,
+    math,
+    memref,
+    nvgpu,
+    scf,
+    vector,
+    vector_access,
+)
 
-__all__ = ["affine", "arith", "func", "gpu", "index", "math", "memref", "nvgpu", "scf", "vector", "vector_access"]
+__all__ = [
+    "affine",
+    "arith",
+    "atomics",
+    "func",
+    "gpu",
+    "index",
+    "math",
+    "memref",
+    "nvgpu",
+    "scf",
+    "vector",
+    "vector_access",
+]

@@ -163,6 +163,23 @@ def shuffle(op: Operation) -> Step:
     return step
 
 
+@meaning("gpu.rotate")
+def rotate(op: Operation) -> Step:
+    """Each lane reads the lane `offset` further on, around its group of `width` lanes."""
+    (value,) = op.operands
+    result, valid = op.results
+    offset, width = op.integer("offset"), op.integer("width")
+
+    def step(m: Machine) -> None:
+        source = by_warp(m, m.values[value])
+        lane = np.arange(WARP)
+        partner = lane // width * width + (lane % width + offset) % width
+        m.values[result] = from_warp(m, source[:, :, partner])
+        m.values[valid] = values.uniform(True, np.bool_)
+
+    return step
+
+
 def _shuffle_mode(op: Operation) -> str:
     text = str(op.attribute("mode"))
     return tuple(SHUFFLES)[int(text.split(":")[0])] if text[0].isdigit() else op.keyword("mode")

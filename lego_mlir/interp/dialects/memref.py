@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lego_mlir.interp import memory, shadow, values
+from lego_mlir.interp import memory, values
 from lego_mlir.interp.dialects.arith import elements
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import DYNAMIC, MemRef, Space
@@ -149,6 +149,30 @@ def load(op: Operation) -> Step:
 def store(op: Operation) -> Step:
     op.touches(1, written=True)
     return store_step(op, op.operands[0], op.operands[1], plain(op.operands[2:]))
+
+
+@meaning("memref.prefetch")
+def prefetch(op: Operation) -> Step:
+    """A hint: it moves nothing that a program can see."""
+    return lambda m: None
+
+
+@meaning("memref.copy")
+def copy(op: Operation) -> Step:
+    """Each lane that is here copies all elements, from one static shape to the same."""
+    op.touches(0, read=True)
+    op.touches(1, written=True)
+    source, target = op.operands
+    reading, writing = op.access("read"), op.access("write")
+
+    def step(m: Machine) -> None:
+        window: MemRef = m.values[source]
+        sizes = [n if isinstance(n, int) else values.only(n, "a size of memref.copy") for n in window.sizes]
+        grid = np.indices(sizes, dtype=np.int64).reshape(len(sizes), 1, 1, -1)
+        found = memory.read(m, reading, memory.address(m, reading, window, list(grid)), window.dtype)
+        memory.write(m, writing, memory.address(m, writing, m.values[target], list(grid)), found)
+
+    return step
 
 
 @meaning("memref.dim")
@@ -337,53 +361,3 @@ def extract_strided_metadata(op: Operation) -> Step:
             m.values[slot] = value if isinstance(value, np.ndarray) else values.uniform(value)
 
     return step
-
-
-ATOMIC_KINDS: dict[str, Callable[[Any, Any], Any]] = {
-    "addf": np.add,
-    "addi": np.add,
-    "assign": lambda old, new: new,
-    "maximumf": np.maximum,
-    "maxnumf": np.fmax,
-    "maxs": np.maximum,
-    "maxu": np.maximum,
-    "minimumf": np.minimum,
-    "minnumf": np.fmin,
-    "mins": np.minimum,
-    "minu": np.minimum,
-    "mulf": np.multiply,
-    "muli": np.multiply,
-    "ori": np.bitwise_or,
-    "andi": np.bitwise_and,
-    "xori": np.bitwise_xor,
-}
-ATOMIC_ORDER = (
-    "addf", "addi", "assign", "maximumf", "maxs", "maxu", "minimumf", "mins", "minu", "mulf", "muli", "ori", "andi",
-    "maxnumf", "minnumf", "xori",
-)  # fmt: skip
-"""`arith.AtomicRMWKind` by number, as the attribute stores it."""
-
-
-@meaning("memref.atomic_rmw")
-def atomic_rmw(op: Operation) -> Step:
-    """Lanes update one after the other, in lane order; each gets the value that it found."""
-    op.touches(1, read=True, written=True)
-    access, result = op.access(shadow.ATOMIC_KIND), op.result
-    value, ref, *indices = op.operands
-    kind = _atomic_kind(op)
-    compute = ATOMIC_KINDS[kind]
-    is_unsigned = kind in ("maxu", "minu")
-    wanted = bool(list(op.operation.results[0].uses))
-
-    def step(m: Machine) -> None:
-        window: MemRef = m.values[ref]
-        touch = memory.address(m, access, window, plain(indices)(m))
-        memory.observe(m, access, touch)
-        m.values[result] = memory.update(m, touch, window.dtype, m.values[value], compute, wanted, is_unsigned)
-
-    return step
-
-
-def _atomic_kind(op: Operation) -> str:
-    text = str(op.attribute("kind"))
-    return ATOMIC_ORDER[int(text.split(":")[0])] if text[0].isdigit() else op.keyword("kind")

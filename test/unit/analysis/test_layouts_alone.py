@@ -64,7 +64,7 @@ def test_too_many_warps_are_proved_or_sampled_and_it_is_said_which():
     assert proved.ways == 32
     sampled = layouts.shared(gallery.xor_swizzle(1 << 20, 64), parse("lane + 32 * i, j", many), 4)
     assert not sampled.sure
-    assert sampled.ways == 1
+    assert (sampled.ways, sampled.warps) == (1, layouts.MAX_WARPS)
 
 
 def test_a_proof_for_all_warps_agrees_with_enumerating_a_smaller_case():
@@ -123,6 +123,13 @@ def test_repairs_keep_vectors_whole(columns: int, element: int):
     groups = place.reshape(64, per_row, width)
     assert (groups == groups[..., :1] + np.arange(width)).all()
     assert (groups[..., 0] % width == 0).all()
+
+
+def test_a_vector_access_that_is_not_aligned_rules_every_candidate_out():
+    apart = Pattern("from column 1", lambda lane, k: (lane, 1 + 4 * (k + 0 * lane)), {"k": 4})
+    assert repairs((32, 32), [Use.of(apart, 4)], 4) == []
+    aligned = Pattern("from column 0", lambda lane, k: (lane, 4 * (k + 0 * lane)), {"k": 4})
+    assert repairs((32, 32), [Use.of(aligned, 4)], 4)[0].is_free_of_conflicts
 
 
 def test_nothing_is_suggested_where_nothing_helps():

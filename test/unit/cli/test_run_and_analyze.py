@@ -116,6 +116,42 @@ def test_flags_of_the_interpreter_are_refused_on_cuda(tmp_path, capsys):
     assert "--blocks goes with --on interp" in capsys.readouterr().err
 
 
+MODULE = """gpu.module @m {
+  gpu.func @shift(%x: memref<64xf32>, %y: memref<64xf32>) kernel attributes {KNOWN} {
+    %t = gpu.thread_id x
+    %c1 = arith.constant 1 : index
+    %n = arith.addi %t, %c1 : index
+    %v = memref.load %x[%n] : memref<64xf32>
+    memref.store %v, %y[%t] : memref<64xf32>
+    gpu.return
+  }
+}
+"""
+KNOWN = "known_block_size = array<i32: 64, 1, 1>, known_grid_size = array<i32: 1, 1, 1>"
+
+
+def test_an_mlir_file_is_run_for_its_faults(tmp_path, capsys):
+    path = tmp_path / "kernel.mlir"
+    path.write_text(MODULE.replace("KNOWN", KNOWN))
+    assert main(["run", str(path)]) == CHECK_FAILED
+    assert f"{path}:6: out of bounds: read of index (64,) outside argument 0 of sizes (64,)" in capsys.readouterr().out
+    assert main(["analyze", str(path)]) == DONE
+    assert "kernel.mlir:6 read of argument 0" in capsys.readouterr().out
+    path.write_text(MODULE.replace(" attributes {KNOWN}", ""))
+    assert main(["run", str(path)]) == BAD_INPUT
+    assert "does not fix its grid size" in capsys.readouterr().err
+    assert main(["run", str(path), "--grid", "1", "--block", "32", "--json"]) == DONE
+    assert json.loads(capsys.readouterr().out)[0]["faults"] == []
+    assert main(["run", str(path), "--grid", "1", "--block", "a"]) == BAD_INPUT
+    assert "--block takes one to three sizes such as 32,8, not 'a'" in capsys.readouterr().err
+    path.write_text(MODULE.replace("memref<64xf32>", "memref<?xf32>"))
+    assert main(["run", str(path)]) == BAD_INPUT
+    assert "argument 0 of @shift is a memref<?xf32>, whose value or size" in capsys.readouterr().err
+    path.write_text("gpu.module {")
+    assert main(["run", str(path)]) == BAD_INPUT
+    assert "not a valid MLIR module" in capsys.readouterr().err
+
+
 def test_analyze_names_the_conflict_and_the_swizzle(tmp_path, capsys):
     path = spec(tmp_path, tile="Row(T, T)")
     assert main(["analyze", path]) == DONE

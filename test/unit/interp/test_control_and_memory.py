@@ -130,6 +130,22 @@ def test_stores_happen_for_the_lanes_of_a_branch_only():
     assert np.array_equal(out, T % 2 + T % 4)
 
 
+def test_a_loop_in_a_branch_runs_for_its_lanes_only():
+    text = f"""gpu.module @m {{ gpu.func @k(%out: memref<{LANES}xf32>) kernel {{
+        {PROLOGUE}
+        scf.if %is_odd {{
+          scf.for %i = %c0 to %mod8 step %c1 {{
+            %old = memref.load %out[%t] : memref<{LANES}xf32>
+            %new = arith.addf %old, %f1 : f32
+            memref.store %new, %out[%t] : memref<{LANES}xf32>
+          }}
+        }}
+        gpu.return }} }}"""
+    out = np.zeros(LANES, np.float32)
+    assert interp.launch(text, grid=1, block=LANES, args=[out]).clean
+    assert np.array_equal(out, T % 2 * (T % 8))
+
+
 def test_out_of_bounds_in_a_branch_counts_its_lanes_only():
     body = """%far = arith.muli %t, %c32 : index
         %ok = arith.cmpi ult, %far, %c4 : index
@@ -145,6 +161,11 @@ WINDOWS = {
     "rank-reducing subview": (
         "%w = memref.subview %in[%mod8, 0] [1, 16] [1, 1] : memref<8x16xindex> to memref<16xindex, strided<[1], offset: ?>>\n"
         "%r = memref.load %w[%c4] : memref<16xindex, strided<[1], offset: ?>>", lambda a: a[T % 8, 4]),
+    "which unit axis a subview drops shows in its strides": (
+        "%e = memref.expand_shape %in [[0, 1], [2]] output_shape [2, 4, 16] : memref<8x16xindex> into memref<2x4x16xindex>\n"
+        "%w = memref.subview %e[1, 2, 0] [1, 1, 16] [1, 1, 1] : memref<2x4x16xindex> to memref<1x16xindex, strided<[16, 1], offset: 96>>\n"
+        "%base, %o, %s:2, %st:2 = memref.extract_strided_metadata %w : memref<1x16xindex, strided<[16, 1], offset: 96>> -> memref<index>, index, index, index, index, index\n"
+        "%r = arith.addi %st#0, %t : index", lambda a: T + 16),
     "reinterpret_cast": (
         "%w = memref.reinterpret_cast %in to offset: [%mod4], sizes: [4, 8], strides: [8, 1] : memref<8x16xindex> to memref<4x8xindex, strided<[8, 1], offset: ?>>\n"
         "%r = memref.load %w[%c2, %c1] : memref<4x8xindex, strided<[8, 1], offset: ?>>", lambda a: a.reshape(-1)[T % 4 + 17]),
@@ -263,6 +284,67 @@ def test_shuffle(mode: str):
         %y, %valid = gpu.shuffle {mode} %x, %o, %w : i32
         %r = arith.index_cast %y : i32 to index"""
     assert np.array_equal(index_of(body), expected)
+
+
+def test_rotate():
+    body = """%x = arith.index_cast %t : index to i32
+        %y, %valid = gpu.rotate %x, 3, 16 : i32
+        %r = arith.index_cast %y : i32 to index"""
+    assert np.array_equal(index_of(body), T // 16 * 16 + (T + 3) % 16)
+
+
+def test_atomic_updates_give_each_lane_what_came_before():
+    text = f"""gpu.module @m {{ gpu.func @k(%count: memref<4xi32>, %out: memref<2x{LANES}xi32>) kernel {{
+        {PROLOGUE}
+        %one = arith.constant 1 : i32
+        %old = memref.atomic_rmw addi %one, %count[%mod4] : (i32, memref<4xi32>) -> i32
+        memref.store %old, %out[%b, %t] : memref<2x{LANES}xi32>
+        gpu.return }} }}"""
+    count, out = np.zeros(4, np.int32), np.zeros((2, LANES), np.int32)
+    assert interp.launch(text, grid=2, block=LANES, args=[count, out]).clean
+    assert count.tolist() == [2 * LANES // 4] * 4
+    for k in range(4):
+        assert sorted(out[:, k::4].reshape(-1).tolist()) == list(range(2 * LANES // 4))
+
+
+@pytest.mark.parametrize(("kind", "type_", "expected"), [("maxs", "i32", 63), ("maxu", "i32", -1), ("mins", "i32", -1)])
+def test_kinds_of_atomic_updates(kind: str, type_: str, expected: int):
+    text = f"""gpu.module @m {{ gpu.func @k(%x: memref<1x{type_}>) kernel {{
+        {PROLOGUE}
+        %i = arith.index_cast %t : index to {type_}
+        %minus = arith.constant -1 : {type_}
+        %v = arith.select %is_odd, %i, %minus : {type_}
+        %old = memref.atomic_rmw {kind} %v, %x[%c0] : ({type_}, memref<1x{type_}>) -> {type_}
+        gpu.return }} }}"""
+    x = np.zeros(1, np.int32)
+    assert interp.launch(text, grid=1, block=LANES, args=[x]).clean
+    assert x[0] == expected
+
+
+def test_an_atomic_update_of_any_kind():
+    text = f"""gpu.module @m {{ gpu.func @k(%x: memref<4xf32>) kernel {{
+        {PROLOGUE}
+        %r = memref.generic_atomic_rmw %x[%mod4] : memref<4xf32> {{
+        ^bb0(%old: f32):
+          %two = arith.addf %f1, %f1 : f32
+          %new = arith.addf %old, %two : f32
+          memref.atomic_yield %new : f32
+        }}
+        gpu.return }} }}"""
+    x = np.zeros(4, np.float32)
+    assert interp.launch(text, grid=3, block=LANES, args=[x]).clean
+    assert x.tolist() == [2.0 * 3 * LANES // 4] * 4
+
+
+def test_copy_between_windows():
+    text = f"""gpu.module @m {{ gpu.func @k(%x: memref<8x16xf32>, %y: memref<4x4xf32>) kernel {{
+        {PROLOGUE}
+        %w = memref.subview %x[2, 4] [4, 4] [1, 2] : memref<8x16xf32> to memref<4x4xf32, strided<[16, 2], offset: 36>>
+        memref.copy %w, %y : memref<4x4xf32, strided<[16, 2], offset: 36>> to memref<4x4xf32>
+        gpu.return }} }}"""
+    x, y = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32), np.zeros((4, 4), np.float32)
+    assert interp.launch(text, grid=1, block=1, args=[x, y]).clean
+    assert np.array_equal(y, x[2:6, 4:12:2])
 
 
 def test_shuffle_from_a_lane_that_is_not_there():

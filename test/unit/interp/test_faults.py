@@ -57,7 +57,7 @@ def test_the_right_kernel_is_clean_and_right():
     report, source, target = run(transpose())
     assert report.clean, report
     assert np.array_equal(target, source.T)
-    assert report.totals.conflicts == 0
+    assert (report.totals.conflicts, report.totals.wavefronts) == (0, 4 * (32 + 32))
     assert report.totals.sectors == report.totals.ideal_sectors == 2 * N * N // 8
     assert report.totals.moved == report.totals.compulsory == 2 * N * N * 4
 
@@ -166,6 +166,31 @@ def test_read_then_write_by_another_thread_races():
     report = launch(kernel(body.format(barrier="")))
     assert report.kinds() == {Kind.RACE}
     assert "read by thread" in report.faults[0].message
+
+
+@pytest.mark.parametrize("writer", [0, 5, 63])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_one_of_many_readers_writes(writer: int, blocks: int):
+    """All threads read one element in one operation; whichever of them writes it then, the others were reading it."""
+    body = f"""%v = memref.load %x[%c0] : memref<1024xf32>
+        %w = arith.constant {writer} : index
+        %me = arith.cmpi eq, %t, %w : index
+        scf.if %me {{ memref.store %v, %x[%c0] : memref<1024xf32> }}"""
+    report = launch(kernel(body), grid=blocks)
+    assert report.kinds() == {Kind.RACE}
+    assert any("read by several threads" in fault.message for fault in report.faults)
+
+
+def test_blocks_that_read_what_another_block_writes():
+    body = """%v = memref.load %x[%t] : memref<1024xf32>
+        %w = arith.constant 2 : index
+        %me = arith.cmpi eq, %b, %w : index
+        scf.if %me { memref.store %v, %x[%t] : memref<1024xf32> }"""
+    assert launch(kernel(body), grid=2).clean
+    for limit in (1 << 30, 1):
+        report = launch(kernel(body), grid=3, memory_limit=limit)
+        assert report.kinds() == {Kind.RACE}
+        assert "of other blocks" in report.faults[0].message
 
 
 def test_atomic_updates_do_not_race_and_add_up():

@@ -201,6 +201,52 @@ def test_fma_rounds_once_where_two_roundings_differ(type_: str):
     assert (twice != found).any()
 
 
+def test_fma_next_to_a_tie():
+    """(1 + 2^-23) + 2^-24 (1 - 2^-46) lies just below a tie of f32; rounded to f64 first it would be the tie."""
+    x = np.float32(2.0**-23)
+    a = np.full(LANES, np.float32(2.0**-12) * (1 + x), np.float32)
+    b = np.full(LANES, np.float32(2.0**-12) * (1 - x), np.float32)
+    c = np.full(LANES, 1 + x, np.float32)
+    found, _ = run("math.fma %a, %b, %c : f32", {"a": a, "b": b, "c": c}, dict.fromkeys("abc", "f32"), "f32")
+    assert (found == 1 + x).all()
+    assert np.float32(float(a[0]) * float(b[0]) + float(c[0])) == 1 + 2 * x
+
+
+INDEX = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "maxs": np.maximum,
+    "mins": np.minimum,
+    "maxu": lambda a, b: np.maximum(a.view(np.uint64), b.view(np.uint64)).view(np.int64),
+    "minu": lambda a, b: np.minimum(a.view(np.uint64), b.view(np.uint64)).view(np.int64),
+    "shl": lambda a, b: a << b,
+    "shrs": lambda a, b: a >> b,
+    "shru": lambda a, b: (a.view(np.uint64) >> b.view(np.uint64)).view(np.int64),
+}
+
+
+@pytest.mark.parametrize("operation", INDEX)
+def test_index_arithmetic(operation: str):
+    a, b = operands("index", 2)
+    if operation.startswith("sh"):
+        b = np.abs(b) % 64
+    found, _ = run(f"index.{operation} %a, %b", {"a": a, "b": b}, {"a": "index", "b": "index"}, "index")
+    assert_same(found, INDEX[operation](a, b))
+
+
+@pytest.mark.parametrize("predicate", ["eq", "slt", "uge"])
+def test_index_compare(predicate: str):
+    a, b = operands("index", 2)
+    b[::3] = a[::3]
+    found, _ = run(f"index.cmp {predicate}(%a, %b)", {"a": a, "b": b}, {"a": "index", "b": "index"}, "i1")
+    expected = {"eq": a == b, "slt": a < b, "uge": a.view(np.uint64) >= b.view(np.uint64)}[predicate]
+    assert_same(found, expected)
+
+
 def test_f8_saturates_and_keeps_nan():
     a = np.zeros(LANES, np.float32)
     a[:8] = [1000.0, -1000.0, np.inf, np.nan, 0.3, 464.0, 1e-9, 448.0]

@@ -1,0 +1,97 @@
+"""MLIR files on the command line: their kernels run on random input, with nothing to compare but every fault found.
+
+Whatever the bindings parse can be run so, whoever wrote it: what a transform script left, or another compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from lego_mlir.cli import files
+from lego_mlir.cli.progress import Progress
+from lego_mlir.errors import UsageError
+
+SUFFIX: Final = ".mlir"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--grid` and `--block`, for kernels that do not say themselves."""
+    for what in ("grid", "block"):
+        parser.add_argument(f"--{what}", metavar="X[,Y[,Z]]", help=f"the {what} size, for a {SUFFIX} file's kernels")
+
+
+def is_module(path: str) -> bool:
+    """Whether an input is the text of a module."""
+    return Path(path).suffix == SUFFIX
+
+
+def reports(args: argparse.Namespace, seed: int = 0) -> list[Any]:
+    """Run the file's kernels, or the one that is asked for."""
+    from lego_mlir import interp
+
+    text = files.read_bytes(args.spec).decode()
+    if args.transform is not None:
+        text = _transformed(args, text)
+    compiler = interp.compile_module(text, source=args.spec)
+    names = [args.kernel] if args.kernel else compiler.kernels() or compiler.functions()
+    found = []
+    with Progress(f"running {Path(args.spec).name}") as progress:
+        for name in names:
+            progress.update(name)
+            function = compiler.function(name)
+            found.append(
+                interp.launch(
+                    compiler,
+                    name,
+                    grid=_extents("grid", args.grid),
+                    block=_extents("block", args.block),
+                    args=random_arguments(function, seed),
+                    blocks=args.blocks,
+                    progress=lambda done, total: progress.update("blocks", done=done, total=total),
+                )
+            )
+    return found
+
+
+def random_arguments(function: Any, seed: int) -> list[Any]:
+    """Normal numbers or small integers for every memref. Raises UsageError for sizes that only a caller can know."""
+    import numpy
+
+    from lego_mlir.interp import values
+
+    generator = numpy.random.default_rng(seed)
+    drawn: list[Any] = []
+    for i, type_ in enumerate(function.argument_types):
+        dtype = values.element_dtype(type_)
+        if not values.is_memref(type_) or not type_.has_static_shape:
+            raise UsageError(
+                f"argument {i} of @{function.name} is a {type_}, whose value or size a random input cannot know; "
+                "call lego_mlir.interp.launch with arrays and numbers, or run a spec"
+            )
+        shape = tuple(type_.shape)
+        numbers = generator.standard_normal(shape) if values.is_float(dtype) else generator.integers(0, 2, shape)
+        drawn.append(numpy.asarray(numbers).astype(dtype))
+    return drawn
+
+
+def _extents(what: str, text: str | None) -> Sequence[int] | None:
+    if text is None:
+        return None
+    parts = text.split(",")
+    if not all(part.isdigit() for part in parts):
+        raise UsageError(f"--{what} takes one to three sizes such as 32,8, not {text!r}")
+    return [int(part) for part in parts]
+
+
+def _transformed(args: argparse.Namespace, text: str) -> str:
+    from lego_mlir.cli.compile import cache_of
+    from lego_mlir.toolchain import compile_kernel
+
+    compilation = compile_kernel(
+        text, emit="transformed", transform=args.transform, cache=cache_of(args), name=args.spec
+    )
+    result: str = compilation.stage("transformed", locations=True)
+    return result
