@@ -50,6 +50,7 @@ End = int | None  # an end of an interval; None is infinite
 Interval = tuple[End, End]
 FUEL = 60  # eliminations tried for one question before giving up
 POINTS = 10  # sample points that refute a claim before a proof of it is tried
+LIKELY_SIZES = (8, 128, 4096)  # sizes at which a claim about tiles is likely to fail if it is false
 WIDEST_SHIFT = 64  # a shift by more than this has no useful bound
 
 
@@ -392,8 +393,9 @@ class Facts:
         if isinstance(symbol, Size):
             low, high = self.atom(atom)
             assert low is not None
-            high = low + (0, 1, 6, 40)[point % 4] if high is None else min(high, low + (0, 1, 6, 40)[point % 4])
-            return source.randint(low, high) if point > 3 else high
+            likely = max(low, (0, low + 1, *(-(-n // atom.scale) for n in LIKELY_SIZES))[point % 5])
+            high = likely if high is None else min(high, likely)
+            return source.randint(low, high) if point > 4 else high
         if symbol not in self.terms.ranges:
             return (0, 1, -1, 7)[point] if point < 4 else source.randint(-100, 100)
         known = self.terms.ranges[symbol]

@@ -1,8 +1,8 @@
 """The prover: does a condition hold for every value that the ranges allow?
 
-Three methods, cheapest first. Congruences settle a divisibility, intervals (with sizes eliminated symbolically) an
-inequality, and Z3, given a time limit, what those leave open. `Refuted` is only said with values at hand that make
-the condition false when evaluated.
+Four methods, cheapest first. Congruences settle a divisibility, intervals (with sizes eliminated symbolically) an
+inequality; where every symbol has few values, all are tried; Z3, given a time limit, gets what those leave open.
+`Refuted` is only said with values at hand that make the condition false when evaluated.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorMod, Le, Lt, Size
@@ -17,6 +17,7 @@ Proved(by='intervals')
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +27,15 @@ from lego_mlir.expr.context import Context, context_of
 from lego_mlir.expr.index import as_condition
 from lego_mlir.expr.intervals import POINTS
 from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
-from lego_mlir.expr.terms import COMPARISONS, Poly, Truth
+from lego_mlir.expr.terms import COMPARISONS, Atom, Poly, Truth
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
 if TYPE_CHECKING:
-    from lego_mlir.expr.ranges import Ranges
+    from lego_mlir.expr.ranges import Range, Ranges
 
 OPPOSITE: dict[Any, Any] = {Lt: (Le, True), Le: (Lt, True), Eq: (Ne, False), Ne: (Eq, False)}
 SIDE_CONDITION_MS = 100  # Z3's time for one side condition of a rule
+MOST_VALUES = 1 << 16  # combinations of the symbols' values that are tried one by one, as arrays
 
 
 class Prover:
@@ -89,6 +91,9 @@ class Prover:
 
         write = self.context.terms.write
         condition = op(write(left), write(right))
+        tried = by_enumeration(condition, self.context.ranges)
+        if tried is not None:
+            return tried.by if isinstance(tried, Proved) else None
         return "z3" if solve(condition, self.context.ranges, timeout_ms).proved else None
 
 
@@ -107,6 +112,9 @@ def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
         return Proved(by)
     found = _sampled_counter_example(context, claim, truth)
     if found is None:
+        tried = by_enumeration(claim, context.ranges)
+        if tried is not None:
+            return tried
         from lego_mlir.expr.solver import solve
 
         answer = solve(claim, context.ranges, timeout_ms)
@@ -115,9 +123,43 @@ def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
         found, reason = answer.values, answer.reason
         if found is None or not _fails(claim, found, context.ranges):
             return Unknown(reason or "z3 gave values that do not refute the claim when evaluated")
-    example = {str(symbol): value for symbol, value in sorted(found.items(), key=lambda item: str(item[0]))}
+    return _refuted(claim, found)
+
+
+def _refuted(claim: Any, values: Mapping[Any, int]) -> Refuted:
+    example = {str(symbol): value for symbol, value in sorted(values.items(), key=lambda item: str(item[0]))}
     text = ", ".join(f"{name} = {value}" for name, value in example.items())
     return Refuted(example, f"{claim} is false" + (f" for {text}" if text else ""))
+
+
+def by_enumeration(claim: Any, ranges: Ranges) -> Proved | Refuted | None:
+    """A verdict from all values of the claim's symbols, or None where they are too many, unknown or not all defined."""
+    import numpy
+
+    from lego_mlir.expr.evaluate import evaluate
+
+    symbols = sorted(claim.free_symbols, key=str)
+    spans = [_constant_span(ranges.get(symbol)) for symbol in symbols]
+    known = [span for span in spans if span is not None]
+    count = math.prod(map(len, known))
+    if not symbols or len(known) < len(spans) or not 0 < count <= MOST_VALUES:
+        return None
+    grid = numpy.meshgrid(*(numpy.arange(s.start, s.stop, s.step) for s in known), indexing="ij")
+    values = {symbol: axis.ravel() for symbol, axis in zip(symbols, grid, strict=True)}
+    try:
+        holds = numpy.broadcast_to(numpy.asarray(evaluate(claim, values)), (count,))
+    except (ZeroDivisionError, ValueError):  # undefined somewhere, or a run-time table
+        return None
+    if holds.all():
+        return Proved(f"enumeration of {count} values")
+    place = int(numpy.argmin(holds))
+    return _refuted(claim, {symbol: int(axis[place]) for symbol, axis in values.items()})
+
+
+def _constant_span(known: Range | None) -> range | None:
+    if known is None or not (known.lo.is_Integer and known.hi.is_Integer):
+        return None
+    return range(int(known.lo), int(known.hi), known.step)
 
 
 def _shown(context: Context, truth: Truth) -> str | None:
@@ -130,10 +172,45 @@ def _shown(context: Context, truth: Truth) -> str | None:
     if truth.op is sympy.And and None not in parts:
         return ", ".join(dict.fromkeys(p for p in parts if p))
     if truth.op is sympy.Or:
-        return next((p for p in parts if p), None)
+        return next((p for p in parts if p), None) or _shown_by_cases(context, truth)
     if truth.op is sympy.Not and truth.args[0].op in COMPARISONS:
         return context.prover.without_solver(*context.prover.negated(truth.args[0].op, *truth.args[0].args))
     return None
+
+
+def _shown_by_cases(context: Context, disjunction: Atom) -> str | None:
+    """Whether one part of an Or holds wherever the others fail: `C or not A` says that A implies C."""
+    for goal in disjunction.args:
+        comparisons = goal.args if goal.op is sympy.And else (goal,)
+        others = [part for part in disjunction.args if part is not goal]
+        given = [h for part in others for h in _nonnegative_where_false(context, part)]
+        if given and all(_follows(context, comparison, given) for comparison in comparisons):
+            return "intervals"
+    return None
+
+
+def _nonnegative_where_false(context: Context, truth: Any) -> list[Poly]:
+    """Polynomials that are not negative wherever a condition fails, each made as small as its residue allows."""
+    if truth.op is sympy.Not:
+        inner = truth.args[0]
+        claims = [(c.op, *c.args) for c in (inner.args if inner.op is sympy.And else (inner,)) if c.op in COMPARISONS]
+    elif truth.op in COMPARISONS:
+        claims = [context.prover.negated(truth.op, *truth.args)]
+    else:
+        return []
+    found = []
+    for op, left, right in claims:
+        if op in (Le, Lt):
+            difference = (right - left).plus(-1 if op is Lt else 0)
+            found.append(difference.plus(-context.facts.residue(difference)[1]))  # p >= 0 and p % m == r: p >= r
+    return found
+
+
+def _follows(context: Context, claim: Any, given: list[Poly]) -> bool:
+    if claim.op not in (Le, Lt):
+        return False
+    difference = (claim.args[1] - claim.args[0]).plus(-1 if claim.op is Lt else 0)
+    return any(context.facts.nonnegative(difference - h) for h in given) or context.facts.nonnegative(difference)
 
 
 def _sampled_counter_example(context: Context, claim: Any, truth: Truth) -> dict[Any, int] | None:
