@@ -45,7 +45,8 @@ def main() -> int:
         # Tools that are installed beside this Python (lit's FileCheck among them) come before others.
         environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
         code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-        print(f"--- {name}: {'ok' if code == 0 else f'failed, exit code {code}'} in {time.perf_counter() - start:.0f} s")
+        outcome = "ok" if code == 0 else f"failed, exit code {code}"
+        print(f"--- {name}: {outcome} in {time.perf_counter() - start:.0f} s", flush=True)
         if code:
             failed.append(name)
     if failed:
