@@ -111,6 +111,10 @@ class TextPrinter:
 
     def interval(self, expr: Any) -> Interval:
         found = self.bounds(expr)
+        if isinstance(expr, nodes.FloorMod) and (found.hi is None or found.hi > HOLDS["i32"][1]):
+            divisor = self.bounds(expr.args[1]).hi
+            if divisor is not None and self.positive(expr.args[1]):
+                return 0, divisor - 1  # what intervals alone do not see where the divisor's sign needs a proof
         return found.lo, found.hi
 
     def not_negative(self, expr: Any) -> bool:

@@ -75,10 +75,13 @@ def is_undefined(value: Any) -> bool:
     return isinstance(value, jinja2.Undefined)
 
 
-def fill(template: jinja2.Template, names: Mapping[str, Any]) -> str:
-    """The text that a template gives. Raises TemplateError at the template's line for whatever goes wrong in it."""
+def fill(template: jinja2.Template, names: Mapping[str, Any], words: Mapping[str, Any] | None = None) -> str:
+    """The text that a template gives, filled in with a spec's names and the words that every template has.
+
+    Raises TemplateError at the template's line for whatever goes wrong in it.
+    """
     try:
-        return template.render(names)
+        return template.render({**(words or {}), **names})
     except Exception as error:
         line = _line(error, template.name or "")
         if line is None:

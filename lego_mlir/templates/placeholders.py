@@ -73,6 +73,7 @@ class Filling:
     placeholders: list[Placeholder] = field(default_factory=list)
     sizes: dict[str, Any] = field(default_factory=dict)
     bounds_of_arange: set[str] = field(default_factory=set)
+    locals: set[str] = field(default_factory=set)
     helpers: dict[str, None] = field(default_factory=dict)
     tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
     temporaries: int = 0
@@ -246,6 +247,13 @@ class Filling:
             return ""
         return f", mask={self.predicate(block.mask)}" + ("" if other is None else f", other={other}")
 
+    def local(self, size: Any) -> str:
+        """A size that the kernel reads itself: its name, and no argument."""
+        name = str(as_expr(size))
+        self.locals.add(name)
+        self.sizes.setdefault(name, as_expr(size))
+        return name
+
     def device_function(self, name: str, layout: Placed) -> str:
         """A C function from a logical index to its position."""
         rank = len(layout.layout.dims())
@@ -266,16 +274,13 @@ class Filling:
 
     # -- the whole text
 
+    def readable(self, message: str) -> str:
+        """A message with the values that went into it, in place of their marks."""
+        return MARK.sub(lambda m: self.placeholders[int(m[1])].text if m[1].isdigit() else m[1], message)
+
     def finish(self, text: str) -> str:
         """The text with every mark replaced and every statement indented."""
-        for word, needed in (
-            ("helpers", [*self.helpers, *(n for n, t in self.tables.items() if t)]),
-            ("sizes", self.sizes),
-        ):
-            if needed and f"\ue000{word}\ue001" not in text and (word == "helpers" or self.language == "triton"):
-                raise TemplateError(
-                    f"{self.name}: the text needs {', '.join(needed)}; write {{{{ {word} }}}} {_WHERE[word]}"
-                )
+        self._require_words(text)
         lines: list[str] = []
         indent = ""
         for line in text.split("\n"):
@@ -286,6 +291,15 @@ class Filling:
             lines.append(line)
         filled = ((line, self._replaced(line)) for line in lines)
         return "\n".join(new for line, new in filled if new.strip() or not line.strip())
+
+    def _require_words(self, text: str) -> None:
+        """Refuse a template that leaves out what its own placeholders need."""
+        tables = [name for name, entries in self.tables.items() if entries and self.language == "cuda"]
+        sizes = list(self.arguments()) if self.language == "triton" else []
+        for word, needed in (("helpers", [*self.helpers, *tables]), ("sizes", sizes)):
+            if needed and f"\ue000{word}\ue001" not in text:
+                where = f"write {{{{ {word} }}}} {_WHERE[word]}"
+                raise TemplateError(f"{self.name}: the text needs {', '.join(needed)}; {where}")
 
     def _replaced(self, line: str) -> str:
         while (mark := MARK.search(line)) is not None:
@@ -304,10 +318,14 @@ class Filling:
         alone = _STARTS.search(before) and _ENDS.search(MARK.sub("", after))
         return placeholder.text if alone else f"({placeholder.text})"
 
+    def arguments(self) -> dict[str, Any]:
+        """The sizes that the kernel is given."""
+        return {name: symbol for name, symbol in self.sizes.items() if name not in self.locals}
+
     def _sizes_text(self, before: str) -> str:
         """The sizes that the text uses, as further parameters."""
         parts = []
-        for name, symbol in self.sizes.items():
+        for name, symbol in self.arguments().items():
             if self.language == "cuda":
                 parts.append(f"{TYPES[CudaPrinter().width_of(symbol)]} {name}")
             else:
@@ -336,7 +354,7 @@ class Filling:
     def globals(self) -> dict[str, Any]:
         """The functions and words that every template has."""
         words = {"sizes": "\ue000sizes\ue001", "helpers": "\ue000helpers\ue001", "hints": "\ue000hints\ue001"}
-        functions = (self.assign, self.load, self.store, self.masked, self.device_function)
+        functions = (self.assign, self.load, self.store, self.masked, self.always, self.local, self.device_function)
         return {**words, "all": slice(None), **{f.__name__: f for f in functions}}
 
 

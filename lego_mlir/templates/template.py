@@ -25,7 +25,7 @@ from lego_mlir.errors import TemplateError
 from lego_mlir.templates import engine
 from lego_mlir.templates.placeholders import Filling, Language, Placeholder, caller_line
 from lego_mlir.templates.strided import Descriptors
-from lego_mlir.templates.values import visible
+from lego_mlir.templates.values import printing, visible
 
 LANGUAGES: Final[dict[str, Language]] = {
     ".py": "triton",
@@ -90,9 +90,19 @@ class Template:
             raise TemplateError(
                 f"{self.name}: {', '.join(taken)}: every template has a word of this name; rename yours"
             )
-        text = engine.fill(compiled, {**words, **given})
+        token = printing.set(filling.finalize)
+        try:
+            text = engine.fill(compiled, given, words)
+        except TemplateError as error:
+            raise TemplateError(filling.readable(str(error))) from error
+        finally:
+            printing.reset(token)
         return Rendered(
-            self, filling.finish(text), tuple(filling.placeholders), dict(filling.tables), tuple(filling.sizes.values())
+            self,
+            filling.finish(text),
+            tuple(filling.placeholders),
+            dict(filling.tables),
+            tuple(filling.arguments().values()),
         )
 
 

@@ -13,7 +13,8 @@ sizes: nobody has to declare it. What has no layout to tell its range says it it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -26,8 +27,21 @@ from lego_mlir.layout.values import end_of
 
 Ranges = Mapping[Any, Range]
 
+printing: ContextVar[Callable[[Any], str] | None] = ContextVar("printing", default=None)
+"""How a value becomes text while a template is filled in: what `~`, `join` and `format` get of it."""
 
-class Bounded(Index):
+
+class _Shown:
+    """A value whose `str` is its text in the target's language while a template is filled in, else its repr."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        show = printing.get()
+        return repr(self) if show is None else show(self)
+
+
+class Bounded(_Shown, Index):
     """An index expression with the ranges of the symbols in it, which every result keeps."""
 
     __slots__ = ("ranges",)
@@ -99,7 +113,7 @@ def ranges_of(*values: Any) -> dict[Any, Range]:
 
 
 @dataclass(frozen=True, eq=False)
-class Predicate:
+class Predicate(_Shown):
     """A condition, or True, with the ranges of its symbols and the axes that it runs over."""
 
     condition: Any
@@ -109,7 +123,7 @@ class Predicate:
 
 
 @dataclass(frozen=True, eq=False)
-class Offsets:
+class Offsets(_Shown):
     """A slice of a layout: a block of positions."""
 
     name: str
@@ -149,7 +163,7 @@ class Offsets:
         return distance.free_symbols & ({c.symbol.expr for c in self.slice.colons} | {symbol})
 
 
-class Placed:
+class Placed(_Shown):
     """A layout under its name in the template."""
 
     explains_its_index = True

@@ -19,17 +19,18 @@ from typing import IO, Any
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import Rendered
 
-Launch = tuple[Rendered, str, tuple[int, ...], tuple[Any, ...], dict[str, Any]]
-
 
 def interpret(rendered: Rendered, kernel: str, grid: Sequence[int], *arguments: Any, **constants: Any) -> None:
     """Run a kernel on the CPU in Triton's interpreter; NumPy arrays among the arguments are read and written.
 
-    Raises TemplateError with what Triton said where the kernel fails.
+    A list of arrays is an argument too: the kernel gets an array of their addresses, as 64-bit integers. Raises
+    TemplateError with what Triton said where the kernel fails.
     """
     import numpy
 
-    launch = (rendered.text, rendered.template.name, kernel, tuple(grid), arguments, constants)
+    contiguous = [[numpy.ascontiguousarray(x) for x in a] if isinstance(a, list) else a for a in arguments]
+    contiguous = [numpy.ascontiguousarray(a) if isinstance(a, numpy.ndarray) else a for a in contiguous]
+    launch = (rendered.text, rendered.template.name, kernel, tuple(grid), contiguous, constants)
     child = _child()
     assert child.stdin is not None and child.stdout is not None  # both are pipes
     try:
@@ -44,8 +45,9 @@ def interpret(rendered: Rendered, kernel: str, grid: Sequence[int], *arguments: 
     if error is not None:
         raise TemplateError(f"{rendered.template.name}: {kernel} failed in Triton's interpreter:\n{error}")
     for given, result in zip(arguments, results, strict=True):
-        if isinstance(given, numpy.ndarray):
-            given[...] = result
+        for array, new in zip(*((v if isinstance(v, list) else [v]) for v in (given, result)), strict=True):
+            if isinstance(array, numpy.ndarray):
+                array[...] = new
 
 
 @cache
@@ -113,10 +115,13 @@ def _run(text: str, name: str, kernel: str, grid: Any, arguments: Any, constants
     from lego_mlir.toolchain.triton import load
 
     rendered = Rendered(Template.of("", name), text, (), {}, ())
-    arrays = [numpy.ascontiguousarray(a) if isinstance(a, numpy.ndarray) else a for a in arguments]
-    given = [HostArray(a) if isinstance(a, numpy.ndarray) else a for a in arrays]
+    given = []
+    for argument in arguments:
+        if isinstance(argument, list):
+            argument = numpy.array([a.ctypes.data for a in argument], dtype=numpy.int64)
+        given.append(HostArray(argument) if isinstance(argument, numpy.ndarray) else argument)
     load(rendered, kernel)[grid](*given, **constants)
-    return [a if isinstance(a, numpy.ndarray) else None for a in arrays]
+    return arguments
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:

@@ -19,7 +19,7 @@ def render(text, name="t.py.jinja", **names):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a\nb {{ lpid_q }}", r"^t\.py\.jinja:2: 'lpid_q' is undefined; the spec gives: A, all, assign,"),
+        ("a\nb {{ lpid_q }}", r"^t\.py\.jinja:2: 'lpid_q' is undefined; the spec gives: A, k, m$"),
         ("{{ AA[m] }}", "'AA' is undefined; did you mean A"),
         ("x\n{{ A[m, 0, 0] }}", r"t\.py\.jinja:2: 4 indices are needed for the sizes \[4, 2, 32, 32\], got 3"),
         ("{{ A[m, 5, 0, 0] }}", r"t\.py\.jinja:1: index 1 of \[4, 2, 32, 32\] is 5, outside 0\.\.1"),

@@ -6,14 +6,15 @@ Col(128, 96).tile_by([4, 3], [32, 32])
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from lego_mlir.errors import TemplateError
-from lego_mlir.expr.index import cdiv
+from lego_mlir.expr.index import cdiv, size
 from lego_mlir.layout import Col, Layout, Row
 from lego_mlir.templates.grids import grouped
 from lego_mlir.templates.template import Template
-from lego_mlir.templates.values import indices
+from lego_mlir.templates.values import index, indices
 
 
 def matrix(rows: Any, columns: Any, transposed: str) -> Layout:
@@ -54,4 +55,114 @@ def matmul(
         lpid_n=lpid_n,
         k=step,
         descriptors=descriptors,
+    )
+
+
+def batched_matmul(
+    batch: Any,
+    m: Any,
+    n: Any,
+    k: Any,
+    *,
+    a: Layout | None = None,
+    b: Layout | None = None,
+    c: Layout | None = None,
+    tile: tuple[int, int, int] = (128, 128, 64),
+    group: int = 8,
+) -> Template:
+    """C[i] = A[i] * B[i]: programs along the grid's first axis do the tiles, along its second the batch.
+
+    `a`, `b` and `c` are layouts of (batch, rows, columns), row-major by default; `Padded(Row(batch, m, lda), [batch, m,
+    k])` has rows further apart, `RegP([batch, m, k], [2, 1, 3])` its batch inside the rows.
+    """
+    tm, tn, tk = tile
+    tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
+    pid, lpid_m, lpid_n, step, place = indices("pid lpid_m lpid_n k batch")
+    stored_a, stored_b, stored_c = (
+        Row(batch, m, k) if a is None else a,
+        Row(batch, k, n) if b is None else b,
+        Row(batch, m, n) if c is None else c,
+    )
+    return Template.shipped(
+        "batched_matmul.py.jinja",
+        A=stored_a.tile_by([batch, tiles_m, tiles_k], [1, tm, tk]),
+        B=stored_b.tile_by([batch, tiles_k, tiles_n], [1, tk, tn]),
+        C=stored_c.tile_by([batch, tiles_m, tiles_n], [1, tm, tn]),
+        grid=grouped(tiles_m, tiles_n, rows=group),
+        pid=pid,
+        lpid_m=lpid_m,
+        lpid_n=lpid_n,
+        k=step,
+        batch=place,
+    )
+
+
+def grouped_gemm(
+    *,
+    a: str = "N",
+    b: str = "N",
+    tile: tuple[int, int, int] = (128, 128, 64),
+    group: int = 8,
+    programs: int = 132,
+    largest: int = 16384,
+    multiple_of: int = 16,
+    dtype: str = "float16",
+    result: str = "float16",
+) -> Template:
+    """Products of different sizes in one launch of `programs` programs.
+
+    Arguments: three arrays of addresses (int64), an array of (m, n, k) for each product (int32), the number of
+    products. `dtype` and `result` are Triton's names of the types. No size exceeds `largest`, and all are multiples of
+    `multiple_of`.
+    """
+    sizes = {name: size(name, max=largest, multiple_of=multiple_of) for name in ("M", "N", "K")}
+    m, n, k = sizes.values()
+    given = dict(matmul(m, n, k, a=a, b=b, tile=tile, group=group).names)
+    place = index("tile")
+    for unused in ("pid", "descriptors"):
+        del given[unused]
+    return Template.shipped(
+        "grouped_gemm.py.jinja", **given, **sizes, tile=place, programs=programs, dtype=dtype, result=result
+    )
+
+
+def relayout(source: Layout, destination: Layout, *, tile: tuple[int, int] = (64, 64)) -> Template:
+    """A copy from one layout of a matrix to another: arguments s_ptr, d_ptr; one program a tile."""
+    (rows, columns), (tm, tn) = source.dims(), tile
+    tiles = [cdiv(rows, tm), cdiv(columns, tn)]
+    pid, tile_m, tile_n = indices("pid tile_m tile_n")
+    return Template.shipped(
+        "relayout.py.jinja",
+        S=source.tile_by(tiles, [tm, tn]),
+        D=destination.tile_by(tiles, [tm, tn]),
+        grid=Row(*tiles),
+        pid=pid,
+        tile_m=tile_m,
+        tile_n=tile_n,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fp8Plan:
+    """An fp8 product on Hopper: operands to copy first, because the tensor cores want the depth contiguous, and the
+    product itself."""
+
+    copy_a: Template | None
+    copy_b: Template | None
+    product: Template
+
+
+def matmul_fp8(
+    m: int, n: int, k: int, *, a: str = "N", b: str = "N", tile: tuple[int, int, int] = (128, 256, 128), group: int = 8
+) -> Fp8Plan:
+    """C[m, n] = A * B for 8-bit types, staying on the asynchronous path in all four layouts.
+
+    Hopper multiplies 8-bit operands only from shared memory with the depth contiguous (PTX ISA, wgmma). A kernel that
+    is given another layout transposes every tile through registers, in every program; copying the operand once costs
+    m*k or k*n bytes each way.
+    """
+    return Fp8Plan(
+        None if a == "N" else relayout(matrix(m, k, "T"), matrix(m, k, "N")),
+        None if b == "T" else relayout(matrix(k, n, "N"), matrix(k, n, "T")),
+        matmul(m, n, k, a="N", b="T", tile=tile, group=group, descriptors=True),
     )

@@ -1,0 +1,56 @@
+"""The layouts of `attention.py.jinja`: heads before positions or after them, and K transposed, by layout alone."""
+
+from __future__ import annotations
+
+import math
+
+from lego_mlir.errors import TemplateError
+from lego_mlir.expr.index import cdiv
+from lego_mlir.layout import RegP, Row
+from lego_mlir.templates.template import Template
+from lego_mlir.templates.values import indices
+
+ORDERS = {"bhsd": (1, 2, 3, 4), "bshd": (1, 3, 2, 4)}
+"""How a (batch, head, position, feature) array lies in memory: the axes from the slowest to the fastest."""
+
+
+def attention(
+    batch: int,
+    heads: int,
+    positions: int,
+    features: int,
+    *,
+    order: str = "bhsd",
+    causal: bool = False,
+    tile: tuple[int, int] = (128, 64),
+) -> Template:
+    """softmax(Q K^T / sqrt(features)) V: arguments q_ptr, k_ptr, v_ptr, o_ptr, and lse_ptr (log2 of the sums, float32).
+
+    `tile` is how many queries a program takes, and how many keys at a time. `order` is "bhsd" or "bshd".
+    """
+    if order not in ORDERS:
+        raise TemplateError(f"attention: order is one of {', '.join(ORDERS)}, got {order!r}")
+    block_m, block_n = tile
+    tiles_m, tiles_n = cdiv(positions, block_m), cdiv(positions, block_n)
+    sizes, sigma = [batch, heads, positions, features], ORDERS[order]
+    stored = RegP(sizes, sigma)
+    transposed = RegP([batch, heads, features, positions], [{3: 4, 4: 3}.get(axis, axis) for axis in sigma])
+    queries = stored.tile_by([batch, heads, tiles_m, 1], [1, 1, block_m, features])
+    b, h, m, n, pid = indices("batch head m n pid")
+    return Template.shipped(
+        "attention.py.jinja",
+        Q=queries,
+        O=queries,
+        K=transposed.tile_by([batch, heads, 1, tiles_n], [1, 1, features, block_n]),
+        V=stored.tile_by([batch, heads, tiles_n, 1], [1, 1, block_n, features]),
+        M=Row(batch, heads, positions).tile_by([batch, heads, tiles_m], [1, 1, block_m]),
+        grid=Row(batch, heads, tiles_m),
+        batch=b,
+        head=h,
+        m=m,
+        n=n,
+        pid=pid,
+        positions=positions,
+        scale=repr(math.log2(math.e) / math.sqrt(features)),
+        causal=causal,
+    )

@@ -1,0 +1,64 @@
+"""The layouts of the kernels over rows: `softmax.py.jinja`, `layer_norm.py.jinja`.
+
+A whole row is one block, rounded up to a power of two for `tl.arange`; the mask that comes with it disappears where the
+width is a power of two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.expr.index import Index, cdiv
+from lego_mlir.layout import Layout, Row
+from lego_mlir.templates.template import Template
+from lego_mlir.templates.values import indices
+
+
+def block_of(columns: int) -> int:
+    """The power of two that covers a row.
+
+    >>> block_of(256), block_of(1000)
+    (256, 1024)
+    """
+    return 1 << (columns - 1).bit_length()
+
+
+def whole_rows(rows: Any, columns: int, at_a_time: int = 1) -> Layout:
+    """A row-major matrix as tiles of `at_a_time` whole rows."""
+    return Row(rows, columns).tile_by([cdiv(rows, at_a_time), 1], [at_a_time, block_of(columns)])
+
+
+def softmax(rows: Any, columns: int, *, at_a_time: int = 1) -> Template:
+    """Row-wise softmax: arguments x_ptr, y_ptr; one program for each `at_a_time` rows (a power of two)."""
+    (block,) = indices("block")
+    tiles = whole_rows(rows, columns, at_a_time)
+    return Template.shipped("softmax.py.jinja", X=tiles, Y=tiles, block=block)
+
+
+def layer_norm(rows: Any, columns: int, *, eps: float = 1e-5, groups: int = 64, block: int = 128) -> Template:
+    """Layer norm, three kernels.
+
+    `layer_norm_forward(x, w, b, y, mean, rstd)`: a program a row.
+    `layer_norm_backward(dy, x, w, mean, rstd, dx, dw, db)`: `groups` programs, each with one row of partial dw, db.
+    `sum_groups(part, out)`: a program for each `block` columns.
+    """
+    row, group, place = indices("row group block")
+    tiles, width = whole_rows(rows, columns), block_of(columns)
+    count = rows if isinstance(rows, Index) else int(rows)
+    return Template.shipped(
+        "layer_norm.py.jinja",
+        X=tiles,
+        Y=tiles,
+        W=Row(columns).tile_by([1], [width]),
+        S=Row(rows).tile_by([rows]),
+        P=whole_rows(groups, columns),
+        Q=Row(groups, columns).tile_by([groups, cdiv(columns, block)], [1, block]),
+        V=Row(columns).tile_by([cdiv(columns, block)], [block]),
+        row=row,
+        group=group,
+        block=place,
+        eps=str(eps),
+        groups=groups,
+        rows=count,
+        columns=columns,
+    )

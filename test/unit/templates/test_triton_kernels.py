@@ -1,0 +1,232 @@
+"""The shipped Triton kernels: translation checked, run in Triton's interpreter against NumPy, compiled for sm_90.
+
+The interpreter and the compiler work without a GPU; where Triton is not installed these tests say so and are skipped.
+"""
+
+import importlib.util
+import warnings
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Padded, RegP, Row, as_layout, gallery
+from lego_mlir.errors import TemplateError
+from lego_mlir.templates import Template, check
+from lego_mlir.templates.library.attention import attention
+from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, matmul_fp8, relayout
+from lego_mlir.templates.library.rows import layer_norm, softmax
+from lego_mlir.toolchain.triton_interpreter import interpret
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="needs the package triton (pip install lego-mlir[triton])"
+)
+TILE = (32, 32, 32)
+FP8 = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+
+
+def rendered(template):
+    """The rendered text, its index expressions compared with the layouts first."""
+    result = template.render()
+    check.require(result, sampled=50_000)
+    return result
+
+
+def random(*shape, dtype=np.float16, seed=0):
+    return (np.random.default_rng(seed).standard_normal(shape) / 2).astype(dtype)
+
+
+def stored(matrix, how):
+    """A matrix in memory: "T" is stored transposed."""
+    return np.ascontiguousarray(matrix.T if how == "T" else matrix)
+
+
+def product_in_f32(a, b):
+    return a.astype(np.float32) @ b.astype(np.float32)
+
+
+@pytest.mark.parametrize("descriptors", [False, True], ids=["pointers", "descriptors"])
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_matmul_in_four_layouts(layout, descriptors):
+    a, b, c = random(64, 96), random(96, 128, seed=1), np.zeros((64, 128), np.float16)
+    kernel = rendered(matmul(64, 128, 96, a=layout[0], b=layout[1], tile=TILE, group=2, descriptors=descriptors))
+    interpret(kernel, "matmul", (8,), stored(a, layout[0]), stored(b, layout[1]), c)
+    np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
+
+
+@pytest.mark.parametrize("kind", FP8)
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_matmul_of_8_bit_floats(layout, kind):
+    a, b = random(32, 64, dtype=FP8[kind]), random(64, 32, dtype=FP8[kind], seed=1)
+    c = np.zeros((32, 32), np.float16)
+    kernel = rendered(matmul(32, 32, 64, a=layout[0], b=layout[1], tile=TILE))
+    interpret(kernel, "matmul", (1,), stored(a, layout[0]), stored(b, layout[1]), c)
+    np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
+
+
+def test_matmul_whose_tiles_do_not_divide_and_whose_sizes_are_arguments():
+    sizes = [lego.size(name, max=4096) for name in "MNK"]
+    a, b, c = random(50, 40), random(40, 70, seed=1), np.zeros((50, 70), np.float16)
+    kernel = rendered(matmul(*sizes, tile=TILE, group=2))
+    interpret(kernel, "matmul", (6,), a, b, c, *({"M": 50, "N": 70, "K": 40}[str(s)] for s in kernel.sizes))
+    np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
+
+
+@pytest.mark.parametrize("order", [gallery.morton(2, 4), gallery.reverse(2, 4)], ids=["morton", "reverse"])
+def test_another_order_of_programs_changes_no_result(order):
+    a, b, c = random(64, 32), random(32, 128, seed=1), np.zeros((64, 128), np.float16)
+    kernel = rendered(matmul(64, 128, 32, tile=TILE, grid=as_layout(order)))
+    interpret(kernel, "matmul", (8,), a, b, c)
+    np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
+
+
+def test_8_bit_operands_are_copied_only_where_the_depth_is_not_contiguous():
+    copied = {ab: matmul_fp8(64, 64, 64, a=ab[0], b=ab[1], tile=TILE) for ab in ("NN", "NT", "TN", "TT")}
+    assert {ab: (p.copy_a is not None, p.copy_b is not None) for ab, p in copied.items()} == {
+        "NN": (False, True), "NT": (False, False), "TN": (True, True), "TT": (True, False)
+    }  # fmt: skip
+    a, b = (random(64, 64, dtype=FP8["e4m3"], seed=s) for s in (0, 1))
+    plan, c, ready = copied["TN"], np.zeros((64, 64), np.float16), [np.zeros((64, 64), FP8["e4m3"]) for _ in "ab"]
+    interpret(rendered(plan.copy_a), "relayout", (1,), stored(a, "T"), ready[0])
+    interpret(rendered(plan.copy_b), "relayout", (1,), b, ready[1])
+    interpret(rendered(plan.product), "matmul", (4,), *ready, c)
+    np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
+
+
+def test_relayout_to_a_layout_that_is_not_strided():
+    source = random(40, 24, dtype=np.float32)
+    kernel = rendered(relayout(Row(40, 24), as_layout(gallery.reverse(40, 24)), tile=(16, 8)))
+    out = np.zeros(960, np.float32)
+    interpret(kernel, "relayout", (9,), source, out)
+    assert np.array_equal(out, source.ravel()[::-1])
+
+
+@pytest.mark.parametrize(("rows", "columns", "at_a_time"), [(4, 256, 1), (4, 100, 1), (6, 60, 4)])
+def test_softmax(rows, columns, at_a_time):
+    x, y = random(rows, columns, dtype=np.float32) * 8, np.zeros((rows, columns), np.float32)
+    kernel = rendered(softmax(rows, columns, at_a_time=at_a_time))
+    assert ("mask" in kernel.text) == (columns != 256)
+    interpret(kernel, "softmax", (-(-rows // at_a_time),), x, y)
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(y, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("columns", [64, 50])
+def test_layer_norm_forward_and_backward(columns):
+    rows, groups = 6, 2
+    kernel = rendered(layer_norm(rows, columns, groups=groups, block=32))
+    x, dy = (random(rows, columns, dtype=np.float32, seed=s) for s in (0, 1))
+    weight, bias = (random(columns, dtype=np.float32, seed=s) for s in (2, 3))
+    y, dx = np.zeros_like(x), np.zeros_like(x)
+    mean, rstd = np.zeros(rows, np.float32), np.zeros(rows, np.float32)
+    interpret(kernel, "layer_norm_forward", (rows,), x, weight, bias, y, mean, rstd)
+    normal = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(y, normal * weight + bias, atol=1e-5)
+    parts = [np.zeros((groups, columns), np.float32) for _ in "wb"]
+    interpret(kernel, "layer_norm_backward", (groups,), dy, x, weight, mean, rstd, dx, *parts)
+    weighted = dy * weight
+    along, shift = (v.mean(axis=1, keepdims=True) for v in (normal * weighted, weighted))
+    np.testing.assert_allclose(dx, (weighted - normal * along - shift) * rstd[:, None], atol=1e-5)
+    for part, expected in zip(parts, ((dy * normal).sum(axis=0), dy.sum(axis=0)), strict=True):
+        total = np.zeros(columns, np.float32)
+        interpret(kernel, "sum_groups", (2,), part, total)
+        np.testing.assert_allclose(total, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("order", "positions"), [("bhsd", 64), ("bshd", 50)])
+def test_attention(order, positions, causal):
+    sizes = (1, 2, positions, 16)
+    q, k, v = (random(*sizes, seed=s) for s in range(3))
+    kernel = rendered(attention(*sizes, order=order, causal=causal, tile=(32, 16)))
+    memory = [x if order == "bhsd" else np.ascontiguousarray(x.transpose(0, 2, 1, 3)) for x in (q, k, v)]
+    out, lse = np.zeros_like(memory[0]), np.zeros(sizes[:3], np.float32)
+    interpret(kernel, "attention", (4,), *memory, out, lse)
+    scores = np.einsum("bhsd,bhtd->bhst", q, k, dtype=np.float32) / 4
+    if causal:
+        scores = np.where(np.tri(positions, dtype=bool), scores, -np.inf)
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    expected = (powers / powers.sum(axis=-1, keepdims=True)) @ v.astype(np.float32)
+    np.testing.assert_allclose(out if order == "bhsd" else out.transpose(0, 2, 1, 3), expected, atol=5e-3)
+    np.testing.assert_allclose(lse * np.log(2), np.log(np.exp(scores).sum(axis=-1)), atol=5e-3)
+
+
+def test_batched_and_strided_matmul():
+    a, b, c = random(3, 40, 32), random(3, 32, 64, seed=1), np.zeros((3, 40, 64), np.float16)
+    interpret(rendered(batched_matmul(3, 40, 64, 32, tile=TILE)), "batched_matmul", (4, 3), a, b, c)
+    np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
+
+
+def test_strided_matmul_reads_rows_that_lie_apart_and_a_batch_inside_the_rows():
+    a, b, c = random(3, 32, 40), random(32, 3, 32, seed=1), np.zeros((3, 32, 32), np.float16)
+    kernel = rendered(
+        batched_matmul(
+            3, 32, 32, 32, a=Padded(Row(3, 32, 40), [3, 32, 32]), b=as_layout(RegP([3, 32, 32], [2, 1, 3])), tile=TILE
+        )
+    )
+    interpret(kernel, "batched_matmul", (1, 3), a, b, c)
+    np.testing.assert_allclose(c, product_in_f32(a[:, :, :32], b.transpose(1, 0, 2)), atol=0.02)
+
+
+def test_grouped_gemm_of_different_sizes():
+    sizes = np.array([[32, 64, 32], [16, 32, 48], [64, 16, 16]], np.int32)
+    a = [random(m, k, seed=3 * i) for i, (m, _, k) in enumerate(sizes)]
+    b = [random(k, n, seed=3 * i + 1) for i, (_, n, k) in enumerate(sizes)]
+    c = [np.zeros((m, n), np.float16) for m, n, _ in sizes]
+    kernel = rendered(grouped_gemm(tile=TILE, programs=2, group=2))
+    interpret(kernel, "grouped_gemm", (2,), a, b, c, sizes, 3)
+    for left, right, out in zip(a, b, c, strict=True):
+        np.testing.assert_allclose(out, product_in_f32(left, right), atol=0.02)
+
+
+def test_a_kernel_that_fails_in_the_interpreter_says_so():
+    broken = Template.of(
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef f(x_ptr):\n    tl.store(x_ptr, nothing)\n",
+        "broken.py.jinja",
+    ).render()
+    with pytest.raises(TemplateError, match=r"(?s)broken\.py\.jinja: f failed in Triton's interpreter:.*nothing"):
+        interpret(broken, "f", (1,), np.zeros(1, np.float32))
+    with pytest.raises(TemplateError, match=r"(?s)it has no kernel 'g'; there are: f"):
+        interpret(broken, "g", (1,), np.zeros(1, np.float32))
+
+
+def test_rendering_takes_well_under_150_ms_when_warm():
+    import time
+
+    sizes = [lego.size(name, max=16384, multiple_of=128) for name in "MNK"]
+    for template in (matmul(*sizes), softmax(4096, 1000), attention(2, 8, 1000, 64), grouped_gemm()):
+        template.render()
+        start = time.perf_counter()
+        template.render()
+        assert time.perf_counter() - start < 0.15
+
+
+POINTER = {"fp16": "*fp16:16", "fp8": "*fp8e4nv:16"}
+
+
+def compiled(kernel, name, signature, constants=None, **options):
+    from lego_mlir.toolchain import triton
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Triton's own code generator uses ast.Num
+        return triton.compile_for(triton.load(kernel, name), signature, constants or {}, **options)
+
+
+@pytest.mark.parametrize(("kind", "layout", "instruction"), [("fp16", "NN", "HGMMA"), ("fp8", "NT", "QGMMA")])
+def test_matmul_compiles_for_hopper_without_a_gpu(kind, layout, instruction):
+    from lego_mlir.toolchain import sass
+
+    kernel = matmul(1024, 1024, 1024, a=layout[0], b=layout[1], tile=(64, 64, 64), descriptors=True).render()
+    types = dict.fromkeys(("a_ptr", "b_ptr"), POINTER[kind]) | {"c_ptr": "*fp16:16"}
+    found = compiled(kernel, "matmul", types, num_warps=4, num_stages=2)
+    assert found.resources.spill_loads == found.resources.spill_stores == 0
+    loop = sass.main_loop(found.code, "GMMA")
+    assert instruction in sass.mix(loop) and "UTMALDG" in sass.mix(found.code)
+    assert not sass.mix(loop).keys() & {"STS", "LDG"}  # the asynchronous path: nothing goes through registers
+
+
+def test_kernels_over_rows_compile_for_hopper():
+    kernel = softmax(4096, 1024).render()
+    found = compiled(kernel, "softmax", {"x_ptr": "*fp32:16", "y_ptr": "*fp32:16"})
+    assert found.resources.spill_loads == 0
