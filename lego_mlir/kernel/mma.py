@@ -29,7 +29,7 @@ from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.verdict import Refuted
 from lego_mlir.kernel.control import Cell
 from lego_mlir.kernel.dtypes import DType
-from lego_mlir.kernel.scalar import Scalar
+from lego_mlir.kernel.scalar import Scalar, convert
 from lego_mlir.kernel.tensor import View
 from lego_mlir.kernel.trace import Constant, Contract, Piece, TileLoad, TileStore, Value, Write
 from lego_mlir.kernel.tracer import Tracer, current
@@ -120,17 +120,19 @@ class Accumulator:
         return f"<accumulator of {self.rows} x {self.columns} {self.dtype}>"
 
     def store(self, view: View, at: Sequence[Any]) -> None:
-        """Write the tile into shared memory that lies in rows, its first element to the index `at`."""
+        """Write the tile, rounded to the view's type, into shared rows; its first element goes to the index `at`."""
         tracer = current("an accumulator")
         target = part(view, at, (self.rows, self.columns))
         lines = _lines(tracer, view)
-        if lines.transposed or view.dtype != self.dtype:
+        if lines.transposed or not view.dtype.is_float or view.dtype.bits > self.dtype.bits:
             raise tracer.error(
-                f"an accumulator of {self.dtype} is stored into shared rows of {self.dtype}, got {view!r}", LayoutError
+                f"an accumulator of {self.dtype} is stored into shared rows of it or of a shorter float, got {view!r}",
+                LayoutError,
             )
         for (row, column), cell in self.cells.items():
             place = (as_expr(target.at[0] + row), as_expr(target.at[1] + column))
-            tracer.append(TileStore(cell.value, view.buffer, place, lines.stride, tracer.here()))
+            value = convert(cell, view.dtype) if view.dtype != self.dtype else cell
+            tracer.append(TileStore(value.value, view.buffer, place, lines.stride, tracer.here()))
 
 
 def accumulator(dtype: DType, rows: int, columns: int) -> Accumulator:

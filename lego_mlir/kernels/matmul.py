@@ -29,7 +29,7 @@ WARP: Final = 32
 GROUP: Final = 8
 """Rows of tiles that the grouped order walks down before it moves a column on."""
 OUT_PAD: Final = 8
-"""Spare f32 after each row of C's shared tile: the rows of a fragment then lie in different banks."""
+"""Spare elements after each row of C's shared tile: the rows of a fragment then lie in different banks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,8 @@ def build(
     walk = _order(order, grid)
     staged = (lego.as_layout(tiles[0]), lego.as_layout(tiles[1])) if tiles else _staged(tiling, a, b)
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
-    plan = _Plan(tiling, grid, walk, staged, result, K, function, _runs_along(c))
+    through = result if epilogue is None else f32
+    plan = _Plan(tiling, walk, staged, through, result, K, function, _runs_along(c))
 
     def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
         plan.body(a, b, c, operands)
@@ -219,12 +220,16 @@ def _staged(tiling: Tiling, a: Any, b: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Everything that the kernel's function knows while it is traced."""
+    """Everything that the kernel's function knows while it is traced.
+
+    The tile of C goes through shared memory as `through`: as the result where nothing is to be done to it any more, so
+    that it takes less room, else as f32. `axis` is the one along which C lies in memory.
+    """
 
     tiling: Tiling
-    grid: tuple[int, int]
     walk: Any
     staged: tuple[Any, Any]
+    through: DType
     result: DType
     depth: int
     epilogue: Epilogue
@@ -234,7 +239,7 @@ class _Plan:
         """The kernel. A block beyond the grid of tiles, where the order is padded, has nothing to do."""
         tile = (self.tiling.m, self.tiling.n)
         staged = [lego.shared(view.dtype, layout) for view, layout in zip((a, b), self.staged, strict=True)]
-        out = lego.shared(f32, gallery.padded(*(tile if self.axis == 1 else tile[::-1]), OUT_PAD))
+        out = lego.shared(self.through, gallery.padded(*(tile if self.axis == 1 else tile[::-1]), OUT_PAD))
         block = lego.block_id.x
         if self.walk.physical_size() == self.walk.numel():
             self.tile((a, b, c), staged, out, operands, self.walk.inv(block))
@@ -273,19 +278,21 @@ class _Plan:
         chunks = Row(m, n // width)
         for first in lego.unroll(0, m * n // width, threads):
             row, chunk = chunks.inv(thread + first)
+            inside = (row, chunk * width)
             i, j = at[0] * m + row, at[1] * n + chunk * width
             place = Place(i, j, width, 1) if self.axis == 1 else Place(j, i, width, 0)
-            value = out.load(row, chunk * width, width=width)
-            with lego.when(target.layout.mask(*at, row, chunk * width)):
-                changed = self.epilogue.function(value, place, *operands)
-                target.store(changed.to(self.result), *at, row, chunk * width)
+            value = out.load(*inside, width=width)
+            with lego.when(target.layout.mask(*at, *inside)):
+                target.store(self.epilogue.function(value, place, *operands).to(self.result), *at, *inside)
 
     def _width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
-        """Four neighbours at once where C allows it, which is 16 bytes of the f32 tile."""
-        for width in (4, 2):
+        """How many neighbours are stored at once: what C allows, of 16 bytes of the tile in shared memory."""
+        width = 16 // self.through.bytes
+        while width > 1:
             row, chunk = Row(target.dims()[2], n // width).inv(lego.thread_id.x)
             if target.widest(*at, row, chunk * width) >= width:
                 return width
+            width //= 2
         return 1
 
 

@@ -14,6 +14,7 @@ from lego_mlir import bindings
 from lego_mlir.toolchain import llvm, mathlib
 from lego_mlir.toolchain.facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.toolchain.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
+from lego_mlir.toolchain.passes import bf16_products
 from lego_mlir.toolchain.pipeline import Pass, Pipeline
 from lego_mlir.toolchain.targets import STATIC_SHARED_PER_BLOCK
 
@@ -65,6 +66,7 @@ def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
         for function in list(kernels(module)):
             _check_shared_memory(function)
             _arguments_as_pointers(function)
+        bf16_products.lower(module)
         run(module, pipeline, name)
         modules = gpu_modules(module)
         if not modules:

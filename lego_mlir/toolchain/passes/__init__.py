@@ -9,6 +9,8 @@
 | `lego-rotate-fragments` | loads the next iteration's first fragments before this one's last products |
 | `lego-spread-copies` | puts the copies of a loop between its products |
 | `lego-defer-rounding`, `lego-round-at-store` | move a result's rounding from the tile to the lanes that store it |
+| `lego-bf16-as-f16`, `lego-bf16-again` | let tiles of bf16 be dealt out to lanes, which upstream does for f16 |
+| `lego-order-fragments` | puts the tiles of an ldmatrix into the order that the product expects |
 | `lego-place-shared-memory` | static memory if all fits, else dynamic; tiles that never meet share their place |
 
 A pass is a function of the parsed module and a `Context`; it changes the module in place. One that found nothing to do
@@ -23,8 +25,10 @@ from typing import Any, Final, Literal
 
 from lego_mlir.toolchain.passes import (
     barriers,
+    bf16_tiles,
     bypass_l1,
     masked_reads,
+    order_fragments,
     place_shared,
     rotate,
     round_at_store,
@@ -55,6 +59,9 @@ PASSES: Final = {
         Pass("lego-rotate-fragments", rotate.run),
         Pass("lego-spread-copies", spread.run),
         Pass("lego-defer-rounding", round_at_store.defer),
+        Pass("lego-bf16-as-f16", bf16_tiles.defer),
+        Pass("lego-order-fragments", order_fragments.run),
+        Pass("lego-bf16-again", bf16_tiles.run),
         Pass("lego-round-at-store", round_at_store.run),
         Pass("lego-place-shared-memory", place_shared.run, once="last"),
     )
