@@ -123,7 +123,7 @@ class Outcome:
         part = f"{report.blocks_run}" if report.blocks_run == whole else f"{report.blocks_run} of {whole}"
         lines = [f"{'ok   ' if self.right else 'WRONG'} {self.kernel.name}{shown}: {part} blocks of {report.block}"]
         lines += [f"  {c}" for c in self.checked]
-        lines += [f"  {fault}" for fault in report.faults[:SHOWN_FAULTS]]
+        lines += [f"  {fault}{self._logical(fault)}" for fault in report.faults[:SHOWN_FAULTS]]
         if len(report.faults) > SHOWN_FAULTS:
             lines.append(f"  and {len(report.faults) - SHOWN_FAULTS} more places; --json shows all")
         if totals.sectors:
@@ -132,6 +132,18 @@ class Outcome:
                 f"shared memory: {totals.wavefronts} wavefronts, {totals.conflicts} of them bank conflicts"
             )
         return "\n".join(lines)
+
+    def _logical(self, fault: Any) -> str:
+        """The logical index behind a fault's address, where the buffer's layout can say it."""
+        layouts = {p.name: p.layout for p in self.kernel.params} | {
+            t.name: t.layout for t in self.kernel.trace().shared
+        }
+        layout = layouts.get(fault.buffer)
+        if layout is None or fault.address is None or not all(isinstance(n, int) for n in layout.dims()):
+            return ""
+        if not 0 <= fault.address < layout.physical_size():
+            return ""
+        return f"; element {fault.address} is {fault.buffer}{[int(i) for i in layout.inv(fault.address)]}"
 
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""

@@ -58,11 +58,18 @@ class Counters:
         site.lanes += lanes * times
         site.lane_bytes += lanes * width * times
         if touch.buffer.space.value == "shared":
-            self._count_shared(site, address, active, width, times)
+            self._count_shared(key, site, address, active, width, times)
         else:
             self._count_global(key, site, address, active, width, times)
 
-    def _count_shared(self, site: Site, address: Array, active: Array | None, width: int, times: int) -> None:
+    def _count_shared(
+        self, key: tuple[int, str], site: Site, address: Array, active: Array | None, width: int, times: int
+    ) -> None:
+        seen = self._samples.get(key, 0)
+        self._samples[key] = seen + 1
+        if seen < WIDER_SAMPLES and (site.widest is None or site.widest > width):
+            widest = coalescing.requests(address, width, active).widest
+            site.widest = widest if site.widest is None else min(site.widest, widest)
         per_pass = banks.wavefronts_per_pass(address, width, active)
         site.wavefronts += int(per_pass.sum()) * times
         ideal = banks.ideal_wavefronts(width, active)

@@ -27,7 +27,7 @@ class Faults:
         key = (kind, place, other, buffer)
         found = self._found.get(key)
         if found is None:
-            self._found[key] = Fault(kind, message, place, block, thread, address, other, count)
+            self._found[key] = Fault(kind, message, place, block, thread, address, other, count, buffer)
         else:
             found.count += count
 

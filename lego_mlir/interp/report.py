@@ -53,6 +53,7 @@ class Fault:
     address: int | None = None
     other: Place | None = None
     count: int = 1
+    buffer: str = ""
 
     @property
     def location(self) -> str:
@@ -62,7 +63,7 @@ class Fault:
         """What `--json` prints."""
         return {
             "kind": self.kind.value, "message": self.message, "file": self.place.file, "line": self.place.line,
-            "block": self.block, "thread": self.thread, "address": self.address, "count": self.count,
+            "block": self.block, "thread": self.thread, "buffer": self.buffer, "address": self.address, "count": self.count,
             "other": None if self.other is None else str(self.other),
         }  # fmt: skip
 

@@ -64,9 +64,10 @@ def test_a_right_kernel(tmp_path, capsys):
 
 
 def test_a_race_fails_the_run_although_the_values_are_right(tmp_path, capsys):
-    path = spec(tmp_path, barrier="pass")
+    path = spec(tmp_path, tile="gallery.padded(T, T)", barrier="pass")
     assert main(["run", path]) == CHECK_FAILED
     out = capsys.readouterr().out
+    assert "; element 33 is shared0[1, 0]\n" in out
     assert out.startswith("WRONG transpose")
     assert "dst: relative error 0.00e+00" in out
     read, write = line_of(path, "= tile[tx"), line_of(path, "tile[ty + r, tx] =")

@@ -146,6 +146,20 @@ def test_a_loop_in_a_branch_runs_for_its_lanes_only():
     assert np.array_equal(out, T % 2 * (T % 8))
 
 
+def test_a_while_in_a_branch_with_different_trip_counts():
+    body = """%r = scf.if %is_odd -> index {
+          %x = scf.while (%n = %t) : (index) -> index {
+            %go = arith.cmpi ugt, %n, %c4 : index
+            scf.condition(%go) %n : index
+          } do { ^bb0(%n: index):
+            %next = arith.subi %n, %c4 : index
+            scf.yield %next : index
+          }
+          scf.yield %x : index
+        } else { scf.yield %c32 : index }"""
+    assert np.array_equal(index_of(body), np.where(T % 2 == 0, 32, np.where(T > 4, (T - 1) % 4 + 1, T)))
+
+
 def test_out_of_bounds_in_a_branch_counts_its_lanes_only():
     body = """%far = arith.muli %t, %c32 : index
         %ok = arith.cmpi ult, %far, %c4 : index

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -221,6 +223,30 @@ def test_gemm_after_its_script_needs_one_barrier_and_has_no_conflict():
     assert report.totals.conflicts == 0
     assert report.totals.ldmatrix > 0
     assert report.totals.compulsory == 2 * (SMALL.m * SMALL.k + SMALL.k * SMALL.n) + 4 * SMALL.m * SMALL.n
+
+
+def test_gemm_with_its_tiles_in_dynamic_shared_memory():
+    """As a kernel needs them whose tiles exceed 48 KB: views of one buffer of bytes in the place of allocations."""
+    text = transformed(SMALL.text(), script())
+    at, lines = 0, []
+    for line in text.splitlines():
+        found = re.match(r"\s*(%\w+) = memref\.alloc\(\) : memref<(3x\d+x\d+)xf16, (#\S+)>", line)
+        if found is None:
+            lines.append(line)
+            continue
+        name, shape, space = found.groups()
+        raw = f"memref<?xi8, {space}>"
+        lines += [
+            f"%raw{at} = gpu.dynamic_shared_memory : {raw}",
+            f"%at{at} = arith.constant {at} : index",
+            f"{name} = memref.view %raw{at}[%at{at}][] : {raw} to memref<{shape}xf16, {space}>",
+        ]
+        at += 2 * int(np.prod([int(n) for n in shape.split("x")]))
+    assert at > 0
+    report, _ = run("\n".join(lines), SMALL)
+    assert report.clean, report.faults
+    assert {s.buffer for s in report.sites if s.space == "shared"} == {"dynamic shared memory"}
+    assert report.totals.conflicts == 0
 
 
 def test_planted_depth_equal_to_factor_races_although_the_values_are_right():
