@@ -17,7 +17,7 @@ from typing import Any, Final
 from lego_mlir.cli import compile as compile_command
 from lego_mlir.cli import modules
 from lego_mlir.cli.progress import Progress
-from lego_mlir.errors import UsageError
+from lego_mlir.errors import LayoutError, UsageError
 
 HELP: Final = "Run the kernels of a spec, and compare with its references."
 EXAMPLE: Final = "lego-mlir run examples/transpose.py --on interp"
@@ -135,15 +135,17 @@ class Outcome:
 
     def _logical(self, fault: Any) -> str:
         """The logical index behind a fault's address, where the buffer's layout can say it."""
-        layouts = {p.name: p.layout for p in self.kernel.params} | {
-            t.name: t.layout for t in self.kernel.trace().shared
-        }
-        layout = layouts.get(fault.buffer)
+        buffers = (*self.kernel.params, *self.kernel.trace().shared)
+        layout = next((b.layout for b in buffers if b.name == fault.buffer), None)
         if layout is None or fault.address is None or not all(isinstance(n, int) for n in layout.dims()):
             return ""
         if not 0 <= fault.address < layout.physical_size():
             return ""
-        return f"; element {fault.address} is {fault.buffer}{[int(i) for i in layout.inv(fault.address)]}"
+        try:
+            index = layout.inv(fault.address)
+        except LayoutError:  # a gap, which no logical index reaches
+            return ""
+        return f"; element {fault.address} is {fault.buffer}{[int(i) for i in index]}"
 
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""

@@ -63,7 +63,8 @@ class Fault:
         """What `--json` prints."""
         return {
             "kind": self.kind.value, "message": self.message, "file": self.place.file, "line": self.place.line,
-            "block": self.block, "thread": self.thread, "buffer": self.buffer, "address": self.address, "count": self.count,
+            "block": self.block, "thread": self.thread, "buffer": self.buffer, "address": self.address,
+            "count": self.count,
             "other": None if self.other is None else str(self.other),
         }  # fmt: skip
 
