@@ -132,6 +132,7 @@ class Facts:
         """Constant ends that need elimination: i*N + j has none by intervals, yet is never negative."""
         for end, sign in ((lo, 1), (hi, -1)):
             if end is None:
+                self._fuel = FUEL
                 for least in self._eliminated(poly.scaled(sign)):
                     found = self.interval(least)[0]
                     if found is not None and sign > 0:
