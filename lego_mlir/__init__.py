@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lego_mlir.errors import LayoutError as LayoutError
     from lego_mlir.errors import LegoError as LegoError
+    from lego_mlir.expr.explain import explain as explain
     from lego_mlir.expr.index import cdiv as cdiv
     from lego_mlir.expr.index import isqrt as isqrt
     from lego_mlir.expr.index import size as size
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "lego_mlir.errors": "LayoutError LegoError",
     "lego_mlir.layout": "Col GenP GroupBy Layout OrderBy Padded RegP Row TileBy TileOrderBy as_layout gallery",
+    "lego_mlir.expr.explain": "explain",
     "lego_mlir.expr.index": "cdiv isqrt size symbols",
     "lego_mlir.expr.prove": "prove",
     "lego_mlir.expr.ranges": "Range",

@@ -28,7 +28,7 @@ STEPS: dict[str, list[str]] = {
     "layers": [str(BIN / "lint-imports")],
     "docs": [PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", "build/site"],
     "lit": [str(BIN / "lit"), "-v", "test/lit"],
-    "tests": [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--dist", "worksteal", "--durations", "15"],
+    "tests": [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--dist", "loadgroup", "--durations", "15"],
 }
 
 

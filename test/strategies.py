@@ -66,20 +66,25 @@ def orders(draw, n):
 @st.composite
 def layouts(draw, max_elements=240):
     """A GroupBy over a chain of up to three reorderings, a sugared form, or a padded layout."""
+
+    def sizes(count):
+        """So many small sizes whose product stays within the bound."""
+        drawn = []
+        for _ in range(count):
+            drawn.append(draw(st.integers(1, min(4, max_elements // prod(drawn)))))
+        return draw(st.permutations(drawn))
+
     n = draw(st.integers(1, max_elements))
     kind = draw(st.sampled_from(["chain", "chain", "chain", "tile_by", "tile_order_by", "padded"]))
     if kind == "tile_by":
         rank = draw(st.integers(1, 3))
-        levels = [[draw(st.integers(1, 4)) for _ in range(rank)] for _ in range(draw(st.integers(1, 3)))]
-        return TileBy(*levels)
+        drawn = sizes(rank * draw(st.integers(1, 3)))
+        return TileBy(*(drawn[k : k + rank] for k in range(0, len(drawn), rank)))
     if kind == "tile_order_by":
         rank = draw(st.integers(1, 2))
-        perms = [
-            draw(st.sampled_from([Row, Col]))(*(draw(st.integers(1, 4)) for _ in range(rank)))
-            for _ in range(draw(st.integers(1, 3)))
-        ]
-        size = prod(prod(p.dims()) for p in perms)
-        return TileOrderBy(*perms).GroupBy(draw(factorizations(size)))
+        drawn = sizes(rank * draw(st.integers(1, 3)))
+        perms = [draw(st.sampled_from([Row, Col]))(*drawn[k : k + rank]) for k in range(0, len(drawn), rank)]
+        return TileOrderBy(*perms).GroupBy(draw(factorizations(prod(drawn))))
     chain = tuple(draw(orders(n)) for _ in range(draw(st.integers(0, 3))))
     view = GroupBy(draw(factorizations(n)), orders=chain)
     if kind == "padded":

@@ -23,6 +23,8 @@ from strategies import layouts
 
 CASES_WANTED = 20_000
 POINTS = 12
+# One worker runs the whole file, so that what it compared can be counted.
+pytestmark = pytest.mark.xdist_group("simplification")
 compared = {"cases": 0}
 many = settings(max_examples=1500, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 some = settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
