@@ -30,6 +30,7 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.errors import UsageError
+from lego_mlir.structured.isa import ISA
 from lego_mlir.toolchain import llvm, modules
 
 # vector before memref, because transfers become memref operations; every memref is a bare pointer of a known size
@@ -92,22 +93,36 @@ def assemble(text: str, symbols: Sequence[str], driver: str = "", cpu: str = "",
         return path.read_bytes()
 
 
-def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
-    """A relocatable object of a module for any target that LLVM knows; an empty triple is this machine's."""
+def _optimised(text: str, isa: ISA) -> tuple[Any, Any]:
+    """The target machine of an instruction set, and the optimised LLVM module."""
     binding = llvm.binding()
-    target = binding.Target.from_triple(triple) if triple else binding.Target.from_default_triple()
-    chosen = cpu or binding.get_host_cpu_name()
-    flags = features if cpu else binding.get_host_cpu_features().flatten()
+    target = binding.Target.from_triple(isa.triple) if isa.triple else binding.Target.from_default_triple()
     machine = target.create_target_machine(
-        cpu=chosen, features=flags, opt=OPTIMISATION_LEVEL, reloc="pic", codemodel="default"
+        cpu=isa.cpu or binding.get_host_cpu_name(),
+        features=isa.features if isa.cpu else binding.get_host_cpu_features().flatten(),
+        opt=OPTIMISATION_LEVEL,
+        reloc="pic",
+        codemodel="default",
     )
-    module = llvm.parse(llvm_ir(text))
-    module.triple = triple or binding.get_default_triple()
+    module = llvm.parse(llvm_ir(text, isa))
+    module.triple = isa.triple or binding.get_default_triple()
     module.data_layout = str(machine.target_data)
     options = binding.create_pipeline_tuning_options(speed_level=OPTIMISATION_LEVEL)
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+    return machine, module
+
+
+def object_code(text: str, isa: ISA) -> bytes:
+    """A relocatable object of a module, for a machine that need not be this one."""
+    machine, module = _optimised(text, isa)
     return bytes(machine.emit_object(module))
+
+
+def assembly(text: str, isa: ISA) -> str:
+    """The same as assembly."""
+    machine, module = _optimised(text, isa)
+    return str(machine.emit_assembly(module))
 
 
 def host_features() -> Mapping[str, bool]:
@@ -122,10 +137,16 @@ def processor() -> str:
     return f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()} {bindings.load().version}"
 
 
-def llvm_ir(text: str, driver: str = "") -> str:
-    """The module as LLVM IR, not optimised, for any target."""
+def llvm_ir(text: str, isa: ISA) -> str:
+    """The module as LLVM IR, not optimised."""
+    ir = bindings.load().ir
     with modules.session():
-        module = lowered(text, driver)
+        module = lowered(text)
+        if isa.granules:
+            # SVE: LLVM turns vectors of a fixed length into scalable ones if registers are known to hold them
+            spelled = f"#llvm.vscale_range<minRange = {isa.granules} : i32, maxRange = 16 : i32>"
+            for operation in module.body.operations:
+                operation.attributes["vscale_range"] = ir.Attribute.parse(spelled)
         return str(bindings.load().dialect("llvm").translate_module_to_llvmir(module.operation))
 
 

@@ -70,11 +70,15 @@ class Source:
 
     def object(self) -> bytes:
         """Relocatable object code with the kernel under its name, for a linker."""
-        return cpu.object_code(self.mlir(), self.isa.triple, self.isa.cpu, self.isa.features)
+        return cpu.object_code(self.mlir(), self.isa)
+
+    def assembly(self) -> str:
+        """The same as text, for reading."""
+        return cpu.assembly(self.mlir(), self.isa)
 
     def llvm(self) -> str:
         """LLVM IR, optimised by nobody yet."""
-        return cpu.llvm_ir(self.mlir())
+        return cpu.llvm_ir(self.mlir(), self.isa)
 
 
 def _function(lowered: Lowered, source: Source) -> Any:
@@ -131,9 +135,7 @@ class Kernel:
         if type(value) is not np.ndarray:
             raise ArgumentError(f"{operand.name} must be a numpy.ndarray of {self.dtype}, got {type(value).__name__}")
         if value.dtype != self.dtype or not value.dtype.isnative:
-            raise ArgumentError(
-                f"{operand.name} must be of {self.dtype} in this machine's byte order, got {value.dtype.str}"
-            )
+            raise ArgumentError(f"{operand.name} must be native {self.dtype}, got {value.dtype.str}")
         if len(shape) == 1 and value.shape[-2:] == (*shape, 1) and value.flags.c_contiguous:
             value = value.reshape(value.shape[:-1])
         if value.shape != shape and value.shape[1:] != shape:
@@ -266,7 +268,7 @@ def compile(  # the name is the contract's: lego.structured.compile
         return _from_cache(program, np.dtype(dtype), name, target, known)
     source = source_of(program, dtype=dtype, name=name, target=target, variant=variant)
     code = cpu.assemble(
-        source.mlir(), (name, f"{name}_python"), driver.text(program, name, source.element), *_processor(source, target)
+        source.mlir(), (name, f"{name}_python"), driver.text(program, name, source.element), *processor(source, target)
     )
     if cache is not None:
         head = json.dumps(None if source.variant is None else fields(source.variant)).encode()
@@ -274,7 +276,8 @@ def compile(  # the name is the contract's: lego.structured.compile
     return Kernel(source, code)
 
 
-def _processor(source: Source, target: str) -> tuple[str, str]:
+def processor(source: Source, target: str) -> tuple[str, str]:
+    """The processor and features to restrict the code to; none for this machine's own."""
     return ("", "") if target in ("host", "scalar") else (source.isa.cpu, source.isa.features)
 
 

@@ -1,12 +1,12 @@
 """Choosing a kernel's variant by timing a bounded number of them, and remembering the choice.
 
-The candidates differ in vector width, register tile, and whether loops are rolled. Each runs on copies of the same
-arrays, restored before every round, so that a solve in place does not drift into denormal numbers; the least time of
-many rounds counts, because everything that disturbs a timing makes it longer.
+The candidates differ in vector width, register tile, and whether loops are rolled. Each is run many times in a loop of
+machine code on the same arrays; the least time of many rounds counts, because what disturbs a timing makes it longer.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import time
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.runtime import structured
+from lego_mlir.runtime import cpu, structured
 from lego_mlir.structured import driver, generate, isa, reference, sets
 from lego_mlir.structured.generate import Variant
 from lego_mlir.structured.lower import lower
@@ -25,8 +25,8 @@ from lego_mlir.toolchain.cache import Cache
 TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (8, 1), (4, 2))
 NARROW_TILES: Final = ((4, 2), (8, 1), (4, 4))
 SECONDS: Final = 6.0
-ROUNDS: Final = 40
-OUTPUT_BYTES: Final = 8192  # copies of the outputs, so that a round is longer than the call and fits the first cache
+ROUNDS: Final = 20
+ROUND_SECONDS: Final = 5e-5  # fifty times what calling from Python costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +55,31 @@ def candidates(program: Program, element: str, row: isa.ISA) -> list[Variant]:
     return list(dict.fromkeys(found))
 
 
-def measure(kernel: structured.Kernel, arrays: dict[str, Any], rounds: int = ROUNDS) -> float:
-    """The least time of one run over many rounds, in seconds. The arrays are not changed."""
-    written = kernel.program.written
-    size = sum(arrays[name].nbytes for name in written)
-    batch = max(OUTPUT_BYTES // max(size, 1), 1)
-    given, originals = [], []
-    for operand in kernel.program.operands:
-        array = arrays[operand.name].reshape(driver.array_shape(operand))
-        if operand.name in written:
-            originals.append((array, np.empty((batch, *array.shape), array.dtype)))
-            array = originals[-1][1]
-        given.append(array)
-    best = float("inf")
-    for _ in range(rounds):
-        for original, used in originals:
-            used[...] = original
+class Timer:
+    """A variant's machine code with a loop around it, so that the time of a call from Python does not count."""
+
+    def __init__(self, source: structured.Source, restricted: tuple[str, str] = ("", "")) -> None:
+        symbol = f"{source.name}_repeat"
+        code = cpu.assemble(source.mlir(), (symbol,), driver.repeat(source.program, source.name), *restricted)
+        self.source = source
+        self._library = cpu.load(code, (symbol,))
+        pointers = [ctypes.c_void_p] * len(source.program.operands)
+        self._repeat = ctypes.CFUNCTYPE(None, ctypes.c_int64, *pointers)(self._library.address(symbol))
+
+    def seconds(self, arrays: dict[str, Any], rounds: int = ROUNDS) -> float:
+        """The least time of one run. What is written in place drifts; the arrays given are not changed."""
+        used = [arrays[operand.name].copy() for operand in self.source.program.operands]
+        pointers = [array.ctypes.data for array in used]
+        repeats, taken = 1, self._once(1, pointers)
+        while taken < ROUND_SECONDS:
+            repeats *= 2 if taken > ROUND_SECONDS / 8 else 8
+            taken = self._once(repeats, pointers)
+        return min(self._once(repeats, pointers) for _ in range(rounds)) / repeats
+
+    def _once(self, repeats: int, pointers: list[int]) -> float:
         start = time.perf_counter()
-        kernel(*given)
-        best = min(best, time.perf_counter() - start)
-    return best / batch
+        self._repeat(repeats, *pointers)
+        return time.perf_counter() - start
 
 
 def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SECONDS) -> list[Timing]:
@@ -87,8 +92,8 @@ def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SE
     for variant in candidates(program, element, row):
         if timings and time.perf_counter() - started > seconds:
             break
-        kernel = structured.compile(program, dtype=dtype, target=target, variant=variant, cache=None)
-        timings.append(Timing(variant, measure(kernel, arrays)))
+        source = structured.source_of(program, dtype=dtype, target=target, variant=variant)
+        timings.append(Timing(variant, Timer(source, structured.processor(source, target)).seconds(arrays)))
     return sorted(timings, key=lambda timing: timing.seconds)
 
 

@@ -120,6 +120,30 @@ def text(program: Program, name: str, element: str) -> str:
     return "\n".join(lines)
 
 
+def repeat(program: Program, name: str) -> str:
+    """A function that runs the kernel a number of times on the same matrices, for timing it."""
+    pointers = ", ".join(["!llvm.ptr"] * len(program.operands))
+    arguments = ", ".join(f"%a{at}: !llvm.ptr" for at in range(len(program.operands)))
+    given = ", ".join(f"%a{at}" for at in range(len(program.operands)))
+    return f"""module {{
+llvm.func @{name}({pointers})
+llvm.func @{name}_repeat(%times: i64, {arguments}) {{
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  llvm.br ^head(%zero : i64)
+^head(%i: i64):
+  %more = llvm.icmp "slt" %i, %times : i64
+  llvm.cond_br %more, ^body, ^done
+^body:
+  llvm.call @{name}({given}) : ({pointers}) -> ()
+  %next = llvm.add %i, %one : i64
+  llvm.br ^head(%next : i64)
+^done:
+  llvm.return
+}}
+}}"""
+
+
 def _checked(out: _Lines, array: str, operand: Operand, element: str, written: bool) -> tuple[str, str, str]:
     """Data pointer, whether there is a batch dimension, and its length."""
     out.require(out.value(f'llvm.icmp "eq" {out.field(array, TYPE, "!llvm.ptr")}, %ndarray : !llvm.ptr'))

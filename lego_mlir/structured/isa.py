@@ -23,6 +23,7 @@ class ISA:
     triple: str
     cpu: str
     features: str
+    granules: int = 0  # SVE: how many times 128 bits a register holds at least
 
     def lanes(self, element: str) -> int:
         """nu: how many elements a register holds."""
@@ -39,7 +40,7 @@ ISAS: Final = {
         ISA("avx512", 64, _X86, "x86-64-v4", "+avx512f,+avx512vl,+avx512dq,+avx512bw,+fma"),
         ISA("neon", 16, _ARM, "generic", "+neon"),
         # vectors of a fixed length of 256 bits, which every SVE machine with registers at least that long runs
-        ISA("sve256", 32, _ARM, "generic", "+sve"),
+        ISA("sve256", 32, _ARM, "generic", "+sve", 2),
     )
 }
 

@@ -338,19 +338,16 @@ def _factorise(step: Factorise) -> list[Statement]:
             ),
         ]  # fmt: skip
     unit = bool((leaf.structure.kinds.diagonal() == structures.ONE).all())
-    scale = (
-        []
-        if unit
-        else _timed("s", where("j < i and k = i"), "[i, j, k]", Body(at(ROW, COLUMN), "/=", product(1, at(ROW, ROW))))
-    )
+    divide = Body(at(ROW, COLUMN), "/=", product(1, at(ROW, ROW)))
+    scale = [] if unit else _timed("s", where("j < i and k = i") & here, "[i, j, k]", divide)
     ends = [] if unit else _timed("e", where("j = i and k = i"), "[i, j, k]", Body(at(ROW, ROW), "reciprocal", ()))
     start = Body(at(ROW, COLUMN), "=", product(-1, at(ROW, COLUMN), at(COLUMN, COLUMN)))
     if unit:
         start = Body(at(ROW, COLUMN), "=", product(-1, at(ROW, COLUMN)))
     more = Body(at(ROW, COLUMN), "+=", product(-1, at(ROW, K), at(K, COLUMN)))
     return [
-        *_timed("f", where("k = j and j < i"), "[i, j, k]", start),
-        *_timed("a", where("j < k and k < i"), "[i, j, k]", more),
+        *_timed("f", where("k = j and j < i") & here, "[i, j, k]", start),
+        *_timed("a", where("j < k and k < i") & here, "[i, j, k]", more),
         *scale,
         *ends,
     ]
