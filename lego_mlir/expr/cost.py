@@ -49,10 +49,12 @@ class CostModel:
         if expr.is_Atom or expr in (True, False):
             return 0
         if expr.is_Add:
-            negated = all(map(_is_negative, expr.args))
-            return (len(expr.args) - 1 + negated) * self.other
+            negations = [a for a in expr.args if _is_negative(a)]
+            first = len(negations) == len(expr.args)
+            folded = sum(len(a.args) > 2 for a in negations)  # a - b*c multiplies once and subtracts once
+            return (len(expr.args) - 1 + first - folded) * self.other
         if expr.is_Mul:
-            return max(1, len(expr.args) - 1 - _is_negative(expr)) * self.other  # -a*b is a*b, subtracted
+            return (len(expr.args) - 1) * self.other
         if expr.is_Pow:
             return (int(expr.exp) - 1) * self.other
         if isinstance(expr, (FloorDiv, FloorMod)):

@@ -27,6 +27,7 @@ from lego_mlir.expr.context import Context, context_of
 from lego_mlir.expr.index import as_condition
 from lego_mlir.expr.intervals import POINTS
 from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
+from lego_mlir.expr.rewrite import Applied, Trace
 from lego_mlir.expr.terms import COMPARISONS, Atom, Poly, Truth
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
@@ -106,8 +107,8 @@ def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
     context = context_of(ranges)
     claim = as_condition(condition)
     truth = context.terms.read_condition(claim)
-    simplified = context.rewriter.condition(truth).result
-    by = _shown(context, simplified)
+    trace = context.rewriter.condition(truth)
+    by = _methods(trace) if trace.result is True else _shown(context, trace.result)
     if by is not None:
         return Proved(by)
     found = _sampled_counter_example(context, claim, truth)
@@ -162,10 +163,22 @@ def _constant_span(known: Range | None) -> range | None:
     return range(int(known.lo), int(known.hi), known.step)
 
 
+def _methods(trace: Trace) -> str:
+    """How the comparisons of a condition that was rewritten to True were decided."""
+    found: dict[str, None] = {}
+    for event in trace.history:
+        if isinstance(event, Applied):
+            found[event.proof] = None
+        elif not isinstance(event.subject, Poly):
+            found |= dict.fromkeys(_methods(event).split(", "))
+    found.pop("arithmetic", None)
+    return ", ".join(found) or "arithmetic"
+
+
 def _shown(context: Context, truth: Truth) -> str | None:
     """The method that proves a condition, through And and Or; Not has been pushed down to comparisons."""
     if isinstance(truth, bool):
-        return "intervals" if truth else None
+        return None
     if truth.op in COMPARISONS:
         return context.prover.without_solver(truth.op, *truth.args)
     parts = [_shown(context, a) for a in truth.args] if truth.op is not sympy.Not else []

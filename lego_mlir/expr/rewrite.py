@@ -107,7 +107,8 @@ class Rewriter:
         whole = parts[1] + parts[0] * (value - divisor * quotient)
         parts_history: list[Applied | Trace] = []
         result = self._atomwise(whole, parts_history)
-        if _divisions(result) + 2 <= _divisions(poly) and self._weight(result) < self._weight(poly):
+        cancelled = not _divisions(self._atomwise(quotient, [])) & _divisions(result)
+        if cancelled and self._weight(result) < self._weight(poly):
             rule = RECOMPOSE if whole == result else REMAINDER
             history.append(Applied(rule.name, poly, whole, (_nonzero(divisor),), proof))
             history.extend(parts_history)
@@ -124,7 +125,8 @@ class Rewriter:
             return
         whole = parts[1] + factor * (self.terms.node(FloorMod, value, divisor) - value)
         if len(whole.terms) < len(poly.terms) and self._weight(whole) < self._weight(poly):
-            history.append(Applied(REMAINDER.name, poly, whole, (_nonzero(divisor),), proof))
+            rule = REMAINDER if _divisions(whole) - _divisions(poly) else RECOMPOSE
+            history.append(Applied(rule.name, poly, whole, (_nonzero(divisor),), proof))
             yield self._atomwise(whole, history)
 
     def _nonzero(self, divisor: Poly) -> str | None:
@@ -248,8 +250,8 @@ class Rewriter:
         return None
 
 
-def _divisions(poly: Poly) -> int:
-    return sum(1 for atom in poly.atoms() if atom.op is FloorDiv or atom.op is FloorMod)
+def _divisions(poly: Poly) -> set[Atom]:
+    return {atom for atom in poly.atoms() if atom.op is FloorDiv or atom.op is FloorMod}
 
 
 def _nonzero(divisor: Poly) -> tuple[Any, Poly, Poly]:

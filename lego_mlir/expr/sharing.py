@@ -99,11 +99,13 @@ class Sharing:
             for term in expr.args:
                 value, sign = signed(term)
                 terms[value] = sign
+            if all(sign < 0 for sign in terms.values()):
+                _begin_with_a_number(expr, terms)
             return terms
         if expr.is_Mul:
-            value, sign = signed(expr)
-            if sign < 0:  # a negated value that stands alone
-                self.sums[expr] = {value: -1}
+            if expr.args[0] is sympy.S.NegativeOne:  # a negated value that stands alone
+                value, sign = signed(expr)
+                self.sums[expr] = {value: sign}
                 return (value,)
             self.products[expr] = Counter(expr.args)
             return expr.args
@@ -160,6 +162,15 @@ class Sharing:
                         if not factors[factor]:
                             del factors[factor]
                     factors[part] += 1
+
+
+def _begin_with_a_number(expr: Any, terms: Signed) -> None:
+    """Let a sum of subtractions begin with a negative number, or with a product by one, and save a negation."""
+    for term in expr.args:
+        if term.is_Integer or (term.is_Mul and term.args[0].is_Integer and term.args[0] is not sympy.S.NegativeOne):
+            del terms[signed(term)[0]]
+            terms[term] = 1
+            return
 
 
 def straight_line(exprs: Iterable[Any], prefix: str = "s") -> StraightLine:

@@ -19,6 +19,7 @@ an exact quotient such as K//32 is linear. `write` puts it back.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from math import gcd, prod
 from typing import Any
@@ -52,6 +53,7 @@ PRODUCT = sympy.Mul  # the `op` of a product that is kept whole because expandin
 MOST_TERMS = 64  # a product that expands to more terms than this is kept whole
 
 COMPARISONS = (Lt, Le, Eq, Ne)
+COMMUTATIVE = (BitXor, BitAnd, BitOr, Smaller, Larger)
 
 
 class Atom:
@@ -204,6 +206,11 @@ class Poly:
 
 def _order(atom: Atom) -> int:
     return atom.order
+
+
+def _rank(poly: Poly) -> list[tuple[list[int], int]]:
+    """An order of polynomials, by the age of their atoms; a constant is last."""
+    return sorted(([a.order for a in m] or [sys.maxsize], c) for m, c in poly.terms.items())
 
 
 def without(monomial: Monomial, factor: Monomial) -> Monomial | None:
@@ -364,6 +371,8 @@ class Terms:
         if op is Table:
             constant = args[1].constant
             return self._intern(op, args) if constant is None else self._element(args, constant)
+        if op in COMMUTATIVE and _rank(args[1]) < _rank(args[0]):
+            args = (args[1], args[0])
         constants = [a.constant for a in args]
         if None not in constants:
             return number(int(op.fold(*map(sympy.Integer, constants))))

@@ -1,0 +1,139 @@
+"""Verdicts: proved by the cheapest method that can, refuted with values that show it, unknown with the reason."""
+
+import pytest
+import sympy
+
+from lego_mlir.expr import solver
+from lego_mlir.expr.evaluate import evaluate
+from lego_mlir.expr.index import index_symbol, size
+from lego_mlir.expr.nodes import BitXor, Eq, FloorDiv, FloorMod, Le, Lt, Ne, Select, Size, Smaller, Table
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.solver import solve
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
+
+i, j, u, v = sympy.symbols("i j u v", integer=True)
+M, N = Size("M"), Size("N", multiple_of=4)
+RANGES = {i: Range(0, M), j: Range(0, N)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "by"),
+    [
+        (Lt(i, M), "intervals"),
+        (Lt(i * N + j, M * N), "intervals"),
+        (Le(0, FloorMod(u, M)), "intervals"),
+        (Lt(Smaller(u, i), M), "intervals"),
+        (Ne(8 * u, 12), "divisibility"),
+        (Ne(N * u, 4 * v + 2), "divisibility"),
+        (sympy.And(Le(0, i), Lt(i, M)), "intervals"),
+        (sympy.Or(Lt(u, v), Lt(i, M)), "intervals"),
+        (sympy.Or(Lt(i + 1, M), sympy.Not(Lt(i + 2, M))), "intervals"),
+        (Lt(FloorDiv(u, 4) * 4 + 3 - u, 4), "intervals"),
+        (Eq(FloorMod(4 * u + 3, 4), 3), "arithmetic"),
+        (True, "arithmetic"),
+    ],
+    ids=str,
+)
+def test_proved_without_the_solver(claim, by, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("the solver was asked")
+
+    monkeypatch.setattr(solver, "_solve", refuse)
+    assert prove(claim, RANGES) == Proved(by)
+
+
+def test_few_values_are_tried_one_by_one(monkeypatch):
+    monkeypatch.setattr(solver, "_solve", None)
+    a, b = sympy.symbols("a b", integer=True)
+    ranges = {a: Range(0, 16), b: Range(0, 16)}
+    assert prove(Le(BitXor(a, b), a + b), ranges) == Proved("enumeration of 256 values")
+    verdict = prove(Ne(a * a + b * b, 13 * 13 + 15 * 15), ranges)
+    assert verdict.counter_example == {"a": 13, "b": 15}
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        Le(2 * u * v, u * u + v * v),
+        Le(FloorDiv(u, 3), FloorDiv(u + v * v, 3)),
+        Eq(FloorDiv(-u, 2) + FloorDiv(u + 1, 2), 0),
+        Eq(FloorMod(u, -3) + 3 * FloorDiv(-u, 3) + u - 3 * FloorDiv(-u, 3), FloorMod(u, -3) + u),
+        Lt(Select(Lt(u, v), u, v), v + 1),
+    ],
+    ids=str,
+)
+def test_proved(claim):
+    assert isinstance(prove(claim, RANGES, timeout_ms=2000), Proved)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        Lt(i + 1, M),
+        Eq(FloorMod(u, 4), 0),
+        Le(FloorDiv(u, 2) * 2 + 1, u),
+        sympy.And(Lt(i, M), Lt(j + 1, N)),
+        Ne(u * u, 49),
+        Lt(u, 100_000),
+        Ne(FloorDiv(u, 7), -9),
+        False,
+    ],
+    ids=str,
+)
+def test_refuted_with_values_that_show_it(claim):
+    verdict = prove(claim, RANGES)
+    assert isinstance(verdict, Refuted)
+    if claim is not False:
+        assert not evaluate(claim, verdict.counter_example)
+        assert all(f"{name} = {value}" in verdict.explanation for name, value in verdict.counter_example.items())
+
+
+def test_a_counter_example_names_the_sizes_behind_a_range():
+    example = prove(Lt(i, 5), RANGES).counter_example
+    assert set(example) == {"i", "M"}
+    assert 5 <= example["i"] < example["M"]
+
+
+def test_unknown_gives_the_reason():
+    a, b, c = sympy.symbols("a b c", integer=True)
+    fermat = Ne(a**3 + b**3, c**3)
+    verdict = prove(fermat, {s: Range(1, Size("top", min=10**6)) for s in (a, b, c)}, timeout_ms=20)
+    assert isinstance(verdict, Unknown)
+    assert "z3 gave up within 20 ms" in verdict.reason
+
+
+def test_an_opaque_operation_refutes_nothing_by_itself():
+    verdict = prove(Lt(BitXor(u, v), Size("far", min=10**9)), {u: Range(0, M), v: Range(0, M)}, timeout_ms=100)
+    assert not isinstance(verdict, Proved)
+    table = Table("given", FloorMod(u, 8), 8, 100)
+    assert prove(Lt(table, 100), {}) == Proved("intervals")
+    assert isinstance(prove(Lt(table, 99), {}, timeout_ms=100), Unknown)
+
+
+def test_what_divides_by_zero_is_nobodys_claim():
+    z = Size("z", min=0)
+    assert isinstance(prove(Eq(z * FloorDiv(u, z) + FloorMod(u, z), u), {}, timeout_ms=1000), Proved)
+
+
+def test_wrapped_conditions_and_sizes():
+    n, x = size("n"), index_symbol("x")
+    assert isinstance(prove((x >= 0) & (x < n), {x: Range(0, n)}), Proved)
+
+
+@pytest.mark.parametrize("d", [3, -3, 1, -1])
+def test_the_solver_divides_as_python(d):
+    """The encoding of division against Python's, at every small value."""
+    for value in range(-7, 8):
+        fixed = {u: Range(sympy.Integer(value), sympy.Integer(value + 1))}
+        claim = sympy.And(Eq(FloorDiv(u, d + v), value // d), Eq(FloorMod(u, d + v), value % d))
+        zero = {v: Range(sympy.Integer(0), sympy.Integer(1))}
+        assert solve(claim, fixed | zero, 1000).proved
+
+
+def test_the_solver_is_told_the_facts_of_sizes_and_steps():
+    size_, x = Size("s", min=8, max=64, multiple_of=8), sympy.Symbol("x", integer=True)
+    ranges = {x: Range(sympy.Integer(4), size_, 4)}
+    for claim in (Eq(FloorMod(size_, 8), 0), Le(8, size_), Le(size_, 64), Eq(FloorMod(x, 4), 0), Lt(x, size_)):
+        assert solve(claim, ranges, 1000).proved
+    assert not solve(Lt(size_, 64), ranges, 1000).proved

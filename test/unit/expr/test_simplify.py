@@ -1,0 +1,204 @@
+"""Simplification: every rule fires, results are what an expert would write, and the choice is by cost."""
+
+import pytest
+import sympy
+
+from lego_mlir.expr.context import context_of, forget
+from lego_mlir.expr.cost import MODELS, operations
+from lego_mlir.expr.explain import explain
+from lego_mlir.expr.index import index_symbol, where
+from lego_mlir.expr.nodes import (
+    BitAnd,
+    BitOr,
+    BitXor,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    ISqrt,
+    Larger,
+    Le,
+    Lt,
+    Ne,
+    Select,
+    ShiftLeft,
+    ShiftRight,
+    Size,
+    Smaller,
+    Table,
+)
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.rules import RULES, SUM_RULES
+from lego_mlir.expr.simplify import simplify, simplify_all
+
+i, j, k, u, v = sympy.symbols("i j k u v", integer=True)
+M, N, K = Size("M"), Size("N"), Size("K", multiple_of=32)
+RANGES = {i: Range(0, 8), j: Range(0, N), k: Range(0, K, 32)}
+
+# rule -> an expression in whose derivation it appears, and the result
+FIRES = {
+    "quotient": (FloorDiv(N * u + j, N), u),
+    "small quotient": (FloorDiv(i, 8), 0),
+    "small remainder": (FloorMod(j, N), j),
+    "remainder": (FloorMod(N * u + v, N), FloorMod(v, N)),
+    "constant quotient": (FloorDiv(-1 - j, N), -1),
+    "constant quotient's remainder": (FloorMod(-1 - j, N), N - 1 - j),
+    "common factor of a quotient": (FloorDiv(8 * u + i, 64), FloorDiv(u, 8)),
+    "divisible part of a quotient": (FloorDiv(N * u + v, N), u + FloorDiv(v, N)),
+    "quotient of a quotient": (FloorDiv(FloorDiv(u, 4), N), FloorDiv(u, 4 * N)),
+    "quotient of a remainder": (FloorDiv(FloorMod(u, 4 * N), 4), FloorMod(FloorDiv(u, 4), N)),
+    "remainder of a remainder": (FloorMod(FloorMod(u, 8 * N), 8), FloorMod(u, 8)),
+    "common factor of a remainder": (FloorDiv(FloorMod(8 * u + i, 8 * N), 8), FloorMod(u, N)),
+    "smaller": (Smaller(j, N), j),
+    "larger": (Larger(i, 7), 7),
+    "constant root": (ISqrt(FloorMod(u, 7) + 9), 3),
+    "choice of the smaller": (Select(Lt(u, v), u, v), Smaller(u, v)),
+    "choice of the smaller or equal": (Select(Le(u, v), u, v), Smaller(u, v)),
+    "choice of the larger": (Select(Lt(u, v), v, u), Larger(u, v)),
+    "choice of the larger or equal": (Select(Le(u, v), v, u), Larger(u, v)),
+    "xor of separate bits": (FloorDiv(BitXor(8 * u + i, 5), 8), u),
+    "and of separate bits": (BitAnd(16 * u, i), 0),
+    "or of separate bits": (FloorMod(BitOr(8 * u, i), 8), i),
+    "quotient and remainder": (N * FloorDiv(u, N) + FloorMod(u, N), u),
+    "remainder's parts": (u - N * FloorDiv(u, N) + v, FloorMod(u, N) + v),
+    "comparison that holds": (Select(Lt(j, N), u, v), u),
+    "comparison that fails": (Select(Eq(2 * u, 5), u, v), v),
+}
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_rule_fires(name):
+    raw, expected = FIRES[name]
+    found = simplify(raw, RANGES)
+    assert found.expr == expected
+    assert name in {step.rule for step in found.steps} or name == "constant root"
+    assert found.replay() == found.expr
+    assert found.after <= found.before
+
+
+def test_every_rule_has_an_example():
+    assert {rule.name for rule in RULES + SUM_RULES} <= FIRES.keys()
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (FloorDiv(k, 32) * 32, k),
+        (FloorDiv(K, 32) * 32, K),
+        (FloorMod(K, 16), 0),
+        (FloorMod(k, 16), 0),
+        (8 * FloorDiv(u, 8) + FloorMod(u, 8), u),
+        (FloorMod(FloorDiv(u, 4), 8) + 8 * FloorDiv(u, 32), FloorDiv(u, 4)),
+        (FloorMod(u + N, N), FloorMod(u, N)),
+        (FloorMod(-u + u + 3, N), FloorMod(3, N)),
+        (FloorDiv((N + 1) * u + FloorMod(v, N + 1), N + 1), u),
+        (FloorMod(9 * u, 8), FloorMod(u, 8)),
+        (FloorDiv(FloorMod(u, 64), 64), 0),
+        (where(index_symbol("u") < 3, 5, 5), 5),
+        (BitAnd(i, 15), i),
+        (ShiftLeft(FloorDiv(u, 8), 3) + FloorMod(u, 8), u),
+        (Table("same", FloorMod(8 * u + 3, 8), 8, 9, [0, 1, 2, 3, 4, 5, 6, 7]), 3),
+    ],
+    ids=str,
+)
+def test_result(raw, expected):
+    assert simplify(raw, RANGES).expr == expected
+
+
+def test_unknown_conditions_keep_the_general_form():
+    for raw in (FloorDiv(u, 8), FloorMod(u, N), FloorDiv(i, 7), FloorMod(8 * i + u, 8 * v), Smaller(u, v)):
+        assert simplify(raw, RANGES).expr == raw
+
+
+def test_a_divisor_that_may_be_zero_is_left_alone():
+    z = Size("z", min=0)
+    raw = FloorMod(z * u + v, z)
+    assert simplify(raw, {}).expr == raw
+
+
+def test_shift_that_was_written_is_not_made_a_division():
+    raw = ShiftRight(u, 3) + BitAnd(u, 7)
+    assert simplify(raw, {}).after == operations(raw) == 3
+
+
+def test_factoring_back():
+    assert simplify(i * N * K + j * K + u * N, {}).after == 5
+    by, ty, bx, tx = sympy.symbols("by ty bx tx", integer=True)
+    assert simplify(32 * by * N + ty * N + 32 * bx + tx, {}).after == 6
+
+
+def test_unexpanded_where_that_is_cheaper():
+    raw = FloorDiv((u + v) * (u + v + 1), 2) + FloorMod(8 * u + i, 8)
+    found = simplify(raw, RANGES)
+    assert found.after == operations(FloorDiv((u + v) * (u + v + 1), 2) + i, shared=True)
+
+
+def test_expanded_where_that_is_cheaper():
+    found = simplify(FloorDiv((u + 1) * (8 * N + 16), 8 * N + 16) + (u + v) * (u - v) + v * v, {})
+    assert found.expr in (u + u**2 + 1, u * (u + 1) + 1)
+
+
+def test_conditions_are_simplified():
+    assert simplify(Lt(j, N), RANGES).expr == sympy.true
+    assert simplify(Ne(4 * u, 4 * v + 1), RANGES).expr == sympy.true
+    assert simplify(sympy.And(Lt(j, N), Lt(u, v)), RANGES).expr == Lt(u, v)
+    assert simplify(sympy.Or(Lt(j, N), Lt(u, v)), RANGES).expr == sympy.true
+    assert simplify(Lt(8 * u + 8 * v, 8 * M), RANGES).expr == Lt(u + v, M)
+
+
+def test_indices_conditions_and_ints_come_in():
+    x = index_symbol("x")
+    assert simplify(x // 4, {x: Range(0, 4)}).expr == 0
+    assert simplify(x < 4, {x: Range(0, 4)}).expr == sympy.true
+    assert simplify(7, {}).expr == 7
+    assert simplify(True, {}).expr == sympy.true
+
+
+def test_expressions_computed_together_share():
+    by, ty, bx, tx = sympy.symbols("by ty bx tx", integer=True)
+    read, write = (32 * by + ty) * N + 32 * bx + tx, (32 * bx + tx) * M + 32 * by + ty
+    found = simplify_all([read, write], {})
+    assert operations(*(d.expr for d in found), shared=True) == 8
+
+
+def test_results_do_not_depend_on_what_was_simplified_before():
+    raw = FloorDiv(FloorMod(u, 4 * N), 4) * 4 * K + FloorMod(u, 4) * K + i
+    forget()
+    alone = simplify(raw, RANGES)
+    forget()
+    for other in (FloorMod(u, 4 * N), FloorDiv(u, 4) * K, (K * i + u) * 4, FloorMod(u, 4)):
+        simplify(other, RANGES)
+    assert simplify(raw, RANGES).expr == alone.expr
+
+
+def test_contexts_are_shared_by_equal_ranges_and_forgotten():
+    forget()
+    one = context_of({i: Range(0, 8)})
+    assert context_of({i: Range(sympy.Integer(0), 8)}) is one
+    assert context_of({i: Range(0, 9)}) is not one
+
+
+def test_cost_models_are_rows():
+    raw = FloorDiv(u, 8) + FloorMod(u, 7)
+    assert operations(raw) == 9
+    assert operations(raw, model=MODELS["cuda"]) == 22
+
+
+def test_explanation_of_what_stays():
+    assert explain(simplify(FloorDiv(u, 8), {})).splitlines() == [" 4  u // 8", " 4  nothing cheaper was found"]
+
+
+def test_explanation_names_rule_place_condition_proof_and_counts():
+    text = explain(simplify(FloorDiv(N * u + j, N) + 1, RANGES))
+    assert text.splitlines() == [
+        " 7  (N*u + j) // N + 1",
+        " 1  quotient: (N*u + j) // N",
+        "      --> u",
+        "      since 0 <= j and j < N, by intervals",
+        " 1  u + 1",
+    ]
+
+
+def test_a_long_expression_is_explained_as_assignments():
+    shared = FloorMod(u, 7) * FloorDiv(v, 3)
+    text = explain(simplify(Select(Lt(shared + i, M), shared + i, (shared + 1) * (shared + M)), RANGES))
+    assert "s0 = " in text
