@@ -25,7 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", help="a spec (.py), the text of a stage (.mlir, .ll, .ptx), or - for MLIR on stdin")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write; default and '-': standard output")
     parser.add_argument(
-        "--emit", choices=STAGES, help="the stage to stop at (default: what the output's suffix says, else mlir)"
+        "--emit",
+        choices=(*STAGES, "obj", "c-header"),
+        help="the stage to stop at (default: what the output's suffix says, else mlir); obj and c-header are for LL "
+        "programs (.ll), which become mlir, llvm, obj or c-header",
     )
     parser.add_argument(
         "--target", default="sm_80", help="the GPU architecture, such as sm_80 or sm_90a (default: sm_80)"
@@ -73,6 +76,12 @@ def cache_of(args: argparse.Namespace) -> Any:
 
 def run(args: argparse.Namespace) -> int:
     """Compile, and write the output and, beside PTX or a cubin, the manifest."""
+    from lego_mlir.cli import structured
+
+    if args.start is None and structured.is_program(args.spec):
+        return structured.compile_program(args)
+    if args.emit in ("obj", "c-header"):
+        raise UsageError(f"--emit {args.emit} belongs to LL programs (.ll); a GPU kernel becomes {', '.join(STAGES)}")
     from lego_mlir.toolchain import target_named
 
     args.emit = args.emit or _EMITTED_BY_SUFFIX.get(Path(args.output or "").suffix, "mlir")

@@ -46,6 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run and compare; 1 where a value is wrong or a fault was found."""
     from lego_mlir import spec
+    from lego_mlir.cli import structured
+
+    if structured.is_program(args.spec):
+        return structured.run_program(args)
 
     if modules.is_module(args.spec):
         return _run_module(args)

@@ -39,8 +39,8 @@ from lego_mlir.structured.syntax import LLError, Operand, Program, Statement
 from lego_mlir.structured.syntax import program as as_program
 from lego_mlir.toolchain.cache import Cache, default_folder, key
 
-ELEMENTS: Final = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
-DTYPES: Final = {element: dtype for dtype, element in ELEMENTS.items()}
+ELEMENTS: Final[dict[Any, str]] = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
+DTYPES: Final[dict[str, Any]] = {element: dtype for dtype, element in ELEMENTS.items()}
 
 
 class ArgumentError(LegoError, TypeError, ValueError):

@@ -1,0 +1,103 @@
+"""LL programs on the command line: what `compile expr.ll` and `run expr.ll` do.
+
+LLVM IR and LL share the suffix `.ll`. A program in LL begins with a declaration such as `A = Matrix(4, 4);`, which no
+LLVM IR does, so the first words decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from lego_mlir.cli import files
+from lego_mlir.cli.progress import Progress
+from lego_mlir.errors import UsageError
+
+EMITTED: Final = ("mlir", "llvm", "obj", "c-header")
+_EMITTED_BY_SUFFIX: Final = {".ll": "llvm", ".o": "obj", ".h": "c-header"}
+TARGETS: Final = ("host", "scalar", "sse2", "avx2", "avx512", "neon", "sve256")
+_COMMENTS: Final = r"(?:\s+|[#%][^\n]*\n)*"
+_DECLARATION: Final = re.compile(_COMMENTS + r"[A-Za-z_]\w*\s*=\s*[A-Z]\w*\s*\(")
+_DTYPE: Final = re.compile(r"^[#%]\s*dtype:\s*(\w+)\s*$", re.MULTILINE)
+_DTYPES: Final = {"double": "float64", "float": "float32", "float64": "float64", "float32": "float32"}
+TOLERANCE: Final = {"float64": 1e-12, "float32": 1e-4}
+
+
+def is_program(path: str) -> bool:
+    """Whether a file is a program in LL."""
+    if Path(path).suffix != ".ll" or not Path(path).is_file():
+        return False
+    return _DECLARATION.match(files.read_bytes(path).decode(errors="replace")) is not None
+
+
+def _source(args: argparse.Namespace) -> Any:
+    """The program of a command line, with the name of its file and the type that a `# dtype: float` line gives."""
+    from lego_mlir.runtime import structured
+
+    text = files.read_bytes(args.spec).decode()
+    target = "host" if args.target == "sm_80" else args.target  # the default of a GPU kernel means nothing here
+    if target not in TARGETS:
+        raise UsageError(f"--target {target}: an LL program is compiled for a CPU; there are {', '.join(TARGETS)}")
+    found = _DTYPE.search(text)
+    if found is not None and found[1] not in _DTYPES:
+        raise UsageError(f"{args.spec}: dtype: {found[1]} is not known; write double or float")
+    dtype = _DTYPES[found[1]] if found else "float64"
+    name = re.sub(r"\W", "_", Path(args.spec).stem) or "kernel"
+    try:
+        return structured.source_of(text, dtype=dtype, name=name if name.isidentifier() else f"k_{name}", target=target)
+    except structured.LLError as error:
+        raise UsageError(f"{args.spec}: {error}") from error
+
+
+def compile_program(args: argparse.Namespace) -> int:
+    """Write the program's MLIR, LLVM IR, object code or C header."""
+    args.emit = args.emit or _EMITTED_BY_SUFFIX.get(Path(args.output or "").suffix, "mlir")
+    if args.emit not in EMITTED:
+        raise UsageError(f"--emit {args.emit}: an LL program becomes {', '.join(EMITTED)}")
+    for option in ("transform", "kernel", "pipeline"):
+        if getattr(args, option) is not None:
+            raise UsageError(f"--{option} belongs to GPU kernels; an LL program takes --emit and --target")
+    with Progress(f"compiling {Path(args.spec).name}"):
+        source = _source(args)
+        if args.emit == "obj":
+            if args.output in (None, files.STANDARD):
+                raise UsageError("an object file is binary; give it a file with -o")
+            body: bytes = source.object()
+        else:
+            make = {"mlir": source.mlir, "llvm": source.llvm, "c-header": source.header}[args.emit]
+            body = make().encode()
+    files.write(args.output, body)
+    return 0
+
+
+def run_program(args: argparse.Namespace) -> int:
+    """Run a program on random input and compare with NumPy; 1 where a value is wrong."""
+    import numpy
+
+    from lego_mlir.cli.compile import cache_of
+    from lego_mlir.runtime import structured
+    from lego_mlir.structured import driver, reference
+
+    source = _source(args)
+    with Progress(f"compiling {Path(args.spec).name}"):
+        kernel = structured.compile(
+            source.program, dtype=numpy.dtype({"f64": "f8", "f32": "f4"}[source.element]), name=source.name,
+            cache=cache_of(args),
+        )  # fmt: skip
+    arrays = reference.sample(source.program, kernel.dtype, args.seed)
+    expected = reference.evaluate(source.program, arrays)
+    kernel(*(arrays[operand.name].reshape(driver.array_shape(operand)) for operand in source.program.operands))
+    right = True
+    allowed = TOLERANCE[kernel.dtype.name]
+    print(f"{source.name}: {source.program} in {kernel.dtype}, {source.isa.name}, {source.variant}")
+    for operand in source.program.operands:
+        if operand.name in source.program.written:
+            want = expected[operand.name]
+            found = reference.dense(operand, arrays[operand.name])
+            error = float(numpy.abs(found - want).max() / max(float(numpy.abs(want).max()), 1e-300))
+            fine = error <= allowed
+            right &= fine
+            print(f"  {'ok   ' if fine else 'WRONG'} {operand.name}: relative error {error:.2e}, allowed {allowed:.0e}")
+    return 0 if right else 1
