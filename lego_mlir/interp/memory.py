@@ -90,13 +90,23 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class MemRef:
-    """A strided window on a buffer. Offset, sizes and strides count elements and may differ from lane to lane."""
+    """A strided window on a buffer. Offset, sizes and strides count elements and may differ from lane to lane.
+
+    The offset counts from the base, as in MLIR: a subview moves the offset, a `memref.view` makes a new base, and a
+    `reinterpret_cast` gives an offset anew, from the base that it finds.
+    """
 
     buffer: Buffer
     dtype: np.dtype[Any]
     offset: int | Array
     sizes: tuple[int | Array, ...]
     strides: tuple[int | Array, ...]
+    base: int | Array = 0
+
+    @property
+    def start(self) -> Any:
+        """The first element of the window in its buffer."""
+        return self.base + self.offset
 
     @property
     def rank(self) -> int:
@@ -115,6 +125,7 @@ class MemRef:
 
         return replace(
             self,
+            base=pick(self.base, other.base),
             offset=pick(self.offset, other.offset),
             sizes=tuple(map(pick, self.sizes, other.sizes)),
             strides=tuple(map(pick, self.strides, other.strides)),
@@ -172,7 +183,8 @@ def address(
 ) -> Touch:
     """The touch of `ref[indices]`, bounds checked: lanes outside are reported and do not take part."""
     ndim = max((i.ndim for i in indices), default=2)
-    elem: Any = ref.offset if isinstance(ref.offset, int) else values.like_vector(ref.offset, ndim)
+    start = ref.start
+    elem: Any = start if isinstance(start, int) else values.like_vector(start, ndim)
     outside: Array | None = None
     last = len(indices) - 1
     for axis, (index, size, stride) in enumerate(zip(indices, ref.sizes, ref.strides, strict=True)):

@@ -266,20 +266,17 @@ def view(op: Operation) -> Step:
     source, shift, *dynamic = op.operands
     type_, result = op.result_type(), op.result
     dtype = values.element_dtype(type_)
-    place = op.place
     _note_dynamic_shared(op, dtype)
 
     def step(m: Machine) -> None:
         window: MemRef = m.values[source]
-        start = window.offset * window.dtype.itemsize + m.values[shift]
+        start = window.start * window.dtype.itemsize + m.values[shift]
         if (start % dtype.itemsize != 0).any():
-            op.fail(f"byte shift {start.flat[0]} at {place} is no multiple of the element's {dtype.itemsize} bytes")
-        offset = start // dtype.itemsize
+            op.fail(f"byte shift {start.flat[0]} is no multiple of the element's {dtype.itemsize} bytes")
+        first = start // dtype.itemsize
+        base = int(first.flat[0]) if first.size == 1 else first
         sizes = _sizes(type_, m, dynamic)
-        m.values[result] = MemRef(
-            window.buffer, dtype, int(offset.flat[0]) if offset.size == 1 else offset, tuple(sizes),
-            memory.row_major(sizes),
-        )  # fmt: skip
+        m.values[result] = MemRef(window.buffer, dtype, 0, tuple(sizes), memory.row_major(sizes), base)
 
     return step
 

@@ -260,6 +260,38 @@ def test_dynamic_shared_memory_seen_as_two_types():
         interp.launch(text, grid=1, block=LANES, args=[out], dynamic_shared=64)
 
 
+def test_an_offset_counts_from_the_base_that_a_view_makes():
+    """A view has offset 0, wherever it begins; what is cast or taken apart from there on counts from there."""
+    shared = "#gpu.address_space<workgroup>"
+    text = f"""gpu.module @m {{ gpu.func @k(%out: memref<{LANES}xi32>, %offsets: memref<2xindex>) kernel {{
+        {PROLOGUE}
+        %c256 = arith.constant 256 : index
+        %raw = gpu.dynamic_shared_memory : memref<?xi8, {shared}>
+        %low = memref.view %raw[%c0][] : memref<?xi8, {shared}> to memref<64xi32, {shared}>
+        %high = memref.view %raw[%c256][] : memref<?xi8, {shared}> to memref<64xi32, {shared}>
+        %i = arith.index_cast %t : index to i32
+        %zero = arith.constant 0 : i32
+        memref.store %zero, %low[%t] : memref<64xi32, {shared}>
+        memref.store %i, %high[%t] : memref<64xi32, {shared}>
+        gpu.barrier
+        %sub = memref.subview %high[8] [32] [1] : memref<64xi32, {shared}> to memref<32xi32, strided<[1], offset: 8>, {shared}>
+        %base, %at, %size, %stride = memref.extract_strided_metadata %sub : memref<32xi32, strided<[1], offset: 8>, {shared}>
+            -> memref<i32, {shared}>, index, index, index
+        %again = memref.reinterpret_cast %base to offset: [%at], sizes: [32], strides: [1]
+            : memref<i32, {shared}> to memref<32xi32, strided<[1], offset: ?>, {shared}>
+        %n = affine.apply affine_map<(d0) -> (d0 mod 32)>(%t)
+        %v = memref.load %again[%n] : memref<32xi32, strided<[1], offset: ?>, {shared}>
+        memref.store %v, %out[%t] : memref<{LANES}xi32>
+        %first = arith.cmpi eq, %t, %c0 : index
+        scf.if %first {{ memref.store %at, %offsets[%c0] : memref<2xindex> }}
+        gpu.return }} }}"""
+    out, offsets = np.zeros(LANES, np.int32), np.zeros(2, np.int64)
+    report = interp.launch(text, grid=1, block=LANES, args=[out, offsets])
+    assert report.clean, report.faults
+    assert np.array_equal(out, 8 + T % 32)
+    assert offsets[0] == 8
+
+
 def test_shared_and_constant_globals():
     text = f"""gpu.module @m {{
       memref.global "private" constant @table : memref<4xindex> = dense<[5, 6, 7, 9]>
