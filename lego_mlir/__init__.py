@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     from lego_mlir.layout import as_layout as as_layout
     from lego_mlir.layout import gallery as gallery
 
+    from lego_mlir import structured as structured
+
     range = _loop
 
 # Where each public name lives: a module, and the names it gives; `a=b` is b under the name a.
@@ -110,6 +112,7 @@ _NAMES = {
 }
 
 _NAMES["kernel"] = ("lego_mlir.kernel", "")  # the package itself, which is the decorator too
+_NAMES["structured"] = ("lego_mlir.structured", "")
 
 __all__ = sorted(_NAMES)
 

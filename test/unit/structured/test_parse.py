@@ -98,3 +98,18 @@ def test_a_number_cannot_stand_for_a_matrix_in_python():
         Operand("A", st.general(2, 2)) + "x"
     with pytest.raises(LLError, match="two different operands are called 'A'"):
         program(assign(Operand("A", st.general(2, 2)), Operand("A", st.lower(2)).T))
+
+
+def test_types_as_python_functions():
+    from lego_mlir import structured
+
+    L = structured.LowerTriangular(3, name="L", storage="packed")
+    assert (L.structure, L.storage) == (st.lower(3), Packed())
+    K = structured.Blocked([structured.Matrix(2, 2), st.zero(2, 2)], [st.lower(2), st.identity(2)], name="K")
+    assert K.shape == (4, 4)
+    assert not K.structure.kinds[:2, 2:].any()
+    with pytest.raises(LLError, match=r"Symmetric\(L\|U, n\) does not take \(3,\)"):
+        structured.Symmetric(3)
+    with pytest.raises(AttributeError, match="has no attribute 'Sparse'"):
+        structured.Sparse
+    assert {"Matrix", "compile", "solve", "tune"} <= set(dir(structured))

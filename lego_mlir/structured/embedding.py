@@ -1,0 +1,46 @@
+"""LL's types as Python functions that make operands.
+
+>>> L, B = LowerTriangular(4, name="L"), Matrix(4, 2, name="B", storage="column_major")
+>>> from lego_mlir.structured.syntax import assign, solve
+>>> print(assign(B, solve(L, B)))
+B = L \\ B
+>>> Blocked([Matrix(2, 2), Zero(2, 1)], name="K").shape
+(2, 3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lego_mlir.structured.parse import TYPES
+from lego_mlir.structured.storage import as_storage
+from lego_mlir.structured.syntax import LLError, Operand
+
+
+def _structure(part: Any) -> Any:
+    return part.structure if isinstance(part, Operand) else part
+
+
+def _maker(kind: str) -> Callable[..., Operand]:
+    usage, make = TYPES[kind]
+
+    def made(*arguments: Any, name: str = "", storage: object = "full") -> Operand:
+        plain = [list(map(_structure, given)) if isinstance(given, list) else given for given in arguments]
+        try:
+            return Operand(name, make(*plain), as_storage(storage))
+        except TypeError as error:
+            raise LLError(f"{kind}({usage}) does not take {arguments}") from error
+
+    made.__name__ = made.__qualname__ = kind
+    made.__doc__ = f"An operand {kind}({usage}); `compile` names it after its keyword where it has no name."
+    return made
+
+
+Matrix, Vector, Scalar = _maker("Matrix"), _maker("Vector"), _maker("Scalar")
+LowerTriangular, UpperTriangular = _maker("LowerTriangular"), _maker("UpperTriangular")
+UnitLower, UnitUpper = _maker("UnitLower"), _maker("UnitUpper")
+Symmetric, SymmetricBanded = _maker("Symmetric"), _maker("SymmetricBanded")
+Zero, Diagonal, Identity = _maker("Zero"), _maker("Diagonal"), _maker("Identity")
+Banded, Tridiagonal, Pentadiagonal = _maker("Banded"), _maker("Tridiagonal"), _maker("Pentadiagonal")
+Blocked = _maker("Blocked")
