@@ -17,6 +17,10 @@ module attributes {
       : (!transform.any_op) -> !transform.any_op
     %copies = transform.structured.match ops{["nvgpu.device_async_copy"]} in %copying
       : (!transform.any_op) -> !transform.any_op
+    // The reads whose values nobody takes any more.
+    transform.apply_patterns to %copying {
+      transform.apply_patterns.canonicalization
+    } : !transform.any_op
     transform.yield
   }
 }

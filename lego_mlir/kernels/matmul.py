@@ -27,7 +27,7 @@ from lego_mlir.kernel.dtypes import DType, f32
 
 WARP: Final = 32
 GROUP: Final = 8
-"""Rows of tiles that the grouped order walks down before it moves a column on."""
+"""Rows of tiles, at most, that the grouped order walks down before it moves a column on."""
 OUT_PAD: Final = 8
 """Spare elements after each row of C's shared tile: the rows of a fragment then lie in different banks."""
 
@@ -126,9 +126,11 @@ def _by_columns(m: int, n: int) -> Any:
 
 
 def _grouped(m: int, n: int) -> Any:
-    groups = lego.cdiv(m, GROUP)
-    walk = OrderBy(RegP([groups, GROUP, n], [1, 3, 2])).GroupBy([groups * GROUP, n])
-    return walk if m % GROUP == 0 else Padded(walk, [m, n])
+    """Groups of as many rows as divide m, GROUP to half of that; where none does, the last group is partial."""
+    group = next((g for g in range(min(GROUP, m), GROUP // 2 - 1, -1) if m % g == 0), min(GROUP, m))
+    groups = lego.cdiv(m, group)
+    walk = OrderBy(RegP([groups, group, n], [1, 3, 2])).GroupBy([groups * group, n])
+    return walk if groups * group == m else Padded(walk, [m, n])
 
 
 def _along_morton(m: int, n: int) -> Any:

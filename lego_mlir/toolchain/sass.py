@@ -18,11 +18,18 @@ a branch and an earlier address that it jumps to; the main loop is the innermost
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
+import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+from lego_mlir.errors import DependencyError
 
 _LINE: Final = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)([^;]*);")
 _TARGET: Final = re.compile(r"\b0x([0-9a-f]+)\b")
@@ -45,6 +52,32 @@ def read(listing: str) -> tuple[Instruction, ...]:
         if name != "NOP":
             found.append(Instruction(int(address, 16), name, int(target[-1], 16) if target else None))
     return tuple(found)
+
+
+def find_lister() -> Path | None:
+    """cuobjdump on PATH, in Triton, or in the package nvidia-cuda-cuobjdump; None where nobody has it."""
+    on_path = shutil.which("cuobjdump")
+    if on_path is not None:
+        return Path(on_path)
+    for package, pattern in (("triton", "backends/nvidia/bin/cuobjdump"), ("nvidia", "cu*/bin/cuobjdump")):
+        spec = importlib.util.find_spec(package)
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            found = sorted(Path(folder).glob(pattern))
+            if found:
+                return found[-1]
+    return None
+
+
+def disassemble(cubin: bytes) -> tuple[Instruction, ...]:
+    """The instructions of a cubin. Raises DependencyError, with the remedy, where no cuobjdump is installed."""
+    program = find_lister()
+    if program is None:
+        raise DependencyError("cuobjdump is needed to list machine code; run: pip install nvidia-cuda-cuobjdump")
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        done = subprocess.run([program, "-sass", file.name], capture_output=True, text=True, check=True)
+    return read(done.stdout)
 
 
 def mix(code: Sequence[Instruction]) -> Mapping[str, int]:

@@ -4,6 +4,7 @@
 |---|---|
 | `lego-shared-to-alloc` | shared tiles of a loop become `memref.alloc`, which multi-buffering and the swizzle want |
 | `lego-masked-reads` | a branch around a wide read becomes a masked read, which an asynchronous copy can take over |
+| `lego-check-pipeline` | says why a loop cannot be pipelined so deep, before upstream refuses it without a reason |
 | `lego-bypass-l1` | marks 16-byte asynchronous copies again, where pipelining dropped the mark |
 | `lego-merge-barriers` | drops the barrier before the copies of a loop that has more than one buffer |
 | `lego-rotate-fragments` | loads the next iteration's first fragments before this one's last products |
@@ -27,6 +28,7 @@ from lego_mlir.toolchain.passes import (
     barriers,
     bf16_tiles,
     bypass_l1,
+    check_pipeline,
     masked_reads,
     order_fragments,
     place_shared,
@@ -54,6 +56,7 @@ PASSES: Final = {
     for row in (
         Pass("lego-shared-to-alloc", shared_alloc.run, once="first"),
         Pass("lego-masked-reads", masked_reads.run),
+        Pass("lego-check-pipeline", check_pipeline.run),
         Pass("lego-bypass-l1", bypass_l1.run),
         Pass("lego-merge-barriers", barriers.run),
         Pass("lego-rotate-fragments", rotate.run),

@@ -10,8 +10,11 @@ from typing import Any
 from lego_mlir.toolchain.modules import ModuleError, walk
 from lego_mlir.toolchain.targets import Target, target_named
 
-# Arithmetic says nothing about what a kernel does, so a message leaves it out.
-_ARITHMETIC = ("arith.", "affine.", "index.", "builtin.", "scf.yield", "gpu.thread_id", "gpu.block_id", "gpu.lane_id")
+# Arithmetic and what encloses a kernel say nothing about what it does, so a message leaves them out.
+_UNTOLD = (
+    *("arith.", "affine.", "index.", "builtin.", "scf.yield", "gpu.thread_id", "gpu.block_id", "gpu.lane_id"),
+    *("gpu.module", "gpu.func", "gpu.return"),
+)
 _SHOWN = 8
 
 
@@ -29,7 +32,7 @@ class Context:
 
 def census(operation: Any) -> str:
     """What a kernel consists of, most frequent first: `vector.load (4), gpu.barrier (2), scf.for (1)`."""
-    counts = Counter(op.name for op in walk(operation) if not op.name.startswith(_ARITHMETIC))
+    counts = Counter(op.name for op in walk(operation) if not op.name.startswith(_UNTOLD))
     listed = [f"{name} ({count})" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     more = [f"and {len(listed) - _SHOWN} more kinds"] if len(listed) > _SHOWN else []
     return ", ".join(listed[:_SHOWN] + more) or "nothing"

@@ -9,7 +9,7 @@ and so on. Upstream has the lanes walk down a 16x16 block of memory before they 
 That is tile 1 for a as it lies and for b transposed. For a transposed and for b as it lies it is tile 2, and
 upstream's product is wrong without a word. There tiles 1 and 2 change places: the lanes that give their addresses do,
 which is to exchange bits 3 and 4 of the lane's number. Exchanged registers would do too, but an instruction takes its
-registers side by side, so that they would have to be moved. PTX ISA, "ldmatrix" and "Matrix Fragments for mma.m16n8k16".
+registers side by side, so that they would have to be moved. PTX ISA, "ldmatrix", "Matrix Fragments for mma.m16n8k16".
 """
 
 from __future__ import annotations

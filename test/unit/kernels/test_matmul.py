@@ -1,0 +1,211 @@
+"""The matrix product, run before its transform script: layouts, orders, masks, types, epilogues, and its messages."""
+
+import numpy as np
+import pytest
+from gemm import check, operands
+
+import lego_mlir as lego
+from lego_mlir import Col, OrderBy, RegP, Row, bf16, f16, f32, gallery
+from lego_mlir.errors import LayoutError, TraceError, UsageError
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.matmul import Tiling
+
+SMALL = Tiling(32, 32, 32, (1, 2))
+LAYOUTS = {"NN": (Row, Row), "NT": (Row, Col), "TN": (Col, Row), "TT": (Col, Col)}
+
+
+def build(m, n, k, dtype=f16, a=Row, b=Row, c=Row, **given):
+    return matmul.build(m, n, k, dtype, a=a(m, k), b=b(k, n), c=c(m, n), **{"tiling": SMALL, **given})
+
+
+@pytest.mark.parametrize("c", [Row, Col], ids=["C in rows", "C in columns"])
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_every_layout(kind, c):
+    a, b = LAYOUTS[kind]
+    check(build(64, 96, 64, a=a, b=b, c=c), None, 64, 96, 64)
+
+
+@pytest.mark.parametrize("result", [f16, bf16, f32], ids=str)
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
+def test_every_type(dtype, result):
+    check(build(32, 64, 32, dtype, result=result), None, 32, 64, 32)
+
+
+@pytest.mark.parametrize("order", matmul.ORDERS)
+def test_every_order_visits_every_tile_once(order):
+    kernel = build(96, 160, 32, order=order)
+    report = check(kernel, None, 96, 160, 32)
+    assert report.blocks_run >= 3 * 5
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(40, 48, 40), (33, 65, 17), (100, 52, 36)])
+def test_sizes_that_no_tile_divides(m, n, k):
+    check(build(m, n, k), None, m, n, k)
+
+
+def test_masks_are_there_only_where_tiles_do_not_divide():
+    assert not any(access.is_masked for _, access in build(64, 64, 64).trace().accesses())
+    masked = {access.buffer.name for _, access in build(64, 64, 40).trace().accesses() if access.is_masked}
+    assert masked == {"a", "b"}
+
+
+def test_any_layout_of_the_tiles_is_an_order():
+    order = OrderBy(RegP([2, 2], [2, 1]), gallery.reverse(2)).GroupBy([4, 2])
+    check(build(128, 64, 32, order=order), None, 128, 64, 32)
+
+
+def test_a_matrix_may_lie_in_blocks():
+    blocked = OrderBy(RegP([2, 32, 2, 32], [1, 3, 2, 4])).GroupBy([64, 64])
+    kernel = matmul.build(64, 64, 64, f16, a=blocked, tiling=SMALL)
+    assert {a.width for _, a in kernel.trace().accesses() if a.buffer.name == "a"} == {8}
+    check(kernel, None, 64, 64, 64)
+
+
+@pytest.mark.parametrize("tiles", [(gallery.padded(32, 32, 8), Row(32, 32)), (Col(32, 32), Col(32, 32))], ids=str)
+def test_shared_tiles_are_layouts(tiles):
+    kernel = build(64, 64, 64, tiles=tiles)
+    assert kernel.trace().shared[0].layout == lego.as_layout(tiles[0])
+    check(kernel, None, 64, 64, 64)
+
+
+EPILOGUES = {
+    "relu": (matmul.relu(), ()),
+    "scale": (matmul.scale(), (np.float32(0.5),)),
+    "bias": (matmul.bias(96), (np.arange(96) - 40,)),
+}
+
+
+@pytest.mark.parametrize("c", [Row, Col], ids=["C in rows", "C in columns"])
+@pytest.mark.parametrize("name", EPILOGUES)
+def test_epilogues(name, c):
+    epilogue, further = EPILOGUES[name]
+    check(build(64, 96, 32, c=c, epilogue=epilogue, result=f16), None, 64, 96, 32, *further)
+
+
+def test_an_epilogue_knows_where_it_is():
+    """Half of the matrix keeps its value: the rows below the diagonal, by the index that the epilogue gets."""
+
+    def lower(value, place):
+        lanes = [lego.where(place.row >= place.column + i, value[i], 0.0) for i in range(value.width)]
+        return lego.vector(*lanes)
+
+    epilogue = matmul.Epilogue(lower, np.tril)
+    check(build(64, 64, 32, epilogue=epilogue), None, 64, 64, 32)
+
+
+def test_the_source_names_no_hardware():
+    text = build(64, 64, 64).mlir()
+    assert "vector.contract" in text
+    assert "nvgpu" not in text
+    assert "nvvm" not in text
+
+
+def test_the_contractions_are_where_the_layouts_put_them():
+    """A transposed tile is read by a permuted transfer, a straight one as it lies."""
+    straight, turned = (build(64, 64, 64, b=b).mlir().count("permutation_map") for b in (Col, Row))
+    assert straight == 0
+    assert turned == 2
+
+
+def test_the_reference_accumulates_in_f32_and_rounds_once():
+    kernel = build(32, 32, 64, result=f16)
+    a, b = operands(32, 32, 64)
+    assert kernel.expected(a, b).dtype == np.float16
+    np.testing.assert_array_equal(kernel.expected(a, b), (a @ b).astype(np.float16))
+
+
+# -- messages
+
+
+def test_a_tile_that_its_warps_do_not_divide():
+    with pytest.raises(UsageError, match="m=48 must be a multiple of 16 for each of its 2 warps"):
+        Tiling(48, 64, 32, (2, 2))
+
+
+def test_an_unknown_order():
+    with pytest.raises(UsageError, match="no order 'snake'; there are row, column, grouped, morton"):
+        build(64, 64, 64, order="snake")
+
+
+def test_an_order_of_another_grid():
+    with pytest.raises(LayoutError, match=r"a layout of \(2, 2\) tiles, got Row\(4, 1\)"):
+        build(64, 64, 64, order=Row(4, 1))
+
+
+def test_a_swizzled_tile_is_refused_with_the_remedy():
+    with pytest.raises(LayoutError, match="a shared tile of rows or columns"):
+        build(64, 64, 64, tiles=(gallery.xor_swizzle(32, 32, vec=8), Row(32, 32))).trace()
+
+
+def test_too_many_threads_for_a_tile():
+    with pytest.raises(LayoutError, match=r"512 threads do not divide the 16 x 16 elements"):
+        matmul.build(128, 128, 64, f16, tiling=Tiling(128, 128, 16, (4, 4)), tiles=(Row(16, 16), Row(16, 16))).trace()
+
+
+def kernel_of(body, threads=32):
+    @lego.kernel(grid=1, block=threads)
+    def k(a: lego.Tensor(f16, Row(32, 32)), c: lego.Tensor(f32, Row(32, 32))):
+        body(a, c)
+
+    return k
+
+
+def test_products_of_shapes_that_do_not_fit():
+    def body(a, c):
+        tile = lego.shared(f16, Row(32, 32))
+        lego.mma(tile.part((0, 0), (32, 16)), tile.part((0, 0), (32, 32)), lego.accumulator(f32, 32, 32))
+
+    with pytest.raises(TraceError, match=r"lego.mma: 32 x 16 times 32 x 32 into 32 x 32; the depths must agree"):
+        kernel_of(body).trace()
+
+
+def test_products_of_other_types():
+    def body(a, c):
+        tile = lego.shared(f32, Row(32, 32))
+        part = tile.part((0, 0), (32, 32))
+        lego.mma(part, part, lego.accumulator(f32, 32, 32))
+
+    with pytest.raises(TraceError, match="f16 with f16 or bf16 with bf16, got f32 with f32"):
+        kernel_of(body).trace()
+
+
+def test_a_part_that_leaves_its_tile():
+    def body(a, c):
+        lego.shared(f16, Row(32, 32)).part((lego.thread_id.x, 0), (16, 16))
+
+    with pytest.raises(LayoutError, match=r"a part of 16 from tx leaves axis 0 of 32 for tx = \d+"):
+        kernel_of(body).trace()
+
+
+def test_a_part_of_global_memory():
+    with pytest.raises(LayoutError, match=r"copy it there with lego.stage"):
+        kernel_of(lambda a, c: a.part((0, 0), (16, 16))).trace()
+
+
+def test_an_accumulator_of_odd_size():
+    with pytest.raises(TraceError, match="rows must be a multiple of 16 and columns of 8, got 24 x 8"):
+        kernel_of(lambda a, c: lego.accumulator(f32, 24, 8)).trace()
+
+
+def test_an_accumulator_into_columns():
+    def body(a, c):
+        lego.accumulator(f32, 32, 32).store(lego.shared(f32, Col(32, 32)), (0, 0))
+
+    with pytest.raises(LayoutError, match="stored into shared rows"):
+        kernel_of(body).trace()
+
+
+def test_tiles_that_are_read_in_another_order_than_they_lie():
+    def body(a, c):
+        tile = lego.shared(f16, gallery.xor_swizzle(32, 32, vec=8))
+        part = tile.part((0, 0), (32, 32))
+        lego.mma(part, part, lego.accumulator(f32, 32, 32))
+
+    with pytest.raises(LayoutError, match=r"equidistant rows or columns.*swizzle.mlir"):
+        kernel_of(body).trace()
+
+
+def test_a_view_with_its_indices_turned():
+    kernel = kernel_of(lambda a, c: c.T.store(lego.f32(a.T.load(3, lego.thread_id.x)), 3, lego.thread_id.x))
+    load, store = (access for _, access in kernel.trace().accesses())
+    assert str(load.position) == str(store.position) == "32*tx + 3"

@@ -1,0 +1,464 @@
+"""The scripts that come along: what each leaves, run before and after, its parameters, and planted faults."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from gemm import check, launch, operands, transformed
+
+from lego_mlir import Col, Row, bf16, f16, f32, gallery, interp
+from lego_mlir.errors import SpecError, ToolchainError, UsageError
+from lego_mlir.interp import Kind
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.toolchain import Cache, compile_kernel, ptxas, sass, scripts, target_named
+
+SMALL = Tiling(32, 64, 32, (1, 2))
+SIZES = (64, 128, 128)
+LAYOUTS = {"NN": (Row, Row), "NT": (Row, Col), "TN": (Col, Row), "TT": (Col, Col)}
+SHIPPED = scripts.folder()
+
+
+def build(sizes=SIZES, dtype=f16, a=Row, b=Row, c=Row, **given):
+    m, n, k = sizes
+    return matmul.build(m, n, k, dtype, a=a(m, k), b=b(k, n), c=c(m, n), **{"tiling": SMALL, **given})
+
+
+def composed(folder, *steps, **parameters):
+    """A script of the user's own, made of ours and of passes."""
+    for script in SHIPPED.glob("*.mlir"):
+        (folder / script.name).write_text(script.read_text())
+    path = folder / "mine.mlir"
+    listed = ", ".join(step if step.startswith("@") else f'"{step}"' for step in steps)
+    declared = ", ".join(f"{name} = {{default = {value} : i64}}" for name, value in parameters.items())
+    path.write_text(
+        f"module attributes {{transform.with_named_sequence, lego.parameters = {{{declared}}}, "
+        f"lego.pipeline = [{listed}]}} {{}}"
+    )
+    return path
+
+
+# -- what the scripts leave, and that it means the same
+
+STEPS = {
+    "async_copies": (["async_copies.mlir"], ["nvgpu.device_async_copy", "vector.contract"], ["vector.load %arg0"]),
+    "ldmatrix_mma": (["ldmatrix_mma.mlir"], ["nvgpu.ldmatrix", "nvgpu.mma.sync"], ["vector.contract"]),
+    "copies and mma": (["async_copies.mlir", "ldmatrix_mma.mlir"], ["nvgpu.device_async_wait"], ["transfer_read"]),
+    "swizzled": (["async_copies.mlir", "ldmatrix_mma.mlir", "swizzle.mlir"], ["arith.xori"], ["memref.alloc"]),
+    "pipelined before mma": (["async_copies.mlir", "pipeline.mlir"], ["memref<4x32x32xf16"], ["memref.alloc"]),
+    "pipelined": (["async_copies.mlir", "ldmatrix_mma.mlir", "pipeline.mlir"], ["numGroups = 2"], ["memref.alloc"]),
+    "rotated": (
+        ["async_copies.mlir", "ldmatrix_mma.mlir", "pipeline.mlir", "lego-rotate-fragments"],
+        ["numGroups = 2"],
+        ["memref.subview"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_after_every_step_the_kernel_means_the_same(tmp_path, name):
+    steps, there, gone = STEPS[name]
+    script = composed(tmp_path, *steps)
+    kernel = build()
+    text = transformed(kernel, script)
+    assert all(word in text for word in there)
+    assert not any(word in text for word in gone)
+    check(kernel, script, *SIZES)
+
+
+@pytest.mark.parametrize("c", [Row, Col], ids=["C in rows", "C in columns"])
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_every_layout_without_a_race_or_a_conflict(kind, dtype, c):
+    a, b = LAYOUTS[kind]
+    report = check(build(dtype=dtype, a=a, b=b, c=c), "matmul_sm80.mlir", *SIZES, stages=3)
+    assert report.totals.conflicts == 0
+    assert report.totals.ldmatrix > 0
+    assert {site.coalescing for site in report.sites if site.buffer == "argument 0"} == {1.0}
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_masked_sizes_fill_with_zeros(kind):
+    a, b = LAYOUTS[kind]
+    sizes = (72, 88, 104)
+    kernel = build(sizes, a=a, b=b)
+    assert re.search(r"device_async_copy .*, 8, %", transformed(kernel, "async_copies.mlir"))
+    check(kernel, "matmul_sm80.mlir", *sizes, stages=3)
+
+
+def test_rows_of_8_bytes_are_copied_8_bytes_at_a_time():
+    sizes = (32, 68, 68)
+    kernel = build(sizes)
+    assert ", 4, %" in transformed(kernel, "async_copies.mlir")
+    assert "bypassL1" not in transformed(kernel, "async_copies.mlir")
+    check(kernel, "matmul_sm80.mlir", *sizes, stages=2)
+
+
+@pytest.mark.parametrize("result", [f16, bf16], ids=str)
+@pytest.mark.parametrize("epilogue", [None, matmul.relu()], ids=["rounded by the lanes", "rounded after ReLU"])
+def test_results_are_rounded(result, epilogue):
+    kernel = build(result=result, epilogue=epilogue)
+    text = transformed(kernel, "matmul_sm80.mlir", stages=2)
+    assert ("truncf" in text.partition("scf.for")[2]) and "vector<16x8x" not in text
+    check(kernel, "matmul_sm80.mlir", *SIZES, stages=2)
+
+
+@pytest.mark.parametrize("order", matmul.ORDERS)
+def test_orders_with_blocks_that_have_nothing_to_do(order):
+    sizes = (160, 192, 64)
+    check(build(sizes, order=order), "matmul_sm80.mlir", *sizes, stages=2)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5])
+def test_every_depth_of_the_pipeline(stages):
+    sizes = (32, 64, 192)
+    check(build(sizes), "matmul_sm80.mlir", *sizes, stages=stages)
+
+
+def test_padded_tiles_need_no_swizzle(tmp_path):
+    tiling = Tiling(32, 64, 64, (1, 2))
+    sizes = (64, 128, 192)
+    kernel = build(sizes, tiling=tiling, tiles=(gallery.padded(32, 64, 8), gallery.padded(64, 64, 8)))
+    script = composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir", "pipeline.mlir")
+    assert check(kernel, script, *sizes).totals.conflicts == 0
+
+
+def test_more_than_48_kib_becomes_dynamic_and_shares_its_place():
+    """128 x 128 f32 for the result, 64 KiB and padding, over four stages of 16 KiB."""
+    sizes = (128, 128, 128)
+    kernel = build(sizes, tiling=Tiling(128, 128, 32, (2, 2)))
+    compiled = compile_kernel(kernel, transform="matmul_sm80.mlir", emit="transformed")
+    (facts,) = compiled.kernels
+    assert facts.static_shared == 0
+    assert facts.dynamic_shared == max(128 * (128 + 8) * 4, 4 * (128 * 32 + 32 * 128) * 2)
+    check(kernel, "matmul_sm80.mlir", *sizes)
+
+
+def test_a_script_works_on_a_kernel_that_is_not_ours():
+    """What the scripts look for is upstream's vector dialect: here in a module that somebody else wrote."""
+    script = (SHIPPED / "async_copies.mlir").read_text()
+    text = """gpu.module @m { gpu.func @copy(%a: memref<1024xf32>, %b: memref<1024xf32>)
+        workgroup(%t: memref<1024xf32, #gpu.address_space<workgroup>>)
+        kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 1, 1, 1>} {
+      %i = gpu.thread_id x
+      %j = affine.apply affine_map<(d0) -> (4 * d0)>(%i)
+      %v = vector.load %a[%j] : memref<1024xf32>, vector<4xf32>
+      vector.store %v, %t[%j] : memref<1024xf32, #gpu.address_space<workgroup>>, vector<4xf32>
+      gpu.barrier
+      %k = affine.apply affine_map<(d0) -> (1020 - 4 * d0)>(%i)
+      %w = vector.load %t[%k] : memref<1024xf32, #gpu.address_space<workgroup>>, vector<4xf32>
+      vector.store %w, %b[%j] : memref<1024xf32>, vector<4xf32>
+      gpu.return } }"""
+    after = compile_kernel(text, transform="async_copies.mlir", emit="transformed").text
+    source, target = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
+    report = interp.launch(after, args=[source, target])
+    assert report.clean
+    np.testing.assert_array_equal(target.reshape(-1, 4), source.reshape(-1, 4)[::-1])
+    assert "cp.async.cg.shared.global" in compile_kernel(text, transform="async_copies.mlir").text
+    assert "lego.pipeline" in script
+
+
+# -- planted faults
+
+
+def faults(kernel, text):
+    m, n, k = SIZES
+    a, b = operands(m, n, k)
+    report, c = launch(kernel, text, a, b, np.zeros((m, n)))
+    return {fault.kind for fault in report.faults}, bool((c == kernel.expected(a, b)).all())
+
+
+def planted(tmp_path, name, old, new):
+    """The composed script with one line of one of its parts changed."""
+    path = composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir", "pipeline.mlir", "swizzle.mlir")
+    script = tmp_path / name
+    assert old in script.read_text()
+    script.write_text(script.read_text().replace(old, new))
+    return path
+
+
+def test_a_pipeline_as_deep_as_it_has_buffers_races_with_the_right_values(tmp_path):
+    script = planted(tmp_path, "pipeline.mlir", '"stages - 1"', '"stages"')
+    found, _ = faults(build(), transformed(build(), script))
+    assert Kind.RACE in found or Kind.PENDING in found
+
+
+def test_without_its_barrier_the_loop_races():
+    text = transformed(build(), "matmul_sm80.mlir", stages=3)
+    loop = text.index("scf.for")
+    at = text.index("gpu.barrier", loop)
+    found, _ = faults(build(), text[:at] + text[at:].replace("gpu.barrier", "", 1))
+    assert Kind.RACE in found
+
+
+def test_with_one_buffer_the_first_barrier_is_needed():
+    text = transformed(build(), "async_copies.mlir")
+    at = text.index("gpu.barrier", text.index("scf.for"))
+    found, _ = faults(build(), text[:at] + text[at:].replace("gpu.barrier", "", 1))
+    assert Kind.RACE in found
+
+
+def test_a_wait_for_one_group_too_few_is_found():
+    text = transformed(build(), "matmul_sm80.mlir", stages=3)
+    assert "numGroups = 1" in text
+    found, _ = faults(build(), text.replace("numGroups = 1", "numGroups = 2"))
+    assert Kind.PENDING in found
+
+
+def test_without_the_swizzle_banks_conflict(tmp_path):
+    script = composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir", "pipeline.mlir")
+    report = check(build(), script, *SIZES)
+    assert report.totals.conflicts > 500
+
+
+def test_memory_handed_over_without_a_barrier_races():
+    """The tile of the result takes the place of the staged tiles, between a wait and a barrier."""
+    sizes = (128, 128, 128)
+    kernel = build(sizes, tiling=Tiling(128, 128, 32, (2, 2)))
+    text = transformed(kernel, "matmul_sm80.mlir")
+    at = text.index("gpu.barrier", text.index("scf.yield"))
+    a, b = operands(*sizes)
+    report, _ = launch(kernel, text[:at] + text[at:].replace("gpu.barrier", "", 1), a, b, np.zeros(sizes[:2]))
+    assert Kind.RACE in report.kinds()
+
+
+def test_fragments_out_of_order_give_wrong_values(tmp_path):
+    """Upstream's order of an ldmatrix's tiles is wrong where B lies in columns; our pass mends it."""
+    path = composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir")
+    part = tmp_path / "ldmatrix_mma.mlir"
+    part.write_text(part.read_text().replace('"lego-order-fragments",', ""))
+    kernel = build(b=Col)
+    found, right = faults(kernel, transformed(kernel, path))
+    assert not found
+    assert not right
+
+
+# -- machine code
+
+LOOP = re.compile(r"\n(\$L__BB\d+_\d+):(?:(?!\n\$L__BB).)*?bra\s+\1;", re.DOTALL)
+
+
+def main_loop(ptx):
+    """The text of the loop that multiplies."""
+    return next(m.group() for m in LOOP.finditer(ptx) if "mma.sync" in m.group())
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_the_main_loop_in_ptx(kind, dtype):
+    a, b = LAYOUTS[kind]
+    kernel = build((512, 512, 512), dtype, a, b, tiling=Tiling(128, 128, 32, (2, 2)), result=f16)
+    loop = main_loop(compile_kernel(kernel, transform="matmul_sm80.mlir").text)
+    assert loop.count(f"mma.sync.aligned.m16n8k16.row.col.f32.{dtype}.{dtype}.f32") == 64
+    assert len(re.findall(r"ldmatrix\.sync\.aligned\.m8n8\.x4\.(?:trans\.)?shared\.b16", loop)) == 16
+    assert loop.count("x4.trans") == 8 * ((a is Col) + (b is Row))
+    assert len(re.findall(r"cp\.async\.cg\.shared\.global \[", loop)) == 8
+    assert loop.count("cp.async.commit_group") == 1
+    assert loop.count("cp.async.wait_group") == 1
+    assert loop.count("bar.sync") == 1
+    assert "cp.async.ca" not in loop
+
+
+def test_copies_may_go_through_l1():
+    kernel = build((128, 128, 128), tiling=Tiling(128, 128, 32, (2, 2)))
+    ptx = compile_kernel(kernel, transform="matmul_sm80.mlir", parameters={"bypass_l1": False, "stages": 3}).text
+    assert "cp.async.ca.shared.global" in ptx
+    assert "cp.async.cg" not in ptx
+
+
+TILINGS = [Tiling(128, 128, 32, (2, 2)), Tiling(128, 256, 64, (2, 4)), Tiling(256, 128, 64, (4, 2))]
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason="needs ptxas (pip install nvidia-cuda-nvcc)")
+@pytest.mark.parametrize("tiling", TILINGS, ids=str)
+def test_no_spills_and_registers_for_every_thread(tiling):
+    target = target_named("sm_90")
+    kernel = build((1024, 1024, 1024), tiling=tiling, result=f16)
+    ptx = compile_kernel(kernel, transform="matmul_sm80.mlir", target=target.name).text
+    cubin, (resources,) = ptxas.assemble(ptx, target)
+    assert resources.spill_stores == resources.spill_loads == resources.stack == 0
+    assert resources.registers * tiling.threads <= 64 * 1024
+    assert f".maxntid {tiling.threads}" in ptx
+    if sass.find_lister() is None:
+        pytest.skip("needs cuobjdump (pip install nvidia-cuda-cuobjdump)")
+    mix = sass.mix(sass.main_loop(sass.disassemble(cubin), "HMMA"))
+    m, n = tiling.warp_tile
+    products = m // 16 * (n // 8) * (tiling.k // 16)
+    assert mix["HMMA"] == products
+    assert mix["LDSM"] == (m // 16 + n // 16) * (tiling.k // 16)
+    assert mix["LDGSTS"] == (tiling.m + tiling.n) * tiling.k // 8 // tiling.threads
+    assert mix["BAR"] == 1
+    assert sum(mix.values()) < 2.5 * products
+
+
+# -- parameters
+
+
+def test_parameters_are_filled_in():
+    text = transformed(build((32, 64, 256)), "matmul_sm80.mlir", stages=6)
+    assert "memref<6x32x32xf16" in text
+    assert "numGroups = 4" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"depth": 2}, "matmul_sm80.mlir has no parameter depth; it has bypass_l1, stages"),
+        ({"stages": 1}, r"matmul_sm80.mlir: the parameter stages is 2 .. 8, got 1"),
+        ({"stages": True}, "the parameter stages is an int, got True"),
+        ({"bypass_l1": 1}, "the parameter bypass_l1 is true or false, got 1"),
+    ],
+)
+def test_parameters_are_checked(given, message):
+    with pytest.raises(UsageError, match=message):
+        transformed(build(), "matmul_sm80.mlir", **given)
+
+
+def test_parameters_without_a_script():
+    with pytest.raises(UsageError, match="the parameters stages belong to a transform script"):
+        compile_kernel(build(), parameters={"stages": 3})
+
+
+@pytest.mark.parametrize("text", ["stages", "stages=", "stages=four", "=3x"])
+def test_parameters_on_the_command_line(text):
+    with pytest.raises(UsageError, match="NAME=VALUE"):
+        scripts.parse_parameters([text])
+
+
+def test_parameters_are_read_from_the_command_line():
+    assert scripts.parse_parameters(["stages=3", "bypass_l1=false"]) == {"stages": 3, "bypass_l1": False}
+
+
+def test_a_parameter_changes_the_key_of_the_cache(tmp_path):
+    cache = Cache(tmp_path)
+    for stages, hit in ((3, False), (4, False), (3, True)):
+        compiled = compile_kernel(
+            build(), transform="matmul_sm80.mlir", parameters={"stages": stages}, emit="transformed", cache=cache
+        )
+        assert ("transformed" in compiled.cached) == hit
+
+
+def test_a_part_changes_the_key_of_the_cache(tmp_path):
+    cache = Cache(tmp_path / "cache")
+    script = composed(tmp_path, "async_copies.mlir")
+    for number in range(2):
+        compiled = compile_kernel(build(), transform=script, emit="transformed", cache=cache)
+        assert "transformed" not in compiled.cached
+        (tmp_path / "async_copies.mlir").write_text((tmp_path / "async_copies.mlir").read_text() + f"// {number}\n")
+
+
+# -- messages
+
+
+def failure(kernel, script, **parameters):
+    with pytest.raises(ToolchainError) as caught:
+        transformed(kernel, script, **parameters)
+    return str(caught.value)
+
+
+def test_scripts_say_what_they_looked_for_and_what_they_found():
+    plain = matmul.build(64, 64, 64, f16, tiling=SMALL)
+    text = transformed(plain, "async_copies.mlir")
+    with pytest.raises(ToolchainError, match=r"looked for ops \[\"nvgpu.device_async_copy\"\], and found .*scf.for"):
+        compile_kernel(
+            "gpu.module @m { gpu.func @k() kernel { %c = arith.constant 1 : index\n"
+            "scf.for %i = %c to %c step %c { gpu.barrier } gpu.return } }",
+            transform="async_copies.mlir",
+        )
+    assert "vector.contract" in text
+    said = failure(plain, "swizzle.mlir")
+    assert 'looked for ops ["nvgpu.device_async_copy"], and found ' in said
+    assert "vector.contract (" in said
+    assert "swizzle.mlir:" in said
+
+
+def test_mma_needs_products():
+    from lego_mlir.kernels import copy
+
+    said = failure(copy.build(64, 64, f32), "ldmatrix_mma.mlir")
+    assert 'looked for ops ["vector.contract"], and found memref.load (4), memref.store (4); if' in said
+
+
+def test_the_pipeline_needs_copies(tmp_path):
+    said = failure(build(), "pipeline.mlir")
+    assert "lego-check-pipeline matched nothing: it looked for an scf.for with nvgpu.device_async_copy" in said
+    assert "and found vector.contract" in said
+
+
+def test_a_loop_too_short_for_its_pipeline(tmp_path):
+    said = failure(build((32, 64, 64)), "matmul_sm80.mlir", stages=5)
+    assert "pipeline.mlir: lego-check-pipeline: 5 stages need a loop of at least 4 iterations" in said
+    assert "this one has 2 iterations; take fewer stages" in said
+
+
+def test_rotation_needs_a_pipelined_loop(tmp_path):
+    said = failure(build(), composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir", "lego-rotate-fragments"))
+    assert "1 nvgpu.device_async_wait, 2 gpu.barrier" in said
+    assert "pipeline.mlir" in said
+
+
+def test_more_stages_than_shared_memory():
+    kernel = build((512, 512, 512), tiling=Tiling(128, 256, 64, (2, 4)))
+    with pytest.raises(ToolchainError, match=r"take 196608 bytes at once, and a block has 166912 on sm_80; take fewer"):
+        compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_80")
+
+
+def test_a_pipeline_with_an_unknown_step(tmp_path):
+    said = failure(build(), composed(tmp_path, "lego-make-faster"))
+    assert "names 'lego-make-faster', which is no pass; there are lego-shared-to-alloc" in said
+
+
+def test_a_script_that_is_not_there(tmp_path):
+    with pytest.raises(SpecError, match=r"cannot be read .*those that come along are async_copies.mlir, ldmatrix_mma"):
+        transformed(build(), "fast.mlir")
+    with pytest.raises(SpecError, match=r"missing.mlir"):
+        transformed(build(), composed(tmp_path, "missing.mlir"))
+
+
+def test_a_script_that_calls_itself(tmp_path):
+    with pytest.raises(SpecError, match=r"calls itself, by way of mine.mlir"):
+        transformed(build(), composed(tmp_path, "mine.mlir"))
+
+
+def test_a_formula_of_an_unknown_parameter(tmp_path):
+    script = composed(tmp_path, "pipeline.mlir")
+    part = tmp_path / "pipeline.mlir"
+    part.write_text(part.read_text().replace('"stages - 1"', '"levels / 2"'))
+    assert "'levels / 2' must be a parameter, or one plus, minus or times a number" in failure(build(), script)
+
+
+def test_every_script_is_valid_for_upstream(tmp_path):
+    """The files are the transform dialect and nothing else: they parse and verify without us."""
+    from lego_mlir.toolchain.modules import parse, session
+
+    assert scripts.shipped() == (
+        "async_copies.mlir",
+        "ldmatrix_mma.mlir",
+        "matmul_sm80.mlir",
+        "pipeline.mlir",
+        "swizzle.mlir",
+    )
+    with session():
+        for name in scripts.shipped():
+            assert parse((SHIPPED / name).read_text(), name).operation.verify()
+
+
+def test_the_command_line_takes_a_script_and_its_parameters(tmp_path):
+    spec = tmp_path / "spec.py"
+    spec.write_text(
+        "from lego_mlir import f16\nfrom lego_mlir.kernels import matmul\n"
+        "product = matmul.build(128, 128, 128, f16, result=f16)\n"
+    )
+    options = "--no-cache --emit ptx --transform matmul_sm80.mlir --param stages=3 -o"
+    done = subprocess.run(
+        [sys.executable, "-m", "lego_mlir.cli.main", "compile", str(spec), *options.split(), str(tmp_path / "k.ptx")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mma.sync" in (tmp_path / "k.ptx").read_text()
+    assert f'"dynamic_shared_bytes": {3 * 2 * 128 * 32 * 2}' in (tmp_path / "k.json").read_text()
