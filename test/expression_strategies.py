@@ -49,7 +49,9 @@ def scopes(draw):
     m, n, depth = draw(sizes())
     ranges = {
         i: Range(0, draw(st.sampled_from([4, 8, 7, m, n * 4]))),
-        j: Range(draw(st.sampled_from([0, 0, -5])), draw(st.sampled_from([2, 16, n, depth]))),
+        j: draw(
+            st.sampled_from([Range(0, 2), Range(0, n), Range(-5, depth), Range(n, n + 16), Range(n - 3, m * n, 3)])
+        ),
         k: Range(draw(st.sampled_from([0, 2, -4])), draw(st.sampled_from([9, 33])), draw(st.sampled_from([1, 4, 8]))),
         l: Range(0, draw(st.sampled_from([FloorDiv(m, 4) + 1, 1, m * n]))),
     }

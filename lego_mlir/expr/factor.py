@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from lego_mlir.expr.cost import CostModel, operations, quick_operations
-from lego_mlir.expr.nodes import BitAnd, Eq, FloorDiv, Le, Lt, Ne, ShiftLeft, ShiftRight, Table
+from lego_mlir.expr.nodes import COMPARISONS, BitAnd, Eq, FloorDiv, Le, Lt, Ne, ShiftLeft, ShiftRight, Table
+from lego_mlir.expr.poly import PRODUCT, ZERO, Atom, Monomial, Poly, Truth, number
 from lego_mlir.expr.sharing import operands
-from lego_mlir.expr.terms import COMPARISONS, PRODUCT, ZERO, Atom, Factor, Monomial, Poly, Truth, number, outer
+from lego_mlir.expr.terms import Factor, outer
 
 if TYPE_CHECKING:
     from lego_mlir.expr.context import Context

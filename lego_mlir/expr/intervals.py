@@ -19,12 +19,9 @@ Bounds(lo=0, hi=4095, modulus=1, remainder=0)
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import sympy
 
 from lego_mlir.expr.nodes import (
     BitAnd,
@@ -41,7 +38,9 @@ from lego_mlir.expr.nodes import (
     Smaller,
     Table,
 )
-from lego_mlir.expr.terms import ONE, PRODUCT, SYMBOL, ZERO, Atom, Monomial, Poly, Terms, Truth, number
+from lego_mlir.expr.poly import ONE, PRODUCT, SYMBOL, ZERO, Atom, Monomial, Poly, number
+from lego_mlir.expr.samples import Samples
+from lego_mlir.expr.terms import Terms
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 End = int | None  # an end of an interval; None is infinite
 Interval = tuple[End, End]
 FUEL = 60  # eliminations tried for one question before giving up
-POINTS = 10  # sample points that refute a claim before a proof of it is tried
-LIKELY_SIZES = (8, 128, 4096)  # sizes at which a claim about tiles is likely to fail if it is false
 WIDEST_SHIFT = 64  # a shift by more than this has no useful bound
 
 
@@ -112,7 +109,7 @@ class Facts:
         self._residues: dict[Atom, tuple[int, int]] = {}
         self._signs: dict[Poly, bool] = {}
         self._ends: dict[tuple[Atom, bool], list[Poly]] = {}
-        self._samples: dict[tuple[Atom, int], int | None] = {}
+        self.samples = Samples(terms)
         self._fuel = 0
 
     # ---- constants: intervals and congruences
@@ -218,7 +215,7 @@ class Facts:
             lo = self.interval(poly)[0]
             if lo is not None and lo >= 0:
                 known = True
-            elif self.refuted_by_sample(poly):
+            elif self.samples.refutes(poly):
                 known = False
             else:
                 self._fuel = FUEL
@@ -359,97 +356,6 @@ class Facts:
                 yield -least
         else:
             yield from self._eliminated(poly)
-
-    # ---- samples: cheap refutation, never a proof
-
-    def refuted_by_sample(self, poly: Poly) -> bool:
-        """Whether some values within the ranges make the polynomial negative."""
-        for point in range(POINTS):
-            value = self.sample(poly, point)
-            if value is not None and value < 0:
-                return True
-        return False
-
-    def sample(self, poly: Poly, point: int) -> int | None:
-        """The value at a sample point, None where the point lies in an empty range or divides by zero."""
-        total = 0
-        for monomial, c in poly.terms.items():
-            for atom in monomial:
-                value = self._sampled(atom, point)
-                if value is None:
-                    return None
-                c *= value
-            total += c
-        return total
-
-    def _sampled(self, atom: Atom, point: int) -> int | None:
-        key = (atom, point)
-        if key not in self._samples:
-            self._samples[key] = self._draw(atom, point) if atom.op is SYMBOL else self._compute(atom, point)
-        return self._samples[key]
-
-    def _draw(self, atom: Atom, point: int) -> int | None:
-        symbol = atom.args[0]
-        source = random.Random(f"{symbol}{point}")
-        if isinstance(symbol, Size):
-            low, high = self.atom(atom)
-            assert low is not None
-            likely = max(low, (0, low + 1, *(-(-n // atom.scale) for n in LIKELY_SIZES))[point % 5])
-            high = likely if high is None else min(high, likely)
-            return source.randint(low, high) if point > 4 else high
-        if symbol not in self.terms.ranges:
-            return (0, 1, -1, 7)[point] if point < 4 else source.randint(-100, 100)
-        known = self.terms.ranges[symbol]
-        lo = self.sample(self.terms.read(known.lo), point)
-        hi = self.sample(self.terms.read(known.hi), point)
-        if lo is None or hi is None or lo >= hi:
-            return None
-        steps = (hi - 1 - lo) // known.step
-        chosen = steps if point % 3 == 0 else 0 if point == 1 else source.randint(0, steps)
-        return (lo + known.step * chosen - atom.offset) // atom.scale
-
-    def _compute(self, atom: Atom, point: int) -> int | None:
-        if atom.op is Table:
-            index, entries = self.sample(atom.args[1], point), atom.args[4]
-            return int(entries[index]) if index is not None and 0 <= index < len(entries) else None
-        if atom.op is PRODUCT:
-            return self.sample(atom.args[0], point)
-        if atom.op is Select:
-            chosen = self.sample_truth(atom.args[0], point)
-            return None if chosen is None else self.sample(atom.args[1 if chosen else 2], point)
-        values = [self.sample(a, point) for a in atom.args]
-        if None in values:
-            return None
-        try:
-            return int(PYTHON[atom.op](*values))
-        except (ZeroDivisionError, ValueError):
-            return None
-
-    def sample_truth(self, truth: Truth, point: int) -> bool | None:
-        """The value of a condition at a sample point, None where it has none."""
-        if isinstance(truth, bool):
-            return truth
-        if truth.op in (sympy.And, sympy.Or, sympy.Not):
-            parts = [self.sample_truth(a, point) for a in truth.args]
-            if None in parts:
-                return None
-            return all(parts) if truth.op is sympy.And else any(parts) if truth.op is sympy.Or else not parts[0]
-        a, b = (self.sample(x, point) for x in truth.args)
-        return None if a is None or b is None else bool(truth.op.holds(a, b))
-
-
-PYTHON: dict[Any, Callable[..., int]] = {
-    FloorDiv: lambda x, d: x // d,
-    FloorMod: lambda x, d: x % d,
-    BitXor: lambda a, b: a ^ b,
-    BitAnd: lambda a, b: a & b,
-    BitOr: lambda a, b: a | b,
-    ShiftLeft: lambda x, n: x << n,
-    ShiftRight: lambda x, n: x >> n,
-    ISqrt: math.isqrt,
-    Smaller: min,
-    Larger: max,
-}
 
 
 # ---- the interval of an atom, by its operation

@@ -25,10 +25,10 @@ import sympy
 
 from lego_mlir.expr.context import Context, context_of
 from lego_mlir.expr.index import as_condition
-from lego_mlir.expr.intervals import POINTS
-from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
+from lego_mlir.expr.nodes import COMPARISONS, Eq, Le, Lt, Ne
+from lego_mlir.expr.poly import Atom, Poly, Truth
 from lego_mlir.expr.rewrite import Applied, Trace
-from lego_mlir.expr.terms import COMPARISONS, Atom, Poly, Truth
+from lego_mlir.expr.samples import POINTS
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 OPPOSITE: dict[Any, Any] = {Lt: (Le, True), Le: (Lt, True), Eq: (Ne, False), Ne: (Eq, False)}
 SIDE_CONDITION_MS = 100  # Z3's time for one side condition of a rule
+MOST_TIMEOUTS = 5  # side conditions on which Z3 may spend all its time before the rest go without it
 MOST_VALUES = 1 << 16  # combinations of the symbols' values that are tried one by one, as arrays
 
 
@@ -45,6 +46,7 @@ class Prover:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._proofs: dict[tuple[Any, Poly, Poly], str | None] = {}
+        self._timeouts = 0
 
     @staticmethod
     def negated(op: Any, left: Poly, right: Poly) -> tuple[Any, Poly, Poly]:
@@ -82,7 +84,7 @@ class Prover:
         """Whether a sample within the ranges makes the comparison false."""
         facts = self.context.facts
         for point in range(POINTS):
-            one, other = facts.sample(left, point), facts.sample(right, point)
+            one, other = facts.samples.value(left, point), facts.samples.value(right, point)
             if one is not None and other is not None and not op.holds(one, other):
                 return True
         return False
@@ -95,7 +97,11 @@ class Prover:
         tried = by_enumeration(condition, self.context.ranges)
         if tried is not None:
             return tried.by if isinstance(tried, Proved) else None
-        return "z3" if solve(condition, self.context.ranges, timeout_ms).proved else None
+        if self._timeouts >= MOST_TIMEOUTS:
+            return None
+        answer = solve(condition, self.context.ranges, timeout_ms)
+        self._timeouts += not answer.proved and answer.values is None
+        return "z3" if answer.proved else None
 
 
 def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
@@ -228,8 +234,10 @@ def _follows(context: Context, claim: Any, given: list[Poly]) -> bool:
 
 def _sampled_counter_example(context: Context, claim: Any, truth: Truth) -> dict[Any, int] | None:
     for point in range(POINTS):
-        if context.facts.sample_truth(truth, point) is False:
-            values = {s: context.facts.sample(context.terms.read(s), point) for s in _involved(claim, context.ranges)}
+        if context.facts.samples.truth(truth, point) is False:
+            values = {
+                s: context.facts.samples.value(context.terms.read(s), point) for s in _involved(claim, context.ranges)
+            }
             if None not in values.values():
                 return values  # type: ignore[return-value]  # checked just now
     return None

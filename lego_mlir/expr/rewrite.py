@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.expr.cost import OPERATIONS
-from lego_mlir.expr.nodes import FloorDiv, FloorMod, Ne
+from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, FloorMod, Ne
+from lego_mlir.expr.poly import PRODUCT, SYMBOL, ZERO, Atom, Poly, Truth
 from lego_mlir.expr.rules import BY_NODE, RECOMPOSE, REMAINDER, Rule
-from lego_mlir.expr.terms import COMPARISONS, PRODUCT, SYMBOL, ZERO, Atom, Poly, Truth, outer
+from lego_mlir.expr.terms import outer
 
 if TYPE_CHECKING:
     from lego_mlir.expr.context import Context

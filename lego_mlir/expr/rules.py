@@ -20,7 +20,7 @@ from typing import Any
 
 import sympy
 
-from lego_mlir.expr.intervals import POINTS, Facts
+from lego_mlir.expr.intervals import Facts
 from lego_mlir.expr.nodes import (
     BitAnd,
     BitOr,
@@ -37,7 +37,9 @@ from lego_mlir.expr.nodes import (
     ShiftLeft,
     Smaller,
 )
-from lego_mlir.expr.terms import ZERO, Atom, Monomial, Poly, Terms, number, without
+from lego_mlir.expr.poly import ZERO, Atom, Monomial, Poly, number, without
+from lego_mlir.expr.samples import POINTS
+from lego_mlir.expr.terms import Terms
 
 Binding = dict[Any, Poly]
 Matcher = Callable[[Facts, Atom], Iterator[Binding]]
@@ -145,7 +147,7 @@ def constant_quotient(facts: Facts, atom: Atom) -> Iterator[Binding]:
     n, divisor = atom.args
     guess = None
     for point in range(POINTS):
-        value, by = facts.sample(n, point), facts.sample(divisor, point)
+        value, by = facts.samples.value(n, point), facts.samples.value(divisor, point)
         if value is not None and by:
             if guess is not None and value // by != guess:
                 return

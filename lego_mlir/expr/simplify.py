@@ -30,8 +30,8 @@ from lego_mlir.expr.cost import OPERATIONS, CostModel, operations
 from lego_mlir.expr.factor import Writer
 from lego_mlir.expr.index import Condition, as_condition, as_expr
 from lego_mlir.expr.nodes import COMPARISONS
+from lego_mlir.expr.poly import Poly
 from lego_mlir.expr.rewrite import Applied, Trace
-from lego_mlir.expr.terms import Poly
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges

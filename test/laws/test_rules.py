@@ -177,8 +177,8 @@ def test_what_reading_takes_for_granted_holds(identity, shift):
 def test_a_wrong_rule_would_be_caught():
     """The check of a binding compares the pattern as bound with the expression: a matcher cannot smuggle."""
     from lego_mlir.expr.context import context_of
+    from lego_mlir.expr.poly import number
     from lego_mlir.expr.rules import Rule
-    from lego_mlir.expr.terms import number
 
     def liar(facts, atom):
         yield {x: number(0), a: number(5)}

@@ -11,8 +11,9 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.context import context_of
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Lt, Size
+from lego_mlir.expr.poly import PRODUCT, number
 from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.terms import PRODUCT, Terms, number
+from lego_mlir.expr.terms import Terms
 
 i, j, n = sympy.symbols("i j n", integer=True)
 
