@@ -109,7 +109,7 @@ class CudaPrinter(TextPrinter):
         width, (a, b) = self.operands(expr, (x, d))
         exponent = power_of_two(d)
         if exponent is not None:
-            power = f"{a.at(SUM)} >> {exponent}" if operator == "/" else f"{a.at(SUM)} & {int(d) - 1}"
+            power = f"{a.at(ATOM)} >> {exponent}" if operator == "/" else f"{a.at(ATOM)} & {int(d) - 1}"
             return Text(power, LOOSE, width)
         if self.not_negative(x) and self.positive(d):
             divided = Text(f"{self._unsigned(a).at(PRODUCT)} {operator} {self._unsigned(b).at(ATOM)}", PRODUCT, width)
@@ -159,11 +159,18 @@ class CudaPrinter(TextPrinter):
 
 def definitions(printer: CudaPrinter) -> str:
     """What a printed text needs before it: helpers and constant tables."""
-    parts = [MACRO, *(HELPERS[name] for name in printer.helpers)] if printer.helpers else []
-    for name, entries in printer.tables.items():
-        kind = TYPES[printer.fit([(min(entries), max(entries))], name)]
-        parts.append(f"static __device__ const {kind} {name}[{len(entries)}] = {{{', '.join(map(str, entries))}}};\n")
+    parts = [MACRO] if printer.helpers else []
+    for name in sorted(printer.helpers.keys() & HELPERS.keys()):
+        guard = f"{name.upper()}_DEFINED"
+        parts.append(f"#ifndef {guard}\n#define {guard}\n{HELPERS[name]}#endif\n")
+    parts.extend(f"static __device__ const {table_definition(n, e)}\n" for n, e in printer.tables.items())
     return "".join(parts)
+
+
+def table_definition(name: str, entries: Sequence[int]) -> str:
+    """An array with these elements, of the narrowest type that holds them."""
+    kind = TYPES[CudaPrinter().fit([(min(entries), max(entries))], name)]
+    return f"{kind} {name}[{len(entries)}] = {{{', '.join(map(str, entries))}}};"
 
 
 def function(
@@ -172,9 +179,11 @@ def function(
     expr: Any,
     printer: CudaPrinter,
     *,
-    qualifiers: str = "LEGO_DEVICE",
+    suffix: str = "",
 ) -> str:
     """A function that computes one expression of its parameters, shared subexpressions named.
+
+    Constant tables are part of the function. `suffix` stands behind the parameters: " const" for a method.
 
     >>> from lego_mlir.expr.index import index_symbol
     >>> from lego_mlir.expr.ranges import Range
@@ -187,13 +196,24 @@ def function(
     }
     <BLANKLINE>
     """
-    bindings, (result,) = printer.named([expr])
+    printer.helpers["LEGO_DEVICE"] = None
+    lines, (text,) = straight_line([expr], printer)
+    arguments = ", ".join(f"{TYPES[printer.width_of(p)]} {as_expr(p)}" for p in parameters)
+    body = "\n".join(f"  {line}" for line in [*lines, f"return {text.text};"])
+    return f"LEGO_DEVICE {TYPES[text.width]} {name}({arguments}){suffix} {{\n{body}\n}}\n"
+
+
+def straight_line(exprs: Sequence[Any], printer: CudaPrinter) -> tuple[list[str], list[Text]]:
+    """The statements that come before some expressions, tables and shared subexpressions, and their texts."""
+    before = set(printer.tables)
+    bindings, results = printer.named(exprs)
     lines = []
     for local, shared in bindings:
         text = printer.print(shared)
-        lines.append(f"  const {TYPES[text.width]} {local} = {text.text};")
+        lines.append(f"const {TYPES[text.width]} {local} = {text.text};")
         printer.bind(local, shared)
-    text = printer.print(result)
-    arguments = ", ".join(f"{TYPES[printer.width_of(p)]} {as_expr(p)}" for p in parameters)
-    body = "\n".join([*lines, f"  return {text.text};"])
-    return f"{qualifiers} {TYPES[text.width]} {name}({arguments}) {{\n{body}\n}}\n"
+    texts = [printer.print(result) for result in results]
+    tables = [table_definition(n, e) for n, e in printer.tables.items() if n not in before]
+    for name in set(printer.tables) - before:
+        del printer.tables[name]
+    return [*(f"static constexpr {t}" for t in tables), *lines], texts

@@ -15,7 +15,7 @@ what depends on none stays a scalar and comes first, so that `ptr + <text>` move
 >>> TritonPrinter(ranges, axes=[(i, 32), (j, 64)]).block((m * 32 + i) * K + j)
 '(K * (pid_m * 32 + tl.arange(0, 32)))[:, None] + tl.arange(0, 64)[None, :]'
 >>> TritonPrinter(ranges).expression((m + 5) // 8 - m % 3)
-'(pid_m + 5 >> 3) - pid_m % 3'
+'((pid_m + 5) >> 3) - pid_m % 3'
 """
 
 from __future__ import annotations
@@ -176,11 +176,11 @@ class TritonPrinter(TextPrinter):
         exponent = power_of_two(d)
         width, (a, b) = self.operands(expr, (x, d))
         if exponent is not None and not self.rank(expr):
-            return Text(f"{a.at(SUM)} >> {exponent}", LOOSE, width)
+            return Text(f"{a.at(ATOM)} >> {exponent}", LOOSE, width)
         if self.not_negative(x) and self.positive(d):
             return Text(f"{a.at(PRODUCT)} // {b.at(ATOM)}", PRODUCT, width)
         if exponent is not None:
-            return Text(f"{a.at(SUM)} >> {exponent}", LOOSE, width)
+            return Text(f"{a.at(ATOM)} >> {exponent}", LOOSE, width)
         return self._call("_lego_floor_div", width, a, b)
 
     def print_remainder(self, expr: Any) -> Text:
@@ -188,7 +188,7 @@ class TritonPrinter(TextPrinter):
         exponent = power_of_two(d)
         width, (a, b) = self.operands(expr, (x, d))
         if exponent is not None and not (self.rank(expr) and self.not_negative(x)):
-            return Text(f"{a.at(SUM)} & {int(d) - 1}", LOOSE, width)
+            return Text(f"{a.at(ATOM)} & {int(d) - 1}", LOOSE, width)
         if self.not_negative(x) and self.positive(d):
             return Text(f"{a.at(PRODUCT)} % {b.at(ATOM)}", PRODUCT, width)
         return self._call("_lego_floor_mod", width, a, b)

@@ -29,6 +29,7 @@ from lego_mlir.expr.nodes import Size, Table
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import is_static
 from lego_mlir.layout.slices import Colon
+from lego_mlir.printers.cuda import TYPES, CudaPrinter
 from lego_mlir.templates import read_c, read_triton
 from lego_mlir.templates.placeholders import Placeholder
 from lego_mlir.templates.template import Rendered
@@ -89,11 +90,8 @@ def _check(rendered: Rendered, placeholder: Placeholder, sampled: int, rng: rand
 
 def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any], axes: dict[str, int]) -> int:
     """One trial: all samples at once. Raises TemplateError at the first difference; gives how many were compared."""
-    read = read_triton.evaluate if rendered.template.language == "triton" else read_c.evaluate
-    names: dict[str, Any] = dict(values)
-    for name, text in placeholder.bindings:
-        names[name] = read(text, names, rendered.tables)
-    found = read(placeholder.text, names, rendered.tables)
+    read = _read_triton if rendered.template.language == "triton" else _read_c
+    found = read(rendered, placeholder, values)
     shape = (max([1, *(np.size(v) for v in values.values())]), *axes.values())
     spread = _spread(values, axes)
     expected = np.broadcast_to(np.asarray(evaluate(placeholder.raw, spread, rendered.tables)), shape)
@@ -104,6 +102,26 @@ def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any
     if asked is not None:
         _same(found, np.broadcast_to(asked, shape), counts, placeholder, values, axes)
     return int(counts.sum())
+
+
+def _read_triton(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Any]) -> Any:
+    """The text's values by Triton's rules, where a number is as wide as its value makes it."""
+    names = dict(values)
+    for name, text in placeholder.bindings:
+        names[name] = read_triton.evaluate(text, names, rendered.tables)
+    return read_triton.evaluate(placeholder.text, names, rendered.tables)
+
+
+def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Any]) -> Any:
+    """The text's values by C's rules, where a variable has the type that its range asks for."""
+    printer = CudaPrinter(placeholder.ranges)
+    names: dict[str, Any] = {}
+    for symbol in {s for s in placeholder.raw.free_symbols | set(placeholder.ranges) if str(s) in values}:
+        array = np.atleast_1d(np.asarray(values[str(symbol)], dtype=np.int64))
+        names[str(symbol)] = read_c.Value(array, TYPES[printer.width_of(symbol)])
+    for name, text in placeholder.bindings:
+        names[name] = read_c.typed(text, names, rendered.tables)
+    return read_c.evaluate(placeholder.text, names, rendered.tables)
 
 
 def _spread(values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.cost import MODELS
-from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
+from lego_mlir.expr.index import Condition, Index, as_condition, as_expr, index_symbol
 from lego_mlir.expr.nodes import Size, Table
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.printers import cuda, triton
@@ -76,6 +76,7 @@ class Filling:
     locals: set[str] = field(default_factory=set)
     helpers: dict[str, None] = field(default_factory=dict)
     tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    file_tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
     temporaries: int = 0
     line_of: Callable[[], int] = lambda: 0
 
@@ -196,8 +197,9 @@ class Filling:
             self.tables[table.name] = table.entries
 
     def note(self, printer: TextPrinter) -> None:
-        """The helpers that a printed text calls."""
+        """The helpers that a printed text calls, and the constant tables that it indexes."""
         self.helpers.update(printer.helpers)
+        self.file_tables.update(getattr(printer, "tables", {}))
 
     # -- statements
 
@@ -255,22 +257,49 @@ class Filling:
         return name
 
     def device_function(self, name: str, layout: Placed) -> str:
-        """A C function from a logical index to its position."""
-        rank = len(layout.layout.dims())
-        parameters = [Bounded(as_symbol) for as_symbol in _parameters(rank)]
-        position = layout[tuple(parameters)]
-        ranges = ranges_of(position)
-        raw = as_expr(position)
-        expr = self.simplified(raw, ranges)
-        self.collect(raw, expr)
+        """A C function from a logical index to its position; sizes are further parameters."""
+        parameters = _parameters(len(layout.layout.dims()))
+        expr, ranges = self._position(layout, parameters)
         sizes = sorted((s for s in expr.free_symbols if isinstance(s, Size)), key=str)
         printer = CudaPrinter(ranges)
         text = cuda.function(name, [*parameters, *sizes], expr, printer)
         self.note(printer)
-        plain = CudaPrinter(ranges).print(expr).text
-        origin = (layout.layout, tuple(parameters))
-        self.record(plain, False, raw, expr, ranges, origin=origin)
         return f"\n{INDENT}".join(text.rstrip("\n").split("\n"))
+
+    def _position(self, layout: Placed, parameters: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
+        """A layout's position of some parameters: simplified, kept for the translation check."""
+        position = layout[tuple(parameters)]
+        raw, ranges = as_expr(position), ranges_of(position)
+        expr = self.simplified(raw, ranges)
+        origin = (layout.layout, tuple(parameters))
+        self.record(CudaPrinter(ranges).print(expr).text, False, raw, expr, ranges, origin=origin)
+        return expr, ranges
+
+    def layout_class(self, name: str, layout: Placed) -> str:
+        """A C++ class with `apply`, `inv` and `size`; the layout's sizes are its members."""
+        parameters = _parameters(len(layout.layout.dims()))
+        expr, ranges = self._position(layout, parameters)
+        forward = CudaPrinter(ranges)
+        methods = [cuda.function("apply", parameters, expr, forward, suffix=" const")]
+        self.note(forward)
+        position = Bounded(index_symbol("p"))
+        index = layout.inv(position)
+        raws, ranges = [as_expr(i) for i in index], ranges_of(*index)
+        exprs = [self.simplified(raw, ranges) for raw in raws]
+        back = CudaPrinter(ranges)
+        lines, texts = cuda.straight_line(exprs, back)
+        self.note(back)
+        for raw, found in zip(raws, exprs, strict=True):
+            self.record(CudaPrinter(ranges).print(found).text, False, raw, found, ranges)
+        lines += [f"{p} = {text.text};" for p, text in zip(parameters, texts, strict=True)]
+        references = ", ".join(f"int &{p}" for p in parameters)
+        methods.append(_method("void", "inv", f"{TYPES[back.width_of(position)]} p, {references}", lines))
+        size = as_expr(layout.size)
+        counted = CudaPrinter().print(size)
+        methods.append(_method(TYPES[counted.width], "size", "", [f"return {counted.text};"]))
+        used = {s for e in (expr, size, *exprs, *raws) for s in e.free_symbols if isinstance(s, Size)}
+        self.locals.update(map(str, used))
+        return f"\n{INDENT}".join(_class(name, sorted(used, key=str), methods))
 
     # -- the whole text
 
@@ -294,9 +323,8 @@ class Filling:
 
     def _require_words(self, text: str) -> None:
         """Refuse a template that leaves out what its own placeholders need."""
-        tables = [name for name, entries in self.tables.items() if entries and self.language == "cuda"]
         sizes = list(self.arguments()) if self.language == "triton" else []
-        for word, needed in (("helpers", [*self.helpers, *tables]), ("sizes", sizes)):
+        for word, needed in (("helpers", [*self.helpers, *self.file_tables]), ("sizes", sizes)):
             if needed and f"\ue000{word}\ue001" not in text:
                 where = f"write {{{{ {word} }}}} {_WHERE[word]}"
                 raise TemplateError(f"{self.name}: the text needs {', '.join(needed)}; {where}")
@@ -336,7 +364,7 @@ class Filling:
         if self.language == "triton":
             return "\n\n".join(triton.HELPERS[name].rstrip("\n") + "\n" for name in self.helpers)
         printer = CudaPrinter()
-        printer.helpers, printer.tables = dict(self.helpers), {n: t for n, t in self.tables.items() if t}
+        printer.helpers, printer.tables = dict(self.helpers), dict(self.file_tables)
         return cuda.definitions(printer)
 
     def _hints_text(self, before: str) -> str:
@@ -354,14 +382,39 @@ class Filling:
     def globals(self) -> dict[str, Any]:
         """The functions and words that every template has."""
         words = {"sizes": "\ue000sizes\ue001", "helpers": "\ue000helpers\ue001", "hints": "\ue000hints\ue001"}
-        functions = (self.assign, self.load, self.store, self.masked, self.always, self.local, self.device_function)
+        functions = (
+            self.assign,
+            self.load,
+            self.store,
+            self.masked,
+            self.always,
+            self.local,
+            self.device_function,
+            self.layout_class,
+        )
         return {**words, "all": slice(None), **{f.__name__: f for f in functions}}
 
 
 def _parameters(rank: int) -> list[Any]:
-    from lego_mlir.expr.index import index_symbol
-
+    """Names for the coordinates of an index."""
     return [index_symbol(n) for n in ("ijkl"[:rank] if rank <= 4 else [f"i{axis}" for axis in range(rank)])]
+
+
+def _method(result: str, name: str, parameters: str, lines: Sequence[str]) -> str:
+    body = "".join(f"  {line}\n" for line in lines)
+    return f"LEGO_DEVICE {result} {name}({parameters}) const {{\n{body}}}\n"
+
+
+def _class(name: str, sizes: Sequence[Any], methods: Sequence[str]) -> list[str]:
+    """The lines of a class with these sizes as members and constructor arguments."""
+    kinds = [f"{TYPES[CudaPrinter().width_of(s)]} {s}" for s in sizes]
+    lines = [f"struct {name} {{", *(f"  {kind};" for kind in kinds)]
+    if sizes:
+        members = ", ".join(f"{s}({s})" for s in sizes)
+        lines.append(f"  LEGO_DEVICE constexpr explicit {name}({', '.join(kinds)}) : {members} {{}}")
+    for method in methods:
+        lines += [f"  {line}" for line in method.rstrip("\n").split("\n")]
+    return [*lines, "};"]
 
 
 def _keywords(options: dict[str, Any]) -> str:

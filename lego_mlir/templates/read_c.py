@@ -48,11 +48,16 @@ class Value:
 
 def evaluate(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Any:
     """The values of a C expression. A name is an int where its values fit, else unsigned or long long."""
+    return typed(text, values, tables).values
+
+
+def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Value:
+    """The values of a C expression and its type. A name given as a `Value` has that type."""
     reader = _Reader(text, values, tables or {})
     result = reader.ternary()
     if reader.peek() is not None:
         raise TemplateError(f"cannot read {text!r} beyond {reader.peek()!r}")
-    return result.values
+    return result
 
 
 class _Reader:
@@ -142,6 +147,8 @@ class _Reader:
             return self._call(token)
         if token not in self.values:
             raise TemplateError(f"the text uses {token}, which has no value here; it has: {', '.join(self.values)}")
+        if isinstance(self.values[token], Value):
+            return self.values[token]
         given = np.atleast_1d(np.asarray(self.values[token], dtype=np.int64))
         return Value(given, _smallest(given, True))
 

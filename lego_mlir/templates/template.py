@@ -47,7 +47,7 @@ class Template:
     names: Mapping[str, Any]
 
     @classmethod
-    def of(cls, text: str, name: str, **names: Any) -> Template:
+    def of(cls, text: str, name: str, /, **names: Any) -> Template:
         """A template from its text; `name` says its language, and is what messages call it."""
         return cls(text, name, names)
 
@@ -61,7 +61,7 @@ class Template:
         return cls(text, str(path), {**(names or {}), **more})
 
     @classmethod
-    def shipped(cls, name: str, **names: Any) -> Template:
+    def shipped(cls, name: str, /, **names: Any) -> Template:
         """One of the project's own templates, such as `matmul.py.jinja`."""
         if not (SHIPPED / name).is_file():
             known = ", ".join(sorted(p.name for p in SHIPPED.glob("*.jinja")))

@@ -33,7 +33,7 @@ def test_random_expressions_mean_what_they_did(printer, reader):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs the compiler g++")
-def test_random_expressions_compiled_by_gcc_without_undefined_behaviour(tmp_path):
+def test_random_expressions_compiled_by_gcc(tmp_path):
     """One function an expression, shared subexpressions named, compiled together and run on the same values."""
     drawn = [random_expressions.draw(seed) for seed in SEEDS]
     helpers, functions = CudaPrinter(), []

@@ -1,0 +1,58 @@
+"""A C++ header from a layout, for code that exists already (LEGO, section 6.2).
+
+Replace `__shared__ int buff[b+1][b+1];` by
+
+    __shared__ int base[b+1][b+1];
+    Arr2D buff(&base[0][0], AntiDiag(b+1));
+
+and leave every `buff[i][j]` as it is. The class has one constructor argument for each `lego.size` in the layout; sizes
+that are numbers are folded into its text. It works on device and host, in CUDA and in plain C++17.
+
+>>> from lego_mlir import Col, size
+>>> text = header("Columns", Col(size("m", max=4096), size("n", max=4096)))
+>>> print(text[text.index("struct") : text.index("  LEGO_DEVICE void inv")])
+struct Columns {
+  int m;
+  int n;
+  LEGO_DEVICE constexpr explicit Columns(int m, int n) : m(m), n(n) {}
+  LEGO_DEVICE int apply(int i, int j) const {
+    return i + j * m;
+  }
+<BLANKLINE>
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.errors import TemplateError
+from lego_mlir.layout.reorder import as_layout
+from lego_mlir.templates.template import Rendered, Template
+
+INDEX_NAMES = "ijkl"
+
+
+def header(name: str, layout: Any) -> str:
+    """The text of the header for a layout of up to four dimensions, as the class `name`."""
+    return render_header(name, layout).text
+
+
+def render_header(name: str, layout: Any) -> Rendered:
+    """The same with the record of its placeholders, for the translation check."""
+    layout = as_layout(layout)
+    rank = len(layout.dims())
+    if rank > len(INDEX_NAMES):
+        raise TemplateError(f"header: a layout of at most {len(INDEX_NAMES)} dimensions, got {rank}: {layout!r}")
+    if not name.isidentifier():
+        raise TemplateError(f"header: the class needs a C++ identifier as its name, got {name!r}")
+    letters = INDEX_NAMES[:rank]
+    return Template.shipped(
+        "layout.h.jinja",
+        name=name,
+        layout=layout,
+        rank=rank,
+        about=" ".join(repr(layout).split()),
+        guard=f"LEGO_LAYOUT_{name.upper()}_H",
+        parameters=", ".join(f"int {i}" for i in letters),
+        arguments=", ".join(letters),
+    ).render()

@@ -1,0 +1,58 @@
+"""The layouts of `nw.cu.jinja`: the buffer in shared memory row-major, anti-diagonal or padded, by layout alone.
+
+The threads of a block work along anti-diagonals of a (b+1) x (b+1) buffer. Row-major, two neighbours on an
+anti-diagonal lie b words apart, in the same bank where b is a multiple of 32. Along its anti-diagonals the buffer has
+neighbours side by side (LEGO, section 6.2); with one more unused column they lie b + 1 words apart, which is as good:
+
+>>> [buffer(kind, 32).apply(3, 5) - buffer(kind, 32).apply(4, 4) for kind in BUFFERS]
+[-32, -1, -33]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lego_mlir.errors import TemplateError
+from lego_mlir.layout import Layout, Padded, Row, as_layout, gallery
+from lego_mlir.templates.template import Template
+from lego_mlir.templates.values import index
+
+BUFFERS: Final[dict[str, Callable[[int], Layout]]] = {
+    "row-major": lambda n: as_layout(Row(n, n)),
+    "anti-diagonal": lambda n: as_layout(gallery.antidiagonal(n)),
+    "padded": lambda n: Padded(Row(n, n + 1), [n, n]),
+}
+
+
+def buffer(kind: str, b: int) -> Layout:
+    """The layout of the (b+1) x (b+1) buffer: one of BUFFERS."""
+    if kind not in BUFFERS:
+        raise TemplateError(f"nw: the buffer is one of {', '.join(BUFFERS)}, got {kind!r}")
+    return BUFFERS[kind](b + 1)
+
+
+def nw(n: int, b: int, kind: str | Layout = "anti-diagonal") -> Template:
+    """Scores of two sequences of n letters, n a multiple of b: kernels nw_growing and nw_shrinking, b threads a block.
+
+    Arguments of both: the scores, (n+1) x (n+1) int32 with their first row and column filled in; the substitution
+    scores, as large; the penalty; the anti-diagonal of blocks. `kind` is one of BUFFERS, or a layout of the buffer.
+    """
+    if n % b:
+        raise TemplateError(f"nw: {n=} must be a multiple of {b=}")
+    blocks = n // b
+    block_row, block_column = (index(name, blocks) for name in ("block_row", "block_column"))
+    return Template.shipped(
+        "nw.cu.jinja",
+        buffer=kind if isinstance(kind, Layout) else buffer(kind, b),
+        reference=as_layout(Row(b, b)),
+        matrix=as_layout(Row(n + 1, n + 1)),
+        b=b,
+        blocks=blocks,
+        block_row=block_row,
+        block_column=block_column,
+        r=index("r", b),
+        c=index("c", b),
+        row=index("row", b + 1, start=1),
+        column=index("column", b + 1, start=1),
+    )

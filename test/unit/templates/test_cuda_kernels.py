@@ -1,0 +1,217 @@
+"""The shipped CUDA kernels and headers: translation checked, run on the CPU, and compiled by nvcc for sm_90."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Col, Padded, Row, TileOrderBy, as_layout, gallery
+from lego_mlir.errors import DependencyError, TemplateError, ToolchainError
+from lego_mlir.templates import check
+from lego_mlir.templates.header import header, render_header
+from lego_mlir.templates.library.nw import BUFFERS, nw
+from lego_mlir.templates.library.stencil import STENCILS, bricks, row_major, stencil
+from lego_mlir.toolchain import nvcc
+
+HERE = Path(__file__).parent
+needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="needs the compiler g++")
+needs_nvcc = [
+    pytest.mark.tools,
+    pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc of the CUDA toolkit on PATH"),
+]
+
+
+def build(folder, text, standard="c++20"):
+    """A shared library of C++ text."""
+    source, library = folder / "source.cpp", folder / "library.so"
+    source.write_text(text)
+    options = [f"-std={standard}", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-fPIC", "-shared", "-pthread"]
+    options += ["-fno-gnu-unique", "-I", str(HERE), "-I", str(folder)]  # libraries share no variables
+    subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def pointer(array):
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def scores_in_numpy(substitution, penalty):
+    n = substitution.shape[0]
+    scores = np.zeros((n, n), np.int32)
+    scores[0] = scores[:, 0] = -penalty * np.arange(n)
+    for i in range(1, n):
+        for j in range(1, n):
+            gap = max(scores[i, j - 1], scores[i - 1, j]) - penalty
+            scores[i, j] = max(scores[i - 1, j - 1] + substitution[i, j], gap)
+    return scores
+
+
+NW_DRIVER = """
+extern "C" void run(int *scores, const int *substitution, int penalty, int blocks, int b) {
+  for (int d = 0; d < blocks; ++d)
+    launch({d + 1}, {b}, [=] { nw_growing(scores, substitution, penalty, d); });
+  for (int d = blocks; d < 2 * blocks - 1; ++d)
+    launch({2 * blocks - 1 - d}, {b}, [=] { nw_shrinking(scores, substitution, penalty, d); });
+}
+"""
+
+
+@needs_gcc
+@pytest.mark.parametrize("kind", BUFFERS)
+def test_needleman_wunsch_gives_the_same_scores_whatever_the_buffer(tmp_path, kind):
+    n, b, penalty = 24, 8, 3
+    rendered = nw(n, b, kind).render()
+    check.require(rendered)
+    library = build(tmp_path, f'#include "cuda_on_host.h"\n{rendered.text}\n{NW_DRIVER}')
+    substitution = np.random.default_rng(1).integers(-4, 5, (n + 1, n + 1), dtype=np.int32)
+    scores = np.zeros((n + 1, n + 1), np.int32)
+    scores[0] = scores[:, 0] = -penalty * np.arange(n + 1)
+    library.run(pointer(scores), pointer(substitution), penalty, n // b, b)
+    assert np.array_equal(scores, scores_in_numpy(substitution, penalty))
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", STENCILS)
+@pytest.mark.parametrize("order", ["row-major", "bricks", "bricks along a Z-curve"])
+def test_stencils_give_the_same_field_whatever_the_layout(tmp_path, name, order):
+    n = 8
+    z_curve = TileOrderBy(gallery.reverse(2, 2, 2), Row(4, 4, 4)).GroupBy([n, n, n])
+    layout = {"row-major": row_major(n), "bricks": bricks(n, 4)}.get(order, z_curve)
+    rendered = stencil(n, name, layout, block=(1, 2, 4)).render()
+    check.require(rendered)
+    driver = (
+        'extern "C" void run(const float *in, float *out) { launch({2, 4, 8}, {4, 2, 1}, [=] { stencil(in, out); }); }'
+    )
+    library = build(tmp_path, f'#include "cuda_on_host.h"\n{rendered.text}\n{driver}')
+    field = np.random.default_rng(2).standard_normal((n, n, n)).astype(np.float32)
+    places = np.asarray(layout[:, :, :])
+    memory, out = np.zeros(n**3, np.float32), np.zeros(n**3, np.float32)
+    memory[places] = field
+    library.run(pointer(memory), pointer(out))
+    reach = max(abs(d) for p in STENCILS[name] for d in p[:3])
+    inner = slice(reach, n - reach)
+    expected = sum(
+        np.float32(w) * np.roll(field, (-dz, -dy, -dx), (0, 1, 2))[inner, inner, inner]
+        for dz, dy, dx, w in STENCILS[name]
+    )
+    np.testing.assert_allclose(out[places][inner, inner, inner], expected, rtol=1e-5, atol=1e-6)
+
+
+HEADERS = {
+    "AntiDiag": (gallery.antidiagonal(lego.size("n", max=8192)), "AntiDiag(b + 1)", gallery.antidiagonal(7)),
+    "Columns": (Col(lego.size("m"), lego.size("n")), "Columns(b + 1, b + 1)", Col(7, 7)),
+    "Fixed": (gallery.antidiagonal(7), "Fixed()", gallery.antidiagonal(7)),
+    "Room": (Padded(Row(7, 8), [7, 7]), "Room()", Padded(Row(7, 8), [7, 7])),
+    "Listed": (gallery.table([7, 7], range(48, -1, -1)), "Listed()", gallery.reverse(7, 7)),
+}
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_redirects_the_subscripts_of_existing_code(tmp_path, name):
+    """The paper's two lines, and nothing else, change in code that indexes `buff[i][j]`."""
+    layout, made, concrete = HEADERS[name]
+    check.require(render_header(name, layout))
+    (tmp_path / "layout.h").write_text(header(name, layout))
+    user = f"""
+#include "layout.h"
+extern "C" void run(int *out, int *back, int b) {{
+  int base[7][8];
+  Arr2D buff(&base[0][0], {made});
+  for (int i = 0; i <= b; ++i)
+    for (int j = 0; j <= b; ++j) buff[i][j] = 10 * i + j;
+  for (int p = 0; p < 49; ++p) out[p] = (&base[0][0])[p];
+  for (int i = 0; i <= b; ++i)
+    for (int j = 0; j <= b; ++j) {{
+      int i2, j2;
+      buff.layout.inv(&buff(i, j) - &base[0][0], i2, j2);
+      back[i * 7 + j] = buff[i][j] == 10 * i + j && i2 == i && j2 == j;
+    }}
+}}
+"""
+    out, back = np.zeros(49, np.int32), np.zeros(49, np.int32)
+    build(tmp_path, user, "c++17").run(pointer(out), pointer(back), 6)
+    assert back.all()
+    for i in range(7):
+        for j in range(7):
+            place = as_layout(concrete).apply(i, j)
+            assert place >= 49 or out[place] == 10 * i + j
+
+
+@needs_gcc
+def test_headers_of_three_and_four_dimensions(tmp_path):
+    cube, four = bricks(8, 4), Row(2, 3, 4, 5)
+    (tmp_path / "cube.h").write_text(header("Cube", cube))
+    (tmp_path / "four.h").write_text(header("Four", four))
+    user = """
+#include "cube.h"
+#include "four.h"
+extern "C" int run(float *base, int i, int j, int k) {
+  Arr3D cube(base, Cube());
+  Arr4D four(base, Four());
+  return 1000 * (int)(&cube[i][j][k] - base) + (int)(&four[1][2][j][k] - base);
+}
+"""
+    library, base = build(tmp_path, user, "c++17"), np.zeros(512, np.float32)
+    found = library.run(pointer(base), 5, 3, 4)
+    assert found == 1000 * cube.apply(5, 3, 4) + as_layout(four).apply(1, 2, 3, 4)
+
+
+def test_constants_are_folded_into_a_header():
+    assert "n * n" in header("AntiDiag", gallery.antidiagonal(lego.size("n", max=8192)))
+    fixed = header("Fixed", gallery.antidiagonal(7))
+    assert "return 49;" in fixed and "int n;" not in fixed
+
+
+def test_what_a_header_cannot_be_made_of():
+    with pytest.raises(TemplateError, match="header: a layout of at most 4 dimensions, got 5"):
+        header("Big", Row(2, 2, 2, 2, 2))
+    with pytest.raises(TemplateError, match="header: the class needs a C\\+\\+ identifier as its name, got 'a b'"):
+        header("a b", Row(2, 2))
+
+
+def test_what_the_kernels_refuse():
+    with pytest.raises(TemplateError, match=r"nw: n=30 must be a multiple of b=16"):
+        nw(30, 16)
+    with pytest.raises(TemplateError, match="nw: the buffer is one of row-major, anti-diagonal, padded, got 'odd'"):
+        nw(32, 16, "odd")
+    with pytest.raises(TemplateError, match=r"bricks: n=30 must be a multiple of side=8"):
+        bricks(30)
+    with pytest.raises(TemplateError, match="stencil: one of 7-point, 13-point, 27-point is needed, got '5-point'"):
+        stencil(16, "5-point", row_major(16))
+
+
+class TestWithNvcc:
+    pytestmark = needs_nvcc
+
+    @pytest.mark.parametrize("kind", BUFFERS)
+    def test_needleman_wunsch_compiles_for_hopper_without_spills(self, kind):
+        found = nvcc.compile_text(nw(2048, 32, kind).render().text)
+        assert {r.kernel for r in found.resources} == {"nw_growing", "nw_shrinking"}
+        assert all(r.spill_loads == r.spill_stores == 0 for r in found.resources)
+
+    def test_a_stencil_and_every_header_compile_for_hopper(self):
+        texts = [header(name, layout) for name, (layout, _, _) in HEADERS.items()]
+        uses = "".join(
+            f'extern "C" __global__ void use_{name}(int *out, int b, int i, int j) {{\n'
+            f"  Arr2D buff(out, {made});\n  buff[i][j] = 1;\n}}\n"
+            for name, (_, made, _) in HEADERS.items()
+        )
+        brick = stencil(64, "27-point", bricks(64)).render().text
+        found = nvcc.compile_text("\n".join([*texts, uses, brick]))
+        assert {r.kernel for r in found.resources} == {*(f"use_{name}" for name in HEADERS), "stencil"}
+
+    def test_what_nvcc_refuses_comes_with_the_way_to_see_it_again(self):
+        with pytest.raises(ToolchainError, match=r"(?s)stage 'nvcc' failed.*undefined.*to see it again: nvcc") as error:
+            nvcc.compile_text("__global__ void f() { undefined; }")
+        assert error.value.rerun.kept_input.read_text() == "__global__ void f() { undefined; }"
+
+
+def test_without_nvcc_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(nvcc, "version", lambda: None)
+    with pytest.raises(DependencyError, match="nvcc is needed to compile CUDA C\\+\\+, and it was not found; install"):
+        nvcc.compile_text("")
