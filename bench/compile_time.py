@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median, quantiles
 
 REPETITIONS = 15
@@ -66,9 +67,46 @@ def import_() -> list[float]:
     return [run() for _ in range(REPETITIONS)]
 
 
+def transpose() -> list[float]:
+    """The shared-memory transpose from its Python function to PTX: a warm process, no cache, new sizes each time."""
+    from lego_mlir import f32
+    from lego_mlir.expr.context import forget
+    from lego_mlir.kernels.transpose import build
+    from lego_mlir.toolchain import compile_kernel
+
+    def run() -> object:
+        forget()
+        return compile_kernel(build("shared", 32 * (1 + next(fresh)), 2048, f32), target="sm_90", emit="ptx")
+
+    return _timed(run)
+
+
+def _shell(*arguments: str) -> list[float]:
+    """Milliseconds of `lego-mlir` with these arguments in a process of its own, the interpreter's start included."""
+
+    def run() -> object:
+        return subprocess.run([sys.executable, "-m", "lego_mlir.cli", *arguments], check=True, capture_output=True)
+
+    return _timed(run)
+
+
+def shell() -> list[float]:
+    """`lego-mlir compile examples/transpose.py --emit ptx --no-cache` from the shell."""
+    spec = Path(__file__).parent.parent / "examples" / "transpose.py"
+    return _shell("compile", str(spec), "--emit", "ptx", "--no-cache", "-o", "-")
+
+
+def help_() -> list[float]:
+    """`lego-mlir --help` from the shell."""
+    return _shell("--help")
+
+
 MEASUREMENTS: dict[str, Callable[[], list[float]]] = {
     "simplify": simplify,
     "import": import_,
+    "transpose": transpose,
+    "shell": shell,
+    "help": help_,
 }
 
 
