@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
@@ -44,6 +44,23 @@ def meaning(*names: str) -> Callable[[Meaning], Meaning]:
         return function
 
     return register
+
+
+class Code(Protocol):
+    """A compiled region: a `Body` of one block, or a `Graph` of several."""
+
+    @property
+    def arguments(self) -> tuple[int, ...]: ...
+
+    @property
+    def results(self) -> tuple[int, ...]: ...
+
+    @property
+    def terminator(self) -> str: ...
+
+    def run(self, machine: Machine) -> None: ...
+
+    def results_in(self, machine: Machine) -> list[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +95,7 @@ class Function:
     """A compiled `gpu.func` or `func.func`, with what a launch needs to know of it."""
 
     name: str
-    body: Body
+    body: Code
     argument_types: tuple[Any, ...]
     workgroup: tuple[tuple[int, Any], ...]
     private: tuple[tuple[int, Any], ...]
@@ -165,7 +182,7 @@ class Operation:
             at += size
         return groups
 
-    def body(self, region: int = 0) -> Body:
+    def body(self, region: int = 0) -> Code:
         """The compiled block of a region."""
         return self.compiler.body(self.operation.regions[region])
 
@@ -277,13 +294,20 @@ class Compiler:
     def functions(self) -> list[str]:
         return [n for n, op in self._symbols.items() if op.name in ("gpu.func", "func.func")]
 
-    def body(self, region: Any) -> Body:
+    def fresh_slot(self, type_: Any) -> int:
+        """A slot that belongs to no SSA value."""
+        self.lane_bytes += _bytes_per_lane(type_)
+        slot = self._slots[object()] = len(self._slots)
+        return slot
+
+    def body(self, region: Any) -> Code:
+        """A compiled region, of one block or of several."""
         blocks = list(region.blocks)
         if len(blocks) != 1:
-            raise InterpreterError(
-                f"{self.place(region.owner)}: {region.owner.name}: a region of {len(blocks)} blocks; "
-                "branches between blocks (dialect cf) cannot run: keep the control flow in scf"
-            )
+            from lego_mlir.interp.dialects.cf import leave_of
+            from lego_mlir.interp.graph import compile_graph
+
+            return compile_graph(self, region, partial(leave_of, self))
         arguments = tuple(self.slot(a) for a in blocks[0].arguments)
         operations = [o.operation for o in blocks[0].operations]
         ends = bool(operations) and _is_terminator(operations[-1].name)
@@ -351,7 +375,10 @@ class Compiler:
                 pending += _memrefs_behind(at, owner)
                 continue
             parent = at.owner.owner.operation
-            pending += [v for v in parent.operands if values.is_memref(v.type)] if parent.operands else []
+            pending += [v for v in parent.operands if values.is_memref(v.type)]
+            if at.owner != at.owner.region.blocks[0]:
+                ends = [list(block.operations)[-1].operation for block in at.owner.region.blocks]
+                pending += [v for end in ends for v in end.operands if values.is_memref(v.type)]
 
 
 def _memrefs_behind(value: Any, owner: Any) -> list[Any]:

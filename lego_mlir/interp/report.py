@@ -36,6 +36,7 @@ class Kind(Enum):
     MISALIGNED = "misaligned vector access"
     SHUFFLE = "shuffle from an inactive lane"
     UNDEFINED = "undefined arithmetic"
+    ASSERTION = "failed assertion"
 
 
 @dataclass(slots=True)

@@ -146,12 +146,17 @@ def division(op: Operation, compute: Callable[[Array, Array], Array]) -> Step:
 
 
 def report_undefined(m: Machine, where: Array, place: Place, message: str) -> None:
+    """Arithmetic with no meaning, in the lanes of `where` that are active."""
+    report_lanes(m, where, place, message, Kind.UNDEFINED)
+
+
+def report_lanes(m: Machine, where: Array, place: Place, message: str, kind: Kind) -> None:
     """A fault of the lanes of `where` that are active."""
     lanes = np.asarray(where.reshape(*where.shape[:2], -1).any(axis=-1))
     lanes = np.broadcast_to(m.narrow(lanes), m.lanes)
     if lanes.any():
         row, thread = np.unravel_index(int(np.flatnonzero(lanes)[0]), lanes.shape)
-        m.faults.add(Kind.UNDEFINED, message, place, *m.name_lane(int(row), int(thread)), count=int(lanes.sum()))
+        m.faults.add(kind, message, place, *m.name_lane(int(row), int(thread)), count=int(lanes.sum()))
 
 
 for _name, _compute in DIVISIONS.items():

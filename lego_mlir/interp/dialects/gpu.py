@@ -7,7 +7,6 @@ Threads are numbered x fastest, and 32 consecutive ones are a warp, as on the ha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -287,9 +286,8 @@ def launch(op: Operation) -> Step:
     ids, rest = body.arguments[:12], body.arguments[12:]
     types = [a.type for a in list(op.operation.regions[0].blocks[0].arguments)[12:]]
     shared_count = op.integer("workgroup_attributions", 0)
-    inner = replace(body, arguments=())
     function = Function(
-        name="gpu.launch", body=inner, argument_types=(), is_kernel=True, known_block=None, known_grid=None,
+        name="gpu.launch", body=body, argument_types=(), is_kernel=True, known_block=None, known_grid=None,
         workgroup=tuple(zip(rest[:shared_count], types[:shared_count], strict=True)),
         private=tuple(zip(rest[shared_count:], types[shared_count:], strict=True)),
         arguments_read=frozenset(), arguments_written=frozenset(),

@@ -15,7 +15,7 @@ import numpy as np
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import values
 from lego_mlir.interp.machine import Machine, merge
-from lego_mlir.interp.program import Body, Operation, Step, meaning
+from lego_mlir.interp.program import Code, Operation, Step, meaning
 from lego_mlir.interp.values import Array
 
 
@@ -24,7 +24,7 @@ def assign(m: Machine, slots: tuple[int, ...], found: list[Any]) -> None:
         m.values[slot] = value
 
 
-def run_masked(m: Machine, body: Body, mask: Array) -> None:
+def run_masked(m: Machine, body: Code, mask: Array) -> None:
     """Run a body for some lanes."""
     outer = m.mask
     m.mask = None if outer is None and mask.all() else mask
@@ -34,7 +34,7 @@ def run_masked(m: Machine, body: Body, mask: Array) -> None:
         m.mask = outer
 
 
-def branch(m: Machine, condition: Array, yes: Body, no: Body | None, results: tuple[int, ...]) -> None:
+def branch(m: Machine, condition: Array, yes: Code, no: Code | None, results: tuple[int, ...]) -> None:
     """Take one side, or both under masks."""
     if not m.any_active():
         condition = values.uniform(False, np.bool_)
@@ -78,7 +78,7 @@ def loop(
     lower: Array,
     upper: Array,
     stride: Array,
-    body: Body,
+    body: Code,
     carried: list[Any],
 ) -> list[Any]:
     """Run `body(index, *carried)` from lower to upper; the values carried out of the last round."""

@@ -19,6 +19,8 @@ PIPELINES = [
     "arith-int-range-narrowing{int-bitwidths-supported=32}",
     "gpu.module(affine-expand-index-ops,affine-expand-index-ops-as-affine)",
     "gpu.module(gpu-decompose-memrefs),flatten-memref",
+    "convert-scf-to-cf",
+    "lower-affine,convert-scf-to-cf,canonicalize",
 ]
 SCRIPTED = [*PIPELINES, "gpu.module(convert-vector-to-scf{full-unroll=true})"]
 PATTERNS = [

@@ -146,6 +146,85 @@ def test_a_loop_in_a_branch_runs_for_its_lanes_only():
     assert np.array_equal(out, T % 2 * (T % 8))
 
 
+BRANCHES = {
+    "sides that join": ("""cf.cond_br %is_odd, ^a, ^b(%c4 : index)
+        ^a:
+          %two = arith.addi %t, %t : index
+          cf.br ^b(%two : index)
+        ^b(%r: index):""", np.where(T % 2, 2 * T, 4)),
+    "a loop that lanes leave one by one, and a value of the round in which they left": ("""cf.br ^head(%c0 : index)
+        ^head(%i: index):
+          %square = arith.muli %i, %i : index
+          %go = arith.cmpi ult, %i, %mod8 : index
+          cf.cond_br %go, ^body, ^exit
+        ^body:
+          %next = arith.addi %i, %c1 : index
+          cf.br ^head(%next : index)
+        ^exit:
+          %r = arith.addi %square, %c1 : index""", (T % 8) ** 2 + 1),
+    "a switch": ("""%flag = arith.index_cast %mod4 : index to i32
+        cf.switch %flag : i32, [default: ^c(%c32 : index), 0: ^c(%t : index), 2: ^two]
+        ^two:
+          %v = arith.addi %t, %c1 : index
+          cf.br ^c(%v : index)
+        ^c(%r: index):""", np.select([T % 4 == 0, T % 4 == 2], [T, T + 1], 32)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches_between_blocks(name: str):
+    body, expected = BRANCHES[name]
+    assert np.array_equal(index_of(body), expected)
+
+
+def test_a_return_in_the_middle_and_a_barrier_that_only_some_reach():
+    text = f"""gpu.module @m {{ gpu.func @k(%out: memref<{LANES}xf32>) kernel {{
+        {PROLOGUE}
+        cf.cond_br %is_odd, ^leave, ^stay
+        ^leave:
+          gpu.return
+        ^stay:
+          memref.store %f1, %out[%t] : memref<{LANES}xf32>
+          BARRIER
+          gpu.return }} }}"""
+    out = np.zeros(LANES, np.float32)
+    assert interp.launch(text.replace("BARRIER", ""), grid=1, block=LANES, args=[out]).clean
+    assert np.array_equal(out, 1 - T % 2)
+    report = interp.launch(text.replace("BARRIER", "gpu.barrier"), grid=1, block=LANES, args=[out])
+    assert report.kinds() == {Kind.BARRIER}
+
+
+def test_a_function_with_two_returns():
+    text = f"""gpu.module @m {{
+      func.func @f(%x: index, %c: i1) -> index {{
+        cf.cond_br %c, ^a, ^b
+        ^a:
+          return %x : index
+        ^b:
+          %y = arith.addi %x, %x : index
+          return %y : index
+      }}
+      gpu.func @k(%out: memref<{LANES}xindex>) kernel {{
+        {PROLOGUE}
+        %r = func.call @f(%t, %is_odd) : (index, i1) -> index
+        memref.store %r, %out[%t] : memref<{LANES}xindex>
+        gpu.return }} }}"""
+    out = np.zeros(LANES, np.int64)
+    assert interp.launch(text, "k", grid=1, block=LANES, args=[out]).clean
+    assert np.array_equal(out, np.where(T % 2, T, 2 * T))
+
+
+def test_a_failed_assertion():
+    text = f"""gpu.module @m {{ gpu.func @k() kernel {{
+        {PROLOGUE}
+        cf.assert %is_odd, "threads are odd"
+        gpu.return }} }}"""
+    report = interp.launch(text, grid=1, block=LANES)
+    assert report.kinds() == {Kind.ASSERTION}
+    assert report.faults[0].count == 32
+    assert "threads are odd" in report.faults[0].message
+
+
 def test_a_while_in_a_branch_with_different_trip_counts():
     body = """%r = scf.if %is_odd -> index {
           %x = scf.while (%n = %t) : (index) -> index {
@@ -554,8 +633,6 @@ def test_messages_about_the_launch_itself():
             interp.launch(text, **options)
     with pytest.raises(InterpreterError, match="not a valid MLIR module"):
         interp.launch("gpu.module {")
-    with pytest.raises(InterpreterError, match="branches between blocks"):
-        interp.launch("gpu.module @m { gpu.func @k() kernel { cf.br ^a\n^a:\n gpu.return } }", grid=1, block=1)
 
 
 def test_partly_overlapping_arguments_are_refused_and_equal_ones_shared():

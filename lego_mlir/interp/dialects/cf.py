@@ -1,0 +1,83 @@
+"""`cf`: branches between basic blocks. A terminator here says which lanes go where; `graph.py` moves them.
+
+Its operations end blocks, so they are no steps; `leave_of` reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from lego_mlir.errors import InterpreterError
+from lego_mlir.interp.graph import RETURN, Edge, Leave
+from lego_mlir.interp.machine import Machine
+from lego_mlir.interp.program import Compiler, Operation, Step, meaning
+from lego_mlir.interp.report import Kind
+
+BRANCHES: Final = "cf.br, cf.cond_br, cf.switch, and returns"
+
+
+def leave_of(compiler: Compiler, terminator: Any, number_of: dict[Any, int]) -> Leave:
+    """Where a terminator sends the lanes."""
+    op = Operation(compiler, terminator)
+    targets = [number_of[block] for block in terminator.successors]
+    if not targets:
+        return _always((None, RETURN, op.operands))
+    match terminator.name:
+        case "cf.br":
+            return _always((None, targets[0], op.operands))
+        case "cf.cond_br":
+            return _conditional(op, targets)
+        case "cf.switch":
+            return _switch(op, targets)
+        case other:
+            raise InterpreterError(f"{op.place}: {other} is no branch that the interpreter knows; known: {BRANCHES}")
+
+
+def _always(edge: Edge) -> Leave:
+    edges = [edge]
+    return lambda m: edges
+
+
+def _conditional(op: Operation, targets: list[int]) -> Leave:
+    (condition,), yes, no = op.segments()
+
+    def leave(m: Machine) -> list[Edge]:
+        taken = m.values[condition]
+        return [(taken, targets[0], yes), (~taken, targets[1], no)]
+
+    return leave
+
+
+def _switch(op: Operation, targets: list[int]) -> Leave:
+    (flag,), default, cases = op.segments()
+    values = [int(v) for v in op.attribute("case_values")] if op.has("case_values") else []
+    sizes = op.integers("case_operand_segments")
+    given: list[tuple[int, ...]] = []
+    for size in sizes:
+        given.append(cases[:size])
+        cases = cases[size:]
+
+    def leave(m: Machine) -> list[Edge]:
+        chosen = m.values[flag]
+        edges: list[Edge] = []
+        rest = chosen == chosen
+        for value, target, operands in zip(values, targets[1:], given, strict=True):
+            edges.append((chosen == value, target, operands))
+            rest = rest & (chosen != value)
+        return [*edges, (rest, targets[0], default)]
+
+    return leave
+
+
+@meaning("cf.assert")
+def assert_(op: Operation) -> Step:
+    """A claim of the program about itself: lanes for which it fails are a fault, with the program's own message."""
+    from lego_mlir.interp.dialects.arith import report_lanes
+
+    (condition,) = op.operands
+    message, place = str(op.attribute("msg").value), op.place
+
+    def step(m: Machine) -> None:
+        report_lanes(m, ~m.values[condition], place, f"assertion failed: {message}", Kind.ASSERTION)
+
+    return step
