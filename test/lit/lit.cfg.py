@@ -48,6 +48,7 @@ config.environment["PYTHONPATH"] = str(ROOT)
 substitute("lego-mlir", f"{sys.executable} -m lego_mlir.cli.main")
 substitute("FileCheck", find("FileCheck-22", "FileCheck", "filecheck") or "FileCheck")
 config.substitutions.append(("%{examples}", str(ROOT / "examples")))
+config.substitutions.append(("%{scripts}", str(ROOT / "transform_scripts")))
 config.substitutions.append(("%{python}", sys.executable))
 
 mlir_opt = find("mlir-opt-22", "mlir-opt")

@@ -38,7 +38,7 @@ def run(module: Any, context: Context) -> None:
     for product in products:
         for number, straight in ((0, True), (1, False)):
             _order(product, number, straight, renewed)
-    for old in renewed:
+    for old in reversed(renewed):  # what uses a load before the load
         if not any(list(result.uses) for result in old.results):
             old.erase()
 

@@ -24,7 +24,7 @@ def run(module: Any, context: Context) -> None:
     """The pass. Raises PassError where no loop uses a shared tile."""
     found = False
     for function in kernels(module):
-        for argument in attributions(function):
+        for argument in reversed(attributions(function)):  # each goes to the front
             if _loop_of(argument) is not None:
                 _replace(function, argument)
                 found = True
