@@ -53,9 +53,15 @@ class Spec:
             )
         if name is None:
             return tuple(self.kernels.values())
-        for variable, kernel in self.kernels.items():
-            if name in (variable, kernel.name):
-                return (kernel,)
+        if name in self.kernels:
+            return (self.kernels[name],)
+        called = {variable: kernel for variable, kernel in self.kernels.items() if kernel.name == name}
+        if len(called) > 1:
+            raise SpecError(
+                f"{self.path}: {len(called)} kernels are called {name}; choose by the variable: {', '.join(called)}"
+            )
+        if called:
+            return tuple(called.values())
         raise SpecError(f"{self.path}: no kernel named {name!r}; it has: {', '.join(self.kernels)}")
 
 
@@ -108,7 +114,7 @@ def _read(path: Path) -> bytes:
 
 def _compiled(path: Path, source: bytes) -> CodeType:
     try:
-        return compile(source, str(path), "exec")
+        return compile(source, str(path), "exec", dont_inherit=True)  # else this file's __future__ applies to the spec
     except SyntaxError as error:
         shown = f"\n  {error.text.strip()}" if error.text else ""
         where = f"{path}:{error.lineno}" if error.lineno else str(path)

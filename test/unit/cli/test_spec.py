@@ -38,6 +38,31 @@ def test_a_kernel_is_found_by_its_variable_and_by_its_own_name(tmp_path):
     assert found.kernels_named("other") == found.kernels_named("fill") == found.kernels_named(None)
 
 
+FACTORY = """
+import lego_mlir as lego
+from lego_mlir import Row, f32
+def make(n):
+    @lego.kernel(grid=1, block=n)
+    def fill(dst: lego.Tensor(f32, Row(n))):
+        dst[lego.thread_id[0]] = 1.0
+    return fill
+one, two = make(16), make(32)
+"""
+
+
+def test_annotations_see_what_is_local_to_a_factory(tmp_path):
+    """The loader's own `from __future__ import annotations` must not reach the spec."""
+    found = load(tmp_path, FACTORY)
+    assert [kernel.block for kernel in found.kernels_named(None)] == [(16,), (32,)]
+
+
+def test_a_name_that_two_kernels_have_chooses_none(tmp_path):
+    found = load(tmp_path, FACTORY)
+    assert found.kernels_named("two") == (found.kernels["two"],)
+    with pytest.raises(SpecError, match="2 kernels are called fill; choose by the variable: one, two"):
+        found.kernels_named("fill")
+
+
 def test_a_spec_imports_what_lies_beside_it(tmp_path):
     (tmp_path / "beside_the_spec.py").write_text("from lego_mlir import Row\ntile = Row(3, 5)\n")
     assert load(tmp_path, "from beside_the_spec import tile").layouts == {"tile": Row(3, 5)}
