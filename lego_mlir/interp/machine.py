@@ -4,7 +4,8 @@ All threads of all blocks of a batch take each step together. Where they disagre
 under a mask of the lanes that took it; an access or a barrier looks at the mask, arithmetic does not bother.
 
 An *epoch* counts the barriers that a block has passed. Two accesses of one block are ordered if they are one thread's,
-or if their epochs differ; everything that the race check knows about time is in that number.
+or if their epochs differ; everything that the race check knows about time is in that number. There are two of them,
+for global and for shared memory: a barrier may fence one and not the other.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Machine:
     run_grid: Callable[..., None]
     dynamic_shared_bytes: int = 0
     mask: Array | None = None
-    epoch: Array = field(default_factory=lambda: values.uniform(0))
+    epochs: dict[bool, Array] = field(default_factory=lambda: {True: values.uniform(0), False: values.uniform(0)})
     dynamic_shared: Buffer | None = None
     statics: dict[str, MemRef] = field(default_factory=dict)
     issued: list[Callable[[Array | None], None]] = field(default_factory=list)
@@ -100,11 +101,15 @@ class Machine:
     def place_of_site(self, number: int) -> Place | None:
         return self.accesses[number].place if number < len(self.accesses) else None
 
-    def passed_barrier(self, place: Place) -> None:
-        """All lanes meet here. A block of which only some threads came is a fault; its epoch moves on all the same."""
+    def passed_barrier(self, place: Place, fenced: tuple[bool, ...] = (False, True)) -> None:
+        """All lanes meet here. A block of which only some threads came is a fault; its epoch moves on all the same.
+
+        `fenced` says for which memory the barrier orders accesses: shared (False), global (True).
+        """
         self._tags.clear()
         if self.mask is None:
-            self.epoch = self.epoch + 1
+            for memory in fenced:
+                self.epochs[memory] = self.epochs[memory] + 1
             return
         arrived = np.broadcast_to(self.mask, (self.mask.shape[0], self.threads))
         some, all_ = arrived.any(axis=1, keepdims=True), arrived.all(axis=1, keepdims=True)
@@ -119,7 +124,8 @@ class Machine:
                 f"{came} of the block's {self.threads} threads reach this barrier; thread {thread} does not",
                 place, block, thread, count=int(torn.sum()) * (self.blocks if torn.shape[0] == 1 else 1),
             )  # fmt: skip
-        self.epoch = self.epoch + (1 if some.all() else some.astype(np.int64))
+        for memory in fenced:
+            self.epochs[memory] = self.epochs[memory] + (1 if some.all() else some.astype(np.int64))
 
     def tag(self, across_blocks: bool) -> Array:
         """Who is accessing now, packed as `shadow.py` describes: per thread, or per block and thread."""
@@ -128,7 +134,7 @@ class Machine:
             from lego_mlir.interp import shadow
 
             block = self.batch.reshape(-1, 1) if across_blocks else 0
-            found = self._tags[across_blocks] = shadow.pack(block, self.epoch, self.linear_thread())
+            found = self._tags[across_blocks] = shadow.pack(block, self.epochs[across_blocks], self.linear_thread())
         return found
 
     def any_active(self) -> bool:

@@ -76,10 +76,19 @@ def subgroup_size(op: Operation) -> Step:
 
 @meaning("gpu.barrier")
 def barrier(op: Operation) -> Step:
+    """All threads of the block meet. Without a fence it orders all memory, else the memory that it names."""
+    if op.has("scope") and op.keyword("scope") != "workgroup":
+        op.fail(f"a barrier of scope {op.keyword('scope')} is not known; only barriers of the whole block are")
+    if op.operands:
+        op.fail("a named barrier is not known; only barriers of the whole block are")
     place = op.place
+    fenced: tuple[bool, ...] = (False, True)
+    if op.has("address_spaces"):
+        named = str(op.attribute("address_spaces"))
+        fenced = tuple(across for across, space in ((False, "workgroup"), (True, "global")) if space in named)
 
     def step(m: Machine) -> None:
-        m.passed_barrier(place)
+        m.passed_barrier(place, fenced)
 
     return step
 
@@ -238,7 +247,7 @@ def subgroup_reduce(op: Operation) -> Step:
 
 @meaning("gpu.all_reduce")
 def all_reduce(op: Operation) -> Step:
-    """Reduce over all threads of a block; it synchronises them, so all must be here."""
+    """Reduce over all threads of a block, who must all be here. It orders none of their other accesses."""
     (value,) = op.operands
     result, place = op.result, op.place
     if op.has_region(0) or not op.has("op"):
@@ -246,7 +255,7 @@ def all_reduce(op: Operation) -> Step:
     kind = op.keyword("op")
 
     def step(m: Machine) -> None:
-        m.passed_barrier(place)
+        m.passed_barrier(place, ())
         source = m.values[value]
         source = np.broadcast_to(source, (source.shape[0], m.threads, *source.shape[2:]))
         active = np.broadcast_to(values.uniform(True, np.bool_) if m.mask is None else m.mask, source.shape[:2])

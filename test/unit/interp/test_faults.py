@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lego_mlir import interp
+from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import Kind
 
 SHARED = "#gpu.address_space<workgroup>"
@@ -191,6 +192,33 @@ def test_blocks_that_read_what_another_block_writes():
         report = launch(kernel(body), grid=3, memory_limit=limit)
         assert report.kinds() == {Kind.RACE}
         assert "of other blocks" in report.faults[0].message
+
+
+FENCES = {
+    "": set(),
+    "memfence [#gpu.address_space<global>]": set(),
+    "memfence [#gpu.address_space<workgroup>, #gpu.address_space<global>]": set(),
+    "memfence [#gpu.address_space<workgroup>]": {Kind.RACE},
+    "memfence []": {Kind.RACE},
+}
+
+
+@pytest.mark.parametrize("fence", FENCES)
+def test_a_barrier_orders_the_memory_that_it_fences(fence: str):
+    body = f"""memref.store %one, %x[%t] : memref<1024xf32>
+        gpu.barrier {fence}
+        %n = affine.apply affine_map<(d0) -> ((d0 + 1) mod 64)>(%t)
+        %v = memref.load %x[%n] : memref<1024xf32>"""
+    assert launch(kernel(body)).kinds() == FENCES[fence]
+    shared = kernel(body.replace("%x", "%s").replace("1024xf32", f"64xf32, {SHARED}"),
+                    attributions=f"workgroup(%s: memref<64xf32, {SHARED}>)")  # fmt: skip
+    swapped = {"memfence [#gpu.address_space<global>]": {Kind.RACE}, "memfence [#gpu.address_space<workgroup>]": set()}
+    assert launch(shared).kinds() == swapped.get(fence, FENCES[fence])
+
+
+def test_a_barrier_of_another_scope_is_refused():
+    with pytest.raises(InterpreterError, match="a barrier of scope subgroup is not known"):
+        launch(kernel("gpu.barrier scope <subgroup>"))
 
 
 def test_atomic_updates_do_not_race_and_add_up():
