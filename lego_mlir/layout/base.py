@@ -16,7 +16,7 @@ from lego_mlir.expr.index import Index, index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.canonical import Size, product
-from lego_mlir.layout.values import check_range, end_of, enter, flat_index, leave, show, symbol_of
+from lego_mlir.layout.values import check_range, end_of, enter_all, flat_index, leave, show, symbol_of
 
 if TYPE_CHECKING:
     from lego_mlir.expr.simplify import Derivation
@@ -68,14 +68,14 @@ class Layout:
             raise LayoutError(
                 f"apply takes {len(dims)} indices for the logical sizes {show(dims)}, got {len(given)}: {given}"
             )
-        values = tuple(enter(i) for i in given)
+        values = enter_all(given, self.physical_size())
         for axis, (i, n) in enumerate(zip(values, dims, strict=True)):
             check_range(i, n, f"index {axis} of {show(dims)}")
         return leave(self._apply(values), given)
 
     def inv(self, position: Any) -> tuple[Any, ...]:
         """The logical index of a physical position; the inverse of `apply`, with the same kinds of values."""
-        value = enter(position)
+        (value,) = enter_all((position,), self.physical_size())
         check_range(value, self.physical_size(), "the position")
         return tuple(leave(i, (position,)) for i in self._inv(value))
 

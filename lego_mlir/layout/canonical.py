@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from numbers import Integral
 from operator import mul
 from typing import Any
 
@@ -69,6 +70,15 @@ def _as_size(owner: str, n: Any) -> Size:
     if value < 1 or isinstance(n, bool):
         raise LayoutError(f"{owner}: a size is an int >= 1 or lego.size(...), got {n!r}")
     return value
+
+
+def as_count(owner: str, **given: Any) -> int:
+    """The one argument given by name as an int >= 1. Raises LayoutError, naming `owner`, for anything else."""
+    ((name, value),) = given.items()
+    counted = isinstance(value, Integral) and not isinstance(value, bool)
+    if not counted or value < 1:
+        raise LayoutError(f"{owner}: {name}={value!r} must be an int >= 1")
+    return int(value)
 
 
 def is_static(sizes: Sequence[Size]) -> bool:

@@ -45,6 +45,7 @@ def check_permutation(perm: GenP) -> Verdict:
         return _check_too_large(perm, elements)
     try:
         _call_arrays(perm, dims, 0, min(dims[0], 2))
+        _inverse_of_arrays(perm, min(elements, 2))
     except LayoutError as error:
         if elements > INT_ONLY_ENUMERATED:
             return Unknown(f"{elements} elements are too many for a function that cannot handle arrays ({error})")
@@ -61,6 +62,13 @@ def _call_arrays(perm: GenP, dims: tuple[int, ...], start: int, stop: int) -> An
     index = [a.reshape([-1 if k == axis else 1 for k in range(len(dims))]) for axis, a in enumerate(axes)]
     position = perm._apply(tuple(index))
     return np.broadcast_to(position, [stop - start, *dims[1:]]).reshape(-1)
+
+
+def _inverse_of_arrays(perm: GenP, stop: int) -> tuple[Any, ...]:
+    """`f_inv` of the first positions."""
+    import numpy as np
+
+    return perm._inv(np.arange(stop))
 
 
 def _positions(perm: GenP, dims: tuple[int, ...]) -> Iterator[tuple[int, Callable[[], Any]]]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from lego_mlir.errors import ExpressionError, LayoutError, SymbolicBranchError
-from lego_mlir.expr.index import is_array, is_symbolic
+from lego_mlir.expr.index import Index, is_array, is_symbolic
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.layout.base import Layout, key_of
 from lego_mlir.layout.canonical import Size, as_sizes, flatten, is_static, unflatten
@@ -177,23 +177,34 @@ class GenP(Layout):
         return tuple(self._integral(i, "f_inv") for i in index)
 
     def _integral(self, value: Any, what: str) -> Any:
-        """Refuse fractions, which `/` makes of ints and arrays alike."""
-        kind = value.dtype if hasattr(value, "dtype") else type(value)
-        if isinstance(value, float) or (hasattr(value, "dtype") and value.dtype.kind not in "iub"):
+        """Refuse what is no integer: fractions, which `/` makes of ints and arrays alike, None, a list."""
+        if is_symbolic(value):
+            return Index(value)
+        kind = value.dtype if hasattr(value, "dtype") else type(value).__name__
+        if isinstance(value, float) or (hasattr(value, "dtype") and value.dtype.kind == "f"):
             raise LayoutError(f"{self!r}: {what} gives {kind}, not integers; write integer division as //, not /")
+        if is_array(value) and value.dtype.kind in "iub":
+            return value
+        if not hasattr(value, "__index__") or is_array(value):
+            raise LayoutError(f"{self!r}: {what} gives {kind}, not integers; got {value!r}")
         return value
 
     def _call(self, function: Callable[..., Any], what: str, values: tuple[Any, ...]) -> Any:
         try:
-            return function(*values)
+            # A function that changes its argument in place, `i *= 4`, must not change the caller's array.
+            return function(*(v.copy() if is_array(v) else v for v in values))
         except SymbolicBranchError as error:
             raise LayoutError(f"{self!r}: {what} can only handle ints: {error}") from error
         except ExpressionError as error:
             raise LayoutError(f"{self!r}: {what} fails: {error}") from error
-        except (TypeError, ValueError) as error:
+        except LayoutError:
+            raise  # of another layout that the function asks
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
             kinds = {"a symbol" for v in values if is_symbolic(v)} | {"a NumPy array" for v in values if is_array(v)}
             if not kinds:
-                raise
+                raise LayoutError(
+                    f"{self!r}: {what} fails for {show(values)}: {type(error).__name__}: {error}"
+                ) from error
             raise LayoutError(
                 f"{self!r}: {what} cannot handle {' and '.join(sorted(kinds))} ({error}); use lego.where, lego.isqrt, "
                 "lego.minimum and lego.maximum in place of if, math, min and max, or turn the permutation into "

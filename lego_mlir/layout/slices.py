@@ -88,7 +88,9 @@ class Slice:
         """The positions as an int64 array of `shape`. Raises LayoutError where something is still symbolic."""
         import numpy as np
 
-        known = is_static(self.shape) and not any(is_symbolic(p) for p in self.places)
+        known = is_static(self.shape) and not any(
+            is_symbolic(p.start if isinstance(p, Colon) else p) for p in self.places
+        )
         if known:
             grid = iter(np.meshgrid(*map(np.arange, self.shape), indexing="ij"))
             position = self.layout.apply(*(p.at(next(grid)) if isinstance(p, Colon) else p for p in self.places))
@@ -118,18 +120,28 @@ def take(layout: Layout, index: Any) -> Any:
         raise LayoutIndexError(f"{len(dims)} indices are needed for the sizes {show(dims)}, got {len(given)}")
     if not any(isinstance(i, slice) for i in given):
         return layout.apply(*given)
+    taken = _names(given, dims)
     return Slice(
         layout,
         tuple(
-            _colon(i, n, axis) if isinstance(i, slice) else i
+            _colon(i, n, axis, taken) if isinstance(i, slice) else i
             for axis, (i, n) in enumerate(zip(given, dims, strict=True))
         ),
     )
 
 
-def _colon(s: slice, n: Any, axis: int) -> Colon:
+def _names(given: tuple[Any, ...], dims: tuple[Any, ...]) -> set[str]:
+    """The names of the symbols in an index and in the sizes."""
+    parts = [part for i in given for part in ((i.start, i.stop) if isinstance(i, slice) else (i,))]
+    return {str(symbol) for part in (*parts, *dims) if is_symbolic(part) for symbol in as_expr(part).free_symbols}
+
+
+def _colon(s: slice, n: Any, axis: int, taken: set[str]) -> Colon:
     """One slice as a Colon; for a symbolic size, ends are taken as they stand, without NumPy's clipping."""
-    symbol = index_symbol(f"s{axis}")
+    name = f"s{axis}"
+    while name in taken:
+        name += "_"
+    symbol = index_symbol(name)
     if isinstance(n, int) and all(v is None or isinstance(v, int) for v in (s.start, s.stop, s.step)):
         if s.step is not None and s.step == 0:
             raise LayoutIndexError(f"slice of axis {axis}: the step must not be 0")

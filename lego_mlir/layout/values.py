@@ -9,6 +9,9 @@ from lego_mlir.errors import LayoutError, LayoutIndexError
 from lego_mlir.expr.index import Condition, Index, is_array, is_symbolic
 from lego_mlir.layout.canonical import Size
 
+ARRAY_LIMIT = 2**63
+"""Positions that int64 arrays can tell apart; NumPy does not say when a larger one wraps around."""
+
 
 def show(values: Sequence[Any]) -> str:
     """A tuple as a list in messages and reprs: `[4, 6]`."""
@@ -40,6 +43,30 @@ def enter(value: Any) -> Any:
             f"an index is an int, a NumPy integer array, a lego index or a SymPy expression, got {value!r} "
             f"of type {type(value).__name__}"
         ) from None
+
+
+def enter_all(given: Sequence[Any], elements: Size) -> tuple[Any, ...]:
+    """The coordinates of one index of a layout of so many positions, which must agree in kind and shape."""
+    values = tuple(map(enter, given))
+    arrays = [v for v in values if is_array(v)]
+    if not arrays:
+        return values
+    if any(map(is_symbolic, values)):
+        raise LayoutError(f"an index is of arrays or of symbols, not of both, got {show(values)}")
+    if isinstance(elements, int) and elements > ARRAY_LIMIT:
+        raise LayoutError(
+            f"{elements} positions are too many for int64 arrays; give Python's ints, one index at a time"
+        )
+    import numpy as np
+
+    try:
+        np.broadcast_shapes(*(a.shape for a in arrays))
+    except ValueError:
+        shapes = ", ".join(str(a.shape) for a in arrays)
+        raise LayoutError(
+            f"the arrays of an index must broadcast against each other, got the shapes {shapes}"
+        ) from None
+    return values
 
 
 def leave(value: Any, given: Sequence[Any]) -> Any:

@@ -8,7 +8,7 @@ import sympy
 
 import lego_mlir.expr.index as lego
 from lego_mlir.errors import LayoutError, LayoutIndexError
-from lego_mlir.expr.verdict import Refuted, Unknown
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.layout import Col, GenP, GroupBy, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, as_layout, gallery
 
 
@@ -191,7 +191,7 @@ def test_gallery_messages():
         LayoutError, match=r"max_phase=3 must be a power of two that divides the 8 groups.*8 is the largest"
     ):
         gallery.xor_swizzle(8, 8, max_phase=3)
-    with pytest.raises(LayoutError, match="must divide columns=8"):
+    with pytest.raises(LayoutError, match="vec=3 must divide columns=8"):
         gallery.xor_swizzle(8, 8, vec=3)
     with pytest.raises(LayoutError, match=r"must divide n=10; use Padded\(block_cyclic\(12, 2, 3\), \[10\]\)"):
         gallery.block_cyclic(10, 2, 3)
@@ -201,6 +201,72 @@ def test_gallery_messages():
         gallery.table([3], [0, 1, 3])
     with pytest.raises(LayoutError, match="4 integers are needed for the sizes"):
         gallery.table([2, 2], [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: gallery.xor_swizzle(8, lego.size("n")), "xor_swizzle: columns=n must be an int >= 1"),
+        (lambda: gallery.xor_swizzle(8, 8.0), "columns=8.0 must be an int >= 1"),
+        (lambda: gallery.xor_swizzle(8, 8, vec=None), "vec=None must be an int >= 1"),
+        (lambda: gallery.xor_swizzle(8, 8, per_phase=0), "per_phase=0 must be an int >= 1"),
+        (lambda: gallery.xor_swizzle(8, 8, max_phase=0), "max_phase=0 must be an int >= 1"),
+        (lambda: gallery.block_cyclic(12, 0, 3), "block_cyclic: block=0 must be an int >= 1"),
+        (lambda: gallery.block_cyclic(12, -2, -3), "block=-2 must be an int >= 1"),
+        (lambda: gallery.antidiagonal(2.5), "gallery.antidiagonal: a size is an int >= 1"),
+        (lambda: gallery.morton(lego.size("n")), "sizes must be ints that are powers of two, got n"),
+        (lambda: gallery.morton(True), "sizes must be ints that are powers of two, got True"),
+        (lambda: gallery.padded(4, 4, "a"), "pad='a' must be >= 1"),
+        (lambda: gallery.table([4], [[0, 1], [2]]), "the positions are no array of integers"),
+        (lambda: gallery.table([2], np.array([2**63 + 1, 0], np.uint64)), "entry 0 is 9223372036854775809, outside"),
+    ],
+)
+def test_what_a_gallery_entry_cannot_take(build, message):
+    with pytest.raises(LayoutError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda i, j: i, r"f fails for \[0\]: TypeError: .* missing 1 required positional argument"),
+        (lambda i: None, "f gives NoneType, not integers; got None"),
+        (lambda i: "a", "f gives str, not integers"),
+        (lambda i: [i], "f gives list, not integers"),
+        (lambda i: {0: 1}[int(i)], r"f fails for \[1\]: KeyError: 1"),
+    ],
+)
+def test_functions_that_give_no_integers(f, message):
+    with pytest.raises(LayoutError, match=message):
+        GenP([4], f, lambda p: p)
+    with pytest.raises(LayoutError, match="f_inv gives NoneType, not integers"):
+        GenP([4], lambda i: i, lambda p: None)
+
+
+def test_any_failure_with_a_symbol_or_an_array_says_what_to_do():
+    swap = {0: 3, 1: 2, 2: 1, 3: 0}
+    perm = GenP([4], lambda i: swap[i], lambda p: swap[p])
+    assert perm.check() == Proved("enumeration of 4 elements")
+    for index, kind in ((lego.index_symbol("i"), "a symbol"), (np.arange(4), "a NumPy array")):
+        with pytest.raises(LayoutError, match=f"f cannot handle {kind} .*lego.gallery.tabulated"):
+            perm.apply(index)
+    assert gallery.tabulated(perm).apply(np.arange(4)).tolist() == [3, 2, 1, 0]
+
+
+def test_arrays_that_do_not_belong_together():
+    with pytest.raises(LayoutError, match=r"must broadcast against each other, got the shapes \(3,\), \(4,\)"):
+        Row(4, 4).apply(np.arange(3), np.arange(4))
+    with pytest.raises(LayoutError, match="of arrays or of symbols, not of both"):
+        Row(4, 4).apply(np.arange(3), lego.index_symbol("i"))
+
+
+def test_more_positions_than_an_array_can_tell_apart():
+    huge = Row(2**40, 2**40)
+    assert huge.inv(huge.apply(2**39, 5)) == (2**39, 5)
+    with pytest.raises(LayoutError, match="too many for int64 arrays; give Python's ints"):
+        huge.apply(np.array([2**39]), np.array([5]))
+    with pytest.raises(LayoutError, match="too many for int64 arrays"):
+        huge.inv(np.array([5]))
 
 
 def test_slices():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from lego_mlir.expr.index import isqrt, where
+from lego_mlir.layout.canonical import as_sizes
 from lego_mlir.layout.permutations import GenP
 
 
@@ -19,6 +20,8 @@ def antidiagonal(n: Any) -> GenP:
     square is counted from its far corner, where it looks the same. The functions compute what both halves share once,
     which the figure's branches do not, and take the root of 8q + 1, which needs no correction.
     """
+
+    (n,) = as_sizes("gallery.antidiagonal", [n])
 
     def before(d: Any) -> Any:
         return d * (d - 1) // 2

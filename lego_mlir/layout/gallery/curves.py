@@ -11,20 +11,22 @@ successive positions are always neighbours (D. Hilbert, 1891); it costs a turn a
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.layout.permutations import GenP
 
 
-def morton(rows: int, columns: int | None = None) -> GenP:
+def morton(rows: Any, columns: Any = None) -> GenP:
     """Z-order of a box whose sizes are powers of two; a square without `columns`.
 
     In a rectangle the bits of the shorter coordinate are interleaved with as many low bits of the longer one; the
     longer one's other bits stay on top, so that the box is a row of squares. Raises LayoutError for other sizes.
     """
-    columns = rows if columns is None else columns
-    row_bits, column_bits = _bits("morton", rows), _bits("morton", columns)
+    rows = _power_of_two("morton", rows)
+    columns = rows if columns is None else _power_of_two("morton", columns)
+    row_bits, column_bits = rows.bit_length() - 1, columns.bit_length() - 1
     k = min(row_bits, column_bits)
     side = 1 << k
     shifts = [1 << b for b in range((k - 1).bit_length())] if k else []
@@ -59,7 +61,7 @@ def _blocks(k: int, width: int) -> int:
     return sum(1 << (2 * width * (bit // width) + bit % width) for bit in range(k))
 
 
-def hilbert(n: int) -> GenP:
+def hilbert(n: Any) -> GenP:
     """The Hilbert curve of an n x n square, n a power of two. Raises LayoutError for other sizes.
 
     From the coarsest level down, each pair of coordinate bits gives two bits of the position: the quadrant's number
@@ -67,7 +69,8 @@ def hilbert(n: int) -> GenP:
     both axes as well. Transposing and mirroring commute, so the turns so far are two bits of state, and a level is a
     handful of bit operations without a branch.
     """
-    bits = _bits("hilbert", n)
+    n = _power_of_two("hilbert", n)
+    bits = n.bit_length() - 1
 
     def turned(transposed: Any, mirrored: Any, along: Any, unlike: Any) -> tuple[Any, Any]:
         """The state below a quadrant whose own, turned, second coordinate is `along`."""
@@ -97,14 +100,16 @@ def hilbert(n: int) -> GenP:
     return GenP([n, n], f, f_inv, text=f"gallery.hilbert({n!r})")
 
 
-def _bits(owner: str, n: int) -> int:
-    if not isinstance(n, int) or n < 1 or n & (n - 1):
+def _power_of_two(owner: str, n: Any) -> int:
+    whole = isinstance(n, Integral) and not isinstance(n, bool)
+    if not whole or n < 1:
+        raise LayoutError(f"gallery.{owner}: sizes must be ints that are powers of two, got {n!r}")
+    n = int(n)
+    if n & (n - 1):
         raise LayoutError(
-            f"gallery.{owner}: sizes must be powers of two, got {n!r}; pad to {_next_power(n)} with Padded(...)"
-            if isinstance(n, int) and n > 0
-            else f"gallery.{owner}: sizes must be ints that are powers of two, got {n!r}"
+            f"gallery.{owner}: sizes must be powers of two, got {n}; pad to {_next_power(n)} with Padded(...)"
         )
-    return n.bit_length() - 1
+    return n
 
 
 def _next_power(n: int) -> int:

@@ -6,17 +6,19 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import is_symbolic
-from lego_mlir.layout.canonical import flatten, product, unflatten
+from lego_mlir.layout.canonical import as_count, as_sizes, flatten, product, unflatten
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP, Row
 
 
 def reverse(*dims: Any) -> GenP:
     """All elements of a box in the opposite order, its last element first."""
+    dims = as_sizes("gallery.reverse", dims)
 
     def f(*index: Any) -> Any:
         return product(dims) - 1 - flatten(index, dims)
@@ -34,6 +36,8 @@ def block_cyclic(n: Any, block: int, owners: int) -> GenP:
     axes, [rounds, owners, block] to [owners, rounds, block], kept one-dimensional for the user. Raises LayoutError
     where the blocks do not deal out evenly.
     """
+    (n,) = as_sizes("block_cyclic", [n])
+    block, owners = as_count("block_cyclic", block=block), as_count("block_cyclic", owners=owners)
     turn = block * owners
     if not is_symbolic(n) and n % turn:
         raise LayoutError(
@@ -51,8 +55,9 @@ def block_cyclic(n: Any, block: int, owners: int) -> GenP:
     return GenP([n], f, f_inv, text=f"gallery.block_cyclic({n!r}, {block!r}, {owners!r})")
 
 
-def padded(rows: Any, columns: Any, pad: int = 1) -> Padded:
+def padded(rows: Any, columns: Any, pad: Any = 1) -> Padded:
     """A row-major tile with `pad` unused elements after each row, so that a column lies in different banks."""
-    if pad < 1:
+    rows, columns = as_sizes("padded", [rows, columns])
+    if not isinstance(pad, Integral) or pad < 1:
         raise LayoutError(f"padded: {pad=} must be >= 1; without padding the tile is Row({rows!r}, {columns!r})")
     return Padded(Row(rows, columns + pad), [rows, columns])

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.layout.canonical import as_count, as_sizes
 from lego_mlir.layout.permutations import GenP
 
 
@@ -22,11 +23,14 @@ def xor_swizzle(rows: Any, columns: int, vec: int = 1, per_phase: int = 1, max_p
     Row r has phase `(r // per_phase) % max_phase`. Without `max_phase` it is the largest power of two that divides the
     number of groups in a row. Raises LayoutError where the groups would leave their row.
     """
-    if min(vec, per_phase) < 1 or columns % vec:
-        raise LayoutError(f"xor_swizzle: {vec=} and {per_phase=} must be >= 1, and {vec=} must divide {columns=}")
+    (rows,) = as_sizes("xor_swizzle", [rows])
+    columns, vec = as_count("xor_swizzle", columns=columns), as_count("xor_swizzle", vec=vec)
+    per_phase = as_count("xor_swizzle", per_phase=per_phase)
+    if columns % vec:
+        raise LayoutError(f"xor_swizzle: {vec=} must divide {columns=}")
     groups = columns // vec
-    phases = groups & -groups if max_phase is None else max_phase
-    if phases < 1 or phases & (phases - 1) or groups % phases:
+    phases = groups & -groups if max_phase is None else as_count("xor_swizzle", max_phase=max_phase)
+    if phases & (phases - 1) or groups % phases:
         raise LayoutError(
             f"xor_swizzle: {max_phase=} must be a power of two that divides the {groups} groups of {vec} in a row of "
             f"{columns}; {groups & -groups} is the largest"

@@ -33,17 +33,20 @@ def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime:
     sizes = as_sizes("table", dims)
     if not is_static(sizes):
         raise LayoutError(f"table: sizes must be known, got {list(sizes)}")
-    forward = np.asarray(positions).reshape(-1)
+    try:
+        forward = np.asarray(positions).reshape(-1)
+    except ValueError as error:
+        raise LayoutError(f"table: the positions are no array of integers: {error}") from error
     elements = product(sizes)
     if forward.dtype.kind not in "iu" or forward.size != elements:
         raise LayoutError(
             f"table: {elements} integers are needed for the sizes {list(sizes)}, got {forward.size} of {forward.dtype}"
         )
-    forward = forward.astype(np.int64)
     outside = (forward < 0) | (forward >= elements)
     if outside.any():
         k = int(np.argmax(outside))
         raise LayoutError(f"table: entry {k} is {int(forward[k])}, outside 0..{elements - 1}")
+    forward = forward.astype(np.int64)
     backward = np.full(elements, -1)
     backward[forward] = np.arange(elements)
     if int(backward.min()) < 0:

@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+import lego_mlir.expr.index as lego
+from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout import GenP, Padded, Row, gallery
 
@@ -109,3 +111,41 @@ def test_tabulated_gives_arrays_to_an_int_only_function():
     ints = GenP([2, 2], lambda i, j: rows[i][j], lambda p: back[p])
     assert isinstance(ints.check(), Proved)
     assert gallery.tabulated(ints).apply(np.array([0, 1]), np.array([1, 1])).tolist() == [1, 2]
+
+
+def test_sizes_may_be_numpy_s_integers():
+    """Small ones too, whose own arithmetic would wrap around."""
+    n = np.int8(120)
+    assert repr(gallery.antidiagonal(n)) == "gallery.antidiagonal(120)"
+    assert gallery.reverse(n, n).apply(0, 0) == 120 * 120 - 1
+    assert gallery.morton(np.int64(4)) == gallery.morton(4)
+    assert gallery.hilbert(np.int32(4)) == gallery.hilbert(4)
+    assert gallery.xor_swizzle(np.int8(64), np.int8(64)) == gallery.xor_swizzle(64, 64)
+    assert gallery.padded(np.int8(127), np.int8(127)).physical_size() == 127 * 128
+
+
+def test_an_inverse_for_ints_only_is_called_with_ints():
+    perm = GenP([4], lambda i: 3 - i, lambda p: (3, 2)[p] if p < 2 else 3 - p)
+    assert perm.check() == Proved("enumeration of 4 elements")
+
+
+def test_a_function_that_works_in_place_leaves_the_caller_s_array():
+    def f(i, j):
+        i *= 4
+        i += j
+        return i
+
+    index = np.arange(4)
+    assert GenP([4, 4], f, lambda p: (p // 4, p % 4)).apply(index, index * 0).tolist() == [0, 4, 8, 12]
+    assert index.tolist() == [0, 1, 2, 3]
+
+
+def test_a_slice_s_symbol_is_not_the_user_s():
+    s1 = lego.index_symbol("s1")
+    taken = Row(4, 6)[s1, :]
+    (colon,) = taken.colons
+    assert not colon.symbol.same(s1)
+    assert taken.expr.same(s1 * 6 + colon.symbol)
+    assert len(taken.ranges) == 1
+    with pytest.raises(LayoutError, match="symbols besides its colons"):
+        Row(4, 6)[1, s1 : s1 + 2].positions()
