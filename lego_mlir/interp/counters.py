@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.program import Access
 
 WIDER_SAMPLES = 64
+_NOWHERE = np.iinfo(np.int64).max
 
 
 class Counters:
@@ -117,15 +118,21 @@ def _joint(touch: Touch) -> tuple[int, ...]:
 
 
 def _over_the_lanes(m: Machine, touch: Touch) -> tuple[Array, Array | None]:
-    """A warp's vector, its elements dealt out to the lanes in row-major order, 32 at a time."""
+    """A warp's vector, its elements dealt out to the lanes 32 at a time, in the order of their addresses.
+
+    Which lane takes which element is not decided before the vector is distributed; this is the kindest way.
+    """
     assert touch.ok is not None
     shape = (*np.broadcast_shapes(_joint(touch)[:2], (1, m.threads)), *_joint(touch)[2:])
     first = slice(0, None, WARP)
     address = np.broadcast_to(touch.elem, shape)[:, first].reshape(shape[0], m.warps, -1) * touch.item
     active = np.broadcast_to(touch.ok, shape)[:, first].reshape(shape[0], m.warps, -1)
+    address = np.sort(np.where(active, address, _NOWHERE), axis=-1)
     short = -address.shape[2] % WARP
-    address, active = (np.pad(a, ((0, 0), (0, 0), (0, short))) for a in (address, active))
-    return address.reshape(shape[0], -1, WARP), active.reshape(shape[0], -1, WARP)
+    address = np.pad(address, ((0, 0), (0, 0), (0, short)), constant_values=_NOWHERE)
+    active = address != _NOWHERE
+    rows = (shape[0], -1, WARP)
+    return np.where(active, address, 0).reshape(rows), active.reshape(rows)
 
 
 def per_warp(m: Machine, address: Array, ok: Array | None) -> tuple[Array, Array | None]:
