@@ -1,0 +1,157 @@
+"""Times one plan in one process: every entry checked first, then all entries of a point in turn, round after round.
+
+The plan (JSON, from bench/structured.py) names shared libraries and symbols; nothing of lego_mlir is imported here, so
+that a library which patches the process (MKL made to take its AVX-512 kernels) meets no compiler.
+"""
+
+import ctypes
+import json
+import statistics
+import sys
+import time
+
+import numpy as np
+
+ROUNDS = 30
+WARM_UP = 3
+ROUND_NANOSECONDS = 20_000
+COPIES = 8  # sets of arguments that are rotated, so that an in-place call does not wait for its own last store
+
+# case: the arrays in the order of the call, the first of which is written
+SHAPES = {
+    "dsyrk": {"S": "symmetric upper", "A": "tall"},
+    "dtrsv": {"x": "vector", "L": "lower"},
+    "dlusmm": {"A": "square", "L": "lower", "U": "upper", "S": "symmetric lower"},
+    "dsylmm": {"A": "square", "S": "symmetric upper", "L": "lower"},
+    "composite": {"A": "square", "L0": "lower", "L1": "lower", "S": "symmetric lower", "x": "vector"},
+}
+
+
+def make(kind, n, dtype, random):
+    """One array; what a structure does not store is zero, which rivals need and we never read."""
+    if kind == "vector":
+        return random.uniform(-1, 1, n).astype(dtype)
+    if kind == "tall":
+        return random.uniform(-1, 1, (n, 4)).astype(dtype)
+    full = random.uniform(-1, 1, (n, n)) / n
+    full[np.arange(n), np.arange(n)] = random.choice([-1.0, 1.0], n)  # solves in place neither grow nor vanish
+    if "upper" in kind:
+        full = np.triu(full)
+    elif "lower" in kind:
+        full = np.tril(full)
+    return full.astype(dtype)
+
+
+def mirrored(half):
+    return half + half.T - np.diag(np.diag(half))
+
+
+def expected(case, a):
+    """The result in double precision; of dsyrk, the upper half."""
+    a = {name: array.astype(np.float64) for name, array in a.items()}
+    if case == "dsyrk":
+        return np.triu(a["A"] @ a["A"].T + a["S"])
+    if case == "dtrsv":
+        return np.linalg.solve(a["L"], a["x"])
+    if case == "dlusmm":
+        return a["L"] @ a["U"] + mirrored(a["S"])
+    if case == "dsylmm":
+        return mirrored(a["S"]) @ a["L"] + a["A"]
+    return (a["L0"] + a["L1"]) @ mirrored(a["S"]) + np.outer(a["x"], a["x"])
+
+
+class Point:
+    """One case at one size and type, with its entries."""
+
+    def __init__(self, plan, libraries, timing):
+        self.case, self.n, self.dtype = plan["case"], plan["n"], np.dtype(plan["dtype"])
+        self.timing = timing
+        random = np.random.default_rng(self.n)
+        self.sets = [
+            {name: make(kind, self.n, self.dtype, random) for name, kind in SHAPES[self.case].items()}
+            for _ in range(COPIES)
+        ]
+        self.fresh = [{name: array.copy() for name, array in one.items()} for one in self.sets]
+        flat = [array.ctypes.data for one in self.sets for array in one.values()]
+        self.pointers = (ctypes.c_void_p * len(flat))(*flat)
+        self.arity = len(SHAPES[self.case])
+        self.entries = []
+        for entry in plan["entries"]:
+            library = libraries[entry["library"]]
+            function = ctypes.cast(getattr(library, entry["symbol"]), ctypes.c_void_p)
+            self.entries.append((entry["name"], function, entry.get("blas"), library))
+
+    def select(self, blas, library):
+        if blas is not None:
+            library.choose_blas(blas, self.n)
+
+    def restore(self):
+        for used, fresh in zip(self.sets, self.fresh, strict=True):
+            for name, array in used.items():
+                array[...] = fresh[name]
+
+    def run(self, function, repeats):
+        return self.timing.time_calls(function, self.arity, self.pointers, COPIES, repeats)
+
+    def wrong(self, function):
+        """The relative error of one call."""
+        self.restore()
+        self.run(function, 1)
+        name = next(iter(self.sets[0]))
+        want, got = expected(self.case, self.fresh[0]), self.sets[0][name].astype(np.float64)
+        if self.case == "dsyrk":
+            got = np.triu(got)
+        return float(np.abs(got - want).max() / np.abs(want).max())
+
+    def measure(self):
+        tolerance = 1e-12 if self.dtype == np.float64 else 1e-4
+        result = {"case": self.case, "n": self.n, "dtype": self.dtype.name, "entries": {}}
+        good = []
+        for name, function, blas, library in self.entries:
+            self.select(blas, library)
+            error = self.wrong(function)
+            if error > tolerance:
+                result["entries"][name] = {"wrong": error}
+                continue
+            taken = max(self.run(function, 50), 1.0)
+            good.append((name, function, blas, library, max(int(ROUND_NANOSECONDS / taken), 4)))
+        times, cycles = {name: [] for name, *_ in good}, []
+        for round_ in range(WARM_UP + ROUNDS):
+            cycles.append(self.timing.cycle())
+            for name, function, blas, library, repeats in good:
+                self.select(blas, library)
+                self.restore()
+                taken = self.run(function, repeats)
+                if round_ >= WARM_UP:
+                    times[name].append(taken)
+        result["cycle_ns"] = statistics.median(cycles)
+        for name, values in times.items():
+            low, middle, high = statistics.quantiles(values, n=4)
+            result["entries"][name] = {"ns": middle, "quartiles": [low, high]}
+        return result
+
+
+def main():
+    plan = json.load(open(sys.argv[1]))
+    timing = ctypes.CDLL(plan["timing"])
+    timing.time_calls.restype = timing.cycle.restype = ctypes.c_double
+    timing.time_calls.argtypes = [
+        ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_long,
+    ]  # fmt: skip
+    libraries = {name: ctypes.CDLL(path) for name, path in plan["libraries"].items()}
+    for number, (path, prefix) in enumerate(plan["blas"]):
+        code = libraries["blas"].load_blas(number, path.encode(), prefix.encode())
+        if code:
+            raise SystemExit(f"{path}: could not be loaded as a BLAS ({code})")
+    results = []
+    for at, point in enumerate(plan["points"]):
+        results.append(Point(point, libraries, timing).measure())
+        if sys.stderr.isatty():
+            print(f"\r{at + 1}/{len(plan['points'])} {time.strftime('%H:%M:%S')}", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    json.dump(results, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Structured matrices against BLAS libraries, Eigen and compilers: the LGen paper's five cases, and the same in float.
+
+    pip install mkl scipy-openblas32                    the rivals' libraries, wherever --packages points to
+    python bench/structured.py --build DIR              generate, compile and link our kernels and all rivals
+    python bench/structured.py --run DIR                correctness, then times, all rivals of a point interleaved
+    python bench/structured.py --table RESULTS.json     ratios as Markdown
+
+Two processes run the same points: one with MKL and OpenBLAS as they come, one in which MKL takes its AVX-512 kernels
+(a preloaded library answers for the processor) and OpenBLAS those of SkylakeX. Ours, Eigen and the naive codes run in
+both. Times are medians of 30 rounds with warm caches; a cycle's length is measured beside every round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+RIVALS = Path(__file__).parent / "rivals" / "structured"
+SIZES = (4, 5, 8, 9, 12, 16, 17, 20, 24, 28, 32, 33, 40, 48, 57, 64, 80, 96, 112, 120, 121)
+DTYPES = {"float64": ("double", "d_"), "float32": ("float", "s_")}
+CASES = {
+    "dsyrk": "S = Symmetric(U, {n}); A = Matrix({n}, 4); S = A*A' + S;",
+    "dtrsv": "x = Vector({n}); L = LowerTriangular({n}); x = L \\ x;",
+    "dlusmm": "A = Matrix({n}, {n}); L = LowerTriangular({n}); U = UpperTriangular({n}); S = Symmetric(L, {n}); "
+    "A = L*U + S;",
+    "dsylmm": "A = Matrix({n}, {n}); S = Symmetric(U, {n}); L = LowerTriangular({n}); A = S*L + A;",
+    "composite": "A = Matrix({n}, {n}); L0 = LowerTriangular({n}); L1 = LowerTriangular({n}); S = Symmetric(L, {n}); "
+    "x = Vector({n}); A = (L0 + L1)*S + x*x';",
+}
+# Operations that the structures leave, as the paper counts them.
+FLOPS = {
+    "dsyrk": lambda n: 4 * n * n + 4 * n,
+    "dtrsv": lambda n: n * n + n,
+    "dlusmm": lambda n: (2 * n**3 + n) / 3 + n * n,
+    "dsylmm": lambda n: n**3 + n * n,
+    "composite": lambda n: n**3 + 2.5 * (n * n + n),
+}
+COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang-22", "clang++-22")}
+FLAGS = ["-O3", "-march=native", "-ffast-math", "-fPIC", "-w"]
+PROCESSES = ("as they come", "avx512")
+
+
+def call(*command: object) -> None:
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def build(folder: Path, sizes: list[int], packages: Path, tune: bool) -> None:
+    """Everything that a run needs, as shared libraries and one plan."""
+    folder.mkdir(parents=True, exist_ok=True)
+    libraries = {"ours": ours(folder, sizes, tune)}
+    for source in ("blas", "timing", "intel"):
+        call("gcc", "-O2", "-fPIC", "-shared", RIVALS / f"{source}.c", "-o", folder / f"{source}.so", "-ldl")
+    libraries["blas"] = str(folder / "blas.so")
+    for name, (c, _) in COMPILERS.items():
+        if shutil.which(c) is None:
+            print(f"{c} is not installed: no naive code by {name}", file=sys.stderr)
+            continue
+        libraries[f"naive_{name}"] = per_size(folder, f"naive_{name}", c, RIVALS / "naive.c", sizes)
+    if Path("/usr/include/eigen3").is_dir():
+        flags = ["-I/usr/include/eigen3", "-std=c++17"]
+        libraries["eigen"] = per_size(folder, "eigen", "g++", RIVALS / "eigen.cpp", sizes, flags)
+    blas = [found for found in (mkl(packages), openblas(packages)) if found is not None]
+    points = [
+        {
+            "case": case,
+            "n": n,
+            "dtype": dtype,
+            "entries": entries(case, n, dtype, libraries, [name for name, *_ in blas]),
+        }
+        for dtype in DTYPES
+        for case in CASES
+        for n in sizes
+    ]
+    plan = {
+        "timing": str(folder / "timing.so"),
+        "libraries": libraries,
+        "blas": [[path, prefix] for _, path, prefix in blas],
+        "points": points,
+    }
+    (folder / "plan.json").write_text(json.dumps(plan))
+
+
+def ours(folder: Path, sizes: list[int], tune: bool) -> str:
+    """Our kernels of all points as one library."""
+    from lego_mlir.runtime import structured, structured_tuning
+    from lego_mlir.structured.parse import parse
+    from lego_mlir.toolchain.cache import Cache
+
+    objects, variants = [], {}
+    cache = Cache(folder / "tuned")
+    for dtype, (_, prefix) in DTYPES.items():
+        for case, text in CASES.items():
+            for n in sizes:
+                program = parse(text.format(n=n))
+                variant = structured_tuning.tuned(program, dtype, "host", cache) if tune else None
+                name = f"{prefix}ours_{case}_{n}"
+                source = structured.source_of(program, dtype=dtype, name=name, variant=variant)
+                path = folder / f"{name}.o"
+                path.write_bytes(source.object())
+                objects.append(path)
+                variants[name] = str(source.variant)
+    (folder / "variants.json").write_text(json.dumps(variants, indent=1))
+    call("gcc", "-shared", *objects, "-o", folder / "ours.so")
+    return str(folder / "ours.so")
+
+
+def per_size(
+    folder: Path, name: str, compiler: str, source: Path, sizes: list[int], more: list[str] | None = None
+) -> str:
+    """A source that is compiled once for each size and type, linked as one library."""
+    objects = []
+    for kind, prefix in DTYPES.values():
+        for n in sizes:
+            path = folder / f"{name}_{prefix}{n}.o"
+            if not path.exists():
+                defined = [f"-DSIZE={n}", f"-DELEMENT={kind}", f"-DPREFIX={prefix}"]
+                call(compiler, *FLAGS, *(more or []), *defined, "-c", source, "-o", path)
+            objects.append(path)
+    library = folder / f"{name}.so"
+    call("g++", "-shared", *objects, "-o", library)
+    return str(library)
+
+
+def mkl(packages: Path) -> tuple[str, str, str] | None:
+    """MKL's single library, from the packages' lib folder."""
+    found = sorted(packages.glob("**/libmkl_rt.so*"))
+    return ("mkl", str(found[0]), "") if found else None
+
+
+def openblas(packages: Path) -> tuple[str, str, str] | None:
+    """OpenBLAS from scipy-openblas32, whose names have a prefix."""
+    found = sorted(packages.glob("scipy_openblas32/lib/libscipy_openblas*.so"))
+    return ("openblas", str(found[0]), "scipy_") if found else None
+
+
+def entries(case: str, n: int, dtype: str, libraries: dict[str, str], blas: list[str]) -> list[dict[str, Any]]:
+    prefix = DTYPES[dtype][1]
+    found: list[dict[str, Any]] = [{"name": "ours", "library": "ours", "symbol": f"{prefix}ours_{case}_{n}"}]
+    for number, name in enumerate(blas):
+        found.append({"name": name, "library": "blas", "symbol": f"{prefix}blas_{case}", "blas": number})
+    for library in libraries:
+        if library.startswith("naive") or library == "eigen":
+            symbol = f"{prefix}{library.split('_')[0]}_{case}_{n}"
+            found.append({"name": library, "library": library, "symbol": symbol})
+    return found
+
+
+def run(folder: Path) -> list[dict[str, Any]]:
+    """Both processes' results, the BLAS entries named after their process."""
+    results: list[dict[str, Any]] = []
+    for process in PROCESSES:
+        environment = {
+            **os.environ, "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_THREADING_LAYER": "SEQUENTIAL",
+        }  # fmt: skip
+        if process == "avx512":
+            environment |= {"LD_PRELOAD": str(folder / "intel.so"), "OPENBLAS_CORETYPE": "SkylakeX"}
+            environment |= {"MKL_ENABLE_INSTRUCTIONS": "AVX512"}
+        done = subprocess.run(
+            [sys.executable, RIVALS / "worker.py", folder / "plan.json"],
+            env=environment, check=True, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        for point in json.loads(done.stdout):
+            results.append({"process": process, **point})
+    return results
+
+
+def mean(ratios: list[float]) -> str:
+    """Geometric mean (least to greatest)."""
+    if not ratios:
+        return "-"
+    middle = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return f"{middle:.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """How many times faster ours is, by case and range of sizes; then every point in flops a cycle."""
+    lines = ["| case | over MKL AVX-512, n<=33 | n>=40 | over the best rival, n<=33 | n>=40 |", "|---|---|---|---|---|"]
+    best: dict[tuple[str, str, int], float] = {}
+    for point in results:
+        times = [e["ns"] / point["cycle_ns"] for name, e in point["entries"].items() if name != "ours" and "ns" in e]
+        key = (point["dtype"], point["case"], point["n"])
+        if times:
+            best[key] = min(best.get(key, math.inf), *times)
+    for dtype in DTYPES:
+        for case in CASES:
+            cells = []
+            for rival in ("mkl", "best"):
+                for small in (True, False):
+                    ratios = []
+                    for point in results:
+                        inside = (point["dtype"], point["case"]) == (dtype, case) and (point["n"] <= 33) == small
+                        own = point["entries"]["ours"].get("ns")
+                        if not inside or own is None or point["process"] != "avx512":
+                            continue
+                        theirs = point["entries"].get("mkl", {}).get("ns")
+                        if rival == "best":
+                            cycles = best.get((dtype, case, point["n"]))
+                            theirs = None if cycles is None else cycles * point["cycle_ns"]
+                        if theirs is not None:
+                            ratios.append(theirs / own)
+                    cells.append(mean(ratios))
+            lines.append(f"| {case} {dtype} | {' | '.join(cells)} |")
+    names = sorted({name for point in results for name in point["entries"]}, key=lambda name: (name != "ours", name))
+    lines += ["", f"| process | case | n | {' | '.join(f'{name} f/c' for name in names)} | ours ns |"]
+    lines.append("|" + "---|" * (len(names) + 4))
+    for point in results:
+        cells = []
+        for name in names:
+            entry = point["entries"].get(name, {})
+            flops = FLOPS[point["case"]](point["n"])
+            cells.append(
+                f"{flops * point['cycle_ns'] / entry['ns']:.2f}" if "ns" in entry else "wrong" if entry else "-"
+            )
+        own = point["entries"]["ours"]
+        shown = f"{own['ns']:.1f}" if "ns" in own else "wrong"
+        case = f"{point['case']} {point['dtype']}"
+        lines.append(f"| {point['process']} | {case} | {point['n']} | {' | '.join(cells)} | {shown} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, metavar="DIR", help="build everything into this folder")
+    parser.add_argument("--run", type=Path, metavar="DIR", help="time what was built; JSON to standard output")
+    parser.add_argument("--table", type=Path, metavar="JSON", help="ratios of recorded results, as Markdown")
+    parser.add_argument("--packages", type=Path, default=Path(sys.prefix), help="where MKL and OpenBLAS are installed")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--untuned", action="store_true", help="build our default variants, not the tuned ones")
+    args = parser.parse_args()
+    if args.build:
+        build(args.build.resolve(), args.sizes, args.packages, not args.untuned)
+    if args.run:
+        print(json.dumps(run(args.run.resolve())))
+    if args.table:
+        print(table(json.loads(args.table.read_text())))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
