@@ -12,7 +12,7 @@ import numpy as np
 
 from lego_mlir.analysis import banks, coalescing
 from lego_mlir.interp import values
-from lego_mlir.interp.machine import WARP
+from lego_mlir.interp.geometry import WARP
 from lego_mlir.interp.report import Site
 from lego_mlir.interp.values import Array
 

@@ -30,7 +30,8 @@ from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import dialects, memory, shadow, values
 from lego_mlir.interp.counters import Counters
 from lego_mlir.interp.faults import Faults
-from lego_mlir.interp.machine import Dim3, Machine, dim3
+from lego_mlir.interp.geometry import Dim3, dim3
+from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import Buffer, MemRef, Space
 from lego_mlir.interp.program import Compiler, Function
 from lego_mlir.interp.report import BufferTraffic, Report

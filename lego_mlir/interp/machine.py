@@ -10,25 +10,22 @@ for global and for shared memory: a barrier may fence one and not the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lego_mlir.errors import InterpreterError
-from lego_mlir.interp import values
+from lego_mlir.interp import shadow, values
+from lego_mlir.interp.geometry import WARP, Dim3, coordinates, unravel
+from lego_mlir.interp.memory import Buffer, MemRef
 from lego_mlir.interp.report import Kind, Place
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
     from lego_mlir.interp.counters import Counters
     from lego_mlir.interp.faults import Faults
-    from lego_mlir.interp.memory import Buffer, MemRef
     from lego_mlir.interp.program import Access
-
-WARP = 32
-Dim3 = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -83,10 +80,10 @@ class Machine:
         return self._id("linear", 0, lambda: np.arange(self.threads, dtype=np.int64).reshape(1, -1))
 
     def thread_id(self, axis: int) -> Array:
-        return self._id("thread", axis, lambda: _unravel(self.linear_thread(), self.block, axis))
+        return self._id("thread", axis, lambda: unravel(self.linear_thread(), self.block, axis))
 
     def block_id(self, axis: int) -> Array:
-        return self._id("block", axis, lambda: _unravel(self.batch.reshape(-1, 1), self.grid, axis))
+        return self._id("block", axis, lambda: unravel(self.batch.reshape(-1, 1), self.grid, axis))
 
     def _id(self, kind: str, axis: int, make: Callable[[], Array]) -> Array:
         found = self._ids.get((kind, axis))
@@ -131,8 +128,6 @@ class Machine:
         """Who is accessing now, packed as `shadow.py` describes: per thread, or per block and thread."""
         found = self._tags.get(across_blocks)
         if found is None:
-            from lego_mlir.interp import shadow
-
             block = self.batch.reshape(-1, 1) if across_blocks else 0
             found = self._tags[across_blocks] = shadow.pack(block, self.epochs[across_blocks], self.linear_thread())
         return found
@@ -180,36 +175,8 @@ def _both(left: Array | None, right: Array | None) -> Array | None:
     return left if right is None else left & right
 
 
-def _unravel(linear: Array, extent: Dim3, axis: int) -> Array:
-    x, y, _ = extent
-    match axis:
-        case 0:
-            return linear % x
-        case 1:
-            return linear // x % y
-        case _:
-            return linear // (x * y)
-
-
-def coordinates(linear: int, extent: Dim3) -> Dim3:
-    """The (x, y, z) of a linear id, x fastest."""
-    x, y, _ = extent
-    return linear % x, linear // x % y, linear // (x * y)
-
-
-def dim3(value: int | Sequence[int], what: str) -> Dim3:
-    """A grid or block size with its missing axes filled in: `256` is `(256, 1, 1)`."""
-    axes = [int(value)] if isinstance(value, int | np.integer) else [int(v) for v in value]
-    if not 1 <= len(axes) <= 3 or min(axes) < 1:
-        raise InterpreterError(f"{what} must be 1 to 3 positive sizes (x, y, z), got {value}")
-    x, y, z = axes + [1] * (3 - len(axes))
-    return x, y, z
-
-
 def merge(condition: Array, yes: Any, no: Any) -> Any:
     """Per lane, `yes` where the condition holds, else `no`; for values of any kind that a region can yield."""
-    from lego_mlir.interp.memory import MemRef
-
     if isinstance(yes, MemRef):
         return yes.merged(condition, no)
     if not isinstance(yes, np.ndarray):

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lego_mlir.interp import values
+from lego_mlir.interp.geometry import coordinates
 from lego_mlir.interp.report import Kind, Place, Writer
 from lego_mlir.interp.values import Array
 
@@ -156,8 +157,6 @@ class _Look:
         )  # fmt: skip
 
     def _name(self, word: int) -> tuple[Place | None, str]:
-        from lego_mlir.interp.machine import coordinates
-
         site = word & UNKNOWN_SITE
         place = self.m.place_of_site(site)
         who = thread_in(word)
@@ -335,8 +334,6 @@ class History:
         return np.asarray(self.shadow.writes[0] >= 0)
 
     def writer(self, element: int) -> Writer | None:
-        from lego_mlir.interp.machine import coordinates
-
         found = self.shadow.writer(element)
         if found is None:
             return None

@@ -1,8 +1,11 @@
-"""`func` and `builtin`: calls and casts that change nothing but a type."""
+"""`func`, `builtin` and `ub`: calls, casts that change nothing but a type, and values of no meaning."""
 
 # ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
 from __future__ import annotations
 
+import numpy as np
+
+from lego_mlir.interp import values
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, copy_slots, meaning
 
@@ -33,9 +36,6 @@ def conversion_cast(op: Operation) -> Step:
 
 @meaning("ub.poison")
 def poison(op: Operation) -> Step:
-    from lego_mlir.interp import values
-
+    """Any value will do: zeros."""
     dtype, shape = values.element_dtype(op.result_type()), values.vector_shape(op.result_type())
-    import numpy as np
-
     return op.constant(np.zeros((1, 1, *shape), dtype))

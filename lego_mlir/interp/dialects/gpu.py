@@ -13,7 +13,8 @@ import numpy as np
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import memory, values
-from lego_mlir.interp.machine import WARP, Machine
+from lego_mlir.interp.geometry import WARP
+from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Function, Operation, Step, meaning
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.values import Array

@@ -138,7 +138,7 @@ def contract(op: Operation) -> Step:
         v = m.values
         if kind == "add" and mask_slot is None:
             product = _matrix_product(v[left], v[right], maps, wide(dtype))
-            total = rounding.narrow(product + v[start].astype(product.dtype), dtype) if _is_float(dtype) else None
+            total = rounding.narrow(product + v[start].astype(product.dtype), dtype) if values.is_float(dtype) else None
             v[result] = (product + v[start]).astype(dtype) if total is None else total
         else:
             mask = None if mask_slot is None else v[mask_slot]
@@ -149,13 +149,9 @@ def contract(op: Operation) -> Step:
     return step
 
 
-def _is_float(dtype: np.dtype[Any]) -> bool:
-    return values.is_float(dtype)
-
-
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type in which products are summed: f64 for f64, f32 for the narrower floats, the integers' own."""
-    if not _is_float(dtype):
+    if not values.is_float(dtype):
         return dtype
     return rounding.F64 if dtype == rounding.F64 else rounding.F32
 
@@ -214,7 +210,7 @@ def outerproduct(op: Operation) -> Step:
         a, b = (a, b[..., None]) if is_axpy else (a[..., :, None], b[..., None, :])
         if not start:
             v[result] = a * b
-        elif kind == "add" and _is_float(a.dtype):
+        elif kind == "add" and values.is_float(a.dtype):
             v[result] = rounding.fma(a, b, v[start[0]])
         else:
             v[result] = np.asarray(COMBINING[kind](v[start[0]], a * b)).astype(a.dtype)
@@ -222,9 +218,8 @@ def outerproduct(op: Operation) -> Step:
     return step
 
 
-def _position(op: Operation, static: Sequence[int], dynamic: Sequence[int]) -> Callable[[Machine], tuple[Any, ...]]:
+def _position(static: Sequence[int], dynamic: Sequence[int]) -> Callable[[Machine], tuple[Any, ...]]:
     """An index into the leading vector axes, each entry an int or one number a lane."""
-    del op
 
     def find(m: Machine) -> tuple[Any, ...]:
         entries = mixed(m, static, dynamic)
@@ -250,7 +245,7 @@ def _at(value: Array, position: tuple[Any, ...]) -> Array:
 @meaning("vector.extract")
 def extract(op: Operation) -> Step:
     source, *dynamic = op.operands
-    result, position = op.result, _position(op, op.integers("static_position"), dynamic)
+    result, position = op.result, _position(op.integers("static_position"), dynamic)
 
     def step(m: Machine) -> None:
         m.values[result] = _at(m.values[source], position(m))
@@ -261,7 +256,7 @@ def extract(op: Operation) -> Step:
 @meaning("vector.insert")
 def insert(op: Operation) -> Step:
     item, target, *dynamic = op.operands
-    result, position = op.result, _position(op, op.integers("static_position"), dynamic)
+    result, position = op.result, _position(op.integers("static_position"), dynamic)
 
     def step(m: Machine) -> None:
         value, into, at = m.values[item], m.values[target], position(m)
@@ -445,7 +440,7 @@ def mask(op: Operation) -> Step:
     inner = [o.operation for o in op.operation.regions[0].blocks[0].operations]
     results, slots = op.results, op.operands
     if len(inner) == 1:
-        return _passing(op, inner[0], slots[0], results)
+        return _passing(op, inner[0], results)
     masked, end = inner
     if masked.name not in MASKABLE:
         op.fail(f"{masked.name} has no masked form here; known: {', '.join(sorted(MASKABLE))}")
@@ -462,9 +457,8 @@ def mask(op: Operation) -> Step:
     return step
 
 
-def _passing(op: Operation, end: Any, mask_slot: int, results: Sequence[int]) -> Step:
+def _passing(op: Operation, end: Any, results: Sequence[int]) -> Step:
     """A mask around nothing: its terminator's operands are the results."""
-    del mask_slot
     found = [op.compiler.slot(v) for v in end.operands]
 
     def step(m: Machine) -> None:
