@@ -21,6 +21,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.errors import TraceError
+
 if TYPE_CHECKING:
     from lego_mlir.kernel.definition import Kernel
 
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
 class _Package(ModuleType):
     """The decorator `lego.kernel` and this package have one name; so the package can be called."""
 
-    def __call__(self, grid: Any, block: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    def __call__(self, grid: Any = None, block: Any = None) -> Callable[[Callable[..., Any]], Kernel]:
         from lego_mlir.kernel.definition import kernel
 
+        if grid is None or block is None:
+            raise TraceError("the decorator takes the sizes of the launch: write @lego.kernel(grid=.., block=..)")
         return kernel(grid, block)
 
 

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from types import TracebackType
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from lego_mlir.kernel.tensor import Tensor, View
 from lego_mlir.kernel.trace import Buffer, Load, ScalarParameter, Source, Store, Trace
 from lego_mlir.kernel.tracer import OUR_PACKAGES, Tracer, record
 from lego_mlir.layout import Row, as_layout
+from lego_mlir.layout.gallery import tables
 from lego_mlir.printers.operations import Form
 
 # CUDA C++ Programming Guide, "Compute Capabilities": threads per block, block and grid dimensions.
@@ -46,6 +48,8 @@ class Kernel:
     """A kernel: a function over tensors with layouts, launched on `grid` blocks of `block` threads, each (x, y, z)."""
 
     def __init__(self, function: Callable[..., Any], grid: Any, block: Any) -> None:
+        if not inspect.isfunction(function):
+            raise TraceError(f"@lego.kernel decorates a Python function, got {function!r}")
         code = function.__code__
         self.name = function.__name__
         self.function = function
@@ -88,7 +92,7 @@ class Kernel:
 
     @cached_property
     def _traced(self) -> Trace:
-        tracer = Tracer(self.name, self.grid, self.block, self.source)
+        tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature)
         parameters: list[Buffer | ScalarParameter] = []
         arguments: list[Any] = []
         for name, kind in self.signature.items():
@@ -120,9 +124,22 @@ class Kernel:
 
     def _tables(self, tracer: Tracer) -> Iterator[Buffer]:
         """The run-time tables that layouts look positions up in: parameters after those of the signature."""
+        layouts = [kind.layout for kind in self.signature.values() if isinstance(kind, Tensor)]
+        layouts += [tile.layout for tile in tracer.shared]
+        entries: dict[str, str] = {}
+        for name, digest in (named for layout in layouts for named in tables.runtime_tables(layout)):
+            if entries.setdefault(name, digest) != digest:
+                raise TraceError(
+                    f"{self.source}: two run-time tables of {self.name} are named '{name}' and differ in their "
+                    "entries; give each a name of its own"
+                )
+        taken = {*self.signature, *(tile.name for tile in tracer.shared)}
         for name, table in runtime_tables(tracer.body).items():
-            if name in self.signature:
-                raise TraceError(f"{self.source}: the run-time table '{name}' of {self.name} needs another name")
+            if name in taken or not name.isidentifier():
+                raise TraceError(
+                    f"{self.source}: the run-time table '{name}' of {self.name} needs another name: an identifier that "
+                    "no parameter and no shared tile has"
+                )
             layout = as_layout(Row(int(table.length)))
             yield Buffer(name, i32, layout, "global", int(table.length), self.source)
 
@@ -188,9 +205,10 @@ def _extents(what: str, given: Any, largest: Sequence[int], source: Source) -> t
         if is_symbolic(n):
             checked.append(n if isinstance(n, Index) else Index(n))
             continue
-        if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= limit:
+        whole = isinstance(n, Integral) and not isinstance(n, bool)
+        if not whole or not 1 <= n <= limit:
             raise TraceError(f"{source}: {what} {axis} must be an int in 1..{limit} or a symbolic size, got {n!r}")
-        checked.append(n)
+        checked.append(int(n))
     return tuple(checked)
 
 
@@ -206,6 +224,11 @@ def _signature(function: Callable[..., Any], source: Source) -> dict[str, Tensor
     declared: dict[str, Tensor | DType] = {}
     for name, parameter in signature.parameters.items():
         kind = parameter.annotation
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or parameter.default is not parameter.empty:
+            raise TraceError(
+                f"{source}: parameter '{name}' of {function.__name__} must be a plain one, without a default, * or /: "
+                "a launch passes every argument, in order"
+            )
         if not (isinstance(kind, Tensor) or (isinstance(kind, DType) and kind.family in ("float", "int"))):
             given = "none" if kind is parameter.empty else repr(kind)
             raise TraceError(
@@ -234,12 +257,12 @@ def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
     for expr in expressions(tracer.body):
         _collect(expr, found)
     names = [s.name for s in found]
-    taken = {*kernel.signature, *(str(s) for s in tracer.ranges)}
+    taken = {*kernel.signature, *(str(s) for s in tracer.ranges), *runtime_tables(tracer.body)}
     for name in names:
         if names.count(name) > 1 or name in taken:
             raise TraceError(
-                f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is also a parameter, an id "
-                "of the kernel (tx, bx, k0, ..), or another size with other facts"
+                f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is also a parameter, a "
+                "run-time table, an id of the kernel (tx, bx, k0, ..), or another size with other facts"
             )
     return tuple(found)
 

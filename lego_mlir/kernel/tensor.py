@@ -129,8 +129,7 @@ def shared(dtype: DType, layout: Any) -> View:
     size = tile.physical_size()
     if not isinstance(size, int):
         raise tracer.error(f"lego.shared needs sizes that are ints, got {tile!r} of {size!r} elements", LayoutError)
-    name = f"shared{len(tracer.shared)}"
-    buffer = Buffer(name, _element_type(dtype, "lego.shared"), tile, "workgroup", size, tracer.here())
+    buffer = Buffer(tracer.shared_name(), _element_type(dtype, "lego.shared"), tile, "workgroup", size, tracer.here())
     tracer.shared.append(buffer)
     return View(tracer, buffer, tile)
 

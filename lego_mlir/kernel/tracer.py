@@ -8,7 +8,7 @@ the conditions under which the current region runs, so that a claim about an ind
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -36,8 +36,10 @@ _current: ContextVar[Tracer | None] = ContextVar("lego kernel being traced", def
 class Tracer:
     """The kernel being traced: its open regions, its symbols and what is known of them."""
 
-    def __init__(self, name: str, grid: Sequence[Any], block: Sequence[Any], source: Source) -> None:
-        self.name, self.source = name, source
+    def __init__(
+        self, name: str, grid: Sequence[Any], block: Sequence[Any], source: Source, parameters: Collection[str] = ()
+    ) -> None:
+        self.name, self.source, self.parameters = name, source, parameters
         self.grid, self.block = tuple(grid), tuple(block)
         self.shared: list[Buffer] = []
         self.ranges: dict[Any, Range] = {}
@@ -149,6 +151,13 @@ class Tracer:
     @property
     def body(self) -> tuple[Statement, ...]:
         return tuple(self._regions[0])
+
+    def shared_name(self) -> str:
+        """A name for the next shared tile that no parameter has."""
+        name = f"shared{len(self.shared)}"
+        while name in self.parameters:
+            name += "_"
+        return name
 
     # -- symbols
 

@@ -10,11 +10,12 @@ a constant table, or with `runtime=True` an argument that the caller passes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, is_array, is_symbolic
+from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import as_sizes, flatten, is_static, product, unflatten
 from lego_mlir.layout.permutations import GenP
 from lego_mlir.layout.values import show
@@ -66,6 +67,18 @@ def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime:
         text=f"gallery.table({show(sizes)}, {entries}{options})",
         identity=("table", digest, label, runtime),
     )
+
+
+def runtime_tables(layout: Layout) -> Iterator[tuple[str, str]]:
+    """The tables of a layout whose entries the caller passes: name and digest of each."""
+    parts: list[Any] = [layout]
+    while parts:
+        part = parts.pop()
+        match part._key() if isinstance(part, Layout) else part:
+            case ("table", str(digest), str(label), True):
+                yield label, digest
+            case tuple(inner):
+                parts.extend(inner)
 
 
 def _look_up(name: str, entries: Any, index: Any, runtime: bool) -> Any:
