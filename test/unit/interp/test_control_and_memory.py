@@ -177,6 +177,25 @@ def test_branches_between_blocks(name: str):
     assert np.array_equal(index_of(body), expected)
 
 
+def test_a_value_outlives_the_rounds_of_other_lanes():
+    """Each lane counts its rounds in memory; what it found there in its last round is used after the loop."""
+    text = f"""gpu.module @m {{ gpu.func @k(%count: memref<{LANES}xindex>, %out: memref<{LANES}xindex>) kernel {{
+        {PROLOGUE}
+        cf.br ^head(%c0 : index)
+        ^head(%i: index):
+          %found = memref.atomic_rmw addi %c1, %count[%t] : (index, memref<{LANES}xindex>) -> index
+          %next = arith.addi %i, %c1 : index
+          %go = arith.cmpi ult, %i, %mod8 : index
+          cf.cond_br %go, ^head(%next : index), ^exit
+        ^exit:
+          memref.store %found, %out[%t] : memref<{LANES}xindex>
+          gpu.return }} }}"""
+    count, out = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
+    assert interp.launch(text, grid=1, block=LANES, args=[count, out]).clean
+    assert np.array_equal(count, T % 8 + 1)
+    assert np.array_equal(out, T % 8)
+
+
 def test_a_return_in_the_middle_and_a_barrier_that_only_some_reach():
     text = f"""gpu.module @m {{ gpu.func @k(%out: memref<{LANES}xf32>) kernel {{
         {PROLOGUE}
