@@ -179,16 +179,17 @@ def test_branches_between_blocks(name: str):
 
 def test_a_value_outlives_the_rounds_of_other_lanes():
     """Each lane counts its rounds in memory; what it found there in its last round is used after the loop."""
-    text = f"""gpu.module @m {{ gpu.func @k(%count: memref<{LANES}xindex>, %out: memref<{LANES}xindex>) kernel {{
+    text = f"""gpu.module @m {{ gpu.func @k(%count: memref<{LANES}xi64>, %out: memref<{LANES}xi64>) kernel {{
         {PROLOGUE}
+        %one = arith.constant 1 : i64
         cf.br ^head(%c0 : index)
         ^head(%i: index):
-          %found = memref.atomic_rmw addi %c1, %count[%t] : (index, memref<{LANES}xindex>) -> index
+          %found = memref.atomic_rmw addi %one, %count[%t] : (i64, memref<{LANES}xi64>) -> i64
           %next = arith.addi %i, %c1 : index
           %go = arith.cmpi ult, %i, %mod8 : index
           cf.cond_br %go, ^head(%next : index), ^exit
         ^exit:
-          memref.store %found, %out[%t] : memref<{LANES}xindex>
+          memref.store %found, %out[%t] : memref<{LANES}xi64>
           gpu.return }} }}"""
     count, out = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
     assert interp.launch(text, grid=1, block=LANES, args=[count, out]).clean
