@@ -64,7 +64,7 @@ def build(folder: Path, sizes: list[int], packages: Path, tune: bool) -> None:
             continue
         libraries[f"naive_{name}"] = per_size(folder, f"naive_{name}", c, RIVALS / "naive.c", sizes)
     if Path("/usr/include/eigen3").is_dir():
-        flags = ["-I/usr/include/eigen3", "-std=c++17"]
+        flags = ("-I/usr/include/eigen3", "-std=c++17")
         libraries["eigen"] = per_size(folder, "eigen", "g++", RIVALS / "eigen.cpp", sizes, flags)
     blas = [found for found in (mkl(packages), openblas(packages)) if found is not None]
     points = [
@@ -121,7 +121,7 @@ def per_size(
             path = folder / f"{name}_{prefix}{n}.o"
             if not path.exists():
                 defined = [f"-DSIZE={n}", f"-DELEMENT={kind}", f"-DPREFIX={prefix}"]
-                call(compiler, *FLAGS, *(more or []), *defined, "-c", source, "-o", path)
+                call(compiler, *FLAGS, *more, *defined, "-c", source, "-o", path)
             objects.append(path)
     library = folder / f"{name}.so"
     call("g++", "-shared", *objects, "-o", library)

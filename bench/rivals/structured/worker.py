@@ -9,6 +9,7 @@ import json
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -132,7 +133,7 @@ class Point:
 
 
 def main():
-    plan = json.load(open(sys.argv[1]))
+    plan = json.loads(Path(sys.argv[1]).read_text())
     timing = ctypes.CDLL(plan["timing"])
     timing.time_calls.restype = timing.cycle.restype = ctypes.c_double
     timing.time_calls.argtypes = [
