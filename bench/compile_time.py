@@ -81,6 +81,23 @@ def transpose() -> list[float]:
     return _timed(run)
 
 
+def matmul() -> list[float]:
+    """The tensor-core matmul, spec to PTX: traced, transformed and compiled; a warm process, new sizes each time."""
+    from lego_mlir import f16
+    from lego_mlir.expr.context import forget
+    from lego_mlir.kernels.matmul import Tiling, build
+    from lego_mlir.toolchain import compile_kernel
+
+    tiling = Tiling(128, 256, 64, (2, 4))
+
+    def run() -> object:
+        forget()
+        kernel = build(4096, 4096, 256 * (4 + next(fresh)), f16, result=f16, tiling=tiling)
+        return compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_90", emit="ptx")
+
+    return _timed(run)
+
+
 def _shell(*arguments: str) -> list[float]:
     """Milliseconds of `lego-mlir` with these arguments in a process of its own, the interpreter's start included."""
 
@@ -105,6 +122,7 @@ MEASUREMENTS: dict[str, Callable[[], list[float]]] = {
     "simplify": simplify,
     "import": import_,
     "transpose": transpose,
+    "matmul": matmul,
     "shell": shell,
     "help": help_,
 }

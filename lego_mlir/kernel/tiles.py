@@ -80,17 +80,12 @@ def stage(source: View, at: Sequence[Any], target: View) -> None:
     tiled = source.tile_by([cdiv(n, t) for n, t in zip(source.dims(), shape, strict=True)], shape)
     threads = _threads()
     for width in _widths(target):
-        chunks = Row(shape[0], shape[1] // width)
-        if shape[1] % width or chunks.numel() % threads:
+        places = dealt_out(shape, width, threads, _thread())
+        if not places or (width > 1 and not _possible(tiled, at, target, places[0], width)):
             continue
-        for first in range(0, chunks.numel(), threads):
-            row, chunk = chunks.inv(_thread() + first)
-            index = (*at, row, chunk * width)
-            if first == 0 and width > 1 and not _possible(tiled, index, target, (row, chunk * width), width):
-                break
-            target.store(tiled.load(*index, width=width), row, chunk * width)
-        else:
-            return
+        for place in places:
+            target.store(tiled.load(*at, *place, width=width), *place)
+        return
     raise tracer.error(
         f"lego.stage: {threads} threads do not divide the {shape[0]} x {shape[1]} elements of {target.buffer.name} "
         "evenly; take a larger tile or fewer warps",
@@ -98,16 +93,37 @@ def stage(source: View, at: Sequence[Any], target: View) -> None:
     )
 
 
+def dealt_out(shape: Sequence[int], width: int, threads: int, thread: Any) -> list[tuple[Any, Any]]:
+    """Where each of a thread's chunks of `width` neighbours begins, chunk t + threads * i the i-th of thread t.
+
+    Nothing where the threads do not divide the chunks. Where they make whole rows, the column is the same every time:
+
+    >>> dealt_out((8, 16), 4, 8, 5)
+    [(1, 4), (3, 4), (5, 4), (7, 4)]
+    """
+    rows, columns = shape
+    if columns % width or rows * columns // width % threads:
+        return []
+    chunks = Row(rows, columns // width)
+    turns = rows * columns // width // threads
+    step, rest = divmod(threads, columns // width)
+    if rest:
+        numbers = [chunks.inv(thread + threads * turn) for turn in range(turns)]
+        return [(row, chunk * width) for row, chunk in numbers]
+    row, chunk = Row(step, columns // width).inv(thread)
+    return [(row + step * turn, chunk * width) for turn in range(turns)]
+
+
 def _widths(target: View) -> tuple[int, ...]:
     widest = 16 // target.dtype.bytes
     return tuple(widest >> halvings for halvings in range(widest.bit_length()))
 
 
-def _possible(tiled: View, index: tuple[Any, ...], target: View, inside: tuple[Any, ...], width: int) -> bool:
+def _possible(tiled: View, at: Sequence[Any], target: View, place: tuple[Any, Any], width: int) -> bool:
     tracer = current("lego.stage")
     return not any(
-        Place(tracer, view.buffer, view.layout, place).obstacle(width)
-        for view, place in ((tiled, index), (target, inside))
+        Place(tracer, view.buffer, view.layout, index).obstacle(width)
+        for view, index in ((tiled, (*at, *place)), (target, place))
     )
 
 

@@ -24,12 +24,17 @@ import lego_mlir as lego
 from lego_mlir import Kernel, OrderBy, Padded, RegP, Row, gallery
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.kernel.dtypes import DType, f32
+from lego_mlir.kernel.tiles import dealt_out
 
 WARP: Final = 32
 GROUP: Final = 8
 """Rows of tiles, at most, that the grouped order walks down before it moves a column on."""
 OUT_PAD: Final = 8
 """Spare elements after each row of C's shared tile: the rows of a fragment then lie in different banks."""
+
+
+AT_ONCE: Final = 4
+"""Stores that a thread has on their way in one turn of the loop over its part of C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,17 +280,25 @@ class _Plan:
         """The tile of C from shared memory through the epilogue to where it belongs."""
         m, n = out.dims()
         target = c.tile_by([lego.cdiv(size, tile) for size, tile in zip(c.dims(), (m, n), strict=True)], [m, n])
-        thread, threads = lego.thread_id.x, self.tiling.threads
         width = self._width(target, at, n)
-        chunks = Row(m, n // width)
-        for first in lego.unroll(0, m * n // width, threads):
-            row, chunk = chunks.inv(thread + first)
-            inside = (row, chunk * width)
-            i, j = at[0] * m + row, at[1] * n + chunk * width
-            place = Place(i, j, width, 1) if self.axis == 1 else Place(j, i, width, 0)
-            value = out.load(*inside, width=width)
-            with lego.when(target.layout.mask(*at, *inside)):
-                target.store(self.epilogue.function(value, place, *operands).to(self.result), *at, *inside)
+        places = dealt_out((m, n), width, self.tiling.threads, lego.thread_id.x)
+        in_rows = self.tiling.threads % (n // width) == 0 and len(places) % AT_ONCE == 0
+        if not in_rows:
+            for place in places:
+                self.store_one(out, target, operands, at, place, width)
+            return
+        for first in lego.range(0, m, AT_ONCE * m // len(places)):
+            for row, column in places[:AT_ONCE]:
+                self.store_one(out, target, operands, at, (first + row, column), width)
+
+    def store_one(self, out: Any, target: Any, operands: Any, at: Any, inside: tuple[Any, Any], width: int) -> None:
+        """The neighbours of the tile that begin at one place."""
+        m, n = out.dims()
+        i, j = at[0] * m + inside[0], at[1] * n + inside[1]
+        place = Place(i, j, width, 1) if self.axis == 1 else Place(j, i, width, 0)
+        value = out.load(*inside, width=width)
+        with lego.when(target.layout.mask(*at, *inside)):
+            target.store(self.epilogue.function(value, place, *operands).to(self.result), *at, *inside)
 
     def _width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
         """How many neighbours are stored at once: what C allows, of 16 bytes of the tile in shared memory."""

@@ -44,10 +44,9 @@ def _beside(body: Any, copies: list[Any]) -> list[Any]:
 
 
 def _deal_out(body: Any, copies: list[Any], products: list[Any]) -> None:
-    for number, copy in enumerate(copies):
+    addresses = [needed([copy], body) for copy in copies]
+    for number, operations_ in enumerate(addresses):
         after = products[(number + 1) * len(products) // (len(copies) + 1)]
-        position = operations(body).index(after)
-        for operation in needed([copy], body):
-            if operations(body).index(operation) > position:
+        for operation in operations_:
+            if after.is_before_in_block(operation):
                 operation.move_before(after)
-                position += 1
