@@ -44,6 +44,11 @@ class Spec:
     templates: Mapping[str, Any]
     names: Mapping[str, Any] = field(default_factory=dict, repr=False)  # every public variable, for a template
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The spec, and the files that its kernels come from."""
+        return tuple(dict.fromkeys([str(self.path), *(kernel.source.file for kernel in self.kernels.values())]))
+
     def kernels_named(self, name: str | None) -> tuple[Any, ...]:
         """Every kernel, or the one of this name. Raises SpecError where there is none."""
         if not self.kernels:
@@ -82,23 +87,30 @@ def load(path: str | Path) -> Spec:
 
 
 @contextmanager
-def blame(path: Path) -> Iterator[None]:
-    """Turn an exception that came out of a spec's own code, now or later, into a SpecError with file and line."""
+def blame(*paths: Path | str) -> Iterator[None]:
+    """Turn an exception that came out of a spec's own code, now or later, into a SpecError with file and line.
+
+    `paths` are the spec and what else holds its code: the files that its kernels were imported from.
+    """
+    files = [str(path) for path in paths]
     try:
         yield
     except (SpecError, DependencyError):
         raise
     except SystemExit as error:
-        raise SpecError(f"{path}: the spec ended the program (exit code {error.code}); a spec only defines") from error
+        raise SpecError(
+            f"{files[0]}: the spec ended the program (exit code {error.code}); a spec only defines"
+        ) from error
     except Exception as error:
-        line = _line_in(error, path)
-        if line is None:
+        place = _place_in(error, files)
+        if place is None:
             raise
+        file, line = place
         if isinstance(error, LegoError):
-            here = str(error).startswith(f"{path}:")
-            raise SpecError(str(error) if here else f"{path}:{line}: {error}") from error
+            here = str(error).startswith(f"{file}:")
+            raise SpecError(str(error) if here else f"{file}:{line}: {error}") from error
         said = "".join(traceback.format_exception_only(error)).strip()
-        raise SpecError(f"{path}:{line}: {said}\n  {_source_line(path, line)}{_remedy(error)}") from error
+        raise SpecError(f"{file}:{line}: {said}\n  {_source_line(Path(file), line)}{_remedy(error)}") from error
 
 
 def _read(path: Path) -> bytes:
@@ -147,10 +159,11 @@ def _kind(value: Any) -> str | None:
     return None
 
 
-def _line_in(error: BaseException, path: Path) -> int | None:
-    """The innermost line of the spec that the exception went through."""
-    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == str(path)]
-    return lines[-1] if lines else None
+def _place_in(error: BaseException, files: list[str]) -> tuple[str, int] | None:
+    """The innermost line in one of these files that the exception went through."""
+    walked = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
+    places = [place for place in walked if place[0] in files]
+    return places[-1] if places else None
 
 
 def _source_line(path: Path, line: int) -> str:

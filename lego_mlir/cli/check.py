@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         raise SpecError(f"{loaded.path}: no layout and no kernel in this spec, and no template")
     counts = {Proved: 0, Refuted: 0, Unknown: 0}
     with Progress(f"checking {loaded.path.name}") as progress:
-        for title, lines in _groups(layouts, kernels, templates, loaded.path, progress):
+        for title, lines in _groups(layouts, kernels, templates, loaded.files, progress):
             progress.say(title)
             for line in lines:
                 counts[type(line.verdict)] += 1
@@ -70,14 +70,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _groups(
-    layouts: Any, kernels: Any, templates: Any, path: Any, progress: Progress
+    layouts: Any, kernels: Any, templates: Any, files: Sequence[str], progress: Progress
 ) -> Iterator[tuple[str, list[Line]]]:
     for name, layout in layouts.items():
         progress.update(name)
         yield f"layout {name} = {layout!r}", [Line("apply and inv are each other's inverse", layout.check())]
     for kernel in kernels:
         progress.update(kernel.name)
-        yield f"kernel {kernel.name}, {kernel.source}", list(_kernel_lines(kernel, path))
+        yield f"kernel {kernel.name}, {kernel.source}", list(_kernel_lines(kernel, files))
     for name, template in templates.items():
         from lego_mlir.templates.check import verdicts
 
@@ -85,12 +85,12 @@ def _groups(
         yield f"template {name}, {template.name}", [Line(*found) for found in verdicts(template.render())]
 
 
-def _kernel_lines(kernel: Any, path: Any) -> Iterator[Line]:
+def _kernel_lines(kernel: Any, files: Sequence[str]) -> Iterator[Line]:
     from lego_mlir import spec
     from lego_mlir.errors import LayoutError, SpecError
 
     try:
-        with spec.blame(path):
+        with spec.blame(*files):
             trace = kernel.trace()
     except SpecError as error:
         if not isinstance(error.__cause__, LayoutError):

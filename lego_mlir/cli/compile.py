@@ -86,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
     args.emit = args.emit or _EMITTED_BY_SUFFIX.get(Path(args.output or "").suffix, "mlir")
     target_named(args.target)  # an unknown one is refused before any work
+    _require_names_of_their_own(args)
     start, given = _input(args)
     compilation = _compile(args, start, given)
     body = (
@@ -105,7 +106,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _has_manifest(args: argparse.Namespace, start: str) -> bool:
-    return args.emit in ("ptx", "cubin") and start == "mlir" and args.output not in (None, files.STANDARD)
+    return args.emit in ("ptx", "cubin") and start == "mlir" and files.is_named(args.output)
+
+
+def _require_names_of_their_own(args: argparse.Namespace) -> None:
+    """Refuse an output over the spec, or where the files beside it will lie, before any work."""
+    if not files.is_named(args.output):
+        return
+    output = Path(args.output)
+    if output.suffix == ".py" and output.resolve() == Path(args.spec).resolve():
+        raise UsageError(f"-o {args.output} is the spec itself; give the output a name of its own")
+    beside = {".json": "manifest", **({".npz": "data"} if args.with_data else {})}
+    if output.suffix in beside and args.emit in ("ptx", "cubin"):
+        raise UsageError(
+            f"-o {args.output}: the {beside[output.suffix]} beside the code has that name; write, for example, "
+            f"-o {output.with_suffix('.' + args.emit)}"
+        )
 
 
 def _data(args: argparse.Namespace, compilation: Any) -> bytes:
@@ -149,7 +165,7 @@ def _input(args: argparse.Namespace) -> tuple[str, Any]:
     if args.start is None and args.spec != files.STANDARD and suffix not in _STAGE_OF_SUFFIX:
         loaded = spec.load(args.spec)
         kernels = loaded.kernels_named(args.kernel)
-        with Progress(f"tracing {loaded.path.name}"), spec.blame(loaded.path):
+        with Progress(f"tracing {loaded.path.name}"), spec.blame(*loaded.files):
             for kernel in kernels:
                 kernel.mlir()
             return "mlir", kernels

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
             progress.say("\n".join(_layout(name, layout)))
         for kernel in kernels:
             progress.update(kernel.name)
-            with spec.blame(loaded.path):
+            with spec.blame(*loaded.files):
                 trace = kernel.trace()
             progress.say("\n".join(_kernel(trace)))
     return 0

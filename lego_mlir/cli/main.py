@@ -14,6 +14,7 @@ Whatever it raises as a LegoError becomes one message and exit code 2.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -28,6 +29,7 @@ DONE: Final = 0
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, what a shell expects
+_DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +119,16 @@ def version() -> str:
 def _run(module: Any, args: argparse.Namespace) -> int:
     try:
         code: int = module.run(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()
     except LegoError as error:
         if args.debug:
             raise
         print(f"lego-mlir {args.command}: {error}", file=sys.stderr)
         return BAD_INPUT
     except BrokenPipeError:
-        # The reader of our output, `head` say, has gone: nothing is left to say, at the interpreter's exit neither.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output, `head` say, has gone: nothing is left to say.
+        _discard_output()
         return DONE
     except KeyboardInterrupt:
         print(f"lego-mlir {args.command}: interrupted", file=sys.stderr)
@@ -133,6 +136,11 @@ def _run(module: Any, args: argparse.Namespace) -> int:
     except Exception as error:
         if args.debug:
             raise
+        if isinstance(error, OSError) and error.errno in _DISK_FULL:
+            _discard_output()
+            place = error.filename or "standard output or a temporary file"
+            print(f"lego-mlir {args.command}: {place} cannot be written: {error.strerror}", file=sys.stderr)
+            return BAD_INPUT
         print(
             f"lego-mlir {args.command}: internal error: {type(error).__name__}: {error}\n"
             "  this is a defect of lego-mlir; --debug shows where, for a report",
@@ -140,6 +148,12 @@ def _run(module: Any, args: argparse.Namespace) -> int:
         )
         return BAD_INPUT
     return code
+
+
+def _discard_output() -> None:
+    """What is left in the buffer goes nowhere, at the interpreter's exit neither."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from lego_mlir.cli.main import BAD_INPUT, main
+from lego_mlir.cli.main import BAD_INPUT, DONE, main
 
 ROOT = Path(__file__).parents[2]
 TRANSPOSE = str(ROOT / "examples" / "transpose.py")
@@ -166,3 +168,74 @@ def test_an_unreadable_script(capsys):
 def test_a_pipeline_that_does_not_parse(capsys):
     error = refused(capsys, "compile", TRANSPOSE, "--emit", "nvvm", "--pipeline", "builtin.module(cse")
     assert "expected , or ) at column 19" in error
+
+
+def test_an_output_over_the_spec(tmp_path, capsys):
+    path = tmp_path / "spec.py"
+    path.write_text(Path(TRANSPOSE).read_text())
+    assert "is the spec itself" in refused(capsys, "compile", str(path), "-o", str(path))
+    assert path.read_text() == Path(TRANSPOSE).read_text()
+
+
+def test_an_output_where_the_manifest_or_the_data_will_lie(tmp_path, capsys):
+    error = refused(capsys, "compile", TRANSPOSE, "--emit", "ptx", "-o", str(tmp_path / "k.json"))
+    assert f"the manifest beside the code has that name; write, for example, -o {tmp_path / 'k.ptx'}" in error
+    error = refused(capsys, "compile", TRANSPOSE, "--emit", "ptx", "--with-data", "-o", str(tmp_path / "k.npz"))
+    assert "the data beside the code has that name" in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_lies_beside_a_device():
+    assert main(["compile", TRANSPOSE, "--emit", "ptx", "-o", "/dev/null"]) == DONE
+    assert not Path("/dev/null.json").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk(capsys):
+    assert "/dev/full: cannot be written (No space left" in refused(capsys, "compile", TRANSPOSE, "-o", "/dev/full")
+    with Path("/dev/full").open("w") as full:
+        done = _started("compile", TRANSPOSE, stdout=full)
+    assert (done.returncode, done.stderr.count("\n")) == (BAD_INPUT, 1)
+    assert "cannot be written: No space left on device" in done.stderr
+
+
+def test_closed_standard_streams():
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&- <&-', "sh", sys.executable, "-m", "lego_mlir.cli.main", "compile", TRANSPOSE],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        BAD_INPUT,
+        "lego-mlir compile: standard output is closed; give an output file with -o\n",
+    )
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "lego_mlir.cli.main", "compile", "-"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert "standard input is closed; give the name of a file" in done.stderr
+    assert done.returncode == BAD_INPUT
+
+
+def test_a_mistake_in_a_kernel_that_lies_beside_the_spec(tmp_path, capsys):
+    (tmp_path / "kernels_beside_it.py").write_text(
+        "import lego_mlir as lego\nfrom lego_mlir import Row, f32\n"
+        "@lego.kernel(grid=1, block=4)\ndef k(x: lego.Tensor(f32, Row(4))):\n    x[0] = undefined\n"
+    )
+    (tmp_path / "spec.py").write_text("from kernels_beside_it import k\n")
+    for command in ("compile", "check", "explain"):
+        error = refused(capsys, command, str(tmp_path / "spec.py"))
+        assert "kernels_beside_it.py:5: NameError: name 'undefined' is not defined" in error
+
+
+def _started(*arguments, stdout):
+    return subprocess.run(
+        [sys.executable, "-m", "lego_mlir.cli.main", *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
