@@ -120,21 +120,37 @@ def text(program: Program, name: str, element: str) -> str:
     return "\n".join(lines)
 
 
+COPIES: Final = 8  # a power of two
+
+
 def repeat(program: Program, name: str) -> str:
-    """A function that runs the kernel a number of times on the same matrices, for timing it."""
-    pointers = ", ".join(["!llvm.ptr"] * len(program.operands))
-    arguments = ", ".join(f"%a{at}: !llvm.ptr" for at in range(len(program.operands)))
-    given = ", ".join(f"%a{at}" for at in range(len(program.operands)))
+    """A function that runs the kernel a number of times, for timing it.
+
+    Each array comes with the bytes to its next copy; the runs go through COPIES of them in turn, so that a run in place
+    does not wait for what the one before has stored. Zero bytes stand for no copies.
+    """
+    count = len(program.operands)
+    pointers = ", ".join(["!llvm.ptr"] * count)
+    arguments = ", ".join(f"%a{at}: !llvm.ptr, %s{at}: i64" for at in range(count))
+    moved = "\n".join(
+        f"  %o{at} = llvm.mul %slot, %s{at} : i64\n"
+        f"  %p{at} = llvm.getelementptr %a{at}[%o{at}] : (!llvm.ptr, i64) -> !llvm.ptr, i8"
+        for at in range(count)
+    )
+    given = ", ".join(f"%p{at}" for at in range(count))
     return f"""module {{
 llvm.func @{name}({pointers})
 llvm.func @{name}_repeat(%times: i64, {arguments}) {{
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
+  %last = llvm.mlir.constant({COPIES - 1} : i64) : i64
   llvm.br ^head(%zero : i64)
 ^head(%i: i64):
   %more = llvm.icmp "slt" %i, %times : i64
   llvm.cond_br %more, ^body, ^done
 ^body:
+  %slot = llvm.and %i, %last : i64
+{moved}
   llvm.call @{name}({given}) : ({pointers}) -> ()
   %next = llvm.add %i, %one : i64
   llvm.br ^head(%next : i64)

@@ -16,7 +16,8 @@ import numpy as np
 ROUNDS = 30
 WARM_UP = 3
 ROUND_NANOSECONDS = 20_000
-COPIES = 8  # sets of arguments that are rotated, so that an in-place call does not wait for its own last store
+COPIES = 8  # sets of arguments that are rotated, so that an in-place call does not wait for its own last store,
+COPIED_BYTES = 24_000  # as long as all of them together stay in the first cache
 
 # case: the arrays in the order of the call, the first of which is written
 SHAPES = {
@@ -68,10 +69,9 @@ class Point:
         self.case, self.n, self.dtype = plan["case"], plan["n"], np.dtype(plan["dtype"])
         self.timing = timing
         random = np.random.default_rng(self.n)
-        self.sets = [
-            {name: make(kind, self.n, self.dtype, random) for name, kind in SHAPES[self.case].items()}
-            for _ in range(COPIES)
-        ]
+        first = {name: make(kind, self.n, self.dtype, random) for name, kind in SHAPES[self.case].items()}
+        self.copies = max(1, min(COPIES, COPIED_BYTES // sum(array.nbytes for array in first.values())))
+        self.sets = [{name: array.copy() for name, array in first.items()} for _ in range(self.copies)]
         self.fresh = [{name: array.copy() for name, array in one.items()} for one in self.sets]
         flat = [array.ctypes.data for one in self.sets for array in one.values()]
         self.pointers = (ctypes.c_void_p * len(flat))(*flat)
@@ -92,7 +92,7 @@ class Point:
                 array[...] = fresh[name]
 
     def run(self, function, repeats):
-        return self.timing.time_calls(function, self.arity, self.pointers, COPIES, repeats)
+        return self.timing.time_calls(function, self.arity, self.pointers, self.copies, repeats)
 
     def wrong(self, function):
         """The relative error of one call."""

@@ -31,7 +31,7 @@ from lego_mlir.structured.syntax import (
     program,
 )
 
-BATCH, BATCHES = 50, 5
+BATCH, BATCHES = 50, 60
 FLAT = 400  # written-out kernels with more vector operations than this are rolled, for the sake of compile time
 
 SQUARE = [
