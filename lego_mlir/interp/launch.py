@@ -272,7 +272,7 @@ def _report(function: Function, extents: tuple[Dim3, Dim3], run: Run, buffers: d
     for number, buffer in buffers.items():
         moved = sum(site.sectors for site in sites if site.buffer == buffer.name) * SECTOR
         if run.options.checks:
-            written = int((buffer.shadow.writes >= 0).sum())
+            written = int(buffer.shadow.written().sum())
             seen = 0 if buffer.shadow.seen is None else int(buffer.shadow.seen.sum())
             traffic.append(BufferTraffic(buffer.name, moved, (written + seen) * buffer.granule))
             if function.is_kernel:

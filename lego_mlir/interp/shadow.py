@@ -1,6 +1,7 @@
 """Shadow memory: for every element, who wrote it last and who has read it since, so that a race shows itself.
 
-Each element has two words of 64 bits, the last write and the last reads, packed as
+Each element has two words of 64 bits, the last write and the last reads (and a third where atomic updates happen,
+which race with both but not with each other), packed as
 
     block (23 bits) | epoch (17) | thread (11) | access site (12)         -1: never
 
@@ -45,7 +46,6 @@ BLOCK_AT: Final = EPOCH_AT + EPOCH_BITS
 
 THREADS: Final = 1 << THREAD_BITS
 MANY_THREADS: Final = THREADS - 1
-ATOMIC: Final = THREADS - 2
 MANY_BLOCKS: Final = (1 << BLOCK_BITS) - 1
 UNKNOWN_SITE: Final = (1 << SITE_BITS) - 1
 ATOMIC_KIND: Final = "atomic update"
@@ -67,6 +67,7 @@ class Shadow:
         self.elements = elements
         self.writes = np.full((1, elements), -1, np.int64)
         self.reads: Array | None = None
+        self.atomics: Array | None = None
         self.pending: Array | None = None
         self.seen: Array | None = None
 
@@ -76,13 +77,31 @@ class Shadow:
 
     def split(self) -> None:
         """Give each owner a row of its own."""
+
+        def repeated(words: Array | None) -> Array | None:
+            return None if words is None else np.repeat(words, self.owners, axis=0)
+
         self.writes = np.repeat(self.writes, self.owners, axis=0)
-        self.reads = None if self.reads is None else np.repeat(self.reads, self.owners, axis=0)
-        self.pending = None if self.pending is None else np.repeat(self.pending, self.owners, axis=0)
+        self.reads, self.atomics, self.pending = map(repeated, (self.reads, self.atomics, self.pending))
+
+    def words(self, name: str) -> Array:
+        """The words of `reads` or `atomics`, made at their first use, as one axis."""
+        found: Array | None = getattr(self, name)
+        if found is None:
+            found = np.full(self.writes.shape, -1, np.int64)
+            setattr(self, name, found)
+        return found.reshape(-1)
+
+    def written(self) -> Array:
+        """Which elements of a global buffer were written, atomically or not."""
+        plain = self.writes[0] >= 0
+        return np.asarray(plain if self.atomics is None else plain | (self.atomics[0] >= 0))
 
     def writer(self, element: int) -> tuple[int, int, int] | None:
-        """(block, thread, site) of the last write of an element, or None."""
+        """(block, thread, site) of the last write of an element, else of an atomic update, or None."""
         word = int(self.writes[0, element])
+        if word < 0 and self.atomics is not None:
+            word = int(self.atomics[0, element])
         return None if word < 0 else (word >> BLOCK_AT, thread_in(word), word & UNKNOWN_SITE)
 
 
@@ -105,8 +124,6 @@ class _Look:
             elem = elem[..., None] * per_element + np.arange(per_element, dtype=np.int64)
         ok = touch.active(elem.ndim)
         word = m.tag(self.is_global) + min(access.number, UNKNOWN_SITE)
-        if access.kind == ATOMIC_KIND:
-            word = word & ~(MANY_THREADS << THREAD_AT) | (ATOMIC << THREAD_AT)
         word = values.like_vector(word, elem.ndim)
         if not self.is_global:
             together = elem.shape[0] == word.shape[0] == 1 and (ok is None or ok.shape[0] == 1)
@@ -160,9 +177,7 @@ class _Look:
         site = word & UNKNOWN_SITE
         place = self.m.place_of_site(site)
         who = thread_in(word)
-        name = {MANY_THREADS: "several threads", ATOMIC: "an atomic update"}.get(
-            who, f"thread {coordinates(who, self.m.block)}"
-        )
+        name = "several threads" if who == MANY_THREADS else f"thread {coordinates(who, self.m.block)}"
         block = word >> BLOCK_AT
         if self.is_global and block != int(self.word[0]) >> BLOCK_AT:
             name += " of other blocks" if block == MANY_BLOCKS else f" of block {coordinates(block, self.m.grid)}"
@@ -190,29 +205,64 @@ def check(m: Machine, access: Access, touch: Touch) -> None:
 
 def _check_read(look: _Look) -> None:
     shadow = look.shadow
-    old = shadow.writes.reshape(-1)[look.at]
     unusable = _report_pending(look, "read of {buffer}[{element}] while an asynchronous copy to it is in flight")
-    if not look.is_global:
-        raw = old < 0
-        if unusable is not None:
-            raw &= ~unusable
-        if raw.any():
-            look.report(Kind.UNINITIALISED, raw, "read of {buffer}[{element}], which nothing has written")
+    _report_raw(look, unusable, "read of {buffer}[{element}], which nothing has written")
+    _report_clash(look, shadow.writes, unusable, "read of {buffer}[{element}], written by {other}")
+    _report_clash(look, shadow.atomics, unusable, "read of {buffer}[{element}], atomically updated by {other}")
+    if look.touch.buffer.reads_tracked:
+        _mark(look, shadow.words("reads"))
+
+
+def _check_write(look: _Look) -> None:
+    shadow, kind = look.shadow, look.access.kind
+    what = f"{kind} of {{buffer}}[{{element}}]"
+    is_atomic = kind == ATOMIC_KIND
+    unusable = _report_pending(look, f"{what} while an asynchronous copy to it is in flight")
+    if is_atomic:
+        _report_raw(look, unusable, f"{what}, which nothing has written")
+    _report_clash(look, shadow.writes, unusable, f"{what}, also written by {{other}}")
+    _report_clash(look, shadow.reads, None, f"{what}, read by {{other}}")
+    if is_atomic:
+        _mark(look, shadow.words("atomics"))
+        return
+    _report_clash(look, shadow.atomics, unusable, f"{what}, atomically updated by {{other}}")
+    writes = shadow.writes.reshape(-1)
+    writes[look.at] = look.word
+    _report_lost(look, writes[look.at])
+    if kind == ASYNC_KIND:
+        if shadow.pending is None:
+            shadow.pending = np.zeros(shadow.writes.shape, bool)
+        shadow.pending.reshape(-1)[look.at] = True
+
+
+def _report_raw(look: _Look, unusable: Array | None, message: str) -> None:
+    """Elements of shared memory that nobody has written; global memory comes filled."""
+    if look.is_global:
+        return
+    raw = look.shadow.writes.reshape(-1)[look.at] < 0
+    if look.shadow.atomics is not None:
+        raw &= look.shadow.atomics.reshape(-1)[look.at] < 0
+    if unusable is not None:
+        raw &= ~unusable
+    if raw.any():
+        look.report(Kind.UNINITIALISED, raw, message)
+
+
+def _report_clash(look: _Look, words: Array | None, unusable: Array | None, message: str) -> None:
+    """Elements whose earlier access of this kind is not ordered with this one."""
+    if words is None:
+        return
+    old = words.reshape(-1)[look.at]
     clash = look.clashes(old)
     if unusable is not None:
         clash &= ~unusable
     if clash.any():
-        look.report(Kind.RACE, clash, "read of {buffer}[{element}], written by {other} with no barrier between", old)
-    if look.touch.buffer.reads_tracked:
-        _mark_read(look)
+        look.report(Kind.RACE, clash, f"{message} with no barrier between", old)
 
 
-def _mark_read(look: _Look) -> None:
-    shadow = look.shadow
-    if shadow.reads is None:
-        shadow.reads = np.full(shadow.writes.shape, -1, np.int64)
-    reads = shadow.reads.reshape(-1)
-    before = reads[look.at]
+def _mark(look: _Look, words: Array) -> None:
+    """Leave this access's words among those of reads or of atomic updates, which several threads may share."""
+    before = words[look.at]
     several = look.clashes(before)
     word = look.word
     if several.any():
@@ -220,50 +270,16 @@ def _mark_read(look: _Look) -> None:
         if look.is_global:
             foreign = (before >= 0) & ((before ^ word) >> BLOCK_AT != 0)
             word = np.where(foreign, word | (MANY_BLOCKS << BLOCK_AT), word)
-    reads[look.at] = word
-    after = reads[look.at]
+    words[look.at] = word
+    after = words[look.at]
     lost = (after ^ word) >> THREAD_AT
     if lost.any():
         again = lost != 0
         merged = after[again] | (MANY_THREADS << THREAD_AT)
         foreign = lost[again] >> (BLOCK_AT - THREAD_AT) != 0
-        reads[look.at[again]] = merged
+        words[look.at[again]] = merged
         if foreign.any():
-            reads[look.at[again][foreign]] = merged[foreign] | (MANY_BLOCKS << BLOCK_AT)
-
-
-def _check_write(look: _Look) -> None:
-    shadow, access = look.shadow, look.access
-    writes = shadow.writes.reshape(-1)
-    old = writes[look.at]
-    atomic = access.kind == ATOMIC_KIND
-    unusable = _report_pending(
-        look, f"{access.kind} of {{buffer}}[{{element}}] while an asynchronous copy to it is in flight"
-    )
-    clash = look.clashes(old)
-    if atomic:
-        clash &= (old >> THREAD_AT) & (THREADS - 1) != ATOMIC
-        raw = old < 0
-        if not look.is_global and raw.any():
-            look.report(Kind.UNINITIALISED, raw, "atomic update of {buffer}[{element}], which nothing has written")
-    if unusable is not None:
-        clash &= ~unusable
-    if clash.any():
-        what = f"{access.kind} of {{buffer}}[{{element}}], also written by {{other}} with no barrier between"
-        look.report(Kind.RACE, clash, what, old)
-    if shadow.reads is not None:
-        readers = shadow.reads.reshape(-1)[look.at]
-        clash = look.clashes(readers)
-        if clash.any():
-            what = f"{access.kind} of {{buffer}}[{{element}}], read by {{other}} with no barrier between"
-            look.report(Kind.RACE, clash, what, readers)
-    writes[look.at] = look.word
-    if not atomic:
-        _report_lost(look, writes[look.at])
-    if access.kind == ASYNC_KIND:
-        if shadow.pending is None:
-            shadow.pending = np.zeros(shadow.writes.shape, bool)
-        shadow.pending.reshape(-1)[look.at] = True
+            words[look.at[again][foreign]] = merged[foreign] | (MANY_BLOCKS << BLOCK_AT)
 
 
 def _report_lost(look: _Look, after: Array) -> None:
@@ -331,12 +347,12 @@ class History:
     places: list[Place]
 
     def written(self) -> Array:
-        return np.asarray(self.shadow.writes[0] >= 0)
+        return self.shadow.written()
 
     def writer(self, element: int) -> Writer | None:
         found = self.shadow.writer(element)
         if found is None:
             return None
-        who = found[1] if found[1] < ATOMIC else 0
+        who = found[1] if found[1] != MANY_THREADS else 0
         place = self.places[found[2]] if found[2] < len(self.places) else Place("unknown", 0)
         return Writer(coordinates(found[0], self.grid), coordinates(who, self.block), place)
