@@ -90,6 +90,13 @@ def test_a_sample_of_blocks_is_compared_where_it_wrote(tmp_path, capsys):
     assert "2 of 6 blocks" in capsys.readouterr().out
 
 
+def test_a_wrong_value_in_a_sample_is_found_at_its_index(tmp_path, capsys):
+    path = spec(tmp_path, result="src.T + (np.arange(96)[:, None] == 70) * (np.arange(64) == 40)")
+    Path(path).write_text("import numpy as np\n" + Path(path).read_text())
+    assert main(["run", path, "--blocks", "2"]) == CHECK_FAILED
+    assert "dst[70, 40] is " in capsys.readouterr().out
+
+
 def test_sizes(tmp_path, capsys):
     path = spec(tmp_path, text=SIZED)
     assert main(["run", path, "--size", "M=1000"]) == DONE

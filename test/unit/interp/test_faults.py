@@ -256,6 +256,27 @@ def test_stride_2_global_read_wastes_half_the_sectors():
     assert (read.widest, write.widest) == (4, 16)
 
 
+def test_the_worst_warp_is_named_whichever_it_is():
+    tile = f"memref<1024xf32, {SHARED}>"
+    apart = """%lane = affine.apply affine_map<(d0) -> (d0 mod 32)>(%t)
+        %w = arith.constant 32 : index
+        %second = arith.cmpi uge, %t, %w : index
+        %far = affine.apply affine_map<(d0) -> (d0 * 32)>(%lane)
+        %i = arith.select %second, %far, %lane : index
+        memref.store %one, %s[%i] : TILE""".replace("TILE", tile)
+    (site,) = launch(kernel(apart, attributions=f"workgroup(%s: {tile})")).sites
+    assert (site.ways, site.conflicts, site.worst_lanes, site.worst_bank) == (32, 31, tuple(range(32)), 0)
+
+
+def test_without_checks_and_counts_only_values_remain():
+    body = """%half = arith.shrui %t, %c1 : index
+        memref.store %one, %x[%half] : memref<1024xf32>"""
+    x = np.zeros(1024, np.float32)
+    report = launch(kernel(body), x, checks=False, counts=False)
+    assert (report.faults, report.sites, report.buffers) == ([], [], [])
+    assert x.sum() == 32
+
+
 def test_misaligned_16_byte_load():
     body = """%i = affine.apply affine_map<(d0) -> (d0 * 4 + {shift})>(%t)
         %v = vector.load %x[%i] : memref<1024xf32>, vector<4xf32>
