@@ -313,8 +313,8 @@ class Filling:
         lines: list[str] = []
         indent = ""
         for line in text.split("\n"):
-            if line.startswith(INDENT):
-                lines.append(indent + line[len(INDENT) :])
+            if line.lstrip(" ").startswith(INDENT):  # a filter may have indented the mark as well
+                lines.append(indent + line.lstrip(" ")[len(INDENT) :])
                 continue
             indent = line[: len(line) - len(line.lstrip(" \t"))]
             lines.append(line)

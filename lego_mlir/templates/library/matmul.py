@@ -35,11 +35,13 @@ def matmul(
     group: int = 8,
     grid: Layout | None = None,
     descriptors: bool = False,
+    persistent: int = 0,
 ) -> Template:
     """C[m, n] = A[m, k] * B[k, n]: arguments a_ptr, b_ptr, c_ptr, and the sizes that are `lego.size`.
 
     `tile` is what a program computes (rows, columns) and the depth it reads at a time; `grid` another order of the
-    programs than groups of `group` rows; `descriptors` reads and writes through TMA.
+    programs than groups of `group` rows; `descriptors` reads and writes through TMA; `persistent` is the number of
+    programs where each is to take several tiles, 0 where each takes one.
     """
     tm, tn, tk = tile
     tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
@@ -55,6 +57,7 @@ def matmul(
         lpid_n=lpid_n,
         k=step,
         descriptors=descriptors,
+        persistent=persistent,
     )
 
 
@@ -106,24 +109,26 @@ def grouped_gemm(
     programs: int = 132,
     largest: int = 16384,
     multiple_of: int = 16,
+    depth_multiple_of: int | None = None,
+    descriptors: bool = False,
     dtype: str = "float16",
     result: str = "float16",
 ) -> Template:
-    """Products of different sizes in one launch of `programs` programs.
+    """Products of different sizes in one launch of `programs` programs; `descriptors` reads and writes through TMA.
 
     Arguments: three arrays of addresses (int64), an array of (m, n, k) for each product (int32), the number of
     products. `dtype` and `result` are Triton's names of the types. No size exceeds `largest`, and all are multiples of
-    `multiple_of`.
+    `multiple_of`; where the depths are multiples of the tile's, `depth_multiple_of` says so and saves their masks.
     """
-    sizes = {name: size(name, max=largest, multiple_of=multiple_of) for name in ("M", "N", "K")}
+    divisors = {"M": multiple_of, "N": multiple_of, "K": depth_multiple_of or multiple_of}
+    sizes = {name: size(name, max=largest, multiple_of=divisor) for name, divisor in divisors.items()}
     m, n, k = sizes.values()
     given = dict(matmul(m, n, k, a=a, b=b, tile=tile, group=group).names)
     place = index("tile")
-    for unused in ("pid", "descriptors"):
+    for unused in ("pid", "descriptors", "persistent"):
         del given[unused]
-    return Template.shipped(
-        "grouped_gemm.py.jinja", **given, **sizes, tile=place, programs=programs, dtype=dtype, result=result
-    )
+    given |= sizes | {"tile": place, "programs": programs, "descriptors": descriptors, "dtype": dtype, "result": result}
+    return Template.shipped("grouped_gemm.py.jinja", **given)
 
 
 def relayout(source: Layout, destination: Layout, *, tile: tuple[int, int] = (64, 64)) -> Template:

@@ -81,6 +81,14 @@ def test_another_order_of_programs_changes_no_result(order):
     np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
 
 
+@pytest.mark.parametrize("descriptors", [False, True], ids=["pointers", "descriptors"])
+def test_persistent_programs_take_several_tiles_each(descriptors):
+    a, b, c = random(64, 32), random(32, 96, seed=1), np.zeros((64, 96), np.float16)
+    kernel = rendered(matmul(64, 96, 32, tile=TILE, descriptors=descriptors, persistent=4))
+    interpret(kernel, "matmul", (4,), a, b, c)
+    np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
+
+
 def test_8_bit_operands_are_copied_only_where_the_depth_is_not_contiguous():
     copied = {ab: matmul_fp8(64, 64, 64, a=ab[0], b=ab[1], tile=TILE) for ab in ("NN", "NT", "TN", "TT")}
     assert {ab: (p.copy_a is not None, p.copy_b is not None) for ab, p in copied.items()} == {
@@ -169,12 +177,13 @@ def test_strided_matmul_reads_rows_that_lie_apart_and_a_batch_inside_the_rows():
     np.testing.assert_allclose(c, product_in_f32(a[:, :, :32], b.transpose(1, 0, 2)), atol=0.02)
 
 
-def test_grouped_gemm_of_different_sizes():
+@pytest.mark.parametrize("descriptors", [False, True], ids=["pointers", "descriptors"])
+def test_grouped_gemm_of_different_sizes(descriptors):
     sizes = np.array([[32, 64, 32], [16, 32, 48], [64, 16, 16]], np.int32)
     a = [random(m, k, seed=3 * i) for i, (m, _, k) in enumerate(sizes)]
     b = [random(k, n, seed=3 * i + 1) for i, (_, n, k) in enumerate(sizes)]
     c = [np.zeros((m, n), np.float16) for m, n, _ in sizes]
-    kernel = rendered(grouped_gemm(tile=TILE, programs=2, group=2))
+    kernel = rendered(grouped_gemm(tile=TILE, programs=2, group=2, descriptors=descriptors))
     interpret(kernel, "grouped_gemm", (2,), a, b, c, sizes, 3)
     for left, right, out in zip(a, b, c, strict=True):
         np.testing.assert_allclose(out, product_in_f32(left, right), atol=0.02)

@@ -1,0 +1,91 @@
+"""Fused attention forward, f16, 64 features: rendered, by hand, and torch's scaled_dot_product_attention."""
+
+from __future__ import annotations
+
+import math
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import harness
+
+BATCH, HEADS, FEATURES = 4, 16, 64
+POSITIONS = [512, 1000, 1024, 2048, 4096, 8192]
+CONFIGS = [((128, 64), 4, 3), ((128, 64), 8, 3), ((128, 128), 8, 2), ((64, 64), 4, 3)]
+
+
+def label(positions: int, tile: tuple[int, int], causal: bool) -> str:
+    return f"attention_{positions}_{tile[0]}x{tile[1]}_{'causal' if causal else 'full'}"
+
+
+def template(positions: int, tile: tuple[int, int], causal: bool) -> Any:
+    from lego_mlir.templates.library.attention import attention
+
+    return attention(BATCH, HEADS, positions, FEATURES, causal=causal, tile=tile)
+
+
+def render(folder: Path) -> None:
+    for positions, causal in product(POSITIONS, (False, True)):
+        for tile in {tile for tile, _, _ in CONFIGS}:
+            harness.keep(folder, label(positions, tile, causal), template(positions, tile, causal).render())
+
+
+def static() -> list[dict[str, Any]]:
+    from rivals.triton_attention import attention as hand
+
+    from lego_mlir.toolchain import triton
+
+    rows = []
+    types = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr"), "*fp16:16") | {"lse_ptr": "*fp32:16"}
+    tile, warps, stages = CONFIGS[0]
+    options = {"num_warps": warps, "num_stages": stages}
+    for positions, causal in ((4096, False), (4096, True), (1000, False)):
+        numbers = {"scale": "fp32", "heads": "i32:16", "positions": "i32:16" if positions % 16 == 0 else "i32"}
+        numbers |= dict.fromkeys(("stride_b", "stride_h", "stride_s"), "i32:16")
+        constants = {"stride_d": 1, "D": FEATURES, "BLOCK_M": tile[0], "BLOCK_N": tile[1], "CAUSAL": causal}
+        by_hand = triton.compile_for(hand, types | numbers, constants, **options)
+        kernel = triton.load(template(positions, tile, causal).render(), "attention")
+        ours = triton.compile_for(kernel, types, {}, **options)
+        for who, compiled in (("by hand", by_hand), ("rendered", ours)):
+            what = f"{positions} positions, {'causal' if causal else 'full'}, {who}"
+            rows.append(harness.static_row(compiled, "GMMA", kernel=what, tile=tile, **options))
+    return rows
+
+
+def timed(folder: Path) -> list[dict[str, Any]]:
+    return [row for case in product(POSITIONS, (False, True)) for row in _timed(folder, *case)]
+
+
+def _timed(folder: Path, positions: int, causal: bool) -> list[dict[str, Any]]:
+    import torch
+    from rivals.triton_attention import attention as hand
+
+    shape = (BATCH, HEADS, positions, FEATURES)
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in "qkv")
+    o, lse = torch.empty_like(q), torch.empty(shape[:3], device="cuda")
+    scale = math.log2(math.e) / math.sqrt(FEATURES)
+
+    def rendered(tile: Any, warps: int, stages: int) -> Any:
+        kernel = harness.load(folder, label(positions, tile, causal), "attention")
+        launch = kernel[(BATCH * HEADS * -(-positions // tile[0]),)]
+        return lambda: launch(q, k, v, o, lse, num_warps=warps, num_stages=stages)
+
+    def by_hand(tile: Any, warps: int, stages: int) -> Any:
+        launch = hand[(-(-positions // tile[0]), BATCH * HEADS)]
+        numbers = (scale, HEADS, positions, *q.stride(), FEATURES, *tile, causal)
+        return lambda: launch(q, k, v, o, lse, *numbers, num_warps=warps, num_stages=stages)
+
+    attend = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
+    facts, rows = {"positions": positions, "causal": causal}, []
+    for who, make in (("rendered", rendered), ("by hand", by_hand)):
+        runs = {config: make(*config) for config in CONFIGS}
+        key = harness.best(runs)
+        runs[key]()
+        error = harness.require_close(o, attend(), 1e-2, f"attention {positions} {who}")
+        rows.append(harness.measure(runs[key], kernel=who, config=key, error=error, **facts))
+    return [*rows, harness.measure(attend, kernel="torch", **facts)]
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main("triton_attention", render, static, timed))

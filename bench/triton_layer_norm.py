@@ -1,0 +1,116 @@
+"""Layer norm forward and backward, 4096 rows: rendered, by hand, and torch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import harness
+
+ROWS = 4096
+WIDTHS = [512, 1000, 1024, 2048, 4096, 8192, 16384]
+GROUPS = 132
+BLOCK = 128
+EPS = 1e-5
+WARPS = [4, 8, 16]
+
+
+def template(columns: int) -> Any:
+    from lego_mlir.templates.library.rows import layer_norm
+
+    return layer_norm(ROWS, columns, eps=EPS, groups=GROUPS, block=BLOCK)
+
+
+def render(folder: Path) -> None:
+    for columns in WIDTHS:
+        harness.keep(folder, f"layer_norm_{columns}", template(columns).render())
+
+
+def static() -> list[dict[str, Any]]:
+    from rivals import triton_rows as hand
+
+    from lego_mlir.templates.library.rows import block_of
+    from lego_mlir.toolchain import triton
+
+    rows = []
+    vectors = dict.fromkeys(("mean_ptr", "rstd_ptr", "dw_ptr", "db_ptr"), "*fp32:16")
+    arrays = dict.fromkeys(("x_ptr", "y_ptr", "dy_ptr", "dx_ptr", "w_ptr", "b_ptr"), "*fp16:16")
+    for columns in (1000, 1024, 8192):
+        options = {"num_warps": 4 if columns < 4096 else 8}
+        numbers = {
+            "stride": "i32:16" if columns % 16 == 0 else "i32",
+            "columns": "i32:16" if columns % 16 == 0 else "i32",
+        }
+        numbers |= {"rows": "i32:16", "groups": "i32", "eps": "fp32"}
+        types = vectors | arrays | numbers
+        rendered = template(columns).render()
+        for name in ("layer_norm_forward", "layer_norm_backward"):
+            by_hand = triton.compile_for(getattr(hand, name), types, {"BLOCK": block_of(columns)}, **options)
+            ours = triton.compile_for(triton.load(rendered, name), types, {}, **options)
+            for who, compiled in (("by hand", by_hand), ("rendered", ours)):
+                label = f"{name.removeprefix('layer_norm_')} {columns} wide {who}"
+                work = "none" if name.endswith("forward") else "LDG"
+                rows.append(harness.static_row(compiled, work, kernel=label, columns=columns, **options))
+    return rows
+
+
+def timed(folder: Path) -> list[dict[str, Any]]:
+    return [row for columns in WIDTHS for row in _timed(folder, columns)]
+
+
+def _timed(folder: Path, columns: int) -> list[dict[str, Any]]:
+    import torch
+    from rivals import triton_rows as hand
+
+    x, dy = (torch.randn(ROWS, columns, device="cuda", dtype=torch.float16) for _ in "xy")
+    w, b = (torch.randn(columns, device="cuda", dtype=torch.float16) for _ in "wb")
+    y, dx, dw, db = torch.empty_like(x), torch.empty_like(x), torch.empty_like(w), torch.empty_like(b)
+    mean, rstd = (torch.empty(ROWS, device="cuda") for _ in "mr")
+    parts = [torch.empty(GROUPS, columns, device="cuda") for _ in "wb"]
+    block, blocks = 1 << (columns - 1).bit_length(), (-(-columns // BLOCK),)
+    names = ("layer_norm_forward", "layer_norm_backward", "sum_groups")
+    ours_forward, ours_backward, ours_sum = (harness.load(folder, f"layer_norm_{columns}", n) for n in names)
+
+    def rendered_forward(warps: int) -> None:
+        ours_forward[(ROWS,)](x, w, b, y, mean, rstd, num_warps=warps)
+
+    def rendered_backward(warps: int) -> None:
+        ours_backward[(GROUPS,)](dy, x, w, mean, rstd, dx, *parts, num_warps=warps)
+        for part, out in zip(parts, (dw, db), strict=True):
+            ours_sum[blocks](part, out)
+
+    def forward_by_hand(warps: int) -> None:
+        hand.layer_norm_forward[(ROWS,)](x, w, b, y, mean, rstd, columns, columns, EPS, block, num_warps=warps)
+
+    def backward_by_hand(warps: int) -> None:
+        numbers = (columns, ROWS, columns, GROUPS, block)
+        hand.layer_norm_backward[(GROUPS,)](dy, x, w, mean, rstd, dx, *parts, *numbers, num_warps=warps)
+        for part, out in zip(parts, (dw, db), strict=True):
+            hand.sum_groups[blocks](part, out, columns, GROUPS, BLOCK)
+
+    inputs = [t.clone().requires_grad_() for t in (x, w, b)]
+    forward_torch = lambda: torch.nn.functional.layer_norm(*inputs[:1], (columns,), *inputs[1:], EPS)  # noqa: E731
+    expected = forward_torch()
+    backward_torch = lambda: torch.autograd.grad(expected, inputs, dy, retain_graph=True)  # noqa: E731
+    rows = []
+    for who, run in (("rendered", rendered_forward), ("by hand", forward_by_hand)):
+        rows.append(_fastest(run, f"forward {who}", columns, [(y, expected)], 5e-3))
+    for who, run in (("rendered", rendered_backward), ("by hand", backward_by_hand)):
+        found = list(zip((dx, dw, db), backward_torch(), strict=True))
+        rows.append(_fastest(run, f"backward {who}", columns, found, 1e-2))
+    rows.append(harness.measure(forward_torch, kernel="forward torch", columns=columns))
+    return [*rows, harness.measure(backward_torch, kernel="backward torch", columns=columns)]
+
+
+def _fastest(run: Any, kernel: str, columns: int, found: list[tuple[Any, Any]], tolerance: float) -> dict[str, Any]:
+    """The best number of warps, checked and measured."""
+    warps = harness.best({w: lambda w=w: run(w) for w in WARPS})
+    run(warps)
+    what = f"layer norm {kernel} {columns}"
+    error = max(harness.require_close(ours, expected, tolerance, what) for ours, expected in found)
+    return harness.measure(lambda: run(warps), kernel=kernel, columns=columns, warps=warps, error=error)
+
+
+if __name__ == "__main__":
+    sys.exit(harness.main("triton_layer_norm", render, static, timed))
