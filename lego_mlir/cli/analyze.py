@@ -23,6 +23,7 @@ EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
 DEFAULT_BLOCKS: Final = 8
 DTYPES: Final = {"i8": 1, "f8": 1, "f16": 2, "bf16": 2, "i16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
 SHOWN_LANES: Final = 4
+SHARED_BYTES: Final = 227 * 1024  # the most that a block has, sm_90; CUDA C++ guide, technical specifications
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,11 +129,15 @@ def _layout(args: argparse.Namespace, name: str, layout: Any) -> dict[str, Any]:
         chosen = [patterns.parse(args.access, compile_command.sizes_of(args.free))]
     else:
         chosen = patterns.walks(layout.dims())
-    shared = [layouts.shared(layout, pattern, element, args.width) for pattern in chosen]
+    fits = layout.physical_size() * element <= SHARED_BYTES
     through = [layouts.through_cache(layout, pattern, element, args.width) for pattern in chosen]
-    uses = [Use.of(pattern, args.width) for pattern in chosen]
-    total, ideal = wavefronts_of(layout, uses, element)
-    better = repairs(layout.dims(), uses, element) if total > ideal else []
+    shared = [layouts.shared(layout, pattern, element, args.width) if fits else None for pattern in chosen]
+    better: list[Any] = []
+    if fits:
+        uses = [Use.of(pattern, args.width) for pattern in chosen]
+        total, ideal = wavefronts_of(layout, uses, element)
+        if total > ideal:
+            better = [r for r in repairs(layout.dims(), uses, element) if r.wavefronts < total]
     return {
         "layout": name,
         "text": repr(layout),
@@ -140,7 +145,7 @@ def _layout(args: argparse.Namespace, name: str, layout: Any) -> dict[str, Any]:
         "accesses": [
             {
                 "pattern": pattern.name,
-                "shared": s.to_dict(),
+                "shared": None if s is None else s.to_dict(),
                 "global": g.to_dict(),
                 "vector": widest_vector(patterns.positions(layout, pattern), element)
                 if args.width == 1
@@ -148,7 +153,7 @@ def _layout(args: argparse.Namespace, name: str, layout: Any) -> dict[str, Any]:
             }
             for pattern, s, g in zip(chosen, shared, through, strict=True)
         ],
-        "repairs": [r.to_dict() for r in better if r.wavefronts < total],
+        "repairs": [r.to_dict() for r in better],
     }
 
 
@@ -221,16 +226,18 @@ def _repair_text(repair: Mapping[str, Any]) -> str:
     return f"{repair['layout']}: {effect}, {memory} ({repair['by']})"
 
 
+def _ways(shared: Mapping[str, Any]) -> str:
+    return f"{shared['ways']}-way" if shared["wavefronts"] > shared["ideal"] else "none"
+
+
 def _layout_text(found: Mapping[str, Any]) -> list[str]:
     lines = [f"layout {found['layout']} = {found['text']} of {found['dtype']}"]
     rows = []
     for access in found["accesses"]:
         s, g = access["shared"], access["global"]
-        rows.append([
-            access["pattern"], f"{s['ways']}-way" if s["wavefronts"] > s["ideal"] else "none",
-            f"{s['wavefronts']} ({s['ideal']})", f"{g['sectors']} ({g['ideal']})", f"{100 * g['coalescing']:.0f}%",
-            access["vector"], s["by"] if s["by"] == g["by"] else f"{s['by']}; sectors: {g['by']}",
-        ])  # fmt: skip
+        banks = ["", ""] if s is None else [_ways(s), f"{s['wavefronts']} ({s['ideal']})"]
+        sectors = [f"{g['sectors']} ({g['ideal']})", f"{100 * g['coalescing']:.0f}%"]
+        rows.append([access["pattern"], *banks, *sectors, access["vector"], (s or g)["by"]])
     header = ("lanes go", "conflict", "wavefronts", "sectors", "needed", "elements at once", "known by")
     lines += _table(header, rows)
     lines += [f"  {word}: {_repair_text(r)}" for word, r in zip(("remedy", "    or"), found["repairs"], strict=False)]

@@ -213,6 +213,17 @@ def test_analyze_a_layout_by_an_access(tmp_path, capsys):
     assert "no layout named 'nothing'; it has: plain" in capsys.readouterr().err
 
 
+def test_a_layout_too_big_for_shared_memory_has_sectors_only(tmp_path, capsys):
+    path = tmp_path / "spec.py"
+    path.write_text("from lego_mlir import Col\nmatrix = Col(512, 512)\n")
+    assert main(["analyze", str(path)]) == DONE
+    out = capsys.readouterr().out
+    assert "remedy" not in out
+    assert main(["analyze", str(path), "--json"]) == DONE
+    (found,) = json.loads(capsys.readouterr().out)["layouts"]
+    assert [(a["shared"], a["global"]["coalescing"]) for a in found["accesses"]] == [(None, 0.125), (None, 1.0)]
+
+
 @pytest.mark.parametrize("command", ["run", "analyze"])
 def test_help(command, capsys):
     assert main([command, "--help"]) == DONE
