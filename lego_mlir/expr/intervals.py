@@ -129,8 +129,7 @@ class Facts:
         """Constant ends that need elimination: i*N + j has none by intervals, yet is never negative."""
         for end, sign in ((lo, 1), (hi, -1)):
             if end is None:
-                self._fuel = FUEL
-                for least in self._eliminated(poly.scaled(sign)):
+                for least in self.eliminated(poly.scaled(sign)):
                     found = self.interval(least)[0]
                     if found is not None and sign > 0:
                         lo = found if lo is None else max(lo, found)
@@ -236,6 +235,11 @@ class Facts:
         if lo is not None and lo >= 0:
             return True
         return any(self._plainly(least) for least in self._eliminated(poly))
+
+    def eliminated(self, poly: Poly) -> Iterator[Poly]:
+        """Lower bounds of a polynomial with fewer and fewer atoms; 0 for one that is shown never to be negative."""
+        self._fuel = FUEL
+        yield from self._eliminated(poly)
 
     def _eliminated(self, poly: Poly) -> Iterator[Poly]:
         """Lower bounds of the polynomial with fewer and fewer atoms, itself first."""

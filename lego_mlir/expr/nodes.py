@@ -319,6 +319,7 @@ class _Comparison(Boolean):
     __slots__ = ()
     symbol: ClassVar[str]
     equal_operands: ClassVar[bool]
+    precedence = PRECEDENCE["Relational"]
 
     def __new__(cls, a: Any, b: Any) -> Any:
         a, b = sympy.sympify(a), sympy.sympify(b)

@@ -26,6 +26,7 @@ from lego_mlir.expr.nodes import (
     Smaller,
     Table,
 )
+from lego_mlir.expr.poly import Poly
 from lego_mlir.expr.ranges import Range
 
 i, j, k, t = sympy.symbols("i j k t", integer=True)
@@ -56,6 +57,37 @@ def test_what_is_called_nonnegative_is(data, scope, depth, seed):
     context = context_of(scope[1])
     if context.facts.nonnegative(context.terms.read(raw)):
         assert numpy.all(evaluate(raw, points(scope, 20, seed)) >= 0)
+
+
+@given(st.data(), scopes(), st.integers(1, 3), st.integers(0, 2**32 - 1))
+@settings(max_examples=250)
+def test_symbolic_ends_and_eliminations_hold(data, scope, depth, seed):
+    """Every polynomial that is said to bound an operation, or a sum with atoms eliminated, does so at all points."""
+    context = context_of(scope[1])
+    whole = context.terms.read(data.draw(expressions(scope, depth)))
+    values = points(scope, 20, seed)
+
+    def at_points(poly):
+        return evaluate(context.terms.write(poly), values)
+
+    for least in context.facts.eliminated(whole):
+        assert numpy.all(at_points(least) <= at_points(whole)), (whole, least)
+    for atom in whole.atoms():
+        value = at_points(Poly({(atom,): 1}))
+        for end in context.facts.ends(atom, upper=True):
+            assert numpy.all(value <= at_points(end)), (atom, end)
+        for end in context.facts.ends(atom, upper=False):
+            assert numpy.all(value >= at_points(end)), (atom, end)
+
+
+def test_ends_are_no_wider_than_needed():
+    context = context_of(RANGES)
+    (remainder,) = context.terms.read(FloorMod(i * M + 3, M + 2)).atoms()
+    assert context.terms.read(M + 1) in context.facts.ends(remainder, upper=True)
+    rounded = context.terms.read(M * FloorDiv(t + j, M) - t - j)
+    assert context.facts.nonnegative(-rounded)
+    assert context.facts.nonnegative(rounded + context.terms.read(M - 1))
+    assert not context.facts.nonnegative(rounded)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import isqrt, maximum, minimum, where
-from lego_mlir.expr.nodes import BitXor, FloorDiv, FloorMod, ISqrt, ShiftLeft, Size, Table, canonical
+from lego_mlir.expr.nodes import BitXor, FloorDiv, FloorMod, ISqrt, Lt, Select, ShiftLeft, Size, Table, canonical
 
 i, j, n = sympy.symbols("i j n", integer=True)
 
@@ -43,12 +43,13 @@ def test_negative_shift_and_root_are_refused():
         (FloorDiv(i, FloorDiv(n, 2)), "i // (n // 2)"),
         (BitXor(i + 1, j) + 1, "((i + 1) ^ j) + 1"),
         (FloorMod(-i, 8), "(-i) % 8"),
+        (Select(sympy.And(Lt(i, 3), Lt(j, n)), i, j), "where((i < 3) & (j < n), i, j)"),
     ],
 )
 def test_text_reads_back_in_python(expr, text):
     assert str(expr) == text
     values = {"i": 29, "j": 13, "n": 10}
-    assert eval(text, {}, values) == evaluate(expr, values)
+    assert eval(text, {"where": where}, values) == evaluate(expr, values)
 
 
 @given(st.data(), scopes(), st.integers(0, 2**32 - 1))
