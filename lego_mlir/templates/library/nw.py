@@ -32,19 +32,31 @@ def buffer(kind: str, b: int) -> Layout:
     return BUFFERS[kind](b + 1)
 
 
+STATIC_SHARED_BYTES: Final = 48 * 1024  # what a kernel may declare (CUDA C++ Programming Guide, compute capabilities)
+WORD: Final = 4
+
+
+def shared_bytes(buffer: Layout, b: int) -> int:
+    """The shared memory of a block: the scores' buffer and the substitution scores."""
+    return WORD * (int(buffer.physical_size()) + b * b)
+
+
 def nw(n: int, b: int, kind: str | Layout = "anti-diagonal") -> Template:
     """Scores of two sequences of n letters, n a multiple of b: kernels nw_growing and nw_shrinking, b threads a block.
 
     Arguments of both: the scores, (n+1) x (n+1) int32 with their first row and column filled in; the substitution
     scores, as large; the penalty; the anti-diagonal of blocks. `kind` is one of BUFFERS, or a layout of the buffer.
+    Above 48 KiB the shared memory, `shared_bytes` of it, is given at the launch.
     """
     if n % b:
         raise TemplateError(f"nw: {n=} must be a multiple of {b=}")
     blocks = n // b
     block_row, block_column = (index(name, blocks) for name in ("block_row", "block_column"))
+    scores = kind if isinstance(kind, Layout) else buffer(kind, b)
     return Template.shipped(
         "nw.cu.jinja",
-        buffer=kind if isinstance(kind, Layout) else buffer(kind, b),
+        buffer=scores,
+        dynamic=shared_bytes(scores, b) > STATIC_SHARED_BYTES,
         reference=as_layout(Row(b, b)),
         matrix=as_layout(Row(n + 1, n + 1)),
         b=b,

@@ -194,6 +194,14 @@ class TestWithNvcc:
         assert {r.kernel for r in found.resources} == {"nw_growing", "nw_shrinking"}
         assert all(r.spill_loads == r.spill_stores == 0 for r in found.resources)
 
+    def test_a_block_of_more_than_48_kib_takes_its_memory_at_the_launch(self):
+        text = nw(2048, 128, "padded").render().text
+        assert (
+            "extern __shared__ int shared[];" in text
+            and "extern __shared__" not in nw(2048, 64, "padded").render().text
+        )
+        assert len(nvcc.compile_text(text).resources) == 2
+
     def test_a_stencil_and_every_header_compile_for_hopper(self):
         texts = [header(name, layout) for name, (layout, _, _) in HEADERS.items()]
         uses = "".join(
