@@ -17,14 +17,18 @@ from typing import Any, Final, Literal
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.cost import MODELS
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr, index_symbol
-from lego_mlir.expr.nodes import Size, Table
+from lego_mlir.expr.nodes import Le, Size, Table
+from lego_mlir.expr.prove import prove
 from lego_mlir.expr.simplify import simplify
+from lego_mlir.expr.verdict import Refuted
+from lego_mlir.layout.slices import Colon
 from lego_mlir.printers import cuda, triton
 from lego_mlir.printers.cuda import TYPES, CudaPrinter
 from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.engine import is_undefined
-from lego_mlir.templates.values import Bounded, Offsets, Placed, Predicate, ranges_of
+from lego_mlir.templates.hints import contiguous_run
+from lego_mlir.templates.values import Bounded, Coordinate, Offsets, Placed, Predicate, ranges_of
 
 Language = Literal["triton", "cuda"]
 
@@ -74,6 +78,7 @@ class Filling:
     sizes: dict[str, Any] = field(default_factory=dict)
     bounds_of_arange: set[str] = field(default_factory=set)
     locals: set[str] = field(default_factory=set)
+    assigned: dict[str, Any] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)
     tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
     file_tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -135,12 +140,34 @@ class Filling:
         raw = value.slice.expr.expr
         expr = self.simplified(raw, value.ranges)
         axes = self.axes(value.slice.colons)
+        self.agrees_with_assignments(value)
         printer = self.printer(value.ranges, axes)
-        text = printer.block(expr)
+        text = self.hinted(printer.block(expr), expr, axes, value.ranges)
         self.note(printer)
         loose = not (expr.is_Symbol or expr.is_Integer)
         origin = (value.slice.layout, value.slice.places)
         return self.record(text, loose, raw, expr, value.ranges, axes=axes, origin=origin)
+
+    def hinted(self, text: str, expr: Any, axes: Sequence[Any], ranges: Any) -> str:
+        """The offsets, with the runs of neighbours that Triton would not find by itself."""
+        symbol, count = axes[-1]
+        run = contiguous_run(expr, symbol, count, ranges) if isinstance(count, int) else None
+        if run is None:
+            return text
+        shape = [1] * (len(axes) - 1)
+        if run.multiple_of > 1:
+            text = f"tl.multiple_of({text}, {[*shape, run.multiple_of]})"
+        return f"tl.max_contiguous({text}, {[*shape, run.length]})"
+
+    def agrees_with_assignments(self, value: Offsets) -> None:
+        """Refuse an index that was assigned from a larger range than its axis has."""
+        for place, n in zip(value.slice.places, value.slice.layout.dims(), strict=True):
+            known = None if isinstance(place, Colon) else self.assigned.get(str(as_expr(place)))
+            if known is not None and isinstance(prove(Le(as_expr(known), as_expr(n)), value.ranges), Refuted):
+                raise TemplateError(
+                    f"{place!r} was assigned from a layout where it runs to {known}, but {value.name} has {n} along "
+                    "that axis; make the sizes of the two layouts agree"
+                )
 
     def predicate(self, value: Predicate) -> str:
         """A condition, or a block of truth values; None and True where it always holds."""
@@ -223,6 +250,7 @@ class Filling:
             if name not in targets:
                 printer.bind(name, expr)
         self.note(printer)
+        self.assigned.update({t: v.stop for t, v in zip(targets, given, strict=True) if isinstance(v, Coordinate)})
         for target, raw, expr in zip(targets, raws, exprs, strict=True):
             self.record(target, False, raw, expr, ranges, bindings=tuple(bindings))
         return f"\n{INDENT}".join(lines)

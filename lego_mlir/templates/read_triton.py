@@ -130,6 +130,8 @@ class _Reader:
         if function == "tl.cast":
             inner, kind = self.read(arguments[0]), ast.unparse(arguments[1]).removeprefix("tl.")
             return self._fits(node, Block(inner.values, _BITS[kind]))
+        if function in ("tl.max_contiguous", "tl.multiple_of"):
+            return self._promise(node, function, self.read(arguments[0]), ast.literal_eval(arguments[1]))
         if function == "tl.load":
             return self._load(node, arguments[0])
         operation = _CALLS.get(function)
@@ -139,6 +141,16 @@ class _Reader:
         if function == "_lego_isqrt" and np.any(parts[0].values < 0):
             raise TemplateError(f"{ast.unparse(node)} takes the root of a negative number")
         return Block(operation(*(p.values for p in parts)), max(p.bits for p in parts))
+
+    def _promise(self, node: ast.Call, function: str, block: Block, lengths: list[int]) -> Block:
+        """A hint changes nothing, and must be true: runs of neighbours, and what their first elements divide by."""
+        run = lengths[-1]
+        groups = block.values.reshape(*block.values.shape[:-1], -1, run)
+        if function == "tl.multiple_of" and np.any(groups[..., 0] % run):
+            raise TemplateError(f"{ast.unparse(node)}: not every run begins at a multiple of {run}")
+        if function == "tl.max_contiguous" and np.any(groups - groups[..., :1] != np.arange(run)):
+            raise TemplateError(f"{ast.unparse(node)}: runs of {run} are not contiguous")
+        return block
 
     def _load(self, node: ast.Call, address: ast.expr) -> Block:
         """`tl.load(table + index)`: an element of a run-time table."""

@@ -18,9 +18,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import sympy
+
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import Condition, Index, as_expr, index_symbol
+from lego_mlir.expr.nodes import Le, Lt
+from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Refuted
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.slices import Colon, Slice
 from lego_mlir.layout.values import end_of
@@ -91,6 +96,20 @@ for _name in [
     "rrshift",
 ]:
     setattr(Bounded, f"__{_name}__", _keeping_ranges(f"__{_name}__"))
+
+
+class Coordinate(Bounded):
+    """One coordinate of an inverse: below the layout's size along its axis."""
+
+    __slots__ = ("stop",)
+    stop: Any
+
+    def __init__(self, expr: Any, ranges: Ranges, stop: Any) -> None:
+        super().__init__(expr, ranges)
+        self.stop = stop
+
+    def __hash__(self) -> int:
+        return super().__hash__()
 
 
 def index(name: str, stop: Any = None, start: Any = 0) -> Bounded:
@@ -192,6 +211,7 @@ class Placed(_Shown):
 
     def __getitem__(self, at: Any) -> Any:
         found = self.layout[at]
+        self._require_inside(found.places if isinstance(found, Slice) else at if isinstance(at, tuple) else (at,))
         if isinstance(found, Slice):
             return Offsets(self.name, found, self._ranges(found.places) | found.ranges)
         given = at if isinstance(at, tuple) else (at,)
@@ -207,7 +227,8 @@ class Placed(_Shown):
         symbol = as_expr(position)
         if symbol.is_Symbol and symbol not in known:
             known[symbol] = Range(0, end_of(self.layout.physical_size()))
-        return tuple(Bounded(i, known) if isinstance(i, Index) else i for i in self.layout.inv(position))
+        coordinates = zip(self.layout.inv(position), self.layout.dims(), strict=True)
+        return tuple(Coordinate(i, known, n) if isinstance(i, Index) else i for i, n in coordinates)
 
     @property
     def mask(self) -> Mask:
@@ -218,6 +239,18 @@ class Placed(_Shown):
         """Whether a physical position of a padded layout holds an element."""
         known = ranges_of(position) or {as_expr(position): Range(0, end_of(self.layout.physical_size()))}
         return Predicate(self.layout.holds(position), known)  # type: ignore[attr-defined]
+
+    def _require_inside(self, places: tuple[Any, ...]) -> None:
+        """Refuse an index whose own range is shown to leave the axis it is used for."""
+        for axis, (place, n) in enumerate(zip(places, self.layout.dims(), strict=True)):
+            known = ranges_of(place)
+            if not known or isinstance(place, Colon):
+                continue
+            expr = as_expr(place)
+            verdict = prove(sympy.And(Le(0, expr), Lt(expr, as_expr(n))), known)
+            if isinstance(verdict, Refuted):
+                values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
+                raise TemplateError(f"index {axis} of {self.name} is {place!r}, outside 0..{n}-1 for {values}")
 
     def _ranges(self, places: tuple[Any, ...]) -> dict[Any, Range]:
         """The ranges that an index carries, and those that it has because it is one."""

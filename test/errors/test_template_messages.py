@@ -6,7 +6,7 @@ import lego_mlir as lego
 from lego_mlir import Row, as_layout, gallery
 from lego_mlir.cli.main import main
 from lego_mlir.errors import TemplateError
-from lego_mlir.templates import Template, indices
+from lego_mlir.templates import Template, index, indices
 
 m, k = indices("m k")
 TILES = Row(128, 64).tile_by([4, 2], [32, 32])
@@ -59,6 +59,14 @@ def test_what_the_text_needs_and_the_template_does_not_place():
         render("{{ B[m, 0] }}", B=Row(4, n))
     with pytest.raises(TemplateError, match=r"the text needs _lego_isqrt; write \{\{ helpers \}\} above the kernel"):
         render("{{ root }}", root=lego.isqrt(m))
+
+
+def test_an_index_that_leaves_its_axis():
+    j = index("j", 8)
+    with pytest.raises(TemplateError, match=r"t\.py\.jinja:1: index 0 of B is j \+ 1, outside 0\.\.8-1 for j = 7"):
+        render("{{ B[j + 1, :] }}", B=Row(8, 4), j=j)
+    with pytest.raises(TemplateError, match=r"m was assigned from a layout where it runs to 8, but A has 4 along that"):
+        render('{{ assign("m, k", G.inv(p)) }}{{ A[m, k, 0, :] }}', G=Row(8, 2), p=index("p"))
 
 
 def test_two_sizes_of_one_name():

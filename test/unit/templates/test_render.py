@@ -126,6 +126,14 @@ def test_descriptors_of_row_and_column_major_matrices():
         filled('{{ descriptor("x", A) }}', A=as_layout(gallery.antidiagonal(8)).tile_by([2, 2], [4, 4]))
 
 
+def test_runs_that_triton_would_not_see_are_said_to_it_and_others_are_not(tiles):
+    swizzled = as_layout(gallery.xor_swizzle(64, 64, vec=8))
+    text = filled("{{ A[m, k, :, :] }}", A=swizzled.tile_by([2, 1], [32, 64]))
+    assert text.startswith("tl.max_contiguous(tl.multiple_of(") and text.endswith("[1, 8]), [1, 8])")
+    assert "max_contiguous" not in filled("{{ A[m, k, :, :] }}", A=tiles)
+    assert "max_contiguous" not in filled("{{ A[m, :] }}", A=as_layout(gallery.reverse(4, 8)))
+
+
 def test_indices_carry_their_ranges_through_arithmetic():
     j = index("j", 100)
     assert filled("x = {{ (j + 3) // 7 }}", j=j) == "x = (j + 3) // 7"

@@ -91,6 +91,15 @@ def test_a_printer_that_truncates_does_not_get_past_the_check(monkeypatch):
         check.require(rendered)
 
 
+def test_a_hint_that_is_not_true_is_found():
+    values = {"m": range(4)}
+    assert read_triton.evaluate("tl.max_contiguous(m * 8 + tl.arange(0, 8), [8])", values).shape == (4, 8)
+    with pytest.raises(TemplateError, match=r"runs of 8 are not contiguous"):
+        read_triton.evaluate("tl.max_contiguous(tl.arange(0, 8) * 2, [8])", values)
+    with pytest.raises(TemplateError, match=r"not every run begins at a multiple of 8"):
+        read_triton.evaluate("tl.multiple_of(m * 4 + tl.arange(0, 8), [8])", values)
+
+
 @pytest.mark.parametrize("reader", [read_triton, read_c])
 def test_readers_refuse_what_they_do_not_know(reader):
     for text in ("f(m)", "m[0]", "m @ m", "m ? m"):

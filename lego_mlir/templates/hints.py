@@ -1,0 +1,54 @@
+"""What Triton cannot see of a slice, said to it where it is proved: runs of neighbours, and where they begin.
+
+Triton follows sums and products of `tl.arange` by itself and vectorises what it sees to be contiguous. Through an
+exclusive or, a shift or a table it sees nothing, though a swizzle that moves groups of eight keeps eight neighbours
+together. `contiguous_run` looks for the longest such run: offsets e(s) with e(c*u + v) == e(c*u) + v for v below c.
+
+>>> from lego_mlir.expr.index import index_symbol
+>>> from lego_mlir.expr.ranges import Range
+>>> r, s = index_symbol("r"), index_symbol("s")
+>>> swizzled = r * 64 + ((s // 8) ^ (r % 8)) * 8 + s % 8
+>>> contiguous_run(swizzled.expr, s.expr, 64, {r.expr: Range(0, 32), s.expr: Range(0, 64)})
+Run(length=8, multiple_of=8)
+>>> contiguous_run((r * 64 + s).expr, s.expr, 64, {r.expr: Range(0, 32), s.expr: Range(0, 64)}) is None
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lego_mlir.expr.index import index_symbol
+from lego_mlir.expr.intervals import bounds
+from lego_mlir.expr.nodes import INTEGER_NODES
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
+
+LONGEST: Final = 16  # elements of one byte in the widest access, 16 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Offsets come in runs of `length` neighbours, each beginning at a multiple of `multiple_of`."""
+
+    length: int
+    multiple_of: int
+
+
+def contiguous_run(expr: Any, axis: Any, count: int, ranges: dict[Any, Range]) -> Run | None:
+    """The longest run along an axis, for an expression in which Triton would not find it; None for any other."""
+    hidden = any(node.has(axis) for node in expr.atoms(*INTEGER_NODES))
+    if not hidden:
+        return None
+    length = min(LONGEST, count & -count)
+    while length > 1:
+        group, within = index_symbol("lego_group").expr, index_symbol("lego_within").expr
+        split = {**ranges, group: Range(0, count // length), within: Range(0, length)}
+        first = simplify(expr.xreplace({axis: length * group}), split).expr
+        moved = simplify(expr.xreplace({axis: length * group + within}) - first - within, split).expr
+        if moved == 0:
+            divisor = bounds(first, split).multiple_of or length
+            return Run(length, min(length, divisor & -divisor))
+        length //= 2
+    return None
