@@ -16,7 +16,7 @@ While all blocks of a batch touch the same elements of their shared tiles, as th
 words stands for all of them; the first access that differs from block to block gives each block its own row.
 
 An asynchronous copy marks its destination as *pending* when it is issued, and becomes a write of its thread when that
-thread's wait lets it land. To look at a pending element is a fault of its own.
+thread's wait lets it land. To touch a pending element is a fault of its own.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ def _check_write(look: _Look) -> None:
     _report_lost(look, writes[look.at])
     if kind == ASYNC_KIND:
         if shadow.pending is None:
-            shadow.pending = np.zeros(shadow.writes.shape, bool)
-        shadow.pending.reshape(-1)[look.at] = True
+            shadow.pending = np.zeros(shadow.writes.shape, np.uint8)
+        shadow.pending.reshape(-1)[look.at] += 1
 
 
 def _report_raw(look: _Look, unusable: Array | None, message: str) -> None:
@@ -291,10 +291,10 @@ def _report_lost(look: _Look, after: Array) -> None:
 
 
 def _report_pending(look: _Look, message: str) -> Array | None:
-    """Elements with a copy in flight: a fault, except that a copy may follow a copy."""
-    if look.shadow.pending is None or look.access.kind == ASYNC_KIND:
+    """Elements with a copy in flight: nothing may touch them, another copy least of all."""
+    if look.shadow.pending is None:
         return None
-    unusable = look.shadow.pending.reshape(-1)[look.at]
+    unusable = look.shadow.pending.reshape(-1)[look.at] > 0
     if not unusable.any():
         return None
     look.report(Kind.PENDING, unusable, message, look.shadow.writes.reshape(-1)[look.at])
@@ -333,7 +333,9 @@ def land(m: Machine, access: Access, touch: Touch) -> None:
     """An asynchronous copy has landed: from now on its elements count as written by their threads, just now."""
     look = _Look(m, access, touch)
     assert look.shadow.pending is not None
-    look.shadow.pending.reshape(-1)[look.at] = False
+    pending = look.shadow.pending.reshape(-1)
+    flying = pending[look.at]
+    pending[look.at] = flying - (flying > 0)
     look.shadow.writes.reshape(-1)[look.at] = look.word
 
 
