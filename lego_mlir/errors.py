@@ -89,3 +89,13 @@ class ToolchainError(LegoError):
     def __init__(self, rerun: Rerun) -> None:
         super().__init__(str(rerun))
         self.rerun = rerun
+
+
+def brief(value: object, columns: int = 110) -> str:
+    """A value as a message shows it: the index of a non-linear layout can be pages long.
+
+    >>> brief("i + j"), brief("i + " * 9, 12)
+    ('i + j', 'i + i + i ..')
+    """
+    text = str(value)
+    return text if len(text) <= columns else f"{text[: columns - 3].rstrip()} .."

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lego_mlir.cli.progress import Progress
+from lego_mlir.errors import brief
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
 HELP: Final = "Prove or refute the layouts, kernels and templates of a spec."
 EXAMPLE: Final = "lego-mlir check examples/transpose.py"
 _TIMEOUT_MS: Final = 1000
-_INDEX_COLUMNS: Final = 100
+_REASON_COLUMNS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,11 @@ class Line:
                 return f"  proved   {self.claim}: {by}"
             case Refuted(counter_example, explanation):
                 values = ", ".join(f"{name} = {value}" for name, value in counter_example.items())
-                return f"  REFUTED  {self.claim}: {explanation}{f' ({values})' if values else ''}"
+                return (
+                    f"  REFUTED  {self.claim}: {brief(explanation, _REASON_COLUMNS)}{f' ({values})' if values else ''}"
+                )
             case Unknown(reason):
-                return f"  unknown  {self.claim}: {reason}"
+                return f"  unknown  {self.claim}: {brief(reason, _REASON_COLUMNS)}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +122,7 @@ def _claims(body: tuple[Any, ...], guards: tuple[Any, ...]) -> Iterator[tuple[st
                 inside = sympy.And(Le(0, access.position), Lt(last, as_expr(access.buffer.size)))
                 allowed = sympy.And(*guards, access.mask)
                 verb = "load from" if isinstance(statement, Load) else "store to"
-                index = shortened(", ".join(map(str, access.index)))
+                index = brief(", ".join(map(str, access.index)))
                 yield (
                     f"{access.source}: {verb} {access.buffer.name}[{index}] stays inside",
                     sympy.Or(sympy.Not(allowed), inside),
@@ -129,11 +132,6 @@ def _claims(body: tuple[Any, ...], guards: tuple[Any, ...]) -> Iterator[tuple[st
             case If(condition=condition, then=then, otherwise=otherwise):
                 yield from _claims(then, (*guards, condition))
                 yield from _claims(otherwise, (*guards, sympy.Not(condition)))
-
-
-def shortened(text: str) -> str:
-    """An index that fits a line: a non-linear layout's can be pages long."""
-    return text if len(text) <= _INDEX_COLUMNS else text[:_INDEX_COLUMNS] + " .."
 
 
 def _prove(claim: Any, ranges: Any) -> Verdict:

@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Iterator
 from typing import Any, Final
 
-from lego_mlir.cli.check import shortened
 from lego_mlir.cli.progress import Progress
-from lego_mlir.errors import SpecError
+from lego_mlir.errors import SpecError, brief
 
 HELP: Final = "Show how each index expression of a spec was derived and proved."
 EXAMPLE: Final = "lego-mlir explain examples/transpose.py"
@@ -52,8 +51,8 @@ def _layout(name: str, layout: Any) -> Iterator[str]:
 def _kernel(trace: Any) -> Iterator[str]:
     yield f"kernel {trace.name}, {trace.source}"
     for statement, access in trace.accesses():
-        index = shortened(", ".join(map(str, access.index)))
-        mask = f" where {access.mask}" if access.is_masked else ""
+        index = brief(", ".join(map(str, access.index)))
+        mask = f" where {brief(access.mask)}" if access.is_masked else ""
         width = f", {access.width} elements at once" if access.width > 1 else ""
         title = f"{type(statement).__name__.lower()} {access.buffer.name}[{index}]{width}{mask}"
         yield from _derivation(f"{access.source}: {title}", access.derivation)

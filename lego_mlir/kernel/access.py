@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import sympy
 
-from lego_mlir.errors import LayoutError, LayoutIndexError, TraceError
+from lego_mlir.errors import LayoutError, LayoutIndexError, TraceError, brief
 from lego_mlir.expr.index import Index, as_condition, as_expr, is_array
 from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt
 from lego_mlir.expr.ranges import Range
@@ -54,7 +54,7 @@ class Place:
             reason = self.obstacle(width)
             if reason:
                 raise self.tracer.error(
-                    f"{self.buffer.name}{list(self.index)}: {width} elements of {self.buffer.dtype} at once are not "
+                    f"{self._shown()}: {width} elements of {self.buffer.dtype} at once are not "
                     f"possible: {reason}; the widest proved is {self.widest()}, which width=None takes",
                     LayoutError,
                 )
@@ -93,6 +93,9 @@ class Place:
         yield "contiguous", sympy.true if same else Eq(there, position + LANE)
         yield "under one mask", sympy.Or(sympy.Not(self.mask), self._mask((*outer, last + LANE), lanes))
 
+    def _shown(self) -> str:
+        return f"{self.buffer.name}[{', '.join(map(brief, self.index))}]"
+
     def _entry(self, value: Any) -> Any:
         if isinstance(value, (slice, list)) or value is None or value is Ellipsis or is_array(value):
             raise self.tracer.error(
@@ -109,7 +112,7 @@ class Place:
             verdict = self.tracer.prove(sympy.And(Le(0, i), Lt(i, n)))
             if isinstance(verdict, Refuted):
                 raise self.tracer.error(
-                    f"{self.buffer.name}{list(self.index)}: index {axis} of {list(self.dims)} leaves 0 .. {n - 1}: "
+                    f"{self._shown()}: index {axis} of {list(self.dims)} leaves 0 .. {n - 1}: "
                     f"{_reason(verdict)}; guard it with `with lego.when(..):`, or tile with tile_by, which masks",
                     LayoutIndexError,
                 )

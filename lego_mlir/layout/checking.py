@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import flatten, is_static, product, unflatten
-from lego_mlir.layout.values import show
+from lego_mlir.layout.values import ARRAY_LIMIT, show
 
 if TYPE_CHECKING:
     from lego_mlir.layout.permutations import GenP
@@ -150,7 +150,7 @@ def _outside(index: tuple[int, ...], position: int, elements: int) -> Refuted:
 
 
 def _collision(dims: tuple[int, ...], owner: Any, blocks: list[tuple[int, Callable[[], Any]]]) -> Refuted:
-    """The first index whose position another index owns."""
+    """The first index whose position another index owns, where some position has no owner."""
     import numpy as np
 
     for start, compute in blocks:
@@ -159,12 +159,14 @@ def _collision(dims: tuple[int, ...], owner: Any, blocks: list[tuple[int, Callab
         if np.any(lost):
             k = int(np.argmax(lost))
             position = int(positions[k])
+            if owner[position] < 0:
+                break
             a, b = (unflatten(flat, dims) for flat in sorted((start + k, int(owner[position]))))
             return Refuted(
                 {"index": a, "other": b, "position": position},
                 f"apply maps {show(a)} and {show(b)} both to position {position}",
             )
-    raise AssertionError("a position without an owner, and yet no two indices collide: f is not a function")
+    return Refuted({}, "f gives other positions when it is asked again; it must depend on its arguments alone")
 
 
 def _wrong_inverse(index: tuple[int, ...], position: int, given: tuple[int, ...]) -> Refuted:
@@ -177,14 +179,19 @@ def _wrong_inverse(index: tuple[int, ...], position: int, given: tuple[int, ...]
 def _check_too_large(perm: GenP, elements: int) -> Verdict:
     """Beyond the exact bound: by proof, else by a sample that can only refute."""
     verdict = _prove(perm)
-    if isinstance(verdict, Unknown):
-        sampled = _sample(perm, elements)
+    if not isinstance(verdict, Unknown):
+        return verdict
+    tried = "10^6 sampled ones agree"
+    if elements > ARRAY_LIMIT:
+        tried = "none was sampled, they are too many for int64 arrays"
+    else:
+        try:
+            sampled = _sample(perm, elements)
+        except LayoutError as error:
+            sampled, tried = None, f"none was sampled ({error})"
         if sampled is not None:
             return sampled
-        return Unknown(
-            f"{elements} elements are beyond the exact check of {ENUMERATED}; 10^6 sampled ones agree; {verdict.reason}"
-        )
-    return verdict
+    return Unknown(f"{elements} elements are beyond the exact check of {ENUMERATED}; {tried}; {verdict.reason}")
 
 
 def _sample(perm: GenP, elements: int) -> Refuted | None:
@@ -213,17 +220,23 @@ def _sample(perm: GenP, elements: int) -> Refuted | None:
 
 def _prove(perm: GenP) -> Verdict:
     """`0 <= f(i) < N` and `f_inv(f(i)) == i` for all i in range, by the prover."""
+    symbols = tuple(index_symbol(f"i{axis}") for axis in range(len(perm.dims())))
+    ranges = {s.expr: Range(0, as_expr(n)) for s, n in zip(symbols, perm.dims(), strict=True)}
+    try:
+        return _prove_claims(perm, symbols, ranges)
+    except LayoutError as error:
+        return Unknown(f"its functions cannot be read as expressions: {error}")
+    except RecursionError:
+        return Unknown("its expressions are nested too deeply for a proof")
+
+
+def _prove_claims(perm: GenP, symbols: tuple[Index, ...], ranges: dict[Any, Range]) -> Verdict:
     from lego_mlir.expr.nodes import Eq, Le, Lt
     from lego_mlir.expr.prove import prove
     from lego_mlir.expr.simplify import simplify
 
-    symbols = tuple(index_symbol(f"i{axis}") for axis in range(len(perm.dims())))
-    ranges = {s.expr: Range(0, as_expr(n)) for s, n in zip(symbols, perm.dims(), strict=True)}
-    try:
-        position = Index(perm._apply(symbols))
-        back = perm._inv(position)
-    except LayoutError as error:
-        return Unknown(f"its functions cannot be read as expressions: {error}")
+    position = Index(perm._apply(symbols))
+    back = perm._inv(position)
     claims = [Le(0, position.expr), Lt(position.expr, as_expr(perm.numel()))]
     claims += [Eq(simplify(Index(b).expr, ranges).expr, s.expr) for b, s in zip(back, symbols, strict=True)]
     methods: list[str] = []
@@ -232,10 +245,14 @@ def _prove(perm: GenP) -> Verdict:
             case Proved(by):
                 methods.append(by)
             case Refuted() as refuted:
-                return Refuted(refuted.counter_example, f"{claim} fails: {refuted.explanation}")
+                return Refuted(refuted.counter_example, f"{brief(claim)} fails: {_values(refuted)}")
             case Unknown(reason):
-                return Unknown(f"not proved: {claim} ({reason})")
+                return Unknown(f"not proved: {brief(claim)} ({brief(reason)})")
     return Proved(f"0 <= f < N and f_inv(f(i)) = i by {', '.join(dict.fromkeys(methods))}")
+
+
+def _values(refuted: Refuted) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in refuted.counter_example.items()) or refuted.explanation
 
 
 def _check_symbolic(perm: GenP) -> Verdict:

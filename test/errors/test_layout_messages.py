@@ -297,6 +297,27 @@ def test_beyond_the_exact_bound():
         assert "beyond the exact check" in right.check().reason
 
 
+def test_beyond_the_exact_bound_a_verdict_stays_readable():
+    """A proof that fails shows its claim cut short; one that is nested too deeply is no crash."""
+    for perm in (gallery.antidiagonal(40000), gallery.hilbert(2**14)):
+        verdict = perm.check()
+        assert isinstance(verdict, Unknown)
+        assert len(verdict.reason) < 500
+
+
+def test_what_cannot_even_be_sampled():
+    ints = GenP([2**13, 2**13], lambda i, j: i * 2**13 + (j if j > 0 else 0), lambda p: (p // 2**13, p % 2**13))
+    assert "none was sampled" in ints.check().reason
+    huge = GenP([2**40, 2**40], lambda i, j: i * 2**40 + (j ^ i * i % 2**40), lambda p: (p // 2**40, p % 2**40))
+    assert not isinstance(huge.check(), Proved)
+
+
+def test_a_function_that_depends_on_more_than_its_arguments():
+    calls = iter([[0, 1], [0, 0, 2, 3], [1, 0, 2, 3]])
+    with pytest.raises(LayoutError, match="gives other positions when it is asked again"):
+        GenP([4], lambda i: np.array(next(calls)), lambda p: (p,))
+
+
 def test_column_major_repr_round_trips():
     for layout in [Col(2, 3), TileBy([2, 2], [3, 3]), OrderBy(Col(4, 4)).TileBy([2, 2], [2, 2])]:
         assert eval(repr(layout)) == layout
