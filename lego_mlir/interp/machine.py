@@ -177,6 +177,8 @@ def _both(left: Array | None, right: Array | None) -> Array | None:
 
 def merge(condition: Array, yes: Any, no: Any) -> Any:
     """Per lane, `yes` where the condition holds, else `no`; for values of any kind that a region can yield."""
+    if condition.shape == (1, 1):
+        return yes if condition[0, 0] else no
     if isinstance(yes, MemRef):
         return yes.merged(condition, no)
     if not isinstance(yes, np.ndarray):

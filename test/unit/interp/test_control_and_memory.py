@@ -325,6 +325,43 @@ def test_windows_on_memory(name: str):
     assert np.array_equal(out, expected(source))
 
 
+def test_two_buffers_in_turns():
+    """A choice between buffers that all lanes make alike, and a loop that hands two of them back and forth."""
+    shared = f"memref<{LANES}xi32, #gpu.address_space<workgroup>>"
+    text = f"""gpu.module @m {{ gpu.func @k(%out: memref<{LANES}xi32>) workgroup(%p: {shared}, %q: {shared}) kernel {{
+        {PROLOGUE}
+        %one = arith.constant 1 : i32
+        %i = arith.index_cast %t : index to i32
+        memref.store %i, %p[%t] : {shared}
+        gpu.barrier
+        %r:2 = scf.for %k = %c0 to %c4 step %c1 iter_args(%from = %p, %to = %q) -> ({shared}, {shared}) {{
+          %n = affine.apply affine_map<(d0) -> ((d0 + 1) mod {LANES})>(%t)
+          %v = memref.load %from[%n] : {shared}
+          memref.store %v, %to[%t] : {shared}
+          gpu.barrier
+          scf.yield %to, %from : {shared}, {shared}
+        }}
+        %even = arith.cmpi eq, %c4, %c4 : index
+        %chosen = arith.select %even, %r#0, %r#1 : {shared}
+        %w = memref.load %chosen[%t] : {shared}
+        memref.store %w, %out[%t] : memref<{LANES}xi32>
+        gpu.return }} }}"""
+    out = np.zeros(LANES, np.int32)
+    report = interp.launch(text, grid=1, block=LANES, args=[out])
+    assert report.clean, report.faults
+    assert np.array_equal(out, (T + 4) % LANES)
+
+
+def test_lanes_that_choose_different_buffers_are_refused():
+    shared = f"memref<{LANES}xi32, #gpu.address_space<workgroup>>"
+    text = f"""gpu.module @m {{ gpu.func @k() workgroup(%p: {shared}, %q: {shared}) kernel {{
+        {PROLOGUE}
+        %chosen = arith.select %is_odd, %p, %q : {shared}
+        gpu.return }} }}"""
+    with pytest.raises(InterpreterError, match="two buffers, shared0 and shared1"):
+        interp.launch(text, grid=1, block=LANES)
+
+
 def test_local_memory_is_each_threads_own():
     body = """%p = memref.alloca() : memref<8xindex, #gpu.address_space<private>>
         memref.store %t, %p[%mod8] : memref<8xindex, #gpu.address_space<private>>
