@@ -29,6 +29,7 @@ _MODULES: Final = {
     "lego_mlir.structured.syntax": "LLError Operand Program Statement assign chol inv lu program solve",
     # Compiling needs the toolchain, which is above this package: docs/decisions/0005-structured-matrices.md.
     "lego_mlir.runtime.structured": "ArgumentError Kernel compile source_of",
+    "lego_mlir.runtime.structured_batch": "compile_batch_last",
     "lego_mlir.runtime.structured_tuning": "tune",
 }
 _NAMES: Final = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -77,8 +77,8 @@ class Function:
     def constant(self, value: float, width: int = 1) -> SSA:
         """A floating-point constant, in every lane of a vector."""
         literal = _literal(value)
-        operation = f"dense<{literal}>" if width > 1 else literal
-        line = f"arith.constant {operation} : {self.vector(width)}"
+        kind = self.vector(width)
+        line = f"arith.constant {f'dense<{literal}>' if kind.startswith('vector') else literal} : {kind}"
         return self._constant(self._constants.setdefault(line, f"%k{len(self._constants)}"), line)
 
     def lanes(self, values: Sequence[float]) -> SSA:
@@ -130,6 +130,13 @@ class Function:
         """The lanes of `a` and `b`, numbered one after the other."""
         kind = self.vector(width)
         return self.op(f"vector.shuffle {a}, {b} [{', '.join(map(str, lanes))}] : {kind}, {kind}")
+
+    def select(self, lanes: Sequence[bool], a: SSA, b: SSA) -> SSA:
+        """`a` in these lanes, `b` in the others."""
+        width = len(lanes)
+        if width == 1:
+            return a if lanes[0] else b
+        return self.op(f"arith.select {self.mask(lanes)}, {a}, {b} : vector<{width}xi1>, {self.vector(width)}")
 
     def lane(self, vector: SSA, lane: int, width: int) -> SSA:
         if width == 1:

@@ -19,7 +19,7 @@ from typing import assert_never
 
 import numpy as np
 
-from lego_mlir.structured import scalar, tiles, updates, vector, views
+from lego_mlir.structured import tiles, updates, vector, views
 from lego_mlir.structured.builder import Function
 from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update
 from lego_mlir.structured.roll import Code
@@ -79,15 +79,21 @@ def default(lowered: Lowered, width: int) -> Variant:
 
 def emit(lowered: Lowered, name: str, element: str, variant: Variant) -> Function:
     """One function that runs all steps with vectors."""
-    generator = _Generator(lowered, name, element, variant)
-    return generator.function()
+    function = Function(name, element, [(leaf.name, leaf.size) for leaf in lowered.operands])
+    fill(function, lowered, variant)
+    return function
+
+
+def fill(function: Function, lowered: Lowered, variant: Variant) -> None:
+    """Write the code of all steps into a function that has the program's operands as buffers."""
+    _Generator(function, lowered, variant).run()
 
 
 class _Generator:
-    def __init__(self, lowered: Lowered, name: str, element: str, variant: Variant) -> None:
+    def __init__(self, function: Function, lowered: Lowered, variant: Variant) -> None:
         self.lowered = lowered
         self.variant = variant
-        self.f = Function(name, element, [(leaf.name, leaf.size) for leaf in lowered.operands])
+        self.f = function
         self.moved: dict[str, Leaf] = {}
         for leaf in lowered.temporaries:
             self.f.allocate(leaf.name, leaf.size)
@@ -98,7 +104,7 @@ class _Generator:
                     self.f.allocate(f"{leaf.name}_full", self.moved[leaf.name].size)
         self.copies = 0
 
-    def function(self) -> Function:
+    def run(self) -> None:
         originals = {leaf.name: leaf for leaf in self.lowered.operands}
         for name, leaf in self.moved.items():
             self.by_table(originals[name], leaf)
@@ -109,7 +115,6 @@ class _Generator:
                 self.by_table(self.moved[name], originals[name])
         bytes_each = 8 if self.f.element == "f64" else 4
         self.f.apart = self.variant.rolled or sum(self.f.scratch.values()) * bytes_each > REGISTER_SCRATCH
-        return self.f
 
     def place(self, step: Step) -> Step:
         """The step on the full copies of what had to be moved."""
@@ -150,9 +155,24 @@ class _Generator:
             case Solve():
                 self.solve(step)
             case Factorise():
-                scalar.emit_step(self.f, step)
+                self.factorise(step)
             case _:
                 assert_never(step)
+
+    def factorise(self, step: Factorise) -> None:
+        """chol works on the transposed, because the upper factor's rows are what vectors run along."""
+        width = self.variant.width
+        target, stored = views.of(Factor(step.target)), views.own(Factor(step.target))
+        if step.function == "chol":
+            target, stored = target.T, stored.T
+        through = target.masked(stored)
+        if not through.smooth:
+            through = self.copied(through)
+        grid = updates.grid(through, through.kinds == STORED, Shape(width, width, 1))
+        make = updates.cholesky if step.function == "chol" else updates.eliminate
+        self.write(make(grid, self.variant.rolled))
+        if through.buffer != target.buffer:
+            self.assign(target.masked(stored), through)
 
     def shape(self, rows: int, columns: int) -> Shape:
         """The variant's register tile, cut to the result, and made higher where it is narrower."""

@@ -128,11 +128,10 @@ class Solve:
 
 @dataclass(frozen=True)
 class Factorise:
-    """target = function(target), in place: chol, lu or inv. `kind` is the triangle that inv works on."""
+    """target = function(target), in place: chol of the lower half, or lu of all of it."""
 
     target: Leaf
     function: str
-    kind: str = ""
 
     def __str__(self) -> str:
         return f"{self.target} = {self.function}({self.target})"
@@ -195,9 +194,18 @@ class _Lowering:
         self.steps.append(Solve(target, triangle, kind))
 
     def call_into(self, target: Leaf, function: str, argument: Expression, position: Position | None) -> None:
-        self.update(target, self.terms(argument))
-        kind = infer.triangle_kind(infer.infer(argument), argument, position) if function == "inv" else ""
-        self.steps.append(Factorise(target, function, kind))
+        if function != "inv":
+            self.update(target, self.terms(argument))
+            self.steps.append(Factorise(target, function))
+            return
+        kind = infer.triangle_kind(infer.infer(argument), argument, position)
+        triangle = self.factor(argument)
+        held = self.temporary(target.structure) if triangle.leaf.name == target.name else target
+        one = Leaf("one", structures.identity(target.structure.rows), Full())
+        self.steps.append(Update(held, (Term(1.0, (), (Factor(one),)),)))
+        self.steps.append(Solve(held, triangle, kind))
+        if held != target:
+            self.steps.append(Update(target, (Term(1.0, (), (Factor(held),)),)))
 
     def terms(self, expression: Expression) -> tuple[Term, ...]:
         match expression:

@@ -122,8 +122,6 @@ class _Emitter:
                 f.store(name, at, f.mul(f.load(name, at), f.div(f.constant(1.0), values[0][1])))
             case "sqrt":
                 f.store(name, at, f.sqrt(f.load(name, at)))
-            case "reciprocal":
-                f.store(name, at, f.div(f.constant(1.0), f.load(name, at)))
 
     def total(self, values: list[tuple[int, SSA]]) -> SSA:
         f = self.f

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import assert_never
 
-from lego_mlir.structured import loops, sets, structures
+from lego_mlir.structured import loops, sets
 from lego_mlir.structured.lower import Factor, Factorise, Leaf, Solve, Step, Term, Update
 from lego_mlir.structured.sets import Region
 from lego_mlir.structured.structures import Structure
@@ -74,7 +74,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Body:
-    """`target op sum of products`; op is `=`, `+=`, `/=`, or `sqrt` and `reciprocal`, which take no products."""
+    """`target op sum of products`; op is `=`, `+=`, `/=`, or `sqrt`, which takes no product."""
 
     target: Read
     op: str
@@ -299,58 +299,33 @@ def _numbered(bodies: list[tuple[Region, Body]], times: str, space: tuple[str, .
 
 
 def _factorise(step: Factorise) -> list[Statement]:
-    """Textbook algorithms, in place: right-looking chol and lu, row by row inv. Bands come from the target's region."""
+    """Right-looking chol and lu, in place. What is zero in a band stays out by the target's region."""
     leaf = step.target
-    K = loops.Var("k")
-    flip = step.function == "inv" and step.kind == "U"
+    k = loops.Var("k")
 
     def at(row: loops.Expr, column: loops.Expr) -> Read:
-        return Read(leaf, column, row) if flip else Read(leaf, row, column)
+        return Read(leaf, row, column)
 
     def inside(first: str, second: str) -> Region:
-        pair = f"[{second}, {first}]" if flip else f"[{first}, {second}]"
-        return own_elements(leaf.structure).along(f"{{ {pair} -> [i, k, j] }}")
+        return own_elements(leaf.structure).along(f"{{ [{first}, {second}] -> [i, k, j] }}")
 
     def where(condition: str) -> Region:
         return Region(f"{{ [i, k, j] : 0 <= i, k, j < {leaf.structure.rows} and {condition} }}")
 
-    def product(number: float, *reads: Read) -> tuple[Product, ...]:
-        return (Product(number, (), reads),)
-
     column, row, here = inside("i", "k"), inside("k", "j"), inside("i", "j")
-    divided = Body(at(ROW, COLUMN), "/=", product(1, at(K, K)))
+    divided = Body(at(ROW, COLUMN), "/=", (Product(1.0, (), (at(k, k),)),))
+    divide = _timed("d", where("i > k and j = k") & column, "[k, 1, i, j]", divided)
     if step.function == "chol":
-        # time: at step k, root, then the column, then the rest
-        return [
-            *_timed("r", where("i = k and j = k"), "[k, 0, i, j]", Body(at(ROW, COLUMN), "sqrt", ())),
-            *_timed("d", where("i > k and j = k") & column, "[k, 1, i, j]", divided),
-            *_timed(
-                "u", where("k < j <= i") & column & here & inside("j", "k"), "[k, 2, i, j]",
-                Body(at(ROW, COLUMN), "+=", product(-1, at(ROW, K), at(COLUMN, K))),
-            ),
-        ]  # fmt: skip
-    if step.function == "lu":
-        return [
-            *_timed("d", where("i > k and j = k") & column, "[k, 1, i, j]", divided),
-            *_timed(
-                "u", where("k < i and k < j") & column & row & here, "[k, 2, i, j]",
-                Body(at(ROW, COLUMN), "+=", product(-1, at(ROW, K), at(K, COLUMN))),
-            ),
-        ]  # fmt: skip
-    unit = bool((leaf.structure.kinds.diagonal() == structures.ONE).all())
-    divide = Body(at(ROW, COLUMN), "/=", product(1, at(ROW, ROW)))
-    scale = [] if unit else _timed("s", where("j < i and k = i") & here, "[i, j, k]", divide)
-    ends = [] if unit else _timed("e", where("j = i and k = i"), "[i, j, k]", Body(at(ROW, ROW), "reciprocal", ()))
-    start = Body(at(ROW, COLUMN), "=", product(-1, at(ROW, COLUMN), at(COLUMN, COLUMN)))
-    if unit:
-        start = Body(at(ROW, COLUMN), "=", product(-1, at(ROW, COLUMN)))
-    more = Body(at(ROW, COLUMN), "+=", product(-1, at(ROW, K), at(K, COLUMN)))
-    return [
-        *_timed("f", where("k = j and j < i") & here, "[i, j, k]", start),
-        *_timed("a", where("j < k and k < i") & here, "[i, j, k]", more),
-        *scale,
-        *ends,
-    ]
+        # in round k: the root, then its column, then the rest
+        root = _timed("r", where("i = k and j = k"), "[k, 0, i, j]", Body(at(ROW, COLUMN), "sqrt", ()))
+        rest = where("k < j <= i") & column & here & inside("j", "k")
+        subtracted = (at(ROW, k), at(COLUMN, k))
+    else:
+        root = []
+        rest = where("k < i and k < j") & column & row & here
+        subtracted = (at(ROW, k), at(k, COLUMN))
+    update = Body(at(ROW, COLUMN), "+=", (Product(-1.0, (), subtracted),))
+    return [*root, *divide, *_timed("u", rest, "[k, 2, i, j]", update)]
 
 
 def _timed(name: str, domain: Region, schedule: str, body: Body) -> list[Statement]:

@@ -128,6 +128,32 @@ class SolveLanes:
 
 
 @dataclass(frozen=True, slots=True)
+class CholeskyRows:
+    """The tile's rows and lanes as the upper Cholesky factor of its square; only lanes from the diagonal on count."""
+
+    buffer: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class EliminateRows:
+    """LU of the tile's square: ones that are not written, L below the diagonal, U from it on."""
+
+    buffer: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class SolveRight:
+    """The tile's rows times the inverse of an upper triangle. Positions: its stored diagonal; the bases of its rows,
+    which have the lanes above the diagonal."""
+
+    buffer: str
+    order: tuple[int, ...]
+    rows: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """Store accumulator (row, vector). Positions: the bases of the masks."""
 
@@ -188,6 +214,11 @@ def block(part: View, width: int) -> tuple[Add, Bases, Bases] | None:
     ]
     _, by_rows, by_columns, row_bases, column_bases = min(ways, key=lambda way: way[0])
     return Add(UNSCALED, part.buffer, 0, 0, by_rows, by_columns), row_bases, column_bases
+
+
+def upper_rows(square: View, width: int) -> tuple[tuple[Segment, ...], Bases]:
+    """The rows of a tile's triangle without its diagonal."""
+    return _segments(square.masked(np.triu(np.ones(square.kinds.shape, bool), 1)), square.rows, width)
 
 
 def long_runs(part: View) -> NDArray[np.bool_]:

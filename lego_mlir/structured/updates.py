@@ -14,16 +14,19 @@ import numpy as np
 
 from lego_mlir.structured import tiles, views
 from lego_mlir.structured.roll import Code, join, placed, roll, share
-from lego_mlir.structured.structures import STORED, ZERO
+from lego_mlir.structured.structures import ONE, STORED, ZERO
 from lego_mlir.structured.tiles import (
     Add,
     Begin,
+    CholeskyRows,
     Element,
+    EliminateRows,
     FoldDots,
     Multiply,
     Product,
     Shape,
     SolveLanes,
+    SolveRight,
     SolveRows,
     Steps,
     Store,
@@ -183,12 +186,7 @@ def solve_rows(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]
             codes = [Code((Begin(active),), ())]
             _add(codes, out, Element(tiles.UNSCALED, out.target), i, j)
             summed(codes, i, j, 0, n, False)
-            rows = range(i, i + out.rows(i))
-            kinds = triangle.kinds[i : i + out.rows(i), i : i + out.rows(i)]
-            at = triangle.at[i : i + out.rows(i), i : i + out.rows(i)]
-            order = tuple(range(len(rows))) if kind != "U" else tuple(reversed(range(len(rows))))
-            solve = SolveRows(triangle.buffer, tuple(tuple(map(int, row)) for row in kinds), order)
-            codes.append(placed(solve, [[int(p) for p in at[kinds == STORED]]]))
+            codes.append(_solved_by(triangle, kind, i, out.rows(i), False))
             _store(codes, out, i, j)
             found.append((i, j, join(codes)))
     return _arranged(out, found, rolled)
@@ -223,3 +221,95 @@ def solve_lanes(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code
         _store(codes, out, 0, column)
         found.append((0, column, join(codes)))
     return _arranged(out, found, rolled)
+
+
+def cholesky(out: Grid, rolled: bool) -> list[Code]:
+    """The upper factor U with U' * U = target, whose upper half is given, in place, row of tiles by row of tiles.
+
+    Tiles are square. A row of tiles is first reduced by all rows above it; then its diagonal tile is factored, and the
+    tiles to its right are solved with that factor.
+    """
+    width, n = out.shape.width, out.target.rows
+    target = out.target
+    square = View(target.buffer, target.kinds[:, :n], target.at[:, :n])
+    rows = np.arange(n)
+    earlier = (rows[:, None] // width) < (rows[None, :] // width)
+    product = Product((-1.0, ()), square.masked(earlier).T, target)
+    summed = _summation(product, out, rolled)
+    found = []
+    for i in out.row_starts:
+        for j in (start for start in out.column_starts if start >= i):
+            codes = _loaded(out, i, j)
+            if not codes:
+                continue
+            summed(codes, i, j, 0, i, False)
+            if i == j:
+                codes.append(placed(CholeskyRows(target.buffer, out.rows(i)), []))
+            else:
+                codes.append(_solved_by(square.T, "L", i, out.rows(i), False))
+            _store(codes, out, i, j)
+            found.append((i, j, join(codes)))
+    return _in_rows(out, found, rolled)
+
+
+def eliminate(out: Grid, rolled: bool) -> list[Code]:
+    """LU without pivoting, in place: a row of tiles after the other, from left to right."""
+    n = out.target.rows
+    target = out.target
+    square = View(target.buffer, target.kinds[:, :n], target.at[:, :n])
+    product = Product((-1.0, ()), square, target)
+    line = Grid(target, out.stored, out.shape)
+    summed = _summation(product, line, rolled)
+    found = []
+    for i in out.row_starts:
+        for j in out.column_starts:
+            codes = _loaded(out, i, j)
+            if not codes:
+                continue
+            summed(codes, i, j, 0, min(i, j), False)
+            here = slice(j, j + out.shape.width)
+            if i == j:
+                codes.append(placed(EliminateRows(target.buffer, out.rows(i)), []))
+            elif j < i:
+                block = target.part(here, here)
+                order = tuple(range(block.rows))
+                pivots = [int(block.at[c, c]) for c in order]
+                rows, bases = tiles.upper_rows(block, out.shape.width)
+                codes.append(placed(SolveRight(target.buffer, order, rows), [pivots, bases]))
+            else:
+                codes.append(_solved_by(square, "L", i, out.rows(i), True))
+            _store(codes, out, i, j)
+            found.append((i, j, join(codes)))
+    return _in_rows(out, found, rolled)
+
+
+def _loaded(out: Grid, i: int, j: int) -> list[Code]:
+    """A tile that begins with what the target holds; empty where it stores nothing."""
+    active = out.active(i, j)
+    if not active:
+        return []
+    codes = [Code((Begin(active),), ())]
+    _add(codes, out, Element(tiles.UNSCALED, out.target), i, j)
+    return codes
+
+
+def _solved_by(triangle: View, kind: str, i: int, rows: int, unit: bool) -> Code:
+    """Solve with the triangle's diagonal block at i, whose diagonal counts as ones if `unit`."""
+    part = triangle.part(slice(i, i + rows), slice(i, i + rows))
+    kinds = np.where(np.tri(rows, dtype=bool) if kind == "L" else np.tri(rows, dtype=bool).T, part.kinds, ZERO)
+    if unit:
+        np.fill_diagonal(kinds, ONE)
+    order = tuple(range(rows)) if kind != "U" else tuple(reversed(range(rows)))
+    solve = SolveRows(triangle.buffer, tuple(tuple(map(int, row)) for row in kinds), order)
+    return placed(solve, [[int(p) for p in part.at[kinds == STORED]]])
+
+
+def _in_rows(out: Grid, found: Sequence[tuple[int, int, Code]], rolled: bool) -> list[Code]:
+    """Tiles in the order given, rolled row of tiles by row of tiles."""
+    if not rolled:
+        return [code for _, _, code in found]
+    shared = share([(i // out.shape.rows, j // out.shape.width, code) for i, j, code in found])
+    lines: dict[int, list[Code]] = {}
+    for (i, _, _), code in zip(found, shared, strict=True):
+        lines.setdefault(i, []).append(code)
+    return roll([join(roll(codes)) for codes in lines.values()])

@@ -16,12 +16,15 @@ from lego_mlir.structured.structures import STORED, ZERO
 from lego_mlir.structured.tiles import (
     Add,
     Begin,
+    CholeskyRows,
     Dot,
+    EliminateRows,
     FoldDots,
     Multiply,
     Scale,
     Segment,
     SolveLanes,
+    SolveRight,
     SolveRows,
     Step,
     Store,
@@ -99,6 +102,12 @@ class _Emitter:
                 self.solve_rows(what, positions)
             case SolveLanes():
                 self.solve_lanes(what, positions)
+            case CholeskyRows():
+                self.cholesky_rows(what)
+            case EliminateRows():
+                self.eliminate_rows(what)
+            case SolveRight():
+                self.solve_right(what, positions)
             case Store():
                 value = self.value(what.row, what.vector)
                 for mask in what.masks:
@@ -347,6 +356,50 @@ class _Emitter:
                 for v in vectors:
                     if (r, v) in self.acc and (s, v) in self.acc:
                         self.acc[s, v] = f.fma(spread, self.value(r, v), self.value(s, v), width)
+
+    def spread(self, value: SSA, lane: int) -> SSA:
+        """One lane in all lanes."""
+        return value if self.width == 1 else self.f.shuffle(value, value, [lane] * self.width, self.width)
+
+    def cholesky_rows(self, step: CholeskyRows) -> None:
+        f, width = self.f, self.width
+        for r in range(step.rows):
+            root = f.sqrt(f.lane(self.value(r, 0), r, width))
+            inverse = f.broadcast(f.div(f.constant(1.0), root), width)
+            row = f.mul(self.value(r, 0), inverse, width)
+            self.acc[r, 0] = row
+            for s in range(r + 1, step.rows):
+                factor = f.neg(self.spread(row, s), width)
+                self.acc[s, 0] = f.fma(factor, row, self.value(s, 0), width)
+
+    def eliminate_rows(self, step: EliminateRows) -> None:
+        f, width = self.f, self.width
+        zero = f.constant(0.0, width)
+        for r in range(step.rows):
+            row = self.value(r, 0)
+            inverse = f.broadcast(f.div(f.constant(1.0), f.lane(row, r, width)), width)
+            above = f.select([lane > r for lane in range(width)], row, zero)
+            for s in range(r + 1, step.rows):
+                self.eliminate(s, r, inverse, above)
+
+    def eliminate(self, row: int, lane: int, inverse: SSA, above: SSA) -> None:
+        """Divide a row's lane by a pivot, keep the quotient there, and subtract it times the pivot's row."""
+        f, width = self.f, self.width
+        old = self.value(row, 0)
+        quotient = f.mul(self.spread(old, lane), inverse, width)
+        reduced = f.fma(f.neg(quotient, width), above, old, width)
+        self.acc[row, 0] = f.select([other == lane for other in range(width)], quotient, reduced)
+
+    def solve_right(self, step: SolveRight, positions: Iterator[Index]) -> None:
+        f, width = self.f, self.width
+        pivots = [f.load(step.buffer, self.index(next(positions))) for _ in step.order]
+        rows = [self.segment(step.buffer, segment, positions) for segment in step.rows]
+        zero = f.constant(0.0, width)
+        for c, pivot in zip(step.order, pivots, strict=True):
+            inverse = f.broadcast(f.div(f.constant(1.0), pivot), width)
+            for row, vector in list(self.acc):
+                if vector == 0:
+                    self.eliminate(row, c, inverse, rows[c] or zero)
 
     def solve_lanes(self, solve: SolveLanes, integers: Iterator[Index]) -> None:
         """Scale the unknowns and the triangle's rows by the diagonal's inverse first: what remains on the chain from
