@@ -203,6 +203,9 @@ def _only_kernel(compiler: Compiler) -> str:
 
 
 def _extents(function: Function, grid: Any, block: Any) -> tuple[Dim3, Dim3]:
+    for what, known, given in (("grid", function.known_grid, grid), ("block", function.known_block, block)):
+        if known is not None and given is not None and dim3(given, what) != known:
+            raise InterpreterError(f"@{function.name} is compiled for the {what} {known}, not {dim3(given, what)}")
     grid = function.known_grid if grid is None else grid
     block = function.known_block if block is None else block
     if not function.is_kernel:

@@ -690,6 +690,9 @@ def test_messages_about_the_launch_itself():
             interp.launch(text, **options)
     with pytest.raises(InterpreterError, match="not a valid MLIR module"):
         interp.launch("gpu.module {")
+    known = text.replace("@k() kernel", "@k() kernel attributes {known_block_size = array<i32: 32, 1, 1>}")
+    with pytest.raises(InterpreterError, match=r"@k is compiled for the block \(32, 1, 1\), not \(64, 1, 1\)"):
+        interp.launch(known, "k", grid=1, block=64)
 
 
 def test_partly_overlapping_arguments_are_refused_and_equal_ones_shared():
