@@ -29,7 +29,7 @@ from lego_mlir.expr.nodes import (
 from lego_mlir.expr.poly import Poly
 from lego_mlir.expr.ranges import Range
 
-i, j, k, t = sympy.symbols("i j k t", integer=True)
+i, j, k, t, free = sympy.symbols("i j k t free", integer=True)
 M, N = Size("M"), Size("N", max=100)
 RANGES = {i: Range(0, 8), j: Range(-3, 5), k: Range(4, 64, 4), t: Range(0, M)}
 
@@ -119,6 +119,7 @@ def test_ends_are_no_wider_than_needed():
         (M - 1 - t, (0, None)),
         (t - M, (None, -1)),
         (i * M + t, (0, None)),
+        (4 * FloorDiv(free, 4) - free, (-3, 0)),
     ],
     ids=str,
 )
