@@ -11,6 +11,7 @@ NumPy, Z3 or the MLIR bindings.
 
 from __future__ import annotations
 
+import builtins
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout import TileOrderBy as TileOrderBy
     from lego_mlir.layout import as_layout as as_layout
     from lego_mlir.layout import gallery as gallery
+    from lego_mlir.products import matmul as matmul
 
     from lego_mlir import structured as structured
 
@@ -104,6 +106,7 @@ _MODULES = {
     "lego_mlir.kernel.mma": "accumulator mma",
     "lego_mlir.kernel.scalar": "vector",
     "lego_mlir.kernel.tiles": "stage",
+    "lego_mlir.products": "matmul",
 }
 _NAMES = {
     entry.partition("=")[0]: (module, entry.partition("=")[2] or entry)
@@ -114,7 +117,7 @@ _NAMES = {
 _NAMES["kernel"] = ("lego_mlir.kernel", "")  # the package itself, which is the decorator too
 _NAMES["structured"] = ("lego_mlir.structured", "")
 
-__all__ = sorted(_NAMES)
+__all__ = sorted(_NAMES.keys() - dir(builtins))  # `import *` leaves Python's own range as it is
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@
 module attributes {
   transform.with_named_sequence,
   lego.pipeline = ["lego-defer-rounding", "lego-bf16-as-f16", @__transform_main, "lego-order-fragments",
-                   "lego-bf16-again", "lego-round-at-store"]
+                   "lego-bf16-again", "lego-round-at-store", "lego-place-shared-memory"]
 } {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %kernel = transform.structured.match ops{["gpu.func"]} in %root : (!transform.any_op) -> !transform.any_op

@@ -117,6 +117,15 @@ def test_every_depth_of_the_pipeline(stages):
     check(build(sizes), "matmul_sm80.mlir", *sizes, stages=stages)
 
 
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_a_depth_of_one_tile_has_no_loop(kind):
+    a, b = LAYOUTS[kind]
+    sizes = (40, 72, 24)
+    kernel = build(sizes, a=a, b=b, result=f16)
+    assert "scf.for" not in transformed(kernel, "matmul_once.mlir").partition("scf.if")[2].partition("gpu.barrier")[2]
+    check(kernel, "matmul_once.mlir", *sizes)
+
+
 def test_padded_tiles_need_no_swizzle(tmp_path):
     tiling = Tiling(32, 64, 64, (1, 2))
     sizes = (64, 128, 192)
@@ -437,6 +446,7 @@ def test_every_script_is_valid_for_upstream(tmp_path):
     assert scripts.shipped() == (
         "async_copies.mlir",
         "ldmatrix_mma.mlir",
+        "matmul_once.mlir",
         "matmul_sm80.mlir",
         "pipeline.mlir",
         "swizzle.mlir",

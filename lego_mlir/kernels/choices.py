@@ -1,0 +1,156 @@
+"""Which tile, how many stages and which order of blocks for which product: a table that comes with the package.
+
+`bench/matmul.py` makes the table, and the table says how: "measured" on the device that it names, or "static", from
+the registers, the shared memory and the instructions of each kernel where no device was at hand. A row holds the sizes
+that it was made for; another size takes the row that is nearest, in doublings, and then what fits its own size and
+target.
+
+>>> table = load()
+>>> choose(table, 4096, 4096, 4096, "NN", shared_bytes=227 * 1024).tiling.threads
+256
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.kernel.dtypes import f32
+from lego_mlir.kernels.matmul import OUT_PAD, Tiling
+
+FORMAT: Final = 1
+FILE: Final = "matmul_choices.json"
+LAYOUTS: Final = ("NN", "NT", "TN", "TT")
+BYTES: Final = 2  # of an element of A or B
+LEAST_STAGES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel of the family."""
+
+    tiling: Tiling
+    stages: int
+    order: str = "grouped"
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block: its staged tiles, or the tile of C in f32 that takes their place."""
+        t = self.tiling
+        return max(self.stages * (t.m + t.n) * t.k * BYTES, (t.m + OUT_PAD) * (t.n + OUT_PAD) * f32.bytes)
+
+    def __str__(self) -> str:
+        return f"{self.tiling}, {self.stages} stages, {self.order}"
+
+    def to_data(self) -> dict[str, Any]:
+        """As JSON keeps it."""
+        t = self.tiling
+        return {"tile": [t.m, t.n, t.k], "warps": list(t.warps), "stages": self.stages, "order": self.order}
+
+
+def choice_from(data: dict[str, Any]) -> Choice:
+    """The choice that JSON holds."""
+    (m, n, k), warps = data["tile"], data["warps"]
+    return Choice(Tiling(m, n, k, (warps[0], warps[1])), data["stages"], data["order"])
+
+
+# What the benchmark tries, largest first: the tile of C and its step along K, the warps, and the stages.
+CANDIDATES: Final = (
+    Choice(Tiling(128, 256, 64, (2, 4)), 4),
+    Choice(Tiling(256, 128, 64, (4, 2)), 4),
+    Choice(Tiling(128, 256, 32, (2, 4)), 5),
+    Choice(Tiling(128, 128, 64, (2, 2)), 3),
+    Choice(Tiling(128, 128, 32, (2, 2)), 4),
+    Choice(Tiling(128, 64, 64, (2, 2)), 4),
+    Choice(Tiling(64, 128, 64, (2, 2)), 4),
+    Choice(Tiling(64, 64, 64, (2, 2)), 4),
+    Choice(Tiling(32, 64, 64, (1, 2)), 6),
+    Choice(Tiling(32, 32, 64, (1, 2)), 8),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is best at one size."""
+
+    layouts: str
+    m: int
+    n: int
+    k: int
+    choice: Choice
+
+    def distance(self, m: int, n: int, k: int) -> float:
+        """How many doublings lie between the sizes of this row and others."""
+        return sum(abs(math.log2(here / there)) for here, there in ((self.m, m), (self.n, n), (self.k, k)))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows, and what they rest on: `basis` is "static" or "measured", then on `device`."""
+
+    basis: str
+    device: str | None
+    rows: tuple[Row, ...]
+
+
+@cache
+def load() -> Table:
+    """The table that comes with the package."""
+    return read(resources.files("lego_mlir.kernels").joinpath(FILE).read_text())
+
+
+def read(text: str) -> Table:
+    """The table of this JSON text. Raises SpecError where it is none."""
+    try:
+        data = json.loads(text)
+        if data["format"] != FORMAT:
+            raise SpecError(f"a table of format {FORMAT} is read here, got {data['format']}; make it again")
+        kinds = [choice_from(choice) for choice in data["choices"]]
+        rows = tuple(Row(r["layouts"], r["m"], r["n"], r["k"], kinds[r["choice"]]) for r in data["rows"])
+        return Table(data["basis"], data["device"], rows)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise SpecError(f"the table of kernels is not complete ({error!r}); make it with bench/matmul.py") from error
+
+
+def to_text(table: Table, made_by: str) -> str:
+    """The table as JSON, each kernel written once."""
+    kinds = list(dict.fromkeys(row.choice for row in table.rows))
+    rows = [{"layouts": r.layouts, "m": r.m, "n": r.n, "k": r.k, "choice": kinds.index(r.choice)} for r in table.rows]
+    head = {"format": FORMAT, "basis": table.basis, "device": table.device, "made_by": made_by}
+    parts = [json.dumps(head)[1:-1]]
+    parts += [f'"{name}": [\n  {body}\n ]' for name, body in (
+        ("choices", ",\n  ".join(json.dumps(kind.to_data()) for kind in kinds)),
+        ("rows", ",\n  ".join(map(json.dumps, rows))),
+    )]  # fmt: skip
+    return "{" + ",\n ".join(parts) + "}\n"
+
+
+def choose(table: Table, m: int, n: int, k: int, layouts: str, shared_bytes: int) -> Choice:
+    """The kernel for a product of these sizes, on a target with so much shared memory for a block.
+
+    Raises UsageError for layouts that are none of LAYOUTS.
+    """
+    if layouts not in LAYOUTS:
+        raise UsageError(f"the layouts of A and B are one of {', '.join(LAYOUTS)} (N: rows, T: columns), got {layouts}")
+    rows = [row for row in table.rows if row.layouts == layouts] or list(table.rows)
+    nearest = min(rows, key=lambda row: row.distance(m, n, k))
+    return fitting(nearest.choice, k, shared_bytes)
+
+
+def fitting(choice: Choice, k: int, shared_bytes: int) -> Choice:
+    """The choice with as many stages as the depth and the shared memory of a block allow, or a smaller one.
+
+    A choice whose tile does not fit with two stages gives way to the largest candidate that does.
+    """
+    for candidate in (choice, *(c for c in CANDIDATES if c.tiling.threads <= choice.tiling.threads)):
+        iterations = -(-k // candidate.tiling.k)
+        for stages in range(min(candidate.stages, iterations + 1), LEAST_STAGES - 1, -1):
+            fitted = replace(candidate, stages=stages)
+            if fitted.shared_bytes <= shared_bytes:
+                return fitted
+    raise UsageError(f"no kernel of the family fits {shared_bytes} bytes of shared memory a block")

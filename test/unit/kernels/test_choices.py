@@ -1,0 +1,62 @@
+"""Which kernel for which size: the table that comes along, its reader, and what fits."""
+
+import json
+
+import pytest
+
+from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.kernels import choices
+from lego_mlir.kernels.choices import Choice, Row, Table
+from lego_mlir.kernels.matmul import ORDERS, Tiling
+from lego_mlir.toolchain import TARGETS
+
+ROOM = {name: target.shared_per_block for name, target in TARGETS.items() if target.compute_capability >= (8, 0)}
+BIG, SMALL = Choice(Tiling(128, 256, 64, (2, 4)), 4), Choice(Tiling(64, 64, 64, (2, 2)), 4)
+TWO = Table("static", None, (Row("NN", 512, 512, 512, SMALL), Row("NN", 4096, 4096, 4096, BIG)))
+
+
+def test_the_table_says_what_it_rests_on():
+    table = choices.load()
+    assert table.basis in ("static", "measured")
+    assert (table.device is None) == (table.basis == "static")
+    assert {row.layouts for row in table.rows} == set(choices.LAYOUTS)
+    assert all(row.choice.order in ORDERS for row in table.rows)
+
+
+@pytest.mark.parametrize("target", ROOM)
+@pytest.mark.parametrize("layouts", choices.LAYOUTS)
+def test_every_size_gets_a_kernel_that_fits(target, layouts):
+    for m, n, k in ((1, 1, 1), (32, 4096, 4096), (512, 512, 512), (4096, 4096, 4096), (8192, 28672, 16)):
+        chosen = choices.choose(choices.load(), m, n, k, layouts, ROOM[target])
+        assert chosen.shared_bytes <= ROOM[target]
+        assert 2 <= chosen.stages <= max(2, -(-k // chosen.tiling.k) + 1)
+
+
+@pytest.mark.parametrize(("size", "nearest"), [(700, SMALL), (300, SMALL), (2000, BIG), (3000, BIG), (10**6, BIG)])
+def test_the_nearest_row_in_doublings(size, nearest):
+    assert choices.choose(TWO, size, size, size, "NN", ROOM["sm_90"]).tiling == nearest.tiling
+
+
+def test_layouts_without_rows_take_those_of_others():
+    assert choices.choose(TWO, 4096, 4096, 4096, "TT", ROOM["sm_90"]) == BIG
+
+
+def test_less_shared_memory_means_fewer_stages_then_smaller_tiles():
+    stages = [choices.fitting(BIG, 4096, room).stages for room in (200 * 1024, 150 * 1024, 141 * 1024)]
+    assert stages == [4, 3, 2]
+    assert choices.fitting(BIG, 4096, 100 * 1024).tiling.n < 256
+
+
+def test_a_table_is_written_as_it_is_read():
+    assert choices.read(choices.to_text(TWO, "a test")) == TWO
+
+
+def test_messages():
+    with pytest.raises(UsageError, match=r"one of NN, NT, TN, TT .*, got NC"):
+        choices.choose(TWO, 1, 1, 1, "NC", ROOM["sm_90"])
+    with pytest.raises(UsageError, match="no kernel of the family fits 1024 bytes"):
+        choices.fitting(SMALL, 64, 1024)
+    with pytest.raises(SpecError, match="format 1 is read here, got 2"):
+        choices.read(json.dumps({"format": 2}))
+    with pytest.raises(SpecError, match=r"not complete .*bench/matmul\.py"):
+        choices.read('{"format": 1}')
