@@ -63,6 +63,7 @@ def test_expressions_simplified_together_keep_their_values(data, scope, seed):
     values = points(scope, POINTS, seed)
     for raw, derivation in zip(raws, found, strict=True):
         agree(raw, derivation.expr, values)
+        assert derivation.after <= derivation.before
     together = [operations(*exprs, shared=True) for exprs in (raws, [d.expr for d in found])]
     assert together[1] <= together[0]
 

@@ -170,6 +170,22 @@ def test_results_do_not_depend_on_what_was_simplified_before():
     assert simplify(raw, RANGES).expr == alone.expr
 
 
+def test_the_trail_leaves_only_the_writing_to_its_last_step():
+    """Steps that make their own pattern anew are taken again, until nothing is left but the form."""
+    groups, group, columns, pid = Size("groups"), Size("group"), Size("columns"), sympy.Symbol("pid", integer=True)
+    inside = FloorMod(pid, group * columns)
+    flat = (
+        FloorDiv(pid, group * columns) * group * columns + FloorMod(inside, group) * columns + FloorDiv(inside, group)
+    )
+    row = FloorDiv(flat, columns)
+    again = FloorDiv(row, group) * group * columns + FloorMod(row, group) * columns + FloorMod(flat, columns)
+    for raw in (FloorDiv(again, columns), FloorMod(again, columns)):
+        found = simplify(raw, {pid: Range(0, groups * group * columns)})
+        terms = context_of({pid: Range(0, groups * group * columns)}).terms
+        assert terms.read(found.steps[-1].before) == terms.read(found.expr) or found.steps[-1].rule != "cheapest form"
+        assert len(found.steps) > 6
+
+
 def test_contexts_are_shared_by_equal_ranges_and_forgotten():
     forget()
     one = context_of({i: Range(0, 8)})
