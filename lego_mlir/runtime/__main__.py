@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lego_mlir.errors import LegoError
+from lego_mlir.errors import LegoError, SpecError
 from lego_mlir.runtime import comparing, cuda
 from lego_mlir.runtime.manifest import Kernel, evaluate
 
@@ -39,9 +39,18 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _data(path: Path) -> Mapping[str, Any]:
+    """The arrays of the `.npz` beside the code, none where there is no such file. Raises SpecError for a broken one."""
+    import zipfile
+
     import numpy
 
-    return dict(numpy.load(path)) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    try:
+        with path.open("rb") as file:
+            return dict(numpy.load(file))
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise SpecError(f"{path}: not the data of a check ({error}); compile again with --with-data") from error
 
 
 def _sizes(given: list[str]) -> dict[str, int]:

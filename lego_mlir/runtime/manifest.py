@@ -137,6 +137,8 @@ class Manifest:
 
 def read(path: str | Path) -> Manifest:
     """The manifest of a kernel's code, or of the JSON file itself. Raises SpecError where it is missing or broken."""
+    if Path(path).is_dir():
+        raise SpecError(f"{path} is a folder; give the .ptx or .cubin file in it")
     path = Path(path).with_suffix(".json")
     try:
         data = json.loads(path.read_text())

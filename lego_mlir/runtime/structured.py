@@ -29,7 +29,7 @@ import numpy as np
 
 from lego_mlir.errors import LegoError, UsageError
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import driver, generate, isa, scalar, sets
+from lego_mlir.structured import driver, generate, isa, lanes, scalar, sets
 from lego_mlir.structured.generate import Variant
 from lego_mlir.structured.lower import Lowered, lower
 from lego_mlir.structured.parse import parse
@@ -56,6 +56,7 @@ class Source:
     element: str
     isa: isa.ISA
     variant: Variant | None  # None: the scalar path of the paper
+    lanes: int = 1  # how many matrices are computed at once, one in each lane
 
     def mlir(self) -> str:
         """The kernel's module."""
@@ -82,6 +83,8 @@ class Source:
 
 
 def _function(lowered: Lowered, source: Source) -> Any:
+    if source.lanes > 1:
+        return lanes.emit(lowered, source.name, source.element, source.lanes)
     if source.variant is None:
         return scalar.emit(lowered, source.name, source.element)
     return generate.emit(lowered, source.name, source.element, source.variant)
@@ -99,6 +102,7 @@ class Kernel:
         self.program = source.program
         self.variant = source.variant
         self.name = source.name
+        self.lanes = source.lanes
         self.dtype = DTYPES[source.element]
         self._library = cpu.load(code, (self.name, f"{self.name}_python"))
         self.address = self._library.address(self.name)
@@ -116,6 +120,11 @@ class Kernel:
         if named or len(arrays) != len(self.program.operands) or self._run(_NDARRAY, *arrays):
             self._again(arrays, named)
 
+    def shape(self, operand: Operand) -> tuple[int, ...]:
+        """The shape of the array for one matrix, or for one group of matrices where there are lanes."""
+        one = driver.array_shape(operand)
+        return one if self.lanes == 1 else (*one, self.lanes)
+
     def _again(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
         """The slow way: put keywords in order, accept numbers for scalars, or say what is wrong."""
         names = [operand.name for operand in self.program.operands]
@@ -128,7 +137,7 @@ class Kernel:
             raise ArgumentError(self._batches(arrays))
 
     def _array(self, operand: Operand, value: Any) -> Any:
-        shape = driver.array_shape(operand)
+        shape = self.shape(operand)
         written = operand.name in self.program.written
         if isinstance(value, int | float) and shape == () and not written:
             return np.full((), value, self.dtype)
@@ -153,7 +162,7 @@ class Kernel:
 
     def _batches(self, arrays: list[Any]) -> str:
         found = {
-            operand.name: array.shape[0] if array.ndim > len(driver.array_shape(operand)) else None
+            operand.name: array.shape[0] if array.ndim > len(self.shape(operand)) else None
             for operand, array in zip(self.program.operands, arrays, strict=True)
         }
         return (
@@ -202,6 +211,7 @@ def source_of(
     target: str = "host",
     variant: Variant | str | None = None,
     types: Mapping[str, Any] | None = None,
+    by_lanes: bool = False,
     **operands: Operand | Structure,
 ) -> Source:
     """What `compile` compiles, not compiled. `variant` "scalar" asks for the paper's scalar path."""
@@ -213,8 +223,8 @@ def source_of(
     row = host() if target == "host" else isa.isa_named(target)
     with sets.LOCK:
         program = _program(given, operands, types)
-        if variant == "scalar":
-            return Source(program, name, element, row, None)
+        if variant == "scalar" or by_lanes:
+            return Source(program, name, element, row, None, row.lanes(element) if by_lanes else 1)
         chosen = variant if isinstance(variant, Variant) else generate.default(lower(program), row.lanes(element))
     return Source(program, name, element, row, chosen)
 
@@ -244,6 +254,7 @@ def compile(  # the name is the contract's: lego.structured.compile
     target: str = "host",
     variant: Variant | str | None = None,
     types: Mapping[str, Any] | None = None,
+    by_lanes: bool = False,
     cache: Cache | str | None = DEFAULT_CACHE,
     **operands: Operand | Structure,
 ) -> Kernel:
@@ -251,7 +262,8 @@ def compile(  # the name is the contract's: lego.structured.compile
 
     `given` is LL text, a `Program` or a `Statement`; operands that the text does not declare come as keywords.
     `variant` is a `Variant`, "scalar", "tune" (time the candidates and remember the best) or None for the default.
-    `cache` is a toolchain Cache, a folder, or None to compile afresh. Raises LLError, UsageError.
+    `by_lanes` computes one matrix in each lane, for sizes up to 8: arrays are groups of `kernel.lanes` matrices, of shape
+    (groups, *one matrix, lanes), as `interleave` makes them. `cache` is a toolchain Cache, a folder, or None to compile afresh. Raises LLError, UsageError.
     """
     _trusted()
     if isinstance(cache, str):
@@ -262,13 +274,16 @@ def compile(  # the name is the contract's: lego.structured.compile
         from lego_mlir.runtime.structured_tuning import tuned
 
         variant = tuned(program, np.dtype(dtype), target, cache)
-    entry = digest(program, np.dtype(dtype), name, target, variant)
+    entry = digest(program, np.dtype(dtype), name, target, "lanes" if by_lanes else variant)
     known = cache.read(entry) if cache is not None else None
     if known is not None:
-        return _from_cache(program, np.dtype(dtype), name, target, known)
-    source = source_of(program, dtype=dtype, name=name, target=target, variant=variant)
+        return _from_cache(program, np.dtype(dtype), name, target, by_lanes, known)
+    source = source_of(program, dtype=dtype, name=name, target=target, variant=variant, by_lanes=by_lanes)
     code = cpu.assemble(
-        source.mlir(), (name, f"{name}_python"), driver.text(program, name, source.element), *processor(source, target)
+        source.mlir(),
+        (name, f"{name}_python"),
+        driver.text(program, name, source.element, source.lanes),
+        *processor(source, target),
     )
     if cache is not None:
         head = json.dumps(None if source.variant is None else fields(source.variant)).encode()
@@ -286,11 +301,13 @@ def fields(variant: Variant) -> dict[str, Any]:
     return {"width": variant.width, "rows": variant.rows, "vectors": variant.vectors, "rolled": variant.rolled}
 
 
-def _from_cache(program: Program, dtype: Any, name: str, target: str, known: bytes) -> Kernel:
+def _from_cache(program: Program, dtype: Any, name: str, target: str, by_lanes: bool, known: bytes) -> Kernel:
     head, _, code = known.partition(b"\n")
     fields = json.loads(head)
     row = host() if target == "host" else isa.isa_named(target)
-    return Kernel(Source(program, name, ELEMENTS[dtype], row, None if fields is None else Variant(**fields)), code)
+    element = ELEMENTS[dtype]
+    variant = None if fields is None else Variant(**fields)
+    return Kernel(Source(program, name, element, row, variant, row.lanes(element) if by_lanes else 1), code)
 
 
 def digest(program: Program, dtype: Any, name: str, target: str, variant: Variant | str | None) -> str:

@@ -24,12 +24,12 @@ _MODULES: Final = {
         "Tridiagonal UnitLower UnitUpper UpperTriangular Vector Zero"
     ),
     "lego_mlir.structured.generate": "Variant",
+    "lego_mlir.structured.lanes": "interleave separate",
     "lego_mlir.structured.parse": "parse",
     "lego_mlir.structured.structures": "Access Structure",
     "lego_mlir.structured.syntax": "LLError Operand Program Statement assign chol inv lu program solve",
     # Compiling needs the toolchain, which is above this package: docs/decisions/0005-structured-matrices.md.
     "lego_mlir.runtime.structured": "ArgumentError Kernel compile source_of",
-    "lego_mlir.runtime.structured_batch": "compile_batch_last",
     "lego_mlir.runtime.structured_tuning": "tune",
 }
 _NAMES: Final = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -64,8 +64,11 @@ class _Lines:
         return self.value(f'llvm.icmp "eq" {a}, {b} : {kind}')
 
 
-def text(program: Program, name: str, element: str) -> str:
-    """The driver of a program's kernel, as a module that declares the kernel."""
+def text(program: Program, name: str, element: str, lanes: int = 1) -> str:
+    """The driver of a program's kernel, as a module that declares the kernel.
+
+    With several lanes each array has them as its last dimension, and each matrix of the batch is a group of matrices.
+    """
     operands = program.operands
     pointers = ", ".join(["!llvm.ptr"] * len(operands))
     arguments = ", ".join(f"%a{at}: !llvm.ptr" for at in range(len(operands)))
@@ -74,7 +77,7 @@ def text(program: Program, name: str, element: str) -> str:
     total = none
     found: list[tuple[str, str, str]] = []
     for at, operand in enumerate(operands):
-        data, batched, count = _checked(out, f"%a{at}", operand, element, operand.name in program.written)
+        data, batched, count = _checked(out, f"%a{at}", operand, element, operand.name in program.written, lanes)
         alone = out.value(f"llvm.xor {batched}, {out.number(1, 'i1')} : i1")
         same = out.either(out.equal(total, none, "i64"), out.equal(total, count, "i64"))
         out.require(out.either(alone, same))
@@ -87,7 +90,7 @@ def text(program: Program, name: str, element: str) -> str:
     rounds = out.value(f"llvm.select {single}, {out.number(1)}, {total} : i1, i64")
     zero, one = out.number(0), out.number(1)
     strides = [
-        _stride(out, operand, element, batched) for operand, (_, batched, _) in zip(operands, found, strict=True)
+        _stride(out, operand, element, lanes, batched) for operand, (_, batched, _) in zip(operands, found, strict=True)
     ]
     out.lines += [
         f"  llvm.br ^head({zero} : i64)",
@@ -160,10 +163,12 @@ llvm.func @{name}_repeat(%times: i64, {arguments}) {{
 }}"""
 
 
-def _checked(out: _Lines, array: str, operand: Operand, element: str, written: bool) -> tuple[str, str, str]:
+def _checked(
+    out: _Lines, array: str, operand: Operand, element: str, written: bool, lanes: int
+) -> tuple[str, str, str]:
     """Data pointer, whether there is a batch dimension, and its length."""
     out.require(out.value(f'llvm.icmp "eq" {out.field(array, TYPE, "!llvm.ptr")}, %ndarray : !llvm.ptr'))
-    sizes = array_shape(operand)
+    sizes = array_shape(operand) if lanes == 1 else (*array_shape(operand), lanes)
     flags = out.field(array, FLAGS, "i32")
     wanted = out.number(C_CONTIGUOUS | ALIGNED | (WRITEABLE if written else 0), "i32")
     out.require(out.equal(out.value(f"llvm.and {flags}, {wanted} : i32"), wanted, "i32"))
@@ -191,9 +196,9 @@ def _checked(out: _Lines, array: str, operand: Operand, element: str, written: b
     return out.field(array, DATA, "!llvm.ptr"), batched, length
 
 
-def _stride(out: _Lines, operand: Operand, element: str, batched: str) -> str:
+def _stride(out: _Lines, operand: Operand, element: str, lanes: int, batched: str) -> str:
     """Bytes from one matrix of a batch to the next, 0 where one is used for all."""
-    elements = 1
+    elements = lanes
     for size in array_shape(operand):
         elements *= size
     whole = out.number(elements * (8 if element == "f64" else 4))

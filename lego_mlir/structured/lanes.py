@@ -1,0 +1,82 @@
+"""Many small matrices at once: one matrix in each lane of a vector.
+
+For matrices of a few elements a vector is longer than a row, and solves and factorisations wait for their own results.
+Where the same element of several matrices lies side by side (arrays of shape `(groups, *one matrix, lanes)`), the scalar
+code of one matrix, with every number replaced by a vector, works on a whole group:
+
+>>> from lego_mlir.structured.lower import lower
+>>> from lego_mlir.structured.parse import parse
+>>> text = emit(lower(parse("x = Vector(2); L = LowerTriangular(2); x = L \\\\ x;")), "trsv", "f64", 8).text()
+>>> text.splitlines()[0], text.count("vector.load"), text.count("vector.store")
+('func.func @trsv(%x: memref<16xf64>, %L: memref<32xf64>) {', 5, 2)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lego_mlir.errors import UsageError
+from lego_mlir.structured import generate
+from lego_mlir.structured.builder import SSA, Function
+from lego_mlir.structured.generate import Variant
+from lego_mlir.structured.lower import Lowered
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LARGEST: Final = 8
+
+
+class LaneFunction(Function):
+    """A function whose numbers are vectors over matrices."""
+
+    def __init__(self, name: str, element: str, buffers: list[tuple[str, int]], lanes: int) -> None:
+        super().__init__(name, element, [(buffer, size * lanes) for buffer, size in buffers])
+        self.matrices = lanes
+
+    def allocate(self, name: str, size: int) -> str:
+        return super().allocate(name, size * self.matrices)
+
+    def vector(self, width: int) -> str:
+        return f"vector<{width * self.matrices}x{self.element}>"
+
+    def load(self, buffer: str, at: SSA) -> SSA:
+        return self.op(f"vector.load %{buffer}[{self.place(at)}] : {self.memref(buffer)}, {self.vector(1)}")
+
+    def store(self, buffer: str, at: SSA, value: SSA) -> None:
+        self.do(f"vector.store {value}, %{buffer}[{self.place(at)}] : {self.memref(buffer)}, {self.vector(1)}")
+
+    def place(self, at: SSA) -> SSA:
+        return self.index_op("muli", at, self.index(self.matrices))
+
+
+def emit(lowered: Lowered, name: str, element: str, lanes: int) -> Function:
+    """The kernel of one group of matrices. Raises UsageError where they are too large for it to be worth it."""
+    size = max(n for leaf in lowered.operands for n in (leaf.structure.rows, leaf.structure.columns))
+    if size > LARGEST:
+        raise UsageError(
+            f"one matrix a lane is for sizes up to {LARGEST}, this program has {size}; compile it without lanes, and "
+            "each matrix of a batch gets vectors of its own"
+        )
+    function = LaneFunction(name, element, [(leaf.name, leaf.size) for leaf in lowered.operands], lanes)
+    generate.fill(function, lowered, Variant(1, LARGEST, LARGEST))
+    return function
+
+
+def interleave(batch: NDArray[Any], lanes: int) -> NDArray[Any]:
+    """Matrices (count, *shape) as groups (groups, *shape, lanes); the last one fills up its group.
+
+    >>> interleave(np.arange(6).reshape(3, 2), 2).tolist()
+    [[[0, 2], [1, 3]], [[4, 4], [5, 5]]]
+    """
+    groups = -(-len(batch) // lanes)
+    chosen = np.minimum(np.arange(groups * lanes), len(batch) - 1).reshape(groups, lanes)
+    return np.ascontiguousarray(np.moveaxis(batch[chosen], 1, -1))
+
+
+def separate(groups: NDArray[Any], count: int) -> NDArray[Any]:
+    """The first `count` matrices of groups, the inverse of `interleave`."""
+    apart = np.moveaxis(groups, -1, 1)
+    return np.ascontiguousarray(apart.reshape(-1, *apart.shape[2:])[:count])
