@@ -54,6 +54,11 @@ class Kernel:
         self.name = function.__name__
         self.function = function
         self.source = Source(code.co_filename, code.co_firstlineno)
+        if not (self.name.isidentifier() and self.name.isascii()):
+            raise TraceError(
+                f"{self.source}: a kernel cannot be called {self.name}: its name goes into PTX, which knows ASCII "
+                "letters, digits and underscores"
+            )
         self.grid = _extents("grid", grid, LARGEST_GRID, self.source)
         self.block = _extents("block", block, LARGEST_BLOCK, self.source)
         if all(isinstance(n, int) for n in self.block) and _product(self.block) > THREADS_PER_BLOCK:

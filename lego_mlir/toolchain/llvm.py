@@ -29,6 +29,11 @@ OPTIMISATION_LEVEL: Final = 3
 # Intrinsics that only some targets have; reads of special registers, barriers and f32 approximations are everywhere.
 _EVERYWHERE: Final = r"read\.ptx\.sreg\.(?:n?tid|n?ctaid|laneid|warpid)|barrier|ex2\.approx|rsqrt\.approx"
 _INTRINSIC: Final = re.compile(rf"^declare .*@(llvm\.nvvm\.(?!{_EVERYWHERE})[\w.]+)", re.MULTILINE)
+# What a function or variable is called that other modules see; what they don't see, LLVM renames by itself.
+_VISIBLE: Final = re.compile(
+    r"^(?:define (?!internal |private )[^@\n]*)?@(\"[^\"\n]*\"|[\w.$-]+)(?:\(| = (?!internal |private ))", re.MULTILINE
+)
+_PTX_NAME: Final = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)  # PTX ISA, "Identifiers"
 _selectable: defaultdict[Target, set[str]] = defaultdict(set)
 
 
@@ -89,8 +94,14 @@ def to_ptx(text: str, target: Target) -> str:
 
     An instruction that the target lacks makes LLVM end the process. So a module with intrinsics that have not been
     seen to work for the target is compiled in a process of its own first; after that, and with intrinsics that every
-    target has, in this one.
+    target has, in this one. A name that PTX cannot hold would end the process as well, or make PTX that ptxas refuses.
     """
+    for name in _VISIBLE.findall(text):
+        if not _PTX_NAME.fullmatch(name.strip('"')):
+            raise LLVMError(
+                f"the name @{name} cannot stand in PTX, whose names are ASCII letters, digits, _ and $, not beginning "
+                "with a digit; rename it"
+            )
     unseen = set(_INTRINSIC.findall(text)) - _selectable[target]
     if not unseen:
         return emit(text, target)

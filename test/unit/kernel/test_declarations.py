@@ -30,6 +30,14 @@ def test_what_is_no_python_function():
             lego.kernel(grid=1, block=1)(thing)
 
 
+def test_a_name_that_ptx_cannot_hold():
+    def größe(x): ...
+
+    for function in (größe, lambda x: None):
+        with pytest.raises(TraceError, match=r"a kernel cannot be called .*: its name goes into PTX"):
+            lego.kernel(grid=1, block=1)(function)
+
+
 def test_parameters_that_a_launch_cannot_pass():
     def keyword(*, x): ...
 

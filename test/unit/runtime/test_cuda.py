@@ -225,6 +225,17 @@ def test_bad_input_to_the_command(tmp_path, machine, capsys):
     assert "--size takes NAME=N" in capsys.readouterr().err
     assert command.main([str(path)]) == 2
     assert "needs the sizes M, N; M is missing" in capsys.readouterr().err
+    assert command.main([str(tmp_path)]) == 2
+    assert "is a folder; give the .ptx or .cubin file in it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut short", b"no archive"])
+def test_data_that_cannot_be_read(tmp_path, machine, capsys, content):
+    machine()
+    path = written(tmp_path, transpose.build("padded", M, N, f32))
+    (tmp_path / "k.npz").write_bytes(content)
+    assert command.main([str(path)]) == 2
+    assert "k.npz: not the data of a check" in capsys.readouterr().err
 
 
 def test_the_runtime_needs_no_compiler():

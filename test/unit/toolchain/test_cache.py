@@ -1,7 +1,8 @@
 """The cache: content decides, torn files count as absent, writers do not disturb each other."""
 
 import dataclasses
-import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,27 +110,27 @@ def test_nothing_but_entries_is_left_behind(tmp_path):
     assert Cache(tmp_path).size()[0] == 5
 
 
-def _write_often(folder, byte):
-    one = Cache(Path(folder))
-    for _ in range(50):
-        one.write("ab" * 32, bytes([byte]) * 100_000)
+WRITE_OFTEN = """
+import sys
+from pathlib import Path
+from lego_mlir.toolchain.cache import Cache
+for _ in range(50):
+    Cache(Path(sys.argv[1])).write("ab" * 32, bytes([int(sys.argv[2])]) * 100_000)
+"""
 
 
 def test_readers_see_whole_entries_while_others_write(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_write_often, args=(str(tmp_path), byte)) for byte in (1, 2)]
-    for writer in writers:
-        writer.start()
+    command = [sys.executable, "-c", WRITE_OFTEN, str(tmp_path)]
+    writers = [subprocess.Popen([*command, byte]) for byte in ("1", "2")]
     seen = set()
-    while any(writer.is_alive() for writer in writers):
+    while any(writer.poll() is None for writer in writers):
         body = Cache(tmp_path).read("ab" * 32)
         if body is not None:
             assert len(body) == 100_000
             assert len(set(body)) == 1
             seen.add(body[0])
-    for writer in writers:
-        writer.join()
-        assert writer.exitcode == 0
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert seen
     assert seen <= {1, 2}
     assert Cache(tmp_path).read("ab" * 32) is not None
 

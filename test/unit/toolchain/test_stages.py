@@ -211,6 +211,13 @@ def test_an_instruction_that_the_target_lacks_is_an_error_and_not_the_end_of_the
     assert "wgmma.fence" in compile_kernel(WARPGROUP, start="llvm", emit="ptx", target="sm_90a").text
 
 
+@pytest.mark.parametrize("name", ["a b", "a.b", "<lambda>", "1a", "größe", "a-b"])
+def test_a_name_that_ptx_cannot_hold_is_an_error_and_not_the_end_of_the_process(name):
+    given = f'module {{ gpu.module @m {{ gpu.func @"{name}"() kernel {{ gpu.return }} }} }}'
+    with pytest.raises(ToolchainError, match="cannot stand in PTX, whose names are ASCII letters"):
+        compile_kernel(given)
+
+
 def test_an_instruction_that_worked_once_is_compiled_in_this_process(monkeypatch):
     compile_kernel(WARPGROUP, start="llvm", emit="ptx", target="sm_90a")
     monkeypatch.setattr(subprocess, "run", None)
