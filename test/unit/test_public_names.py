@@ -27,7 +27,14 @@ def test_checkers_and_the_table_know_the_same_names():
     (block,) = (n for n in tree.body if isinstance(n, ast.If))
     declared = {a.asname for n in block.body if isinstance(n, ast.ImportFrom) for a in n.names}
     declared |= {t.id for n in block.body if isinstance(n, ast.Assign) for t in n.targets}
-    assert {n for n in declared if not n.startswith("_")} == set(lego.__all__)
+    assert {n for n in declared if not n.startswith("_")} == {*lego.__all__, "range"}
+
+
+def test_importing_all_names_takes_none_of_python_s():
+    space = {}
+    exec("from lego_mlir import *", space)
+    assert "Row" in space
+    assert "range" not in space
 
 
 @pytest.mark.parametrize("first", ["lego.f32", "lego.kernel", "import lego_mlir.kernel.trace", "lego.Tensor"])
