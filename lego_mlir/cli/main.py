@@ -133,6 +133,11 @@ def _run(module: Any, args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(f"lego-mlir {args.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except MemoryError as error:
+        if args.debug:
+            raise
+        print(f"lego-mlir {args.command}: not enough memory here: {error}; take smaller sizes", file=sys.stderr)
+        return BAD_INPUT
     except Exception as error:
         if args.debug:
             raise

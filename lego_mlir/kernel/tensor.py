@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.kernel.access import Place
@@ -23,6 +23,9 @@ from lego_mlir.layout.base import Layout
 
 if TYPE_CHECKING:
     from lego_mlir.kernel.mma import Part
+
+
+ADDRESSES: Final = 2**63  # bytes that a signed 64-bit index, MLIR's and the hardware's, can count
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -38,6 +41,11 @@ class Tensor:
     def __init__(self, dtype: DType, layout: Any) -> None:
         object.__setattr__(self, "dtype", _element_type(dtype, "Tensor"))
         object.__setattr__(self, "layout", as_layout(layout))
+        size = self.layout.physical_size()
+        if isinstance(size, int) and size * self.dtype.bytes >= ADDRESSES:
+            raise LayoutError(
+                f"Tensor: {self.layout!r} takes {size * self.dtype.bytes} bytes, more than 64-bit addresses reach"
+            )
         self.layout.require()
 
 

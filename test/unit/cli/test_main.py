@@ -84,6 +84,12 @@ def test_a_defect_is_said_to_be_one(monkeypatch, capsys):
     assert "Traceback" not in error
 
 
+def test_too_little_memory_is_no_defect(monkeypatch, capsys):
+    failing(monkeypatch, MemoryError("Unable to allocate 8.00 TiB"))
+    assert cli.main(["doctor"]) == BAD_INPUT
+    assert "not enough memory here: Unable to allocate 8.00 TiB; take smaller sizes" in capsys.readouterr().err
+
+
 def test_debug_shows_the_traceback(monkeypatch):
     failing(monkeypatch, UsageError("bad"))
     with pytest.raises(UsageError):

@@ -6,7 +6,7 @@ from launching import launch
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, gallery
-from lego_mlir.errors import TraceError
+from lego_mlir.errors import LayoutError, TraceError
 
 
 def test_a_launch_of_numpy_s_integers():
@@ -49,6 +49,12 @@ def test_parameters_that_a_launch_cannot_pass():
         function.__annotations__ = {"x": f32}
         with pytest.raises(TraceError, match=r"parameter 'x' of .* must be a plain one"):
             lego.kernel(grid=1, block=1)(function)
+
+
+def test_a_tensor_that_no_address_reaches():
+    with pytest.raises(LayoutError, match=r"Row\(4294967296, 536870912\) takes 9223372036854775808 bytes"):
+        lego.Tensor(f32, Row(2**32, 2**29))
+    lego.Tensor(f32, Row(2**32, 2**28))
 
 
 def test_a_parameter_named_as_a_shared_tile_would_be():
