@@ -86,6 +86,9 @@ def static() -> list[dict[str, Any]]:
             facts = {"dtype": kind, "layout": layout, "tile": tile, **options}
             compiled = triton.compile_for(hand, signature, constants, **options)
             rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand", **facts))
+            fixed = constants | dict.fromkeys("MNK", 4096) | {s: 4096 for s, t in given.items() if t != "1"}
+            compiled = triton.compile_for(hand, types, fixed, **options)
+            rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, sizes fixed", **facts))
             for form in FORMS[:2]:
                 kernel = triton.load(template(4096, layout, tile, form).render(), "matmul")
                 compiled = triton.compile_for(kernel, types, {}, **options)

@@ -188,7 +188,7 @@ def _trials(
     """Values of the symbols, the lengths of the axes, and whether these are all indices there are."""
     arange = dict(placeholder.axes)
     tables = {table.args[0] for table in placeholder.raw.atoms(Table)}
-    named = placeholder.raw.free_symbols - tables | _mask_symbols(placeholder)
+    named = placeholder.raw.free_symbols - tables | _origin_symbols(placeholder)
     free = {s for s in named | _range_symbols(placeholder, named) if s not in arange}
     sizes = sorted((s for s in free if isinstance(s, Size)), key=str)
     symbols = sorted((s for s in free if not isinstance(s, Size)), key=str)
@@ -208,10 +208,13 @@ def _trials(
         yield {**drawn, **dict(zip(map(str, symbols), columns, strict=True))}, axes, not sizes and total <= room
 
 
-def _mask_symbols(placeholder: Placeholder) -> set[Any]:
-    """The symbols that decide which indices name an element."""
-    mask = True if placeholder.origin is None else _mask(placeholder)
-    return set() if isinstance(mask, bool) else set(mask.expr.free_symbols)
+def _origin_symbols(placeholder: Placeholder) -> set[Any]:
+    """The symbols of the index itself, and of the mask that says whether it names an element."""
+    if placeholder.origin is None:
+        return set()
+    mask, places = _mask(placeholder), placeholder.origin[1]
+    exprs = [as_expr(p.at(p.symbol) if isinstance(p, Colon) else p) for p in places]
+    return {s for e in [*exprs, *([] if isinstance(mask, bool) else [mask.expr])] for s in e.free_symbols}
 
 
 def _range_symbols(placeholder: Placeholder, used: set[Any]) -> set[Any]:
