@@ -90,7 +90,7 @@ def build(folder: Path, sizes: list[int], packages: Path, tune: bool) -> None:
 def ours(folder: Path, sizes: list[int], tune: bool) -> str:
     """Our kernels of all points as one library."""
     from lego_mlir.runtime import structured, structured_tuning
-    from lego_mlir.structured.parse import parse
+    from lego_mlir.structured.language import parse
     from lego_mlir.toolchain.cache import Cache
 
     objects, variants = [], {}

@@ -31,8 +31,8 @@ from lego_mlir.errors import LegoError, UsageError
 from lego_mlir.runtime import cpu
 from lego_mlir.structured import driver, generate, isa, lanes, scalar, sets
 from lego_mlir.structured.generate import Variant
+from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import Lowered, lower
-from lego_mlir.structured.parse import parse
 from lego_mlir.structured.storage import ByLayout
 from lego_mlir.structured.structures import Structure
 from lego_mlir.structured.syntax import LLError, Operand, Program, Statement
@@ -262,8 +262,9 @@ def compile(  # the name is the contract's: lego.structured.compile
 
     `given` is LL text, a `Program` or a `Statement`; operands that the text does not declare come as keywords.
     `variant` is a `Variant`, "scalar", "tune" (time the candidates and remember the best) or None for the default.
-    `by_lanes` computes one matrix in each lane, for sizes up to 8: arrays are groups of `kernel.lanes` matrices, of shape
-    (groups, *one matrix, lanes), as `interleave` makes them. `cache` is a toolchain Cache, a folder, or None to compile afresh. Raises LLError, UsageError.
+    `by_lanes` computes one matrix in each lane, for sizes up to 8: arrays are groups of `kernel.lanes` matrices, of
+    shape (groups, *one matrix, lanes), as `interleave` makes them. `cache` is a toolchain Cache, a folder, or None to
+    compile afresh. Raises LLError, UsageError.
     """
     _trusted()
     if isinstance(cache, str):
@@ -279,12 +280,8 @@ def compile(  # the name is the contract's: lego.structured.compile
     if known is not None:
         return _from_cache(program, np.dtype(dtype), name, target, by_lanes, known)
     source = source_of(program, dtype=dtype, name=name, target=target, variant=variant, by_lanes=by_lanes)
-    code = cpu.assemble(
-        source.mlir(),
-        (name, f"{name}_python"),
-        driver.text(program, name, source.element, source.lanes),
-        *processor(source, target),
-    )
+    entries = driver.text(program, name, source.element, source.lanes)
+    code = cpu.assemble(source.mlir(), (name, f"{name}_python"), entries, *processor(source, target))
     if cache is not None:
         head = json.dumps(None if source.variant is None else fields(source.variant)).encode()
         cache.write(entry, head + b"\n" + code)

@@ -25,7 +25,7 @@ _MODULES: Final = {
     ),
     "lego_mlir.structured.generate": "Variant",
     "lego_mlir.structured.lanes": "interleave separate",
-    "lego_mlir.structured.parse": "parse",
+    "lego_mlir.structured.language": "parse",
     "lego_mlir.structured.structures": "Access Structure",
     "lego_mlir.structured.syntax": "LLError Operand Program Statement assign chol inv lu program solve",
     # Compiling needs the toolchain, which is above this package: docs/decisions/0005-structured-matrices.md.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lego_mlir.structured.parse import TYPES
+from lego_mlir.structured.language import TYPES
 from lego_mlir.structured.storage import as_storage
 from lego_mlir.structured.syntax import LLError, Operand
 

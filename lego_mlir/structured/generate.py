@@ -3,7 +3,7 @@
 A `Variant` is what the autotuner chooses among. The same steps always give the same text:
 
 >>> from lego_mlir.structured.lower import lower
->>> from lego_mlir.structured.parse import parse
+>>> from lego_mlir.structured.language import parse
 >>> program = lower(parse("A = Matrix(4, 4); L = LowerTriangular(4); A = L*A;"))
 >>> text = emit(program, "trmm", "f64", Variant(4)).text()
 >>> text.count("vector.fma"), text.count("vector.load"), text.count("vector.store")

@@ -1,11 +1,11 @@
 """Many small matrices at once: one matrix in each lane of a vector.
 
 For matrices of a few elements a vector is longer than a row, and solves and factorisations wait for their own results.
-Where the same element of several matrices lies side by side (arrays of shape `(groups, *one matrix, lanes)`), the scalar
-code of one matrix, with every number replaced by a vector, works on a whole group:
+Where the same element of several matrices lies side by side (arrays of shape `(groups, *one matrix, lanes)`), the
+scalar code of one matrix, with every number replaced by a vector, works on a whole group:
 
 >>> from lego_mlir.structured.lower import lower
->>> from lego_mlir.structured.parse import parse
+>>> from lego_mlir.structured.language import parse
 >>> text = emit(lower(parse("x = Vector(2); L = LowerTriangular(2); x = L \\\\ x;")), "trsv", "f64", 8).text()
 >>> text.splitlines()[0], text.count("vector.load"), text.count("vector.store")
 ('func.func @trsv(%x: memref<16xf64>, %L: memref<32xf64>) {', 5, 2)

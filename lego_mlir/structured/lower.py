@@ -2,7 +2,7 @@
 
 A `Leaf` is an operand of the program or a temporary with its inferred structure. Each step writes one leaf:
 
->>> from lego_mlir.structured.parse import parse
+>>> from lego_mlir.structured.language import parse
 >>> for step in lower(parse('''
 ...     A = Matrix(4, 4); S = Symmetric(L, 4); x = Vector(4); L0 = LowerTriangular(4); L1 = LowerTriangular(4);
 ...     A = (L0 + L1)*S + x*x';

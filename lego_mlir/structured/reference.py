@@ -1,6 +1,6 @@
 """What a program means, in NumPy on dense matrices: the reference of `run` and of the tests.
 
->>> from lego_mlir.structured.parse import parse
+>>> from lego_mlir.structured.language import parse
 >>> program = parse("A = Matrix(2, 2); S = Symmetric(L, 2); A = 2*S;")
 >>> import numpy as np
 >>> arrays = {"A": np.zeros((2, 2)), "S": np.array([[1.0, np.nan], [3.0, 4.0]])}

@@ -4,7 +4,7 @@ One `Run` of a loop tree becomes loads, arithmetic and a store; a storage whose 
 is read through a constant table of positions:
 
 >>> from lego_mlir.structured.lower import lower
->>> from lego_mlir.structured.parse import parse
+>>> from lego_mlir.structured.language import parse
 >>> function = emit(lower(parse("x = Vector(3); y = Vector(3); y = x + y;")), "add", "f64")
 >>> print("\\n".join(line.strip() for line in function.text().splitlines() if "mem" in line or "scf" in line))
 func.func @add(%x: memref<3xf64>, %y: memref<3xf64>) {

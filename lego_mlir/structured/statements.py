@@ -4,7 +4,7 @@ A step becomes statements <domain, schedule, body>. The domains live in one inde
 and one `k` for each product; zero regions are left out of them, and every region of AInfo gives a body of its own:
 
 >>> from lego_mlir.structured.lower import lower
->>> from lego_mlir.structured.parse import parse
+>>> from lego_mlir.structured.language import parse
 >>> step = lower(parse('''A = Matrix(4, 4); L = LowerTriangular(4); S = Symmetric(L, 4); U = UpperTriangular(4);
 ...     A = L*U + S;''')).steps[0]
 >>> for statement in statements(step):

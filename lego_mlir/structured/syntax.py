@@ -1,6 +1,6 @@
 """The linear algebra language LL as values: operands, expressions and statements, with Python's operators on them.
 
-The parser of `parse.py` makes these from text; Python makes them too, which is the embedding:
+The parser of `language.py` makes these from text; Python makes them too, which is the embedding:
 
 >>> from lego_mlir.structured import structures as st
 >>> L, U = Operand("L", st.lower(4)), Operand("U", st.upper(4))

@@ -16,8 +16,8 @@ from lego_mlir.runtime import structured, structured_tuning
 from lego_mlir.structured import driver, reference
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.generate import Variant
+from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
-from lego_mlir.structured.parse import parse
 from lego_mlir.structured.syntax import LLError, Operand, assign, solve
 
 EXAMPLE = (

@@ -8,8 +8,8 @@ import pytest
 from lego_mlir.runtime import cpu
 from lego_mlir.structured import generate, reference
 from lego_mlir.structured.generate import Variant
+from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
-from lego_mlir.structured.parse import parse
 
 TEXTS = [
     "S = Symmetric(L, {n}); L = LowerTriangular({n}); L = chol(S);",

@@ -7,8 +7,8 @@ import pytest
 
 from lego_mlir.structured import infer
 from lego_mlir.structured import structures as st
+from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
-from lego_mlir.structured.parse import parse
 from lego_mlir.structured.syntax import Binary, LLError, Name, Operand, Transposed
 
 MAKE = {

@@ -3,7 +3,7 @@
 import pytest
 
 from lego_mlir.structured import structures as st
-from lego_mlir.structured.parse import parse
+from lego_mlir.structured.language import parse
 from lego_mlir.structured.storage import Packed
 from lego_mlir.structured.syntax import LLError, Operand, assign, chol, inv, program, solve
 
