@@ -1,0 +1,86 @@
+"""What the benchmarks of MLIR kernels share: artifacts that CuPy launches, figures of machine code, tables in docs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from harness import BENCH
+
+DOCS = BENCH.parent / "docs"
+RESULTS = BENCH / "results"
+
+
+def keep(folder: Path, name: str, compilation: Any) -> None:
+    """A kernel's PTX and its manifest, for the GPU machine."""
+    (folder / f"{name}.ptx").write_bytes(compilation.bytes)
+    (folder / f"{name}.json").write_text(json.dumps(compilation.manifest))
+
+
+def launcher(folder: Path, name: str) -> Any:
+    """A kept kernel, loaded: call it with CuPy arrays in memory order."""
+    from lego_mlir.runtime import cuda
+
+    path = folder / f"{name}.ptx"
+    if not path.is_file():
+        raise SystemExit(f"{path} is missing: run the step `render` where the compiler is, and copy artifacts/")
+    return cuda.load(path).kernel()
+
+
+def assembled(ptx: str, target: str, shared_bytes: int) -> Any:
+    """What `harness.static_row` reads: the instructions and resources of the one kernel in a PTX text."""
+    from lego_mlir.toolchain import ptxas, sass, target_named
+
+    cubin, (resources,) = ptxas.assemble(ptx, target_named(target))
+    return SimpleNamespace(code=sass.disassemble(cubin), resources=resources, shared_bytes=shared_bytes)
+
+
+def shared_bytes(compilation: Any) -> int:
+    """Static and dynamic shared memory of a block."""
+    (facts,) = compilation.kernels
+    return facts.static_shared + facts.dynamic_shared
+
+
+def blocks_per_sm(row: Any, threads: int, shared_per_sm: int) -> int:
+    """How many blocks fit an SM at once: registers are given out 8 a thread at a time, and the system takes 1 KiB of
+    shared memory for each block. CUDA C++ Programming Guide, "Compute Capabilities"."""
+    registers = -(-row["registers"] // 8) * 8 * threads
+    return max(1, min(64 * 1024 // registers, shared_per_sm // (row["shared_bytes"] + 1024), 2048 // threads, 32))
+
+
+def static_results(name: str, target: str) -> list[dict[str, Any]]:
+    """The rows that the step `static` wrote."""
+    path = RESULTS / "static" / f"{name}-{target}.json"
+    if not path.is_file():
+        raise SystemExit(f"{path} is not there; run the step `static`")
+    return json.loads(path.read_text())
+
+
+def latest(name: str) -> dict[str, Any] | None:
+    """The newest times of this name with their circumstances; None where nothing was measured."""
+    found = sorted(RESULTS.glob(f"*/????-??-??-{name}.json"), key=lambda path: path.name)
+    return json.loads(found[-1].read_text()) if found else None
+
+
+def table(columns: str, rows: list[list[str]]) -> str:
+    """A table of Markdown; columns are separated by bars."""
+    names = columns.split("|")
+    lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+    return "\n".join(lines + [f"| {' | '.join(cells)} |" for cells in rows]) + "\n"
+
+
+def time_cell(row: Any) -> str:
+    """A median with its 10th and 90th percentile; empty where nothing was measured."""
+    return "" if row is None or row["ms"] is None else f"{row['ms']:.4f} ({row['p10']:.4f} to {row['p90']:.4f})"
+
+
+def put_into(document: str, marker: str, text: str) -> None:
+    """Replace what stands between `<!-- marker -->` and `<!-- end -->` in a page of docs/."""
+    path = DOCS / document
+    before, found, rest = path.read_text().partition(f"<!-- {marker} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    if not found or not end:
+        raise SystemExit(f"{path} has no <!-- {marker} --> .. <!-- end -->")
+    path.write_text(f"{before}{found}{text}{end}{after}")
