@@ -140,9 +140,9 @@ class Kernel:
                 )
         taken = {*self.signature, *(tile.name for tile in tracer.shared)}
         for name, table in runtime_tables(tracer.body).items():
-            if name in taken or not name.isidentifier():
+            if name in taken:
                 raise TraceError(
-                    f"{self.source}: the run-time table '{name}' of {self.name} needs another name: an identifier that "
+                    f"{self.source}: the run-time table '{name}' of {self.name} needs another name, one that "
                     "no parameter and no shared tile has"
                 )
             layout = as_layout(Row(int(table.length)))

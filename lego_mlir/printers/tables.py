@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from lego_mlir.errors import PrintError
+from lego_mlir.errors import PrintError, brief
 from lego_mlir.printers.builder import Builder
 
 WIDTHS = (8, 16, 32, 64)
@@ -19,6 +19,10 @@ WIDTHS = (8, 16, 32, 64)
 def constant_table(build: Builder, table: Any) -> Any:
     """The memref of a `Table` node with entries, loaded at the current insertion point."""
     ir = build.ir
+    if min(table.entries) < 0 or max(table.entries) >= 2**63:
+        raise PrintError(
+            f"mlir: the entries of the table '{table.name}' must lie in 0..2^63-1, got {brief(table.entries)}"
+        )
     width = next(w for w in WIDTHS if max(table.entries) < 2**w)
     kind = f"memref<{len(table.entries)}xi{width}>"
     entries = numpy.array(table.entries, dtype=f"uint{width}")

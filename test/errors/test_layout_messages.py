@@ -217,6 +217,8 @@ def test_gallery_messages():
         (lambda: gallery.morton(lego.size("n")), "sizes must be ints that are powers of two, got n"),
         (lambda: gallery.morton(True), "sizes must be ints that are powers of two, got True"),
         (lambda: gallery.padded(4, 4, "a"), "pad='a' must be >= 1"),
+        (lambda: gallery.table([2], [0, 1], name="a b"), "the name 'a b' must be an ASCII identifier"),
+        (lambda: gallery.table([2], [0, 1], name="größe"), "the name 'größe' must be an ASCII identifier"),
         (lambda: gallery.table([4], [[0, 1], [2]]), "the positions are no array of integers"),
         (lambda: gallery.table([2], np.array([2**63 + 1, 0], np.uint64)), "entry 0 is 9223372036854775809, outside"),
     ],

@@ -56,6 +56,8 @@ def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime:
         raise LayoutError(
             f"table: entries {first} and {second} are both {int(forward[k])}; each of 0..{elements - 1} appears once"
         )
+    if name is not None and not (name.isidentifier() and name.isascii()):
+        raise LayoutError(f"table: the name {name!r} must be an ASCII identifier; it is a symbol of generated code")
     digest = hashlib.sha256(forward.tobytes()).hexdigest()
     label = name or f"table_{digest[:8]}"
     entries = repr(forward.tolist()) if elements <= SHOWN else f"<{elements} entries, sha256 {digest[:8]}>"

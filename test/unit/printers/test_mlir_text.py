@@ -174,6 +174,7 @@ def test_conditions():
         (sympy.Function("f")(i.expr), "no integer meaning"),
         (sympy.Symbol("q", integer=True), "no value was given for the symbol q; have i, j"),
         (sympy.Integer(2) ** 70, "does not fit index"),
+        (nodes.Table("t", i.expr % 2, 2, 9, (-3, 8)), r"the table 't' must lie in 0..2\^63-1, got \(-3, 8\)"),
     ],
 )
 def test_what_it_does_not_know_it_refuses(expr, message):
