@@ -1,0 +1,190 @@
+"""The transpose, five ways from one kernel, against CUDA by hand, Triton, torch, CuPy and a copy of the same bytes.
+
+    python bench/transpose.py static             registers, shared memory and instructions, ours and nvcc's, no GPU
+    python bench/transpose.py render [SIZE ..]   our PTX and the rivals' cubins
+    python bench/transpose.py time [SIZE ..]     on the GPU machine: correctness, then times
+    python bench/transpose.py table              the tables of docs/transpose.md
+
+The CUDA rivals (naive, through shared memory, padded, 16 bytes at once) are in rivals/transpose.cu, compiled by nvcc.
+The copy of the same bytes is the bound: nothing that reads and writes a matrix once is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import harness
+import mlir_kernels
+
+NAME, PAGE, TARGET = "transpose", "transpose.md", "sm_90"
+SIZES = (1024, 2048, 4096, 8192, 16384)
+DTYPES = {"f32": "float", "f16": "uint16_t"}
+VARIANTS = ("naive", "shared", "padded", "swizzled", "vectorised")
+BY_HAND = ("naive", "shared", "padded", "vectorised")
+RIVALS = Path(__file__).parent / "rivals" / "transpose.cu"
+TRITON_TILES = ((32, 32), (64, 64), (128, 64), (64, 128), (128, 128))
+
+
+def compiled(variant: str, size: int, dtype: str) -> Any:
+    from lego_mlir.kernel.dtypes import dtype_named
+    from lego_mlir.kernels import transpose
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    kernel = transpose.build(variant, size, size, dtype_named(dtype))
+    return compile_kernel(kernel, target=TARGET, cache=Cache(default_folder()))
+
+
+def by_hand(dtype: str) -> Any:
+    """The rivals of an element type: one cubin of four kernels, and the resources of each."""
+    from lego_mlir.toolchain import nvcc
+
+    return nvcc.compile_text(f"#define ELEMENT {DTYPES[dtype]}\n{RIVALS.read_text()}", target=TARGET, name="transpose")
+
+
+def static(sizes: list[int]) -> None:
+    """Ours at 4096; of a rival's cubin, which holds four kernels, the resources."""
+    rows = []
+    for dtype in DTYPES:
+        for variant in VARIANTS:
+            made = compiled(variant, 4096, dtype)
+            code = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
+            rows.append(harness.static_row(code, "BRA", kernel=f"ours {variant} {dtype}", dtype=dtype, variant=variant))
+        for resources in sorted(by_hand(dtype).resources, key=lambda r: r.kernel):
+            variant = resources.kernel.removeprefix("transpose_")
+            code = SimpleNamespace(code=(), resources=resources, shared_bytes=None)
+            row = harness.static_row(code, "BRA", kernel=f"by hand {variant} {dtype}", dtype=dtype, variant=variant)
+            rows.append({**row, "instructions": None, "all": None})
+    harness.write_static(NAME, rows, TARGET)
+
+
+def render(sizes: list[int]) -> None:
+    folder = harness.ARTIFACTS / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    for dtype in DTYPES:
+        (folder / f"by_hand-{dtype}.cubin").write_bytes(by_hand(dtype).cubin)
+        for size in sizes:
+            for variant in VARIANTS:
+                mlir_kernels.keep(folder, f"{variant}-{dtype}-{size}", compiled(variant, size, dtype))
+    print(f"{len(list(folder.iterdir()))} files in {folder}")
+
+
+def time(sizes: list[int]) -> None:
+    folder = harness.ARTIFACTS / NAME
+    harness.write_times(NAME, [row for dtype in DTYPES for size in sizes for row in Case(folder, dtype, size).rows()])
+
+
+class Case:
+    """One matrix, and every way to transpose it."""
+
+    def __init__(self, folder: Path, dtype: str, size: int) -> None:
+        import cupy as cp
+        import torch
+
+        self.folder, self.dtype, self.size = folder, dtype, size
+        kind = {"f32": torch.float32, "f16": torch.float16}[dtype]
+        self.source = torch.randn((size, size), device="cuda", dtype=kind)
+        self.target = torch.empty_like(self.source)
+        self.given, self.taken = cp.from_dlpack(self.source), cp.from_dlpack(self.target)
+
+    def rows(self) -> list[dict[str, Any]]:
+        copy = harness.measure(lambda: self.target.copy_(self.source), kernel="copy", **self.facts)
+        rows = [copy, *(self.measured(name, run) for name, run in self.ways().items())]
+        for row in rows:
+            row["of_copy"] = copy["ms"] / row["ms"]
+            print(f"{row['kernel']} {self.dtype} {self.size}: {row['ms']:.4f} ms, {row['of_copy']:.3f} of the copy")
+        return rows
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"dtype": self.dtype, "size": self.size}
+
+    def measured(self, kernel: str, run: Any) -> dict[str, Any]:
+        """One row, after one launch into an empty result that must be equal."""
+        self.target.zero_()
+        run()
+        if not bool((self.target == self.source.t()).all()):
+            raise SystemExit(f"{kernel} {self.facts}: wrong; nothing is timed")
+        row = harness.measure(run, kernel=kernel, **self.facts)
+        return {**row, "gb_per_s": 2 * self.source.numel() * self.source.element_size() / row["ms"] / 1e6}
+
+    def ways(self) -> dict[str, Any]:
+        import cupy as cp
+
+        found = {}
+        memory = (self.given.reshape(-1), self.taken.reshape(-1))
+        for variant in VARIANTS:
+            launch = mlir_kernels.launcher(self.folder, f"{variant}-{self.dtype}-{self.size}")
+            found[f"ours {variant}"] = lambda launch=launch: launch(*memory)
+        module = cp.RawModule(path=str(self.folder / f"by_hand-{self.dtype}.cubin"))
+        for variant in BY_HAND:
+            found[f"CUDA {variant}"] = self.launch(module.get_function(f"transpose_{variant}"), variant)
+        found["torch"] = lambda: self.target.copy_(self.source.t())
+        found["CuPy"] = lambda: cp.copyto(self.taken, self.given.T)
+        triton = self.triton()
+        return {**found, "Triton": triton} if triton else found
+
+    def launch(self, function: Any, variant: str) -> Any:
+        import numpy as np
+
+        side = 128 // self.source.element_size() if variant == "vectorised" else 32
+        block = (256, 1, 1) if variant == "vectorised" else (32, 8, 1)
+        grid = (-(-self.size // side), -(-self.size // side), 1)
+        arguments = (self.given, self.taken, np.int32(self.size), np.int32(self.size))
+        return lambda: function(grid, block, arguments)
+
+    def triton(self) -> Any:
+        """The fastest of a few tiles; None without Triton."""
+        try:
+            from rivals.triton_transpose import transpose
+        except ImportError:
+            return None
+        n, runs = self.size, {}
+        for tile in TRITON_TILES:
+            for warps in (4, 8):
+                launch = transpose[(-(-n // tile[1]), -(-n // tile[0]))]
+                runs[tile, warps] = lambda launch=launch, tile=tile, warps=warps: launch(
+                    self.source, self.target, n, n, *tile, num_warps=warps
+                )
+        return runs[harness.best(runs)]
+
+
+def table(sizes: list[int]) -> None:
+    """The tables of the documentation, from the newest results."""
+    cells = []
+    for r in mlir_kernels.static_results(NAME, TARGET):
+        known = [r["registers"], r["spill_bytes"], r["shared_bytes"], r["instructions"]]
+        cells.append([r["kernel"], *("" if x is None else str(x) for x in known)])
+    text = mlir_kernels.table("kernel|registers|spills|shared bytes|instructions", cells)
+    mlir_kernels.put_into(PAGE, "static", text)
+    results = mlir_kernels.latest(NAME)
+    measured = [] if results is None else results["rows"]
+    names = [*(f"ours {v}" for v in VARIANTS), *(f"CUDA {v}" for v in BY_HAND), "Triton", "torch", "CuPy"]
+    cells = []
+    for dtype in DTYPES:
+        for name in names:
+            rows = (
+                [] if results is None else [r for r in results["rows"] if r["kernel"] == name and r["dtype"] == dtype]
+            )
+            share = {r["size"]: f"{r['of_copy']:.3f}" for r in rows}
+            cells.append([dtype, name, *(share.get(size, "") for size in SIZES)])
+    note = "Not measured yet: the cells are empty." if results is None else f"On {results['device']}."
+    columns = "|".join(["type", "kernel", *map(str, SIZES)])
+    mlir_kernels.put_into(PAGE, "measured", f"{note}\n\n{mlir_kernels.table(columns, cells)}")
+
+
+STEPS = {step.__name__: step for step in (static, render, time, table)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=STEPS)
+    parser.add_argument("sizes", nargs="*", type=int, help="only these sizes")
+    options = parser.parse_args()
+    STEPS[options.step](options.sizes or list(SIZES))
+
+
+if __name__ == "__main__":
+    main()
