@@ -73,6 +73,17 @@ def test_matmul_whose_tiles_do_not_divide_and_whose_sizes_are_arguments():
     np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
 
 
+def test_tile_sizes_can_be_constexpr_arguments_for_triton_to_tune():
+    sizes = [lego.size(name, max=4096) for name in "MNK"]
+    blocks = [lego.size(name, min=16, max=256, multiple_of=16) for name in ("BM", "BN", "BK")]
+    a, b, c = random(50, 40), random(40, 70, seed=1), np.zeros((50, 70), np.float16)
+    kernel = rendered(matmul(*sizes, tile=tuple(blocks), group=2))
+    assert "BM: tl.constexpr" in kernel.text and "tl.arange(0, BK)" in kernel.text
+    values = {"M": 50, "N": 70, "K": 40, "BM": 32, "BN": 64, "BK": 16}
+    interpret(kernel, "matmul", (4,), a, b, c, **{str(s): values[str(s)] for s in kernel.sizes})
+    np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
+
+
 @pytest.mark.parametrize("order", [gallery.morton(2, 4), gallery.reverse(2, 4)], ids=["morton", "reverse"])
 def test_another_order_of_programs_changes_no_result(order):
     a, b, c = random(64, 32), random(32, 128, seed=1), np.zeros((64, 128), np.float16)
