@@ -165,10 +165,8 @@ def table(sizes: list[int]) -> None:
     cells = []
     for dtype in DTYPES:
         for name in names:
-            rows = (
-                [] if results is None else [r for r in results["rows"] if r["kernel"] == name and r["dtype"] == dtype]
-            )
-            share = {r["size"]: f"{r['of_copy']:.3f}" for r in rows}
+            here = (r for r in measured if r["kernel"] == name and r["dtype"] == dtype)
+            share = {r["size"]: f"{r['of_copy']:.3f}" for r in here}
             cells.append([dtype, name, *(share.get(size, "") for size in SIZES)])
     note = "Not measured yet: the cells are empty." if results is None else f"On {results['device']}."
     columns = "|".join(["type", "kernel", *map(str, SIZES)])

@@ -39,7 +39,7 @@ extern "C" __global__ void transpose_vectorised(const ELEMENT* __restrict__ in, 
                                                 int n) {
   constexpr int WIDE = 16 / sizeof(ELEMENT), SIDE = 8 * WIDE, STEP = 256 / 8;
   struct alignas(16) Vector { ELEMENT lane[WIDE]; };
-  __shared__ alignas(16) ELEMENT tile[SIDE * SIDE];
+  alignas(16) __shared__ ELEMENT tile[SIDE * SIDE];
   int row = blockIdx.y * SIDE, column = blockIdx.x * SIDE, group = threadIdx.x % 8, line = threadIdx.x / 8;
 #pragma unroll
   for (int r = line; r < SIDE; r += STEP)
