@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from keyword import iskeyword
 from numbers import Integral
 from types import TracebackType
 from typing import Any, Final
@@ -264,10 +265,10 @@ def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
     names = [s.name for s in found]
     taken = {*kernel.signature, *(str(s) for s in tracer.ranges), *runtime_tables(tracer.body)}
     for name in names:
-        if names.count(name) > 1 or name in taken:
+        if names.count(name) > 1 or name in taken or iskeyword(name):
             raise TraceError(
-                f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is also a parameter, a "
-                "run-time table, an id of the kernel (tx, bx, k0, ..), or another size with other facts"
+                f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is a word of Python, or also "
+                "a parameter, a run-time table, an id of the kernel (tx, bx, k0, ..), or another size with other facts"
             )
     return tuple(found)
 

@@ -260,11 +260,6 @@ def current(what: str) -> Tracer:
     return tracer
 
 
-def tracing() -> Tracer | None:
-    """The kernel being traced, if any."""
-    return _current.get()
-
-
 def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
     """Run the kernel's function with the tracer current."""
     token = _current.set(tracer)

@@ -37,9 +37,9 @@ def choose_sizes(kernel: Any, given: Mapping[str, int]) -> dict[str, int]:
     for name, size in known.items():
         value = given.get(name, default_of(size))
         if value < size.min or (size.max is not None and value > size.max) or value % size.multiple_of:
+            upper = "" if size.max is None else f", at most {size.max}"
             raise UsageError(
-                f"{name} = {value}: the kernel needs at least {size.min}, at most {size.max or 'any'}, a multiple of "
-                f"{size.multiple_of}"
+                f"{name} = {value}: the kernel needs at least {size.min}{upper}, a multiple of {size.multiple_of}"
             )
         chosen[name] = value
     return chosen

@@ -20,9 +20,6 @@ from lego_mlir.errors import UsageError
 
 # The same on every target below (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 WARP_SIZE: Final = 32
-THREADS_PER_BLOCK: Final = 1024
-REGISTERS_PER_THREAD: Final = 255
-REGISTERS_PER_SM: Final = 64 * 1024
 # What a block may declare statically; more must be dynamic, asked for at the launch (same guide, "Shared Memory").
 STATIC_SHARED_PER_BLOCK: Final = 48 * 1024
 KiB: Final = 1024

@@ -108,6 +108,12 @@ def test_an_unknown_size(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_size_that_the_kernel_cannot_take(tmp_path, capsys):
+    symbolic = str(ROOT / "examples" / "symbolic.py")
+    arguments = ["compile", symbolic, "--emit", "ptx", "-o", str(tmp_path / "k.ptx"), "--with-data", "--size"]
+    assert "N = 6: the kernel needs at least 4, a multiple of 4\n" in refused(capsys, *arguments, "N=6")
+
+
 def test_data_need_a_spec_and_code(capsys):
     assert "--with-data goes with a spec" in refused(capsys, "compile", TRANSPOSE, "--with-data")
 
