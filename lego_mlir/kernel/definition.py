@@ -268,7 +268,8 @@ def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
         if names.count(name) > 1 or name in taken or iskeyword(name):
             raise TraceError(
                 f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is a word of Python, or "
-                "also a parameter, a run-time table, an id of the kernel (tx, bx, k0, ..), or another size with other facts"
+                "also a parameter, a run-time table, an id of the kernel (tx, bx, k0, ..), or another size with other "
+                "facts"
             )
     return tuple(found)
 
