@@ -4,6 +4,7 @@
     python bench/structured.py --build DIR              generate, compile and link our kernels and all rivals
     python bench/structured.py --run DIR                correctness, then times, all rivals of a point interleaved
     python bench/structured.py --table RESULTS.json     ratios as Markdown
+    python bench/structured.py --plot RESULTS.json --into DIR
 
 Two processes run the same points: one with MKL and OpenBLAS as they come, one in which MKL takes its AVX-512 kernels
 (a preloaded library answers for the processor) and OpenBLAS those of SkylakeX. Ours, Eigen and the naive codes run in
@@ -230,6 +231,8 @@ def main() -> int:
     parser.add_argument("--build", type=Path, metavar="DIR", help="build everything into this folder")
     parser.add_argument("--run", type=Path, metavar="DIR", help="time what was built; JSON to standard output")
     parser.add_argument("--table", type=Path, metavar="JSON", help="ratios of recorded results, as Markdown")
+    parser.add_argument("--plot", type=Path, metavar="JSON", help="pictures of recorded results")
+    parser.add_argument("--into", type=Path, default=Path("docs/plots"), help="the folder for pictures")
     parser.add_argument("--packages", type=Path, default=Path(sys.prefix), help="where MKL and OpenBLAS are installed")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--untuned", action="store_true", help="build our default variants, not the tuned ones")
@@ -240,6 +243,11 @@ def main() -> int:
         print(json.dumps(run(args.run.resolve())))
     if args.table:
         print(table(json.loads(args.table.read_text())))
+    if args.plot:
+        sys.path.insert(0, str(RIVALS))
+        import plots
+
+        plots.write(json.loads(args.plot.read_text()), FLOPS, args.into)
     return 0
 
 

@@ -20,8 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
+
+from lego_mlir.errors import UsageError
 
 SSA = str
+# Temporaries live on the stack, of which a thread often has 8 MiB and sometimes less.
+STACK_BYTES: Final = 4 << 20
 
 
 class Function:
@@ -46,6 +51,12 @@ class Function:
     def allocate(self, name: str, size: int) -> str:
         """A buffer of the function's own, on the stack, aligned for any vector."""
         self.buffers[name] = self.scratch[name] = max(size, 1)
+        needed = sum(self.scratch.values()) * (4 if self.element == "f32" else 8)
+        if needed > STACK_BYTES:
+            raise UsageError(
+                f"{self.name} needs {needed} bytes of temporaries, more than the {STACK_BYTES} that a kernel may take "
+                "from the stack; split the program, or use a library made for large matrices"
+            )
         return name
 
     def memref(self, buffer: str) -> str:

@@ -46,6 +46,8 @@ class Variant:
 FLAT_LIMIT = 6000
 # Scratch of this many bytes may stay where LLVM sees through it: it becomes registers.
 REGISTER_SCRATCH = 2048
+# Up to this length a vector's dependent steps cost more than its multiplications: shorter registers, shorter steps.
+SHORT_VECTOR = 64
 
 
 def work(lowered: Lowered, width: int) -> int:
@@ -73,6 +75,8 @@ def default(lowered: Lowered, width: int) -> Variant:
     sizes = [s for step in lowered.steps for s in (step.target.structure.rows, step.target.structure.columns) if s > 1]
     while width > 2 and sizes and max(sizes) <= width // 2:
         width //= 2
+    if all(1 in (step.target.structure.rows, step.target.structure.columns) for step in lowered.steps):
+        width = min(width, 4) if max(sizes, default=1) <= SHORT_VECTOR else width
     rolled = work(lowered, width) > FLAT_LIMIT
     return Variant(width, 8 if rolled else 4, 2 if rolled else 4, rolled)
 

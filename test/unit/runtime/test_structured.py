@@ -350,3 +350,8 @@ def test_no_access_is_emitted_for_a_zero_region(text, width):
     assert len(checked) > 10
     for name, positions in checked:
         assert set(positions) <= stored[name], name
+
+
+def test_temporaries_that_the_stack_cannot_hold_are_refused():
+    with pytest.raises(UsageError, match="kernel needs 8000000 bytes of temporaries, more than the 4194304"):
+        structured.source_of("A = Matrix(1000, 1000); A = A*A;", variant=Variant(8, 8, 2, True)).mlir()
