@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import as_expr, index_symbol
+from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout.slices import Colon
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.values import end_of
+from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.values import Bounded, Offsets, Placed, ranges_of
 
 if TYPE_CHECKING:
@@ -117,4 +119,22 @@ class Descriptors:
         shown = [Bounded(as_expr(start[axis]), {**block.ranges, **ranges_of(start[axis])}) for axis in form.order]
         if rank > 2 and form.order != tuple(range(rank)):
             raise TemplateError(f"{block.name}: only a matrix can be read transposed; use offsets, A[..., :, :]")
+        self._require_32_bits(block.name, shown)
         return f"[{', '.join(str(self.filling.finalize(v)) for v in shown)}]", form.order != tuple(range(rank))
+
+    def _require_32_bits(self, name: str, places: list[Bounded]) -> None:
+        """The hardware's descriptors count in 32 bits, and Triton takes nothing wider."""
+        for place in places:
+            expr = self.filling.simplified(place.expr, place.ranges)
+            if TritonPrinter(place.ranges).width_of(expr) != "i32":
+                sizes = sorted(
+                    str(s) for s in expr.free_symbols | self._bounds_of(place) if isinstance(s, Size) and s.max is None
+                )
+                raise TemplateError(
+                    f"{name}: a descriptor takes 32-bit offsets, and {expr} is not shown to fit; give a maximum to "
+                    f"{' and '.join(sizes)}, such as size({(sizes or ['M'])[0]!r}, max=65536), or use offsets"
+                )
+
+    @staticmethod
+    def _bounds_of(place: Bounded) -> set[Any]:
+        return {s for r in place.ranges.values() for s in getattr(as_expr(r.hi), "free_symbols", ())}

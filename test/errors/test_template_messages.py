@@ -101,6 +101,14 @@ def test_a_descriptor_needs_a_contiguous_axis_and_tiles():
         render('{{ descriptor("x", B) }}', B=as_layout(gallery.reverse(8, 4)).tile_by([2, 2], [4, 2]))
 
 
+def test_a_descriptor_needs_offsets_of_32_bits():
+    n = lego.size("N")
+    with pytest.raises(
+        TemplateError, match=r"B: a descriptor takes 32-bit offsets, and 64\*m is not shown to fit; give a"
+    ):
+        render('{{ sizes }}{{ load_block("d", B[m, 0, :, :]) }}', B=Row(n, 64).tile_by([lego.cdiv(n, 64), 1], [64, 64]))
+
+
 def test_the_command_line_says_file_and_line(tmp_path, capsys):
     spec, template = tmp_path / "spec.py", tmp_path / "t.py.jinja"
     spec.write_text("x = 1\n")

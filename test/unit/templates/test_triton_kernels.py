@@ -211,17 +211,6 @@ def test_a_kernel_that_fails_in_the_interpreter_says_so():
         interpret(broken, "g", (1,), np.zeros(1, np.float32))
 
 
-def test_rendering_takes_well_under_150_ms_when_warm():
-    import time
-
-    sizes = [lego.size(name, max=16384, multiple_of=128) for name in "MNK"]
-    for template in (matmul(*sizes), softmax(4096, 1000), attention(2, 8, 1000, 64), grouped_gemm()):
-        template.render()
-        start = time.perf_counter()
-        template.render()
-        assert time.perf_counter() - start < 0.15
-
-
 POINTER = {"fp16": "*fp16:16", "fp8": "*fp8e4nv:16"}
 
 
