@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lego_mlir import structured as structured
     from lego_mlir.errors import LayoutError as LayoutError
     from lego_mlir.errors import LegoError as LegoError
     from lego_mlir.expr.explain import explain as explain
@@ -82,8 +83,6 @@ if TYPE_CHECKING:
     from lego_mlir.layout import as_layout as as_layout
     from lego_mlir.layout import gallery as gallery
     from lego_mlir.products import matmul as matmul
-
-    from lego_mlir import structured as structured
 
     range = _loop
 
