@@ -112,9 +112,7 @@ def ours(folder: Path, sizes: list[int], tune: bool) -> str:
     return str(folder / "ours.so")
 
 
-def per_size(
-    folder: Path, name: str, compiler: str, source: Path, sizes: list[int], more: list[str] | None = None
-) -> str:
+def per_size(folder: Path, name: str, compiler: str, source: Path, sizes: list[int], more: tuple[str, ...] = ()) -> str:
     """A source that is compiled once for each size and type, linked as one library."""
     objects = []
     for kind, prefix in DTYPES.values():
