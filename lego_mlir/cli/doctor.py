@@ -14,11 +14,11 @@ from typing import Final
 HELP: Final = "Say what is installed, what is missing, and how to get it."
 EXAMPLE: Final = "lego-mlir doctor"
 
-_REQUIRED: Final = {"numpy": "numpy", "sympy": "sympy", "z3": "z3-solver", "ml_dtypes": "ml-dtypes"}
+_REQUIRED: Final = {"numpy": "numpy", "sympy": "sympy", "z3": "z3-solver", "ml_dtypes": "ml-dtypes", "jinja2": "jinja2"}
 _OPTIONAL: Final = {
     "cupy": ("cupy-cuda13x", "to run kernels on this machine's GPU"),
     "islpy": ("islpy", "for structured matrices"),
-    "jinja2": ("jinja2", "to render templates"),
+    "triton": ("triton", "to compile and interpret Triton kernels"),
 }
 
 

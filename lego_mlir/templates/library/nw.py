@@ -34,6 +34,7 @@ def buffer(kind: str, b: int) -> Layout:
 
 STATIC_SHARED_BYTES: Final = 48 * 1024  # what a kernel may declare (CUDA C++ Programming Guide, compute capabilities)
 WORD: Final = 4
+WARP: Final = 32
 
 
 def shared_bytes(buffer: Layout, b: int) -> int:
@@ -56,6 +57,7 @@ def nw(n: int, b: int, kind: str | Layout = "anti-diagonal") -> Template:
     return Template.shipped(
         "nw.cu.jinja",
         buffer=scores,
+        barrier="__syncwarp()" if b <= WARP else "__syncthreads()",
         dynamic=shared_bytes(scores, b) > STATIC_SHARED_BYTES,
         reference=as_layout(Row(b, b)),
         matrix=as_layout(Row(n + 1, n + 1)),

@@ -13,6 +13,7 @@ inline thread_local dim3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 inline std::barrier<> *block_barrier = nullptr;
 inline void __syncthreads() { block_barrier->arrive_and_wait(); }
+inline void __syncwarp() { block_barrier->arrive_and_wait(); }  // for blocks of one warp
 
 #define __global__
 #define __device__

@@ -74,6 +74,11 @@ def test_needleman_wunsch_gives_the_same_scores_whatever_the_buffer(tmp_path, ki
     assert np.array_equal(scores, scores_in_numpy(substitution, penalty))
 
 
+def test_a_block_of_one_warp_waits_for_its_warp_only():
+    assert "__syncthreads" not in nw(64, 32).render().text
+    assert "__syncwarp" not in nw(128, 64).render().text
+
+
 @needs_gcc
 @pytest.mark.parametrize("name", STENCILS)
 @pytest.mark.parametrize("order", ["row-major", "bricks", "bricks along a Z-curve"])
