@@ -152,6 +152,23 @@ def test_cuda_functions_and_statements():
     assert text.count("return") >= 1 and "int at(int i, int j)" in text
 
 
+def test_the_command_line_writes_nothing_where_the_text_is_not_what_the_layout_says(tmp_path, capsys, monkeypatch):
+    from lego_mlir.printers.triton import TritonPrinter
+
+    monkeypatch.setattr(TritonPrinter, "_expander", lambda self, expr: "[None, :]")
+    spec, template, out = (tmp_path / name for name in ("spec.py", "t.py.jinja", "t.py"))
+    spec.write_text(
+        "from lego_mlir import Row\nfrom lego_mlir.templates import Template, indices\n"
+        '(m,) = indices("m")\nA = Row(8, 4, 4)\nx = Template.of("{{ A[m, :, :] }}", "x.py.jinja", A=A, m=m)\n'
+    )
+    template.write_text("x = {{ A[m, :, :] }}\n")
+    assert main(["render", str(template), "--spec", str(spec), "--check", "-o", str(out)]) == 1
+    assert "t.py.jinja:1: m * 16 + " in (said := capsys.readouterr().err) and "the text gives" in said
+    assert not out.exists()
+    assert main(["check", str(spec)]) == 1
+    assert "REFUTED  x.py.jinja:1:" in capsys.readouterr().out
+
+
 def test_the_command_line_writes_what_python_renders(tmp_path, capsys):
     spec, template, out = (tmp_path / name for name in ("spec.py", "t.py.jinja", "t.py"))
     spec.write_text(

@@ -235,7 +235,38 @@ def test_matmul_compiles_for_hopper_without_a_gpu(kind, layout, instruction):
     assert not sass.mix(loop).keys() & {"STS", "LDG"}  # the asynchronous path: nothing goes through registers
 
 
-def test_kernels_over_rows_compile_for_hopper():
-    kernel = softmax(4096, 1024).render()
-    found = compiled(kernel, "softmax", {"x_ptr": "*fp32:16", "y_ptr": "*fp32:16"})
-    assert found.resources.spill_loads == 0
+HALF, FULL, BYTE = ("*fp16:16", "*fp32:16", "*fp8e5:16")
+SMALL = (64, 64, 64)
+ADDRESSES = dict.fromkeys(("a_addresses", "b_addresses", "c_addresses"), "*i64:16")
+ROWS = dict.fromkeys(("x_ptr", "y_ptr", "w_ptr", "b_ptr", "dy_ptr", "dx_ptr", "out_ptr"), HALF) | dict.fromkeys(
+    ("mean_ptr", "rstd_ptr", "dw_ptr", "db_ptr", "part_ptr"), FULL
+)
+SHIPPED = {
+    "softmax": (lambda: softmax(4096, 1000), ROWS),
+    "layer_norm_forward": (lambda: layer_norm(512, 1000), ROWS),
+    "layer_norm_backward": (lambda: layer_norm(512, 1000), ROWS),
+    "sum_groups": (lambda: layer_norm(512, 1000), ROWS),
+    "attention": (
+        lambda: attention(2, 4, 1000, 64, causal=True, tile=(64, 64)),
+        dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr"), HALF) | {"lse_ptr": FULL},
+    ),
+    "batched_matmul": (
+        lambda: batched_matmul(4, 1000, 512, 512, tile=SMALL),
+        dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), HALF),
+    ),
+    "grouped_gemm": (
+        lambda: grouped_gemm(tile=SMALL, depth_multiple_of=64, descriptors=True),
+        ADDRESSES | {"sizes_ptr": "*i32:16", "products": "i32"},
+    ),
+    "relayout": (lambda: matmul_fp8(512, 512, 512).copy_b, {"s_ptr": BYTE, "d_ptr": BYTE}),
+    "matmul": (lambda: matmul(*(lego.size(n, max=8192, multiple_of=16) for n in "MNK"), tile=SMALL), {}),
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_kernel_compiles_for_hopper_without_spills(name):
+    make, types = SHIPPED[name]
+    kernel = make().render()
+    types = types or dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), HALF) | {str(s): "i32:16" for s in kernel.sizes}
+    found = compiled(kernel, name, types)
+    assert found.resources.spill_loads == found.resources.spill_stores == 0
