@@ -23,8 +23,10 @@ import itertools
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,7 +136,16 @@ def host_features() -> Mapping[str, bool]:
 def processor() -> str:
     """This machine's processor and features, as cache keys need them."""
     binding = llvm.binding()
-    return f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()} {bindings.load().version}"
+    return f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()} {_mlir_version()}"
+
+
+def _mlir_version() -> str:
+    """The versions of the distributions that may provide MLIR, none of them imported: a cached kernel needs no MLIR."""
+    found = []
+    for distribution in bindings.DISTRIBUTIONS.values():
+        with suppress(metadata.PackageNotFoundError):
+            found.append(f"{distribution} {metadata.version(distribution)}")
+    return ", ".join(found)
 
 
 def llvm_ir(text: str, isa: ISA) -> str:

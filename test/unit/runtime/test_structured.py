@@ -5,6 +5,7 @@ import mmap
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
 
@@ -355,3 +356,18 @@ def test_no_access_is_emitted_for_a_zero_region(text, width):
 def test_temporaries_that_the_stack_cannot_hold_are_refused():
     with pytest.raises(UsageError, match="kernel needs 8000000 bytes of temporaries, more than the 4194304"):
         structured.source_of("A = Matrix(1000, 1000); A = A*A;", variant=Variant(8, 8, 2, True)).mlir()
+
+
+def test_a_cached_kernel_needs_no_mlir(tmp_path):
+    program = (
+        "import sys, numpy as np; from lego_mlir import structured; "
+        f"k = structured.compile('x = Vector(3); y = Vector(3); y = 2*x;', cache={str(tmp_path)!r}); "
+        "y = np.zeros(3); k(np.ones(3), y); print(y.sum(), 'torch_mlir' in sys.modules, 'mlir' in sys.modules)"
+    )
+    answers = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+        answers.append(done.stdout.split())
+    assert answers[0][:1] == ["6.0"]
+    assert "True" in answers[0]
+    assert answers[1] == ["6.0", "False", "False"]
