@@ -19,6 +19,7 @@ root, whose helper repairs it to be exact.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import sympy
@@ -197,23 +198,37 @@ def function(
     <BLANKLINE>
     """
     printer.helpers["LEGO_DEVICE"] = None
-    lines, (text,) = straight_line([expr], printer)
+    code = straight_line([expr], printer)
+    (text,) = code.results
     arguments = ", ".join(f"{TYPES[printer.width_of(p)]} {as_expr(p)}" for p in parameters)
-    body = "\n".join(f"  {line}" for line in [*lines, f"return {text.text};"])
+    body = "\n".join(f"  {line}" for line in [*code.lines(), f"return {text.text};"])
     return f"LEGO_DEVICE {TYPES[text.width]} {name}({arguments}){suffix} {{\n{body}\n}}\n"
 
 
-def straight_line(exprs: Sequence[Any], printer: CudaPrinter) -> tuple[list[str], list[Text]]:
-    """The statements that come before some expressions, tables and shared subexpressions, and their texts."""
+@dataclass(frozen=True, slots=True)
+class StraightLine:
+    """Statements in order, constant tables and then named subexpressions, and the texts that use them."""
+
+    tables: tuple[str, ...]
+    bindings: tuple[tuple[str, Text], ...]
+    results: tuple[Text, ...]
+
+    def lines(self) -> list[str]:
+        """The statements as C declarations."""
+        named = (f"const {TYPES[text.width]} {name} = {text.text};" for name, text in self.bindings)
+        return [*(f"static constexpr {table}" for table in self.tables), *named]
+
+
+def straight_line(exprs: Sequence[Any], printer: CudaPrinter) -> StraightLine:
+    """Expressions that are computed together, what they share named; the printer's new tables become part of it."""
     before = set(printer.tables)
-    bindings, results = printer.named(exprs)
-    lines = []
-    for local, shared in bindings:
-        text = printer.print(shared)
-        lines.append(f"const {TYPES[text.width]} {local} = {text.text};")
-        printer.bind(local, shared)
-    texts = [printer.print(result) for result in results]
-    tables = [table_definition(n, e) for n, e in printer.tables.items() if n not in before]
+    shared, results = printer.named(exprs)
+    bindings = []
+    for name, expr in shared:
+        bindings.append((name, printer.print(expr)))
+        printer.bind(name, expr)
+    texts = tuple(printer.print(result) for result in results)
+    tables = tuple(table_definition(n, e) for n, e in printer.tables.items() if n not in before)
     for name in set(printer.tables) - before:
         del printer.tables[name]
-    return [*(f"static constexpr {t}" for t in tables), *lines], texts
+    return StraightLine(tables, tuple(bindings), texts)

@@ -27,9 +27,8 @@ from typing import Any
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.layout.reorder import as_layout
+from lego_mlir.templates.declarations import LETTERS
 from lego_mlir.templates.template import Rendered, Template
-
-INDEX_NAMES = "ijkl"
 
 
 def header(name: str, layout: Any) -> str:
@@ -41,11 +40,11 @@ def render_header(name: str, layout: Any) -> Rendered:
     """The same with the record of its placeholders, for the translation check."""
     layout = as_layout(layout)
     rank = len(layout.dims())
-    if rank > len(INDEX_NAMES):
-        raise TemplateError(f"header: a layout of at most {len(INDEX_NAMES)} dimensions, got {rank}: {layout!r}")
+    if rank > len(LETTERS):
+        raise TemplateError(f"header: a layout of at most {len(LETTERS)} dimensions, got {rank}: {layout!r}")
     if not name.isidentifier():
         raise TemplateError(f"header: the class needs a C++ identifier as its name, got {name!r}")
-    letters = INDEX_NAMES[:rank]
+    letters = LETTERS[:rank]
     return Template.shipped(
         "layout.h.jinja",
         name=name,

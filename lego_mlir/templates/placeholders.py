@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.cost import MODELS
-from lego_mlir.expr.index import Condition, Index, as_condition, as_expr, index_symbol
+from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
 from lego_mlir.expr.nodes import Le, Size, Table
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.simplify import simplify
@@ -28,7 +28,7 @@ from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.engine import is_undefined
 from lego_mlir.templates.hints import contiguous_run
-from lego_mlir.templates.values import Bounded, Coordinate, Offsets, Placed, Predicate, ranges_of
+from lego_mlir.templates.values import Coordinate, Offsets, Placed, Predicate, ranges_of
 
 Language = Literal["triton", "cuda"]
 
@@ -36,7 +36,6 @@ MARK: Final = re.compile("\ue000(\\w+)\ue001")
 INDENT: Final = "\ue002"  # at the start of a line: indented as the line of the placeholder
 _STARTS: Final = re.compile(r"(?:^|[(\[{,:;]|\b(?:return|in)|(?<![=<>!+\-*/%&|^])=|//=|[+\-*%&|^]=)\s*$")
 _ENDS: Final = re.compile(r"^\s*(?:$|[)\]},:;#])")
-
 
 _WHERE: Final = {
     "helpers": "above the kernel, where functions and tables are defined",
@@ -62,10 +61,6 @@ class Placeholder:
     bindings: tuple[tuple[str, str], ...] = ()
     origin: Any = None
     loose: bool = False
-
-    @property
-    def is_condition(self) -> bool:
-        return not hasattr(self.raw, "is_Integer") or not hasattr(self.raw, "as_coeff_Mul")
 
 
 @dataclass
@@ -237,6 +232,9 @@ class Filling:
         if len(targets) != len(given):
             raise TemplateError(f"assign: {len(targets)} names ({names}) for {len(given)} values")
         raws = [as_expr(v) for v in given]
+        used = {str(s) for raw in raws for s in raw.free_symbols}
+        if taken := sorted(used & set(targets)):
+            raise TemplateError(f"assign: {', '.join(taken)} would change while the values are computed; rename it")
         ranges = ranges_of(*given)
         exprs = [self.simplified(raw, ranges) for raw in raws]
         printer = self.printer(ranges)
@@ -253,24 +251,26 @@ class Filling:
         self.assigned.update({t: v.stop for t, v in zip(targets, given, strict=True) if isinstance(v, Coordinate)})
         for target, raw, expr in zip(targets, raws, exprs, strict=True):
             self.record(target, False, raw, expr, ranges, bindings=tuple(bindings))
-        return f"\n{INDENT}".join(lines)
+        return self.lines(lines)
+
+    @staticmethod
+    def lines(lines: Sequence[str]) -> str:
+        """Several lines in place of one, indented as it is."""
+        return f"\n{INDENT}".join(lines).rstrip("\n" + INDENT)
 
     def statement(self, name: str, text: str, width: Any) -> str:
         return f"{name} = {text}" if self.language == "triton" else f"const {TYPES[width]} {name} = {text};"
 
     def load(self, pointer: str, block: Any, other: Any = None, **options: Any) -> str:
         """`tl.load` of a slice, with its mask where one is needed."""
-        return f"tl.load({pointer} + {self.finalize(block)}{self._masked(block, other)}{_keywords(options)})"
+        return f"tl.load({pointer} + {self.finalize(block)}{self.masked(block, other)}{_keywords(options)})"
 
     def store(self, pointer: str, block: Any, value: str, **options: Any) -> str:
         """`tl.store` to a slice, with its mask where one is needed."""
-        return f"tl.store({pointer} + {self.finalize(block)}, {value}{self._masked(block, None)}{_keywords(options)})"
+        return f"tl.store({pointer} + {self.finalize(block)}, {value}{self.masked(block)}{_keywords(options)})"
 
     def masked(self, block: Any, other: Any = None) -> str:
         """`, mask=..., other=...` where the slice needs a mask, else nothing: for a `tl.load` of one's own."""
-        return self._masked(block, other)
-
-    def _masked(self, block: Any, other: Any) -> str:
         if not isinstance(block, Offsets):
             raise TemplateError(f"a slice such as A[i, :, :] is needed, got {type(block).__name__}: {block!r}")
         if self.always(block.mask):
@@ -283,51 +283,6 @@ class Filling:
         self.locals.add(name)
         self.sizes.setdefault(name, as_expr(size))
         return name
-
-    def device_function(self, name: str, layout: Placed) -> str:
-        """A C function from a logical index to its position; sizes are further parameters."""
-        parameters = _parameters(len(layout.layout.dims()))
-        expr, ranges = self._position(layout, parameters)
-        sizes = sorted((s for s in expr.free_symbols if isinstance(s, Size)), key=str)
-        printer = CudaPrinter(ranges)
-        text = cuda.function(name, [*parameters, *sizes], expr, printer)
-        self.note(printer)
-        return f"\n{INDENT}".join(text.rstrip("\n").split("\n"))
-
-    def _position(self, layout: Placed, parameters: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
-        """A layout's position of some parameters: simplified, kept for the translation check."""
-        position = layout[tuple(parameters)]
-        raw, ranges = as_expr(position), ranges_of(position)
-        expr = self.simplified(raw, ranges)
-        origin = (layout.layout, tuple(parameters))
-        self.record(CudaPrinter(ranges).print(expr).text, False, raw, expr, ranges, origin=origin)
-        return expr, ranges
-
-    def layout_class(self, name: str, layout: Placed) -> str:
-        """A C++ class with `apply`, `inv` and `size`; the layout's sizes are its members."""
-        parameters = _parameters(len(layout.layout.dims()))
-        expr, ranges = self._position(layout, parameters)
-        forward = CudaPrinter(ranges)
-        methods = [cuda.function("apply", parameters, expr, forward, suffix=" const")]
-        self.note(forward)
-        position = Bounded(index_symbol("p"))
-        index = layout.inv(position)
-        raws, ranges = [as_expr(i) for i in index], ranges_of(*index)
-        exprs = [self.simplified(raw, ranges) for raw in raws]
-        back = CudaPrinter(ranges)
-        lines, texts = cuda.straight_line(exprs, back)
-        self.note(back)
-        for raw, found in zip(raws, exprs, strict=True):
-            self.record(CudaPrinter(ranges).print(found).text, False, raw, found, ranges)
-        lines += [f"{p} = {text.text};" for p, text in zip(parameters, texts, strict=True)]
-        references = ", ".join(f"int &{p}" for p in parameters)
-        methods.append(_method("void", "inv", f"{TYPES[back.width_of(position)]} p, {references}", lines))
-        size = as_expr(layout.size)
-        counted = CudaPrinter().print(size)
-        methods.append(_method(TYPES[counted.width], "size", "", [f"return {counted.text};"]))
-        used = {s for e in (expr, size, *exprs, *raws) for s in e.free_symbols if isinstance(s, Size)}
-        self.locals.update(map(str, used))
-        return f"\n{INDENT}".join(_class(name, sorted(used, key=str), methods))
 
     # -- the whole text
 
@@ -410,39 +365,8 @@ class Filling:
     def globals(self) -> dict[str, Any]:
         """The functions and words that every template has."""
         words = {"sizes": "\ue000sizes\ue001", "helpers": "\ue000helpers\ue001", "hints": "\ue000hints\ue001"}
-        functions = (
-            self.assign,
-            self.load,
-            self.store,
-            self.masked,
-            self.always,
-            self.local,
-            self.device_function,
-            self.layout_class,
-        )
+        functions = (self.assign, self.load, self.store, self.masked, self.always, self.local)
         return {**words, "all": slice(None), **{f.__name__: f for f in functions}}
-
-
-def _parameters(rank: int) -> list[Any]:
-    """Names for the coordinates of an index."""
-    return [index_symbol(n) for n in ("ijkl"[:rank] if rank <= 4 else [f"i{axis}" for axis in range(rank)])]
-
-
-def _method(result: str, name: str, parameters: str, lines: Sequence[str]) -> str:
-    body = "".join(f"  {line}\n" for line in lines)
-    return f"LEGO_DEVICE {result} {name}({parameters}) const {{\n{body}}}\n"
-
-
-def _class(name: str, sizes: Sequence[Any], methods: Sequence[str]) -> list[str]:
-    """The lines of a class with these sizes as members and constructor arguments."""
-    kinds = [f"{TYPES[CudaPrinter().width_of(s)]} {s}" for s in sizes]
-    lines = [f"struct {name} {{", *(f"  {kind};" for kind in kinds)]
-    if sizes:
-        members = ", ".join(f"{s}({s})" for s in sizes)
-        lines.append(f"  LEGO_DEVICE constexpr explicit {name}({', '.join(kinds)}) : {members} {{}}")
-    for method in methods:
-        lines += [f"  {line}" for line in method.rstrip("\n").split("\n")]
-    return [*lines, "};"]
 
 
 def _keywords(options: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import engine
+from lego_mlir.templates.declarations import Declarations
 from lego_mlir.templates.placeholders import Filling, Language, Placeholder, caller_line
 from lego_mlir.templates.strided import Descriptors
 from lego_mlir.templates.values import printing, visible
@@ -85,7 +86,7 @@ class Template:
         compiled = engine.compile_text(self.text, self.name, filling.finalize)
         filling.line_of = lambda: caller_line(compiled)
         given = {name: visible(name, value) for name, value in {**self.names, **names}.items()}
-        words = {**filling.globals(), **Descriptors(filling).globals()}
+        words = {**filling.globals(), **Descriptors(filling).globals(), **Declarations(filling).globals()}
         if taken := sorted(words.keys() & given.keys()):
             raise TemplateError(
                 f"{self.name}: {', '.join(taken)}: every template has a word of this name; rename yours"

@@ -32,6 +32,11 @@ def render(text, name="t.py.jinja", **names):
         ("{{ m / 2 }}", r"t\.py\.jinja:1: m / 2: an index has no fractions; write integer division as //"),
         ("{{ 1 // 0 }}", r"t\.py\.jinja:1: ZeroDivisionError"),
         ('{{ assign("a, b", m + 1) }}', r"t\.py\.jinja:1: assign: 2 names \(a, b\) for 1 values"),
+        ('{{ assign("m, b", A.inv(m + 1)) }}', r"t\.py\.jinja:1: assign: 2 names \(m, b\) for 4 values"),
+        (
+            '{{ assign("m", m + 1) }}',
+            r"t\.py\.jinja:1: assign: m would change while the values are computed; rename it",
+        ),
         ('{{ load("x", m) }}', r"a slice such as A\[i, :, :\] is needed, got Bounded: m"),
         (
             '{{ load_block("d", A[m, k, 0, :]) }}',
