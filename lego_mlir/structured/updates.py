@@ -84,9 +84,10 @@ def update(out: Grid, terms: Sequence[Product | Element], rolled: bool) -> list[
     columns = out.target.columns
     products = [replace(t, right=t.right.padded(columns)) for t in terms if isinstance(t, Product)]
     elements = [replace(t, view=t.view.padded(columns)) for t in terms if isinstance(t, Element)]
-    # a product with a scale of its own is summed first and scaled once
-    products.sort(key=lambda product: abs(product.scale[0]) == 1 and not product.scale[1])
-    sums = [_summation(product, out, rolled) for product in products]
+    # one product with a scale of its own is summed before everything else, and scaled once
+    products.sort(key=_unscaled)
+    apart = 1 if products and not _unscaled(products[0]) else 0
+    sums = [(_summation(product, out, rolled), product.right.rows) for product in products]
     found = []
     for j in out.column_starts:
         for i in out.row_starts:
@@ -94,11 +95,12 @@ def update(out: Grid, terms: Sequence[Product | Element], rolled: bool) -> list[
             if not active:
                 continue
             codes = [Code((Begin(active),), ())]
-            for number, (product, summed) in enumerate(zip(products, sums, strict=True)):
-                scaled = abs(product.scale[0]) != 1 or bool(product.scale[1])
-                summed(codes, i, j, 0, product.right.rows, number == 0 and scaled)
+            for summed, inner in sums[:apart]:
+                summed(codes, i, j, 0, inner, True)
             for element in elements:
                 _add(codes, out, element, i, j)
+            for summed, inner in sums[apart:]:
+                summed(codes, i, j, 0, inner, False)
             _store(codes, out, i, j)
             found.append((i, j, join(codes)))
     return _arranged(out, found, rolled)
@@ -114,6 +116,11 @@ def _arranged(out: Grid, found: Sequence[tuple[int, int, Code]], rolled: bool) -
     for (_, j, _), code in zip(found, shared, strict=True):
         panels.setdefault(j, []).append(code)
     return roll([join(roll(codes)) for codes in panels.values()])
+
+
+def _unscaled(product: Product) -> bool:
+    number, scalars = product.scale
+    return abs(number) == 1 and not scalars
 
 
 Summed = Callable[[list[Code], int, int, int, int, bool], None]
