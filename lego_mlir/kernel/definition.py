@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from lego_mlir.errors import LegoError, TraceError
+from lego_mlir.expr.context import forget
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
 from lego_mlir.kernel.dtypes import DType, i32
@@ -111,6 +112,7 @@ class Kernel:
                 value = tracer.value(kind)
                 parameters.append(ScalarParameter(name, kind, value))
                 arguments.append(Scalar(value))
+        forget()  # a kernel's text must not depend on what was derived before it
         try:
             record(tracer, self.function, arguments)
         except LegoError as error:
