@@ -70,6 +70,7 @@ def strides(layout: str) -> dict[str, str]:
 
 def static() -> list[dict[str, Any]]:
     from rivals.triton_matmul import matmul as hand
+    from rivals.triton_matmul import matmul_descriptors as hand_descriptors
 
     from lego_mlir.toolchain import triton
 
@@ -86,6 +87,11 @@ def static() -> list[dict[str, Any]]:
             facts = {"dtype": kind, "layout": layout, "tile": tile, **options}
             compiled = triton.compile_for(hand, signature, constants, **options)
             rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand", **facts))
+            flags = {"A_TRANSPOSED": layout[0] == "T", "B_TRANSPOSED": layout[1] == "T"}
+            blocks = {name: value for name, value in constants.items() if name.isupper()}
+            signature = types | dict.fromkeys("MNK", "i32:16")
+            compiled = triton.compile_for(hand_descriptors, signature, blocks | flags, **options)
+            rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, descriptors", **facts))
             fixed = constants | dict.fromkeys("MNK", 4096) | {s: 4096 for s, t in given.items() if t != "1"}
             compiled = triton.compile_for(hand, types, fixed, **options)
             rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, sizes fixed", **facts))
@@ -121,7 +127,7 @@ class Case:
         rendered = {
             (*c, form): self.rendered(*c, form, self.a, self.b, self.layout) for c in self.choices for form in FORMS
         }
-        by_hand = {config: self.by_hand(*config) for config in self.choices}
+        by_hand = {(*c, form): self.by_hand(*c, form) for c in self.choices for form in FORMS[:2]}
         rows = [self.fastest("rendered", rendered), self.fastest("by hand", by_hand)]
         if self.kind != "f16" and self.layout != "NT":
             rows.append(self.fastest("rendered, copied first", self.copied_first()))
@@ -147,12 +153,17 @@ class Case:
             self.b if self.layout[1] == "N" else self.b.t(),
         )
 
-    def by_hand(self, tile: Any, warps: int, stages: int) -> Any:
-        from rivals.triton_matmul import matmul as hand
+    def by_hand(self, tile: Any, warps: int, stages: int, form: str) -> Any:
+        from rivals import triton_matmul as hand
 
         n, (a, b) = self.n, self.logical()
+        grid = ((n // tile[0]) * (n // tile[1]),)
+        if form == "descriptors":
+            numbers = (n, n, n, self.layout[0] == "T", self.layout[1] == "T", *tile, GROUP)
+            launch = hand.matmul_descriptors[grid]
+            return lambda: launch(self.a, self.b, self.c, *numbers, num_warps=warps, num_stages=stages)
         strides = (*a.stride(), *b.stride(), *self.c.stride())
-        launch = hand[((n // tile[0]) * (n // tile[1]),)]
+        launch = hand.matmul[grid]
         return lambda: launch(a, b, self.c, n, n, n, *strides, *tile, GROUP, num_warps=warps, num_stages=stages)
 
     def copied_first(self) -> dict[Any, Any]:
