@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lego_mlir.expr.index import Index, as_expr, maximum, minimum
+from lego_mlir.expr.index import Index, as_expr, maximum, minimum, where
 from lego_mlir.layout import Col, GenP, Layout, Row, TileOrderBy
 
 
@@ -29,10 +29,9 @@ def grouped(m: Any, n: Any, *, rows: int) -> Layout:
         return first * n + j * minimum(m - first, rows) + (i - first)
 
     def tile(p: Any) -> tuple[Any, Any]:
-        first = p // (rows * n) * rows
-        height = maximum(minimum(m - first, rows), 1)  # the 1 is never needed, and shows that nothing is divided by 0
-        within = p % (rows * n)
-        return first + within % height, within // height
+        group, within = p // (rows * n), p % (rows * n)
+        height = _extent(group, m, rows)
+        return group * rows + within % height, within // height
 
     return GenP([m, n], position, tile, text=f"grids.grouped({m}, {n}, rows={rows})")
 
@@ -47,12 +46,16 @@ def columns(m: Any, n: Any, *, width: int) -> Layout:
         return first * m + i * minimum(n - first, width) + (j - first)
 
     def tile(p: Any) -> tuple[Any, Any]:
-        first = p // (width * m) * width
-        breadth = maximum(minimum(n - first, width), 1)
-        within = p % (width * m)
-        return within // breadth, first + within % breadth
+        group, within = p // (width * m), p % (width * m)
+        breadth = _extent(group, n, width)
+        return within // breadth, group * width + within % breadth
 
     return GenP([m, n], position, tile, text=f"grids.columns({m}, {n}, width={width})")
+
+
+def _extent(group: Any, whole: Any, part: int) -> Any:
+    """How wide a group is: the last one is what is left. (The 1 is never taken; with it no proof is needed.)"""
+    return where(group < whole // part, part, maximum(whole % part, 1))
 
 
 def _divides(part: int, whole: Any) -> bool:
