@@ -18,12 +18,13 @@ from functools import cached_property
 from typing import assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lego_mlir.structured import tiles, updates, vector, views
 from lego_mlir.structured.builder import Function
 from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update
 from lego_mlir.structured.roll import Code
-from lego_mlir.structured.storage import Full
+from lego_mlir.structured.storage import Full, Strided
 from lego_mlir.structured.structures import STORED, ZERO
 from lego_mlir.structured.tiles import Element, Product, Shape
 from lego_mlir.structured.views import View
@@ -99,8 +100,12 @@ class _Generator:
         self.variant = variant
         self.f = function
         self.moved: dict[str, Leaf] = {}
+        self.temporaries: dict[str, Leaf] = {}
         for leaf in lowered.temporaries:
-            self.f.allocate(leaf.name, leaf.size)
+            wide = leaf.structure.columns > 1
+            stride = -(-leaf.structure.columns // variant.width) * variant.width if wide else 1
+            self.temporaries[leaf.name] = replace(leaf, storage=Strided(stride))
+            self.f.allocate(leaf.name, self.temporaries[leaf.name].size)
         if variant.rolled:
             for leaf in lowered.operands:
                 if not _affine(leaf):
@@ -124,7 +129,7 @@ class _Generator:
         """The step on the full copies of what had to be moved."""
 
         def leaf(old: Leaf) -> Leaf:
-            return self.moved.get(old.name, old)
+            return self.moved.get(old.name) or self.temporaries.get(old.name, old)
 
         def factor(old: Factor) -> Factor:
             return replace(old, leaf=leaf(old.leaf))
@@ -194,8 +199,9 @@ class _Generator:
         vector.emit(self.f, codes, self.variant.width)
 
     def update(self, step: Update) -> None:
-        normal = _Oriented.of(step)
-        chosen = max((normal, normal.T), key=lambda way: way.score)
+        normal = _Oriented.of(step, self.variant.width)
+        turned = normal.T
+        chosen = turned if turned.score > normal.score and not _fixed(step) else normal
         rows, columns = chosen.out.rows, chosen.out.columns
         terms = [self.prepared(term, rows) for term in chosen.terms]
         pure = all(isinstance(term, Element) for term in terms)
@@ -213,22 +219,27 @@ class _Generator:
         if isinstance(term, Element) or width == 1:
             return term
         if rows > 1:
-            return term if term.right.smooth else replace(term, right=self.copied(term.right))
-        if not tiles.split_line(term.right.padded(-(-term.right.columns // width) * width), width).all():
-            return term if term.left.smooth else replace(term, left=self.copied(term.left))
-        return term
+            return term if term.right.smooth else replace(term, right=self.copied(term.right, True))
+        wide = term.right.padded(-(-term.right.columns // width) * width)
+        if term.left.smooth or tiles.split_line(wide, width).all():
+            return term
+        copy = self.copied(term.left, True)
+        return replace(term, left=copy.part(slice(None), slice(0, term.left.columns)))
 
-    def copied(self, view: View) -> View:
-        """A copy in scratch, row after row, each row aligned."""
+    def copied(self, view: View, filled: bool = False) -> View:
+        """A copy in scratch, row after row, each row aligned; `filled` with zeros to whole vectors."""
         width = self.variant.width
         stride = -(-view.columns // width) * width
         name = self.f.allocate(f"copy{self.copies}", view.rows * stride)
         self.copies += 1
-        there = view.kinds != ZERO
-        i, j = np.indices(view.kinds.shape)
+        wide = view.padded(stride)
+        there = wide.kinds != ZERO
+        if filled:
+            there = _whole_vectors(there, width)
+        i, j = np.indices(wide.kinds.shape)
         copy = View(name, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1))
-        self.assign(copy, view)
-        return copy
+        self.assign(copy, wide)
+        return copy if filled else copy.part(slice(None), slice(0, view.columns))
 
     def assign(self, target: View, source: View) -> None:
         """target = source, on the elements that are not zero."""
@@ -258,18 +269,22 @@ class _Oriented:
     """A sum as it is, or transposed as a whole: the way with more neighbours along its rows is the faster one."""
 
     out: View
-    stored: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    stored: NDArray[np.bool_]
     terms: tuple[Product | Element, ...]
 
     @classmethod
-    def of(cls, step: Update) -> _Oriented:
+    def of(cls, step: Update, width: int) -> _Oriented:
+        """The sum as it is. A temporary takes whole vectors: a masked store would hold up the loads that follow it."""
         target = Factor(step.target)
         terms: list[Product | Element] = []
         for term in step.terms:
             scale = (term.number, tuple(leaf.name for leaf in term.scalars))
             parts = [views.of(factor) for factor in term.factors]
             terms.append(Product(scale, *parts) if len(parts) == 2 else Element(scale, parts[0]))
-        return cls(views.of(target), views.own(target), tuple(terms))
+        stored = views.own(target)
+        if step.target.temporary and step.target.structure.columns > 1:
+            stored = _whole_vectors(stored, width)
+        return cls(views.of(target), stored, tuple(terms))
 
     @property
     def T(self) -> _Oriented:
@@ -289,6 +304,19 @@ class _Oriented:
         for term in self.terms:
             total += _share(term.right) if isinstance(term, Product) else 0.5 * _share(term.view)
         return total
+
+
+def _whole_vectors(there: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
+    """True for all lanes, within the columns, of every vector that has one."""
+    columns = there.shape[1]
+    extra = -columns % width
+    vectors = np.pad(there, ((0, 0), (0, extra))).reshape(there.shape[0], -1, width)
+    return np.repeat(vectors.any(axis=2), width, axis=1)[:, :columns]
+
+
+def _fixed(step: Update) -> bool:
+    """Whether the target's rows must run along the vectors: those of a temporary, which is made for it."""
+    return step.target.temporary and min(step.target.structure.rows, step.target.structure.columns) > 1
 
 
 def _share(view: View) -> float:

@@ -55,6 +55,20 @@ class Full:
 
 
 @dataclass(frozen=True, slots=True)
+class Strided:
+    """Row after row, each `stride` elements behind the one before: how temporaries are kept."""
+
+    stride: int
+
+    def shape(self, structure: Structure) -> tuple[int, ...]:
+        return (structure.rows, self.stride)
+
+    def positions(self, structure: Structure) -> NDArray[np.int64]:
+        i, j = np.indices((structure.rows, structure.columns))
+        return np.where(structure.stored, i * self.stride + j, -1)
+
+
+@dataclass(frozen=True, slots=True)
 class Packed:
     """The stored elements alone: `C` row after row, `F` column after column (LAPACK's packed triangle)."""
 

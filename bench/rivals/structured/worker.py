@@ -44,6 +44,15 @@ def make(kind, n, dtype, random):
     return full.astype(dtype)
 
 
+def aligned(array):
+    """A copy that starts at a cache line and has one to itself behind it."""
+    memory = np.zeros(array.nbytes + 192, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def mirrored(half):
     return half + half.T - np.diag(np.diag(half))
 
@@ -71,7 +80,7 @@ class Point:
         random = np.random.default_rng(self.n)
         first = {name: make(kind, self.n, self.dtype, random) for name, kind in SHAPES[self.case].items()}
         self.copies = max(1, min(COPIES, COPIED_BYTES // sum(array.nbytes for array in first.values())))
-        self.sets = [{name: array.copy() for name, array in first.items()} for _ in range(self.copies)]
+        self.sets = [{name: aligned(array) for name, array in first.items()} for _ in range(self.copies)]
         self.fresh = [{name: array.copy() for name, array in one.items()} for one in self.sets]
         flat = [array.ctypes.data for one in self.sets for array in one.values()]
         self.pointers = (ctypes.c_void_p * len(flat))(*flat)
