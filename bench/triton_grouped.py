@@ -36,22 +36,22 @@ def grouped(tile: tuple[int, int, int], form: str) -> Any:
     )
 
 
-def batched(shape: tuple[int, ...], tile: tuple[int, int, int]) -> Any:
+def batched(shape: tuple[int, ...], tile: tuple[int, int, int], form: str) -> Any:
     from lego_mlir.templates.library.matmul import batched_matmul
 
-    return batched_matmul(*shape, tile=tile)
+    return batched_matmul(*shape, tile=tile, descriptors=form == "descriptors")
 
 
-def batch_label(shape: tuple[int, ...], tile: tuple[int, int, int]) -> str:
-    return f"batched_{'x'.join(map(str, shape))}_{'x'.join(map(str, tile))}"
+def batch_label(shape: tuple[int, ...], tile: tuple[int, int, int], form: str) -> str:
+    return f"batched_{'x'.join(map(str, shape))}_{'x'.join(map(str, tile))}_{form}"
 
 
 def render(folder: Path) -> None:
     for tile, _, _ in TILES:
         for form in FORMS:
             harness.keep(folder, label(tile, form), grouped(tile, form).render())
-        for shape in BATCHES:
-            harness.keep(folder, batch_label(shape, tile), batched(shape, tile).render())
+            for shape in BATCHES:
+                harness.keep(folder, batch_label(shape, tile, form), batched(shape, tile, form).render())
 
 
 def static() -> list[dict[str, Any]]:
@@ -72,13 +72,16 @@ def static() -> list[dict[str, Any]]:
             found[f"rendered, {form}"] = triton.compile_for(kernel, types, {}, **options)
         for who, compiled in found.items():
             rows.append(harness.static_row(compiled, "GMMA", kernel=f"grouped {tile} {who}", tile=tile, **options))
-        shape = BATCHES[0]
+        shape = BATCHES[-1]  # deep enough that the loop over it is not unrolled away
         types = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*fp16:16") | dict.fromkeys("MNK", "i32:16")
         types |= {f"stride_{s}": "i32:16" for s in ("ab", "am", "bb", "bk", "cb", "cm")}
         units = {f"stride_{s}": 1 for s in ("ak", "bn", "cn")}
         by_hand = triton.compile_for(hand.batched_matmul, types, blocks | units | {"GROUP_M": 8}, **options)
-        ours = triton.compile_for(triton.load(batched(shape, tile).render(), "batched_matmul"), types, {}, **options)
-        for who, compiled in (("by hand", by_hand), ("rendered", ours)):
+        found = {"by hand": by_hand}
+        for form in FORMS:
+            kernel = triton.load(batched(shape, tile, form).render(), "batched_matmul")
+            found[f"rendered, {form}"] = triton.compile_for(kernel, types, {}, **options)
+        for who, compiled in found.items():
             rows.append(harness.static_row(compiled, "GMMA", kernel=f"batched {tile} {who}", tile=tile, **options))
     return rows
 
@@ -153,8 +156,8 @@ def _timed_batch(folder: Path, shape: tuple[int, ...]) -> list[dict[str, Any]]:
     b = torch.randn(count, k, n, device="cuda", dtype=torch.float16)
     c, expected = torch.empty(count, m, n, device="cuda", dtype=torch.float16), torch.bmm(a, b)
 
-    def rendered(tile: Any, warps: int, stages: int) -> Any:
-        kernel = harness.load(folder, batch_label(shape, tile), "batched_matmul")
+    def rendered(tile: Any, warps: int, stages: int, form: str) -> Any:
+        kernel = harness.load(folder, batch_label(shape, tile, form), "batched_matmul")
         launch = kernel[(-(-m // tile[0]) * -(-n // tile[1]), count)]
         return lambda: launch(a, b, c, num_warps=warps, num_stages=stages)
 
@@ -163,13 +166,16 @@ def _timed_batch(folder: Path, shape: tuple[int, ...]) -> list[dict[str, Any]]:
         numbers = (m, n, k, *a.stride(), *b.stride(), *c.stride(), *tile, 8)
         return lambda: launch(a, b, c, *numbers, num_warps=warps, num_stages=stages)
 
+    runs = {
+        "rendered": {(*config, form): rendered(*config, form) for config in TILES for form in FORMS},
+        "by hand": {config: by_hand(*config) for config in TILES},
+    }
     rows = []
-    for who, make in (("rendered", rendered), ("by hand", by_hand)):
-        runs = {config: make(*config) for config in TILES}
-        key = harness.best(runs)
-        runs[key]()
+    for who, choices in runs.items():
+        key = harness.best(choices)
+        choices[key]()
         error = harness.require_close(c, expected, 0.01, f"batched {shape} {who}")
-        rows.append(harness.measure(runs[key], kernel=f"batched {who}", shape=shape, config=key, error=error))
+        rows.append(harness.measure(choices[key], kernel=f"batched {who}", shape=shape, config=key, error=error))
     return [*rows, harness.measure(lambda: torch.bmm(a, b), kernel="batched torch.bmm", shape=shape)]
 
 

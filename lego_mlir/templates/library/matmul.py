@@ -72,11 +72,13 @@ def batched_matmul(
     c: Layout | None = None,
     tile: tuple[int, int, int] = (128, 128, 64),
     group: int = 8,
+    descriptors: bool = False,
 ) -> Template:
     """C[i] = A[i] * B[i]: programs along the grid's first axis do the tiles, along its second the batch.
 
     `a`, `b` and `c` are layouts of (batch, rows, columns), row-major by default; `Padded(Row(batch, m, lda), [batch, m,
-    k])` has rows further apart, `RegP([batch, m, k], [2, 1, 3])` its batch inside the rows.
+    k])` has rows further apart, `RegP([batch, m, k], [2, 1, 3])` its batch inside the rows. `descriptors` reads
+    and writes through TMA, which needs contiguous columns.
     """
     tm, tn, tk = tile
     tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
@@ -97,6 +99,7 @@ def batched_matmul(
         lpid_n=lpid_n,
         k=step,
         batch=place,
+        descriptors=descriptors,
     )
 
 

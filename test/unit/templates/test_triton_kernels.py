@@ -171,17 +171,28 @@ def test_attention(order, positions, causal):
     np.testing.assert_allclose(lse * np.log(2), np.log(np.exp(scores).sum(axis=-1)), atol=5e-3)
 
 
-def test_batched_and_strided_matmul():
+@pytest.mark.parametrize("descriptors", [False, True], ids=["pointers", "descriptors"])
+def test_batched_matmul(descriptors):
     a, b, c = random(3, 40, 32), random(3, 32, 64, seed=1), np.zeros((3, 40, 64), np.float16)
-    interpret(rendered(batched_matmul(3, 40, 64, 32, tile=TILE)), "batched_matmul", (4, 3), a, b, c)
+    interpret(
+        rendered(batched_matmul(3, 40, 64, 32, tile=TILE, descriptors=descriptors)), "batched_matmul", (4, 3), a, b, c
+    )
     np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
 
 
-def test_strided_matmul_reads_rows_that_lie_apart_and_a_batch_inside_the_rows():
+@pytest.mark.parametrize("descriptors", [False, True], ids=["pointers", "descriptors"])
+def test_strided_matmul_reads_rows_that_lie_apart_and_a_batch_inside_the_rows(descriptors):
     a, b, c = random(3, 32, 40), random(32, 3, 32, seed=1), np.zeros((3, 32, 32), np.float16)
     kernel = rendered(
         batched_matmul(
-            3, 32, 32, 32, a=Padded(Row(3, 32, 40), [3, 32, 32]), b=as_layout(RegP([3, 32, 32], [2, 1, 3])), tile=TILE
+            3,
+            32,
+            32,
+            32,
+            a=Padded(Row(3, 32, 40), [3, 32, 32]),
+            b=as_layout(RegP([3, 32, 32], [2, 1, 3])),
+            tile=TILE,
+            descriptors=descriptors,
         )
     )
     interpret(kernel, "batched_matmul", (1, 3), a, b, c)
