@@ -44,7 +44,7 @@ class Variant:
 
 
 # Written out, a kernel with more multiply-adds of vectors than this takes longer to compile than it saves.
-FLAT_LIMIT = 6000
+FLAT_LIMIT = 5000
 # Scratch of this many bytes may stay where LLVM sees through it: it becomes registers.
 REGISTER_SCRATCH = 2048
 # Up to this length a vector's dependent steps cost more than its multiplications: shorter registers, shorter steps.

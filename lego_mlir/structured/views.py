@@ -17,6 +17,7 @@ found in these tables, so a new structure or storage needs no code in the genera
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -104,16 +105,26 @@ def own(factor: Factor) -> NDArray[np.bool_]:
 
 def pieces(view: View, row: int, column: int, width: int) -> list[Piece]:
     """The row's lanes from `column` on, as few runs of neighbours as possible, the longest first; then the ones."""
-    kinds = view.kinds[row, column : column + width].tolist()
-    at = view.at[row, column : column + width].tolist()
+    kinds = view.kinds[row, column : column + width]
+    at = view.at[row, column : column + width]
+    there = kinds == STORED
+    first = int(at[there.argmax()])
+    found = _pattern(kinds.tobytes(), ((at - first) * there).tobytes(), width)
+    return [Piece(lanes, first + base, ones) for lanes, base, ones in found]
+
+
+@lru_cache(maxsize=16384)
+def _pattern(kinds: bytes, relative: bytes, width: int) -> tuple[tuple[tuple[bool, ...], int, bool], ...]:
+    """Lanes, base relative to the first stored element, whether they are ones: few patterns, met again and again."""
+    at = np.frombuffer(relative, np.int64).tolist()
     runs: dict[int, list[int]] = {}
     for lane, kind in enumerate(kinds):
         if kind == STORED:
             runs.setdefault(at[lane] - lane, []).append(lane)
     found = [
-        Piece(tuple(lane in lanes for lane in range(width)), base)
+        (tuple(lane in lanes for lane in range(width)), base, False)
         for base, lanes in sorted(runs.items(), key=lambda item: -len(item[1]))
     ]
     if ONE in kinds:
-        found.append(Piece(tuple(kind == ONE for kind in kinds), 0, True))
-    return found
+        found.append((tuple(kind == ONE for kind in kinds), 0, True))
+    return tuple(found)
