@@ -21,7 +21,6 @@ from typing import Any, Final
 from lego_mlir.errors import UsageError
 
 PIPELINED: Final = "matmul_sm80.mlir"
-ONE_TILE_DEEP: Final = "matmul_once.mlir"
 NOT_AHEAD: Final = "ldmatrix_mma.mlir"  # copies by the threads themselves, in step with the products
 LEAST_COPY: Final = 4  # bytes that an asynchronous copy moves at least; PTX ISA, "cp.async"
 LEAST: Final = 80  # the compute capability from which cp.async, ldmatrix and mma.sync m16n8k16 are there
@@ -147,8 +146,6 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     copied = (access for _, access in built.trace().accesses() if access.buffer.name in ("a", "b"))
     if any(access.width * access.buffer.dtype.bytes < LEAST_COPY for access in copied):
         return built, NOT_AHEAD, {}
-    if p.k <= chosen.tiling.k:
-        return built, ONE_TILE_DEEP, {}
     return built, PIPELINED, {"stages": chosen.stages}
 
 

@@ -8,8 +8,9 @@
 
 module attributes {
   transform.with_named_sequence,
-  lego.pipeline = ["lego-defer-rounding", "lego-bf16-as-f16", @__transform_main, "lego-order-fragments",
-                   "lego-bf16-again", "lego-round-at-store", "lego-place-shared-memory"]
+  lego.pipeline = ["lego-defer-rounding", "lego-bf16-as-f16", "lego-scalars-aside", @__transform_main,
+                   "lego-scalars-again", "lego-order-fragments", "lego-bf16-again", "lego-round-at-store",
+                   "lego-place-shared-memory"]
 } {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %kernel = transform.structured.match ops{["gpu.func"]} in %root : (!transform.any_op) -> !transform.any_op

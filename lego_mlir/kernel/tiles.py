@@ -62,10 +62,11 @@ class Transposed(Layout):
         return f"Transposed({self.inner!r})"
 
 
-def stage(source: View, at: Sequence[Any], target: View) -> None:
+def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = (1, 1)) -> None:
     """Copy the tile number `at` of `source`, in tiles of the shape of `target`, with all threads of the block.
 
-    A barrier has to follow before the tile is read. Raises LayoutError where the threads do not divide the tile.
+    There are as many tiles along each axis as cover it, and at least `tiles`; those past its end are zeros. A barrier
+    has to follow before the tile is read. Raises LayoutError where the threads do not divide the tile.
     """
     tracer = current("lego.stage")
     lines = lines_of(target.layout)
@@ -75,9 +76,12 @@ def stage(source: View, at: Sequence[Any], target: View) -> None:
             LayoutError,
         )
     if lines.transposed:
-        source, target, at = source.T, target.T, tuple(reversed(at))
+        source, target, at, tiles = source.T, target.T, tuple(reversed(at)), tuple(reversed(tiles))
     shape = target.dims()
-    tiled = source.tile_by([cdiv(n, t) for n, t in zip(source.dims(), shape, strict=True)], shape)
+    covering = [cdiv(n, t) for n, t in zip(source.dims(), shape, strict=True)]
+    tiled = source.tile_by(
+        [n if least == 1 else max(n, least) for n, least in zip(covering, tiles, strict=True)], shape
+    )
     threads = _threads()
     for width in _widths(target):
         places = dealt_out(shape, width, threads, _thread())

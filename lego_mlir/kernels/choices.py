@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.kernel.dtypes import f32
-from lego_mlir.kernels.matmul import OUT_PAD, Tiling
+from lego_mlir.kernels.matmul import LEAST_STEPS, OUT_PAD, Tiling
 
 FORMAT: Final = 1
 FILE: Final = "matmul_choices.json"
@@ -148,7 +148,7 @@ def fitting(choice: Choice, k: int, shared_bytes: int) -> Choice:
     A choice whose tile does not fit with two stages gives way to the largest candidate that does.
     """
     for candidate in (choice, *(c for c in CANDIDATES if c.tiling.threads <= choice.tiling.threads)):
-        iterations = -(-k // candidate.tiling.k)
+        iterations = max(LEAST_STEPS, -(-k // candidate.tiling.k))
         for stages in range(min(candidate.stages, iterations + 1), LEAST_STAGES - 1, -1):
             fitted = replace(candidate, stages=stages)
             if fitted.shared_bytes <= shared_bytes:

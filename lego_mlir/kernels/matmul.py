@@ -33,6 +33,8 @@ OUT_PAD: Final = 8
 """Spare elements after each row of C's shared tile: the rows of a fragment then lie in different banks."""
 
 
+LEAST_STEPS: Final = 2
+"""Steps along K, the last one of zeros where one tile is deep enough: what has no loop cannot be pipelined."""
 AT_ONCE: Final = 4
 """Stores that a thread has on their way in one turn of the loop over its part of C."""
 
@@ -264,10 +266,11 @@ class _Plan:
         rows, columns = m // warps[0], n // warps[1]
         warp_m, warp_n = Row(*warps).inv(lego.thread_id.x // WARP)
         total = lego.accumulator(f32, rows, columns)
-        for k in lego.range(lego.cdiv(self.depth, self.tiling.k)):
+        steps = max(LEAST_STEPS, lego.cdiv(self.depth, self.tiling.k))
+        for k in lego.range(steps):
             lego.barrier()
-            lego.stage(a, (at[0], k), staged_a)
-            lego.stage(b, (k, at[1]), staged_b)
+            lego.stage(a, (at[0], k), staged_a, tiles=(1, steps))
+            lego.stage(b, (k, at[1]), staged_b, tiles=(steps, 1))
             lego.barrier()
             left = staged_a.part((warp_m * rows, 0), (rows, self.tiling.k))
             right = staged_b.part((0, warp_n * columns), (self.tiling.k, columns))

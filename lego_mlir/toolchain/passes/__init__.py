@@ -11,6 +11,7 @@
 | `lego-spread-copies` | puts the copies of a loop between its products |
 | `lego-defer-rounding`, `lego-round-at-store` | move a result's rounding from the tile to the lanes that store it |
 | `lego-bf16-as-f16`, `lego-bf16-again` | let tiles of bf16 be dealt out to lanes, which upstream does for f16 |
+| `lego-scalars-aside`, `lego-scalars-again` | keep arithmetic on single numbers out of upstream's sight |
 | `lego-order-fragments` | puts the tiles of an ldmatrix into the order that the product expects |
 | `lego-place-shared-memory` | static memory if all fits, else dynamic; tiles that never meet share their place |
 
@@ -34,6 +35,7 @@ from lego_mlir.toolchain.passes import (
     place_shared,
     rotate,
     round_at_store,
+    scalars,
     shared_alloc,
     spread,
 )
@@ -62,6 +64,8 @@ PASSES: Final = {
         Pass("lego-rotate-fragments", rotate.run),
         Pass("lego-spread-copies", spread.run),
         Pass("lego-defer-rounding", round_at_store.defer),
+        Pass("lego-scalars-aside", scalars.defer),
+        Pass("lego-scalars-again", scalars.run),
         Pass("lego-bf16-as-f16", bf16_tiles.defer),
         Pass("lego-order-fragments", order_fragments.run),
         Pass("lego-bf16-again", bf16_tiles.run),

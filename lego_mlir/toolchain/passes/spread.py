@@ -17,17 +17,22 @@ from lego_mlir.toolchain.passes.rotate import MMA
 
 
 def run(module: Any, context: Context) -> None:
-    """The pass. Raises PassError where no loop has both copies and products."""
+    """The pass. A loop with a barrier between all its products and its copies keeps its order.
+
+    Raises PassError where no loop has both.
+    """
     found = False
     for loop in loops(module):
         body = loop.regions[0].blocks[0]
         copies = named(body, COPY)
-        products = _beside(body, copies) if copies else []
+        if not copies or not named(body, MMA):
+            continue
+        found = True
+        products = _beside(body, copies)
         if products:
             _deal_out(body, copies, products)
-            found = True
     if not found:
-        raise nothing("lego-spread-copies", f"an scf.for with {COPY} after {MMA}, no barrier between", module)
+        raise nothing("lego-spread-copies", f"an scf.for with {COPY} and {MMA}", module)
 
 
 def _beside(body: Any, copies: list[Any]) -> list[Any]:

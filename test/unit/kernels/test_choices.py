@@ -29,7 +29,7 @@ def test_every_size_gets_a_kernel_that_fits(target, layouts):
     for m, n, k in ((1, 1, 1), (32, 4096, 4096), (512, 512, 512), (4096, 4096, 4096), (8192, 28672, 16)):
         chosen = choices.choose(choices.load(), m, n, k, layouts, ROOM[target])
         assert chosen.shared_bytes <= ROOM[target]
-        assert 2 <= chosen.stages <= max(2, -(-k // chosen.tiling.k) + 1)
+        assert 2 <= chosen.stages <= max(2, -(-k // chosen.tiling.k)) + 1
 
 
 @pytest.mark.parametrize(("size", "nearest"), [(700, SMALL), (300, SMALL), (2000, BIG), (3000, BIG), (10**6, BIG)])

@@ -111,19 +111,33 @@ def test_orders_with_blocks_that_have_nothing_to_do(order):
     check(build(sizes, order=order), "matmul_sm80.mlir", *sizes, stages=2)
 
 
+def test_a_step_of_one_product_leaves_the_copies_where_they_are():
+    sizes = (32, 64, 96)
+    check(build(sizes, tiling=Tiling(32, 64, 16, (1, 2))), "matmul_sm80.mlir", *sizes, stages=3)
+
+
 @pytest.mark.parametrize("stages", [2, 3, 5])
 def test_every_depth_of_the_pipeline(stages):
     sizes = (32, 64, 192)
     check(build(sizes), "matmul_sm80.mlir", *sizes, stages=stages)
 
 
+@pytest.mark.parametrize("k", [8, 24, 32])
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_a_depth_of_one_tile_has_no_loop(kind):
+def test_a_depth_of_one_tile_gets_a_second_one_of_zeros(kind, k):
     a, b = LAYOUTS[kind]
-    sizes = (40, 72, 24)
-    kernel = build(sizes, a=a, b=b, result=f16)
-    assert "scf.for" not in transformed(kernel, "matmul_once.mlir").partition("scf.if")[2].partition("gpu.barrier")[2]
-    check(kernel, "matmul_once.mlir", *sizes)
+    sizes = (40, 72, k)
+    check(build(sizes, a=a, b=b, result=f16, epilogue=matmul.relu()), "matmul_sm80.mlir", *sizes, stages=3)
+
+
+def test_arithmetic_on_single_numbers_is_left_alone():
+    """A row of odd length is stored number by number, and its epilogue works on single numbers."""
+    sizes = (40, 71, 72)
+    kernel = build(sizes, b=Col, epilogue=matmul.bias(71))
+    text = transformed(kernel, "ldmatrix_mma.mlir")
+    assert re.search(r"arith.addf %\w+, %\w+ : f32", text)
+    assert not re.search(r"arith.addf .* : vector<1xf32>", text)
+    check(kernel, "matmul_sm80.mlir", *sizes, np.arange(71), stages=2)
 
 
 def test_padded_tiles_need_no_swizzle(tmp_path):
@@ -409,6 +423,11 @@ def test_rotation_needs_a_pipelined_loop(tmp_path):
     assert "pipeline.mlir" in said
 
 
+def test_spreading_needs_products(tmp_path):
+    said = failure(build(), composed(tmp_path, "async_copies.mlir", "lego-spread-copies"))
+    assert "looked for an scf.for with nvgpu.device_async_copy and nvgpu.mma.sync, and found vector.contract (" in said
+
+
 def test_more_stages_than_shared_memory():
     kernel = build((512, 512, 512), tiling=Tiling(128, 256, 64, (2, 4)))
     with pytest.raises(ToolchainError, match=r"take 196608 bytes at once, and a block has 166912 on sm_80; take fewer"):
@@ -446,7 +465,6 @@ def test_every_script_is_valid_for_upstream(tmp_path):
     assert scripts.shipped() == (
         "async_copies.mlir",
         "ldmatrix_mma.mlir",
-        "matmul_once.mlir",
         "matmul_sm80.mlir",
         "pipeline.mlir",
         "swizzle.mlir",
