@@ -116,7 +116,8 @@ class ByLayout:
     layout: Any
 
     def shape(self, structure: Structure) -> tuple[int, ...]:
-        return (int(self.layout.numel()),)
+        size = getattr(self.layout, "physical_size", self.layout.numel)  # a padded layout is larger than its elements
+        return (max(int(size()), int(self.positions(structure).max()) + 1),)
 
     def positions(self, structure: Structure) -> NDArray[np.int64]:
         dims = tuple(self.layout.dims())

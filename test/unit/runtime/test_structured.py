@@ -371,3 +371,28 @@ def test_a_cached_kernel_needs_no_mlir(tmp_path):
     assert answers[0][:1] == ["6.0"]
     assert "True" in answers[0]
     assert answers[1] == ["6.0", "False", "False"]
+
+
+def _layouts():
+    from lego_mlir.layout import OrderBy, RegP, gallery
+
+    return [
+        gallery.morton(8, 8), gallery.hilbert(8), gallery.xor_swizzle(8, 8), gallery.antidiagonal(8),
+        gallery.padded(8, 8, 1), OrderBy(RegP([4, 4, 2, 2], [1, 3, 2, 4])).GroupBy([8, 8]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", _layouts(), ids=str)
+@pytest.mark.parametrize("variant", [None, Variant(8, 4, 2, True), "scalar"], ids=str)
+def test_any_layout_is_a_storage_of_any_structure(layout, variant):
+    operands = {
+        "A": Operand("", st.general(8, 8)).stored(layout),
+        "B": Operand("", st.symmetric(8, "L")).stored(layout),
+        "L": Operand("", st.unit_lower(8)).stored("packed"),
+    }
+    kernel = structured.compile("A = B*L - A'; A = L \\ A", variant=variant, cache=None, **operands)
+    given = arrays(kernel)
+    want = reference.evaluate(kernel.program, given)["A"]
+    kernel(**given)
+    got = reference.dense(kernel.program.operands[0], given["A"])
+    assert np.abs(got - want).max() <= 1e-12 * np.abs(want).max()
