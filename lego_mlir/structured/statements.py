@@ -205,14 +205,14 @@ def _update(step: Update, order: Sequence[str] | None) -> list[Statement]:
     bodies = [(domain, Body(result, "=", terms)) for domain, terms in inits]
     for name, piece in accumulate:
         domain = reduce(Region.__and__, [settled[other] for other in ks if other != name], piece.domain)
-        shadow = _shadow(whole, space, written)
+        shadow = _shadow(whole, written)
         bodies.append((domain & shadow, Body(result, "+=", (piece.product,))))
     times = f"[{', '.join(order or (*ks, 'i', 'j'))}]"
     kept = [(domain, body) for domain, body in bodies if not domain.empty]
     return [Statement(f"S{n}", domain, times, body, space) for n, (domain, body) in enumerate(kept)]
 
 
-def _shadow(region: Region, space: Sequence[str], written: str) -> Region:
+def _shadow(region: Region, written: str) -> Region:
     """All points with the (i, j) of some point of the region."""
     return region.along(f"{{ {written} -> [i, j] }}").along(f"{{ [i, j] -> {written} }}")
 
@@ -240,8 +240,7 @@ def _product(term: Term, k: str, step: Update, written: str) -> tuple[list[_Piec
         for part in split(space)
     )
     start = split(space)[0].along(into)
-    names = written.strip("[]").split(", ")
-    nowhere = Region(f"{{ {written} : {k} = 0 }}") - _shadow(start, names, written)
+    nowhere = Region(f"{{ {written} : {k} = 0 }}") - _shadow(start, written)
     return init, later, start | nowhere
 
 
@@ -265,7 +264,7 @@ def _add(
             both = domain & piece.domain
             if not both.empty:
                 result.append((both, (*terms, piece.product)))
-                rest = rest - _shadow(both, (), written)
+                rest = rest - _shadow(both, written)
         rest = rest & absent
         if not rest.empty:
             result.append((rest, terms))

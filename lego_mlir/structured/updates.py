@@ -265,8 +265,7 @@ def eliminate(out: Grid, rolled: bool) -> list[Code]:
     target = out.target
     square = View(target.buffer, target.kinds[:, :n], target.at[:, :n])
     product = Product((-1.0, ()), square, target)
-    line = Grid(target, out.stored, out.shape)
-    summed = _summation(product, line, rolled)
+    summed = _summation(product, out, rolled)
     found = []
     for i in out.row_starts:
         for j in out.column_starts:
