@@ -16,7 +16,7 @@ from lego_mlir.runtime.data import concrete
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(lego_mlir.__file__).parents[1])}
-SPECS = ["layout", "matrix_copy", "transpose", "antidiagonal", "symbolic"]
+SPECS = ["layout", "matrix_copy", "transpose", "antidiagonal", "symbolic", "matmul"]
 KERNELS = [(s, k) for s in SPECS[1:] for k in spec.load(EXAMPLES / f"{s}.py").kernels]
 SIZES = [{"M": 100, "N": 52}, {"M": 8, "N": 128}, {"M": 1, "N": 4}]
 

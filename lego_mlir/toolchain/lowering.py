@@ -64,6 +64,7 @@ def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
         module = parse(text, name)
         run(module, OUTLINE, name)
         for function in list(kernels(module)):
+            _check_tiles(function)
             _check_shared_memory(function)
             _arguments_as_pointers(function)
         bf16_products.lower(module)
@@ -117,6 +118,14 @@ def _arguments_as_pointers(function: Any) -> None:
             view = memref.ReinterpretCastOp(type_, argument, [], [unknown], [], [0], [dynamic], [1]).result
         argument.replace_all_uses_except(view, view.owner.operation)
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+
+
+def _check_tiles(function: Any) -> None:
+    if any(operation.name == "vector.contract" for operation in walk(function)):
+        raise ModuleError(
+            f"@{string_attribute(function, 'sym_name')} multiplies tiles (vector.contract), and no transform script "
+            "has dealt them out to the lanes of a warp; compile with --transform matmul_sm80.mlir"
+        )
 
 
 def _check_shared_memory(function: Any) -> None:

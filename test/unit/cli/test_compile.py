@@ -14,7 +14,8 @@ from lego_mlir.toolchain import ptxas
 
 ROOT = Path(__file__).parents[3]
 TRANSPOSE = ROOT / "test" / "unit" / "toolchain" / "transpose.mlir"
-WITH_KERNELS = [path.stem for path in sorted((ROOT / "examples").glob("*.py")) if "@lego.kernel" in path.read_text()]
+SPECS = {path.stem: path.read_text() for path in sorted((ROOT / "examples").glob("*.py"))}
+WITH_KERNELS = [name for name, text in SPECS.items() if "@lego.kernel" in text and "lego.mma" not in text]
 SPEC = """
 import lego_mlir as lego
 from lego_mlir import Row, f32

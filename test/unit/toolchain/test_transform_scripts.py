@@ -398,6 +398,11 @@ def test_scripts_say_what_they_looked_for_and_what_they_found():
     assert "swizzle.mlir:" in said
 
 
+def test_without_a_script_the_remedy_is_said():
+    with pytest.raises(ToolchainError, match=r"@matmul multiplies tiles .*; compile with --transform matmul_sm80.mlir"):
+        compile_kernel(build())
+
+
 def test_mma_needs_products():
     from lego_mlir.kernels import copy
 
@@ -472,6 +477,24 @@ def test_every_script_is_valid_for_upstream(tmp_path):
     with session():
         for name in scripts.shipped():
             assert parse((SHIPPED / name).read_text(), name).operation.verify()
+
+
+def test_an_installed_package_has_its_scripts_inside(tmp_path, monkeypatch):
+    inside = tmp_path / "lego_mlir" / "transform_scripts"
+    inside.mkdir(parents=True)
+    (inside / "only.mlir").write_text("module {}")
+    monkeypatch.setattr(scripts, "__file__", str(tmp_path / "lego_mlir" / "toolchain" / "scripts.py"))
+    assert scripts.folder() == inside
+    assert scripts.shipped() == ("only.mlir",)
+    assert scripts.read("only.mlir").path == "only.mlir"
+
+
+def test_the_example_through_its_script():
+    from lego_mlir import spec
+
+    kernel = spec.load(SHIPPED.parent / "examples" / "matmul.py").kernels["matmul"]
+    report = check(kernel, "matmul_sm80.mlir", 256, 512, 256, stages=3)
+    assert report.totals.conflicts == 0
 
 
 def test_the_command_line_takes_a_script_and_its_parameters(tmp_path):
