@@ -34,6 +34,8 @@ _VISIBLE: Final = re.compile(
     r"^(?:define (?!internal |private )[^@\n]*)?@(\"[^\"\n]*\"|[\w.$-]+)(?:\(| = (?!internal |private ))", re.MULTILINE
 )
 _PTX_NAME: Final = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)  # PTX ISA, "Identifiers"
+# Infinities and NaNs as LLVM writes them since version 23; older readers know them by the bits of a double alone.
+_SPECIAL: Final = re.compile(r"(?<=[\s(\[<{,])([+-])(?:(inf)|qnan|s?nan\(0x[0-9A-Fa-f]+\))(?![\w.:$-])")
 _selectable: defaultdict[Target, set[str]] = defaultdict(set)
 
 
@@ -69,13 +71,21 @@ def version() -> str:
 
 
 def parse(text: str) -> Any:
-    """The verified module of this LLVM IR text. Raises LLVMError with LLVM's own words."""
+    """The verified module of this LLVM IR text. Raises LLVMError with LLVM's own words.
+
+    Every NaN becomes the quiet one of its sign: what its other bits were is lost.
+    """
     try:
-        module = binding().parse_assembly(text)
+        module = binding().parse_assembly(_SPECIAL.sub(_as_bits, text))
         module.verify()
     except RuntimeError as error:
         raise LLVMError(str(error)) from error
     return module
+
+
+def _as_bits(special: re.Match[str]) -> str:
+    sign, infinity = special.groups()
+    return f"0x{'F' if sign == '-' else '7'}FF{'0' if infinity else '8'}000000000000"
 
 
 def link(texts: list[str]) -> str:

@@ -193,6 +193,30 @@ def test_llvm_ir_that_does_not_parse_is_a_failure_of_the_ptx_stage():
         compile_kernel("define nonsense", start="llvm", emit="ptx")
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
+def test_infinities_and_nans_pass_between_two_versions_of_llvm(kind):
+    bits = {"f16": ("0xFC00", "0x7E01"), "bf16": ("0xFF80", "0x7FC1"), "f32": ("0xFF800000", "0x7FC00001")}
+    low, nan = bits.get(kind, ("0xFFF0000000000000", "0x7FF8000000000001"))
+    body = f"""%low = arith.constant {low} : {kind}
+        %nan = arith.constant {nan} : {kind}
+        memref.store %low, %p[%i] : memref<?x{kind}>
+        memref.store %nan, %q[%i] : memref<?x{kind}>"""
+    text = kernel(body, arguments=f"%p: memref<?x{kind}>, %q: memref<?x{kind}>")
+    read = str(llvm.parse(compile_kernel(text, emit="llvm").text))
+    stored = [line.split("store ")[1].split(",")[0] for line in read.splitlines() if " store " in line]
+    infinity, quiet = {"f16": ("0xHFC00", "0xH7E00"), "bf16": ("0xRFF80", "0xR7FC0")}.get(
+        kind, ("0xFFF0000000000000", "0x7FF8000000000000")
+    )
+    assert [word.split()[-1] for word in stored] == [infinity, quiet]
+    compile_kernel(text, emit="ptx")
+
+
+def test_names_and_texts_that_look_like_an_infinity_stay_as_they_are():
+    read = str(llvm.parse('@a-inf = global i32 1\ndefine void @"-inf"() { ret void }\n'))
+    assert "a-inf" in read
+    assert "@-inf(" in read.replace('"', "")
+
+
 WARPGROUP = """
 declare void @llvm.nvvm.wgmma.fence.sync.aligned()
 define ptx_kernel void @k() {
