@@ -1,33 +1,38 @@
 """From a kernel's trace to repairs of its shared tiles: every access of a tile becomes a `Use`, by logical index.
 
 The trace has each access as an expression over thread ids, loop variables and sizes. They are evaluated for all
-threads of a block and all values of the loop variables (a sample of values where there are too many), and taken back
-to the tile's logical index by the layout's inverse; so a candidate layout can be put in the place of the real one.
+threads of a block and all rounds of the loops (a sample of rounds where there are too many), and taken back to the
+tile's logical index by the layout's inverse; so a candidate layout can be put in the place of the real one. Branches
+and masks say which lanes take part. A place that comes from data is not known here: such a tile gets no repair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
+import sympy
 
 from lego_mlir.analysis.banks import WARP, Array
 from lego_mlir.analysis.repair import Repair, Use, repairs, wavefronts_of
 from lego_mlir.expr.evaluate import evaluate
+from lego_mlir.kernel.trace import For, If, Load, Store
 
 MAX_POINTS: Final = 64
-"""Values of the loop variables for which an access is evaluated."""
+"""Rounds of the loops for which an access is evaluated."""
 
 
 def tile_repairs(kernel: Any, sizes: Mapping[str, int]) -> dict[str, list[Repair]]:
     """For each shared tile with bank conflicts, by name: the repairs that are better than its layout, best first."""
     trace = kernel.trace()
     found: dict[str, list[Repair]] = {}
+    accesses = list(guarded_accesses(trace.body))
     for tile in trace.shared:
-        uses = [use_of(kernel, access, sizes) for _, access in trace.accesses() if access.buffer.name == tile.name]
-        if not uses:
+        own = [(access, guards) for access, guards in accesses if access.buffer.name == tile.name]
+        if not own or not all(_is_known(trace, access.position, sizes) for access, _ in own):
             continue
+        uses = [use_of(kernel, access, sizes, guards) for access, guards in own]
         total, ideal = wavefronts_of(tile.layout, uses, tile.dtype.bytes)
         if total == ideal:
             continue
@@ -38,27 +43,83 @@ def tile_repairs(kernel: Any, sizes: Mapping[str, int]) -> dict[str, list[Repair
     return found
 
 
-def use_of(kernel: Any, access: Any, sizes: Mapping[str, int]) -> Use:
-    """An access of a tile as the logical index of every lane of every warp."""
+def guarded_accesses(body: tuple[Any, ...], guards: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Every access in program order, with the conditions of the branches around it."""
+    for statement in body:
+        match statement:
+            case Load(access=access) | Store(access=access):
+                yield access, guards
+            case For(body=inner):
+                yield from guarded_accesses(inner, guards)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield from guarded_accesses(then, (*guards, condition))
+                yield from guarded_accesses(otherwise, (*guards, sympy.Not(condition)))
+
+
+def use_of(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tuple[Any, ...] = ()) -> Use:
+    """An access of a tile as the logical index of every lane of every warp; `guards` are the branches around it.
+
+    A condition on data may hold for any lane, so it keeps none from taking part, except outside the tile.
+    """
     lanes, active = lane_values(kernel, sizes)
     trace = kernel.trace()
-    symbols = {s for e in (access.position, access.mask) for s in getattr(e, "free_symbols", ())}
-    loops = {s: trace.ranges[s] for s in symbols if s in trace.ranges and s not in trace.ids}
-    points = _loop_values({**{str(k): v for k, v in sizes.items()}, **_zero_ids(trace)}, loops)
-    known: dict[Any, Any] = {**sizes, **_zero_blocks(trace)}
+    conditions = [c for guard in (access.mask, *guards) for c in sympy.And.make_args(guard)]
+    conditions = [c for c in conditions if _is_known(trace, c, sizes)]
+    known: dict[str, Any] = {**sizes}
     for symbol, (what, axis) in trace.ids.items():
-        if what == "thread_id":
-            known[str(symbol)] = np.tile(lanes[axis], (points.rows, 1))
-    for symbol, value in points.values.items():
-        known[symbol] = np.repeat(value, lanes["x"].shape[0]).reshape(-1, 1)
-    shape = (points.rows * lanes["x"].shape[0], WARP)
-    position = np.broadcast_to(evaluate(access.position, known), shape).astype(np.int64)
-    taking = np.tile(active, (points.rows, 1))
-    if access.is_masked:
-        taking = taking & np.broadcast_to(evaluate(access.mask, known), shape)
+        known[str(symbol)] = lanes[axis] if what == "thread_id" else 0
+    loops = _loops_of((access.position, *conditions), trace)
+    rounds = _rounds(loops, known)
+    repeat = len(next(iter(rounds.values()))) if rounds else 1
+    known = {name: np.tile(v, (repeat, 1)) if isinstance(v, np.ndarray) else v for name, v in known.items()}
+    taking = np.tile(active, (repeat, 1))
+    for loop in loops:
+        first, end, step = (evaluate(e, known) for e in (loop.lo, loop.hi, loop.step))
+        value = first + step * np.repeat(rounds[str(loop.symbol)], lanes["x"].shape[0]).reshape(-1, 1)
+        known[str(loop.symbol)] = value
+        taking = taking & (value < end)
+    for condition in conditions:
+        taking = taking & np.broadcast_to(evaluate(condition, known), taking.shape)
+    position = np.broadcast_to(evaluate(access.position, known), taking.shape).astype(np.int64)
+    taking = taking & (position >= 0) & (position < int(evaluate(access.buffer.size, sizes)))
     inside = np.where(taking, position, 0)
     index = tuple(np.asarray(i) for i in access.buffer.layout.inv(inside))
     return Use(str(access.source), index, access.width, None if taking.all() else taking)
+
+
+def _is_known(trace: Any, expr: Any, sizes: Mapping[str, int]) -> bool:
+    """Whether ids, sizes and loop variables alone make up an expression; else it depends on data."""
+    names = {str(symbol) for symbol in (*trace.ids, *sizes)}
+    names |= {str(loop.symbol) for loop in trace.statements() if isinstance(loop, For)}
+    return all(str(symbol) in names for symbol in getattr(expr, "free_symbols", ()))
+
+
+def _loops_of(exprs: tuple[Any, ...], trace: Any) -> list[For]:
+    """The loops whose variables occur, or occur in the bounds of such a loop, the outermost first."""
+    needed = {s for e in exprs for s in getattr(e, "free_symbols", ())}
+    found = []
+    for loop in reversed([s for s in trace.statements() if isinstance(s, For)]):
+        if loop.symbol in needed:
+            found.append(loop)
+            needed |= {s for e in (loop.lo, loop.hi, loop.step) for s in getattr(e, "free_symbols", ())}
+    return found[::-1]
+
+
+def _rounds(loops: list[For], known: Mapping[str, Any]) -> dict[str, Array]:
+    """For each loop the number of the round at each point: all combinations, or a sample of them."""
+    counts: dict[str, int] = {}
+    settled = dict(known)
+    for loop in loops:
+        first, end, step = (evaluate(e, settled) for e in (loop.lo, loop.hi, loop.step))
+        settled[str(loop.symbol)] = first
+        counts[str(loop.symbol)] = max(1, int(np.max(-(-(end - first) // step))))
+    total = int(np.prod(list(counts.values()), dtype=object))
+    at = np.arange(total) if total <= MAX_POINTS else np.random.default_rng(0).integers(0, total, MAX_POINTS)
+    rounds: dict[str, Array] = {}
+    for name, count in counts.items():
+        rounds[name] = at % count
+        at = at // count
+    return rounds
 
 
 def lane_values(kernel: Any, sizes: Mapping[str, int]) -> tuple[dict[str, Array], Array]:
@@ -70,39 +131,3 @@ def lane_values(kernel: Any, sizes: Mapping[str, int]) -> tuple[dict[str, Array]
     active = linear < x * y * z
     linear = np.where(active, linear, 0)
     return {"x": linear % x, "y": linear // x % y, "z": linear // (x * y)}, active
-
-
-class _Points:
-    """Values of loop variables, one row a point."""
-
-    def __init__(self, rows: int, values: dict[str, Array]) -> None:
-        self.rows, self.values = rows, values
-
-
-def _loop_values(known: Mapping[str, Any], loops: Mapping[Any, Any]) -> _Points:
-    """All values of the loop variables, or a sample: each bound evaluated with the hardware's ids at 0."""
-    extents: dict[str, tuple[int, int, int]] = {}
-    settled = dict(known)
-    for symbol, range_ in loops.items():
-        free = {
-            str(s): 0 for e in (range_.lo, range_.hi) for s in getattr(e, "free_symbols", ()) if str(s) not in settled
-        }
-        lo, hi = int(evaluate(range_.lo, {**free, **settled})), int(evaluate(range_.hi, {**free, **settled}))
-        extents[str(symbol)] = (lo, max(1, -(-(hi - lo) // range_.step)), range_.step)
-    total = 1
-    for _, count, _ in extents.values():
-        total *= count
-    at = np.arange(total) if total <= MAX_POINTS else np.random.default_rng(0).integers(0, total, MAX_POINTS)
-    values: dict[str, Array] = {}
-    for name, (lo, count, step) in extents.items():
-        values[name] = lo + at % count * step
-        at = at // count
-    return _Points(min(total, MAX_POINTS), values)
-
-
-def _zero_ids(trace: Any) -> dict[str, int]:
-    return {str(symbol): 0 for symbol in trace.ids}
-
-
-def _zero_blocks(trace: Any) -> dict[str, int]:
-    return {str(symbol): 0 for symbol, (what, _) in trace.ids.items() if what != "thread_id"}

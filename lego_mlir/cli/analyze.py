@@ -78,9 +78,10 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
     if not kernels and not layouts:
         raise SpecError(f"{loaded.path}: no kernel and no layout in this spec")
     sizes = compile_command.sizes_of(args.size)
-    refuse_unknown_sizes(sizes, kernels)
+    with spec.blame(*loaded.files):
+        refuse_unknown_sizes(sizes, kernels)
     results: dict[str, list[Any]] = {"kernels": [], "layouts": []}
-    with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(loaded.path):
+    with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(*loaded.files):
         for kernel in kernels:
             progress.update(kernel.name)
             results["kernels"].append(_kernel(args, kernel, sizes))

@@ -58,10 +58,11 @@ def run(args: argparse.Namespace) -> int:
     if args.on == "cuda":
         return _on_cuda(args)
     given = compile_command.sizes_of(args.size)
-    refuse_unknown_sizes(given, kernels)
+    with spec.blame(*loaded.files):
+        refuse_unknown_sizes(given, kernels)
     outcomes = []
     for kernel in kernels:
-        with Progress(f"running {kernel.name}") as progress, spec.blame(loaded.path):
+        with Progress(f"running {kernel.name}") as progress, spec.blame(*loaded.files):
             outcomes.append(_run_kernel(args, kernel, given, progress))
         if not args.json:
             print(outcomes[-1])

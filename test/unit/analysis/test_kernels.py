@@ -3,8 +3,9 @@
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, f32, gallery, interp
-from lego_mlir.analysis.kernels import tile_repairs, use_of
+from lego_mlir import Row, f16, f32, gallery, i32, interp
+from lego_mlir.analysis.kernels import guarded_accesses, tile_repairs, use_of
+from lego_mlir.analysis.repair import wavefronts_of
 from lego_mlir.runtime.data import concrete
 
 
@@ -72,6 +73,64 @@ def test_lanes_that_are_masked_off_do_not_conflict():
     assert use.active.sum() == 2
     assert tile_repairs(kernel, {}) == {}
     assert measured(kernel).clean
+
+
+def uses_of(kernel):
+    return [
+        use_of(kernel, access, {}, guards)
+        for access, guards in guarded_accesses(kernel.trace().body)
+        if access.buffer.name == "shared0"
+    ]
+
+
+def test_branches_and_loops_say_which_lanes_take_part():
+    @lego.kernel(grid=1, block=64)
+    def kernel(dst: lego.Tensor(f32, Row(2))):
+        t = lego.thread_id[0]
+        cells = lego.shared(f32, Row(8, 33))
+        for k in lego.range(t, 100, 64):
+            cells[k % 8, k // 8] = 1.0
+        lego.barrier()
+        with lego.when(t < 2):
+            dst[t] = cells[t, 12 - t]
+
+    store, load = uses_of(kernel)
+    assert store.warps == 4
+    assert store.active.sum() == 100
+    assert store.index[0][0].tolist() == [lane % 8 for lane in range(32)]  # the first round differs from lane to lane
+    assert load.active.sum() == 2
+    report = measured(kernel)
+    shared = [site for site in report.sites if site.space == "shared"]
+    total, _ = wavefronts_of(Row(8, 33), uses_of(kernel), 4)
+    assert total == sum(site.wavefronts for site in shared)
+
+
+def test_a_place_that_comes_from_data_has_no_repair():
+    @lego.kernel(grid=1, block=32)
+    def kernel(src: lego.Tensor(i32, Row(32)), dst: lego.Tensor(f32, Row(32))):
+        t = lego.thread_id[0]
+        cells = lego.shared(f32, Row(32, 32))
+        for k in lego.range(32):
+            cells[t, k] = 1.0
+        lego.barrier()
+        with lego.when(src[t] > 0):
+            dst[t] = cells[lego.index(src[t]) % 32, t]
+
+    assert tile_repairs(kernel, {}) == {}
+
+
+def test_a_condition_on_data_keeps_no_lane_from_taking_part():
+    @lego.kernel(grid=1, block=32)
+    def kernel(src: lego.Tensor(f32, Row(32)), dst: lego.Tensor(f32, Row(32))):
+        t = lego.thread_id[0]
+        cells = lego.shared(f32, Row(32, 32))
+        for k in lego.range(32):
+            with lego.when(src[t] > 0):
+                cells[t, k] = 1.0
+
+    (use,) = uses_of(kernel)
+    assert use.active is None
+    assert list(tile_repairs(kernel, {})) == ["shared0"]
 
 
 def test_symbolic_sizes_and_half_precision_vectors():

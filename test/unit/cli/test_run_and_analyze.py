@@ -1,6 +1,7 @@
 """`run` compares and finds faults; `analyze` counts, names the lanes, and suggests what is verified."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,15 @@ def test_run_as_json(tmp_path, capsys):
     assert found["right"] is False
     assert found["tensors"] == [{"name": "dst", "error": 0.0, "tolerance": 2.0**-20, "first_wrong": None}]
     assert {fault["kind"] for fault in found["faults"]} == {"race"}
+
+
+def test_a_mistake_in_a_kernel_is_the_spec_s_and_has_its_line(tmp_path, capsys):
+    path = spec(tmp_path, text=SIZED.replace("2 *", "twice *", 1))
+    for command in ("run", "analyze"):
+        assert main([command, path]) == BAD_INPUT
+        said = capsys.readouterr().err
+        assert "internal error" not in said
+        assert re.search(r"\.py:\d+: NameError: name 'twice' is not defined\n  .*twice \*", said), said
 
 
 def test_run_needs_a_reference(tmp_path, capsys):
