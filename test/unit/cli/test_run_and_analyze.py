@@ -115,7 +115,7 @@ def test_run_as_json(tmp_path, capsys):
 
 
 def test_a_mistake_in_a_kernel_is_the_spec_s_and_has_its_line(tmp_path, capsys):
-    path = spec(tmp_path, text=SIZED.replace("2 *", "twice *", 1))
+    path = spec(tmp_path, text=SIZED.replace("src[i] + src[i]", "twice * src[i]"))
     for command in ("run", "analyze"):
         assert main([command, path]) == BAD_INPUT
         said = capsys.readouterr().err
