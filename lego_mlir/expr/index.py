@@ -117,6 +117,11 @@ class Index:
             raise ExpressionError(f"{self} ** {exponent}: the exponent must be an int >= 0")
         return Index(self.expr**exponent)
 
+    def __rpow__(self, base: Any) -> Index:
+        if type(base) is not int or base < 1 or base & (base - 1):
+            raise ExpressionError(f"{base} ** {self}: only a power of two can be raised to a symbol, as a shift")
+        return Index(1) << (base.bit_length() - 1) * self
+
     def __floordiv__(self, other: Any) -> Index:
         return _node("FloorDiv", self, other)
 
@@ -131,6 +136,15 @@ class Index:
 
     def __divmod__(self, other: Any) -> tuple[Index, Index]:
         return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Index, Index]:
+        return other // self, other % self
+
+    def __abs__(self) -> Index:
+        return where(self < 0, -self, self)
+
+    def __invert__(self) -> Index:
+        return -self - 1
 
     def __truediv__(self, other: Any) -> NoReturn:
         raise ExpressionError(f"{self} / {other}: an index has no fractions; write integer division as //")
@@ -177,9 +191,13 @@ class Index:
         return _condition("Le", other, self)
 
     def __eq__(self, other: object) -> Condition:  # type: ignore[override]
+        if other is None:
+            return NotImplemented
         return _condition("Eq", self, other)
 
     def __ne__(self, other: object) -> Condition:  # type: ignore[override]
+        if other is None:
+            return NotImplemented
         return _condition("Ne", self, other)
 
     def __bool__(self) -> bool:
@@ -304,8 +322,11 @@ def size(name: str, min: int = 1, max: int | None = None, multiple_of: int = 1) 
     """
     from lego_mlir.expr import nodes
 
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier():
         raise ExpressionError(f"size: the name {name!r} must be an identifier; it becomes an argument's name")
+    for fact, value in (("min", min), ("max", 0 if max is None else max), ("multiple_of", multiple_of)):
+        if type(value) is not int:
+            raise ExpressionError(f"size {name}: {fact} must be an int, got {value!r} of type {type(value).__name__}")
     if multiple_of < 1 or min < 0:
         raise ExpressionError(f"size {name}: {min=} must be >= 0 and {multiple_of=} >= 1")
     if max is not None and max // multiple_of * multiple_of < min:
@@ -330,17 +351,34 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def isqrt(x: Any) -> Any:
-    """The floor of the square root of an int, of every element of an array, or of a symbol; x >= 0."""
+    """The floor of the square root of an int, of every element of an array, or of a symbol; x >= 0.
+
+    Raises ExpressionError for a number that is negative or no integer.
+    """
     if is_symbolic(x):
         return _node("ISqrt", x)
     if is_array(x):
-        import numpy
-
-        root = numpy.sqrt(x.astype(numpy.float64)).astype(x.dtype)
-        root -= root * root > x  # a float64 root of a 64-bit square may be off by one, either way
-        root += (root + 1) * (root + 1) <= x
-        return root
+        return _isqrt_of_array(x)
+    if not hasattr(x, "__index__"):
+        raise ExpressionError(f"isqrt takes integers, got {x!r} of type {type(x).__name__}")
+    if int(x) < 0:
+        raise ExpressionError(f"isqrt of the negative number {x}")
     return math.isqrt(int(x))
+
+
+def _isqrt_of_array(x: Any) -> Any:
+    import numpy
+
+    if x.dtype.kind not in "iu":
+        raise ExpressionError(f"isqrt takes integers, got an array of {x.dtype}")
+    if x.size and int(x.min()) < 0:
+        raise ExpressionError(f"isqrt of the negative number {int(x.min())} in an array")
+    root = numpy.sqrt(x.astype(numpy.float64)).astype(x.dtype)
+    # A float64 root of a 64-bit number may be off by one, either way; nothing here exceeds the dtype.
+    root = numpy.minimum(root, x.dtype.type(math.isqrt(int(numpy.iinfo(x.dtype).max))))
+    root -= root * root > x
+    root += x - root * root > 2 * root
+    return root
 
 
 def minimum(a: Any, b: Any) -> Any:

@@ -15,6 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.errors import ExpressionError
+from lego_mlir.expr.index import is_symbolic
+
 if TYPE_CHECKING:
     import sympy
 
@@ -23,11 +26,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Range:
-    """`lo <= x < hi` and `x == lo (mod step)`. The ends are ints or SymPy expressions over sizes."""
+    """`lo <= x < hi` and `x == lo (mod step)`. The ends are ints or expressions in sizes.
+
+    Raises ExpressionError for other ends, and for a step that is no int >= 1.
+    """
 
     lo: Any
     hi: Any
     step: int = 1
+
+    def __post_init__(self) -> None:
+        for end in (self.lo, self.hi):
+            if not (hasattr(end, "__index__") or is_symbolic(end)):
+                raise ExpressionError(f"{self!r}: its ends must be ints or expressions in sizes, got {end!r}")
+        if type(self.step) is not int or self.step < 1:
+            raise ExpressionError(f"{self!r}: the step must be an int >= 1, got {self.step!r}")
 
     def __repr__(self) -> str:
         step = f", {self.step}" if self.step != 1 else ""

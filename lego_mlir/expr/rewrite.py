@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.cost import OPERATIONS
 from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, FloorMod, Ne
 from lego_mlir.expr.poly import PRODUCT, SYMBOL, ZERO, Atom, Poly, Truth
@@ -173,7 +174,10 @@ class Rewriter:
 
     def _new_atom(self, atom: Atom, history: list[Applied | Trace]) -> Poly:
         arguments = tuple(self._argument(argument, history) for argument in atom.args)
-        current = self.terms.node(atom.op, *arguments) if atom.op is not PRODUCT else self._product(arguments)
+        try:
+            current = self.terms.node(atom.op, *arguments) if atom.op is not PRODUCT else self._product(arguments)
+        except ExpressionError:  # a division by zero: only a choice that is never made can hold it, so it may stay
+            return Poly({(atom,): 1})
         rebuilt = current.atom
         if rebuilt is None or rebuilt is not atom:
             return self._atomwise(current, history)

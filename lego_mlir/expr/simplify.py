@@ -18,6 +18,7 @@ j % N --> j  by small remainder: 0 <= j and j < N (intervals)
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.context import Context, context_of
 from lego_mlir.expr.cost import OPERATIONS, CostModel, operations
 from lego_mlir.expr.factor import Writer
@@ -112,12 +114,22 @@ def simplify(expr: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> Der
 
 
 def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> tuple[Derivation, ...]:
-    """Several expressions that will be computed together: of their forms, those that cost least together."""
+    """Several expressions that will be computed together: of their forms, those that cost least together.
+
+    Raises ExpressionError for an expression nested too deeply for Python's recursion limit.
+    """
     context = context_of(ranges)
     raws = tuple(map(_plain, exprs))
     known = context.derivations.get((raws, model))
     if known is None:
-        known = context.derivations[raws, model] = tuple(_least_together(_forms(context, raws, model), model))
+        try:
+            known = tuple(_least_together(_forms(context, raws, model), model))
+        except RecursionError:
+            raise ExpressionError(
+                f"an index expression is nested too deeply to be simplified (Python's recursion limit is "
+                f"{sys.getrecursionlimit()}); a table, lego.gallery.tabulated, says the same without nesting"
+            ) from None
+        context.derivations[raws, model] = known
     return known
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lego_mlir.errors import LayoutError, brief
+from lego_mlir.errors import ExpressionError, LayoutError, brief
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
@@ -226,6 +226,8 @@ def _prove(perm: GenP) -> Verdict:
         return _prove_claims(perm, symbols, ranges)
     except LayoutError as error:
         return Unknown(f"its functions cannot be read as expressions: {error}")
+    except ExpressionError as error:
+        return Unknown(str(error))
     except RecursionError:
         return Unknown("its expressions are nested too deeply for a proof")
 
