@@ -12,7 +12,6 @@ from lego_mlir import Col, Row, f16, f32, gallery
 
 M, N, K = 256, 512, 256
 BM, BN, BK = 64, 128, 32
-WARPS = Row(2, 2)  # each warp computes 32 x 64
 
 
 @lego.kernel(grid=(N // BN, M // BM), block=(32, 4))
@@ -20,7 +19,7 @@ def matmul(a: lego.Tensor(f16, Row(M, K)), b: lego.Tensor(f16, Col(K, N)), c: le
     bx, by, lane, warp = *lego.block_id[:2], *lego.thread_id[:2]
     a_tile, b_tile = lego.shared(f16, Row(BM, BK)), lego.shared(f16, Col(BK, BN))
     c_tile = lego.shared(f32, gallery.padded(BM, BN, 8))
-    m, n = WARPS.inv(warp)
+    m, n = Row(2, 2).inv(warp)  # each warp computes 32 x 64 of the tile
     total = lego.accumulator(f32, BM // 2, BN // 2)
     for k in lego.range(K // BK):
         lego.barrier()  # everybody is done with the tiles of the step before

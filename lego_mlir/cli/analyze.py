@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=DTYPES, default="f32", help="the elements of a layout (default: f32)")
     parser.add_argument("--width", type=int, default=1, metavar="N", help="elements a lane takes at once (default: 1)")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
-    parser.add_argument("--transform", metavar="FILE", help="a transform-dialect script to apply before counting")
+    parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before counting")
+    compile_command.add_parameters(parser)
     parser.add_argument(
         "--blocks", type=int, metavar="N", default=DEFAULT_BLOCKS, help=f"blocks to count (default: {DEFAULT_BLOCKS})"
     )
@@ -200,16 +201,21 @@ def _remarks(site: Mapping[str, Any], repairs: Mapping[str, Any]) -> list[str]:
     if site["conflicts"]:
         lanes = ", ".join(map(str, site["worst_lanes"][:SHOWN_LANES]))
         more = ", .." if len(site["worst_lanes"]) > SHOWN_LANES else ""
+        article = "an" if site["ways"] in (8, 11, 18) else "a"
         lines.append(
-            f"{where}: {site['kind']} of {site['buffer']} has a {site['ways']}-way bank conflict: lanes {lanes}{more} "
+            f"{where}: {site['kind']} of {site['buffer']} has {article} {site['ways']}-way bank conflict: "
+            f"lanes {lanes}{more} "
             f"want {site['ways']} words of bank {site['worst_bank']}, {site['conflicts']} extra wavefronts"
         )
         for word, repair in zip(("remedy", "    or"), repairs.get(site["buffer"], ()), strict=False):
             lines.append(f"  {word}: {_repair_text(repair)}")
     if site["space"] == "global" and site["sectors"] > site["ideal_sectors"]:
+        remedy = "let neighbouring lanes take neighbouring elements"
+        if site["sectors"] - site["ideal_sectors"] <= site["requests"]:
+            remedy = "a request that begins inside a sector moves one more: let rows begin at multiples of 32 bytes"
         lines.append(
             f"{where}: {site['kind']} of {site['buffer']} moves {site['sectors']} sectors of 32 bytes where "
-            f"{site['ideal_sectors']} hold what it asks for; let neighbouring lanes take neighbouring elements"
+            f"{site['ideal_sectors']} hold what it asks for; {remedy}"
         )
     if site["space"] == "global" and site["widest"] and site["widest"] > site["width"]:
         times = site["widest"] // site["width"]

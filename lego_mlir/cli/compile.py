@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transform", metavar="FILE", help="a transform script, or one that comes along, such as matmul_sm80.mlir"
     )
-    parser.add_argument(
-        "--param", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the script, such as stages=3"
-    )
+    add_parameters(parser)
     parser.add_argument(
         "--kernel", metavar="NAME", help="compile this kernel only; default: all of them into one module"
     )
@@ -56,6 +54,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--locations", action="store_true", help="keep source locations in emitted MLIR")
     add_cache_arguments(parser)
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """`--param`, for every command that takes `--transform`."""
+    parser.add_argument(
+        "--param", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the script, such as stages=3"
+    )
+
+
+def parameters_of(args: argparse.Namespace) -> dict[str, int | bool]:
+    """The script's parameters that the command line sets."""
+    from lego_mlir.toolchain import scripts
+
+    return scripts.parse_parameters(args.param)
 
 
 def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
@@ -176,7 +188,7 @@ def _input(args: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _compile(args: argparse.Namespace, start: str, given: Any) -> Any:
-    from lego_mlir.toolchain import Pipeline, compile_kernel, scripts
+    from lego_mlir.toolchain import Pipeline, compile_kernel
 
     with Progress(f"compiling {Path(args.spec).name}") as progress:
         return compile_kernel(
@@ -184,7 +196,7 @@ def _compile(args: argparse.Namespace, start: str, given: Any) -> Any:
             target=args.target,
             emit=args.emit,
             transform=args.transform,
-            parameters=scripts.parse_parameters(args.param),
+            parameters=parameters_of(args),
             cache=cache_of(args),
             start=start,
             pipeline=Pipeline.parse(args.pipeline) if args.pipeline else None,

@@ -87,11 +87,16 @@ def _extents(what: str, text: str | None) -> Sequence[int] | None:
 
 
 def _transformed(args: argparse.Namespace, text: str) -> str:
-    from lego_mlir.cli.compile import cache_of
+    from lego_mlir.cli.compile import cache_of, parameters_of
     from lego_mlir.toolchain import compile_kernel
 
     compilation = compile_kernel(
-        text, emit="transformed", transform=args.transform, cache=cache_of(args), name=args.spec
+        text,
+        emit="transformed",
+        transform=args.transform,
+        parameters=parameters_of(args),
+        cache=cache_of(args),
+        name=args.spec,
     )
     result: str = compilation.stage("transformed", locations=True)
     return result

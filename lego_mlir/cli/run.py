@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--on", choices=BACKENDS, default="interp", help="where to run (default: interp, needs no GPU)")
     parser.add_argument("--kernel", metavar="NAME", help="run this kernel only; default: all of them")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
-    parser.add_argument("--transform", metavar="FILE", help="a transform-dialect script to apply before the run")
+    parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before the run")
+    compile_command.add_parameters(parser)
     parser.add_argument("--target", default="sm_80", help="the GPU architecture, for --on cuda (default: sm_80)")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the random input (default: 0)")
     parser.add_argument("--blocks", type=int, metavar="N", help="run a spread-out sample of N blocks (interp)")
@@ -255,7 +256,11 @@ def transformed(args: argparse.Namespace, kernel: Any) -> str | None:
     from lego_mlir.toolchain import compile_kernel
 
     compilation = compile_kernel(
-        (kernel,), emit="transformed", transform=args.transform, cache=compile_command.cache_of(args)
+        (kernel,),
+        emit="transformed",
+        transform=args.transform,
+        parameters=compile_command.parameters_of(args),
+        cache=compile_command.cache_of(args),
     )
     text: str = compilation.stage("transformed", locations=True)
     return text
@@ -289,5 +294,6 @@ def _on_cuda(args: argparse.Namespace) -> int:
         ):
             command += [option, value] if value else []
         command += [part for size in args.size for part in ("--size", size)]
+        command += [part for parameter in args.param for part in ("--param", parameter)]
         command += ["--no-cache"] if args.no_cache else []
         return main(command) or launch([code])

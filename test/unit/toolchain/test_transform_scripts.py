@@ -223,6 +223,14 @@ def test_with_one_buffer_the_first_barrier_is_needed():
     assert Kind.RACE in found
 
 
+def test_with_one_buffer_both_barriers_stay(tmp_path):
+    """The pass that drops the first barrier asks for the rotation of the buffers, and leaves this loop alone."""
+    script = composed(tmp_path, "async_copies.mlir", "lego-merge-barriers")
+    loop = transformed(build(), script).partition("scf.for")[2].partition("scf.yield")[0]
+    assert loop.count("gpu.barrier") == 2
+    check(build(), script, *SIZES)
+
+
 def test_a_wait_for_one_group_too_few_is_found():
     text = transformed(build(), "matmul_sm80.mlir", stages=3)
     assert "numGroups = 1" in text
@@ -513,3 +521,15 @@ def test_the_command_line_takes_a_script_and_its_parameters(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "mma.sync" in (tmp_path / "k.ptx").read_text()
     assert f'"dynamic_shared_bytes": {3 * 2 * 128 * 32 * 2}' in (tmp_path / "k.json").read_text()
+
+
+@pytest.mark.parametrize("command", [["run", "--on", "interp"], ["analyze", "--blocks", "2"]], ids=["run", "analyze"])
+def test_other_commands_take_parameters_too(command, tmp_path, capsys):
+    from lego_mlir.cli.main import main
+
+    options = ["--transform", "matmul_sm80.mlir", "--no-cache", "--param"]
+    example = str(SHIPPED.parent / "examples" / "matmul.py")
+    assert main([command[0], example, *command[1:], *options, "stages=3"]) == 0
+    capsys.readouterr()
+    assert main([command[0], example, *command[1:], *options, "stages=30"]) == 2
+    assert "the parameter stages is 2 .. 8, got 30" in capsys.readouterr().err
