@@ -174,4 +174,6 @@ def _source_line(path: Path, line: int) -> str:
 def _remedy(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"\n  install what the spec imports: pip install {(error.name or '').partition('.')[0]}"
+    if isinstance(error, TypeError) and "does not support ufuncs" in str(error):
+        return "\n  NumPy knows no data of a kernel; the functions for it are lego.exp, lego.sqrt, lego.maximum, .."
     return ""

@@ -74,7 +74,8 @@ class Scalar:
     def __bool__(self) -> NoReturn:
         raise current("the truth of data").error(
             "the truth of a kernel's data is known only when it runs, so `if`, `while`, `and`, `or`, `not`, min() and "
-            "max() cannot be used on it; use `with lego.when(condition):`, lego.where, &, | and ~"
+            "max() cannot be used on it; use `with lego.when(condition):`, lego.where, &, |, ~, lego.minimum and "
+            "lego.maximum"
         )
 
     def __index__(self) -> NoReturn:
@@ -138,6 +139,13 @@ class Scalar:
 
     def __rshift__(self, other: Any) -> Any:
         return _binary("rshift", self, other)
+
+    def __pow__(self, other: Any) -> NoReturn:
+        raise current("a power of data").error(
+            "there is no ** for a kernel's data; multiply, or take lego.exp2(y * lego.log2(x)) where x > 0"
+        )
+
+    __rpow__ = __pow__
 
     def __neg__(self) -> Scalar:
         return compute("neg", self)
@@ -209,7 +217,8 @@ def compute(name: str, *operands: Any) -> Scalar:
     data = [o for o in operands if isinstance(o, Scalar)]
     kinds = {d.dtype for d in data}
     if not data:
-        raise tracer.error(f"{name} takes data of a kernel, got {', '.join(map(repr, operands))}")
+        remedy = "; convert the index, for example lego.f32(i)" if any(isinstance(o, Index) for o in operands) else ""
+        raise tracer.error(f"{name} takes data of a kernel, got {', '.join(map(repr, operands))}{remedy}")
     if len(kinds) != 1:
         shown = ", ".join(str(d.dtype) for d in data)
         raise tracer.error(f"{name} of different element types ({shown}); convert one, for example with .to(lego.f32)")

@@ -183,6 +183,33 @@ def test_analyze_names_the_conflict_and_the_swizzle(tmp_path, capsys):
     assert "0 of them bank conflicts" in capsys.readouterr().out
 
 
+SHIFTED = """
+import lego_mlir as lego
+from lego_mlir import Row, f32
+
+@lego.kernel(grid=2, block=32)
+def shifted(src: lego.Tensor(f32, Row(65)), dst: lego.Tensor(f32, Row(64))):
+    i = lego.block_id[0] * 32 + lego.thread_id[0]
+    dst[i] = src[i + 1]
+
+@shifted.reference
+def expected(src):
+    return src[1:]
+"""
+
+
+def test_a_request_that_begins_inside_a_sector_is_not_called_scattered(tmp_path, capsys):
+    assert main(["analyze", spec(tmp_path, text=SHIFTED)]) == DONE
+    assert (
+        "moves 10 sectors of 32 bytes where 8 hold what it asks for; a request that begins" in capsys.readouterr().out
+    )
+    scattered = SHIFTED.replace("src[i + 1]", "src[lego.thread_id[0] * 2]").replace(
+        "src[1:]", "src[[*range(0, 64, 2)] * 2]"
+    )
+    assert main(["analyze", spec(tmp_path, text=scattered)]) == DONE
+    assert "; let neighbouring lanes take neighbouring elements" in capsys.readouterr().out
+
+
 def test_analyze_as_json_counts_exactly_31_extra_wavefronts_a_request(tmp_path, capsys):
     assert (
         main(["analyze", spec(tmp_path, tile="Row(T, T)"), "--kernel", "transpose", "--blocks", "1", "--json"]) == DONE

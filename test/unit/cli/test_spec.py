@@ -88,6 +88,13 @@ def test_blame_finds_the_line_of_code_that_runs_later(tmp_path):
         found.kernels["fill"].trace()
 
 
+def test_numpy_s_functions_on_data_are_told_what_replaces_them(tmp_path):
+    value = "__import__('numpy').exp(dst[lego.thread_id[0]])"
+    found = load(tmp_path, KERNEL.format(before="", value=value))
+    with pytest.raises(SpecError, match=r"NumPy knows no data of a kernel; .* lego.exp"), spec.blame(found.path):
+        found.kernels["fill"].trace()
+
+
 def test_blame_leaves_our_own_defects_alone(tmp_path):
     with pytest.raises(ZeroDivisionError), spec.blame(tmp_path / "spec.py"):
         _ = 1 / 0

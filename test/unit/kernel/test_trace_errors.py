@@ -195,6 +195,20 @@ def test_a_function_of_no_data():
     refuse(TraceError, r"exp takes data of a kernel, got 1.0", body)
 
 
+def test_a_function_of_an_index():
+    def body(x, y):
+        lego.exp(lego.thread_id[0])  # HERE
+
+    refuse(TraceError, r"exp takes data of a kernel, got tx; convert the index, for example lego.f32\(i\)", body)
+
+
+def test_a_power_of_data():
+    def body(x, y):
+        x[0, 0] ** 2  # HERE
+
+    refuse(TraceError, r"no \*\* for a kernel's data; multiply", body)
+
+
 def test_a_value_used_after_its_loop():
     def body(x, y):
         for k in lego.range(4):
