@@ -47,6 +47,8 @@ class Variant:
 FLAT_LIMIT = 5000
 # Scratch of this many bytes may stay where LLVM sees through it: it becomes registers.
 REGISTER_SCRATCH = 2048
+LINE_BYTES = 64  # of the first cache, on every processor this generates for
+LONG_ROW = 32  # rows that are longer do not all fit into the first cache
 # Up to this length a vector's dependent steps cost more than its multiplications: shorter registers, shorter steps.
 SHORT_VECTOR = 64
 
@@ -102,8 +104,7 @@ class _Generator:
         self.moved: dict[str, Leaf] = {}
         self.temporaries: dict[str, Leaf] = {}
         for leaf in lowered.temporaries:
-            wide = leaf.structure.columns > 1
-            stride = -(-leaf.structure.columns // variant.width) * variant.width if wide else 1
+            stride = self.stride(leaf.structure.columns) if leaf.structure.columns > 1 else 1
             self.temporaries[leaf.name] = replace(leaf, storage=Strided(stride))
             self.f.allocate(leaf.name, self.temporaries[leaf.name].size)
         if variant.rolled:
@@ -191,6 +192,15 @@ class _Generator:
         height = min(max(self.variant.rows, min(8, budget // vectors)), rows)
         return Shape(width, height, vectors)
 
+    def stride(self, columns: int) -> int:
+        """Elements from one row of scratch to the next: whole vectors, and not an even number of cache lines, because
+        then the rows of a panel would meet in few sets of the cache."""
+        size = 4 if self.f.element == "f32" else 8
+        stride = -(-columns // self.variant.width) * self.variant.width
+        if columns > LONG_ROW and stride * size % (2 * LINE_BYTES) == 0:
+            stride += LINE_BYTES // size
+        return stride
+
     def copying(self, rows: int) -> Shape:
         """The tile for sums without products: square, so that a transposed block fills it."""
         return Shape(self.variant.width, min(max(self.variant.width, 4), rows), 1)
@@ -229,10 +239,10 @@ class _Generator:
     def copied(self, view: View, filled: bool = False) -> View:
         """A copy in scratch, row after row, each row aligned; `filled` with zeros to whole vectors."""
         width = self.variant.width
-        stride = -(-view.columns // width) * width
+        stride = self.stride(view.columns)
         name = self.f.allocate(f"copy{self.copies}", view.rows * stride)
         self.copies += 1
-        wide = view.padded(stride)
+        wide = view.padded(-(-view.columns // width) * width)
         there = wide.kinds != ZERO
         if filled:
             there = _whole_vectors(there, width)

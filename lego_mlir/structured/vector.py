@@ -48,7 +48,6 @@ class _Emitter:
         self.acc: dict[tuple[int, int], SSA | None] = {}
         self.lanes: dict[int, SSA] = {}
         self.scopes: list[dict[Any, SSA]] = [{}]
-        self.depth_of: dict[str, int] = {}
 
     def run(self, instructions: Sequence[Any], integers: Iterator[Index]) -> None:
         for instruction in instructions:

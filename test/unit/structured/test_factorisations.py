@@ -63,3 +63,15 @@ def test_against_numpy(sizes, variant):
             held = operand.storage.positions(operand.structure)
             outside = np.setdiff1d(np.arange(arrays[name].size), held[held >= 0])
             assert np.isnan(arrays[name].ravel()[outside]).all(), (str(program), name)
+
+
+def test_scratch_with_long_rows_keeps_its_columns():
+    # rows of more than 32 elements may be a cache line longer than the vectors they hold
+    program = parse("A = Matrix(64, 64); S = Symmetric(L, 64); L = LowerTriangular(64); A = (L + L)*S + 2*(S*A);")
+    text = generate.emit(lower(program), "k", "f64", Variant(8, 8, 2, True)).text()
+    library = cpu.load(cpu.assemble(text, ("k",)), ("k",))
+    arrays = reference.sample(program)
+    want = reference.evaluate(program, arrays)["A"]
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))(library.address("k"))
+    call(*(arrays[operand.name].ctypes.data for operand in program.operands))
+    assert np.abs(arrays["A"] - want).max() <= 1e-12 * np.abs(want).max()
