@@ -103,7 +103,7 @@ class Checked:
         if self.index is None:
             return f"{self.name}: {verdict}"
         _, found, expected = self.comparison.first_wrong
-        who = "nobody wrote it"
+        who = "nobody wrote it, so it is what memory held before"
         if self.writer is not None:
             who = f"written by block {self.writer.block}, thread {self.writer.thread}, at {self.writer.place}"
         return f"{self.name}: {verdict}; {self.name}{list(self.index)} is {found}, expected {expected}; {who}"

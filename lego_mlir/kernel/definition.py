@@ -14,7 +14,7 @@ from numbers import Integral
 from types import TracebackType
 from typing import Any, Final
 
-from lego_mlir.errors import LegoError, TraceError
+from lego_mlir.errors import LegoError, SymbolicBranchError, TraceError
 from lego_mlir.expr.context import forget
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
@@ -32,6 +32,7 @@ from lego_mlir.printers.operations import Form
 THREADS_PER_BLOCK: Final = 1024
 LARGEST_BLOCK: Final = (1024, 1024, 64)
 LARGEST_GRID: Final = (2**31 - 1, 65535, 65535)
+_IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,12 +288,13 @@ def _located(error: LegoError, source: Source) -> LegoError:
     if str(error).startswith(source.file):
         return error
     where = source
+    remedy = _IN_A_KERNEL if isinstance(error, SymbolicBranchError) else ""
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         if not trace.tb_frame.f_globals.get("__name__", "").startswith(OUR_PACKAGES):
             where = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
-    return type(error)(f"{where}: {error}")
+    return type(error)(f"{where}: {error}{remedy}")
 
 
 def _product(extents: Sequence[int]) -> int:
