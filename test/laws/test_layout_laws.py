@@ -1,16 +1,17 @@
 """The laws of the algebra, for layouts of every kind."""
 
-import eval_scope
 import numpy as np
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import layouts, permutations
 
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import Index, index_symbol
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout import GenP, GroupBy, OrderBy, Padded, RegP
+
+import eval_scope
+from strategies import layouts, permutations
 
 
 def every_index(layout):
