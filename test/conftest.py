@@ -3,14 +3,19 @@
 import hypothesis
 import pytest
 
-# Times differ between machines, and a slow one proves nothing: no deadlines. Failures print how to get them again.
-hypothesis.settings.register_profile("lego", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("lego")
+# Times differ between machines, and a slow one proves nothing: no deadlines. The everyday run draws the same cases each
+# time, so that a change is red for what it did; --long draws new ones, and prints how to get a failure again.
+hypothesis.settings.register_profile("everyday", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("long", deadline=None, print_blob=True)
 
 
 def pytest_addoption(parser):
-    parser.addoption("--long", action="store_true", help="also run the long fuzzing")
+    parser.addoption("--long", action="store_true", help="also run the long fuzzing, on new cases each time")
     parser.addoption("--update-golden", action="store_true", help="accept what was produced as the new golden files")
+
+
+def pytest_configure(config):
+    hypothesis.settings.load_profile("long" if config.getoption("--long") else "everyday")
 
 
 def pytest_collection_modifyitems(config, items):

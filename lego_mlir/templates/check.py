@@ -15,6 +15,7 @@ sizes are drawn within their declared range.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -188,7 +189,7 @@ def _trials(
     """Values of the symbols, the lengths of the axes, and whether these are all indices there are."""
     arange = dict(placeholder.axes)
     tables = {table.args[0] for table in placeholder.raw.atoms(Table)}
-    named = placeholder.raw.free_symbols - tables | _origin_symbols(placeholder)
+    named = placeholder.raw.free_symbols - tables | _origin_symbols(placeholder) | _binding_symbols(placeholder)
     free = {s for s in named | _range_symbols(placeholder, named) if s not in arange}
     sizes = sorted((s for s in free if isinstance(s, Size)), key=str)
     symbols = sorted((s for s in free if not isinstance(s, Size)), key=str)
@@ -215,6 +216,12 @@ def _origin_symbols(placeholder: Placeholder) -> set[Any]:
     mask, places = _mask(placeholder), placeholder.origin[1]
     exprs = [as_expr(p.at(p.symbol) if isinstance(p, Colon) else p) for p in places]
     return {s for e in [*exprs, *([] if isinstance(mask, bool) else [mask.expr])] for s in e.free_symbols}
+
+
+def _binding_symbols(placeholder: Placeholder) -> set[Any]:
+    """The symbols of what is assigned before the text, which the text itself need not name (a coordinate that is 0)."""
+    words = {word for _, text in placeholder.bindings for word in re.findall(r"\w+", text)}
+    return {s for s in placeholder.ranges if str(s) in words}
 
 
 def _range_symbols(placeholder: Placeholder, used: set[Any]) -> set[Any]:
