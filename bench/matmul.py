@@ -20,6 +20,7 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import plots
 
 NAME, PAGE, TARGET, SCRIPT = "matmul", "matmul.md", "sm_90", "matmul_sm80.mlir"
 Size = tuple[int, int, int]
@@ -260,10 +261,19 @@ def _measured(results: Any) -> str:
             times = [mlir_kernels.time_cell(r) for r in (named.get("cuBLAS"), ours, named.get("Triton"))]
             last = ["", ""] if ours is None else [f"{ours['of_cublas']:.2f}", ours["kernel"].split("-", 2)[2]]
             cells.append([" x ".join(map(str, size)), layouts, *times, *last])
-    note = "Not measured yet: the cells are empty." if results is None else f"On {results['device']}."
-    return (
-        f"{note}\n\n{mlir_kernels.table('M x N x K|layouts|cuBLAS ms|ours ms|Triton ms|of cuBLAS|our kernel', cells)}"
-    )
+    columns = "M x N x K|layouts|cuBLAS ms|ours ms|Triton ms|of cuBLAS|our kernel"
+    if results is None:
+        return f"Not measured yet: the cells are empty.\n\n{mlir_kernels.table(columns, cells)}"
+    share = {f"ours {layouts}": [_share(rows, n, layouts, "tile") for n in SQUARES] for layouts in LAYOUTS}
+    share["Triton NN"] = [_share(rows, n, "NN", "Triton") for n in SQUARES]
+    shown = mlir_kernels.picture("matmul", plots.lines("of cuBLAS", [str(n) for n in SQUARES], share))
+    return f"On {results['device']}.\n\n{shown}{mlir_kernels.table(columns, cells)}"
+
+
+def _share(rows: list[dict[str, Any]], n: int, layouts: str, who: str) -> float | None:
+    """The best share of cuBLAS at a square size: of our kernels ("tile"), or of the one of that name."""
+    here = [r for r in of(rows, (n, n, n), layouts) if r["kernel"] == who or (who == "tile" and "tile" in r)]
+    return max((r["of_cublas"] for r in here), default=None)
 
 
 STEPS = {step.__name__: step for step in (static, render, time, choose, table)}

@@ -76,6 +76,14 @@ def time_cell(row: Any) -> str:
     return "" if row is None or row["ms"] is None else f"{row['ms']:.4f} ({row['p10']:.4f} to {row['p90']:.4f})"
 
 
+def picture(name: str, text: str) -> str:
+    """Write an SVG into docs/images; the line of Markdown that shows it."""
+    folder = DOCS / "images"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.svg").write_text(text)
+    return f"![{name}](images/{name}.svg)\n\n"
+
+
 def put_into(document: str, marker: str, text: str) -> None:
     """Replace what stands between `<!-- marker -->` and `<!-- end -->` in a page of docs/."""
     path = DOCS / document

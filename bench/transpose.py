@@ -18,6 +18,7 @@ from typing import Any
 
 import harness
 import mlir_kernels
+import plots
 
 NAME, PAGE, TARGET = "transpose", "transpose.md", "sm_90"
 SIZES = (1024, 2048, 4096, 8192, 16384)
@@ -162,15 +163,26 @@ def table(sizes: list[int]) -> None:
     results = mlir_kernels.latest(NAME)
     measured = [] if results is None else results["rows"]
     names = [*(f"ours {v}" for v in VARIANTS), *(f"CUDA {v}" for v in BY_HAND), "Triton", "torch", "CuPy"]
-    cells = []
-    for dtype in DTYPES:
-        for name in names:
-            here = (r for r in measured if r["kernel"] == name and r["dtype"] == dtype)
-            share = {r["size"]: f"{r['of_copy']:.3f}" for r in here}
-            cells.append([dtype, name, *(share.get(size, "") for size in SIZES)])
-    note = "Not measured yet: the cells are empty." if results is None else f"On {results['device']}."
-    columns = "|".join(["type", "kernel", *map(str, SIZES)])
-    mlir_kernels.put_into(PAGE, "measured", f"{note}\n\n{mlir_kernels.table(columns, cells)}")
+    share = {
+        (dtype, name): {r["size"]: r["of_copy"] for r in measured if r["kernel"] == name and r["dtype"] == dtype}
+        for dtype in DTYPES
+        for name in names
+    }
+    sizes_shown = [str(size) for size in SIZES]
+    cells = [
+        [dtype, name, *(f"{of[size]:.3f}" if size in of else "" for size in SIZES)]
+        for (dtype, name), of in share.items()
+    ]
+    text = "Not measured yet: the cells are empty.\n\n"
+    if results is not None:
+        text = f"On {results['device']}.\n\n"
+        for dtype in DTYPES:
+            series = {name: [share[dtype, name].get(size) for size in SIZES] for name in names}
+            text += mlir_kernels.picture(
+                f"transpose-{dtype}", plots.lines(f"of the copy, {dtype}", sizes_shown, series)
+            )
+    columns = "|".join(["type", "kernel", *sizes_shown])
+    mlir_kernels.put_into(PAGE, "measured", f"{text}{mlir_kernels.table(columns, cells)}")
 
 
 STEPS = {step.__name__: step for step in (static, render, time, table)}

@@ -1,0 +1,90 @@
+"""The tables, plots and choices that the benchmarks make, from results made up here; nothing is written to docs."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import matmul  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import mlir_kernels  # noqa: E402
+import plots  # noqa: E402
+import transpose  # noqa: E402
+
+
+@pytest.fixture
+def pages(tmp_path, monkeypatch):
+    """Empty pages, and results in the static folder of the repository."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for page in ("matmul.md", "transpose.md"):
+        (docs / page).write_text("# A\n<!-- static -->\n<!-- end -->\n<!-- measured -->\nold\n<!-- end -->\nlast\n")
+    results = tmp_path / "results"
+    (results / "static").mkdir(parents=True)
+    for source in (ROOT / "bench" / "results" / "static").glob("*.json"):
+        (results / "static" / source.name).write_text(source.read_text())
+    monkeypatch.setattr(mlir_kernels, "DOCS", docs)
+    monkeypatch.setattr(mlir_kernels, "RESULTS", results)
+    return docs
+
+
+def measured(folder, name, rows):
+    device = folder.parent / "results" / "NVIDIA-Made-Up"
+    device.mkdir()
+    (device / f"2026-01-02-{name}.json").write_text(json.dumps({"device": "NVIDIA Made Up", "rows": rows}))
+
+
+def test_without_measurements_the_cells_are_empty(pages):
+    matmul.table([])
+    transpose.table([])
+    product, turned = (pages / "matmul.md").read_text(), (pages / "transpose.md").read_text()
+    assert product.count("| 4096 x 4096 x 4096 | NN |  |  |  |  |  |") == 1
+    assert "| 128x256x64, 2x4, 4 | NN | f16 to f16 |" in product
+    assert turned.count("| f32 | ours vectorised |  |  |  |  |  |") == 1
+    assert all(
+        "Not measured yet" in page and "old" not in page and page.endswith("last\n") for page in (product, turned)
+    )
+
+
+def test_measured_products_become_a_table_and_a_plot(pages):
+    facts = {"size": [4096, 4096, 4096], "layouts": "NN", "p10": 0.9, "p90": 1.1}
+    tile = {"tile": [128, 256, 64], "warps": [2, 4], "stages": 4, "order": "grouped"}
+    measured(pages, "matmul", [
+        {"kernel": "cuBLAS", "ms": 0.2, "of_cublas": 1.0, **facts},
+        {"kernel": "4096x4096x4096-NN-slow", "ms": 0.5, "of_cublas": 0.4, **tile, **facts},
+        {"kernel": "4096x4096x4096-NN-fast", "ms": 0.3, "of_cublas": 0.66, **tile, **facts},
+    ])  # fmt: skip
+    matmul.table([])
+    page = (pages / "matmul.md").read_text()
+    assert "On NVIDIA Made Up." in page
+    assert "| 0.2000 (0.9000 to 1.1000) | 0.3000 (0.9000 to 1.1000) |  | 0.66 | fast |" in page
+    assert (pages / "images" / "matmul.svg").read_text().count("<circle") == 1
+
+
+def test_measured_transposes_become_a_table_and_plots(pages):
+    row = {"kernel": "ours vectorised", "dtype": "f16", "size": 4096, "ms": 1.0, "of_copy": 0.981}
+    measured(pages, "transpose", [row])
+    transpose.table([])
+    assert "| f16 | ours vectorised |  |  | 0.981 |  |  |" in (pages / "transpose.md").read_text()
+    assert {p.name for p in (pages / "images").iterdir()} == {"transpose-f32.svg", "transpose-f16.svg"}
+
+
+def test_the_model_ranks_large_tiles_for_large_products_and_small_ones_for_small():
+    known = matmul.figures()
+    large, small = (matmul.tried(known, (n, n, n), "NN")[0].tiling for n in (8192, 512))
+    assert large.m * large.n > small.m * small.n
+    studied = matmul.tried(known, matmul.STUDIED, "NN")
+    assert {choice.order for choice in studied} == set(matmul.ORDERS)
+    assert len({choice.stages for choice in studied if choice.tiling == studied[0].tiling}) == 3
+
+
+def test_sizes_on_the_command_line():
+    assert matmul.size_of("512") == (512, 512, 512)
+    assert matmul.size_of("32x4096x64") == (32, 4096, 64)
+
+
+def test_a_plot_escapes_its_labels():
+    assert "a &lt; b" in plots.lines("a < b", ["1"], {"x": [1.0]})
