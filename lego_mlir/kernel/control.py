@@ -16,7 +16,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, overload
+from typing import Any, Generic, TypeVar, overload
 
 import sympy
 
@@ -28,71 +28,77 @@ from lego_mlir.kernel.scalar import Scalar, as_value
 from lego_mlir.kernel.trace import Barrier, For, If, Read, Register, Value, Write
 from lego_mlir.kernel.tracer import current
 
+T = TypeVar("T")
 
-class Ids:
-    """The ids of one kind, indexed and sliced like a tuple in the order x, y, z; `.x`, `.y` and `.z` are the same."""
+
+class _Axes(Generic[T]):
+    """Something along x, y, z: indexed and sliced like a tuple in that order; `.x`, `.y` and `.z` are the same."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
-    def _all(self) -> tuple[Index, ...]:
+    def _all(self) -> tuple[T, ...]:
+        raise NotImplementedError
+
+    def _extents(self) -> tuple[Any, ...]:
         tracer = current(f"lego.{self._kind}")
-        extents = tracer.block if self._kind == "thread_id" else tracer.grid
-        return tuple(Index(tracer.id_symbol(self._kind, axis)) for axis in builtins.range(len(extents)))
+        return tracer.block if self._is_of_block else tracer.grid
+
+    @property
+    def _is_of_block(self) -> bool:
+        return self._kind in ("thread_id", "block_dim")
 
     @overload
-    def __getitem__(self, axis: int) -> Index: ...
+    def __getitem__(self, axis: int) -> T: ...
 
     @overload
-    def __getitem__(self, axis: slice) -> tuple[Index, ...]: ...
+    def __getitem__(self, axis: slice) -> tuple[T, ...]: ...
 
-    def __getitem__(self, axis: int | slice) -> Index | tuple[Index, ...]:
+    def __getitem__(self, axis: int | slice) -> T | tuple[T, ...]:
         try:
             return self._all()[axis]
         except (IndexError, TypeError):
             raise self._missing(axis) from None
 
-    def __iter__(self) -> Iterator[Index]:
+    def __iter__(self) -> Iterator[T]:
         return iter(self._all())
 
     def __len__(self) -> int:
         return len(self._all())
 
     @property
-    def x(self) -> Index:
+    def x(self) -> T:
         return self[0]
 
     @property
-    def y(self) -> Index:
+    def y(self) -> T:
         return self[1]
 
     @property
-    def z(self) -> Index:
+    def z(self) -> T:
         return self[2]
 
     def _missing(self, axis: Any) -> Exception:
         tracer = current(f"lego.{self._kind}")
-        what = "block" if self._kind == "thread_id" else "grid"
+        what = "block" if self._is_of_block else "grid"
         return tracer.error(
             f"lego.{self._kind}[{axis!r}]: the {what} has {len(self._all())} dimensions, in x, y, z order"
         )
 
 
-class Extents:
-    """The sizes of the block or of the grid, in the order x, y, z."""
+class Ids(_Axes[Index]):
+    """The ids of one kind: of the thread in its block, or of the block in the grid."""
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def _all(self) -> tuple[Index, ...]:
+        tracer = current(f"lego.{self._kind}")
+        return tuple(Index(tracer.id_symbol(self._kind, axis)) for axis in builtins.range(len(self._extents())))
+
+
+class Extents(_Axes[Any]):
+    """The sizes of the block or of the grid: ints, or indices where they are symbolic."""
 
     def _all(self) -> tuple[Any, ...]:
-        tracer = current(f"lego.{self._kind}")
-        return tracer.block if self._kind == "block_dim" else tracer.grid
-
-    def __getitem__(self, axis: Any) -> Any:
-        return self._all()[axis]
-
-    def __len__(self) -> int:
-        return len(self._all())
+        return self._extents()
 
 
 thread_id = Ids("thread_id")

@@ -316,6 +316,7 @@ def test_three_dimensions_of_ids_and_the_sizes_of_grid_and_block():
     @lego.kernel(grid=(2, 3, 4), block=(4, 2, 3))
     def number(y: lego.Tensor(i32, Row(4, 3, 2, 3, 2, 4))):
         seen["sizes"] = (*lego.block_dim[:], *lego.grid_dim[:], len(lego.block_dim), len(lego.thread_id))
+        seen["named"] = (lego.block_dim.x, lego.block_dim.y, lego.grid_dim.z, *lego.grid_dim)
         t, b = lego.thread_id, lego.block_id
         y[b.z, b.y, b.x, t[2], t[1], t[0]] = i32(b.z * 1000 + b.y * 100 + b.x * 10 + t.z + t.y * t.x)
 
@@ -323,6 +324,7 @@ def test_three_dimensions_of_ids_and_the_sizes_of_grid_and_block():
     bz, by, bx, tz, ty, tx = np.indices((4, 3, 2, 3, 2, 4))
     np.testing.assert_array_equal(y, bz * 1000 + by * 100 + bx * 10 + tz + ty * tx)
     assert seen["sizes"] == (4, 2, 3, 2, 3, 4, 3, 3)
+    assert seen["named"] == (4, 2, 4, 2, 3, 4)
 
 
 def test_numbers_of_numpy_are_numbers():
