@@ -211,8 +211,9 @@ def _remarks(site: Mapping[str, Any], repairs: Mapping[str, Any]) -> list[str]:
             lines.append(f"  {word}: {_repair_text(repair)}")
     if site["space"] == "global" and site["sectors"] > site["ideal_sectors"]:
         remedy = "let neighbouring lanes take neighbouring elements"
-        if site["sectors"] - site["ideal_sectors"] <= site["requests"]:
-            remedy = "a request that begins inside a sector moves one more: let rows begin at multiples of 32 bytes"
+        requests, ideal = site["requests"], site["ideal_sectors"]
+        if site["sectors"] - ideal <= requests and ideal >= 2 * requests:
+            remedy = "some begin or end inside a sector: let rows begin at multiples of 32 bytes"
         lines.append(
             f"{where}: {site['kind']} of {site['buffer']} moves {site['sectors']} sectors of 32 bytes where "
             f"{site['ideal_sectors']} hold what it asks for; {remedy}"

@@ -39,6 +39,7 @@ class Command:
     name: str
     module: str
     help: str
+    runs_spec: bool = True
 
 
 COMMANDS: Final[dict[str, Command]] = {
@@ -50,7 +51,7 @@ COMMANDS: Final[dict[str, Command]] = {
         Command("run", "lego_mlir.cli.run", "Run the kernels of a spec, and compare with its references."),
         Command("render", "lego_mlir.cli.render", "Fill a Triton or CUDA template in with the layouts of a spec."),
         Command("analyze", "lego_mlir.cli.analyze", "Count bank conflicts and memory sectors, and suggest repairs."),
-        Command("doctor", "lego_mlir.cli.doctor", "Say what is installed, what is missing, and how to get it."),
+        Command("doctor", "lego_mlir.cli.doctor", "Say what is installed, what is missing, and how to get it.", False),
     )
 }
 
@@ -99,7 +100,7 @@ def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any]:
         command = commands.add_parser(
             row.name,
             help=row.help,
-            description=f"{chosen.HELP}\n\n{_SPEC_NOTE}",
+            description=f"{chosen.HELP}\n\n{_SPEC_NOTE}" if row.runs_spec else chosen.HELP,
             epilog=f"example: {chosen.EXAMPLE}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

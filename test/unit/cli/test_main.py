@@ -29,7 +29,7 @@ def test_each_command_has_help_with_an_example_of_itself(name, capsys):
     assert module.HELP in out
     assert f"example: {module.EXAMPLE}" in out
     assert module.EXAMPLE.startswith(f"lego-mlir {name}")
-    assert "it is executed" in out
+    assert ("it is executed" in out) == (name != "doctor")
 
 
 def test_help_imports_no_command_and_nothing_heavy():
