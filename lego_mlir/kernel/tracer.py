@@ -7,6 +7,7 @@ the conditions under which the current region runs, so that a claim about an ind
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -169,7 +170,8 @@ class Tracer:
         """A loop's variable with its range, and what else is known of it inside the loop.
 
         A range's ends are constants or sizes. Bounds that hold a thread's index are widened to their own bounds for
-        the range, and said in full as conditions of the body.
+        the range, and said in full as conditions of the body. The range's step is what all the values have in common:
+        of `range(8 * tx, n, 256)` that they are multiples of 8.
         """
         symbol = sympy.Symbol(f"k{self._loops}", integer=True)
         self._loops += 1
@@ -183,8 +185,9 @@ class Tracer:
             limit = bounds(hi, self.ranges).hi
             high = 2**63 - 1 if limit is None else limit
             facts.append(Lt(symbol, hi))
-        exact = _over_sizes(lo) and step.is_Integer
-        self.ranges[symbol] = Range(_plain(low), _plain(high), int(step) if exact else 1)
+        start = 0 if _over_sizes(lo) else bounds(lo - low, self.ranges).multiple_of
+        stride = math.gcd(start, bounds(step, self.ranges).multiple_of)
+        self.ranges[symbol] = Range(_plain(low), _plain(high), max(1, stride))
         return symbol, facts
 
     def data_symbol(self, value: Value) -> Any:

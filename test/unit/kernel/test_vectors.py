@@ -7,6 +7,7 @@ from launching import launch
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, i8, i32
 from lego_mlir.errors import TraceError
+from lego_mlir.kernel.trace import For
 
 X = np.arange(64) - 20
 
@@ -106,3 +107,34 @@ def test_what_vectors_cannot():
     refused(lambda x, y: lego.vector(x[0], x[1], x[2]), "takes 2, 4, 8 or 16 elements")
     refused(lambda x, y: lego.vector(x[0], y[1]), "a value of type f32 is needed here")
     refused(lambda x, y: x[x.load(0, width=4).to(i32)], "cannot be used as an index")
+
+
+def test_a_loop_that_begins_at_a_thread_s_own_vector_keeps_its_vectors_aligned():
+    columns = lego.size("C", multiple_of=8)
+
+    @lego.kernel(grid=2, block=4)
+    def copy(x: lego.Tensor(f16, Row(2, columns)), y: lego.Tensor(f16, Row(2, columns))):
+        i, t = lego.block_id.x, lego.thread_id.x
+        for k in lego.range(t * 8, columns, 32):
+            y.store(x.load(i, k, width=8), i, k)
+
+    (loop,) = [s for s in copy.trace().statements() if isinstance(s, For)]
+    assert copy.trace().ranges[loop.symbol].step == 8
+
+
+@pytest.mark.parametrize(
+    ("begin", "step", "common"),
+    [(lambda t: 8 * t + 3, 32, 8), (lambda t: 6 * t, 32, 2), (lambda t: t, 32, 1), (lambda t: 3, 32, 32)],
+)
+def test_the_step_of_a_loop_is_what_its_values_have_in_common(begin, step, common):
+    @lego.kernel(grid=1, block=4)
+    def count(y: lego.Tensor(f32, Row(64))):
+        t = lego.thread_id.x
+        for k in lego.range(begin(t), 64, step):
+            y[k] = 1.0
+
+    (loop,) = [s for s in count.trace().statements() if isinstance(s, For)]
+    values = {k for t in range(4) for k in range(begin(t), 64, step)}
+    known = count.trace().ranges[loop.symbol]
+    assert known.step == common
+    assert all((value - known.lo) % known.step == 0 for value in values)
