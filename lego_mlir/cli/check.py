@@ -104,12 +104,15 @@ def _kernel_lines(kernel: Any, files: Sequence[str]) -> Iterator[Line]:
         if hasattr(buffer, "layout"):
             yield Line(f"layout of {buffer.name}, {buffer.layout!r}", buffer.layout.check())
     from_memory = {s.symbol for s in trace.statements() if isinstance(s, ToIndex)}
-    for what, claim in _claims(trace.body, ()):
-        yield Line(what, _believed(_prove(claim, trace.ranges), claim.free_symbols & from_memory))
+    for what, claim, place in _claims(trace.body, ()):
+        yield Line(what, _believed(_prove(claim, trace.ranges), place.free_symbols & from_memory))
 
 
 def _believed(verdict: Verdict, from_memory: set[Any]) -> Verdict:
-    """Nothing is known of data but its type, so a claim about it that can be wrong need not be wrong."""
+    """Of a place that comes from memory nothing is known but its type: a claim about it need not be wrong.
+
+    Data in a condition alone excuses nothing: whoever writes the input decides which way the branch goes.
+    """
     if isinstance(verdict, Refuted) and from_memory:
         return Unknown(
             f"it is what memory holds that decides, and for {_values(verdict.counter_example)} it would not; to prove "
@@ -122,8 +125,11 @@ def _values(counter_example: Mapping[str, object]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in counter_example.items())
 
 
-def _claims(body: tuple[Any, ...], guards: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
-    """Under the conditions of the branches around it, and under its mask, an access stays inside its memory."""
+def _claims(body: tuple[Any, ...], guards: tuple[Any, ...]) -> Iterator[tuple[str, Any, Any]]:
+    """Under the conditions of the branches around it, and under its mask, an access stays inside its memory.
+
+    The claim in words, the claim, and the place that it is about.
+    """
     import sympy
 
     from lego_mlir.expr.index import as_expr
@@ -141,6 +147,7 @@ def _claims(body: tuple[Any, ...], guards: tuple[Any, ...]) -> Iterator[tuple[st
                 yield (
                     f"{access.source}: {verb} {access.buffer.name}[{index}] stays inside",
                     sympy.Or(sympy.Not(allowed), inside),
+                    access.position,
                 )
             case For(body=inner):
                 yield from _claims(inner, guards)

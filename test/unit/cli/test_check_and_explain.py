@@ -86,6 +86,13 @@ def test_an_access_by_data_is_unknown_and_by_an_index_made_of_it_is_proved(tmp_p
     assert "0 refuted, 0 unknown" in capsys.readouterr().out
 
 
+def test_a_branch_on_data_excuses_no_access_beyond_the_end(tmp_path, capsys):
+    text = GATHER.replace("KIND", "lego.index").replace("y[lego.thread_id[0]] =", "y[lego.thread_id[0] + 1] =")
+    path = spec(tmp_path, text.replace("(0 <= k) & (k < 16)", "order[0] > 0").replace("x[k]", "1.0"))
+    assert main(["check", path]) == CHECK_FAILED
+    assert f"REFUTED  {path}:9: store to y[tx + 1] stays inside" in capsys.readouterr().out
+
+
 def test_a_refutation_gives_its_values_once():
     line = Line("a claim", Refuted({"i": 4}, "i < 4 is false for i = 4"))
     assert str(line) == "  REFUTED  a claim: i < 4 is false for i = 4"
