@@ -1,11 +1,18 @@
-"""Running a matrix product in the interpreter, before a transform script and after it."""
+"""A small matrix product, its transform scripts, and running it in the interpreter before and after them."""
 
 import numpy as np
 from launching import UNTOUCHED
 
-from lego_mlir import interp
+from lego_mlir import Col, Row, f16, interp
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.runtime.data import positions
-from lego_mlir.toolchain import compile_kernel
+from lego_mlir.toolchain import compile_kernel, scripts
+
+SMALL = Tiling(32, 64, 32, (1, 2))
+SIZES = (64, 128, 128)
+LAYOUTS = {"NN": (Row, Row), "NT": (Row, Col), "TN": (Col, Row), "TT": (Col, Col)}
+SHIPPED = scripts.folder()
 
 
 def operands(m, n, k, seed=0):
@@ -43,3 +50,22 @@ def check(kernel, script, m, n, k, *further, **parameters):
     assert report.clean, [str(fault) for fault in report.faults]
     np.testing.assert_array_equal(c, kernel.expected(a, b, *further))
     return report
+
+
+def build(sizes=SIZES, dtype=f16, a=Row, b=Row, c=Row, **given):
+    m, n, k = sizes
+    return matmul.build(m, n, k, dtype, a=a(m, k), b=b(k, n), c=c(m, n), **{"tiling": SMALL, **given})
+
+
+def composed(folder, *steps, **parameters):
+    """A script of the user's own, made of ours and of passes."""
+    for script in SHIPPED.glob("*.mlir"):
+        (folder / script.name).write_text(script.read_text())
+    path = folder / "mine.mlir"
+    listed = ", ".join(step if step.startswith("@") else f'"{step}"' for step in steps)
+    declared = ", ".join(f"{name} = {{default = {value} : i64}}" for name, value in parameters.items())
+    path.write_text(
+        f"module attributes {{transform.with_named_sequence, lego.parameters = {{{declared}}}, "
+        f"lego.pipeline = [{listed}]}} {{}}"
+    )
+    return path

@@ -1,0 +1,155 @@
+"""Transform scripts: their parameters, and every message that says what a script looked for and what it found."""
+
+import pytest
+from gemm import SMALL, build, composed, transformed
+
+from lego_mlir import f16, f32
+from lego_mlir.errors import SpecError, ToolchainError, UsageError
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.toolchain import Cache, compile_kernel, scripts
+
+# -- parameters
+
+
+def test_parameters_are_filled_in():
+    text = transformed(build((32, 64, 256)), "matmul_sm80.mlir", stages=6)
+    assert "memref<6x32x32xf16" in text
+    assert "numGroups = 4" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"depth": 2}, "matmul_sm80.mlir has no parameter depth; it has bypass_l1, stages"),
+        ({"stages": 1}, r"matmul_sm80.mlir: the parameter stages is 2 .. 8, got 1"),
+        ({"stages": True}, "the parameter stages is an int, got True"),
+        ({"bypass_l1": 1}, "the parameter bypass_l1 is true or false, got 1"),
+    ],
+)
+def test_parameters_are_checked(given, message):
+    with pytest.raises(UsageError, match=message):
+        transformed(build(), "matmul_sm80.mlir", **given)
+
+
+def test_parameters_without_a_script():
+    with pytest.raises(UsageError, match="the parameters stages belong to a transform script"):
+        compile_kernel(build(), parameters={"stages": 3})
+
+
+@pytest.mark.parametrize("text", ["stages", "stages=", "stages=four", "=3x"])
+def test_parameters_on_the_command_line(text):
+    with pytest.raises(UsageError, match="NAME=VALUE"):
+        scripts.parse_parameters([text])
+
+
+def test_parameters_are_read_from_the_command_line():
+    assert scripts.parse_parameters(["stages=3", "bypass_l1=false"]) == {"stages": 3, "bypass_l1": False}
+
+
+def test_a_parameter_changes_the_key_of_the_cache(tmp_path):
+    cache = Cache(tmp_path)
+    for stages, hit in ((3, False), (4, False), (3, True)):
+        compiled = compile_kernel(
+            build(), transform="matmul_sm80.mlir", parameters={"stages": stages}, emit="transformed", cache=cache
+        )
+        assert ("transformed" in compiled.cached) == hit
+
+
+def test_a_part_changes_the_key_of_the_cache(tmp_path):
+    cache = Cache(tmp_path / "cache")
+    script = composed(tmp_path, "async_copies.mlir")
+    for number in range(2):
+        compiled = compile_kernel(build(), transform=script, emit="transformed", cache=cache)
+        assert "transformed" not in compiled.cached
+        (tmp_path / "async_copies.mlir").write_text((tmp_path / "async_copies.mlir").read_text() + f"// {number}\n")
+
+
+# -- messages
+
+
+def failure(kernel, script, **parameters):
+    with pytest.raises(ToolchainError) as caught:
+        transformed(kernel, script, **parameters)
+    return str(caught.value)
+
+
+def test_scripts_say_what_they_looked_for_and_what_they_found():
+    plain = matmul.build(64, 64, 64, f16, tiling=SMALL)
+    text = transformed(plain, "async_copies.mlir")
+    with pytest.raises(ToolchainError, match=r"looked for ops \[\"nvgpu.device_async_copy\"\], and found .*scf.for"):
+        compile_kernel(
+            "gpu.module @m { gpu.func @k() kernel { %c = arith.constant 1 : index\n"
+            "scf.for %i = %c to %c step %c { gpu.barrier } gpu.return } }",
+            transform="async_copies.mlir",
+        )
+    assert "vector.contract" in text
+    said = failure(plain, "swizzle.mlir")
+    assert 'looked for ops ["nvgpu.device_async_copy"], and found ' in said
+    assert "vector.contract (" in said
+    assert "swizzle.mlir:" in said
+
+
+def test_without_a_script_the_remedy_is_said():
+    with pytest.raises(ToolchainError, match=r"@matmul multiplies tiles .*; compile with --transform matmul_sm80.mlir"):
+        compile_kernel(build())
+
+
+def test_mma_needs_products():
+    from lego_mlir.kernels import copy
+
+    said = failure(copy.build(64, 64, f32), "ldmatrix_mma.mlir")
+    assert 'looked for ops ["vector.contract"], and found memref.load (4), memref.store (4); if' in said
+
+
+def test_the_pipeline_needs_copies(tmp_path):
+    said = failure(build(), "pipeline.mlir")
+    assert "lego-check-pipeline matched nothing: it looked for an scf.for with nvgpu.device_async_copy" in said
+    assert "and found vector.contract" in said
+
+
+def test_a_loop_too_short_for_its_pipeline(tmp_path):
+    said = failure(build((32, 64, 64)), "matmul_sm80.mlir", stages=5)
+    assert "pipeline.mlir: lego-check-pipeline: 5 stages need a loop of at least 4 iterations" in said
+    assert "this one has 2 iterations; take fewer stages" in said
+
+
+def test_rotation_needs_a_pipelined_loop(tmp_path):
+    said = failure(build(), composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir", "lego-rotate-fragments"))
+    assert "1 nvgpu.device_async_wait, 2 gpu.barrier" in said
+    assert "pipeline.mlir" in said
+
+
+def test_spreading_needs_products(tmp_path):
+    said = failure(build(), composed(tmp_path, "async_copies.mlir", "lego-spread-copies"))
+    assert "looked for an scf.for with nvgpu.device_async_copy and nvgpu.mma.sync, and found vector.contract (" in said
+
+
+def test_more_stages_than_shared_memory():
+    kernel = build((512, 512, 512), tiling=Tiling(128, 256, 64, (2, 4)))
+    with pytest.raises(ToolchainError, match=r"take 196608 bytes at once, and a block has 166912 on sm_80; take fewer"):
+        compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_80")
+
+
+def test_a_pipeline_with_an_unknown_step(tmp_path):
+    said = failure(build(), composed(tmp_path, "lego-make-faster"))
+    assert "names 'lego-make-faster', which is no pass; there are lego-shared-to-alloc" in said
+
+
+def test_a_script_that_is_not_there(tmp_path):
+    with pytest.raises(SpecError, match=r"cannot be read .*those that come along are async_copies.mlir, ldmatrix_mma"):
+        transformed(build(), "fast.mlir")
+    with pytest.raises(SpecError, match=r"missing.mlir"):
+        transformed(build(), composed(tmp_path, "missing.mlir"))
+
+
+def test_a_script_that_calls_itself(tmp_path):
+    with pytest.raises(SpecError, match=r"calls itself, by way of mine.mlir"):
+        transformed(build(), composed(tmp_path, "mine.mlir"))
+
+
+def test_a_formula_of_an_unknown_parameter(tmp_path):
+    script = composed(tmp_path, "pipeline.mlir")
+    part = tmp_path / "pipeline.mlir"
+    part.write_text(part.read_text().replace('"stages - 1"', '"levels / 2"'))
+    assert "'levels / 2' must be a parameter, or one plus, minus or times a number" in failure(build(), script)
