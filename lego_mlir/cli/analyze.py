@@ -17,6 +17,7 @@ from lego_mlir.cli import modules
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import make_input, refuse_unknown_sizes, transformed
 from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.runtime.manifest import sizes_of
 
 HELP: Final = "Count bank conflicts and memory sectors, and suggest repairs."
 EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
@@ -78,7 +79,7 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
     kernels = () if args.layout or (args.access and not args.kernel) else _chosen_kernels(args, loaded)
     if not kernels and not layouts:
         raise SpecError(f"{loaded.path}: no kernel and no layout in this spec")
-    sizes = compile_command.sizes_of(args.size)
+    sizes = sizes_of(args.size)
     with spec.blame(*loaded.files):
         refuse_unknown_sizes(sizes, kernels)
     results: dict[str, list[Any]] = {"kernels": [], "layouts": []}
@@ -128,7 +129,7 @@ def _layout(args: argparse.Namespace, name: str, layout: Any) -> dict[str, Any]:
 
     element = DTYPES[args.dtype]
     if args.access:
-        chosen = [patterns.parse(args.access, compile_command.sizes_of(args.free))]
+        chosen = [patterns.parse(args.access, sizes_of(args.free))]
     else:
         chosen = patterns.walks(layout.dims())
     fits = layout.physical_size() * element <= SHARED_BYTES

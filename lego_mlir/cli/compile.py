@@ -10,6 +10,7 @@ from typing import Any, Final
 from lego_mlir.cli import files
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
+from lego_mlir.runtime.manifest import sizes_of
 
 HELP: Final = "Compile the kernels of a spec to MLIR, PTX or a cubin."
 EXAMPLE: Final = "lego-mlir compile examples/transpose.py --emit ptx --target sm_90 -o transpose.ptx"
@@ -156,17 +157,6 @@ def _data(args: argparse.Namespace, compilation: Any) -> bytes:
             own = {size.name for size in kernel.sizes}
             arrays |= data.check_data(kernel, {name: n for name, n in given.items() if name in own})
         return data.to_npz(arrays)
-
-
-def sizes_of(given: list[str]) -> dict[str, int]:
-    """The sizes of `--size M=4096 --size N=512`. Raises UsageError for anything else."""
-    sizes: dict[str, int] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not value.isdigit():
-            raise UsageError(f"--size takes NAME=N, such as M=4096, not {text!r}")
-        sizes[name] = int(value)
-    return sizes
 
 
 def _input(args: argparse.Namespace) -> tuple[str, Any]:

@@ -18,6 +18,7 @@ from lego_mlir.cli import compile as compile_command
 from lego_mlir.cli import modules
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.runtime.manifest import sizes_of
 
 HELP: Final = "Run the kernels of a spec, and compare with its references."
 EXAMPLE: Final = "lego-mlir run examples/transpose.py --on interp"
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     kernels = loaded.kernels_named(args.kernel)
     if args.on == "cuda":
         return _on_cuda(args)
-    given = compile_command.sizes_of(args.size)
+    given = sizes_of(args.size)
     with spec.blame(*loaded.files):
         refuse_unknown_sizes(given, kernels)
     outcomes = []

@@ -15,7 +15,7 @@ from typing import Any
 
 from lego_mlir.errors import LegoError, SpecError
 from lego_mlir.runtime import comparing, cuda
-from lego_mlir.runtime.manifest import Kernel, evaluate
+from lego_mlir.runtime.manifest import Kernel, evaluate, sizes_of
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         module = cuda.load(args.code)
         data = _data(Path(args.code).with_suffix(".npz"))
         names = [args.kernel] if args.kernel else list(module.manifest.kernels)
-        results = [_check(module.kernel(name), data, _sizes(args.size)) for name in names]
+        results = [_check(module.kernel(name), data, sizes_of(args.size)) for name in names]
         return 0 if all(results) else 1
     except LegoError as error:
         print(f"lego_mlir.runtime: {error}", file=sys.stderr)
@@ -51,18 +51,6 @@ def _data(path: Path) -> Mapping[str, Any]:
             return dict(numpy.load(file))
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise SpecError(f"{path}: not the data of a check ({error}); compile again with --with-data") from error
-
-
-def _sizes(given: list[str]) -> dict[str, int]:
-    from lego_mlir.errors import UsageError
-
-    sizes: dict[str, int] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not value.isdigit():
-            raise UsageError(f"--size takes NAME=N, such as M=4096, not {text!r}")
-        sizes[name] = int(value)
-    return sizes
 
 
 def _check(launcher: cuda.Launcher, data: Mapping[str, Any], given: Mapping[str, int]) -> bool:

@@ -19,7 +19,7 @@ import hashlib
 import json
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -223,3 +223,14 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
             return _CALL[name](*(_value(argument, sizes) for argument in arguments))
         case _:
             raise _NoArithmeticError(ast.dump(node))
+
+
+def sizes_of(given: Sequence[str]) -> dict[str, int]:
+    """The sizes of `--size M=4096 --size N=512`. Raises UsageError for anything else."""
+    sizes: dict[str, int] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not value.isdigit():
+            raise UsageError(f"--size takes NAME=N, such as M=4096, not {text!r}")
+        sizes[name] = int(value)
+    return sizes
