@@ -42,9 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _layout(name: str, layout: Any) -> Iterator[str]:
     yield f"layout {name} = {layout!r}"
-    yield from _derivation("apply", layout.derive())
-    for axis, derivation in enumerate(layout.derive_inv()):
-        yield from _derivation(f"inv, dimension {axis}", derivation)
+    yield from (f"  {line}" for line in layout.explain().splitlines())
     yield ""
 
 

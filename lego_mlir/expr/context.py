@@ -10,6 +10,7 @@ from collections import OrderedDict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.intervals import Facts
 from lego_mlir.expr.ranges import Range
@@ -53,8 +54,11 @@ class Context:
 
 
 def context_of(ranges: Ranges) -> Context:
-    """The context of these ranges; their keys and ends may be SymPy expressions, Index or ints."""
-    plain = {as_expr(s): Range(as_expr(r.lo), as_expr(r.hi), int(r.step)) for s, r in ranges.items()}
+    """The context of these ranges; their keys and ends may be SymPy expressions, Index or ints.
+
+    Raises ExpressionError for a key that is no symbol and for a value that is no range.
+    """
+    plain = {_symbol(s): _plain(s, r) for s, r in ranges.items()}
     key = frozenset(plain.items())
     found = _contexts.pop(key, None)
     if found is None:
@@ -63,6 +67,21 @@ def context_of(ranges: Ranges) -> Context:
     while len(_contexts) > KEPT:
         _contexts.popitem(last=False)
     return found
+
+
+def _symbol(key: Any) -> Any:
+    symbol = None if isinstance(key, str) else as_expr(key)
+    if symbol is None or not symbol.is_Symbol:
+        raise ExpressionError(f"ranges: a range belongs to a symbol (lego.symbols), got the key {key!r}")
+    return symbol
+
+
+def _plain(key: Any, r: Any) -> Range:
+    if isinstance(r, range):
+        r = Range(r.start, r.stop, r.step)
+    if not isinstance(r, Range):
+        raise ExpressionError(f"ranges: {key} needs a range such as lego.Range(0, 32), got {r!r}")
+    return Range(as_expr(r.lo), as_expr(r.hi), int(r.step))
 
 
 def forget() -> None:

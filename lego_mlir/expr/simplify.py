@@ -80,6 +80,9 @@ class Derivation:
     def steps(self) -> tuple[Step, ...]:
         return tuple(_Trail(self._context, self).steps)
 
+    def __str__(self) -> str:
+        return f"{self.raw} -> {self.expr}, {self.before} -> {self.after} operations"
+
     def replay(self) -> Any:
         """The expression that the steps, applied one by one to `raw`, lead to: `expr`, or the trail is wrong."""
         current = self.raw

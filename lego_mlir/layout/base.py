@@ -119,6 +119,14 @@ class Layout:
         ranges = {symbol_of(p): Range(0, end_of(self.physical_size()))}
         return tuple(simplify_all([Index(i).expr for i in self.inv(p)], ranges))
 
+    def explain(self) -> str:
+        """How `apply` and `inv` are derived, step by step: rule, condition, proof and operations, for reading."""
+        from lego_mlir.expr.explain import explain
+
+        parts = [("apply", self.derive())]
+        parts += [(f"inv, dimension {axis}", derivation) for axis, derivation in enumerate(self.derive_inv())]
+        return "\n".join(line for title, d in parts for line in (title, *(f"  {x}" for x in explain(d).splitlines())))
+
     def tile_by(self, *levels: Sequence[Any]) -> Layout:
         """The same memory by tiles: `tile_by([M//T, N//T], [T, T])` takes (tile row, tile column, row, column).
 
