@@ -1,7 +1,7 @@
 """Space-filling curves: nearby positions are nearby elements, at every scale.
 
 `morton` interleaves the bits of the coordinates (G. M. Morton, 1966). `hilbert` also turns each quadrant so that
-successive positions are always neighbours (D. Hilbert, 1891); it costs a turn a level.
+successive positions are always neighbours (D. Hilbert, 1891); it costs a turn a level before it interleaves.
 
 >>> [[morton(4).apply(i, j) for j in range(4)] for i in range(4)]
 [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
@@ -29,26 +29,13 @@ def morton(rows: Any, columns: Any = None) -> GenP:
     row_bits, column_bits = rows.bit_length() - 1, columns.bit_length() - 1
     k = min(row_bits, column_bits)
     side = 1 << k
-    shifts = [1 << b for b in range((k - 1).bit_length())] if k else []
-    # Both coordinates are spread in one word. Neither reaches the other's bits while it moves by the largest shift.
-    apart = 2 * k + max(shifts, default=1)
-
-    def both(mask: int) -> int:
-        return mask << apart | mask
 
     def f(i: Any, j: Any) -> Any:
-        word = (i % side if row_bits > k else i) << apart | (j % side if column_bits > k else j)
-        for shift in reversed(shifts):
-            word = (word | word << shift) & both(_blocks(k, shift))
-        inside = (word >> (apart - 1) | word) & (side * side - 1)
+        inside = _interleaved(i % side if row_bits > k else i, j % side if column_bits > k else j, k)
         return inside if rows == columns else (i // side + j // side) * (side * side) + inside
 
     def f_inv(p: Any) -> tuple[Any, Any]:
-        inside = p if rows == columns else p % (side * side)
-        word = (inside << (apart - 1) | inside) & both(_blocks(k, 1))
-        for shift in shifts:
-            word = (word | word >> shift) & both(_blocks(k, 2 * shift))
-        i, j = word >> apart, word & (side - 1)
+        i, j = _deinterleaved(p if rows == columns else p % (side * side), k)
         beyond = 0 if rows == columns else p // (side * side) * side
         return (i + beyond, j) if rows > columns else (i, j + beyond)
 
@@ -56,48 +43,98 @@ def morton(rows: Any, columns: Any = None) -> GenP:
     return GenP([rows, columns], f, f_inv, text=text)
 
 
-def _blocks(k: int, width: int) -> int:
-    """k bits in blocks of `width`, each block followed by as many empty bits: the word halfway through a spread."""
-    return sum(1 << (2 * width * (bit // width) + bit % width) for bit in range(k))
-
-
 def hilbert(n: Any) -> GenP:
     """The Hilbert curve of an n x n square, n a power of two. Raises LayoutError for other sizes.
 
     From the coarsest level down, each pair of coordinate bits gives two bits of the position: the quadrant's number
     along the curve. The quadrants in which the curve enters sideways are transposed, and one of them is mirrored along
-    both axes as well. Transposing and mirroring commute, so the turns so far are two bits of state, and a level is a
-    handful of bit operations without a branch.
+    both axes as well. Transposing and mirroring commute, so the turns so far are two bits of state; and turning leaves
+    whether the two bits differ as it is, which is the lower bit of the quadrant's number. So the position interleaves
+    the upper bits, twelve bit operations a level, with the exclusive or of the coordinates.
     """
     n = _power_of_two("hilbert", n)
-    bits = n.bit_length() - 1
+    k = n.bit_length() - 1
 
-    def turned(transposed: Any, mirrored: Any, along: Any, unlike: Any) -> tuple[Any, Any]:
-        """The state below a quadrant whose own, turned, second coordinate is `along`."""
-        sideways = along ^ 1
-        return transposed ^ sideways, mirrored ^ (unlike & sideways)
+    # Every word has the bits of one level at a time, at that level's place: nothing is shifted down to be looked at.
+    # `sideways` is the complement of the turned second bit, `upright` that of "mirrored so far".
+
+    def turned(transposed: Any, upright: Any, unlike: Any, sideways: Any) -> tuple[Any, Any]:
+        """The state at the next finer level's place."""
+        return (transposed ^ sideways) >> 1, (upright ^ (unlike & sideways)) >> 1
 
     def f(i: Any, j: Any) -> Any:
-        difference = i ^ j  # turning swaps or complements both bits, which leaves whether they differ as it is
-        position = transposed = mirrored = difference & 0
-        for level in reversed(range(bits)):
-            unlike = difference >> level & 1
-            along = (j >> level & 1) ^ mirrored ^ (unlike & transposed)
-            position = position << 2 | (along ^ unlike) << 1 | unlike
-            transposed, mirrored = turned(transposed, mirrored, along, unlike)
-        return position
+        difference = i ^ j
+        complement = transposed = difference & 0
+        upright = complement | n >> 1
+        for level in reversed(range(k)):
+            unlike = difference & 1 << level
+            sideways = (j & 1 << level) ^ upright ^ (unlike & transposed)
+            complement = complement | sideways ^ unlike
+            transposed, upright = turned(transposed, upright, unlike, sideways)
+        return _interleaved(complement ^ (n - 1), difference, k)
 
     def f_inv(p: Any) -> tuple[Any, Any]:
-        j = difference = transposed = mirrored = p & 0
-        for level in reversed(range(bits)):
-            unlike = p >> 2 * level & 1
-            along = (p >> (2 * level + 1) & 1) ^ unlike
-            j = j << 1 | along ^ mirrored ^ (unlike & transposed)
-            difference = difference << 1 | unlike
-            transposed, mirrored = turned(transposed, mirrored, along, unlike)
+        upper, difference = _deinterleaved(p, k)
+        complement = upper ^ (n - 1)
+        j = transposed = difference & 0
+        upright = j | n >> 1
+        for level in reversed(range(k)):
+            unlike = difference & 1 << level
+            sideways = (complement & 1 << level) ^ unlike
+            j = j | sideways ^ upright ^ (unlike & transposed)
+            transposed, upright = turned(transposed, upright, unlike, sideways)
         return j ^ difference, j
 
     return GenP([n, n], f, f_inv, text=f"gallery.hilbert({n!r})")
+
+
+def _interleaved(upper: Any, lower: Any, k: int) -> Any:
+    """The k bits of two words taken in turns, `upper`'s at the odd places."""
+    apart = _apart(k)
+    if apart is None:
+        return _spread(upper, k, (0,)) << 1 | _spread(lower, k, (0,))
+    word = _spread(upper << apart | lower, k, (0, apart))
+    return (word >> (apart - 1) | word) & ((1 << 2 * k) - 1)
+
+
+def _deinterleaved(word: Any, k: int) -> tuple[Any, Any]:
+    """The bits at odd places, and those at even places, as two words."""
+    apart = _apart(k)
+    if apart is None:
+        return _gathered(word >> 1, k, (0,)), _gathered(word, k, (0,))
+    both = _gathered(word << (apart - 1) | word, k, (0, apart))
+    return both >> apart, both & ((1 << k) - 1)
+
+
+def _apart(k: int) -> int | None:
+    """How far apart two words can be spread in one: out of each other's reach. None where they need 64 bits or more."""
+    apart = 2 * k + max(_shifts(k), default=1)
+    return apart if apart + 2 * k < 64 else None
+
+
+def _shifts(k: int) -> list[int]:
+    return [1 << b for b in range((k - 1).bit_length())] if k else []
+
+
+def _spread(word: Any, k: int, places: tuple[int, ...]) -> Any:
+    """Each k-bit word in `word`, one at each of the places, with a gap after every bit."""
+    for shift in reversed(_shifts(k)):
+        word = (word | word << shift) & _blocks(k, shift, places)
+    return word
+
+
+def _gathered(word: Any, k: int, places: tuple[int, ...]) -> Any:
+    """What `_spread` makes, undone; other bits do not matter."""
+    word = word & _blocks(k, 1, places)
+    for shift in _shifts(k):
+        word = (word | word >> shift) & _blocks(k, 2 * shift, places)
+    return word
+
+
+def _blocks(k: int, width: int, places: tuple[int, ...]) -> int:
+    """k bits in blocks of `width`, each block followed by as many empty bits: the word halfway through a spread."""
+    block = sum(1 << (2 * width * (bit // width) + bit % width) for bit in range(k))
+    return sum(block << place for place in places)
 
 
 def _power_of_two(owner: str, n: Any) -> int:

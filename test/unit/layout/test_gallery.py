@@ -77,6 +77,19 @@ def test_hilbert_steps_to_a_neighbour(n):
     assert all(abs(a - c) + abs(b - d) == 1 for (a, b), (c, d) in itertools.pairwise(path))
 
 
+@pytest.mark.parametrize("curve", [gallery.morton, gallery.hilbert])
+@pytest.mark.parametrize("bits", [14, 15, 20, 30])
+def test_large_curves_stay_within_64_bits(curve, bits):
+    """Arrays are int64 where Python's ints have no end: both must give the same positions."""
+    n = 1 << bits
+    order = curve(n)
+    rng = np.random.default_rng(bits)
+    i, j = rng.integers(0, n, (2, 50))
+    position = order._apply((i, j))
+    assert position.tolist() == [order._apply((int(a), int(b))) for a, b in zip(i, j, strict=True)]
+    assert all(np.array_equal(a, b) for a, b in zip(order._inv(position), (i, j), strict=True))
+
+
 def test_xor_swizzle_is_tritons_formula():
     for vec, per_phase, max_phase in [(1, 1, 8), (4, 2, 8), (2, 4, 4), (8, 1, 1)]:
         swizzle = gallery.xor_swizzle(32, 64, vec, per_phase, max_phase)
