@@ -38,7 +38,7 @@ class _Axes(Generic[T]):
         self._kind = kind
 
     def _all(self) -> tuple[T, ...]:
-        raise NotImplementedError
+        raise NotImplementedError  # every subclass defines it
 
     def _extents(self) -> tuple[Any, ...]:
         tracer = current(f"lego.{self._kind}")

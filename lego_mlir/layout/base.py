@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, index_symbol
 from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.verdict import Proved, Refuted, Verdict
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import Size, product
 from lego_mlir.layout.values import check_range, end_of, enter_all, flat_index, leave, show, symbol_of
 
@@ -38,10 +38,6 @@ class Layout:
 
     def _inv(self, position: Any) -> tuple[Any, ...]:
         """Physical position -> logical index, for values known to be in range."""
-        raise NotImplementedError  # every subclass defines it
-
-    def _check(self) -> Verdict:
-        """Whether the two maps are bijections and each other's inverse."""
         raise NotImplementedError  # every subclass defines it
 
     def _key(self) -> tuple[Any, ...]:
@@ -87,9 +83,10 @@ class Layout:
     def check(self) -> Verdict:
         """Proved, Refuted with a counter-example, or Unknown with its reason.
 
-        Exact for concrete sizes of up to 2**24 elements; by proof for symbolic ones.
+        Whether the two maps are bijections and each other's inverse: exact for concrete sizes of up to 2**24 elements,
+        by proof for symbolic ones.
         """
-        return self._check()
+        raise NotImplementedError  # every subclass defines it
 
     def require(self) -> None:
         """Raise LayoutError with the counter-example where the layout is refuted; Unknown passes."""
@@ -156,9 +153,9 @@ def key_of(sizes: Sequence[Size]) -> tuple[Any, ...]:
 
 def all_of(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict on a composition: refuted by the first refuted part, unknown by the first unknown one."""
-    for kind in (Refuted, None):
+    for kind in (Refuted, Unknown):
         for verdict in verdicts:
-            if isinstance(verdict, kind) if kind else not isinstance(verdict, Proved):
+            if isinstance(verdict, kind):
                 return verdict
     reasons = dict.fromkeys(reason for v in verdicts if isinstance(v, Proved) for reason in v.by.split("; "))
     return Proved("; ".join(reasons) or "it permutes nothing")

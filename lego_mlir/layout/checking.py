@@ -1,7 +1,7 @@
 """Is a pair of functions a bijection and its inverse? By enumeration where it can be, by proof where it must.
 
-For concrete sizes every element is visited, in blocks of a few thousand so that the user's arithmetic stays in cache:
-`f` is scattered into an array of owners, which shows collisions and holes at once, and `f_inv` is compared with it.
+For concrete sizes every element is visited, in blocks: `f` is scattered into an array of owners, which shows collisions
+and holes at once, and `f_inv` is compared with it.
 For symbolic sizes `f_inv(f(i)) == i` and `0 <= f(i) < N` are proved for all indices at once, which makes `f` injective
 into a set of equal size, hence bijective; small instances are enumerated first, because a counter-example is worth
 more than a failed proof.

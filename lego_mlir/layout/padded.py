@@ -33,7 +33,7 @@ class Padded(Layout):
     Raises LayoutError where `dims` reaches outside the sizes of `inner`.
     """
 
-    __slots__ = ("_dims", "_fits", "inner")
+    __slots__ = ("_dims", "_fits", "_whole", "inner")
 
     def __init__(self, inner: Any, dims: Sequence[Any]) -> None:
         self.inner = as_layout(inner)
@@ -46,6 +46,7 @@ class Padded(Layout):
             if isinstance(verdict, Refuted):
                 raise LayoutError(f"Padded: {show(self._dims)} does not fit into {show(outer)}: {n!r} > {limit!r}")
         self._fits = all_of(verdicts)
+        self._whole = tuple(isinstance(at_most(limit, n), Proved) for n, limit in zip(self._dims, outer, strict=True))
 
     def dims(self) -> tuple[Size, ...]:
         return self._dims
@@ -68,12 +69,12 @@ class Padded(Layout):
 
     def _inside(self, index: Sequence[Any]) -> Any:
         inside: Any = True
-        for i, n, limit in zip(index, self._dims, self.inner.dims(), strict=True):
-            if not isinstance(at_most(limit, n), Proved):
+        for i, n, whole in zip(index, self._dims, self._whole, strict=True):
+            if not whole:
                 inside = conjunction(inside, i < n)
         return inside
 
-    def _check(self) -> Verdict:
+    def check(self) -> Verdict:
         return all_of([self._fits, self.inner.check()])
 
     def _key(self) -> tuple[Any, ...]:

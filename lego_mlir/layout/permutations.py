@@ -60,7 +60,7 @@ class RegP(Layout):
             index[axis - 1] = value
         return tuple(index)
 
-    def _check(self) -> Verdict:
+    def check(self) -> Verdict:
         return Proved("RegP only interchanges axes")
 
     def _key(self) -> tuple[Any, ...]:
@@ -211,7 +211,7 @@ class GenP(Layout):
                 "a table with lego.gallery.tabulated"
             ) from error
 
-    def _check(self) -> Verdict:
+    def check(self) -> Verdict:
         from lego_mlir.layout.checking import check_permutation
 
         if self._verdict is None:

@@ -60,7 +60,7 @@ class OrderBy(Layout):
         offsets = unflatten(position, [perm.numel() for perm in self.perms])
         return tuple(i for perm, here in zip(self.perms, offsets, strict=True) for i in perm._inv(here))
 
-    def _check(self) -> Verdict:
+    def check(self) -> Verdict:
         return all_of([perm.check() for perm in self.perms])
 
     def _key(self) -> tuple[Any, ...]:
@@ -167,7 +167,7 @@ class GroupBy(Layout):
             position = flatten(index, dims)
         return unflatten(position, self._dims)
 
-    def _check(self) -> Verdict:
+    def check(self) -> Verdict:
         return all_of([self._sizes_verdict, *(order.check() for order in self.orders)])
 
     def _permutation(self) -> Permutation | None:

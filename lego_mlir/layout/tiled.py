@@ -113,7 +113,7 @@ class Tiled(Layout):
                 mask = conjunction(mask, i < n)
         return mask
 
-    def _check(self) -> Verdict:
+    def check(self) -> Verdict:
         return all_of([self._covers, self.inner.check()])
 
     def _key(self) -> tuple[Any, ...]:
