@@ -15,7 +15,7 @@ from typing import Any, Final
 from lego_mlir.cli import compile as compile_command
 from lego_mlir.cli import modules
 from lego_mlir.cli.progress import Progress
-from lego_mlir.cli.run import make_input, refuse_unknown_sizes, transformed
+from lego_mlir.cli.run import make_input, transformed
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
@@ -73,6 +73,7 @@ def _of_module(args: argparse.Namespace) -> dict[str, list[Any]]:
 
 def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
     from lego_mlir import spec
+    from lego_mlir.runtime import data
 
     loaded = spec.load(args.spec)
     layouts = _chosen_layouts(args, loaded)
@@ -81,7 +82,7 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
         raise SpecError(f"{loaded.path}: no kernel and no layout in this spec")
     sizes = sizes_of(args.size)
     with spec.blame(*loaded.files):
-        refuse_unknown_sizes(sizes, kernels)
+        data.refuse_unknown_sizes(sizes, kernels)
     results: dict[str, list[Any]] = {"kernels": [], "layouts": []}
     with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(*loaded.files):
         for kernel in kernels:

@@ -144,18 +144,12 @@ def _data(args: argparse.Namespace, compilation: Any) -> bytes:
     if not compilation.sources or not _has_manifest(args, "mlir"):
         raise UsageError("--with-data goes with a spec, --emit ptx or cubin, and an output file")
     given = sizes_of(args.size)
-    known = {size.name for kernel in compilation.sources for size in kernel.sizes}
-    for name in given:
-        if name not in known:
-            raise UsageError(
-                f"--size {name}: no kernel here has that size; sizes: {', '.join(sorted(known)) or 'none'}"
-            )
+    data.refuse_unknown_sizes(given, compilation.sources)
     arrays: dict[str, Any] = {}
     with Progress("making the data to check with") as progress, spec.blame(Path(args.spec)):
         for kernel in compilation.sources:
             progress.update(kernel.name)
-            own = {size.name for size in kernel.sizes}
-            arrays |= data.check_data(kernel, {name: n for name, n in given.items() if name in own})
+            arrays |= data.check_data(kernel, data.sizes_of_kernel(kernel, given))
         return data.to_npz(arrays)
 
 

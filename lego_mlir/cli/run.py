@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
     """Run and compare; 1 where a value is wrong or a fault was found."""
     from lego_mlir import spec
     from lego_mlir.cli import structured
+    from lego_mlir.runtime import data
 
     if structured.is_program(args.spec):
         return structured.run_program(args)
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         return _on_cuda(args)
     given = sizes_of(args.size)
     with spec.blame(*loaded.files):
-        refuse_unknown_sizes(given, kernels)
+        data.refuse_unknown_sizes(given, kernels)
     outcomes = []
     for kernel in kernels:
         with Progress(f"running {kernel.name}") as progress, spec.blame(*loaded.files):
@@ -188,8 +189,7 @@ def make_input(kernel: Any, given: Mapping[str, int], seed: int) -> Input:
 
     from lego_mlir.runtime import data
 
-    own = {size.name for size in kernel.sizes}
-    sizes = data.choose_sizes(kernel, {name: n for name, n in given.items() if name in own})
+    sizes = data.choose_sizes(kernel, data.sizes_of_kernel(kernel, given))
     logical = data.draw(kernel, sizes, seed)
     memories: dict[str, Any] = {}
     places: dict[str, Any] = {}
@@ -265,16 +265,6 @@ def transformed(args: argparse.Namespace, kernel: Any) -> str | None:
     )
     text: str = compilation.stage("transformed", locations=True)
     return text
-
-
-def refuse_unknown_sizes(given: Mapping[str, int], kernels: Any) -> None:
-    """Raise UsageError for a size that no kernel has."""
-    known = {size.name for kernel in kernels for size in kernel.sizes}
-    for name in given:
-        if name not in known:
-            raise UsageError(
-                f"--size {name}: no kernel here has that size; sizes: {', '.join(sorted(known)) or 'none'}"
-            )
 
 
 def _on_cuda(args: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
@@ -25,6 +25,22 @@ if TYPE_CHECKING:
 
 UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
+
+
+def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[Any]) -> None:
+    """Raise UsageError for a size that no kernel has."""
+    known = {size.name for kernel in kernels for size in kernel.sizes}
+    for name in given:
+        if name not in known:
+            raise UsageError(
+                f"--size {name}: no kernel here has that size; sizes: {', '.join(sorted(known)) or 'none'}"
+            )
+
+
+def sizes_of_kernel(kernel: Any, given: Mapping[str, int]) -> dict[str, int]:
+    """Of sizes given for several kernels, those that this one has."""
+    own = {size.name for size in kernel.sizes}
+    return {name: n for name, n in given.items() if name in own}
 
 
 def choose_sizes(kernel: Any, given: Mapping[str, int]) -> dict[str, int]:
