@@ -65,11 +65,7 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path) -> list[dict[str, Any]]:
-    return [row for case in product(NAMES, SIZES) for row in _timed(folder, *case)]
-
-
-def _timed(folder: Path, name: str, n: int) -> list[dict[str, Any]]:
+def timed(folder: Path, name: str, n: int) -> list[dict[str, Any]]:
     import cupy
 
     field = cupy.random.standard_normal((n, n, n), dtype=cupy.float32)
@@ -85,7 +81,7 @@ def _timed(folder: Path, name: str, n: int) -> list[dict[str, Any]]:
         found = _stored(cupy, out.reshape(n, n, n), order, back=True)
         expected = found if expected is None else expected
         if not cupy.allclose(found, expected, rtol=1e-4, atol=1e-5):
-            raise SystemExit(f"{name} {n} {order} {threads}: wrong values; nothing is timed")
+            raise harness.WrongResultError(f"{name} {n} {order} {threads}: wrong values; nothing is timed")
         gigabytes = 2 * 4 * n**3 / 1e9
         row = harness.measure(run, kernel=order, stencil=name, n=n, threads=threads)
         rows.append({**row, "GB/s": gigabytes / row["ms"] * 1e3})
@@ -108,4 +104,4 @@ def _stored(cupy: Any, field: Any, order: str, back: bool = False) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("bricks", render, static, timed))
+    sys.exit(harness.main("bricks", render, static, list(product(NAMES, SIZES)), timed))

@@ -1,12 +1,15 @@
 """What the GPU benchmarks share: three steps, artifacts between them, and how a time is taken.
 
-    python bench/triton_softmax.py render     on the development machine: kernels into artifacts/
-    python bench/triton_softmax.py static     on the development machine: registers, spills, instructions, no GPU
-    python bench/triton_softmax.py time       on the GPU machine: correctness first, then times, rivals in the same run
+  python bench/triton_softmax.py render     on the development machine: kernels into artifacts/
+  python bench/triton_softmax.py static     on the development machine: registers, spills, instructions, no GPU
+  python bench/triton_softmax.py prepare    on the GPU machine: Triton compiles all that `time` will try, on all cores
+  python bench/triton_softmax.py time       on the GPU machine: correctness first, then times, rivals in the same run
 
-`time` needs Python, NumPy, PyTorch, Triton and CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time
-is 25 warm-ups and 100 repetitions between CUDA events, the L2 cache flushed before each; kept are the median and the
-10th and 90th percentile, with device, clocks and date, in bench/results/<device>/<date>-<name>.json.
+`time` and `prepare` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch, Triton and
+CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA events,
+after 25 that warm up, the L2 cache flushed before each; kept are the median and the 10th and 90th percentile, with
+device, clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
+A case with a wrong result is named, gives no times, and makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -14,10 +17,14 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import multiprocessing
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -27,24 +34,39 @@ ARTIFACTS = BENCH.parent / "artifacts"
 WARM_UP = 25
 REPETITIONS = 100
 SEARCHED = 10  # repetitions while configurations are compared; the best one is measured in full
-L2_FLUSH_BYTES = 256 * 2**20
+FLUSH_BYTES = 2**30  # far above the L2 cache; writing it takes longer than Python needs to launch what is timed
 
 
-def main(name: str, render: Callable[[Path], None], static: Callable[[], Any], timed: Callable[[Path], Any]) -> int:
+Case = tuple[Any, ...]
+Timed = Callable[..., list[dict[str, Any]]]  # the folder of the artifacts and a case to the rows of that case
+
+
+def main(
+    name: str, render: Callable[[Path], None], static: Callable[[], Any], cases: Sequence[Case], timed: Timed
+) -> int:
     """The command line of one benchmark."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.split("\n")[0])
-    parser.add_argument("step", choices=["render", "static", "time"])
-    step = parser.parse_args().step
+    parser.add_argument("step", choices=["render", "static", "prepare", "time"])
+    parser.add_argument("words", nargs="*", help="prepare or time only the cases that have all these words")
+    options = parser.parse_args()
     folder = ARTIFACTS / name
-    if step == "render":
+    chosen = [case for case in cases if set(options.words) <= set(words_of(case))]
+    if options.step == "render":
         folder.mkdir(parents=True, exist_ok=True)
         render(folder)
         print(f"{len(list(folder.iterdir()))} files in {folder}")
-    elif step == "static":
+    elif options.step == "static":
         write_static(name, static())
+    elif options.step == "prepare":
+        prepare(folder, chosen, timed)
     else:
-        write_times(name, timed(folder))
+        return time_cases(name, folder, chosen, timed)
     return 0
+
+
+def words_of(case: Case) -> list[str]:
+    """What a case is chosen by on the command line, and called in messages."""
+    return ["x".join(map(str, part)) if isinstance(part, tuple) else str(part) for part in case]
 
 
 # -- artifacts
@@ -112,7 +134,7 @@ def times_ms(run: Callable[[], Any], repetitions: int = REPETITIONS, warm_up: in
     """Milliseconds of each repetition on the current stream, the L2 cache flushed before each."""
     import torch
 
-    flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
     for _ in range(warm_up):
         run()
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repetitions)]
@@ -127,6 +149,9 @@ def times_ms(run: Callable[[], Any], repetitions: int = REPETITIONS, warm_up: in
 
 def measure(run: Callable[[], Any], **facts: Any) -> dict[str, Any]:
     """One row of results."""
+    if PREPARING:
+        run()
+        return {**facts, "ms": 0.0, "p10": 0.0, "p90": 0.0}
     taken = times_ms(run)
     spread = quantiles(taken, n=10)
     return {**facts, "ms": median(taken), "p10": spread[0], "p90": spread[-1]}
@@ -137,32 +162,83 @@ def best(candidates: dict[Any, Callable[[], Any]]) -> Any:
     found = {}
     for key, run in candidates.items():
         try:
-            found[key] = median(times_ms(run, SEARCHED, 3))
+            found[key] = median(times_ms(run, 1, 0) if PREPARING else times_ms(run, SEARCHED, 3))
         except Exception as error:  # whatever Triton or the driver refuses
             print(f"  left out {key}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
     return min(found, key=found.get)
 
 
-def write_times(name: str, rows: list[dict[str, Any]]) -> None:
-    """Keep the rows with their circumstances, and print them."""
+class WrongResultError(Exception):
+    """A result that is not the reference's."""
+
+
+def require_close(found: Any, expected: Any, tolerance: float, what: str) -> float:
+    """The largest error, relative to the largest value. Raises WrongResultError where it is too large or not finite."""
+    import torch
+
+    error = ((found.float() - expected.float()).abs().max() / expected.float().abs().max()).item()
+    if not error <= tolerance or not torch.isfinite(found.float()).all():
+        raise WrongResultError(f"{what}: wrong by {error:.3g} of the largest value; nothing is timed")
+    return error
+
+
+def prepare(folder: Path, cases: Sequence[Case], timed: Timed) -> None:
+    """Run every case once in as many processes as there are cores, for what Triton and CuPy keep on disk."""
+    start = time.perf_counter()
+    spawning = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=spawning) as pool:
+        for case, trouble in zip(cases, pool.map(_prepared, repeat(folder), repeat(timed), cases), strict=True):
+            if trouble:
+                print(f"{' '.join(words_of(case))}: {trouble}", file=sys.stderr)
+    print(f"{len(cases)} cases prepared in {time.perf_counter() - start:.0f} s")
+
+
+PREPARING = False
+
+
+def _prepared(folder: Path, timed: Timed, case: Case) -> str | None:
+    global PREPARING
+    PREPARING = True
+    try:
+        timed(folder, *case)
+    except Exception as error:  # `time` says it again, and fails
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def time_cases(name: str, folder: Path, cases: Sequence[Case], timed: Timed) -> int:
+    """Time every case and keep the rows as they come; 1 where a case was wrong or broke."""
     import torch
     import triton
 
-    device = torch.cuda.get_device_name().replace(" ", "-")
-    clocks = subprocess.run(
-        ["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,clocks.max.sm,power.limit,driver_version", "--format=csv"],
-        capture_output=True, text=True, check=False,
-    ).stdout.splitlines()  # fmt: skip
-    path = BENCH / "results" / device / f"{time.strftime('%Y-%m-%d')}-{name}.json"
+    device = torch.cuda.get_device_name()
+    path = BENCH / "results" / device.replace(" ", "-") / f"{time.strftime('%Y-%m-%d')}-{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     circumstances = {
-        "device": torch.cuda.get_device_name(), "clocks": clocks, "torch": torch.__version__,
+        "device": device, "clocks": clocks(), "torch": torch.__version__,
         "triton": triton.__version__, "warm_up": WARM_UP, "repetitions": REPETITIONS,
     }  # fmt: skip
-    path.write_text(json.dumps({**circumstances, "rows": rows}, indent=1) + "\n")
-    for row in rows:
-        print(json.dumps(row))
-    print(path)
+    rows, failed = [], 0
+    for case in cases:
+        try:
+            found = timed(folder, *case)
+        except Exception as error:  # the other cases still count
+            print(f"{' '.join(words_of(case))}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            failed += 1
+            continue
+        rows += found
+        times = ", ".join(f"{row['kernel']} {row['ms']:.4f}" for row in found if row["ms"] is not None)
+        print(f"{' '.join(words_of(case))}: {times}", flush=True)
+        path.write_text(json.dumps({**circumstances, "rows": rows}, indent=1) + "\n")
+    print(f"{path}: {len(rows)} rows, {failed} cases failed")
+    return 1 if failed else 0
+
+
+def clocks() -> list[str]:
+    """What nvidia-smi says of clocks, power and driver."""
+    asked = "clocks.sm,clocks.mem,clocks.max.sm,power.limit,driver_version"
+    command = ["nvidia-smi", f"--query-gpu={asked}", "--format=csv"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
 def descriptors_need_memory() -> None:
@@ -171,13 +247,3 @@ def descriptors_need_memory() -> None:
     import triton
 
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
-
-
-def require_close(found: Any, expected: Any, tolerance: float, what: str) -> float:
-    """The largest error, relative to the largest value; stops the benchmark where it is too large."""
-    import torch
-
-    error = ((found.float() - expected.float()).abs().max() / expected.float().abs().max()).item()
-    if not error <= tolerance or not torch.isfinite(found.float()).all():
-        raise SystemExit(f"{what}: wrong by {error:.3g} of the largest value; nothing is timed")
-    return error

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -134,14 +136,13 @@ def render(sizes: list[Size]) -> None:
 
 
 def time(sizes: list[Size]) -> None:
-    folder = harness.ARTIFACTS / NAME
+    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, list(product(sizes, LAYOUTS)), timed))
+
+
+def timed(folder: Path, size: Size, layouts: str) -> list[dict[str, Any]]:
     index = json.loads((folder / "index.json").read_text())
-    rows = []
-    for size in sizes:
-        for layouts in LAYOUTS:
-            ours = [entry for entry in index if tuple(entry["size"]) == size and entry["layouts"] == layouts]
-            rows += Case(folder, size, layouts).rows(ours)
-    harness.write_times(NAME, rows)
+    ours = [entry for entry in index if tuple(entry["size"]) == size and entry["layouts"] == layouts]
+    return Case(folder, size, layouts).rows(ours)
 
 
 class Case:
@@ -175,7 +176,6 @@ class Case:
             rows.append(self.measured("Triton", rival, {}))
         for row in rows:
             row["of_cublas"] = library["ms"] / row["ms"]
-            print(f"{row['kernel']} {self.size} {self.layouts}: {row['ms']:.4f} ms, {row['of_cublas']:.3f} of cuBLAS")
         return rows
 
     def measured(self, kernel: str, run: Any, facts: dict[str, Any]) -> dict[str, Any]:

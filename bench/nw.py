@@ -88,13 +88,10 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path) -> list[dict[str, Any]]:
-    facts = json.loads((folder / "facts.json").read_text())
-    return [row for n, b in product(SIZES, BLOCKS) for row in _timed(folder, n, b, facts[str(b)])]
-
-
-def _timed(folder: Path, n: int, b: int, facts: dict[str, Any]) -> list[dict[str, Any]]:
+def timed(folder: Path, n: int, b: int) -> list[dict[str, Any]]:
     import cupy
+
+    facts = json.loads((folder / "facts.json").read_text())[str(b)]
 
     texts = {kind: (folder / f"{label(n, b, kind)}.cu").read_text() for kind in KINDS}
     texts |= {"by hand": by_hand.source(n, b, 0), "by hand, padded": by_hand.source(n, b, 1)}
@@ -112,7 +109,9 @@ def _timed(folder: Path, n: int, b: int, facts: dict[str, Any]) -> list[dict[str
         found = scores.get()
         expected = found if expected is None else expected
         if not (found == expected).all():
-            raise SystemExit(f"nw {n} {b} {who}: {(found != expected).sum()} wrong scores; nothing is timed")
+            raise harness.WrongResultError(
+                f"nw {n} {b} {who}: {(found != expected).sum()} wrong scores; nothing is timed"
+            )
         chosen = who == facts["chosen"]
         waves = facts["wavefronts"].get(who)
         rows.append(harness.measure(graph.launch, kernel=who, n=n, b=b, chosen=chosen, wavefronts=waves))
@@ -151,4 +150,4 @@ def _in_numpy(substitution: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("nw", render, static, timed))
+    sys.exit(harness.main("nw", render, static, list(product(SIZES, BLOCKS)), timed))

@@ -12,6 +12,8 @@ The copy of the same bytes is the bound: nothing that reads and writes a matrix 
 from __future__ import annotations
 
 import argparse
+import sys
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,8 +75,8 @@ def render(sizes: list[int]) -> None:
 
 
 def time(sizes: list[int]) -> None:
-    folder = harness.ARTIFACTS / NAME
-    harness.write_times(NAME, [row for dtype in DTYPES for size in sizes for row in Case(folder, dtype, size).rows()])
+    cases = list(product(DTYPES, sizes))
+    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, cases, lambda *case: Case(*case).rows()))
 
 
 class Case:
@@ -95,7 +97,6 @@ class Case:
         rows = [copy, *(self.measured(name, run) for name, run in self.ways().items())]
         for row in rows:
             row["of_copy"] = copy["ms"] / row["ms"]
-            print(f"{row['kernel']} {self.dtype} {self.size}: {row['ms']:.4f} ms, {row['of_copy']:.3f} of the copy")
         return rows
 
     @property
@@ -107,7 +108,7 @@ class Case:
         self.target.zero_()
         run()
         if not bool((self.target == self.source.t()).all()):
-            raise SystemExit(f"{kernel} {self.facts}: wrong; nothing is timed")
+            raise harness.WrongResultError(f"{kernel} {self.facts}: wrong; nothing is timed")
         row = harness.measure(run, kernel=kernel, **self.facts)
         return {**row, "gb_per_s": 2 * self.source.numel() * self.source.element_size() / row["ms"] / 1e6}
 

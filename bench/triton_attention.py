@@ -53,15 +53,11 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path) -> list[dict[str, Any]]:
-    return [row for case in product(POSITIONS, (False, True)) for row in _timed(folder, *case)]
-
-
-def _timed(folder: Path, positions: int, causal: bool) -> list[dict[str, Any]]:
+def timed(folder: Path, positions: int, mask: str) -> list[dict[str, Any]]:
     import torch
     from rivals.triton_attention import attention as hand
 
-    shape = (BATCH, HEADS, positions, FEATURES)
+    causal, shape = mask == "causal", (BATCH, HEADS, positions, FEATURES)
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in "qkv")
     o, lse = torch.empty_like(q), torch.empty(shape[:3], device="cuda")
     scale = math.log2(math.e) / math.sqrt(FEATURES)
@@ -88,4 +84,4 @@ def _timed(folder: Path, positions: int, causal: bool) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_attention", render, static, timed))
+    sys.exit(harness.main("triton_attention", render, static, list(product(POSITIONS, ("full", "causal"))), timed))

@@ -86,10 +86,9 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path) -> list[dict[str, Any]]:
+def timed(folder: Path, what: str | tuple[int, ...]) -> list[dict[str, Any]]:
     harness.descriptors_need_memory()
-    groups = [row for name in GROUPS for row in _timed_group(folder, name)]
-    return [*groups, *(row for shape in BATCHES for row in _timed_batch(folder, shape))]
+    return _timed_group(folder, what) if isinstance(what, str) else _timed_batch(folder, what)
 
 
 def _timed_group(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -180,4 +179,4 @@ def _timed_batch(folder: Path, shape: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_grouped", render, static, timed))
+    sys.exit(harness.main("triton_grouped", render, static, [(what,) for what in (*GROUPS, *BATCHES)], timed))

@@ -55,11 +55,7 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path) -> list[dict[str, Any]]:
-    return [row for columns in WIDTHS for row in _timed(folder, columns)]
-
-
-def _timed(folder: Path, columns: int) -> list[dict[str, Any]]:
+def timed(folder: Path, columns: int) -> list[dict[str, Any]]:
     import torch
     from rivals import triton_rows as hand
 
@@ -113,4 +109,4 @@ def _fastest(run: Any, kernel: str, columns: int, found: list[tuple[Any, Any]], 
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_layer_norm", render, static, timed))
+    sys.exit(harness.main("triton_layer_norm", render, static, [(columns,) for columns in WIDTHS], timed))

@@ -102,9 +102,9 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path) -> list[dict[str, Any]]:
+def timed(folder: Path, kind: str, n: int, layout: str) -> list[dict[str, Any]]:
     harness.descriptors_need_memory()
-    return [row for case in product(DTYPES, SIZES, LAYOUTS) for row in Case(folder, *case).rows()]
+    return Case(folder, kind, n, layout).rows()
 
 
 class Case:
@@ -202,4 +202,4 @@ class Case:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_matmul", render, static, timed))
+    sys.exit(harness.main("triton_matmul", render, static, list(product(DTYPES, SIZES, LAYOUTS)), timed))

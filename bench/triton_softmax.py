@@ -52,11 +52,7 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path) -> list[dict[str, Any]]:
-    return [row for columns in WIDTHS for row in _timed(folder, columns)]
-
-
-def _timed(folder: Path, columns: int) -> list[dict[str, Any]]:
+def timed(folder: Path, columns: int) -> list[dict[str, Any]]:
     import torch
     from rivals.triton_rows import softmax as hand
 
@@ -85,4 +81,4 @@ def _timed(folder: Path, columns: int) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_softmax", render, static, timed))
+    sys.exit(harness.main("triton_softmax", render, static, [(columns,) for columns in WIDTHS], timed))
