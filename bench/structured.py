@@ -44,6 +44,8 @@ FLOPS = {
     "composite": lambda n: n**3 + 2.5 * (n * n + n),
 }
 COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang-22", "clang++-22")}
+C_FORMS = ("naive", "rows")
+EIGEN_FORMS = ("eigen", "eigen_dense")
 FLAGS = ["-O3", "-march=native", "-ffast-math", "-fPIC", "-w"]
 PROCESSES = ("as they come", "avx512")
 
@@ -63,10 +65,12 @@ def build(folder: Path, sizes: list[int], packages: Path, tune: bool) -> None:
         if shutil.which(c) is None:
             print(f"{c} is not installed: no naive code by {name}", file=sys.stderr)
             continue
-        libraries[f"naive_{name}"] = per_size(folder, f"naive_{name}", c, RIVALS / "naive.c", sizes)
+        for form in C_FORMS:
+            libraries[f"{form}_{name}"] = per_size(folder, f"{form}_{name}", c, RIVALS / f"{form}.c", sizes)
     if Path("/usr/include/eigen3").is_dir():
         flags = ("-I/usr/include/eigen3", "-std=c++17")
-        libraries["eigen"] = per_size(folder, "eigen", "g++", RIVALS / "eigen.cpp", sizes, flags)
+        for form in EIGEN_FORMS:
+            libraries[form] = per_size(folder, form, "g++", RIVALS / f"{form}.cpp", sizes, flags)
     blas = [found for found in (mkl(packages), openblas(packages)) if found is not None]
     points = [
         {
@@ -145,7 +149,7 @@ def entries(case: str, n: int, dtype: str, libraries: dict[str, str], blas: list
     for number, name in enumerate(blas):
         found.append({"name": name, "library": "blas", "symbol": f"{prefix}blas_{case}", "blas": number})
     for library in libraries:
-        if library.startswith("naive") or library == "eigen":
+        if library.startswith((*C_FORMS, *EIGEN_FORMS)):
             symbol = f"{prefix}{library.split('_')[0]}_{case}_{n}"
             found.append({"name": library, "library": library, "symbol": symbol})
     return found

@@ -197,7 +197,7 @@ class Case:
         try:
             run = lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.float16)  # noqa: E731
             return harness.measure(run, kernel="torch", **self.facts)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             return {"kernel": "torch", **self.facts, "ms": None, "refused": str(error).splitlines()[0]}
 
 

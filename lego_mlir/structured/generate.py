@@ -285,16 +285,16 @@ class _Oriented:
     @classmethod
     def of(cls, step: Update, width: int) -> _Oriented:
         """The sum as it is. A temporary takes whole vectors: a masked store would hold up the loads that follow it."""
-        target = Factor(step.target)
+        leaf = step.target
         terms: list[Product | Element] = []
         for term in step.terms:
             scale = (term.number, tuple(leaf.name for leaf in term.scalars))
             parts = [views.of(factor) for factor in term.factors]
             terms.append(Product(scale, *parts) if len(parts) == 2 else Element(scale, parts[0]))
-        stored = views.own(target)
-        if step.target.temporary and step.target.structure.columns > 1:
-            stored = _whole_vectors(stored, width)
-        return cls(views.of(target), stored, tuple(terms))
+        out, stored = views.of(Factor(leaf)), views.own(Factor(leaf))
+        if isinstance(leaf.storage, Strided) and leaf.structure.columns > 1:
+            out, stored = _scratch(leaf, _whole_vectors(stored, width), leaf.storage.stride)
+        return cls(out, stored, tuple(terms))
 
     @property
     def T(self) -> _Oriented:
@@ -317,11 +317,16 @@ class _Oriented:
 
 
 def _whole_vectors(there: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
-    """True for all lanes, within the columns, of every vector that has one."""
-    columns = there.shape[1]
-    extra = -columns % width
+    """True for all lanes of every vector that has one; the last vector of a row is whole, too."""
+    extra = -there.shape[1] % width
     vectors = np.pad(there, ((0, 0), (0, extra))).reshape(there.shape[0], -1, width)
-    return np.repeat(vectors.any(axis=2), width, axis=1)[:, :columns]
+    return np.repeat(vectors.any(axis=2), width, axis=1)
+
+
+def _scratch(leaf: Leaf, there: NDArray[np.bool_], stride: int) -> tuple[View, NDArray[np.bool_]]:
+    """A temporary as it is written: wherever a vector has an element, all of its lanes."""
+    i, j = np.indices(there.shape)
+    return View(leaf.name, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1)), there
 
 
 def _fixed(step: Update) -> bool:
