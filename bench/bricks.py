@@ -65,7 +65,7 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path, name: str, n: int) -> list[dict[str, Any]]:
+def timed(folder: Path, name: str, n: int) -> list[harness.Contender]:
     import cupy
 
     field = cupy.random.standard_normal((n, n, n), dtype=cupy.float32)
@@ -82,9 +82,7 @@ def timed(folder: Path, name: str, n: int) -> list[dict[str, Any]]:
         expected = found if expected is None else expected
         if not cupy.allclose(found, expected, rtol=1e-4, atol=1e-5):
             raise harness.WrongResultError(f"{name} {n} {order} {threads}: wrong values; nothing is timed")
-        gigabytes = 2 * 4 * n**3 / 1e9
-        row = harness.measure(run, kernel=order, stencil=name, n=n, threads=threads)
-        rows.append({**row, "GB/s": gigabytes / row["ms"] * 1e3})
+        rows.append(harness.contender(run, kernel=order, stencil=name, n=n, threads=threads))
     return rows
 
 

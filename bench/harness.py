@@ -6,9 +6,9 @@
   python bench/triton_softmax.py time       on the GPU machine: correctness first, then times, rivals in the same run
 
 `time` and `prepare` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch, Triton and
-CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA events,
-after 25 that warm up, the L2 cache flushed before each; kept are the median and the 10th and 90th percentile, with
-device, clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
+CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA events, after
+25 that warm up, the L2 cache flushed before each, in turns with the rivals' repetitions; kept are the median and the
+10th and 90th percentile, with device, clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
 A case with a wrong result is named, gives no times, and makes the exit code 1.
 """
 
@@ -22,8 +22,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from statistics import median, quantiles
@@ -34,11 +35,10 @@ ARTIFACTS = BENCH.parent / "artifacts"
 WARM_UP = 25
 REPETITIONS = 100
 SEARCHED = 10  # repetitions while configurations are compared; the best one is measured in full
-FLUSH_BYTES = 2**30  # far above the L2 cache; writing it takes longer than Python needs to launch what is timed
+FLUSHED_BYTES = 2**30  # far above the L2 cache; and writing it takes longer than Python takes to launch what is timed
 
 
 Case = tuple[Any, ...]
-Timed = Callable[..., list[dict[str, Any]]]  # the folder of the artifacts and a case to the rows of that case
 
 
 def main(
@@ -130,42 +130,68 @@ def write_static(name: str, rows: list[dict[str, Any]], target: str = "sm_90") -
 # -- times
 
 
-def times_ms(run: Callable[[], Any], repetitions: int = REPETITIONS, warm_up: int = WARM_UP) -> list[float]:
-    """Milliseconds of each repetition on the current stream, the L2 cache flushed before each."""
+@dataclass(frozen=True)
+class Contender:
+    """One way to compute what a case asks for: a launch, known to be right, and what its row says beside the times."""
+
+    run: Callable[[], Any]
+    facts: dict[str, Any]
+
+
+def contender(run: Callable[[], Any], **facts: Any) -> Contender:
+    return Contender(run, facts)
+
+
+def times_ms(
+    runs: Mapping[Any, Callable[[], Any]], repetitions: int = REPETITIONS, warm_up: int = WARM_UP
+) -> dict[Any, list[float]]:
+    """Milliseconds of each repetition on the current stream, the L2 cache flushed before each.
+
+    The repetitions of all that are compared alternate, so that a device that slows down as it heats slows them all.
+    """
     import torch
 
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
-    for _ in range(warm_up):
-        run()
-    events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repetitions)]
-    for start, end in events:
-        flush.zero_()
-        start.record()
-        run()
-        end.record()
+    flushed = torch.empty(FLUSHED_BYTES, dtype=torch.int8, device="cuda")
+    for run in runs.values():
+        for _ in range(warm_up):
+            run()
+    events: dict[Any, list[Any]] = {key: [] for key in runs}
+    for _ in range(repetitions):
+        for key, run in runs.items():
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            flushed.zero_()
+            start.record()
+            run()
+            end.record()
+            events[key].append((start, end))
     torch.cuda.synchronize()
-    return [start.elapsed_time(end) for start, end in events]
+    return {key: [start.elapsed_time(end) for start, end in pairs] for key, pairs in events.items()}
 
 
-def measure(run: Callable[[], Any], **facts: Any) -> dict[str, Any]:
-    """One row of results."""
-    if PREPARING:
-        run()
-        return {**facts, "ms": 0.0, "p10": 0.0, "p90": 0.0}
-    taken = times_ms(run)
-    spread = quantiles(taken, n=10)
-    return {**facts, "ms": median(taken), "p10": spread[0], "p90": spread[-1]}
+def measured(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
+    """The rows of results of contenders, timed side by side."""
+    found = times_ms({number: c.run for number, c in enumerate(contenders)})
+    rows = []
+    for number, c in enumerate(contenders):
+        spread = quantiles(found[number], n=10)
+        rows.append({**c.facts, "ms": median(found[number]), "p10": spread[0], "p90": spread[-1]})
+    return rows
 
 
-def best(candidates: dict[Any, Callable[[], Any]]) -> Any:
+def best(candidates: Mapping[Any, Callable[[], Any]]) -> Any:
     """The key of the fastest candidate; one that cannot be launched (registers, shared memory) is left out."""
-    found = {}
+    import torch
+
+    runs = {}
     for key, run in candidates.items():
         try:
-            found[key] = median(times_ms(run, 1, 0) if PREPARING else times_ms(run, SEARCHED, 3))
+            run()
+            torch.cuda.synchronize()
+            runs[key] = run
         except Exception as error:  # whatever Triton or the driver refuses
             print(f"  left out {key}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
-    return min(found, key=found.get)
+    found = times_ms(runs, 1, 0) if PREPARING else times_ms(runs, SEARCHED, 3)
+    return min(found, key=lambda key: median(found[key]))
 
 
 class WrongResultError(Exception):
@@ -180,6 +206,9 @@ def require_close(found: Any, expected: Any, tolerance: float, what: str) -> flo
     if not error <= tolerance or not torch.isfinite(found.float()).all():
         raise WrongResultError(f"{what}: wrong by {error:.3g} of the largest value; nothing is timed")
     return error
+
+
+Timed = Callable[..., list[Contender]]  # the folder of the artifacts and a case, to what is compared in that case
 
 
 def prepare(folder: Path, cases: Sequence[Case], timed: Timed) -> None:
@@ -200,7 +229,8 @@ def _prepared(folder: Path, timed: Timed, case: Case) -> str | None:
     global PREPARING
     PREPARING = True
     try:
-        timed(folder, *case)
+        for entry in timed(folder, *case):
+            entry.run()
     except Exception as error:  # `time` says it again, and fails
         return f"{type(error).__name__}: {error}"
     return None
@@ -221,13 +251,13 @@ def time_cases(name: str, folder: Path, cases: Sequence[Case], timed: Timed) -> 
     rows, failed = [], 0
     for case in cases:
         try:
-            found = timed(folder, *case)
+            found = measured(timed(folder, *case))
         except Exception as error:  # the other cases still count
             print(f"{' '.join(words_of(case))}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             failed += 1
             continue
         rows += found
-        times = ", ".join(f"{row['kernel']} {row['ms']:.4f}" for row in found if row["ms"] is not None)
+        times = ", ".join(f"{row['kernel']} {row['ms']:.4f}" for row in found)
         print(f"{' '.join(words_of(case))}: {times}", flush=True)
         path.write_text(json.dumps({**circumstances, "rows": rows}, indent=1) + "\n")
     print(f"{path}: {len(rows)} rows, {failed} cases failed")

@@ -139,10 +139,10 @@ def time(sizes: list[Size]) -> None:
     sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, list(product(sizes, LAYOUTS)), timed))
 
 
-def timed(folder: Path, size: Size, layouts: str) -> list[dict[str, Any]]:
+def timed(folder: Path, size: Size, layouts: str) -> list[harness.Contender]:
     index = json.loads((folder / "index.json").read_text())
     ours = [entry for entry in index if tuple(entry["size"]) == size and entry["layouts"] == layouts]
-    return Case(folder, size, layouts).rows(ours)
+    return Case(folder, size, layouts).contenders(ours)
 
 
 class Case:
@@ -163,29 +163,25 @@ class Case:
         self.memory = [cp.from_dlpack(x.reshape(-1)) for x in (*stored, self.c)]
         self.expected = torch.matmul(self.a, self.b)
 
-    def rows(self, ours: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def contenders(self, ours: list[dict[str, Any]]) -> list[harness.Contender]:
         import torch
 
-        library = self.measured("cuBLAS", lambda: torch.matmul(self.a, self.b, out=self.c), {})
-        rows = [library]
+        found = [self.right("cuBLAS", lambda: torch.matmul(self.a, self.b, out=self.c), {})]
         for entry in ours:
             launch = mlir_kernels.launcher(self.folder, entry["kernel"])
-            rows.append(self.measured(entry["kernel"], lambda launch=launch: launch(*self.memory), entry))
+            found.append(self.right(entry["kernel"], lambda launch=launch: launch(*self.memory), entry))
         rival = self.triton()
         if rival is not None:
-            rows.append(self.measured("Triton", rival, {}))
-        for row in rows:
-            row["of_cublas"] = library["ms"] / row["ms"]
-        return rows
+            found.append(self.right("Triton", rival, {}))
+        return found
 
-    def measured(self, kernel: str, run: Any, facts: dict[str, Any]) -> dict[str, Any]:
-        """One row, after one launch into an empty result that must be right."""
-        m, n, k = self.size
+    def right(self, kernel: str, run: Any, facts: dict[str, Any]) -> harness.Contender:
+        """A contender, after one launch into an empty result that must be right."""
         self.c.zero_()
         run()
         error = harness.require_close(self.c, self.expected, TOLERANCE, f"{kernel} {self.size} {self.layouts}")
-        row = harness.measure(run, **{**facts, "kernel": kernel, "size": self.size, "layouts": self.layouts})
-        return {**row, "error": error, "tflops": 2 * m * n * k / row["ms"] / 1e9}
+        named = {"kernel": kernel, "size": self.size, "layouts": self.layouts, "error": error}
+        return harness.contender(run, **{**facts, **named})
 
     def triton(self) -> Any:
         """The kernel by hand in the fastest of a few configurations; None without Triton or where K has a tail."""
@@ -259,7 +255,11 @@ def _measured(results: Any) -> str:
             ours = min((r for r in here if "tile" in r), key=lambda r: r["ms"], default=None)
             named = {r["kernel"]: r for r in here}
             times = [mlir_kernels.time_cell(r) for r in (named.get("cuBLAS"), ours, named.get("Triton"))]
-            last = ["", ""] if ours is None else [f"{ours['of_cublas']:.2f}", ours["kernel"].split("-", 2)[2]]
+            last = (
+                ["", ""]
+                if ours is None
+                else [f"{named['cuBLAS']['ms'] / ours['ms']:.3f}", ours["kernel"].split("-", 2)[2]]
+            )
             cells.append([" x ".join(map(str, size)), layouts, *times, *last])
     columns = "M x N x K|layouts|cuBLAS ms|ours ms|Triton ms|of cuBLAS|our kernel"
     if results is None:
@@ -272,8 +272,10 @@ def _measured(results: Any) -> str:
 
 def _share(rows: list[dict[str, Any]], n: int, layouts: str, who: str) -> float | None:
     """The best share of cuBLAS at a square size: of our kernels ("tile"), or of the one of that name."""
-    here = [r for r in of(rows, (n, n, n), layouts) if r["kernel"] == who or (who == "tile" and "tile" in r)]
-    return max((r["of_cublas"] for r in here), default=None)
+    here = of(rows, (n, n, n), layouts)
+    library = next((r["ms"] for r in here if r["kernel"] == "cuBLAS"), None)
+    chosen = [r for r in here if r["kernel"] == who or (who == "tile" and "tile" in r)]
+    return max((library / r["ms"] for r in chosen), default=None)
 
 
 STEPS = {step.__name__: step for step in (static, render, time, choose, table)}

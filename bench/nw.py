@@ -88,11 +88,10 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path, n: int, b: int) -> list[dict[str, Any]]:
+def timed(folder: Path, n: int, b: int) -> list[harness.Contender]:
     import cupy
 
     facts = json.loads((folder / "facts.json").read_text())[str(b)]
-
     texts = {kind: (folder / f"{label(n, b, kind)}.cu").read_text() for kind in KINDS}
     texts |= {"by hand": by_hand.source(n, b, 0), "by hand, padded": by_hand.source(n, b, 1)}
     substitution = cupy.random.randint(-10, 11, (n + 1, n + 1), dtype=cupy.int32)
@@ -103,8 +102,8 @@ def timed(folder: Path, n: int, b: int) -> list[dict[str, Any]]:
         scores = cupy.zeros((n + 1, n + 1), cupy.int32)
         scores[0], scores[:, 0] = border, border
         shared = max(facts["shared_bytes"].values())
-        graph = _captured(cupy, text, scores, substitution, n // b, b, shared if shared > 48 * 1024 else 0)
-        graph.launch()
+        launch = _captured(cupy, text, scores, substitution, n // b, b, shared if shared > 48 * 1024 else 0)
+        launch()
         cupy.cuda.get_current_stream().synchronize()
         found = scores.get()
         expected = found if expected is None else expected
@@ -114,7 +113,7 @@ def timed(folder: Path, n: int, b: int) -> list[dict[str, Any]]:
             )
         chosen = who == facts["chosen"]
         waves = facts["wavefronts"].get(who)
-        rows.append(harness.measure(graph.launch, kernel=who, n=n, b=b, chosen=chosen, wavefronts=waves))
+        rows.append(harness.contender(launch, kernel=who, n=n, b=b, chosen=chosen, wavefronts=waves))
     return rows
 
 
@@ -131,7 +130,9 @@ def _captured(cupy: Any, text: str, scores: Any, substitution: Any, blocks: int,
             kernel, count = (growing, d + 1) if d < blocks else (shrinking, 2 * blocks - 1 - d)
             given = (scores, substitution, cupy.int32(PENALTY), cupy.int32(d))
             kernel((count,), (b,), given, shared_mem=shared)
-        return stream.end_capture()
+        graph = stream.end_capture()
+    alive = (module, scores, substitution)  # a graph holds no references to what its kernels use
+    return lambda alive=alive: graph.launch()
 
 
 def _in_numpy(substitution: Any) -> Any:

@@ -76,7 +76,7 @@ def render(sizes: list[int]) -> None:
 
 def time(sizes: list[int]) -> None:
     cases = list(product(DTYPES, sizes))
-    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, cases, lambda *case: Case(*case).rows()))
+    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, cases, lambda *case: Case(*case).contenders()))
 
 
 class Case:
@@ -92,25 +92,21 @@ class Case:
         self.target = torch.empty_like(self.source)
         self.given, self.taken = cp.from_dlpack(self.source), cp.from_dlpack(self.target)
 
-    def rows(self) -> list[dict[str, Any]]:
-        copy = harness.measure(lambda: self.target.copy_(self.source), kernel="copy", **self.facts)
-        rows = [copy, *(self.measured(name, run) for name, run in self.ways().items())]
-        for row in rows:
-            row["of_copy"] = copy["ms"] / row["ms"]
-        return rows
+    def contenders(self) -> list[harness.Contender]:
+        copy = harness.contender(lambda: self.target.copy_(self.source), kernel="copy", **self.facts)
+        return [copy, *(self.right(name, run) for name, run in self.ways().items())]
 
     @property
     def facts(self) -> dict[str, Any]:
         return {"dtype": self.dtype, "size": self.size}
 
-    def measured(self, kernel: str, run: Any) -> dict[str, Any]:
-        """One row, after one launch into an empty result that must be equal."""
+    def right(self, kernel: str, run: Any) -> harness.Contender:
+        """A contender, after one launch into an empty result that must be equal."""
         self.target.zero_()
         run()
         if not bool((self.target == self.source.t()).all()):
             raise harness.WrongResultError(f"{kernel} {self.facts}: wrong; nothing is timed")
-        row = harness.measure(run, kernel=kernel, **self.facts)
-        return {**row, "gb_per_s": 2 * self.source.numel() * self.source.element_size() / row["ms"] / 1e6}
+        return harness.contender(run, kernel=kernel, **self.facts)
 
     def ways(self) -> dict[str, Any]:
         import cupy as cp
@@ -164,8 +160,13 @@ def table(sizes: list[int]) -> None:
     results = mlir_kernels.latest(NAME)
     measured = [] if results is None else results["rows"]
     names = [*(f"ours {v}" for v in VARIANTS), *(f"CUDA {v}" for v in BY_HAND), "Triton", "torch", "CuPy"]
+    copies = {(r["dtype"], r["size"]): r["ms"] for r in measured if r["kernel"] == "copy"}
     share = {
-        (dtype, name): {r["size"]: r["of_copy"] for r in measured if r["kernel"] == name and r["dtype"] == dtype}
+        (dtype, name): {
+            r["size"]: copies[dtype, r["size"]] / r["ms"]
+            for r in measured
+            if r["kernel"] == name and r["dtype"] == dtype
+        }
         for dtype in DTYPES
         for name in names
     }

@@ -53,7 +53,7 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path, positions: int, mask: str) -> list[dict[str, Any]]:
+def timed(folder: Path, positions: int, mask: str) -> list[harness.Contender]:
     import torch
     from rivals.triton_attention import attention as hand
 
@@ -79,8 +79,8 @@ def timed(folder: Path, positions: int, mask: str) -> list[dict[str, Any]]:
         key = harness.best(runs)
         runs[key]()
         error = harness.require_close(o, attend(), 1e-2, f"attention {positions} {who}")
-        rows.append(harness.measure(runs[key], kernel=who, config=key, error=error, **facts))
-    return [*rows, harness.measure(attend, kernel="torch", **facts)]
+        rows.append(harness.contender(runs[key], kernel=who, config=key, error=error, **facts))
+    return [*rows, harness.contender(attend, kernel="torch", **facts)]
 
 
 if __name__ == "__main__":

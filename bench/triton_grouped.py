@@ -86,12 +86,12 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path, what: str | tuple[int, ...]) -> list[dict[str, Any]]:
+def timed(folder: Path, what: str | tuple[int, ...]) -> list[harness.Contender]:
     harness.descriptors_need_memory()
     return _timed_group(folder, what) if isinstance(what, str) else _timed_batch(folder, what)
 
 
-def _timed_group(folder: Path, name: str) -> list[dict[str, Any]]:
+def _timed_group(folder: Path, name: str) -> list[harness.Contender]:
     import torch
     from rivals.triton_matmul import grouped_gemm as hand
 
@@ -121,11 +121,11 @@ def _timed_group(folder: Path, name: str) -> list[dict[str, Any]]:
         error = max(
             harness.require_close(z, x.float() @ y.float(), 0.01, what) for x, y, z in zip(a, b, c, strict=True)
         )
-        rows.append(harness.measure(choices[key], kernel=f"grouped {who}", group=name, config=key, error=error))
-    rows.append(harness.measure(_graph(torch, a, b, c).replay, kernel="grouped torch, captured loop", group=name))
+        rows.append(harness.contender(choices[key], kernel=f"grouped {who}", group=name, config=key, error=error))
+    rows.append(harness.contender(_graph(torch, a, b, c).replay, kernel="grouped torch, captured loop", group=name))
     if len(set(sizes)) == 1:
         left, right = torch.stack(a), torch.stack(b)
-        rows.append(harness.measure(lambda: torch.bmm(left, right), kernel="grouped torch.bmm", group=name))
+        rows.append(harness.contender(lambda: torch.bmm(left, right), kernel="grouped torch.bmm", group=name))
     return rows
 
 
@@ -146,7 +146,7 @@ def _graph(torch: Any, a: Any, b: Any, c: Any) -> Any:
     return graph
 
 
-def _timed_batch(folder: Path, shape: tuple[int, ...]) -> list[dict[str, Any]]:
+def _timed_batch(folder: Path, shape: tuple[int, ...]) -> list[harness.Contender]:
     import torch
     from rivals.triton_matmul import batched_matmul as hand
 
@@ -174,8 +174,8 @@ def _timed_batch(folder: Path, shape: tuple[int, ...]) -> list[dict[str, Any]]:
         key = harness.best(choices)
         choices[key]()
         error = harness.require_close(c, expected, 0.01, f"batched {shape} {who}")
-        rows.append(harness.measure(choices[key], kernel=f"batched {who}", shape=shape, config=key, error=error))
-    return [*rows, harness.measure(lambda: torch.bmm(a, b), kernel="batched torch.bmm", shape=shape)]
+        rows.append(harness.contender(choices[key], kernel=f"batched {who}", shape=shape, config=key, error=error))
+    return [*rows, harness.contender(lambda: torch.bmm(a, b), kernel="batched torch.bmm", shape=shape)]
 
 
 if __name__ == "__main__":

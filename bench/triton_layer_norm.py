@@ -55,7 +55,7 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path, columns: int) -> list[dict[str, Any]]:
+def timed(folder: Path, columns: int) -> list[harness.Contender]:
     import torch
     from rivals import triton_rows as hand
 
@@ -95,17 +95,17 @@ def timed(folder: Path, columns: int) -> list[dict[str, Any]]:
     for who, run in (("rendered", rendered_backward), ("by hand", backward_by_hand)):
         found = list(zip((dx, dw, db), backward_torch(), strict=True))
         rows.append(_fastest(run, f"backward {who}", columns, found, 1e-2))
-    rows.append(harness.measure(forward_torch, kernel="forward torch", columns=columns))
-    return [*rows, harness.measure(backward_torch, kernel="backward torch", columns=columns)]
+    rows.append(harness.contender(forward_torch, kernel="forward torch", columns=columns))
+    return [*rows, harness.contender(backward_torch, kernel="backward torch", columns=columns)]
 
 
-def _fastest(run: Any, kernel: str, columns: int, found: list[tuple[Any, Any]], tolerance: float) -> dict[str, Any]:
+def _fastest(run: Any, kernel: str, columns: int, found: list[tuple[Any, Any]], tolerance: float) -> harness.Contender:
     """The best number of warps, checked and measured."""
     warps = harness.best({w: lambda w=w: run(w) for w in WARPS})
     run(warps)
     what = f"layer norm {kernel} {columns}"
     error = max(harness.require_close(ours, expected, tolerance, what) for ours, expected in found)
-    return harness.measure(lambda: run(warps), kernel=kernel, columns=columns, warps=warps, error=error)
+    return harness.contender(lambda: run(warps), kernel=kernel, columns=columns, warps=warps, error=error)
 
 
 if __name__ == "__main__":

@@ -102,9 +102,9 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path, kind: str, n: int, layout: str) -> list[dict[str, Any]]:
+def timed(folder: Path, kind: str, n: int, layout: str) -> list[harness.Contender]:
     harness.descriptors_need_memory()
-    return Case(folder, kind, n, layout).rows()
+    return Case(folder, kind, n, layout).contenders()
 
 
 class Case:
@@ -123,7 +123,7 @@ class Case:
         self.choices = [config for config in configs(kind) if fits(n, config[0])]
         self.facts = {"dtype": kind, "layout": layout, "n": n}
 
-    def rows(self) -> list[dict[str, Any]]:
+    def contenders(self) -> list[harness.Contender]:
         rendered = {
             (*c, form): self.rendered(*c, form, self.a, self.b, self.layout) for c in self.choices for form in FORMS
         }
@@ -131,14 +131,14 @@ class Case:
         rows = [self.fastest("rendered", rendered), self.fastest("by hand", by_hand)]
         if self.kind != "f16" and self.layout != "NT":
             rows.append(self.fastest("rendered, copied first", self.copied_first()))
-        return [*rows, self.library()]
+        return [*rows, *self.library()]
 
-    def fastest(self, who: str, runs: dict[Any, Any]) -> dict[str, Any]:
+    def fastest(self, who: str, runs: dict[Any, Any]) -> harness.Contender:
         key = harness.best(runs)
         self.c.zero_()
         runs[key]()
         error = harness.require_close(self.c, self.expected, 0.05, f"{self.facts} {who}")
-        return harness.measure(runs[key], kernel=who, config=key, error=error, **self.facts)
+        return harness.contender(runs[key], kernel=who, config=key, error=error, **self.facts)
 
     def rendered(self, tile: Any, warps: int, stages: int, form: str, a: Any, b: Any, layout: str) -> Any:
         kernel = harness.load(self.folder, label(self.n, layout, tile, form), "matmul")
@@ -186,19 +186,20 @@ class Case:
 
         return {(*c, form): whole(self.rendered(*c, form, *ready, "NT")) for c in self.choices for form in FORMS}
 
-    def library(self) -> dict[str, Any]:
-        """cuBLAS: torch.matmul for f16, torch._scaled_mm for fp8, which takes NT only."""
+    def library(self) -> list[harness.Contender]:
+        """cuBLAS: torch.matmul for f16, torch._scaled_mm for fp8, which takes NT only and not e5m2 twice."""
         import torch
 
         a, b = self.logical()
         if self.kind == "f16":
-            return harness.measure(lambda: torch.matmul(a, b), kernel="torch", **self.facts)
+            return [harness.contender(lambda: torch.matmul(a, b), kernel="torch", **self.facts)]
         one = torch.ones((), device="cuda")
+        run = lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.float16)  # noqa: E731
         try:
-            run = lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.float16)  # noqa: E731
-            return harness.measure(run, kernel="torch", **self.facts)
-        except (RuntimeError, ValueError) as error:
-            return {"kernel": "torch", **self.facts, "ms": None, "refused": str(error).splitlines()[0]}
+            run()
+        except (RuntimeError, ValueError):
+            return []
+        return [harness.contender(run, kernel="torch", **self.facts)]
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def static() -> list[dict[str, Any]]:
     return rows
 
 
-def timed(folder: Path, columns: int) -> list[dict[str, Any]]:
+def timed(folder: Path, columns: int) -> list[harness.Contender]:
     import torch
     from rivals.triton_rows import softmax as hand
 
@@ -76,8 +76,8 @@ def timed(folder: Path, columns: int) -> list[dict[str, Any]]:
         y.zero_()
         choices[key]()
         error = harness.require_close(y, expected, 1e-4, f"softmax {columns} {who}")
-        rows.append(harness.measure(choices[key], kernel=who, columns=columns, config=key, error=error))
-    return [*rows, harness.measure(lambda: torch.softmax(x, dim=1), kernel="torch", columns=columns)]
+        rows.append(harness.contender(choices[key], kernel=who, columns=columns, config=key, error=error))
+    return [*rows, harness.contender(lambda: torch.softmax(x, dim=1), kernel="torch", columns=columns)]
 
 
 if __name__ == "__main__":
