@@ -1,0 +1,89 @@
+"""How the GPU benchmarks take times, on a device made up here: each launch takes as long as the test says."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+
+import harness  # noqa: E402  (bench/ is a folder of scripts, not a package)
+
+
+class Device:
+    """A clock that launches advance, under the names that PyTorch gives to it; it slows down with every launch."""
+
+    def __init__(self):
+        self.now, self.slower, self.launched = 0.0, 0.0, []
+
+    def launch(self, name, takes):
+        def run():
+            self.launched.append(name)
+            self.now += takes + self.slower
+            self.slower += 0.001
+
+        return run
+
+    def event(self, enable_timing):
+        assert enable_timing
+        return Event(self)
+
+
+class Event:
+    def __init__(self, device):
+        self.device, self.at = device, None
+
+    def record(self):
+        self.at = self.device.now
+
+    def elapsed_time(self, end):
+        return end.at - self.at
+
+
+@pytest.fixture
+def device(monkeypatch, tmp_path):
+    made = Device()
+    cuda = SimpleNamespace(Event=made.event, synchronize=lambda: None, get_device_name=lambda: "Made Up")
+    flushed = SimpleNamespace(zero_=lambda: None)
+    torch = SimpleNamespace(cuda=cuda, empty=lambda *size, **options: flushed, int8=None, __version__="0")
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__="0"))
+    monkeypatch.setattr(harness, "BENCH", tmp_path)
+    monkeypatch.setattr(harness, "clocks", list)
+    return made
+
+
+def test_repetitions_alternate_so_that_a_heating_device_slows_all_rivals_alike(device):
+    first, second = harness.measured([
+        harness.contender(device.launch("a", 1.0), kernel="a"), harness.contender(device.launch("b", 1.0), kernel="b"),
+    ])  # fmt: skip
+    assert device.launched[-6:] == ["a", "b"] * 3
+    assert first["ms"] == pytest.approx(second["ms"], abs=0.01)
+    assert first["p10"] < first["ms"] < first["p90"]
+
+
+def test_the_fastest_of_those_that_can_be_launched(device, capsys):
+    def refused():
+        raise RuntimeError("out of resource: shared memory")
+
+    runs = {"slow": device.launch("slow", 2.0), "fast": device.launch("fast", 1.0), "large": refused}
+    assert harness.best(runs) == "fast"
+    assert "left out large: out of resource" in capsys.readouterr().err
+
+
+def test_a_wrong_case_is_named_and_the_others_are_kept(device, capsys):
+    def timed(folder, name, n):
+        if n == 2:
+            raise harness.WrongResultError("wrong by 1 of the largest value")
+        return [harness.contender(device.launch(name, n), kernel=name, n=n)]
+
+    assert harness.time_cases("made", Path(), [("a", 1), ("a", 2), ("a", 3)], timed) == 1
+    assert "a 2: WrongResultError: wrong by 1" in capsys.readouterr().err
+    (path,) = (harness.BENCH / "results" / "Made-Up").iterdir()
+    assert [row["n"] for row in json.loads(path.read_text())["rows"]] == [1, 3]
+
+
+def test_words_choose_cases():
+    assert harness.words_of(("f16", (16, 512, 64), 4096)) == ["f16", "16x512x64", "4096"]
