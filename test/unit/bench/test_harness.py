@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
-import harness  # noqa: E402  (bench/ is a folder of scripts, not a package)
+import harness  # bench/ is a folder of scripts, not a package
 
 
 class Device:
