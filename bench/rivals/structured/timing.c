@@ -31,3 +31,20 @@ double cycle(void) {
                          "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n" : "+r"(x));
     return (now() - start) / 200000;
 }
+
+/* Cycles that a core of its own hides: the time of eight independent operations, among them two loads, in units of one
+   dependent addition. Two processes that share a core's units raise it: what is timed then belongs to both. */
+double crowding(void) {
+    static unsigned long memory[16];
+    unsigned long a = 1, b = 1, c = 1, d = 1, x = 1;
+    double start = now();
+    for (long i = 0; i < 2000; i++)
+        __asm__ volatile("add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n" : "+r"(x));
+    double chain = now() - start;
+    start = now();
+    for (long i = 0; i < 2000; i++)
+#define GROUP "add $1, %0\n add $1, %1\n add $1, %2\n add $1, %3\n nop\n mov (%4), %%r8\n mov 64(%4), %%r9\n nop\n"
+        __asm__ volatile(GROUP GROUP GROUP GROUP GROUP
+                         : "+r"(a), "+r"(b), "+r"(c), "+r"(d) : "r"(memory) : "r8", "r9");
+    return (now() - start) / chain;
+}

@@ -2,6 +2,9 @@
 
 The plan (JSON, from bench/structured.py) names shared libraries and symbols; nothing of lego_mlir is imported here, so
 that a library which patches the process (MKL made to take its AVX-512 kernels) meets no compiler.
+
+A virtual processor may share a core with somebody else's work, which halves some codes' speed and not others'. So a
+timing counts only if the core was seen to be this process's own before and after it; what does not count is repeated.
 """
 
 import ctypes
@@ -16,6 +19,9 @@ import numpy as np
 ROUNDS = 30
 WARM_UP = 3
 ROUND_NANOSECONDS = 20_000
+CALIBRATION_SECONDS = 2.0
+QUIET = 1.1  # times what an uncrowded core's probe takes; with a neighbour it is 1.2 and more
+PATIENCE_SECONDS = 20.0  # for one point, after which crowded timings count as well
 COPIES = 8  # sets of arguments that are rotated, so that an in-place call does not wait for its own last store,
 COPIED_BYTES = 24_000  # as long as all of them together stay in the first cache
 
@@ -71,12 +77,31 @@ def expected(case, a):
     return (a["L0"] + a["L1"]) @ mirrored(a["S"]) + np.outer(a["x"], a["x"])
 
 
+class Machine:
+    """The core that this process runs on: calls timed, and whether it is alone there."""
+
+    def __init__(self, library):
+        self.library = library
+        for name in ("time_calls", "cycle", "crowding"):
+            getattr(library, name).restype = ctypes.c_double
+        library.time_calls.argtypes = [
+            ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_long,
+        ]  # fmt: skip
+        probes, end = [], time.perf_counter() + CALIBRATION_SECONDS
+        while time.perf_counter() < end:
+            probes.append(library.crowding())
+        self.alone = QUIET * sorted(probes)[len(probes) // 50]
+
+    def quiet(self):
+        return self.library.crowding() <= self.alone
+
+
 class Point:
     """One case at one size and type, with its entries."""
 
-    def __init__(self, plan, libraries, timing):
+    def __init__(self, plan, libraries, machine):
         self.case, self.n, self.dtype = plan["case"], plan["n"], np.dtype(plan["dtype"])
-        self.timing = timing
+        self.machine = machine
         random = np.random.default_rng(self.n)
         first = {name: make(kind, self.n, self.dtype, random) for name, kind in SHAPES[self.case].items()}
         self.copies = max(1, min(COPIES, COPIED_BYTES // sum(array.nbytes for array in first.values())))
@@ -101,7 +126,7 @@ class Point:
                 array[...] = fresh[name]
 
     def run(self, function, repeats):
-        return self.timing.time_calls(function, self.arity, self.pointers, self.copies, repeats)
+        return self.machine.library.time_calls(function, self.arity, self.pointers, self.copies, repeats)
 
     def wrong(self, function):
         """The relative error of one call."""
@@ -123,31 +148,41 @@ class Point:
             if error > tolerance:
                 result["entries"][name] = {"wrong": error}
                 continue
-            taken = max(self.run(function, 50), 1.0)
+            taken = max(min(self.run(function, 20) for _ in range(5)), 1.0)
             good.append((name, function, blas, library, max(int(ROUND_NANOSECONDS / taken), 4)))
-        times, cycles = {name: [] for name, *_ in good}, []
-        for round_ in range(WARM_UP + ROUNDS):
-            cycles.append(self.timing.cycle())
-            for name, function, blas, library, repeats in good:
-                self.select(blas, library)
-                self.restore()
-                taken = self.run(function, repeats)
-                if round_ >= WARM_UP:
-                    times[name].append(taken)
-        result["cycle_ns"] = statistics.median(cycles)
+        times, cycles, crowded = self.rounds(good)
+        result |= {"cycle_ns": statistics.median(cycles), "crowded": crowded}
         for name, values in times.items():
             low, middle, high = statistics.quantiles(values, n=4)
             result["entries"][name] = {"ns": middle, "quartiles": [low, high]}
         return result
 
+    def rounds(self, good):
+        """Times of every entry, all entries in turn, and of a cycle; how many had to be taken on a crowded core."""
+        times, cycles = {name: [] for name, *_ in good}, []
+        crowded, end = 0, time.perf_counter() + PATIENCE_SECONDS
+        while len(cycles) < ROUNDS or min(map(len, times.values())) < WARM_UP + ROUNDS:
+            patient = time.perf_counter() < end
+            before, cycle = self.machine.quiet(), self.machine.library.cycle()
+            if not patient or (before and self.machine.quiet()):
+                cycles.append(cycle)
+            for name, function, blas, library, repeats in good:
+                if len(times[name]) == WARM_UP + ROUNDS:
+                    continue
+                self.select(blas, library)
+                self.restore()
+                before = self.machine.quiet()
+                taken = self.run(function, repeats)
+                alone = before and self.machine.quiet()
+                if alone or not patient:
+                    times[name].append(taken)
+                    crowded += not alone
+        return {name: taken[WARM_UP:] for name, taken in times.items()}, cycles, crowded
+
 
 def main():
     plan = json.loads(Path(sys.argv[1]).read_text())
-    timing = ctypes.CDLL(plan["timing"])
-    timing.time_calls.restype = timing.cycle.restype = ctypes.c_double
-    timing.time_calls.argtypes = [
-        ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_long,
-    ]  # fmt: skip
+    machine = Machine(ctypes.CDLL(plan["timing"]))
     libraries = {name: ctypes.CDLL(path) for name, path in plan["libraries"].items()}
     for number, (path, prefix) in enumerate(plan["blas"]):
         code = libraries["blas"].load_blas(number, path.encode(), prefix.encode())
@@ -155,7 +190,7 @@ def main():
             raise SystemExit(f"{path}: could not be loaded as a BLAS ({code})")
     results = []
     for at, point in enumerate(plan["points"]):
-        results.append(Point(point, libraries, timing).measure())
+        results.append(Point(point, libraries, machine).measure())
         if sys.stderr.isatty():
             print(f"\r{at + 1}/{len(plan['points'])} {time.strftime('%H:%M:%S')}", end="", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
