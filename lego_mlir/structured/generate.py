@@ -49,6 +49,7 @@ FLAT_LIMIT = 5000
 REGISTER_SCRATCH = 2048
 LINE_BYTES = 64  # of the first cache, on every processor this generates for
 LONG_ROW = 32  # rows that are longer do not all fit into the first cache
+LEAST_INNER = 4  # a sum along k that is shorter than this is not worth turning
 # Up to this length a vector's dependent steps cost more than its multiplications: shorter registers, shorter steps.
 SHORT_VECTOR = 64
 
@@ -113,6 +114,7 @@ class _Generator:
                     self.moved[leaf.name] = replace(leaf, name=f"{leaf.name}_full", storage=Full())
                     self.f.allocate(f"{leaf.name}_full", self.moved[leaf.name].size)
         self.copies = 0
+        self.known: dict[object, View] = {}  # copies that the present step made, by what they are copies of
 
     def run(self) -> None:
         originals = {leaf.name: leaf for leaf in self.lowered.operands}
@@ -185,9 +187,10 @@ class _Generator:
             self.assign(target.masked(stored), through)
 
     def shape(self, rows: int, columns: int) -> Shape:
-        """The variant's register tile, cut to the result, and made higher where it is narrower."""
+        """The variant's register tile, cut to the result, its panels about equally wide, and higher where narrower."""
         width = self.variant.width
-        vectors = min(self.variant.vectors, -(-columns // width))
+        total = -(-columns // width)
+        vectors = -(-total // -(-total // self.variant.vectors))
         budget = max(self.variant.rows * self.variant.vectors, 8)
         height = min(max(self.variant.rows, min(8, budget // vectors)), rows)
         return Shape(width, height, vectors)
@@ -213,28 +216,38 @@ class _Generator:
         turned = normal.T
         chosen = turned if turned.score > normal.score and not _fixed(step) else normal
         rows, columns = chosen.out.rows, chosen.out.columns
-        terms = [self.prepared(term, rows) for term in chosen.terms]
-        pure = all(isinstance(term, Element) for term in terms)
-        shape = (
-            Shape(self.variant.width, min(max(self.variant.width, 4), rows), 1) if pure else self.shape(rows, columns)
-        )
+        self.known.clear()
+        ready = replace(chosen, terms=tuple(self.prepared(term, rows) for term in chosen.terms))
+        if not chosen.alone_at_the_end(self.variant.width):
+            self.sum(ready)
+            return
+        self.sum(ready.columns(slice(0, columns - 1)))
+        last = chosen.columns(slice(columns - 1, columns)).T
+        self.sum(replace(last, terms=tuple(self.prepared(term, 1) for term in last.terms)))
+
+    def sum(self, chosen: _Oriented) -> None:
+        """Write a sum whose terms can be read as vectors."""
+        rows, columns = chosen.out.rows, chosen.out.columns
+        pure = all(isinstance(term, Element) for term in chosen.terms)
+        shape = self.copying(rows) if pure else self.shape(rows, columns)
         if rows == 1:
             shape = replace(shape, vectors=1)
-        grid = updates.grid(chosen.out, chosen.stored, shape)
-        self.write(updates.update(grid, terms, self.variant.rolled))
+        grid = updates.grid(chosen.out, chosen.stored, shape, merged=not pure)
+        self.write(updates.update(grid, chosen.terms, self.variant.rolled))
 
     def prepared(self, term: Product | Element, rows: int) -> Product | Element:
         """The term with copies of what cannot be read as vectors."""
         width = self.variant.width
         if isinstance(term, Element) or width == 1:
             return term
+        right = self.known.get(_key(term.right), term.right)
         if rows > 1:
-            return term if term.right.smooth else replace(term, right=self.copied(term.right, True))
-        wide = term.right.padded(-(-term.right.columns // width) * width)
+            return replace(term, right=right if right.smooth else self.copied(right, True))
+        wide = right.padded(-(-right.columns // width) * width)
         if term.left.smooth or tiles.split_line(wide, width).all():
-            return term
+            return replace(term, right=right)
         copy = self.copied(term.left, True)
-        return replace(term, left=copy.part(slice(None), slice(0, term.left.columns)))
+        return replace(term, left=copy.part(slice(None), slice(0, term.left.columns)), right=right)
 
     def copied(self, view: View, filled: bool = False) -> View:
         """A copy in scratch, row after row, each row aligned; `filled` with zeros to whole vectors."""
@@ -249,7 +262,10 @@ class _Generator:
         i, j = np.indices(wide.kinds.shape)
         copy = View(name, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1))
         self.assign(copy, wide)
-        return copy if filled else copy.part(slice(None), slice(0, view.columns))
+        if not filled:
+            return copy.part(slice(None), slice(0, view.columns))
+        self.known[_key(view)] = copy
+        return copy
 
     def assign(self, target: View, source: View) -> None:
         """target = source, on the elements that are not zero."""
@@ -296,6 +312,25 @@ class _Oriented:
             out, stored = _scratch(leaf, _whole_vectors(stored, width), leaf.storage.stride)
         return cls(out, stored, tuple(terms))
 
+    def columns(self, which: slice) -> _Oriented:
+        """Some of the columns."""
+        every = slice(None)
+        terms = tuple(
+            replace(t, right=t.right.part(every, which))
+            if isinstance(t, Product)
+            else replace(t, view=t.view.part(every, which))
+            for t in self.terms
+        )
+        return _Oriented(self.out.part(every, which), self.stored[:, which], terms)
+
+    def alone_at_the_end(self, width: int) -> bool:
+        """Whether the last column has a vector for itself that costs as much as a full one, and is a sum along k that
+        takes less when it is turned into a row."""
+        columns = self.out.columns
+        inner = [int((t.right.kinds[:, -1] != ZERO).sum()) for t in self.terms if isinstance(t, Product)]
+        worth = self.out.rows >= width and max(inner, default=0) >= LEAST_INNER
+        return width > 2 and columns > width and columns % width == 1 and worth
+
     @property
     def T(self) -> _Oriented:
         turned = tuple(
@@ -327,6 +362,11 @@ def _scratch(leaf: Leaf, there: NDArray[np.bool_], stride: int) -> tuple[View, N
     """A temporary as it is written: wherever a vector has an element, all of its lanes."""
     i, j = np.indices(there.shape)
     return View(leaf.name, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1)), there
+
+
+def _key(view: View) -> tuple[str, bytes, bytes, tuple[int, ...]]:
+    """Equal for views of the same elements."""
+    return view.buffer, view.kinds.tobytes(), view.at.tobytes(), view.kinds.shape
 
 
 def _fixed(step: Update) -> bool:

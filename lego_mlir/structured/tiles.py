@@ -8,7 +8,7 @@ values, all positions integers, so that `roll.py` can turn equal tiles into loop
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -206,9 +206,10 @@ def block(part: View, width: int) -> tuple[Add, Bases, Bases] | None:
     along = long_runs(part)
     first, first_bases = _segments(part.masked(along), rows, width)
     second, second_bases = _segments(part.masked(~along).T, width, width)
-    turning = 3 * width
+    turning = rows * (width.bit_length() - 1)  # shuffles of two vectors
+    joining = len(bases) - rows  # every load into a row but its first is one more shuffle
     ways = [
-        (len(bases), upright, (), bases, []),
+        (len(bases) + joining, upright, (), bases, []),
         (len(turned_bases) + turning, (), turned, [], turned_bases),
         (len(first_bases) + len(second_bases) + turning, first, second, first_bases, second_bases),
     ]
@@ -240,9 +241,11 @@ def _segments(view: View, rows: int, width: int) -> tuple[tuple[Segment, ...], l
 class Steps:
     """All k of one product for one grid of tiles, prepared once: patterns by number, positions as arrays."""
 
-    def __init__(self, product: Product, shape: Shape, row_starts: Sequence[int], column_starts: Sequence[int]) -> None:
+    def __init__(
+        self, product: Product, shape: Shape, heights: Mapping[int, int], column_starts: Sequence[int]
+    ) -> None:
         self.product = product
-        self.left = {i: _left_patterns(product.left, i, shape.rows) for i in row_starts}
+        self.left = {i: _left_patterns(product.left, i, rows) for i, rows in heights.items()}
         self.right = {j: _right_patterns(product.right, j, shape) for j in column_starts}
 
     def between(self, i: int, j: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:

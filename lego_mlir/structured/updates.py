@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,17 +38,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+REGISTERS = 32
+BUSY = 8  # independent multiply-adds: two begin in each cycle and take four
+
+
 @dataclass(frozen=True)
 class Grid:
-    """A result, the elements of it to store, and its tiles."""
+    """A result, the elements of it to store, and its tiles; the last row of tiles is higher where that is `merged`."""
 
     target: View
     stored: NDArray[np.bool_]
     shape: Shape
+    merged: bool = False
 
-    @property
-    def row_starts(self) -> range:
-        return range(0, self.target.rows, self.shape.rows)
+    @cached_property
+    def row_starts(self) -> tuple[int, ...]:
+        """The first rows of the tiles. A last tile too low to keep the multipliers busy is part of the one before."""
+        starts = tuple(range(0, self.target.rows, self.shape.rows))
+        last = self.target.rows - starts[-1]
+        width = self.shape.vectors
+        fits = (self.shape.rows + last + 1) * width < REGISTERS
+        return starts[:-1] if len(starts) > 1 and self.merged and last * width < BUSY and fits else starts
 
     @property
     def column_starts(self) -> range:
@@ -59,7 +70,7 @@ class Grid:
         return list(range(j, min(j + width * self.shape.vectors, self.target.columns), width))
 
     def rows(self, i: int) -> int:
-        return min(self.shape.rows, self.target.rows - i)
+        return self.target.rows - i if i == self.row_starts[-1] else self.shape.rows
 
     def active(self, i: int, j: int) -> tuple[tuple[int, int], ...]:
         """The accumulators that hold something to store."""
@@ -72,11 +83,11 @@ class Grid:
         )
 
 
-def grid(target: View, stored: NDArray[np.bool_], shape: Shape) -> Grid:
+def grid(target: View, stored: NDArray[np.bool_], shape: Shape, merged: bool = False) -> Grid:
     """The grid of a result, its columns filled up to whole vectors."""
     columns = -(-target.columns // shape.width) * shape.width
     wide = np.pad(stored, ((0, 0), (0, columns - target.columns)))
-    return Grid(target.padded(columns), wide, shape)
+    return Grid(target.padded(columns), wide, shape, merged)
 
 
 def update(out: Grid, terms: Sequence[Product | Element], rolled: bool) -> list[Code]:
@@ -133,9 +144,10 @@ def _summation(product: Product, out: Grid, rolled: bool) -> Summed:
     along = tiles.split_line(product.right, width) if line else np.ones(product.right.kinds.shape, bool)
     rows = replace(product, right=product.right.masked(along))
     down = replace(product, right=product.right.masked(~along))
-    whole = Steps(rows, out.shape, out.row_starts, out.column_starts)
+    heights = {i: out.rows(i) for i in out.row_starts}
+    whole = Steps(rows, out.shape, heights, out.column_starts)
     sign = replace(rows, scale=(-1.0 if product.scale[0] < 0 else 1.0, ()))
-    plain = Steps(sign, out.shape, out.row_starts, out.column_starts)
+    plain = Steps(sign, out.shape, heights, out.column_starts)
 
     def summed(codes: list[Code], i: int, j: int, low: int, high: int, alone: bool) -> None:
         once = alone and not line
