@@ -8,7 +8,9 @@
 
 Two processes run the same points: one with MKL and OpenBLAS as they come, one in which MKL takes its AVX-512 kernels
 (a preloaded library answers for the processor) and OpenBLAS those of SkylakeX. Ours, Eigen and the naive codes run in
-both. Times are medians of 30 rounds with warm caches; a cycle's length is measured beside every round.
+both. Times are medians of 30 rounds with warm caches, taken while nobody else used the core; a cycle's length is
+measured beside them. Where code and data come to lie in memory differs from process to process and can matter more than
+anything else, so each of the two runs several times, on fresh copies of all libraries, and the middle time counts.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ C_FORMS = ("naive", "rows")
 EIGEN_FORMS = ("eigen", "eigen_dense")
 FLAGS = ["-O3", "-march=native", "-ffast-math", "-fPIC", "-w"]
 PROCESSES = ("as they come", "avx512")
+RUNS = 3  # an odd number, so that there is a middle one
 
 
 def call(*command: object) -> None:
@@ -156,7 +159,7 @@ def entries(case: str, n: int, dtype: str, libraries: dict[str, str], blas: list
 
 
 def run(folder: Path) -> list[dict[str, Any]]:
-    """Both processes' results, the BLAS entries named after their process."""
+    """Both processes' results, each the middle ones of several runs."""
     results: list[dict[str, Any]] = []
     for process in PROCESSES:
         environment = {
@@ -165,13 +168,27 @@ def run(folder: Path) -> list[dict[str, Any]]:
         if process == "avx512":
             environment |= {"LD_PRELOAD": str(folder / "intel.so"), "OPENBLAS_CORETYPE": "SkylakeX"}
             environment |= {"MKL_ENABLE_INSTRUCTIONS": "AVX512"}
-        done = subprocess.run(
-            [sys.executable, RIVALS / "worker.py", folder / "plan.json"],
-            env=environment, check=True, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        for point in json.loads(done.stdout):
-            results.append({"process": process, **point})
+        runs = []
+        for _ in range(RUNS):
+            done = subprocess.run(
+                [sys.executable, RIVALS / "worker.py", folder / "plan.json"],
+                env=environment, check=True, stdout=subprocess.PIPE,
+            )  # fmt: skip
+            runs.append(json.loads(done.stdout))
+        results += [{"process": process, **middle(points)} for points in zip(*runs, strict=True)]
     return results
+
+
+def middle(points: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """One point from several runs: of each entry the run with the middle time, and all those times."""
+    entries = {}
+    for name in points[0]["entries"]:
+        found = sorted((point["entries"][name] for point in points), key=lambda entry: entry.get("ns", math.inf))
+        chosen = found[len(found) // 2]
+        entries[name] = {**chosen, "runs": [entry["ns"] for entry in found]} if "ns" in chosen else chosen
+    cycles = sorted(point["cycle_ns"] for point in points)
+    crowded = sum(point["crowded"] for point in points)
+    return {**points[0], "entries": entries, "cycle_ns": cycles[len(cycles) // 2], "crowded": crowded}
 
 
 def mean(ratios: list[float]) -> str:

@@ -1,7 +1,8 @@
 """Choosing a kernel's variant by timing a bounded number of them, and remembering the choice.
 
 The candidates differ in vector width, register tile, and whether loops are rolled. Each is run many times in a loop of
-machine code on the same arrays; the least time of many rounds counts, because what disturbs a timing makes it longer.
+machine code on the same arrays, all of them in turn, round after round: what disturbs a timing makes it longer, and
+may last for a second, so that the least time of a candidate's rounds counts, and no candidate has all the bad ones.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lego_mlir.toolchain.cache import Cache
 TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (8, 1), (4, 2))
 NARROW_TILES: Final = ((4, 2), (8, 1), (4, 4))
 SECONDS: Final = 6.0
-ROUNDS: Final = 20
+ROUNDS: Final = 100
 LINE: Final = 64
 COPIED_BYTES: Final = 24_000  # copies of all arrays stay in the first cache
 ROUND_SECONDS: Final = 5e-5  # fifty times what calling from Python costs
@@ -60,29 +61,32 @@ def candidates(program: Program, element: str, row: isa.ISA) -> list[Variant]:
 class Timer:
     """A variant's machine code with a loop around it, so that the time of a call from Python does not count."""
 
-    def __init__(self, source: structured.Source, restricted: tuple[str, str] = ("", "")) -> None:
+    def __init__(
+        self, source: structured.Source, arrays: dict[str, Any], restricted: tuple[str, str] = ("", "")
+    ) -> None:
         symbol = f"{source.name}_repeat"
         code = cpu.assemble(source.mlir(), (symbol,), driver.repeat(source.program, source.name), *restricted)
         self.source = source
         self._library = cpu.load(code, (symbol,))
-        arguments = [ctypes.c_void_p, ctypes.c_int64] * len(source.program.operands)
-        self._repeat = ctypes.CFUNCTYPE(None, ctypes.c_int64, *arguments)(self._library.address(symbol))
-
-    def seconds(self, arrays: dict[str, Any], rounds: int = ROUNDS) -> float:
-        """The least time of one run. What is written in place drifts; the arrays given are not changed."""
+        kinds = [ctypes.c_void_p, ctypes.c_int64] * len(source.program.operands)
+        self._repeat = ctypes.CFUNCTYPE(None, ctypes.c_int64, *kinds)(self._library.address(symbol))
         size = sum(array.nbytes for array in arrays.values())
         copies = driver.COPIES if size * driver.COPIES <= COPIED_BYTES else 1
-        used = [_copies(arrays[operand.name], copies) for operand in self.source.program.operands]
-        pointers = [part for held, stride in used for part in (held.ctypes.data, stride if copies > 1 else 0)]
-        repeats, taken = 1, self._once(1, pointers)
-        while taken < ROUND_SECONDS:
-            repeats *= 2 if taken > ROUND_SECONDS / 8 else 8
-            taken = self._once(repeats, pointers)
-        return min(self._once(repeats, pointers) for _ in range(rounds)) / repeats
+        self._held = [_copies(arrays[operand.name], copies) for operand in source.program.operands]
+        self._pointers = [
+            part for held, stride in self._held for part in (held.ctypes.data, stride if copies > 1 else 0)
+        ]
+        self._repeats = 1
+        while (taken := self._once()) < ROUND_SECONDS:
+            self._repeats *= 2 if taken > ROUND_SECONDS / 8 else 8
 
-    def _once(self, repeats: int, pointers: list[int]) -> float:
+    def seconds(self) -> float:
+        """The time of one run, from one round. What is written in place drifts; the arrays given are not changed."""
+        return self._once() / self._repeats
+
+    def _once(self) -> float:
         start = time.perf_counter()
-        self._repeat(repeats, *pointers)
+        self._repeat(self._repeats, *self._pointers)
         return time.perf_counter() - start
 
 
@@ -98,18 +102,21 @@ def _copies(array: Any, count: int) -> tuple[Any, int]:
 
 
 def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SECONDS) -> list[Timing]:
-    """The candidates' timings, the fastest first; no new candidate is begun after `seconds`."""
+    """The candidates' timings, the fastest first; no new candidate is compiled after `seconds`."""
     element = structured.ELEMENTS[np.dtype(dtype)]
     row = structured.host() if target == "host" else isa.isa_named(target)
     arrays = reference.sample(program, dtype)
     started = time.perf_counter()
-    timings: list[Timing] = []
+    timers: list[tuple[Variant, Timer]] = []
     for variant in candidates(program, element, row):
-        if timings and time.perf_counter() - started > seconds:
+        if timers and time.perf_counter() - started > seconds:
             break
         source = structured.source_of(program, dtype=dtype, target=target, variant=variant)
-        timings.append(Timing(variant, Timer(source, structured.processor(source, target)).seconds(arrays)))
-    return sorted(timings, key=lambda timing: timing.seconds)
+        timers.append((variant, Timer(source, arrays, structured.processor(source, target))))
+    rounds = [[timer.seconds() for _, timer in timers] for _ in range(ROUNDS)]
+    least = np.min(rounds, axis=0).tolist()
+    found = [Timing(variant, taken) for (variant, _), taken in zip(timers, least, strict=True)]
+    return sorted(found, key=lambda timing: timing.seconds)
 
 
 def tuned(program: Program, dtype: Any, target: str, store: Cache | None) -> Variant:

@@ -29,7 +29,7 @@ void NAME(dlusmm)(T *restrict A, const T *restrict L, const T *restrict U, const
 }
 
 void NAME(dsylmm)(T *restrict A, const T *restrict S, const T *restrict L) {
-    T full[N * N];
+    _Alignas(64) T full[N * N];
     for (int i = 0; i < N; i++)
         for (int j = i; j < N; j++) full[i * N + j] = full[j * N + i] = S[i * N + j];
     for (int i = 0; i < N; i++)
@@ -38,7 +38,7 @@ void NAME(dsylmm)(T *restrict A, const T *restrict S, const T *restrict L) {
 }
 
 void NAME(composite)(T *restrict A, const T *restrict L0, const T *restrict L1, const T *restrict S, const T *restrict x) {
-    T full[N * N];
+    _Alignas(64) T full[N * N];
     for (int i = 0; i < N; i++)
         for (int j = 0; j <= i; j++) full[i * N + j] = full[j * N + i] = S[i * N + j];
     for (int i = 0; i < N; i++) {

@@ -9,8 +9,10 @@ timing counts only if the core was seen to be this process's own before and afte
 
 import ctypes
 import json
+import shutil
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -183,7 +185,8 @@ class Point:
 def main():
     plan = json.loads(Path(sys.argv[1]).read_text())
     machine = Machine(ctypes.CDLL(plan["timing"]))
-    libraries = {name: ctypes.CDLL(path) for name, path in plan["libraries"].items()}
+    with tempfile.TemporaryDirectory() as folder:  # a loaded library stays, without its file
+        libraries = {name: ctypes.CDLL(shutil.copy(path, folder)) for name, path in plan["libraries"].items()}
     for number, (path, prefix) in enumerate(plan["blas"]):
         code = libraries["blas"].load_blas(number, path.encode(), prefix.encode())
         if code:
