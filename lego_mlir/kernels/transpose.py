@@ -1,15 +1,19 @@
-"""The transpose of a matrix, five times the same kernel: what differs is the layout of the tile it goes through.
+"""The transpose of a matrix, five times: what differs is the layout of the tile it goes through.
 
 | variant | the tile in shared memory | what happens there |
 |---|---|---|
 | `naive` | none | one of the two sides of the copy jumps a whole row from thread to thread |
-| `shared` | `Row(T, T)` | both sides run along rows, but a column of the tile lies in one bank: 32 waits |
-| `padded` | `gallery.padded(T, T)` | a spare element a row moves each row by a bank; costs T elements |
-| `swizzled` | `gallery.xor_swizzle(T, T)` | the same for nothing: row i is exclusive-ored with i |
-| `vectorised` | `xor_swizzle(T, T, vec=w, per_phase=w)` | w elements, 16 bytes, at once; groups of w stay together |
+| `shared` | `Row(R, C)` | both sides run along rows, but a column of the tile lies in one bank: 32 waits |
+| `padded` | `gallery.padded(R, C)` | a spare element a row moves each row by a bank; costs R elements |
+| `swizzled` | `gallery.xor_swizzle(R, C)` | the same for nothing: row i is exclusive-ored with i |
+| `vectorised` | `xor_swizzle(C, R, vec=w, per_phase=w)` | w elements, 16 bytes, at once; groups of w stay together |
 
-In the vectorised tile 8 groups of w make a row of 128 bytes. A group of rows that one thread gathers from (w of them)
-has one phase, so the 8 threads of a row read from 8 different groups, and a warp from all 32 banks.
+In the vectorised one a tile is a grid of micro-tiles, w x w elements each. A thread loads a micro-tile as w vectors,
+turns it in registers and puts w vectors into a shared tile that is the result's already, C x R. Neighbouring threads
+put theirs w rows apart, where the phase is another one, so 8 of them fill all 32 banks; reading, they walk along a row.
+
+Which block works on which tile is a layout as well, `Col` unless another is given: blocks that run together go down a
+column of tiles, and so finish whole rows of the result.
 """
 
 # mypy: disable-error-code="valid-type"
@@ -20,74 +24,171 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import lego_mlir as lego
-from lego_mlir import Kernel, Row, gallery
-from lego_mlir.errors import UsageError
+from lego_mlir import Kernel, Padded, Row, gallery
+from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.kernel.access import VECTOR_BYTES
 from lego_mlir.kernel.dtypes import DType
+from lego_mlir.kernel.tiles import dealt_out
+from lego_mlir.kernels.matmul import ORDERS
 
-ROW_BYTES: Final = 128
-"""A row of the vectorised tile: 32 banks of 4 bytes (CUDA C++ guide, "Shared Memory")."""
+SIDE: Final = 32
+"""The tile's side where elements move one by one: a warp along a row of it."""
+THREADS: Final = 256
+MICRO_TILES: Final = 16
+"""Micro-tiles along a side of the vectorised tile: one for each thread, and 256 bytes on both sides of the copy."""
+LINE_BYTES: Final = 128
+"""A cache line, and a row of all 32 banks. CUDA C++ Programming Guide, "Shared Memory"."""
+BLOCKS: Final = 2048
+"""Where a matrix has fewer tiles than this, halving them pays: 16 for each multiprocessor of an H200, as measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """`stage(T, w)` is the layout of the T x T tile in shared memory, for w elements at once; None goes without."""
+    """`stage(R, C, w)` is the layout of the shared tile for a tile of R x C elements; None goes without."""
 
-    stage: Callable[[int, int], Any] | None
+    stage: Callable[[int, int, int], Any] | None
     vectorised: bool = False
 
 
 VARIANTS: Final = {
     "naive": Variant(None),
-    "shared": Variant(lambda t, w: Row(t, t)),
-    "padded": Variant(lambda t, w: gallery.padded(t, t)),
-    "swizzled": Variant(lambda t, w: gallery.xor_swizzle(t, t)),
-    "vectorised": Variant(lambda t, w: gallery.xor_swizzle(t, t, vec=w, per_phase=w), vectorised=True),
+    "shared": Variant(lambda r, c, w: Row(r, c)),
+    "padded": Variant(lambda r, c, w: gallery.padded(r, c)),
+    "swizzled": Variant(lambda r, c, w: gallery.xor_swizzle(r, c)),
+    "vectorised": Variant(lambda r, c, w: gallery.xor_swizzle(c, r, vec=w, per_phase=w), vectorised=True),
 }
 
 
-def build(variant: str, M: Any, N: Any, dtype: DType) -> Kernel:
+def build(
+    variant: str,
+    M: Any,
+    N: Any,
+    dtype: DType,
+    *,
+    tile: tuple[int, int] | None = None,
+    threads: int | None = None,
+    order: Any = "column",
+) -> Kernel:
     """The kernel that writes the N x M transpose of an M x N matrix; the sizes may be symbolic.
 
-    The vectorised variant takes as many elements at once as both sizes are multiples of, up to 16 bytes.
-    Raises UsageError for an unknown variant.
+    A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or the
+    name of one in `matmul.ORDERS`. The vectorised variant takes as many elements at once as both sizes are multiples
+    of, up to 16 bytes. Raises UsageError for an unknown variant or order and for threads that do not divide a tile
+    evenly, LayoutError for a layout of another grid.
     """
     if variant not in VARIANTS:
         raise UsageError(f"transpose has no variant {variant!r}; there are {', '.join(VARIANTS)}")
     chosen = VARIANTS[variant]
-    if not chosen.vectorised:
-        return _build(M, N, dtype, chosen, T=32, w=1, rows=8)
-    w = VECTOR_BYTES // dtype.bytes
-    while w > 1 and not all(_multiple_of(size, w) for size in (M, N)):
-        w //= 2
-    return _build(M, N, dtype, chosen, T=ROW_BYTES // dtype.bytes, w=w, rows=32 * w * dtype.bytes // VECTOR_BYTES)
+    w = _width(M, N, dtype) if chosen.vectorised else 1
+    rows, columns = tile or (_tile(M, N, dtype, w) if chosen.vectorised else (SIDE, SIDE))
+    if threads is None:
+        threads = min(THREADS, rows * columns // w**2)
+    if rows % w or columns % w or rows * columns // w**2 % threads:
+        raise UsageError(
+            f"transpose: {threads=} must divide the {rows // w} x {columns // w} parts of {w} x {w} of the tile "
+            f"{rows} x {columns} evenly"
+        )
+    plan = _Plan(dtype, (rows, columns), threads, w, chosen)
+    grid = (lego.cdiv(M, rows), lego.cdiv(N, columns))
+    walk = _walk(order, grid)
 
-
-def _build(M: Any, N: Any, dtype: DType, variant: Variant, T: int, w: int, rows: int) -> Kernel:
-    """Tiles of T x T, each by T/w x rows threads that take w elements of a row at once."""
-    m, n = lego.cdiv(M, T), lego.cdiv(N, T)
-
-    @lego.kernel(grid=(n, m), block=(T // w, rows))
+    @lego.kernel(grid=walk.physical_size(), block=threads)
     def transpose(src: lego.Tensor(dtype, Row(M, N)), dst: lego.Tensor(dtype, Row(N, M))):  # type: ignore[no-untyped-def]
-        bx, by, tx, ty = *lego.block_id[:2], *lego.thread_id[:2]
-        a, b = src.tile_by([m, n], [T, T]), dst.tile_by([n, m], [T, T])
-        if variant.stage is None:
-            for r in lego.unroll(0, T, rows):
-                b[bx, by, tx, ty + r] = a[by, bx, ty + r, tx]
-            return
-        tile = lego.shared(dtype, variant.stage(T, w))
-        for r in lego.unroll(0, T, rows):
-            tile.store(a.load(by, bx, ty + r, tx * w, width=w), ty + r, tx * w)
-        lego.barrier()
-        for r in lego.unroll(0, T, rows):
-            column = [tile[tx * w + k, ty + r] for k in range(w)]
-            b.store(column[0] if w == 1 else lego.vector(*column), bx, by, ty + r, tx * w)
+        block, stage = lego.block_id.x, plan.stage()
+        source, result = src.tile_by(grid, plan.tile), dst.tile_by(grid[::-1], plan.tile[::-1])
+        if isinstance(walk, Padded):  # there are more blocks than tiles
+            with lego.when(walk.holds(block)):
+                plan.body(source, result, stage, walk.inv(block))
+        else:
+            plan.body(source, result, stage, walk.inv(block))
 
     @transpose.reference
     def transposed(src: Any) -> Any:
         return src.T
 
     return transpose
+
+
+def _walk(order: Any, grid: tuple[Any, Any]) -> Any:
+    """The layout of the grid of tiles that says which block works where."""
+    if isinstance(order, str):
+        if order not in ORDERS:
+            raise UsageError(
+                f"transpose has no order {order!r}; there are {', '.join(ORDERS)}, or any layout of {grid}"
+            )
+        return lego.as_layout(ORDERS[order](*grid))
+    walk = lego.as_layout(order)
+    if walk.dims() != grid:
+        raise LayoutError(f"transpose: the order of the blocks must be a layout of {grid} tiles, got {walk!r}")
+    return walk
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Everything that the kernel's function knows while it is traced; `w` elements are moved at once."""
+
+    dtype: DType
+    tile: tuple[int, int]
+    threads: int
+    w: int
+    variant: Variant
+
+    def stage(self) -> Any:
+        """The shared tile, or None."""
+        make = self.variant.stage
+        return None if make is None else lego.shared(self.dtype, make(*self.tile, self.w))
+
+    def body(self, source: Any, result: Any, stage: Any, at: tuple[Any, Any]) -> None:
+        """Tile number `at` of the source to where it belongs in the result."""
+        if stage is None:
+            for i, j in self.dealt(self.tile):
+                result[*at[::-1], j, i] = source[*at, i, j]
+        elif self.variant.vectorised:
+            self.vectors(source, result, stage, at)
+        else:
+            for i, j in self.dealt(self.tile):
+                stage[i, j] = source[*at, i, j]
+            lego.barrier()
+            for j, i in self.dealt(self.tile[::-1]):
+                result[*at[::-1], j, i] = stage[i, j]
+
+    def vectors(self, source: Any, result: Any, stage: Any, at: tuple[Any, Any]) -> None:
+        """Micro-tiles are loaded, all of a thread's before the first is turned; `stage` is the result's tile."""
+        (rows, columns), w = self.tile, self.w
+        places = [(i * w, j) for i, j in self.dealt((rows // w, columns), w)]
+        loaded = [[source.load(*at, i + k, j, width=w) for k in range(w)] for i, j in places]
+        for (i, j), lines in zip(places, loaded, strict=True):
+            for k in range(w):
+                stage.store(lines[0] if w == 1 else lego.vector(*(line[k] for line in lines)), j + k, i)
+        lego.barrier()
+        for j, i in self.dealt((columns, rows), w):
+            result.store(stage.load(j, i, width=w), *at[::-1], j, i)
+
+    def dealt(self, shape: tuple[int, int], width: int = 1) -> list[tuple[Any, Any]]:
+        """Where each of a thread's groups of `width` neighbours in a box begins."""
+        return dealt_out(shape, width, self.threads, lego.thread_id.x)
+
+
+def _tile(M: Any, N: Any, dtype: DType, w: int) -> tuple[int, int]:
+    """The vectorised tile: a side is a line or more where w allows, the longer the larger the matrix.
+
+    Narrower vectors need a side of a warp's threads, up to a line, to stay without conflicts.
+    """
+    line = LINE_BYTES // dtype.bytes
+    side = max(MICRO_TILES * w, min(32 * w, line))
+    small = max(side // 2, line)
+    if side < small or not (isinstance(M, int) and isinstance(N, int)):
+        return side, side
+    tiles = [(side, side), (small, side), (small, small)]
+    return next((t for t in tiles if lego.cdiv(M, t[0]) * lego.cdiv(N, t[1]) >= BLOCKS), tiles[-1])
+
+
+def _width(M: Any, N: Any, dtype: DType) -> int:
+    """As many elements as both sizes are multiples of, up to 16 bytes."""
+    w = VECTOR_BYTES // dtype.bytes
+    while w > 1 and not all(_multiple_of(size, w) for size in (M, N)):
+        w //= 2
+    return w
 
 
 def _multiple_of(size: Any, width: int) -> bool:

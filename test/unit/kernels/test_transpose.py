@@ -7,9 +7,10 @@ import pytest
 from launching import launch
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f16, f32, interp
+from lego_mlir import Col, Row, f16, f32, gallery, interp
 from lego_mlir.errors import LayoutError, UsageError
-from lego_mlir.kernel.trace import Barrier, Load
+from lego_mlir.expr.evaluate import evaluate
+from lego_mlir.kernel.trace import Barrier, Load, Store
 from lego_mlir.kernels import copy, transpose
 
 SIZES = [(64, 128), (100, 52), (33, 65)]
@@ -64,7 +65,7 @@ def test_masks_are_there_only_where_tiles_do_not_divide():
 def test_a_partly_divided_matrix_has_half_a_mask():
     kernel = transpose.build("shared", 64, 65, f32)
     masks = {str(a.mask) for s, a in kernel.trace().accesses() if isinstance(s, Load) and a.is_masked}
-    assert masks == {"32*bx + tx < 65"}
+    assert masks == {"32*(bx // 2) + tx % 32 < 65"}
 
 
 def test_without_its_barrier_the_interpreter_finds_the_race(monkeypatch):
@@ -73,6 +74,78 @@ def test_without_its_barrier_the_interpreter_finds_the_race(monkeypatch):
     monkeypatch.setattr(kernel, "mlir", lambda form: re.sub("gpu.barrier.*", "", type(kernel).mlir(kernel, form)))
     with pytest.raises(AssertionError, match=r"(?i)race|uninit"):
         launch(kernel, matrix(64, 64, f32), np.zeros((64, 64)))
+
+
+@pytest.mark.parametrize("order", ["row", "column", "grouped", "morton", "a layout"])
+@pytest.mark.parametrize("variant", ["shared", "vectorised"])
+def test_any_layout_of_the_tiles_is_an_order_of_the_blocks(variant, order):
+    m, n = 200, 136
+    tiles = (4, 3) if variant == "vectorised" else (7, 5)
+    kernel = transpose.build(
+        variant,
+        m,
+        n,
+        f32,
+        order=gallery.reverse(*tiles) if order == "a layout" else order,
+        **({"tile": (64, 64)} if variant == "vectorised" else {}),
+    )
+    source = matrix(m, n, f32)
+    _, result = launch(kernel, source, np.zeros((n, m)))
+    np.testing.assert_array_equal(result, source.T)
+
+
+def test_blocks_go_down_the_columns_of_tiles_unless_told_otherwise():
+    first = {}
+    for order in ("column", "row"):
+        kernel = transpose.build("shared", 64, 96, f32, order=order)
+        stored = next(a for s, a in kernel.trace().accesses() if isinstance(s, Store) and a.buffer.name == "dst")
+        first[order] = [evaluate(stored.position, {"bx": b, "tx": 0}) for b in range(3)]
+    assert first == {"column": [0, 32, 32 * 64], "row": [0, 32 * 64, 64 * 64]}
+
+
+@pytest.mark.parametrize(("tile", "threads"), [((32, 64), 64), ((64, 32), 128), ((128, 64), 256)])
+@pytest.mark.parametrize("variant", transpose.VARIANTS)
+def test_tiles_need_not_be_square(variant, tile, threads):
+    kernel = transpose.build(variant, 100, 60, f32, tile=tile, threads=threads)
+    source = matrix(100, 60, f32)
+    _, result = launch(kernel, source, np.zeros((60, 100)))
+    np.testing.assert_array_equal(result, source.T)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sizes", "tile", "threads"),
+    [
+        (f32, (1024, 1024), (32, 32), 64),
+        (f32, (2048, 2048), (32, 64), 128),
+        (f32, (4096, 4096), (64, 64), 256),
+        (f16, (2048, 2048), (64, 64), 64),
+        (f16, (4096, 4096), (64, 128), 128),
+        (f16, (8192, 8192), (128, 128), 256),
+        (f16, (8192, 8190), (64, 64), 256),
+        (f16, (8192, 8191), (32, 32), 256),
+    ],
+    ids=str,
+)
+def test_the_vectorised_tile_grows_with_the_matrix(dtype, sizes, tile, threads):
+    kernel = transpose.build("vectorised", *sizes, dtype)
+    assert kernel.block == (threads,)
+    assert kernel.grid == (-(-sizes[0] // tile[0]) * -(-sizes[1] // tile[1]),)
+
+
+def test_threads_that_do_not_divide_the_tile_are_refused():
+    with pytest.raises(UsageError, match=r"threads=96 must divide the 16 x 16 parts of 4 x 4 of the tile 64 x 64"):
+        transpose.build("vectorised", 4096, 4096, f32, threads=96)
+    with pytest.raises(UsageError, match=r"the 7 x 16 parts of 4 x 4 of the tile 30 x 64"):
+        transpose.build("vectorised", 4096, 4096, f32, tile=(30, 64))
+
+
+def test_an_order_of_other_tiles_is_refused():
+    with pytest.raises(
+        UsageError, match="no order 'diagonal'; there are row, column, grouped, morton, or any layout of"
+    ):
+        transpose.build("shared", 64, 64, f32, order="diagonal")
+    with pytest.raises(LayoutError, match=r"must be a layout of \(2, 2\) tiles, got Row\(2, 3\)"):
+        transpose.build("shared", 64, 64, f32, order=Row(2, 3))
 
 
 def test_an_unknown_variant_names_those_there_are():
@@ -92,9 +165,11 @@ def test_copy_between_layouts(layouts, dtype):
 
 def test_copying_to_columns_is_the_naive_transpose_of_the_memory():
     to_columns = copy.build(64, 96, f32, destination=Col(64, 96))
-    naive = transpose.build("naive", 64, 96, f32)
-    positions = [[a.position for _, a in k.trace().accesses()] for k in (to_columns, naive)]
-    assert positions[0] == positions[1]
+    given = matrix(64, 96, f32)
+    _, copied = launch(to_columns, given, np.zeros((64, 96)))
+    _, turned = launch(transpose.build("naive", 64, 96, f32), given, np.zeros((96, 64)))
+    np.testing.assert_array_equal(copied.T, turned)
+    np.testing.assert_array_equal(turned, given.T)
 
 
 def test_a_wide_copy_along_columns_is_refused_with_the_reason():
@@ -108,7 +183,7 @@ def test_a_wide_copy_along_columns_is_refused_with_the_reason():
 @pytest.mark.parametrize("dtype", [f32, f16], ids=str)
 @pytest.mark.parametrize("variant", transpose.VARIANTS)
 def test_bank_conflicts_and_sectors_are_those_of_the_table(variant, dtype):
-    n = 128
+    n = 256
     arrays = [np.zeros(n * n, dtype.numpy) for _ in range(2)]
     report = interp.launch(transpose.build(variant, n, n, dtype).mlir(), args=arrays)
     tile = [site for site in report.sites if site.buffer == "shared0"]
@@ -123,3 +198,12 @@ def test_bank_conflicts_and_sectors_are_those_of_the_table(variant, dtype):
             assert extra == {0}
     if variant != "naive":
         assert {site.coalescing for site in memory} == {1.0}
+
+
+@pytest.mark.parametrize("sizes", [(64, 128), (68, 132), (66, 130), (65, 131)], ids=str)
+@pytest.mark.parametrize("dtype", [f32, f16], ids=str)
+def test_narrower_vectors_are_free_of_conflicts_too(dtype, sizes):
+    arrays = [np.zeros(sizes[0] * sizes[1], dtype.numpy) for _ in range(2)]
+    report = interp.launch(transpose.build("vectorised", *sizes, dtype).mlir(), args=arrays)
+    assert report.clean
+    assert {site.conflicts for site in report.sites if site.buffer == "shared0"} == {0}

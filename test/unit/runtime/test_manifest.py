@@ -85,8 +85,8 @@ def test_a_symbolic_kernel_s_manifest(tmp_path):
     read = written(tmp_path, transpose.build("padded", M, N, f32), target="sm_90")
     kernel = read.kernel("transpose")
     assert read.target == "sm_90"
-    assert (kernel.block, kernel.dynamic_shared_bytes, kernel.static_shared_bytes) == ((32, 8), 0, 32 * 33 * 4)
-    assert [manifest.evaluate(n, {"M": 100, "N": 64}) for n in kernel.grid] == [2, 4]
+    assert (kernel.block, kernel.dynamic_shared_bytes, kernel.static_shared_bytes) == ((256,), 0, 32 * 33 * 4)
+    assert [manifest.evaluate(n, {"M": 100, "N": 64}) for n in kernel.grid] == [8]
     assert kernel.sizes == (manifest.Size("M", 1, 5000, 1), manifest.Size("N", 4, None, 4))
     source, target = kernel.arguments
     assert (source.name, source.dtype, source.shape, source.read, source.written) == (
