@@ -32,6 +32,7 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.errors import UsageError
+from lego_mlir.runtime import image
 from lego_mlir.structured.isa import ISA
 from lego_mlir.toolchain import llvm, modules
 
@@ -43,6 +44,9 @@ PASSES: Final = (
     "reconcile-unrealized-casts",
 )  # fmt: skip
 OPTIMISATION_LEVEL: Final = 3
+CPU_INFO: Final = Path("/proc/cpuinfo")
+CPU_INFO_CHARACTERS: Final = 8192  # more than the first processor's part
+TELLING: Final = ("cpu family", "model", "model name", "stepping", "flags")  # on x86
 _numbers = itertools.count()
 _LOADING: Final = threading.Lock()
 
@@ -134,9 +138,18 @@ def host_features() -> Mapping[str, bool]:
 
 @cache
 def processor() -> str:
-    """This machine's processor and features, as cache keys need them."""
-    binding = llvm.binding()
-    return f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()} {_mlir_version()}"
+    """This machine's processor and features, as cache keys need them: what Linux says, or else LLVM, which takes long
+    to load."""
+    try:
+        with CPU_INFO.open() as file:
+            first = file.read(CPU_INFO_CHARACTERS).split("\n\n")[0].splitlines()
+    except OSError:
+        first = []
+    told = [line for line in first if line.split("\t")[0].strip() in TELLING]
+    if len(told) < len(TELLING):
+        binding = llvm.binding()
+        told = [binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]
+    return f"{' '.join(told)} {_mlir_version()}"
 
 
 def _mlir_version() -> str:
@@ -178,8 +191,15 @@ def _linker() -> Any:
     return binding.create_lljit_compiler(machine)
 
 
-def load(code: bytes, symbols: Sequence[str]) -> Library:
-    """Bring object code into this process."""
+def load(code: bytes, symbols: Sequence[str]) -> Library | image.Image:
+    """Bring object code into this process: by itself if it is as simple as usual, else with LLVM's linker."""
+    with suppress(image.UnknownObjectError, OSError):
+        return image.load(code)
+    return linked(code, symbols)
+
+
+def linked(code: bytes, symbols: Sequence[str]) -> Library:
+    """Bring object code into this process with LLVM's linker."""
     binding = llvm.binding()
     builder = binding.JITLibraryBuilder().add_object_img(code)
     for symbol in symbols:

@@ -278,13 +278,13 @@ def compile(  # the name is the contract's: lego.structured.compile
     entry = digest(program, np.dtype(dtype), name, target, "lanes" if by_lanes else variant)
     known = cache.read(entry) if cache is not None else None
     if known is not None:
-        return _from_cache(program, np.dtype(dtype), name, target, by_lanes, known)
+        return _from_cache(program, np.dtype(dtype), name, known)
     source = source_of(program, dtype=dtype, name=name, target=target, variant=variant, by_lanes=by_lanes)
     entries = driver.text(program, name, source.element, source.lanes)
     code = cpu.assemble(source.mlir(), (name, f"{name}_python"), entries, *processor(source, target))
     if cache is not None:
-        head = json.dumps(None if source.variant is None else fields(source.variant)).encode()
-        cache.write(entry, head + b"\n" + code)
+        head = {"variant": source.variant and fields(source.variant), "isa": source.isa.name, "lanes": source.lanes}
+        cache.write(entry, json.dumps(head).encode() + b"\n" + code)
     return Kernel(source, code)
 
 
@@ -298,13 +298,12 @@ def fields(variant: Variant) -> dict[str, Any]:
     return {"width": variant.width, "rows": variant.rows, "vectors": variant.vectors, "rolled": variant.rolled}
 
 
-def _from_cache(program: Program, dtype: Any, name: str, target: str, by_lanes: bool, known: bytes) -> Kernel:
+def _from_cache(program: Program, dtype: Any, name: str, known: bytes) -> Kernel:
+    """The kernel of a cache entry; neither MLIR nor LLVM is loaded for it."""
     head, _, code = known.partition(b"\n")
-    fields = json.loads(head)
-    row = host() if target == "host" else isa.isa_named(target)
-    element = ELEMENTS[dtype]
-    variant = None if fields is None else Variant(**fields)
-    return Kernel(Source(program, name, element, row, variant, row.lanes(element) if by_lanes else 1), code)
+    kept = json.loads(head)
+    variant = kept["variant"] and Variant(**kept["variant"])
+    return Kernel(Source(program, name, ELEMENTS[dtype], isa.isa_named(kept["isa"]), variant, kept["lanes"]), code)
 
 
 def digest(program: Program, dtype: Any, name: str, target: str, variant: Variant | str | None) -> str:

@@ -82,7 +82,17 @@ def default(lowered: Lowered, width: int) -> Variant:
     if all(1 in (step.target.structure.rows, step.target.structure.columns) for step in lowered.steps):
         width = min(width, 4) if max(sizes, default=1) <= SHORT_VECTOR else width
     rolled = work(lowered, width) > FLAT_LIMIT
-    return Variant(width, 8 if rolled else 4, 2 if rolled else 4, rolled)
+    if not rolled:
+        return Variant(width, 4, 4)
+    if width > 8 and any(_ragged(step) for step in lowered.steps):
+        return Variant(width, width, 1, True)  # square tiles meet the diagonal in one pattern, not four: half the code
+    return Variant(width, 8, 2, True)
+
+
+def _ragged(step: Step) -> bool:
+    """Whether the right factor of a product has zeros, so that its vectors need masks."""
+    terms = step.terms if isinstance(step, Update) else ()
+    return any(len(t.factors) == 2 and bool((t.factors[1].leaf.structure.kinds == ZERO).any()) for t in terms)
 
 
 def emit(lowered: Lowered, name: str, element: str, variant: Variant) -> Function:

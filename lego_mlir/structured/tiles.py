@@ -312,15 +312,31 @@ def _left_patterns(left: View, i: int, rows: int) -> _Left:
 
 
 def _right_patterns(right: View, j: int, shape: Shape) -> _Right:
-    patterns: dict[tuple[Segment, ...], int] = {}
-    numbers, bases = [], []
-    columns = range(j, min(j + shape.width * shape.vectors, right.columns), shape.width)
-    for k in range(right.rows):
-        segments, at = zip(*(segment(right, k, column, shape.width) for column in columns), strict=True)
-        numbers.append(patterns.setdefault(segments, len(patterns)))
-        bases.append([base for part in at for base in part])
-    useful = (right.kinds[:, j : j + shape.width * shape.vectors] != ZERO).any(axis=1)
-    return _Right(np.array(numbers), list(patterns), useful, bases)
+    """All rows of a panel at once: `views.pieces` of each, in tables, and each pattern taken apart only once."""
+    width = shape.width
+    panel = (slice(None), slice(j, j + width * shape.vectors))
+    kinds = right.kinds[panel].reshape(right.rows, -1, width)
+    at = right.at[panel].reshape(kinds.shape)
+    there = kinds == STORED
+    first = np.take_along_axis(at, there.argmax(axis=2)[..., None], axis=2)
+    keys = [(a.tobytes(), b.tobytes()) for a, b in zip(kinds, (at - first) * there, strict=True)]
+    known: dict[tuple[bytes, bytes], int] = {}
+    numbers = [known.setdefault(key, len(known)) for key in keys]
+    patterns, offsets = [], []
+    for key in known:
+        vectors = range(kinds.shape[1])
+        parts = [[key[0][v * width : (v + 1) * width], key[1][8 * v * width : 8 * (v + 1) * width]] for v in vectors]
+        found = [views.pattern(*part, width) for part in parts]
+        patterns.append(tuple(_segment(pieces) for pieces in found))
+        offsets.append([(v, base) for v, pieces in enumerate(found) for _, base, ones in pieces if not ones])
+    starts = first[..., 0].tolist()
+    bases = [[row[v] + base for v, base in offsets[number]] for row, number in zip(starts, numbers, strict=True)]
+    return _Right(np.array(numbers), patterns, (kinds != ZERO).any(axis=(1, 2)), bases)
+
+
+def _segment(pieces: Sequence[tuple[Mask, int, bool]]) -> Segment:
+    ones = next((lanes for lanes, _, ones in pieces if ones), None)
+    return Segment(tuple(lanes for lanes, _, ones in pieces if not ones), ones)
 
 
 def dots(product: Product, column: int, width: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:

@@ -74,13 +74,15 @@ class Grid:
 
     def active(self, i: int, j: int) -> tuple[tuple[int, int], ...]:
         """The accumulators that hold something to store."""
-        width = self.shape.width
-        return tuple(
-            (r, v)
-            for r in range(self.rows(i))
-            for v, column in enumerate(self.vectors(j))
-            if self.stored[i + r, column : column + width].any()
-        )
+        first = j // self.shape.width
+        held = self._held[i : i + self.rows(i), first : first + self.shape.vectors]
+        return tuple((r, v) for r, v in np.argwhere(held).tolist())
+
+    @cached_property
+    def _held(self) -> NDArray[np.bool_]:
+        """Which vectors, of those that fill the rows, hold something to store."""
+        vectors = self.stored.reshape(self.target.rows, -1, self.shape.width)
+        return np.logical_or.reduce(vectors, axis=2)
 
 
 def grid(target: View, stored: NDArray[np.bool_], shape: Shape, merged: bool = False) -> Grid:
@@ -147,7 +149,7 @@ def _summation(product: Product, out: Grid, rolled: bool) -> Summed:
     heights = {i: out.rows(i) for i in out.row_starts}
     whole = Steps(rows, out.shape, heights, out.column_starts)
     sign = replace(rows, scale=(-1.0 if product.scale[0] < 0 else 1.0, ()))
-    plain = Steps(sign, out.shape, heights, out.column_starts)
+    plain = whole if _unscaled(product) else Steps(sign, out.shape, heights, out.column_starts)
 
     def summed(codes: list[Code], i: int, j: int, low: int, high: int, alone: bool) -> None:
         once = alone and not line

@@ -109,12 +109,12 @@ def pieces(view: View, row: int, column: int, width: int) -> list[Piece]:
     at = view.at[row, column : column + width]
     there = kinds == STORED
     first = int(at[there.argmax()])
-    found = _pattern(kinds.tobytes(), ((at - first) * there).tobytes(), width)
+    found = pattern(kinds.tobytes(), ((at - first) * there).tobytes(), width)
     return [Piece(lanes, first + base, ones) for lanes, base, ones in found]
 
 
 @lru_cache(maxsize=16384)
-def _pattern(kinds: bytes, relative: bytes, width: int) -> tuple[tuple[tuple[bool, ...], int, bool], ...]:
+def pattern(kinds: bytes, relative: bytes, width: int) -> tuple[tuple[tuple[bool, ...], int, bool], ...]:
     """Lanes, base relative to the first stored element, whether they are ones: few patterns, met again and again."""
     at = np.frombuffer(relative, np.int64).tolist()
     runs: dict[int, list[int]] = {}

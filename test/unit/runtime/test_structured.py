@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -362,7 +363,8 @@ def test_a_cached_kernel_needs_no_mlir(tmp_path):
     program = (
         "import sys, numpy as np; from lego_mlir import structured; "
         f"k = structured.compile('x = Vector(3); y = Vector(3); y = 2*x;', cache={str(tmp_path)!r}); "
-        "y = np.zeros(3); k(np.ones(3), y); print(y.sum(), 'torch_mlir' in sys.modules, 'mlir' in sys.modules)"
+        "y = np.zeros(3); k(np.ones(3), y); "
+        "print(y.sum(), *(name in sys.modules for name in ('torch_mlir', 'mlir', 'llvmlite')))"
     )
     answers = []
     for _ in range(2):
@@ -370,7 +372,9 @@ def test_a_cached_kernel_needs_no_mlir(tmp_path):
         answers.append(done.stdout.split())
     assert answers[0][:1] == ["6.0"]
     assert "True" in answers[0]
-    assert answers[1] == ["6.0", "False", "False"]
+    assert answers[1][:3] == ["6.0", "False", "False"]
+    if platform.machine() == "x86_64":
+        assert answers[1][3] == "False"  # elsewhere LLVM's linker brings the code into memory
 
 
 def _layouts():
