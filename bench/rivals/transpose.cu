@@ -1,6 +1,7 @@
 // The transposes that a CUDA programmer writes, for -DELEMENT=float or -DELEMENT=uint16_t (f16 is only moved).
-// The first three are the well-known steps: straight through, through shared memory, with a padded tile. The last moves
-// 16 bytes at once and takes them apart in registers. All take any sizes; the last, multiples of 16 bytes.
+// The first three are the well-known steps: straight through, through shared memory, with a padded tile. The last two
+// move 16 bytes at once, turn them in registers, and have the blocks go down the columns of tiles; the larger tile is
+// for large matrices, the smaller for small ones. All take any sizes; the last two, multiples of 16 bytes.
 
 #include <cstdint>
 
@@ -33,27 +34,41 @@ extern "C" __global__ void transpose_padded(const ELEMENT* __restrict__ in, ELEM
   through_shared<1>(in, out, m, n);
 }
 
-// A tile of 128 bytes by as many rows; 8 threads of 16 bytes a row. The groups of a row are exclusive-ored with the
-// number of their group of rows, so that neither side meets a bank twice.
-extern "C" __global__ void transpose_vectorised(const ELEMENT* __restrict__ in, ELEMENT* __restrict__ out, int m,
-                                                int n) {
-  constexpr int WIDE = 16 / sizeof(ELEMENT), SIDE = 8 * WIDE, STEP = 256 / 8;
+// A tile of SIDE x SIDE elements as micro-tiles of WIDE x WIDE, one for each thread. In the shared tile, which is turned
+// already, the groups of a row are exclusive-ored with the number of their group of rows, so that neither side meets a
+// bank twice.
+template <int SIDE>
+__device__ void in_registers(const ELEMENT* __restrict__ in, ELEMENT* __restrict__ out, int m, int n) {
+  constexpr int WIDE = 16 / sizeof(ELEMENT), GROUPS = SIDE / WIDE, THREADS = GROUPS * GROUPS;
   struct alignas(16) Vector { ELEMENT lane[WIDE]; };
-  alignas(16) __shared__ ELEMENT tile[SIDE * SIDE];
-  int row = blockIdx.y * SIDE, column = blockIdx.x * SIDE, group = threadIdx.x % 8, line = threadIdx.x / 8;
+  __shared__ Vector tile[SIDE * GROUPS];
+  int row = blockIdx.x * SIDE, column = blockIdx.y * SIDE, down = threadIdx.x / GROUPS, along = threadIdx.x % GROUPS;
+  Vector line[WIDE];
+  if (row + down * WIDE < m && column + along * WIDE < n)
 #pragma unroll
-  for (int r = line; r < SIDE; r += STEP)
-    if (row + r < m && column + group * WIDE < n)
-      *reinterpret_cast<Vector*>(&tile[r * SIDE + (group ^ (r / WIDE % 8)) * WIDE]) =
-          *reinterpret_cast<const Vector*>(&in[size_t(row + r) * n + column + group * WIDE]);
+    for (int i = 0; i < WIDE; ++i)
+      line[i] = *reinterpret_cast<const Vector*>(&in[size_t(row + down * WIDE + i) * n + column + along * WIDE]);
+#pragma unroll
+  for (int k = 0; k < WIDE; ++k) {
+    Vector turned;
+#pragma unroll
+    for (int i = 0; i < WIDE; ++i) turned.lane[i] = line[i].lane[k];
+    tile[(along * WIDE + k) * GROUPS + (down ^ along % GROUPS)] = turned;
+  }
   __syncthreads();
 #pragma unroll
-  for (int c = line; c < SIDE; c += STEP)
-    if (column + c < n && row + group * WIDE < m) {
-      Vector v;
-#pragma unroll
-      for (int k = 0; k < WIDE; ++k)
-        v.lane[k] = tile[(group * WIDE + k) * SIDE + ((c / WIDE) ^ group) * WIDE + c % WIDE];
-      *reinterpret_cast<Vector*>(&out[size_t(column + c) * m + row + group * WIDE]) = v;
-    }
+  for (int c = threadIdx.x / GROUPS; c < SIDE; c += THREADS / GROUPS)
+    if (column + c < n && row + along * WIDE < m)
+      *reinterpret_cast<Vector*>(&out[size_t(column + c) * m + row + along * WIDE]) =
+          tile[c * GROUPS + (along ^ c / WIDE % GROUPS)];
+}
+
+extern "C" __global__ void transpose_vectorised(const ELEMENT* __restrict__ in, ELEMENT* __restrict__ out, int m,
+                                                int n) {
+  in_registers<256 / sizeof(ELEMENT)>(in, out, m, n);
+}
+
+extern "C" __global__ void transpose_vectorised_small(const ELEMENT* __restrict__ in, ELEMENT* __restrict__ out, int m,
+                                                      int n) {
+  in_registers<128 / sizeof(ELEMENT)>(in, out, m, n);
 }

@@ -67,6 +67,7 @@ def build(
     *,
     tile: tuple[int, int] | None = None,
     threads: int | None = None,
+    width: int | None = None,
     order: Any = "column",
 ) -> Kernel:
     """The kernel that writes the N x M transpose of an M x N matrix; the sizes may be symbolic.
@@ -79,7 +80,7 @@ def build(
     if variant not in VARIANTS:
         raise UsageError(f"transpose has no variant {variant!r}; there are {', '.join(VARIANTS)}")
     chosen = VARIANTS[variant]
-    w = _width(M, N, dtype) if chosen.vectorised else 1
+    w = _width(M, N, dtype, width or VECTOR_BYTES // dtype.bytes) if chosen.vectorised else 1
     rows, columns = tile or (_tile(M, N, dtype, w) if chosen.vectorised else (SIDE, SIDE))
     if threads is None:
         threads = min(THREADS, rows * columns // w**2)
@@ -183,9 +184,8 @@ def _tile(M: Any, N: Any, dtype: DType, w: int) -> tuple[int, int]:
     return next((t for t in tiles if lego.cdiv(M, t[0]) * lego.cdiv(N, t[1]) >= BLOCKS), tiles[-1])
 
 
-def _width(M: Any, N: Any, dtype: DType) -> int:
+def _width(M: Any, N: Any, dtype: DType, w: int) -> int:
     """As many elements as both sizes are multiples of, up to 16 bytes."""
-    w = VECTOR_BYTES // dtype.bytes
     while w > 1 and not all(_multiple_of(size, w) for size in (M, N)):
         w //= 2
     return w

@@ -1,0 +1,179 @@
+"""What the interpreter counts, against the GPU's own counters: bank conflicts and memory sectors, kernel by kernel.
+
+    python bench/counters.py render     where lego_mlir is: PTX and the counts that the interpreter predicts
+    python bench/counters.py count      on the GPU machine, with ncu: the same counts from the hardware
+    python bench/counters.py table      the table of docs/running.md
+
+Every kernel here is launched once. A wavefront is one pass of shared memory's banks, a sector 32 bytes of a request to
+global memory. ncu counts wavefronts twice: for each instruction, exactly (`sass`), and at the pipe that all
+instructions of an SM share (`pipe`), where passes that were stalled by other traffic count again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import harness
+import mlir_kernels
+
+NAME, PAGE, TARGET = "counters", "running.md", "sm_90"
+SIZE = 512
+ENTRIES = "regex:^(transpose|matmul)$"
+
+SASS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+METRICS = {
+    "shared loads": SASS.format("ld"),
+    "shared stores": SASS.format("st"),
+    "ldmatrix": SASS.format("ldsm"),
+    "copies to shared": SASS.format("ldgsts"),
+    "pipe: loads": PIPE.format("ld"),
+    "pipe: stores": PIPE.format("st"),
+    "conflicts: loads": CONFLICTS.format("ld"),
+    "conflicts: stores": CONFLICTS.format("st"),
+    "sectors read": SECTORS.format("ld"),
+    "sectors written": SECTORS.format("st"),
+}
+"""What is compared or shown beside it, and ncu's name for it."""
+PREDICTED = tuple(name for name in METRICS if ":" not in name)
+
+
+def kernels() -> dict[str, tuple[Any, str | None]]:
+    """Every kernel of the project that has bank conflicts to avoid, and the script that is applied to it."""
+    from lego_mlir import f16, f32
+    from lego_mlir.kernels import matmul, transpose
+
+    found: dict[str, tuple[Any, str | None]] = {
+        f"transpose {variant} {dtype}": (transpose.build(variant, SIZE, SIZE, dtype), None)
+        for dtype in (f32, f16)
+        for variant in transpose.VARIANTS
+    }
+    product = matmul.build(256, 256, 256, f16, tiling=matmul.Tiling(64, 64, 32, (2, 2)))
+    for script in ("ldmatrix_mma", "matmul_sm80"):
+        found[f"matmul {script}"] = (product, f"{script}.mlir")
+    return found
+
+
+def predicted(kernel: Any, compilation: Any) -> dict[str, int]:
+    """The interpreter's counts of one launch of the module that was compiled."""
+    import numpy as np
+
+    from lego_mlir import interp
+
+    memory = {p.name: np.zeros(p.size, p.dtype.numpy) for p in kernel.params}
+    report = interp.run_kernel(kernel, memory, module=compilation.stage("transformed", locations=True))
+    if not report.clean:
+        raise SystemExit(f"{kernel.name}: {report.faults[0]}")
+    counts: Counter[str] = Counter()
+    for site in report.sites:
+        asynchronous = site.operation == "nvgpu.device_async_copy"
+        if site.space == "global":
+            counts[f"sectors {'written' if site.kind == 'write' else 'read'}"] += site.sectors
+        elif site.operation == "nvgpu.ldmatrix":
+            counts["ldmatrix"] += site.wavefronts
+        else:
+            name = "copies to shared" if asynchronous else f"shared {'stores' if site.kind == 'write' else 'loads'}"
+            counts[name] += site.wavefronts
+    return {name: counts[name] for name in PREDICTED}
+
+
+def render() -> None:
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    folder = harness.ARTIFACTS / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    expected = {}
+    for name, (kernel, script) in kernels().items():
+        made = compile_kernel(kernel, transform=script, target=TARGET, cache=Cache(default_folder()))
+        mlir_kernels.keep(folder, name.replace(" ", "-"), made)
+        expected[name] = predicted(kernel, made)
+    (folder / "predicted.json").write_text(json.dumps(expected, indent=1) + "\n")
+    print(f"{len(expected)} kernels in {folder}")
+
+
+def expected() -> dict[str, dict[str, int]]:
+    path = harness.ARTIFACTS / NAME / "predicted.json"
+    if not path.is_file():
+        raise SystemExit(f"{path} is missing: run the step `render` where the compiler is, and copy artifacts/")
+    return json.loads(path.read_text())
+
+
+def launch() -> None:
+    """Launch each kernel once, in the order of `predicted.json`: what ncu watches."""
+    import cupy as cp
+
+    for name in expected():
+        run = mlir_kernels.launcher(harness.ARTIFACTS / NAME, name.replace(" ", "-"))
+        arguments = run.kernel.arguments
+        run(*(cp.zeros(a.elements, dtype=a.dtype.replace("f", "float")) for a in arguments))
+    cp.cuda.get_current_stream().synchronize()
+
+
+def count() -> None:
+    import cupy as cp
+
+    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"]
+    command += ["--kernel-name", ENTRIES, "--metrics", ",".join(METRICS.values())]
+    done = subprocess.run([*command, sys.executable, __file__, "launch"], capture_output=True, text=True, check=False)
+    rows = measured(done.stdout)
+    wanted = expected()
+    if done.returncode or len(rows) != len(wanted):
+        raise SystemExit(
+            f"ncu: exit code {done.returncode}, {len(rows)} of {len(wanted)} kernels\n{done.stdout[-2000:]}"
+        )
+    found = [{"kernel": n, "predicted": wanted[n], "measured": row} for n, row in zip(wanted, rows, strict=True)]
+    for row in found:
+        for quantity, number in row["predicted"].items():
+            if number or row["measured"][quantity]:
+                print(f"{row['kernel']:28} {quantity:18} {number:10} {row['measured'][quantity]:10}")
+    device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    path = harness.BENCH / "results" / device.replace(" ", "-") / f"{time.strftime('%Y-%m-%d')}-{NAME}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"device": device, "metrics": METRICS, "rows": found}, indent=1) + "\n")
+    print(path)
+
+
+def measured(text: str) -> list[dict[str, int]]:
+    """The counts of each launch, in order, from ncu's wide table: a line of names, one of units, one a launch."""
+    lines = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
+    names, _, *launches = lines or [[], []]
+    return [
+        {quantity: int(float(line[names.index(metric)].replace(",", "") or 0)) for quantity, metric in METRICS.items()}
+        for line in launches
+    ]
+
+
+def table() -> None:
+    """The table of the documentation: predicted and measured, where the two are not both nothing."""
+    results = mlir_kernels.latest(NAME)
+    cells = []
+    for row in [] if results is None else results["rows"]:
+        texts = []
+        for quantity in PREDICTED:
+            said, seen = row["predicted"][quantity], row["measured"][quantity]
+            texts.append(f"{said}" if said == seen and said else f"{said}, not {seen}" if said or seen else "")
+        cells.append([row["kernel"], *texts])
+    head = "Not measured yet.\n\n" if results is None else f"On {results['device']}.\n\n"
+    mlir_kernels.put_into(PAGE, NAME, head + mlir_kernels.table("|".join(["kernel", *PREDICTED]), cells))
+
+
+STEPS = {step.__name__: step for step in (render, launch, count, table)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=STEPS)
+    STEPS[parser.parse_args().step]()
+
+
+if __name__ == "__main__":
+    main()
