@@ -7,8 +7,9 @@
 
 `time` and `prepare` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch, Triton and
 CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA events, after
-25 that warm up, the L2 cache flushed before each, in turns with the rivals' repetitions; kept are the median and the
-10th and 90th percentile, with device, clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
+25 that warm up, the L2 cache flushed before each, in turns with the rivals' repetitions; of slow cases fewer, down to
+20, and each row says how many. Kept are the median and the 10th and 90th percentile, with device, clocks and date, in
+bench/results/<device>/<date>-<name>.json, after every case.
 A case with a wrong result is named, gives no times, and makes the exit code 1.
 """
 
@@ -34,7 +35,10 @@ BENCH = Path(__file__).resolve().parent
 ARTIFACTS = BENCH.parent / "artifacts"
 WARM_UP = 25
 REPETITIONS = 100
+FEWEST = 20
+PATIENCE_MS = 2000  # a case whose repetitions would take longer gets fewer
 SEARCHED = 10  # repetitions while configurations are compared; the best one is measured in full
+CLOSE, SHORT_MS = 1.05, 0.2  # which configurations are compared again, if they take no longer
 FLUSHED_BYTES = 2**30  # far above the L2 cache; and writing it takes longer than Python takes to launch what is timed
 
 
@@ -170,16 +174,23 @@ def times_ms(
 
 def measured(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
     """The rows of results of contenders, timed side by side."""
-    found = times_ms({number: c.run for number, c in enumerate(contenders)})
+    runs = {number: c.run for number, c in enumerate(contenders)}
+    one_round = sum(ms for (ms,) in times_ms(runs, 1, 1).values())
+    repetitions = max(FEWEST, min(REPETITIONS, int(PATIENCE_MS / one_round)))
+    found = times_ms(runs, repetitions, WARM_UP * repetitions // REPETITIONS)
     rows = []
     for number, c in enumerate(contenders):
         spread = quantiles(found[number], n=10)
-        rows.append({**c.facts, "ms": median(found[number]), "p10": spread[0], "p90": spread[-1]})
+        times = {"ms": median(found[number]), "p10": spread[0], "p90": spread[-1]}
+        rows.append({**c.facts, **times, "repetitions": repetitions})
     return rows
 
 
 def best(candidates: Mapping[Any, Callable[[], Any]]) -> Any:
-    """The key of the fastest candidate; one that cannot be launched (registers, shared memory) is left out."""
+    """The key of the fastest candidate; one that cannot be launched (registers, shared memory) is left out.
+
+    Those that come close to the fastest are compared again with more repetitions, where that takes little time.
+    """
     import torch
 
     runs = {}
@@ -190,8 +201,14 @@ def best(candidates: Mapping[Any, Callable[[], Any]]) -> Any:
             runs[key] = run
         except Exception as error:  # whatever Triton or the driver refuses
             print(f"  left out {key}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
-    found = times_ms(runs, 1, 0) if PREPARING else times_ms(runs, SEARCHED, 3)
-    return min(found, key=lambda key: median(found[key]))
+    if PREPARING:
+        return next(iter(runs))
+    typical = {key: median(times) for key, times in times_ms(runs, SEARCHED, 3).items()}
+    fastest = min(typical.values())
+    close = {key: runs[key] for key, ms in typical.items() if ms <= CLOSE * fastest}
+    if len(close) > 1 and fastest < SHORT_MS:
+        typical = {key: median(times) for key, times in times_ms(close, REPETITIONS, 3).items()}
+    return min(typical, key=lambda key: typical[key])
 
 
 class WrongResultError(Exception):

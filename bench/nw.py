@@ -15,7 +15,8 @@ SIZES = [2048, 4096, 8192, 16384, 32768]
 BLOCKS = [16, 32, 64, 128]
 KINDS = ["row-major", "anti-diagonal", "padded"]
 PENALTY = 10
-CHECKED = 4096  # sizes up to this are compared with NumPy, larger ones with each other
+CHECKED = 4096  # sizes up to this are compared with NumPy, larger ones with the kernel by hand, on the device
+RIVALS = {"by hand": 0, "by hand, padded": 1}  # Rodinia's buffer, and with a column more
 
 
 def label(n: int, b: int, kind: str) -> str:
@@ -23,28 +24,46 @@ def label(n: int, b: int, kind: str) -> str:
 
 
 def wavefronts(kind: str, b: int) -> int:
-    """Shared-memory wavefronts of one block's sweep over its anti-diagonals, counted from the layout."""
+    """Shared-memory wavefronts of one block, counted from the layout: filling, sweep and reading out."""
     import numpy as np
 
     from lego_mlir.analysis import banks
-    from lego_mlir.templates.library.nw import WORD, buffer
+    from lego_mlir.templates.library.nw import WORD, Sweep, buffer
 
-    layout, lanes = buffer(kind, b), -(-b // banks.WARP) * banks.WARP
-    lane, total = np.arange(lanes), 0
-    for diagonal in range(2 * b - 1):
-        row = diagonal - lane
-        active = (row >= 0) & (row < b) & (lane < b)
-        r, c = np.where(active, row, 0), np.where(active, lane, 0)
-        scores = [layout.apply(r + dr, c + dc) for dr, dc in ((0, 0), (1, 0), (0, 1), (1, 1))]
-        for place in (*scores, r * b + c):  # three reads and the write; the substitution score
-            grouped = (v.reshape(-1, banks.WARP) for v in (place * WORD, active))
-            total += int(banks.wavefronts(next(grouped), WORD, next(grouped)).sum())
+    layout, sweep, lanes = buffer(kind, b), Sweep.of(b), -(-b // banks.WARP) * banks.WARP
+    c = np.arange(lanes)
+    delay = np.array([sweep.delay(int(column)) for column in c])
+
+    def count(row: Any, column: Any, active: Any) -> int:
+        active = active & (c < b)
+        at = layout.apply(np.where(active, row, 0), np.where(active, column, 0)) * WORD
+        return int(banks.wavefronts(at.reshape(-1, banks.WARP), WORD, active.reshape(-1, banks.WARP)).sum())
+
+    total = sum(2 * count(r + 1 + 0 * c, c + 1, c >= 0) for r in range(b))
+    for step in range(sweep.steps):
+        r = step - delay
+        ahead = (-2 < r) & (r < b - 1)
+        total += count(r + 2, c, ahead & (c % banks.WARP == 0)) + count(r + 2, c + 1, ahead)
+        total += count(r + 1, c + 1, (r >= 0) & (r < b))
     return total
+
+
+def index_cost(kind: str, b: int) -> int:
+    """Operations of one position of the buffer, simplified."""
+    from lego_mlir.expr.cost import operations
+    from lego_mlir.expr.index import as_expr, index_symbol
+    from lego_mlir.expr.ranges import Range
+    from lego_mlir.expr.simplify import simplify
+    from lego_mlir.templates.library.nw import buffer
+
+    r, c = index_symbol("r"), index_symbol("c")
+    ranges = dict.fromkeys((r.expr, c.expr), Range(0, b + 1))
+    return operations(simplify(as_expr(buffer(kind, b).apply(r, c)), ranges).expr)
 
 
 def choose(b: int) -> str:
     """The buffer with the fewest wavefronts; of equals, the one whose index costs least."""
-    return min(KINDS, key=lambda kind: (wavefronts(kind, b), ["row-major", "padded", "anti-diagonal"].index(kind)))
+    return min(KINDS, key=lambda kind: (wavefronts(kind, b), index_cost(kind, b)))
 
 
 def render(folder: Path) -> None:
@@ -57,7 +76,7 @@ def render(folder: Path) -> None:
         str(b): {
             "chosen": choose(b),
             "wavefronts": {kind: wavefronts(kind, b) for kind in KINDS},
-            "shared_bytes": {kind: shared_bytes(buffer(kind, b), b) for kind in KINDS},
+            "shared_bytes": {kind: shared_bytes(buffer(kind, b)) for kind in KINDS},
         }
         for b in BLOCKS
     }
@@ -65,60 +84,72 @@ def render(folder: Path) -> None:
 
 
 def static() -> list[dict[str, Any]]:
-    from lego_mlir.templates.library.nw import nw
+    from lego_mlir.templates.library.nw import buffer, nw, shared_bytes
     from lego_mlir.toolchain import nvcc, sass, triton
 
     rows = []
     for b in BLOCKS:
-        texts = {f"rendered, {kind}": nw(2048, b, kind).render().text for kind in KINDS}
-        texts |= {"by hand": by_hand.source(2048, b, 0), "by hand, padded": by_hand.source(2048, b, 1)}
+        texts = {kind: nw(2048, b, kind).render().text for kind in KINDS}
+        texts |= {who: by_hand.source(2048, b, pad) for who, pad in RIVALS.items()}
         for who, text in texts.items():
             compiled = nvcc.compile_text(text)
             growing = next(r for r in compiled.resources if r.kernel == "nw_growing")
             listing = triton.listing(compiled.cubin).split("Function : nw_growing")[1].split("Function :")[0]
-            code = sass.read(listing)
-            kind = who.removeprefix("rendered, ") if who in texts and "rendered" in who else None
+            code, ours = sass.read(listing), who in KINDS
+            loop, steps = _sweep_loop(code, ours)
             rows.append({
-                "kernel": f"b = {b} {who}", "registers": growing.registers,
-                "spill_bytes": growing.spill_stores + growing.spill_loads,
-                "shared_bytes": None, "instructions": len(code), "loop_instructions": None,
-                "wavefronts": wavefronts(kind, b) if kind else None,
-                "chosen": kind == choose(b) if kind else None, "all": dict(sass.mix(code)),
+                "kernel": f"b = {b} {'rendered, ' if ours else ''}{who}", "who": who, "b": b,
+                "registers": growing.registers, "spill_bytes": growing.spill_stores + growing.spill_loads,
+                "shared_bytes": shared_bytes(buffer(who, b)) if ours else by_hand.shared_bytes(b, RIVALS[who]),
+                "instructions": len(code), "loop_instructions": len(loop) / steps,
+                "wavefronts": wavefronts(who, b) if ours else None, "chosen": ours and who == choose(b),
+                "loop": dict(sass.mix(loop)), "all": dict(sass.mix(code)),
             })  # fmt: skip
     return rows
+
+
+def _sweep_loop(code: Any, ours: bool) -> tuple[Any, int]:
+    """The instructions of the loop over anti-diagonals, and how many of them one pass does."""
+    from lego_mlir.toolchain import sass
+
+    loop = sass.main_loop(code, "SHFL" if ours else "MNMX")
+    stores = sum(i.name == "STS" for i in loop)
+    return loop, max(1, stores)
 
 
 def timed(folder: Path, n: int, b: int) -> list[harness.Contender]:
     import cupy
 
     facts = json.loads((folder / "facts.json").read_text())[str(b)]
-    texts = {kind: (folder / f"{label(n, b, kind)}.cu").read_text() for kind in KINDS}
-    texts |= {"by hand": by_hand.source(n, b, 0), "by hand, padded": by_hand.source(n, b, 1)}
+    entries = [(who, by_hand.source(n, b, pad), by_hand.shared_bytes(b, pad)) for who, pad in RIVALS.items()]
+    entries += [(k, (folder / f"{label(n, b, k)}.cu").read_text(), facts["shared_bytes"][k]) for k in KINDS]
     substitution = cupy.random.randint(-10, 11, (n + 1, n + 1), dtype=cupy.int32)
+    scores = cupy.empty((n + 1, n + 1), cupy.int32)  # one for all: a launch writes every score anew
     border = -PENALTY * cupy.arange(n + 1, dtype=cupy.int32)
-    expected = _in_numpy(substitution.get()) if n <= CHECKED else None
+    expected = cupy.asarray(_in_numpy(substitution.get())) if n <= CHECKED else None
     rows = []
-    for who, text in texts.items():
-        scores = cupy.zeros((n + 1, n + 1), cupy.int32)
+    for who, text, shared in entries:
+        launch = _captured(cupy, text, scores, substitution, n // b, b, shared)
+        scores.fill(0)
         scores[0], scores[:, 0] = border, border
-        shared = max(facts["shared_bytes"].values())
-        launch = _captured(cupy, text, scores, substitution, n // b, b, shared if shared > 48 * 1024 else 0)
-        launch()
         cupy.cuda.get_current_stream().synchronize()
-        found = scores.get()
-        expected = found if expected is None else expected
-        if not (found == expected).all():
-            raise harness.WrongResultError(
-                f"nw {n} {b} {who}: {(found != expected).sum()} wrong scores; nothing is timed"
-            )
-        chosen = who == facts["chosen"]
-        waves = facts["wavefronts"].get(who)
-        rows.append(harness.contender(launch, kernel=who, n=n, b=b, chosen=chosen, wavefronts=waves))
+        launch()
+        cupy.cuda.Device().synchronize()
+        expected = scores.copy() if expected is None else expected
+        wrong = int((scores != expected).sum())
+        if wrong:
+            raise harness.WrongResultError(f"nw {n} {b} {who}: {wrong} wrong scores; nothing is timed")
+        found = {"wavefronts": facts["wavefronts"].get(who), "chosen": who == facts["chosen"]}
+        rows.append(harness.contender(launch, kernel=who, n=n, b=b, **found))
     return rows
 
 
-def _captured(cupy: Any, text: str, scores: Any, substitution: Any, blocks: int, b: int, shared: int) -> Any:
+DECLARED = 48 * 1024  # shared memory that a kernel has without asking for it at the launch
+
+
+def _captured(cupy: Any, text: str, scores: Any, substitution: Any, blocks: int, b: int, needed: int) -> Any:
     """All launches of one run as a CUDA graph, so that no launch waits for Python."""
+    shared = needed if needed > DECLARED else 0
     module = cupy.RawModule(code=text, options=("--std=c++17",))
     growing, shrinking = (module.get_function(f"nw_{name}") for name in ("growing", "shrinking"))
     if shared:

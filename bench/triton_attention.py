@@ -13,22 +13,24 @@ import harness
 BATCH, HEADS, FEATURES = 4, 16, 64
 POSITIONS = [512, 1000, 1024, 2048, 4096, 8192]
 CONFIGS = [((128, 64), 4, 3), ((128, 64), 8, 3), ((128, 128), 8, 2), ((64, 64), 4, 3)]
+FORMS = ["pointers", "descriptors"]
 
 
-def label(positions: int, tile: tuple[int, int], causal: bool) -> str:
-    return f"attention_{positions}_{tile[0]}x{tile[1]}_{'causal' if causal else 'full'}"
+def label(positions: int, tile: tuple[int, int], causal: bool, form: str) -> str:
+    return f"attention_{positions}_{tile[0]}x{tile[1]}_{'causal' if causal else 'full'}_{form}"
 
 
-def template(positions: int, tile: tuple[int, int], causal: bool) -> Any:
+def template(positions: int, tile: tuple[int, int], causal: bool, form: str) -> Any:
     from lego_mlir.templates.library.attention import attention
 
-    return attention(BATCH, HEADS, positions, FEATURES, causal=causal, tile=tile)
+    return attention(BATCH, HEADS, positions, FEATURES, causal=causal, tile=tile, descriptors=form == "descriptors")
 
 
 def render(folder: Path) -> None:
-    for positions, causal in product(POSITIONS, (False, True)):
+    for positions, causal, form in product(POSITIONS, (False, True), FORMS):
         for tile in {tile for tile, _, _ in CONFIGS}:
-            harness.keep(folder, label(positions, tile, causal), template(positions, tile, causal).render())
+            text = template(positions, tile, causal, form).render()
+            harness.keep(folder, label(positions, tile, causal, form), text)
 
 
 def static() -> list[dict[str, Any]]:
@@ -45,9 +47,11 @@ def static() -> list[dict[str, Any]]:
         numbers |= dict.fromkeys(("stride_b", "stride_h", "stride_s"), "i32:16")
         constants = {"stride_d": 1, "D": FEATURES, "BLOCK_M": tile[0], "BLOCK_N": tile[1], "CAUSAL": causal}
         by_hand = triton.compile_for(hand, types | numbers, constants, **options)
-        kernel = triton.load(template(positions, tile, causal).render(), "attention")
-        ours = triton.compile_for(kernel, types, {}, **options)
-        for who, compiled in (("by hand", by_hand), ("rendered", ours)):
+        found = {"by hand": by_hand}
+        for form in FORMS:
+            kernel = triton.load(template(positions, tile, causal, form).render(), "attention")
+            found[f"rendered, {form}"] = triton.compile_for(kernel, types, {}, **options)
+        for who, compiled in found.items():
             what = f"{positions} positions, {'causal' if causal else 'full'}, {who}"
             rows.append(harness.static_row(compiled, "GMMA", kernel=what, tile=tile, **options))
     return rows
@@ -62,8 +66,10 @@ def timed(folder: Path, positions: int, mask: str) -> list[harness.Contender]:
     o, lse = torch.empty_like(q), torch.empty(shape[:3], device="cuda")
     scale = math.log2(math.e) / math.sqrt(FEATURES)
 
-    def rendered(tile: Any, warps: int, stages: int) -> Any:
-        kernel = harness.load(folder, label(positions, tile, causal), "attention")
+    harness.descriptors_need_memory()
+
+    def rendered(tile: Any, warps: int, stages: int, form: str) -> Any:
+        kernel = harness.load(folder, label(positions, tile, causal, form), "attention")
         launch = kernel[(BATCH * HEADS * -(-positions // tile[0]),)]
         return lambda: launch(q, k, v, o, lse, num_warps=warps, num_stages=stages)
 
@@ -74,8 +80,11 @@ def timed(folder: Path, positions: int, mask: str) -> list[harness.Contender]:
 
     attend = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
     facts, rows = {"positions": positions, "causal": causal}, []
-    for who, make in (("rendered", rendered), ("by hand", by_hand)):
-        runs = {config: make(*config) for config in CONFIGS}
+    choices = {
+        "rendered": {(*config, form): rendered(*config, form) for config in CONFIGS for form in FORMS},
+        "by hand": {config: by_hand(*config) for config in CONFIGS},
+    }
+    for who, runs in choices.items():
         key = harness.best(runs)
         runs[key]()
         error = harness.require_close(o, attend(), 1e-2, f"attention {positions} {who}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,22 @@ GROUPS = 132
 BLOCK = 128
 EPS = 1e-5
 WARPS = [4, 8, 16]
+STAGES = [1, 2, 3]  # of the rendered backward kernel: how many rows it reads ahead, and one
 
 
-def template(columns: int) -> Any:
+def template(columns: int, stages: int) -> Any:
     from lego_mlir.templates.library.rows import layer_norm
 
-    return layer_norm(ROWS, columns, eps=EPS, groups=GROUPS, block=BLOCK)
+    return layer_norm(ROWS, columns, eps=EPS, groups=GROUPS, block=BLOCK, stages=stages)
+
+
+def label(columns: int, stages: int) -> str:
+    return f"layer_norm_{columns}_{stages}"
 
 
 def render(folder: Path) -> None:
-    for columns in WIDTHS:
-        harness.keep(folder, f"layer_norm_{columns}", template(columns).render())
+    for columns, stages in product(WIDTHS, STAGES):
+        harness.keep(folder, label(columns, stages), template(columns, stages).render())
 
 
 def static() -> list[dict[str, Any]]:
@@ -44,14 +50,18 @@ def static() -> list[dict[str, Any]]:
         }
         numbers |= {"rows": "i32:16", "groups": "i32", "eps": "fp32"}
         types = vectors | arrays | numbers
-        rendered = template(columns).render()
         for name in ("layer_norm_forward", "layer_norm_backward"):
             by_hand = triton.compile_for(getattr(hand, name), types, {"BLOCK": block_of(columns)}, **options)
-            ours = triton.compile_for(triton.load(rendered, name), types, {}, **options)
-            for who, compiled in (("by hand", by_hand), ("rendered", ours)):
-                label = f"{name.removeprefix('layer_norm_')} {columns} wide {who}"
+            found = {"by hand": by_hand}
+            for stages in (1,) if name.endswith("forward") else (1, 3):
+                kernel = triton.load(template(columns, stages).render(), name)
+                found["rendered" if stages == 1 else "rendered, rows read ahead"] = triton.compile_for(
+                    kernel, types, {}, **options
+                )
+            for who, compiled in found.items():
+                what = f"{name.removeprefix('layer_norm_')} {columns} wide {who}"
                 work = "none" if name.endswith("forward") else "LDG"
-                rows.append(harness.static_row(compiled, work, kernel=label, columns=columns, **options))
+                rows.append(harness.static_row(compiled, work, kernel=what, columns=columns, **options))
     return rows
 
 
@@ -66,13 +76,14 @@ def timed(folder: Path, columns: int) -> list[harness.Contender]:
     parts = [torch.empty(GROUPS, columns, device="cuda") for _ in "wb"]
     block, blocks = 1 << (columns - 1).bit_length(), (-(-columns // BLOCK),)
     names = ("layer_norm_forward", "layer_norm_backward", "sum_groups")
-    ours_forward, ours_backward, ours_sum = (harness.load(folder, f"layer_norm_{columns}", n) for n in names)
+    ours_forward, _, ours_sum = (harness.load(folder, label(columns, 1), n) for n in names)
+    ours_backward = {s: harness.load(folder, label(columns, s), "layer_norm_backward") for s in STAGES}
 
     def rendered_forward(warps: int) -> None:
         ours_forward[(ROWS,)](x, w, b, y, mean, rstd, num_warps=warps)
 
-    def rendered_backward(warps: int) -> None:
-        ours_backward[(GROUPS,)](dy, x, w, mean, rstd, dx, *parts, num_warps=warps)
+    def rendered_backward(warps: int, stages: int) -> None:
+        ours_backward[stages][(GROUPS,)](dy, x, w, mean, rstd, dx, *parts, num_warps=warps)
         for part, out in zip(parts, (dw, db), strict=True):
             ours_sum[blocks](part, out)
 
@@ -89,23 +100,26 @@ def timed(folder: Path, columns: int) -> list[harness.Contender]:
     forward_torch = lambda: torch.nn.functional.layer_norm(*inputs[:1], (columns,), *inputs[1:], EPS)  # noqa: E731
     expected = forward_torch()
     backward_torch = lambda: torch.autograd.grad(expected, inputs, dy, retain_graph=True)  # noqa: E731
+    one, ahead = [(w,) for w in WARPS], list(product(WARPS, STAGES))
     rows = []
-    for who, run in (("rendered", rendered_forward), ("by hand", forward_by_hand)):
-        rows.append(_fastest(run, f"forward {who}", columns, [(y, expected)], 5e-3))
-    for who, run in (("rendered", rendered_backward), ("by hand", backward_by_hand)):
+    for who, run, configs in (("rendered", rendered_forward, one), ("by hand", forward_by_hand, one)):
+        rows.append(_fastest(run, configs, f"forward {who}", columns, [(y, expected)], 5e-3))
+    for who, run, configs in (("rendered", rendered_backward, ahead), ("by hand", backward_by_hand, one)):
         found = list(zip((dx, dw, db), backward_torch(), strict=True))
-        rows.append(_fastest(run, f"backward {who}", columns, found, 1e-2))
+        rows.append(_fastest(run, configs, f"backward {who}", columns, found, 1e-2))
     rows.append(harness.contender(forward_torch, kernel="forward torch", columns=columns))
     return [*rows, harness.contender(backward_torch, kernel="backward torch", columns=columns)]
 
 
-def _fastest(run: Any, kernel: str, columns: int, found: list[tuple[Any, Any]], tolerance: float) -> harness.Contender:
-    """The best number of warps, checked and measured."""
-    warps = harness.best({w: lambda w=w: run(w) for w in WARPS})
-    run(warps)
+def _fastest(
+    run: Any, configs: list[Any], kernel: str, columns: int, found: list[tuple[Any, Any]], tolerance: float
+) -> harness.Contender:
+    """The best configuration, checked and measured."""
+    key = harness.best({config: lambda config=config: run(*config) for config in configs})
+    run(*key)
     what = f"layer norm {kernel} {columns}"
     error = max(harness.require_close(ours, expected, tolerance, what) for ours, expected in found)
-    return harness.contender(lambda: run(warps), kernel=kernel, columns=columns, warps=warps, error=error)
+    return harness.contender(lambda: run(*key), kernel=kernel, columns=columns, config=key, error=error)
 
 
 if __name__ == "__main__":

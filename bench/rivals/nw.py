@@ -4,12 +4,17 @@
 """
 
 
+def shared_bytes(b: int, pad: int) -> int:
+    """The shared memory of a block: scores, and substitution scores."""
+    return 4 * ((b + 1) * (b + 1 + pad) + b * b)
+
+
 def source(n: int, b: int, pad: int) -> str:
     """CUDA C++ for n letters, blocks of b, and this padding."""
     declared = f"""
   __shared__ int temp[{b + 1}][{b + 1 + pad}];
   __shared__ int ref[{b}][{b}];"""
-    if 4 * ((b + 1) * (b + 1 + pad) + b * b) > 48 * 1024:
+    if shared_bytes(b, pad) > 48 * 1024:
         declared = f"""
   extern __shared__ int shared[];
   int (*temp)[{b + 1 + pad}] = (int (*)[{b + 1 + pad}])shared;

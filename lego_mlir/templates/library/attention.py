@@ -8,7 +8,7 @@ from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv
 from lego_mlir.layout import RegP, Row
 from lego_mlir.templates.template import Template
-from lego_mlir.templates.values import indices
+from lego_mlir.templates.values import index, indices
 
 ORDERS = {"bhsd": (1, 2, 3, 4), "bshd": (1, 3, 2, 4)}
 """How a (batch, head, position, feature) array lies in memory: the axes from the slowest to the fastest."""
@@ -23,10 +23,12 @@ def attention(
     order: str = "bhsd",
     causal: bool = False,
     tile: tuple[int, int] = (128, 64),
+    descriptors: bool = False,
 ) -> Template:
     """softmax(Q K^T / sqrt(features)) V: arguments q_ptr, k_ptr, v_ptr, o_ptr, and lse_ptr (log2 of the sums, float32).
 
     `tile` is how many queries a program takes, and how many keys at a time. `order` is "bhsd" or "bshd".
+    `descriptors` reads and writes through TMA.
     """
     if order not in ORDERS:
         raise TemplateError(f"attention: order is one of {', '.join(ORDERS)}, got {order!r}")
@@ -49,8 +51,11 @@ def attention(
         head=h,
         m=m,
         n=n,
+        inner=index("n", max(1, positions // block_n)),
+        whole=positions // block_n,
         pid=pid,
         positions=positions,
         scale=repr(math.log2(math.e) / math.sqrt(features)),
         causal=causal,
+        descriptors=descriptors,
     )

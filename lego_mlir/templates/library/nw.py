@@ -11,6 +11,7 @@ neighbours side by side (LEGO, section 6.2); with one more unused column they li
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir.errors import TemplateError
@@ -35,11 +36,40 @@ def buffer(kind: str, b: int) -> Layout:
 STATIC_SHARED_BYTES: Final = 48 * 1024  # what a kernel may declare (CUDA C++ Programming Guide, compute capabilities)
 WORD: Final = 4
 WARP: Final = 32
+TURN: Final = 4
+"""Steps between two barriers. More of them wait less often, but put every warp further behind the one on its left."""
 
 
-def shared_bytes(buffer: Layout, b: int) -> int:
-    """The shared memory of a block: the scores' buffer and the substitution scores."""
-    return WORD * (int(buffer.physical_size()) + b * b)
+def shared_bytes(buffer: Layout) -> int:
+    """The shared memory of a block: the buffer, where the substitution scores lie before the scores."""
+    return WORD * int(buffer.physical_size())
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """How the threads of a block go down its columns: thread c does row `step - delay(c)` in a step.
+
+    >>> sweep = Sweep.of(64)
+    >>> sweep, [sweep.delay(c) for c in (0, 1, 31, 32)]
+    (Sweep(b=64, lag=36, steps=132), [0, 1, 31, 36])
+    """
+
+    b: int
+    lag: int
+    steps: int
+
+    @classmethod
+    def of(cls, b: int) -> Sweep:
+        """The sweep of a block of b x b. Raises TemplateError where the block is not whole warps."""
+        if b > WARP and b % WARP:
+            raise TemplateError(f"nw: a block of more than {WARP} columns must be whole warps of {WARP}, got {b=}")
+        lag = WARP + TURN  # the first lane of a warp reads a row ahead what the last one before it wrote a turn ago
+        steps = b - 1 + min(b, WARP) + (b - 1) // WARP * lag
+        return cls(b, lag, -(-steps // TURN) * TURN)
+
+    def delay(self, c: int) -> int:
+        """How many steps after the first column a column begins."""
+        return c % WARP + c // WARP * self.lag
 
 
 def nw(n: int, b: int, kind: str | Layout = "anti-diagonal") -> Template:
@@ -51,22 +81,24 @@ def nw(n: int, b: int, kind: str | Layout = "anti-diagonal") -> Template:
     """
     if n % b:
         raise TemplateError(f"nw: {n=} must be a multiple of {b=}")
-    blocks = n // b
+    blocks, sweep = n // b, Sweep.of(b)
     block_row, block_column = (index(name, blocks) for name in ("block_row", "block_column"))
     scores = kind if isinstance(kind, Layout) else buffer(kind, b)
     return Template.shipped(
         "nw.cu.jinja",
         buffer=scores,
         barrier="__syncwarp()" if b <= WARP else "__syncthreads()",
-        dynamic=shared_bytes(scores, b) > STATIC_SHARED_BYTES,
-        reference=as_layout(Row(b, b)),
+        dynamic=shared_bytes(scores) > STATIC_SHARED_BYTES,
         matrix=as_layout(Row(n + 1, n + 1)),
         b=b,
         blocks=blocks,
         block_row=block_row,
         block_column=block_column,
-        r=index("r", b),
-        c=index("c", b),
-        row=index("row", b + 1, start=1),
-        column=index("column", b + 1, start=1),
+        warp=WARP,
+        lanes=hex((1 << min(b, WARP)) - 1),
+        turn=TURN,
+        lag=sweep.lag,
+        steps=sweep.steps,
+        **{name: index(name, b) for name in ("r", "below", "c")},
+        **{name: index(name, b + 1, start=1) for name in ("row", "column")},
     )

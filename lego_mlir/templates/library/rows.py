@@ -6,7 +6,7 @@ width is a power of two.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from lego_mlir.expr.index import Index, cdiv
 from lego_mlir.layout import Layout, Row
@@ -35,15 +35,26 @@ def softmax(rows: Any, columns: int, *, at_a_time: int = 1) -> Template:
     return Template.shipped("softmax.py.jinja", X=tiles, Y=tiles, block=block)
 
 
-def layer_norm(rows: Any, columns: int, *, eps: float = 1e-5, groups: int = 64, block: int = 128) -> Template:
+PART: Final = 4096
+"""How much of a row `layer_norm_backward` works on at a time where it is wider than two such parts: of 16384 columns the
+two gradients alone are half of a multiprocessor's registers."""
+
+
+def layer_norm(
+    rows: Any, columns: int, *, eps: float = 1e-5, groups: int = 64, block: int = 128, stages: int | None = None
+) -> Template:
     """Layer norm, three kernels.
 
     `layer_norm_forward(x, w, b, y, mean, rstd)`: a program a row.
-    `layer_norm_backward(dy, x, w, mean, rstd, dx, dw, db)`: `groups` programs, each with one row of partial dw, db.
+    `layer_norm_backward(dy, x, w, mean, rstd, dx, dw, db)`: `groups` programs, each with one row of partial dw, db;
+    `stages - 1` rows are read ahead, into shared memory, by default two, or one of the wide rows. Rows wider than two
+    PARTs are read twice, a part at a time.
     `sum_groups(part, out)`: a program for each `block` columns.
     """
     row, group, place = indices("row group block")
     tiles, width = whole_rows(rows, columns), block_of(columns)
+    part = PART if width > 2 * PART else width
+    parts = cdiv(columns, part)
     count = rows if isinstance(rows, Index) else int(rows)
     return Template.shipped(
         "layer_norm.py.jinja",
@@ -51,7 +62,9 @@ def layer_norm(rows: Any, columns: int, *, eps: float = 1e-5, groups: int = 64, 
         Y=tiles,
         W=Row(columns).tile_by([1], [width]),
         S=Row(rows).tile_by([rows]),
-        P=whole_rows(groups, columns),
+        XP=Row(rows, columns).tile_by([rows, parts], [1, part]),
+        WP=Row(columns).tile_by([parts], [part]),
+        P=Row(groups, columns).tile_by([groups, parts], [1, part]),
         Q=Row(groups, columns).tile_by([groups, cdiv(columns, block)], [1, block]),
         V=Row(columns).tile_by([cdiv(columns, block)], [block]),
         row=row,
@@ -61,4 +74,5 @@ def layer_norm(rows: Any, columns: int, *, eps: float = 1e-5, groups: int = 64, 
         groups=groups,
         rows=count,
         columns=columns,
+        stages=stages or (3 if parts == 1 else 2),
     )

@@ -11,10 +11,17 @@ and a page of its own; in bricks of 8 x 8 x 8 floats most of them lie within the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
+from lego_mlir.expr.index import as_expr, index_symbol
+from lego_mlir.expr.nodes import Eq
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout import GenP, Layout, RegP, Row, TileOrderBy, as_layout
 from lego_mlir.templates.template import Template
 
@@ -51,21 +58,90 @@ def row_major(n: int) -> Layout:
     return as_layout(Row(n, n, n))
 
 
-def stencil(n: int, name: str, layout: Layout, *, block: tuple[int, int, int] = (8, 8, 8)) -> Template:
-    """One of STENCILS over an n^3 cube: kernel `stencil(in, out)`, one thread an element, `block` threads (z, y, x).
+def stencil(
+    n: int, name: str, layout: Layout, *, block: tuple[int, int, int] = (1, 8, 32), each: tuple[int, int] = (1, 1)
+) -> Template:
+    """One of STENCILS over an n^3 cube: kernel `stencil(in, out)`, `block` threads (z, y, x).
 
-    The outermost elements, as many as the stencil reaches, are left as they are. Both arrays have this layout.
+    `each` is what a thread computes: outputs on how many planes, and how many side by side; where those lie side by
+    side in the layout too, they are read and written together. The outermost elements, as many as the stencil reaches,
+    are left as they are. Both arrays have this layout. A block has block[0]*each[0] x block[1] x block[2]*each[1]
+    outputs, which must divide n.
     """
     if name not in STENCILS:
         raise TemplateError(f"stencil: one of {', '.join(STENCILS)} is needed, got {name!r}")
-    points = STENCILS[name]
+    planes, width = each
+    outputs = (block[0] * planes, block[1], block[2] * width)
+    if any(n % side for side in outputs):
+        raise TemplateError(f"stencil: {n=} must be a multiple of a block's outputs, {outputs}")
+    points, facts = STENCILS[name], Facts.of(layout, n, planes, width)
     return Template.shipped(
         "stencil.cu.jinja",
         A=layout,
-        B=layout,
         n=n,
         radius=max(abs(d) for p in points for d in p[:3]),
         points=[(*p[:3], repr(p[3])) for p in points],
         block=list(block),
+        planes=planes,
+        width=width,
+        rows=rows_read(points, planes, width),
+        vectors=facts.vectors,
+        apart=facts.apart,
+        inside=facts.inside,
         signed=lambda d: f" {'+' if d > 0 else '-'} {abs(d)}" if d else "",
+        times=lambda k: f" * {k}" if k > 1 else "",
     )
+
+
+def rows_read(points: Sequence[Point], planes: int, width: int) -> list[tuple[int, int, int, int]]:
+    """What a thread reads for all its outputs, row by row: plane and row, first and last element, from its first one.
+
+    >>> rows_read(star(1), 1, 4)
+    [(-1, 0, 0, 3), (0, -1, 0, 3), (0, 0, -1, 4), (0, 1, 0, 3), (1, 0, 0, 3)]
+    """
+    reach: dict[tuple[int, int], list[int]] = {}
+    for (dz, dy, dx, _), plane in product(points, range(planes)):
+        reach.setdefault((plane + dz, dy), []).extend((dx, dx + width - 1))
+    return [(*row, min(places), max(places)) for row, places in sorted(reach.items())]
+
+
+VECTORS: Final = (2, 4)  # how many floats one access of a thread can take
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is proved of a cube's layout, for threads that have `planes` x `width` outputs.
+
+    `vectors`: each `width` elements lie side by side, and aligned. `apart`: a position is the sum of what z, y and x
+    contribute, so a neighbour's position needs one of them anew. `inside`: how far a thread's planes lie from its
+    first one, where that is the same for every thread.
+
+    >>> Facts.of(bricks(16), 16, 4, 4)
+    Facts(vectors=True, apart=True, inside=(0, 64, 128, 192))
+    >>> Facts.of(bricks(12, 6), 12, 4, 4)
+    Facts(vectors=False, apart=True, inside=())
+    """
+
+    vectors: bool
+    apart: bool
+    inside: tuple[int, ...]
+
+    @classmethod
+    def of(cls, layout: Layout, n: int, planes: int, width: int) -> Facts:
+        z, y, x, slab, strip = (index_symbol(name) for name in ("z", "y", "x", "slab", "strip"))
+        ranges = {s.expr: Range(0, n) for s in (z, y, x)}
+        ranges |= {slab.expr: Range(0, n // planes), strip.expr: Range(0, n // width)}
+        at = layout.apply
+
+        def proved(value: Any, expected: Any) -> bool:
+            return isinstance(prove(Eq(as_expr(value), as_expr(expected)), ranges), Proved)
+
+        first = at(z, y, strip * width)
+        vectors = width in VECTORS and proved(first % width, 0)
+        vectors = vectors and all(proved(at(z, y, strip * width + i) - first, i) for i in range(1, width))
+        apart = proved(at(z, y, x), at(z, 0, 0) + at(0, y, 0) + at(0, 0, x))
+        steps = tuple(int(at(i, 0, 0)) - int(at(0, 0, 0)) for i in range(planes))
+        same = apart and all(
+            proved(at(slab * planes + i, 0, 0), at(slab * planes, 0, 0) + steps[i]) for i in range(planes)
+        )
+        return cls(vectors, apart, steps if same else ())

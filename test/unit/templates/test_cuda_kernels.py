@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Col, Padded, Row, TileOrderBy, as_layout, gallery
+from lego_mlir import Col, GenP, Padded, RegP, Row, TileOrderBy, as_layout, gallery
 from lego_mlir.errors import DependencyError, TemplateError, ToolchainError
 from lego_mlir.templates import check
 from lego_mlir.templates.header import header, render_header
@@ -61,9 +61,10 @@ extern "C" void run(int *scores, const int *substitution, int penalty, int block
 
 
 @needs_gcc
+@pytest.mark.parametrize(("n", "b"), [(24, 8), (128, 64)], ids=["part of a warp", "two warps"])
 @pytest.mark.parametrize("kind", BUFFERS)
-def test_needleman_wunsch_gives_the_same_scores_whatever_the_buffer(tmp_path, kind):
-    n, b, penalty = 24, 8, 3
+def test_needleman_wunsch_gives_the_same_scores_whatever_the_buffer(tmp_path, kind, n, b):
+    penalty = 3
     rendered = nw(n, b, kind).render()
     check.require(rendered)
     library = build(tmp_path, f'#include "cuda_on_host.h"\n{rendered.text}\n{NW_DRIVER}')
@@ -79,17 +80,27 @@ def test_a_block_of_one_warp_waits_for_its_warp_only():
     assert "__syncwarp" not in nw(128, 64).render().text
 
 
+LAYOUTS_OF_CUBES = {
+    "row-major": row_major,
+    "bricks": lambda n: bricks(n, 4),
+    "bricks backwards": lambda n: TileOrderBy(gallery.reverse(2, 2, 2), Row(4, 4, 4)).GroupBy([n, n, n]),
+    "columns first": lambda n: as_layout(RegP([n, n, n], [3, 2, 1])),
+}
+
+
 @needs_gcc
 @pytest.mark.parametrize("name", STENCILS)
-@pytest.mark.parametrize("order", ["row-major", "bricks", "bricks along a Z-curve"])
-def test_stencils_give_the_same_field_whatever_the_layout(tmp_path, name, order):
-    n = 8
-    z_curve = TileOrderBy(gallery.reverse(2, 2, 2), Row(4, 4, 4)).GroupBy([n, n, n])
-    layout = {"row-major": row_major(n), "bricks": bricks(n, 4)}.get(order, z_curve)
-    rendered = stencil(n, name, layout, block=(1, 2, 4)).render()
+@pytest.mark.parametrize("order", ["row-major", "bricks", "bricks backwards", "columns first"])
+@pytest.mark.parametrize("each", [(1, 1), (4, 4), (2, 2)])
+def test_stencils_give_the_same_field_whatever_the_layout(tmp_path, name, order, each):
+    n, block = 8, (1, 2, 2)
+    layout = LAYOUTS_OF_CUBES[order](n)
+    rendered = stencil(n, name, layout, block=block, each=each).render()
     check.require(rendered)
+    grid = f"{n // 2 // each[1]}, {n // 2}, {n // each[0]}"
     driver = (
-        'extern "C" void run(const float *in, float *out) { launch({2, 4, 8}, {4, 2, 1}, [=] { stencil(in, out); }); }'
+        'extern "C" void run(const float *in, float *out) { '
+        f"launch({{{grid}}}, {{2, 2, 1}}, [=] {{ stencil(in, out); }}); }}"
     )
     library = build(tmp_path, f'#include "cuda_on_host.h"\n{rendered.text}\n{driver}')
     field = np.random.default_rng(2).standard_normal((n, n, n)).astype(np.float32)
@@ -186,8 +197,26 @@ def test_what_the_kernels_refuse():
         nw(32, 16, "odd")
     with pytest.raises(TemplateError, match=r"bricks: n=30 must be a multiple of side=8"):
         bricks(30)
+    with pytest.raises(TemplateError, match="nw: a block of more than 32 columns must be whole warps of 32, got b=48"):
+        nw(96, 48)
+    with pytest.raises(TemplateError, match=r"stencil: n=16 must be a multiple of a block's outputs, \(1, 8, 32\)"):
+        stencil(16, "7-point", row_major(16))
     with pytest.raises(TemplateError, match="stencil: one of 7-point, 13-point, 27-point is needed, got '5-point'"):
         stencil(16, "5-point", row_major(16))
+
+
+def test_what_is_proved_of_a_layout_decides_how_a_stencil_reads_it():
+    """Rows by fours where they lie together, positions as sums where axes are apart; else element by element."""
+    text = stencil(16, "7-point", bricks(16), block=(1, 8, 4), each=(4, 4)).render().text
+    assert "struct alignas(16) strip" in text and "plane[4] = plane[1] + 192;" in text
+    columns = stencil(16, "7-point", as_layout(RegP([16, 16, 16], [3, 2, 1])), block=(1, 8, 4), each=(4, 4))
+    assert "strip" not in columns.render().text
+    twisted = GenP(
+        [16, 16, 16],
+        lambda z, y, x: z * 256 + y * 16 + (x ^ y),
+        lambda p: (p // 256, p // 16 % 16, p % 16 ^ p // 16 % 16),
+    )
+    assert "plane" not in stencil(16, "7-point", as_layout(twisted), block=(1, 8, 4), each=(4, 4)).render().text
 
 
 class TestWithNvcc:
@@ -202,7 +231,7 @@ class TestWithNvcc:
     def test_a_block_of_more_than_48_kib_takes_its_memory_at_the_launch(self):
         text = nw(2048, 128, "padded").render().text
         assert (
-            "extern __shared__ int shared[];" in text
+            "extern __shared__ int buffer[];" in text
             and "extern __shared__" not in nw(2048, 64, "padded").render().text
         )
         assert len(nvcc.compile_text(text).resources) == 2
@@ -214,7 +243,7 @@ class TestWithNvcc:
             f"  Arr2D buff(out, {made});\n  buff[i][j] = 1;\n}}\n"
             for name, (_, made, _) in HEADERS.items()
         )
-        brick = stencil(64, "27-point", bricks(64)).render().text
+        brick = stencil(64, "27-point", bricks(64), block=(1, 8, 8), each=(4, 4)).render().text
         found = nvcc.compile_text("\n".join([*texts, uses, brick]))
         assert {r.kernel for r in found.resources} == {*(f"use_{name}" for name in HEADERS), "stencil"}
 

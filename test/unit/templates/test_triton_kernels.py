@@ -16,6 +16,7 @@ from lego_mlir.errors import TemplateError
 from lego_mlir.templates import Template, check
 from lego_mlir.templates.library.attention import attention
 from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, matmul_fp8, relayout
+from lego_mlir.templates.library import rows as rows_templates
 from lego_mlir.templates.library.rows import layer_norm, softmax
 from lego_mlir.toolchain.triton_interpreter import interpret
 
@@ -132,7 +133,9 @@ def test_softmax(rows, columns, at_a_time):
 
 
 @pytest.mark.parametrize("columns", [64, 50])
-def test_layer_norm_forward_and_backward(columns):
+@pytest.mark.parametrize("part", [rows_templates.PART, 16], ids=["whole rows", "rows in parts"])
+def test_layer_norm_forward_and_backward(columns, part, monkeypatch):
+    monkeypatch.setattr(rows_templates, "PART", part)
     rows, groups = 6, 2
     kernel = rendered(layer_norm(rows, columns, groups=groups, block=32))
     x, dy = (random(rows, columns, dtype=np.float32, seed=s) for s in (0, 1))
@@ -154,14 +157,15 @@ def test_layer_norm_forward_and_backward(columns):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("order", "positions"), [("bhsd", 64), ("bshd", 50)])
-def test_attention(order, positions, causal):
+@pytest.mark.parametrize(("order", "positions"), [("bhsd", 64), ("bshd", 50), ("bhsd", 10)])
+@pytest.mark.parametrize("descriptors", [False, True], ids=["pointers", "descriptors"])
+def test_attention(order, positions, descriptors, causal):
     sizes = (1, 2, positions, 16)
     q, k, v = (random(*sizes, seed=s) for s in range(3))
-    kernel = rendered(attention(*sizes, order=order, causal=causal, tile=(32, 16)))
+    kernel = rendered(attention(*sizes, order=order, causal=causal, tile=(32, 16), descriptors=descriptors))
     memory = [x if order == "bhsd" else np.ascontiguousarray(x.transpose(0, 2, 1, 3)) for x in (q, k, v)]
     out, lse = np.zeros_like(memory[0]), np.zeros(sizes[:3], np.float32)
-    interpret(kernel, "attention", (4,), *memory, out, lse)
+    interpret(kernel, "attention", (2 * -(-positions // 32),), *memory, out, lse)
     scores = np.einsum("bhsd,bhtd->bhst", q, k, dtype=np.float32) / 4
     if causal:
         scores = np.where(np.tri(positions, dtype=bool), scores, -np.inf)
