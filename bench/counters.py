@@ -53,7 +53,7 @@ def kernels() -> dict[str, tuple[Any, str | None]]:
     from lego_mlir.kernels import matmul, transpose
 
     found: dict[str, tuple[Any, str | None]] = {
-        f"transpose {variant} {dtype}": (transpose.build(variant, SIZE, SIZE, dtype), None)
+        f"transpose {variant} {dtype}": (transpose.build(variant, SIZE, SIZE, dtype, width=16 // dtype.bytes), None)
         for dtype in (f32, f16)
         for variant in transpose.VARIANTS
     }

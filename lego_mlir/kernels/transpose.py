@@ -73,14 +73,14 @@ def build(
     """The kernel that writes the N x M transpose of an M x N matrix; the sizes may be symbolic.
 
     A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or the
-    name of one in `matmul.ORDERS`. The vectorised variant takes as many elements at once as both sizes are multiples
-    of, up to 16 bytes. Raises UsageError for an unknown variant or order and for threads that do not divide a tile
-    evenly, LayoutError for a layout of another grid.
+    name of one in `matmul.ORDERS`. The vectorised variant takes `width` elements at once: without it, as many as both
+    sizes are multiples of, up to 16 bytes or, of small matrices, 4. Raises UsageError for an unknown variant or order
+    and for threads that do not divide a tile evenly, LayoutError for a layout of another grid.
     """
     if variant not in VARIANTS:
         raise UsageError(f"transpose has no variant {variant!r}; there are {', '.join(VARIANTS)}")
     chosen = VARIANTS[variant]
-    w = _width(M, N, dtype, width or VECTOR_BYTES // dtype.bytes) if chosen.vectorised else 1
+    w = (width or _width(M, N, dtype)) if chosen.vectorised else 1
     rows, columns = tile or (_tile(M, N, dtype, w) if chosen.vectorised else (SIDE, SIDE))
     if threads is None:
         threads = min(THREADS, rows * columns // w**2)
@@ -170,6 +170,18 @@ class _Plan:
         return dealt_out(shape, width, self.threads, lego.thread_id.x)
 
 
+def _width(M: Any, N: Any, dtype: DType) -> int:
+    """As many elements at once as both sizes are multiples of, up to 16 bytes.
+
+    A micro-tile of 8 x 8 takes a thread a while, which shows where there are few threads.
+    """
+    line = LINE_BYTES // dtype.bytes
+    w = min(VECTOR_BYTES // dtype.bytes, 8 if _blocks(M, N, (line, line)) >= BLOCKS else 4)
+    while w > 1 and not all(_multiple_of(size, w) for size in (M, N)):
+        w //= 2
+    return w
+
+
 def _tile(M: Any, N: Any, dtype: DType, w: int) -> tuple[int, int]:
     """The vectorised tile: a side is a line or more where w allows, the longer the larger the matrix.
 
@@ -177,18 +189,14 @@ def _tile(M: Any, N: Any, dtype: DType, w: int) -> tuple[int, int]:
     """
     line = LINE_BYTES // dtype.bytes
     side = max(MICRO_TILES * w, min(32 * w, line))
-    small = max(side // 2, line)
-    if side < small or not (isinstance(M, int) and isinstance(N, int)):
-        return side, side
+    small = min(side, max(side // 2, line))
     tiles = [(side, side), (small, side), (small, small)]
-    return next((t for t in tiles if lego.cdiv(M, t[0]) * lego.cdiv(N, t[1]) >= BLOCKS), tiles[-1])
+    return next((tile for tile in tiles if _blocks(M, N, tile) >= BLOCKS), tiles[-1])
 
 
-def _width(M: Any, N: Any, dtype: DType, w: int) -> int:
-    """As many elements as both sizes are multiples of, up to 16 bytes."""
-    while w > 1 and not all(_multiple_of(size, w) for size in (M, N)):
-        w //= 2
-    return w
+def _blocks(M: Any, N: Any, tile: tuple[int, int]) -> int:
+    """How many tiles a matrix has; enough, where its sizes are not known yet."""
+    return lego.cdiv(M, tile[0]) * lego.cdiv(N, tile[1]) if isinstance(M, int) and isinstance(N, int) else BLOCKS
 
 
 def _multiple_of(size: Any, width: int) -> bool:

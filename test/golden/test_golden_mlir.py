@@ -22,7 +22,7 @@ def modules():
     """Name -> the function that builds its kernel."""
     for variant in transpose.VARIANTS:
         yield f"transpose_{variant}_f32", lambda v=variant: transpose.build(v, 64, 96, f32)
-    yield "transpose_vectorised_f16", lambda: transpose.build("vectorised", 128, 64, f16)
+    yield "transpose_vectorised_f16", lambda: transpose.build("vectorised", 128, 64, f16, width=8)
     yield "transpose_padded_masked_f32", lambda: transpose.build("padded", 33, 65, f32)
     yield "transpose_shared_symbolic_f32", lambda: transpose.build("shared", lego.size("M"), lego.size("N"), f32)
     yield "copy_vectorised_f32", lambda: copy.build(64, 128, f32, width=4)
