@@ -20,6 +20,7 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import random
 import subprocess
 import sys
 import time
@@ -151,7 +152,9 @@ def times_ms(
 ) -> dict[Any, list[float]]:
     """Milliseconds of each repetition on the current stream, the L2 cache flushed before each.
 
-    The repetitions of all that are compared alternate, so that a device that slows down as it heats slows them all.
+    The repetitions of all that are compared alternate, so that a device that slows down as it heats slows them all, in
+    an order drawn anew for every round: on an H200 every second launch after such a flush was seen to take up to 0.8 us
+    longer, whichever kernel it was, and an even number of rivals in one order would keep to their places.
     """
     import torch
 
@@ -160,8 +163,10 @@ def times_ms(
         for _ in range(warm_up):
             run()
     events: dict[Any, list[Any]] = {key: [] for key in runs}
+    order, drawn = list(runs.items()), random.Random(0)
     for _ in range(repetitions):
-        for key, run in runs.items():
+        drawn.shuffle(order)
+        for key, run in order:
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             flushed.zero_()
             start.record()

@@ -42,7 +42,7 @@ def wavefronts(kind: str, b: int) -> int:
     total = sum(2 * count(r + 1 + 0 * c, c + 1, c >= 0) for r in range(b))
     for step in range(sweep.steps):
         r = step - delay
-        ahead = (-2 < r) & (r < b - 1)
+        ahead = (r > -2) & (r < b - 1)
         total += count(r + 2, c, ahead & (c % banks.WARP == 0)) + count(r + 2, c + 1, ahead)
         total += count(r + 1, c + 1, (r >= 0) & (r < b))
     return total

@@ -41,7 +41,7 @@ def source_of_blocks(n: int, points: list[tuple[int, int, int, float]], block: t
             guard = f"if (z < {n - dz}) "
         quad = "".join(f" {value(dz + radius, dy + radius, i + radius)} = q.{'xyzw'[i]};" for i in range(WIDTH))
         ends = "".join(
-            f" if (x {f'>= {-i}' if i < 0 else f'< {n - i}'}) {value(dz + radius, dy + radius, i + radius)} = {at} + {i}];"
+            f" if (x {_inside(i, n)}) {value(dz + radius, dy + radius, i + radius)} = {at} + {i}];"
             for i in sorted(places - set(range(WIDTH)))
         )
         reads.append(f"  {guard}{{ const float4 q = *(const float4 *)&{at}];{quad}{ends} }}")
@@ -77,3 +77,7 @@ stencil(const float *__restrict__ in, float *__restrict__ out) {{
   }}
 }}
 """
+
+
+def _inside(i: int, n: int) -> str:
+    return f">= {-i}" if i < 0 else f"< {n - i}"

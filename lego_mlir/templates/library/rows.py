@@ -36,8 +36,8 @@ def softmax(rows: Any, columns: int, *, at_a_time: int = 1) -> Template:
 
 
 PART: Final = 4096
-"""How much of a row `layer_norm_backward` works on at a time where it is wider than two such parts: of 16384 columns the
-two gradients alone are half of a multiprocessor's registers."""
+"""How much of a row `layer_norm_backward` works on at a time where it is wider than two such parts: of 16384 columns
+the two gradients alone are half of a multiprocessor's registers."""
 
 
 def layer_norm(

@@ -16,13 +16,13 @@ class Device:
     """A clock that launches advance, under the names that PyTorch gives to it; it slows down with every launch."""
 
     def __init__(self):
-        self.now, self.slower, self.launched = 0.0, 0.0, []
+        self.now, self.slower, self.launched, self.heats = 0.0, 0.0, [], 0.001
 
     def launch(self, name, takes):
         def run():
             self.launched.append(name)
             self.now += takes + self.slower
-            self.slower += 0.001
+            self.slower += self.heats
 
         return run
 
@@ -59,9 +59,26 @@ def test_repetitions_alternate_so_that_a_heating_device_slows_all_rivals_alike(d
     first, second = harness.measured([
         harness.contender(device.launch("a", 1.0), kernel="a"), harness.contender(device.launch("b", 1.0), kernel="b"),
     ])  # fmt: skip
-    assert device.launched[-6:] == ["a", "b"] * 3
+    last = device.launched[-40:]
+    rounds = [last[i : i + 2] for i in range(0, 40, 2)]
+    assert all(sorted(launched) == ["a", "b"] for launched in rounds)
+    assert ["a", "b"] in rounds and ["b", "a"] in rounds
     assert first["ms"] == pytest.approx(second["ms"], abs=0.01)
     assert first["p10"] < first["ms"] < first["p90"]
+
+
+def test_a_slow_case_gets_fewer_repetitions_and_says_so(device):
+    (row,) = harness.measured([harness.contender(device.launch("slow", 50.0), kernel="slow")])
+    assert row["repetitions"] == int(harness.PATIENCE_MS / 50.001)
+    (row,) = harness.measured([harness.contender(device.launch("slower", 5000.0), kernel="slower")])
+    assert row["repetitions"] == harness.FEWEST
+
+
+def test_those_close_to_the_fastest_are_compared_again(device):
+    runs = {name: device.launch(name, takes) for name, takes in (("a", 0.1), ("b", 0.104), ("c", 0.5))}
+    device.heats = 0
+    harness.best(runs)
+    assert device.launched.count("a") == device.launched.count("b") > harness.REPETITIONS > device.launched.count("c")
 
 
 def test_the_fastest_of_those_that_can_be_launched(device, capsys):

@@ -14,9 +14,9 @@ import lego_mlir as lego
 from lego_mlir import Padded, RegP, Row, as_layout, gallery
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import Template, check
+from lego_mlir.templates.library import rows as rows_templates
 from lego_mlir.templates.library.attention import attention
 from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, matmul_fp8, relayout
-from lego_mlir.templates.library import rows as rows_templates
 from lego_mlir.templates.library.rows import layer_norm, softmax
 from lego_mlir.toolchain.triton_interpreter import interpret
 
