@@ -12,8 +12,9 @@ In the vectorised one a tile is a grid of micro-tiles, w x w elements each. A th
 turns it in registers and puts w vectors into a shared tile that is the result's already, C x R. Neighbouring threads
 put theirs w rows apart, where the phase is another one, so 8 of them fill all 32 banks; reading, they walk along a row.
 
-Which block works on which tile is a layout as well, `Col` unless another is given: blocks that run together go down a
-column of tiles, and so finish whole rows of the result.
+Which block works on which tile is a layout as well, `Col` of a large matrix: blocks that run together go down a column
+of tiles, and so finish whole rows of the result. Where the result stays in the cache that does not matter to it, and
+`Row` lets the reads run along rows.
 """
 
 # mypy: disable-error-code="valid-type"
@@ -40,6 +41,8 @@ LINE_BYTES: Final = 128
 """A cache line, and a row of all 32 banks. CUDA C++ Programming Guide, "Shared Memory"."""
 BLOCKS: Final = 2048
 """Where a matrix has fewer tiles than this, halving them pays: 16 for each multiprocessor of an H200, as measured."""
+CACHED_BYTES: Final = 16 * 2**20
+"""A result of up to so much stays in the L2 cache, 50 MB on an H200, beside what it is made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +71,13 @@ def build(
     tile: tuple[int, int] | None = None,
     threads: int | None = None,
     width: int | None = None,
-    order: Any = "column",
+    order: Any = None,
 ) -> Kernel:
     """The kernel that writes the N x M transpose of an M x N matrix; the sizes may be symbolic.
 
     A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or the
     name of one in `matmul.ORDERS`. The vectorised variant takes `width` elements at once: without it, as many as both
-    sizes are multiples of, up to 16 bytes or, of small matrices, 4. Raises UsageError for an unknown variant or order
+    sizes are multiples of, up to 16 bytes, or 8 of a small matrix. Raises UsageError for an unknown variant or order
     and for threads that do not divide a tile evenly, LayoutError for a layout of another grid.
     """
     if variant not in VARIANTS:
@@ -91,7 +94,7 @@ def build(
         )
     plan = _Plan(dtype, (rows, columns), threads, w, chosen)
     grid = (lego.cdiv(M, rows), lego.cdiv(N, columns))
-    walk = _walk(order, grid)
+    walk = _walk(_order(M, N, dtype) if order is None else order, grid)
 
     @lego.kernel(grid=walk.physical_size(), block=threads)
     def transpose(src: lego.Tensor(dtype, Row(M, N)), dst: lego.Tensor(dtype, Row(N, M))):  # type: ignore[no-untyped-def]
@@ -108,6 +111,11 @@ def build(
         return src.T
 
     return transpose
+
+
+def _order(M: Any, N: Any, dtype: DType) -> str:
+    small = isinstance(M, int) and isinstance(N, int) and M * N * dtype.bytes <= CACHED_BYTES
+    return "row" if small else "column"
 
 
 def _walk(order: Any, grid: tuple[Any, Any]) -> Any:
@@ -171,12 +179,12 @@ class _Plan:
 
 
 def _width(M: Any, N: Any, dtype: DType) -> int:
-    """As many elements at once as both sizes are multiples of, up to 16 bytes.
+    """As many elements at once as both sizes are multiples of, up to 16 bytes; 8 where that makes too few blocks.
 
-    A micro-tile of 8 x 8 takes a thread a while, which shows where there are few threads.
+    A large micro-tile takes a thread a while, which shows where there are few threads.
     """
     line = LINE_BYTES // dtype.bytes
-    w = min(VECTOR_BYTES // dtype.bytes, 8 if _blocks(M, N, (line, line)) >= BLOCKS else 4)
+    w = VECTOR_BYTES // dtype.bytes // (1 if _blocks(M, N, (line, line)) >= BLOCKS else 2)
     while w > 1 and not all(_multiple_of(size, w) for size in (M, N)):
         w //= 2
     return w

@@ -1,11 +1,11 @@
-#map = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32)>
-#map1 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 mod 32) * 64 + (d0 floordiv 2) * 2048 + d1 floordiv 32)>
-#map2 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32 + 768)>
-#map3 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 mod 32) * 64 + (d0 floordiv 2) * 2048 + d1 floordiv 32 + 8)>
-#map4 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32 + 1536)>
-#map5 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 mod 32) * 64 + (d0 floordiv 2) * 2048 + d1 floordiv 32 + 16)>
-#map6 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32 + 2304)>
-#map7 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 mod 32) * 64 + (d0 floordiv 2) * 2048 + d1 floordiv 32 + 24)>
+#map = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32)>
+#map1 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 mod 32) * 64 + (d0 mod 3) * 2048 + d1 floordiv 32)>
+#map2 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32 + 768)>
+#map3 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 mod 32) * 64 + (d0 mod 3) * 2048 + d1 floordiv 32 + 8)>
+#map4 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32 + 1536)>
+#map5 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 mod 32) * 64 + (d0 mod 3) * 2048 + d1 floordiv 32 + 16)>
+#map6 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32 + 2304)>
+#map7 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 mod 32) * 64 + (d0 mod 3) * 2048 + d1 floordiv 32 + 24)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
     gpu.func @transpose(%arg0: memref<6144xf32>, %arg1: memref<6144xf32>) kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 6, 1, 1>} {

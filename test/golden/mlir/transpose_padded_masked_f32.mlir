@@ -1,29 +1,29 @@
-#map = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + d1 mod 32)>
-#map1 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + d1 floordiv 32)>
-#map2 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 65 + (d0 mod 2) * 2080 + d1 mod 32)>
+#map = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + d1 mod 32)>
+#map1 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + d1 floordiv 32)>
+#map2 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 65 + (d0 floordiv 3) * 2080 + d1 mod 32)>
 #map3 = affine_map<(d0) -> ((d0 floordiv 32) * 33 + d0 mod 32)>
-#map4 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + d1 floordiv 32 + 8)>
-#map5 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 65 + (d0 mod 2) * 2080 + d1 mod 32 + 520)>
+#map4 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + d1 floordiv 32 + 8)>
+#map5 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 65 + (d0 floordiv 3) * 2080 + d1 mod 32 + 520)>
 #map6 = affine_map<(d0) -> ((d0 floordiv 32) * 33 + d0 mod 32 + 264)>
-#map7 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + d1 floordiv 32 + 16)>
-#map8 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 65 + (d0 mod 2) * 2080 + d1 mod 32 + 1040)>
+#map7 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + d1 floordiv 32 + 16)>
+#map8 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 65 + (d0 floordiv 3) * 2080 + d1 mod 32 + 1040)>
 #map9 = affine_map<(d0) -> ((d0 floordiv 32) * 33 + d0 mod 32 + 528)>
-#map10 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + d1 floordiv 32 + 24)>
-#map11 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 65 + (d0 mod 2) * 2080 + d1 mod 32 + 1560)>
+#map10 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + d1 floordiv 32 + 24)>
+#map11 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 65 + (d0 floordiv 3) * 2080 + d1 mod 32 + 1560)>
 #map12 = affine_map<(d0) -> ((d0 floordiv 32) * 33 + d0 mod 32 + 792)>
 #map13 = affine_map<(d0) -> ((d0 mod 32) * 33 + d0 floordiv 32)>
-#map14 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + d1 mod 32)>
-#map15 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + d1 floordiv 32)>
-#map16 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 33 + (d0 floordiv 2) * 1056 + d1 mod 32)>
+#map14 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + d1 mod 32)>
+#map15 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + d1 floordiv 32)>
+#map16 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 33 + (d0 mod 3) * 1056 + d1 mod 32)>
 #map17 = affine_map<(d0) -> ((d0 mod 32) * 33 + d0 floordiv 32 + 8)>
-#map18 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + d1 floordiv 32 + 8)>
-#map19 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 33 + (d0 floordiv 2) * 1056 + d1 mod 32 + 264)>
+#map18 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + d1 floordiv 32 + 8)>
+#map19 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 33 + (d0 mod 3) * 1056 + d1 mod 32 + 264)>
 #map20 = affine_map<(d0) -> ((d0 mod 32) * 33 + d0 floordiv 32 + 16)>
-#map21 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + d1 floordiv 32 + 16)>
-#map22 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 33 + (d0 floordiv 2) * 1056 + d1 mod 32 + 528)>
+#map21 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + d1 floordiv 32 + 16)>
+#map22 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 33 + (d0 mod 3) * 1056 + d1 mod 32 + 528)>
 #map23 = affine_map<(d0) -> ((d0 mod 32) * 33 + d0 floordiv 32 + 24)>
-#map24 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + d1 floordiv 32 + 24)>
-#map25 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 33 + (d0 floordiv 2) * 1056 + d1 mod 32 + 792)>
+#map24 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + d1 floordiv 32 + 24)>
+#map25 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 33 + (d0 mod 3) * 1056 + d1 mod 32 + 792)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
     gpu.func @transpose(%arg0: memref<2145xf32>, %arg1: memref<2145xf32>) workgroup(%arg2 : memref<1056xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 6, 1, 1>} {

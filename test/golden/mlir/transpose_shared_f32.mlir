@@ -1,18 +1,18 @@
-#map = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32)>
-#map1 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32 + 768)>
+#map = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32)>
+#map1 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32 + 768)>
 #map2 = affine_map<(d0) -> (d0 + 256)>
-#map3 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32 + 1536)>
+#map3 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32 + 1536)>
 #map4 = affine_map<(d0) -> (d0 + 512)>
-#map5 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32 + 2304)>
+#map5 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32 + 2304)>
 #map6 = affine_map<(d0) -> (d0 + 768)>
 #map7 = affine_map<(d0) -> ((d0 mod 32) * 32 + d0 floordiv 32)>
-#map8 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 64 + (d0 floordiv 2) * 2048 + d1 mod 32)>
+#map8 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 64 + (d0 mod 3) * 2048 + d1 mod 32)>
 #map9 = affine_map<(d0) -> ((d0 mod 32) * 32 + d0 floordiv 32 + 8)>
-#map10 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 64 + (d0 floordiv 2) * 2048 + d1 mod 32 + 512)>
+#map10 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 64 + (d0 mod 3) * 2048 + d1 mod 32 + 512)>
 #map11 = affine_map<(d0) -> ((d0 mod 32) * 32 + d0 floordiv 32 + 16)>
-#map12 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 64 + (d0 floordiv 2) * 2048 + d1 mod 32 + 1024)>
+#map12 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 64 + (d0 mod 3) * 2048 + d1 mod 32 + 1024)>
 #map13 = affine_map<(d0) -> ((d0 mod 32) * 32 + d0 floordiv 32 + 24)>
-#map14 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 64 + (d0 floordiv 2) * 2048 + d1 mod 32 + 1536)>
+#map14 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 64 + (d0 mod 3) * 2048 + d1 mod 32 + 1536)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
     gpu.func @transpose(%arg0: memref<6144xf32>, %arg1: memref<6144xf32>) workgroup(%arg2 : memref<1024xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 6, 1, 1>} {

@@ -1,21 +1,21 @@
-#map = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32)>
+#map = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32)>
 #map1 = affine_map<(d0) -> (d0 mod 32)>
 #map2 = affine_map<(d0) -> (d0 floordiv 32)>
 #map3 = affine_map<(d0, d1) -> ((d0 floordiv 32) * 32 + d1)>
-#map4 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32 + 768)>
+#map4 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32 + 768)>
 #map5 = affine_map<(d0) -> (d0 floordiv 32 + 8)>
 #map6 = affine_map<(d0, d1) -> ((d0 floordiv 32 + 8) * 32 + d1)>
-#map7 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32 + 1536)>
+#map7 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32 + 1536)>
 #map8 = affine_map<(d0) -> (d0 floordiv 32 + 16)>
 #map9 = affine_map<(d0, d1) -> ((d0 floordiv 32 + 16) * 32 + d1)>
-#map10 = affine_map<(d0, d1) -> ((d0 floordiv 2) * 32 + (d1 floordiv 32) * 96 + (d0 mod 2) * 3072 + d1 mod 32 + 2304)>
+#map10 = affine_map<(d0, d1) -> ((d0 mod 3) * 32 + (d1 floordiv 32) * 96 + (d0 floordiv 3) * 3072 + d1 mod 32 + 2304)>
 #map11 = affine_map<(d0) -> (d0 floordiv 32 + 24)>
 #map12 = affine_map<(d0, d1) -> ((d0 floordiv 32 + 24) * 32 + d1)>
 #map13 = affine_map<(d0, d1) -> ((d0 mod 32) * 32 + d1)>
-#map14 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 64 + (d0 floordiv 2) * 2048 + d1 mod 32)>
-#map15 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 64 + (d0 floordiv 2) * 2048 + d1 mod 32 + 512)>
-#map16 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 64 + (d0 floordiv 2) * 2048 + d1 mod 32 + 1024)>
-#map17 = affine_map<(d0, d1) -> ((d0 mod 2) * 32 + (d1 floordiv 32) * 64 + (d0 floordiv 2) * 2048 + d1 mod 32 + 1536)>
+#map14 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 64 + (d0 mod 3) * 2048 + d1 mod 32)>
+#map15 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 64 + (d0 mod 3) * 2048 + d1 mod 32 + 512)>
+#map16 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 64 + (d0 mod 3) * 2048 + d1 mod 32 + 1024)>
+#map17 = affine_map<(d0, d1) -> ((d0 floordiv 3) * 32 + (d1 floordiv 32) * 64 + (d0 mod 3) * 2048 + d1 mod 32 + 1536)>
 module attributes {gpu.container_module} {
   gpu.module @transpose_module {
     gpu.func @transpose(%arg0: memref<6144xf32>, %arg1: memref<6144xf32>) workgroup(%arg2 : memref<1024xf32, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel attributes {known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 6, 1, 1>} {
