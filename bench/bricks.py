@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import comparison
 import harness
 from rivals import stencil as by_hand
 
@@ -124,5 +125,21 @@ def _stored(cupy: Any, field: Any, order: str, back: bool = False) -> Any:
     return cupy.ascontiguousarray(field.reshape(cut).transpose(swap)).reshape(n, n, n)
 
 
+def table() -> None:
+    rows, lines = comparison.rows_of("bricks"), []
+    for name, n in product(NAMES, SIZES):
+        found = {who: comparison.find(rows, kernel=who, stencil=name, n=n) for who in SHAPES}
+        ours = found.pop("bricks 4x4x32")
+        more = {"threads, outputs each": comparison.configuration(ours)}
+        lines.append(comparison.Line((name, str(n)), ours, found, more))
+    series = {
+        f"{who}, {name}": [line.ratio(who) for line in lines if line.case[0] == name]
+        for who in ("by hand", "row-major")
+        for name in NAMES
+    }
+    plot = ("times bricks 4x4x32", [str(n) for n in SIZES], series)
+    comparison.write("bricks", ["stencil", "n"], lines, plot, ours="bricks 4x4x32")
+
+
 if __name__ == "__main__":
-    sys.exit(harness.main("bricks", render, static, list(product(NAMES, SIZES)), timed))
+    sys.exit(harness.main("bricks", render, static, list(product(NAMES, SIZES)), timed, table))

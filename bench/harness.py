@@ -1,9 +1,10 @@
-"""What the GPU benchmarks share: three steps, artifacts between them, and how a time is taken.
+"""What the GPU benchmarks share: its steps, artifacts between them, and how a time is taken.
 
   python bench/triton_softmax.py render     on the development machine: kernels into artifacts/
   python bench/triton_softmax.py static     on the development machine: registers, spills, instructions, no GPU
   python bench/triton_softmax.py prepare    on the GPU machine: Triton compiles all that `time` will try, on all cores
   python bench/triton_softmax.py time       on the GPU machine: correctness first, then times, rivals in the same run
+  python bench/triton_softmax.py table      the tables of docs/templates.md, from the newest results
 
 `time` and `prepare` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch, Triton and
 CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA events, after
@@ -47,11 +48,16 @@ Case = tuple[Any, ...]
 
 
 def main(
-    name: str, render: Callable[[Path], None], static: Callable[[], Any], cases: Sequence[Case], timed: Timed
+    name: str,
+    render: Callable[[Path], None],
+    static: Callable[[], Any],
+    cases: Sequence[Case],
+    timed: Timed,
+    table: Callable[[], None],
 ) -> int:
     """The command line of one benchmark."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.split("\n")[0])
-    parser.add_argument("step", choices=["render", "static", "prepare", "time"])
+    parser.add_argument("step", choices=["render", "static", "prepare", "time", "table"])
     parser.add_argument("words", nargs="*", help="prepare or time only the cases that have all these words")
     options = parser.parse_args()
     folder = ARTIFACTS / name
@@ -62,6 +68,8 @@ def main(
         print(f"{len(list(folder.iterdir()))} files in {folder}")
     elif options.step == "static":
         write_static(name, static())
+    elif options.step == "table":
+        table()
     elif options.step == "prepare":
         prepare(folder, chosen, timed)
     else:

@@ -8,13 +8,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import comparison
 import harness
+import mlir_kernels
 from rivals import nw as by_hand
 
 SIZES = [2048, 4096, 8192, 16384, 32768]
 BLOCKS = [16, 32, 64, 128]
 KINDS = ["row-major", "anti-diagonal", "padded"]
 PENALTY = 10
+CASES = list(product(SIZES, BLOCKS))
 CHECKED = 4096  # sizes up to this are compared with NumPy, larger ones with the kernel by hand, on the device
 RIVALS = {"by hand": 0, "by hand, padded": 1}  # Rodinia's buffer, and with a column more
 
@@ -181,5 +184,20 @@ def _in_numpy(substitution: Any) -> Any:
     return scores
 
 
+def table() -> None:
+    rows, lines = comparison.rows_of("nw"), []
+    for n, b in CASES:
+        found = {who: comparison.find(rows, kernel=who, n=n, b=b) for who in (*RIVALS, *KINDS)}
+        chosen = next((row for row in found.values() if row and row["chosen"]), None)
+        fastest = min((row["ms"] for kind in KINDS if (row := found[kind])), default=None)
+        more = {f"{kind} ms": mlir_kernels.time_cell(found.pop(kind)) for kind in KINDS} | {
+            "chosen": "" if chosen is None else chosen["kernel"],
+            "fastest / chosen": "" if chosen is None or fastest is None else f"{fastest / chosen['ms']:.2f}",
+        }
+        lines.append(comparison.Line((str(n), str(b)), chosen, found, more))
+    series = {f"by hand, b = {b}": [line.ratio("by hand") for line in lines if line.case[1] == str(b)] for b in BLOCKS}
+    comparison.write("nw", ["n", "b"], lines, ("times chosen", [str(n) for n in SIZES], series), ours="chosen")
+
+
 if __name__ == "__main__":
-    sys.exit(harness.main("nw", render, static, list(product(SIZES, BLOCKS)), timed))
+    sys.exit(harness.main("nw", render, static, CASES, timed, table))

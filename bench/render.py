@@ -38,9 +38,13 @@ def kernels() -> dict[str, Callable[[int], Any]]:
         "grouped gemm": lambda k: grouped_gemm(largest=8192 + 64 * k),
         "softmax": lambda k: softmax(4096, 1000 + k),
         "layer norm": lambda k: layer_norm(4096, 1000 + k),
+        "layer norm, rows in parts": lambda k: layer_norm(4096, 16001 + k),
         "attention": lambda k: attention(4, 16, 1000 + k, 64, causal=True),
+        "attention, descriptors": lambda k: attention(4, 16, 1000 + k, 64, causal=True, descriptors=True),
         "needleman-wunsch": lambda k: nw(2048 + 32 * k, 32),
-        "27-point stencil in bricks": lambda k: stencil(64 + 8 * k, "27-point", bricks(64 + 8 * k)),
+        "27-point stencil in bricks": lambda k: stencil(
+            64 + 8 * k, "27-point", bricks(64 + 8 * k), block=(1, 8, 2), each=(4, 4)
+        ),
     }
 
 

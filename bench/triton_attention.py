@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import comparison
 import harness
 
 BATCH, HEADS, FEATURES = 4, 16, 64
@@ -92,5 +93,23 @@ def timed(folder: Path, positions: int, mask: str) -> list[harness.Contender]:
     return [*rows, harness.contender(attend, kernel="torch", **facts)]
 
 
+def table() -> None:
+    rows, lines = comparison.rows_of("triton_attention"), []
+    for mask, positions in product(("full", "causal"), POSITIONS):
+        facts = {"positions": positions, "causal": mask == "causal"}
+        ours, hand, torch = (comparison.find(rows, kernel=k, **facts) for k in ("rendered", "by hand", "torch"))
+        config = {"tile, warps, stages, form": comparison.configuration(ours)}
+        lines.append(comparison.Line((mask, str(positions)), ours, {"by hand": hand, "torch": torch}, config))
+    series = {
+        f"{rival}, {mask}": [line.ratio(rival) for line in lines if line.case[0] == mask]
+        for rival in ("by hand", "torch")
+        for mask in ("full", "causal")
+    }
+    plot = ("times rendered", [str(p) for p in POSITIONS], series)
+    comparison.write("triton_attention", ["", "positions"], lines, plot)
+
+
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_attention", render, static, list(product(POSITIONS, ("full", "causal"))), timed))
+    sys.exit(
+        harness.main("triton_attention", render, static, list(product(POSITIONS, ("full", "causal"))), timed, table)
+    )

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import comparison
 import harness
 
 GROUPS = {f"4 of {n}": [(n, n, n)] * 4 for n in (128, 256, 512, 1024, 2048, 4096)} | {
@@ -178,5 +179,26 @@ def _timed_batch(folder: Path, shape: tuple[int, ...]) -> list[harness.Contender
     return [*rows, harness.contender(lambda: torch.bmm(a, b), kernel="batched torch.bmm", shape=shape)]
 
 
+def table() -> None:
+    rows, lines = comparison.rows_of("triton_grouped"), []
+    for what, case in [
+        *((f"grouped {g}", {"group": g}) for g in GROUPS),
+        *((_name(b), {"shape": [*b]}) for b in BATCHES),
+    ]:
+        kind = what.split()[0]
+        ours, hand = (comparison.find(rows, kernel=f"{kind} {k}", **case) for k in ("rendered", "by hand"))
+        loop, bmm = (comparison.find(rows, kernel=f"{kind} {k}", **case) for k in ("torch, captured loop", "torch.bmm"))
+        rivals = {"by hand": hand, "loop of torch.matmul": loop, "torch.bmm": bmm}
+        config = {"tile, warps, stages, form": comparison.configuration(ours)}
+        lines.append(comparison.Line((what,), ours, rivals, config))
+    groups = lines[: len(GROUPS)]
+    series = {rival: [line.ratio(rival) for line in groups] for rival in ("by hand", "loop of torch.matmul")}
+    comparison.write("triton_grouped", ["products"], lines, ("times rendered", list(GROUPS), series))
+
+
+def _name(shape: tuple[int, ...]) -> str:
+    return f"batched {shape[0]} of {'x'.join(map(str, shape[1:]))}"
+
+
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_grouped", render, static, [(what,) for what in (*GROUPS, *BATCHES)], timed))
+    sys.exit(harness.main("triton_grouped", render, static, [(what,) for what in (*GROUPS, *BATCHES)], timed, table))

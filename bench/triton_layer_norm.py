@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import comparison
 import harness
 
 ROWS = 4096
@@ -122,5 +123,22 @@ def _fastest(
     return harness.contender(lambda: run(*key), kernel=kernel, columns=columns, config=key, error=error)
 
 
+def table() -> None:
+    rows, lines = comparison.rows_of("triton_layer_norm"), []
+    for way, columns in product(("forward", "backward"), WIDTHS):
+        ours, hand, torch = (
+            comparison.find(rows, kernel=f"{way} {k}", columns=columns) for k in ("rendered", "by hand", "torch")
+        )
+        config = {"warps, stages": comparison.configuration(ours)}
+        lines.append(comparison.Line((way, str(columns)), ours, {"by hand": hand, "torch": torch}, config))
+    series = {
+        f"{rival}, {way}": [line.ratio(rival) for line in lines if line.case[0] == way]
+        for rival in ("by hand", "torch")
+        for way in ("forward", "backward")
+    }
+    plot = ("times rendered", [str(c) for c in WIDTHS], series)
+    comparison.write("triton_layer_norm", ["", "width"], lines, plot)
+
+
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_layer_norm", render, static, [(columns,) for columns in WIDTHS], timed))
+    sys.exit(harness.main("triton_layer_norm", render, static, [(columns,) for columns in WIDTHS], timed, table))

@@ -7,9 +7,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import comparison
 import harness
 
-SIZES = [128, 256, 512, 1024, 2048, 4096, 8192, 16384]
+SIZES = {
+    "f16": [128, 256, 512, 1024, 2048, 4096, 8192, 16384],
+    "e4m3": [512, 1024, 2048, 4096, 8192],
+    "e5m2": [1024, 4096],
+}
 LAYOUTS = ["NN", "NT", "TN", "TT"]
 DTYPES = {"f16": "fp16", "e4m3": "fp8e4nv", "e5m2": "fp8e5"}
 # (rows, columns, depth of a tile), warps, stages: searched for each size, for the rendered and the hand-written alike.
@@ -24,6 +29,7 @@ CONFIGS = {
     "fp8": [((128, 256, 128), 8, 3), ((128, 128, 128), 4, 4), ((64, 128, 128), 4, 4), ((64, 64, 128), 4, 4)],
 }
 FORMS = ["pointers", "descriptors", "persistent"]
+CASES = [(kind, n, layout) for kind in DTYPES for n, layout in product(SIZES[kind], LAYOUTS)]
 GROUP = 8
 PROGRAMS = 132  # one for each multiprocessor of an H100 or H200
 
@@ -50,13 +56,12 @@ def template(n: int, layout: str, tile: Any, form: str) -> Any:
 
 
 def render(folder: Path) -> None:
-    tiles = {tile for kind in CONFIGS for tile, _, _ in CONFIGS[kind]}
-    for n, layout, tile, form in product(SIZES, LAYOUTS, tiles, FORMS):
-        if fits(n, tile):
-            harness.keep(folder, label(n, layout, tile, form), template(n, layout, tile, form).render())
     from lego_mlir.templates.library.matmul import matmul_fp8
 
-    for n in SIZES:
+    wanted = {(n, layout, tile) for kind, n, layout in CASES for tile, _, _ in configs(kind) if fits(n, tile)}
+    for (n, layout, tile), form in product(sorted(wanted), FORMS):
+        harness.keep(folder, label(n, layout, tile, form), template(n, layout, tile, form).render())
+    for n in sorted({*SIZES["e4m3"], *SIZES["e5m2"]}):
         plan = matmul_fp8(n, n, n, a="T", b="N", tile=(64, 64, 128))
         harness.keep(folder, f"copy_a_{n}", plan.copy_a.render())
         harness.keep(folder, f"copy_b_{n}", plan.copy_b.render())
@@ -202,5 +207,26 @@ class Case:
         return [harness.contender(run, kernel="torch", **self.facts)]
 
 
+def table() -> None:
+    rows, lines = comparison.rows_of("triton_matmul"), []
+    for kind, n, layout in CASES:
+        facts = {"dtype": kind, "n": n, "layout": layout}
+        direct, copied, hand, torch = (
+            comparison.find(rows, kernel=k, **facts) for k in ("rendered", "rendered, copied first", "by hand", "torch")
+        )
+        ours = min((row for row in (direct, copied) if row), key=lambda row: row["ms"], default=None)
+        config = f"{comparison.configuration(ours)}{', copied first' if ours and ours is copied else ''}"
+        more = {"tile, warps, stages, form": config}
+        lines.append(comparison.Line((kind, str(n), layout), ours, {"by hand": hand, "torch": torch}, more))
+    sizes = [str(n) for n in SIZES["f16"]]
+    series = {
+        f"{rival} {layout}": [line.ratio(rival) for line in lines if line.case[0] == "f16" and line.case[2] == layout]
+        for rival, layouts in (("torch", LAYOUTS), ("by hand", ["NN"]))
+        for layout in layouts
+    }
+    plot = ("times rendered, f16", sizes, series)
+    comparison.write("triton_matmul", ["type", "n", "layout"], lines, plot)
+
+
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_matmul", render, static, list(product(DTYPES, SIZES, LAYOUTS)), timed))
+    sys.exit(harness.main("triton_matmul", render, static, CASES, timed, table))

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import comparison
 import harness
 
 ROWS = 4096
@@ -80,5 +81,15 @@ def timed(folder: Path, columns: int) -> list[harness.Contender]:
     return [*rows, harness.contender(lambda: torch.softmax(x, dim=1), kernel="torch", columns=columns)]
 
 
+def table() -> None:
+    rows, lines = comparison.rows_of("triton_softmax"), []
+    for columns in WIDTHS:
+        ours, hand, torch = (comparison.find(rows, kernel=k, columns=columns) for k in ("rendered", "by hand", "torch"))
+        config = {"rows, warps": comparison.configuration(ours)}
+        lines.append(comparison.Line((str(columns),), ours, {"by hand": hand, "torch": torch}, config))
+    series = {rival: [line.ratio(rival) for line in lines] for rival in ("by hand", "torch")}
+    comparison.write("triton_softmax", ["width"], lines, ("times rendered", [str(c) for c in WIDTHS], series))
+
+
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_softmax", render, static, [(columns,) for columns in WIDTHS], timed))
+    sys.exit(harness.main("triton_softmax", render, static, [(columns,) for columns in WIDTHS], timed, table))

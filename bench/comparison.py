@@ -1,0 +1,98 @@
+"""The tables and plots of docs/templates.md: a rendered kernel, the same by hand, and the library, size by size.
+
+>>> fast, slow = {"ms": 1.0, "p10": 0.9, "p90": 1.1}, {"ms": 1.5, "p10": 1.4, "p90": 1.6}
+>>> print(as_table(["n"], [Line(("64",), fast, {"by hand": slow, "torch": None})]), end="")
+| n | rendered ms | by hand ms | torch ms | by hand / rendered | torch / rendered |
+|---|---|---|---|---|---|
+| 64 | 1.0000 (0.9000 to 1.1000) | 1.5000 (1.4000 to 1.6000) |  | 1.50 |  |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mlir_kernels
+import plots
+
+PAGE, TARGET = "templates.md", "sm_90"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One case: what names it, the rendered kernel's row, the rivals' rows, and what else the table says of it."""
+
+    case: tuple[str, ...]
+    ours: Row | None
+    rivals: Mapping[str, Row | None]
+    more: Mapping[str, str] | None = None
+
+    def ratio(self, rival: str) -> float | None:
+        """How many times as long as ours a rival takes."""
+        theirs = self.rivals[rival]
+        return None if self.ours is None or theirs is None else theirs["ms"] / self.ours["ms"]
+
+
+def rows_of(name: str) -> list[Row]:
+    """The newest measured rows of a benchmark; none where nothing was measured."""
+    results = mlir_kernels.latest(name)
+    return [] if results is None else results["rows"]
+
+
+def find(rows: Sequence[Row], **facts: Any) -> Row | None:
+    """The fastest row with these values."""
+    here = [row for row in rows if all(row.get(key) == value for key, value in facts.items())]
+    return min(here, key=lambda row: row["ms"], default=None)
+
+
+def as_table(heads: Sequence[str], lines: Sequence[Line], ours: str = "rendered") -> str:
+    """A table of Markdown: times with their spread, and how many times as long each rival takes."""
+    rivals = list(lines[0].rivals)
+    columns = [*heads, f"{ours} ms", *(f"{rival} ms" for rival in rivals), *(f"{rival} / {ours}" for rival in rivals)]
+    columns += lines[0].more or {}
+    cells = []
+    for line in lines:
+        times = [mlir_kernels.time_cell(row) for row in (line.ours, *line.rivals.values())]
+        ratios = ["" if (ratio := line.ratio(rival)) is None else f"{ratio:.2f}" for rival in rivals]
+        cells.append([*line.case, *times, *ratios, *(line.more or {}).values()])
+    return mlir_kernels.table("|".join(columns), cells)
+
+
+def write(
+    name: str,
+    heads: Sequence[str],
+    lines: Sequence[Line],
+    plot: tuple[str, Sequence[str], Mapping[str, Sequence[float | None]]],
+    ours: str = "rendered",
+) -> None:
+    """Put a benchmark's measured table, with a plot, and its static table into the page."""
+    results, table = mlir_kernels.latest(name), as_table(heads, lines, ours)
+    if results is None:
+        text = f"Not measured yet: the cells are empty.\n\n{table}"
+    else:
+        text = f"On {results['device']}.\n\n{mlir_kernels.picture(name, plots.lines(*plot))}{table}"
+    mlir_kernels.put_into(PAGE, f"{name} measured", text)
+    mlir_kernels.put_into(PAGE, f"{name} static", static_table(mlir_kernels.static_results(name, TARGET)))
+
+
+STATIC = {
+    "registers": "registers", "spill_bytes": "bytes spilled", "instructions": "instructions",
+    "loop_instructions": "in the main loop", "outputs": "outputs a thread", "wavefronts": "wavefronts a block",
+}  # fmt: skip
+
+
+def static_table(rows: Sequence[Row]) -> str:
+    """What was counted without a GPU; a column that no row has is left out."""
+    keys = [key for key in STATIC if any(row.get(key) is not None for row in rows)]
+    cells = [[row["kernel"], *("" if row.get(key) is None else f"{row[key]:g}" for key in keys)] for row in rows]
+    return mlir_kernels.table("|".join(["kernel", *(STATIC[key] for key in keys)]), cells)
+
+
+def configuration(row: Row | None) -> str:
+    """What the search over configurations chose."""
+    if row is None or "config" not in row:
+        return ""
+    parts = row["config"] if isinstance(row["config"], list) else [row["config"]]
+    return " ".join("x".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts)
