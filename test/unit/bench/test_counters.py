@@ -1,0 +1,52 @@
+"""The comparison of the interpreter's counts with a GPU's: what is read of ncu's output, and the table made of it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+
+import counters  # bench/ is a folder of scripts, not a package
+import mlir_kernels
+
+
+def line(*cells):
+    return ",".join(f'"{cell}"' for cell in cells)
+
+
+def test_counts_are_read_by_their_metrics_names():
+    metrics = list(reversed(counters.METRICS.values()))
+    text = "\n".join([
+        "==PROF== Connected to process 1", line("ID", *metrics), line("", *("" for _ in metrics)),
+        line("0", *(f"{1000 * n:,}" for n in range(len(metrics)))), line("1", *("7" for _ in metrics)),
+    ])  # fmt: skip
+    first, second = counters.measured(text)
+    assert [first[name] for name in reversed(counters.METRICS)] == [1000 * n for n in range(len(metrics))]
+    assert set(second.values()) == {7}
+
+
+def test_no_output_has_no_counts():
+    assert counters.measured("==ERROR== no permission") == []
+
+
+def test_a_cell_says_both_numbers_only_where_they_differ(tmp_path, monkeypatch):
+    page = tmp_path / counters.PAGE
+    page.write_text("<!-- counters -->\nold\n<!-- end -->\n")
+    predicted = dict.fromkeys(counters.PREDICTED, 0) | {"shared loads": 8, "ldmatrix": 5}
+    measured = dict.fromkeys(counters.METRICS, 0) | {"shared loads": 8, "ldmatrix": 4, "sectors read": 2}
+    results = tmp_path / "Made-Up" / "2026-01-01-counters.json"
+    results.parent.mkdir()
+    row = {"kernel": "k", "predicted": predicted, "measured": measured}
+    results.write_text(json.dumps({"device": "Made Up", "rows": [row]}))
+    monkeypatch.setattr(mlir_kernels, "RESULTS", tmp_path)
+    monkeypatch.setattr(mlir_kernels, "DOCS", tmp_path)
+    counters.table()
+    assert "| k | 8 |  | 5, not 4 |  | 0, not 2 |  |" in page.read_text()
+
+
+def test_what_is_counted_needs_the_step_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(counters.harness, "ARTIFACTS", tmp_path)
+    with pytest.raises(SystemExit, match="run the step `render`"):
+        counters.expected()
