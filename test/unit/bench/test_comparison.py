@@ -145,3 +145,16 @@ def test_both_ways_of_layer_norm_and_both_masks_of_attention(page):
 
 def test_the_example_of_a_table():
     assert doctest.testmod(comparison).failed == 0
+
+
+@pytest.mark.parametrize("b", nw.BLOCKS)
+def test_the_buffer_with_the_fewest_wavefronts_is_chosen(b):
+    counted = {kind: nw.wavefronts(kind, b) for kind in nw.KINDS}
+    assert counted["padded"] < counted["anti-diagonal"] < counted["row-major"]
+    assert nw.choose(b) == "padded"
+
+
+def test_of_equal_wavefronts_the_cheaper_index_is_chosen(monkeypatch):
+    monkeypatch.setattr(nw, "wavefronts", lambda kind, b: 100)
+    assert nw.index_cost("row-major", 32) == nw.index_cost("padded", 32) < nw.index_cost("anti-diagonal", 32)
+    assert nw.choose(32) == "row-major"

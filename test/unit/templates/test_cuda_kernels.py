@@ -13,7 +13,7 @@ from lego_mlir import Col, GenP, Padded, RegP, Row, TileOrderBy, as_layout, gall
 from lego_mlir.errors import DependencyError, TemplateError, ToolchainError
 from lego_mlir.templates import check
 from lego_mlir.templates.header import header, render_header
-from lego_mlir.templates.library.nw import BUFFERS, nw
+from lego_mlir.templates.library.nw import BUFFERS, TURN, WARP, Sweep, nw
 from lego_mlir.templates.library.stencil import STENCILS, bricks, row_major, stencil
 from lego_mlir.toolchain import nvcc
 
@@ -73,6 +73,17 @@ def test_needleman_wunsch_gives_the_same_scores_whatever_the_buffer(tmp_path, ki
     scores[0] = scores[:, 0] = -penalty * np.arange(n + 1)
     library.run(pointer(scores), pointer(substitution), penalty, n // b, b)
     assert np.array_equal(scores, scores_in_numpy(substitution, penalty))
+
+
+@pytest.mark.parametrize("b", [64, 128, 1024])
+def test_a_warp_reads_only_what_the_one_on_its_left_wrote_before_a_barrier(b):
+    """Its first lane, about to do row r, reads row r + 1 of the last column of the warp on its left."""
+    sweep = Sweep.of(b)
+    for c in range(WARP, b, WARP):
+        for r in range(-1, b - 1):
+            read, written = r + sweep.delay(c), r + 1 + sweep.delay(c - 1)
+            assert written // TURN < read // TURN
+    assert sweep.steps % TURN == 0 and sweep.steps - TURN < b + sweep.delay(b - 1) <= sweep.steps
 
 
 def test_a_block_of_one_warp_waits_for_its_warp_only():
