@@ -32,6 +32,7 @@ SIZES: tuple[Size, ...] = (*((n, n, n) for n in SQUARES), *MODELS)
 LAYOUTS = ("NN", "NT", "TN", "TT")
 ORDERS = ("row", "column", "grouped", "morton")
 STUDIED = (4096, 4096, 4096)  # NN: every order and several depths of the best kernel
+F16_BYTES = 2
 TRIED = 4  # candidates for each size and layout, the best of the model's ranking
 TOLERANCE = 0.01
 
@@ -47,7 +48,8 @@ L2_BYTES_PER_CYCLE, BARRIER_CYCLES, START_CYCLES = 32, 40, 2500
 
 def label(choice: Any) -> str:
     t = choice.tiling
-    return f"{t.m}x{t.n}x{t.k}-{t.warps[0]}x{t.warps[1]}w-{choice.stages}s-{choice.order}"
+    stay = f"-{choice.resident}r" if choice.resident else ""
+    return f"{t.m}x{t.n}x{t.k}-{t.warps[0]}x{t.warps[1]}w-{choice.stages}s-{choice.order}{stay}"
 
 
 def compiled(choice: Any, size: Size, layouts: str, dtype: str = "f16", result: str = "f16") -> Any:
@@ -60,7 +62,8 @@ def compiled(choice: Any, size: Size, layouts: str, dtype: str = "f16", result: 
     m, n, k = size
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
     types = {"dtype": dtype_named(dtype), "result": dtype_named(result)}
-    kernel = matmul.build(m, n, k, **types, a=a, b=b, tiling=choice.tiling, order=choice.order)
+    blocks = choice.blocks(SMS)
+    kernel = matmul.build(m, n, k, **types, a=a, b=b, tiling=choice.tiling, order=choice.order, blocks=blocks)
     parameters = {"stages": choice.stages}
     return compile_kernel(kernel, transform=SCRIPT, parameters=parameters, target=TARGET, cache=Cache(default_folder()))
 
@@ -73,7 +76,7 @@ def tried(figures: dict[str, Any], size: Size, layouts: str) -> list[Any]:
     if layouts == "NN" and size == STUDIED:
         ranked += [replace(ranked[0], order=order) for order in ORDERS]
         ranked += [replace(ranked[0], stages=stages) for stages in (2, 3)]
-    return list(dict.fromkeys(fitting(c, size[2], SHARED_PER_SM - 1024) for c in ranked))
+    return list(dict.fromkeys(fitting(c, size[2], SHARED_PER_SM - 1024, F16_BYTES) for c in ranked))
 
 
 def estimate(choice: Any, row: dict[str, Any], size: Size) -> float:
@@ -89,7 +92,8 @@ def estimate(choice: Any, row: dict[str, Any], size: Size) -> float:
     level2 = (t.m + t.n) * t.k * 2 / L2_BYTES_PER_CYCLE
     step = here * max(matrix, issue, shared, level2) + BARRIER_CYCLES
     waves = -(-tiles // (SMS * here))
-    cycles = waves * (steps * step + START_CYCLES + here * t.m * t.n * 2 / L2_BYTES_PER_CYCLE)
+    start = 0 if choice.resident else START_CYCLES
+    cycles = waves * (steps * step + start + here * t.m * t.n * 2 / L2_BYTES_PER_CYCLE)
     return max(cycles / CLOCK_GHZ, 2 * (m * k + k * n + m * n) / BYTES_PER_NS) / 1000
 
 

@@ -31,7 +31,10 @@ _RESULTS: Final = {**_INPUTS, "float32": "f32"}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A product by everything that its kernel depends on; `layouts` is NN, NT, TN or TT, T for columns."""
+    """A product by everything that its kernel depends on; `layouts` is NN, NT, TN or TT, T for columns.
+
+    `multiprocessors` of the device count where the blocks of a kernel stay on them.
+    """
 
     m: int
     n: int
@@ -40,6 +43,7 @@ class Problem:
     result: str
     layouts: str
     target: str
+    multiprocessors: int
 
 
 def matmul(a: Any, b: Any, *, result: str | None = None) -> Any:
@@ -60,8 +64,9 @@ def matmul(a: Any, b: Any, *, result: str | None = None) -> Any:
     name = left.dtype if result is None else result
     if name not in _RESULTS:
         raise UsageError(f"matmul: the result is one of {', '.join(_RESULTS)}, got {name!r}")
-    target = target_of(cp.cuda.Device().compute_capability)
-    problem = Problem(m, n, k, _INPUTS[left.dtype], _RESULTS[name], left.order + right.order, target)
+    device = cp.cuda.Device()
+    target, count = target_of(device.compute_capability), int(device.attributes["MultiProcessorCount"])
+    problem = Problem(m, n, k, _INPUTS[left.dtype], _RESULTS[name], left.order + right.order, target, count)
     stored = "uint16" if name == "bfloat16" else name
     product = cp.empty((m, n), dtype=stored)
     launcher(problem)(left.memory, right.memory, product.reshape(-1))
@@ -135,13 +140,14 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
 
     p = problem
     room = target_named(p.target).shared_per_block
-    chosen = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room)
+    result = dtype_named(p.result)
+    chosen = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room, result.bytes)
     a, b = (
         (Col if letter == "T" else Row)(*dims) for letter, dims in zip(p.layouts, ((p.m, p.k), (p.k, p.n)), strict=True)
     )
     built = matmul.build(
-        p.m, p.n, p.k, dtype_named(p.dtype), a=a, b=b, result=dtype_named(p.result), tiling=chosen.tiling,
-        order=chosen.order,
+        p.m, p.n, p.k, dtype_named(p.dtype), a=a, b=b, result=result, tiling=chosen.tiling, order=chosen.order,
+        blocks=chosen.blocks(p.multiprocessors),
     )  # fmt: skip
     copied = (access for _, access in built.trace().accesses() if access.buffer.name in ("a", "b"))
     if any(access.width * access.buffer.dtype.bytes < LEAST_COPY for access in copied):

@@ -9,6 +9,7 @@ module attributes {
   transform.with_named_sequence,
   lego.parameters = {stages = {default = 4 : i64, min = 2 : i64, max = 8 : i64}, bypass_l1 = {default = true}},
   lego.pipeline = ["async_copies.mlir", "ldmatrix_mma.mlir", "pipeline.mlir", "swizzle.mlir",
-                   "lego-rotate-fragments", "lego-spread-copies", "lego-place-shared-memory"]
+                   "lego-rotate-fragments", "lego-load-ahead", "lego-spread-copies", "lego-next-tile-ahead",
+                   "lego-place-shared-memory"]
 } {
 }

@@ -2,13 +2,14 @@
 //
 // Expects  an scf.for with constant bounds and at least `stages - 1` iterations, in which asynchronous copies fill shared
 //          tiles, a wait and a barrier follow, and then the tiles are read.
-// Leaves   each tile as a ring of `stages` buffers, the first copies before the loop, and one barrier an iteration.
+// Leaves   each tile as a ring of `stages` buffers, the first copies before the loop, and one barrier an iteration; behind
+//          a loop inside another one, a wait for the last copies and a barrier.
 
 module attributes {
   transform.with_named_sequence,
   lego.parameters = {stages = {default = 4 : i64, min = 2 : i64, max = 8 : i64}, bypass_l1 = {default = true}},
   lego.pipeline = ["lego-check-pipeline", "lego-shared-to-alloc", @buffers, "lego-merge-barriers", @__transform_main,
-                   "lego-bypass-l1", "lego-place-shared-memory"]
+                   "lego-bypass-l1", "lego-drain-copies", "lego-place-shared-memory"]
 } {
   transform.named_sequence @buffers(%root: !transform.any_op {transform.readonly}) {
     %kernel = transform.structured.match ops{["gpu.func"]} in %root : (!transform.any_op) -> !transform.any_op

@@ -17,7 +17,7 @@ from typing import Any, Final, assert_never
 from lego_mlir import bindings
 from lego_mlir.errors import TraceError
 from lego_mlir.kernel.dtypes import DType
-from lego_mlir.kernel.emit_tiles import TileEmitter
+from lego_mlir.kernel.emit_tiles import TileEmitter, order_of
 from lego_mlir.kernel.emit_values import ValueEmitter
 from lego_mlir.kernel.symbols import symbols
 from lego_mlir.kernel.trace import (
@@ -130,12 +130,19 @@ class KernelEmitter:
             if all(isinstance(n, int) for n in extents):
                 attributes[name] = ir.DenseI32ArrayAttr.get([*extents, 1, 1][:3])
         if tiles:
-            aligned = ir.DictAttr.parse(f"{{llvm.align = {TILE_ALIGNMENT} : i64}}")
             attributes["workgroup_attributions"] = ir.Attribute.parse(f"{len(tiles)} : i64")
-            attributes["workgroup_attrib_attrs"] = ir.ArrayAttr.get([aligned] * len(tiles))
+            attributes["workgroup_attrib_attrs"] = ir.ArrayAttr.get([self._tile_facts(tile) for tile in trace.shared])
         function = ir.Operation.create("gpu.func", attributes=attributes, regions=1)
         types = [ir.Type.parse(t) for t in (*inputs, *tiles)]
         return function.regions[0].blocks.append(*types, arg_locs=[function.location] * len(types))
+
+    def _tile_facts(self, tile: Buffer) -> Any:
+        """The attributes of a shared tile."""
+        order = order_of(tile) if tile.name in self.rows else None
+        listed = {"llvm.align": self.ir.Attribute.parse(f"{TILE_ALIGNMENT} : i64")}
+        if order is not None:
+            listed["lego.order"] = self.ir.StringAttr.get(order)
+        return self.ir.DictAttr.get(listed)
 
     def _emit_ids(self) -> None:
         used = symbols(self.trace.body)

@@ -7,13 +7,20 @@
 
 Each thread of a warp runs them for the whole tile, so the module means what it says as it stands; a transform script
 deals a tile out to the lanes. Shared memory that tiles are read from is two-dimensional: memory rows of one length.
+
+A tile whose layout is more than lines of one length is emitted as if it were not, for every access alike: which cell of
+a tile stands for which element, nobody sees from outside. Its order goes with it as the attribute `lego.order`, which
+a transform script puts into the addresses once it has dealt out the tile (`lego-swizzle`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from lego_mlir.kernel.trace import Access, Contract, Piece, TileLoad, TileStore, Value
+from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.kernel.lines import LINE, PLACE, Lines, lines_of
+from lego_mlir.kernel.trace import Access, Buffer, Contract, Piece, TileLoad, TileStore, Value
 from lego_mlir.printers.mlir import MlirPrinter
 
 _ROWS = "affine_map<(d0, d1) -> (d0, d1)>"
@@ -41,6 +48,9 @@ class TileEmitter:
         from lego_mlir.expr.nodes import FloorDiv, FloorMod
         from lego_mlir.expr.simplify import simplify
 
+        lines = lines_of(access.buffer.layout)
+        if lines is not None and lines.order is not None:
+            return self._at(_line(access, lines))
         known = {s: self.ranges[s] for s in access.position.free_symbols if s in self.ranges}
         split = (FloorDiv(access.position, stride), FloorMod(access.position, stride))
         return [self.printer.value(simplify(part, known).expr, "index") for part in split]
@@ -87,7 +97,7 @@ class TileEmitter:
         """`vector.contract` of an (m, k) and an (n, k) tile."""
         return self.printer.build.value("vector.contract", (a, b, c), contract.result.mlir, _CONTRACT)
 
-    def _at(self, at: tuple[Any, Any]) -> list[Any]:
+    def _at(self, at: Sequence[Any]) -> list[Any]:
         return [self.printer.value(part, "index") for part in at]
 
     def _padding(self, like: Value) -> Any:
@@ -97,3 +107,27 @@ class TileEmitter:
             kind,
             lambda _: self.printer.build.value("arith.constant", (), kind, {"value": f"0.0 : {kind}"}),
         )
+
+
+def order_of(buffer: Buffer) -> str | None:
+    """What the attribute `lego.order` of a tile says, "line, place ^ (line & 7) << 3"; None for straight lines."""
+    lines = lines_of(buffer.layout)
+    if lines is None or lines.order is None:
+        return None
+    from lego_mlir.expr.ranges import Range
+    from lego_mlir.printers.triton import TritonPrinter  # its operators are Python's, and so the attribute's
+
+    count, length = lines.index(*buffer.layout.dims())
+    printer = TritonPrinter({LINE: Range(0, count), PLACE: Range(0, length)})
+    return ", ".join(printer.expression(part) for part in lines.order)
+
+
+def _line(access: Access, lines: Lines) -> tuple[Any, Any]:
+    """The line and the place in it of an access through whatever view of the tile."""
+    from lego_mlir.kernel.tiles import Transposed
+
+    base, layout, index = access.buffer.layout, access.layout, access.index
+    while isinstance(layout, Transposed):
+        layout, index = layout.inner, index[::-1]
+    line, place = lines.index(*(index if layout == base else base.inv(Index(access.position))))
+    return as_expr(line), as_expr(place)

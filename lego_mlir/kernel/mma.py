@@ -9,65 +9,34 @@
 A statement says what a warp computes, not with which instruction: tiles become `vector.contract` over rectangles of
 `SHAPE`, which a transform script turns into the target's matrix unit, and which also run as they stand.
 
-A tile that is read from must lie in rows, or in columns, of equal distance: what every matrix unit loads from. Where
-neighbouring rows fall into the same banks, padding the layout or the swizzle script separates them.
+A tile that is read from must keep runs of 8 neighbours of a row, or of a column, together: what every matrix unit loads
+from. Where neighbouring rows fall into the same banks, padding, a swizzled layout or the swizzle script separates them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import sympy
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Le
-from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.verdict import Refuted
 from lego_mlir.kernel.control import Cell
 from lego_mlir.kernel.dtypes import DType
+from lego_mlir.kernel.lines import RUN, Lines, lines_of
 from lego_mlir.kernel.scalar import Scalar, convert
 from lego_mlir.kernel.tensor import View
 from lego_mlir.kernel.trace import Constant, Contract, Piece, TileLoad, TileStore, Value, Write
 from lego_mlir.kernel.tracer import Tracer, current
-from lego_mlir.layout.base import Layout
 
 SHAPE: Final = (16, 8, 16)
 """Rows, columns and depth of one contraction: the smallest that a tensor core takes of 16-bit floats."""
 READ: Final = 16
 """Rows and columns of one read: two contractions' worth of the right operand."""
-_ROW, _COLUMN = sympy.symbols("row column", integer=True)
-
-
-class Lines(NamedTuple):
-    """How a matrix lies in memory: as lines of `stride` elements, its rows or, where `transposed`, its columns."""
-
-    stride: int
-    transposed: bool
-
-
-def lines_of(layout: Layout) -> Lines | None:
-    """The lines that a layout consists of, or None where it is not made of equidistant rows or columns.
-
-    >>> from lego_mlir import Col, Row, as_layout, gallery
-    >>> lines_of(as_layout(Row(64, 32))), lines_of(as_layout(Col(64, 32)))
-    (Lines(stride=32, transposed=False), Lines(stride=64, transposed=True))
-    >>> lines_of(gallery.padded(64, 32, 8)), lines_of(as_layout(gallery.xor_swizzle(32, 32)))
-    (Lines(stride=40, transposed=False), None)
-    """
-    dims = layout.dims()
-    if len(dims) != 2 or not all(isinstance(n, int) for n in dims):
-        return None
-    ranges = {_ROW: Range(0, dims[0]), _COLUMN: Range(0, dims[1])}
-    position = sympy.expand(simplify(as_expr(layout.apply(Index(_ROW), Index(_COLUMN))), ranges).expr)
-    for transposed, (outer, inner) in enumerate(((_ROW, _COLUMN), (_COLUMN, _ROW))):
-        stride = position.coeff(outer)
-        if stride.is_Integer and position == stride * outer + inner and layout.physical_size() % int(stride) == 0:
-            return Lines(int(stride), bool(transposed))
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +51,11 @@ class Part:
         """A piece of the part as a value of a warp; `turned` gives its transpose."""
         tracer = current("a tile")
         lines = _lines(tracer, self.view)
-        at = (self.at[0] + row, self.at[1] + column)
+        at = lines.index(self.at[0] + row, self.at[1] + column)
         result = tracer.value(self.view.dtype, (shape[1], shape[0]) if turned else shape)
-        place = tuple(as_expr(i) for i in (reversed(at) if lines.transposed else at))
+        place = (as_expr(at[0]), as_expr(at[1]))
         transposed = lines.transposed != turned
-        tracer.append(TileLoad(result, self.view.buffer, (place[0], place[1]), lines.stride, transposed, tracer.here()))
+        tracer.append(TileLoad(result, self.view.buffer, place, lines.stride, transposed, tracer.here()))
         return result
 
 
@@ -124,7 +93,7 @@ class Accumulator:
         tracer = current("an accumulator")
         target = part(view, at, (self.rows, self.columns))
         lines = _lines(tracer, view)
-        if lines.transposed or not view.dtype.is_float or view.dtype.bits > self.dtype.bits:
+        if lines.transposed or lines.order is not None or not view.dtype.is_float or view.dtype.bits > self.dtype.bits:
             raise tracer.error(
                 f"an accumulator of {self.dtype} is stored into shared rows of it or of a shorter float, got {view!r}",
                 LayoutError,
@@ -154,7 +123,11 @@ def accumulator(dtype: DType, rows: int, columns: int) -> Accumulator:
 
 
 def mma(a: Part, b: Part, acc: Accumulator) -> None:
-    """`acc += a @ b`, by a warp: a is (m, k), b is (k, n). Raises TraceError where the shapes do not fit."""
+    """`acc += a @ b`, by a warp: a is (m, k), b is (k, n). Raises TraceError where the shapes do not fit.
+
+    The contractions go to and fro along the rows of the result, so that each has an operand of the one before it; and
+    one depth begins with the column that the depth before has ended with last, whose operand is free first.
+    """
     tracer = current("lego.mma")
     (m, k), (depth, n) = a.shape, b.shape
     if k != depth or (m, n) != (acc.rows, acc.columns) or m % READ or n % READ or k % READ:
@@ -166,11 +139,11 @@ def mma(a: Part, b: Part, acc: Accumulator) -> None:
         raise tracer.error(
             f"lego.mma multiplies f16 with f16 or bf16 with bf16, got {a.view.dtype} with {b.view.dtype}"
         )
-    for depth in range(0, k, READ):
+    for step, depth in enumerate(range(0, k, READ)):
         left = {row: a.read(row, depth, (READ, READ)) for row in range(0, m, READ)}
-        right = dict(_columns(tracer, b, depth, n))
-        for row, x in left.items():
-            for column, y in right.items():
+        right = list(_columns(tracer, b, depth, n))
+        for turn, (row, x) in enumerate(left.items()):
+            for column, y in right if (step + turn) % 2 == 0 else reversed(right):
                 cell = acc.cells[row, column]
                 total = tracer.value(acc.dtype, SHAPE[:2])
                 tracer.append(Contract(total, x, y, cell.value, tracer.here()))
@@ -191,8 +164,9 @@ def _lines(tracer: Tracer, view: View) -> Lines:
     lines = lines_of(view.layout)
     if lines is None:
         raise tracer.error(
-            f"{view.buffer.name}: tiles are read from layouts of equidistant rows or columns, got {view.layout!r}; "
-            "take Row, Col or gallery.padded, and transform_scripts/swizzle.mlir against bank conflicts",
+            f"{view.buffer.name}: tiles are read {RUN} neighbours of a row or of a column at a time, and "
+            f"{view.layout!r} does not keep them together; take Row, Col, gallery.padded or "
+            f"gallery.xor_swizzle(rows, columns, vec={RUN})",
             LayoutError,
         )
     return lines

@@ -18,7 +18,7 @@ from lego_mlir.expr.index import cdiv
 from lego_mlir.expr.verdict import Verdict
 from lego_mlir.kernel.access import Place
 from lego_mlir.kernel.control import block_dim, thread_id
-from lego_mlir.kernel.mma import lines_of
+from lego_mlir.kernel.lines import RUN, lines_of
 from lego_mlir.kernel.tensor import View
 from lego_mlir.kernel.tracer import current
 from lego_mlir.layout import Row
@@ -72,7 +72,8 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
     lines = lines_of(target.layout)
     if target.buffer.space != "workgroup" or lines is None or len(source.dims()) != 2:
         raise tracer.error(
-            f"lego.stage copies a matrix into a shared tile of rows or columns, got {source!r} into {target!r}",
+            f"lego.stage copies a matrix into a shared tile that keeps {RUN} neighbours of a row or of a column "
+            f"together, got {source!r} into {target!r}",
             LayoutError,
         )
     if lines.transposed:

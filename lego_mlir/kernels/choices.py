@@ -23,7 +23,7 @@ from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.kernel.dtypes import f32
 from lego_mlir.kernels.matmul import LEAST_STEPS, OUT_PAD, Tiling
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 FILE: Final = "matmul_choices.json"
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")
 BYTES: Final = 2  # of an element of A or B
@@ -32,38 +32,52 @@ LEAST_STAGES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A kernel of the family."""
+    """A kernel of the family. `resident` blocks of an SM stay and take tile after tile; with 0 a tile has its own."""
 
     tiling: Tiling
     stages: int
     order: str = "grouped"
+    resident: int = 0
 
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block: its staged tiles, or the tile of C in f32 that takes their place."""
+    def shared_bytes(self, element: int = f32.bytes) -> int:
+        """Shared memory of a block: its staged tiles, and the tile of C, of elements of so many bytes.
+
+        The tile of C takes the place of the others, unless the block stays and stages those of its next tile already.
+        """
         t = self.tiling
-        return max(self.stages * (t.m + t.n) * t.k * BYTES, (t.m + OUT_PAD) * (t.n + OUT_PAD) * f32.bytes)
+        staged = self.stages * (t.m + t.n) * t.k * BYTES
+        result = (t.m + OUT_PAD) * (t.n + OUT_PAD) * element
+        return staged + result if self.resident else max(staged, result)
+
+    def blocks(self, multiprocessors: int) -> int | None:
+        """How many blocks there are on a device of so many SMs, where they stay."""
+        return self.resident * multiprocessors or None
 
     def __str__(self) -> str:
-        return f"{self.tiling}, {self.stages} stages, {self.order}"
+        stay = f", {self.resident} resident" if self.resident else ""
+        return f"{self.tiling}, {self.stages} stages, {self.order}{stay}"
 
     def to_data(self) -> dict[str, Any]:
         """As JSON keeps it."""
         t = self.tiling
-        return {"tile": [t.m, t.n, t.k], "warps": list(t.warps), "stages": self.stages, "order": self.order}
+        return {
+            "tile": [t.m, t.n, t.k], "warps": list(t.warps), "stages": self.stages, "order": self.order,
+            "resident": self.resident,
+        }  # fmt: skip
 
 
 def choice_from(data: dict[str, Any]) -> Choice:
     """The choice that JSON holds."""
     (m, n, k), warps = data["tile"], data["warps"]
-    return Choice(Tiling(m, n, k, (warps[0], warps[1])), data["stages"], data["order"])
+    return Choice(Tiling(m, n, k, (warps[0], warps[1])), data["stages"], data["order"], data["resident"])
 
 
 # What the benchmark tries, largest first: the tile of C and its step along K, the warps, and the stages.
 CANDIDATES: Final = (
     Choice(Tiling(128, 256, 64, (2, 4)), 4),
+    Choice(Tiling(128, 256, 64, (2, 4)), 3, resident=1),
     Choice(Tiling(256, 128, 64, (4, 2)), 4),
-    Choice(Tiling(128, 256, 32, (2, 4)), 5),
+    Choice(Tiling(256, 128, 64, (4, 2)), 3, resident=1),
     Choice(Tiling(128, 128, 64, (2, 2)), 3),
     Choice(Tiling(128, 128, 32, (2, 2)), 4),
     Choice(Tiling(128, 64, 64, (2, 2)), 4),
@@ -130,27 +144,30 @@ def to_text(table: Table, made_by: str) -> str:
     return "{" + ",\n ".join(parts) + "}\n"
 
 
-def choose(table: Table, m: int, n: int, k: int, layouts: str, shared_bytes: int) -> Choice:
+def choose(table: Table, m: int, n: int, k: int, layouts: str, shared_bytes: int, element: int = f32.bytes) -> Choice:
     """The kernel for a product of these sizes, on a target with so much shared memory for a block.
 
-    Raises UsageError for layouts that are none of LAYOUTS.
+    `element` is how many bytes an element of C takes while it is in shared memory. Raises UsageError for layouts that
+    are none of LAYOUTS.
     """
     if layouts not in LAYOUTS:
         raise UsageError(f"the layouts of A and B are one of {', '.join(LAYOUTS)} (N: rows, T: columns), got {layouts}")
     rows = [row for row in table.rows if row.layouts == layouts] or list(table.rows)
     nearest = min(rows, key=lambda row: row.distance(m, n, k))
-    return fitting(nearest.choice, k, shared_bytes)
+    return fitting(nearest.choice, k, shared_bytes, element)
 
 
-def fitting(choice: Choice, k: int, shared_bytes: int) -> Choice:
+def fitting(choice: Choice, k: int, shared_bytes: int, element: int = f32.bytes) -> Choice:
     """The choice with as many stages as the depth and the shared memory of a block allow, or a smaller one.
 
-    A choice whose tile does not fit with two stages gives way to the largest candidate that does.
+    A choice whose tiles do not fit with two stages gives way to one whose blocks do not stay, then to the largest
+    candidate that does.
     """
-    for candidate in (choice, *(c for c in CANDIDATES if c.tiling.threads <= choice.tiling.threads)):
+    smaller = (c for c in CANDIDATES if c.tiling.threads <= choice.tiling.threads)
+    for candidate in (choice, replace(choice, resident=0), *smaller):
         iterations = max(LEAST_STEPS, -(-k // candidate.tiling.k))
         for stages in range(min(candidate.stages, iterations + 1), LEAST_STAGES - 1, -1):
             fitted = replace(candidate, stages=stages)
-            if fitted.shared_bytes <= shared_bytes:
+            if fitted.shared_bytes(element) <= shared_bytes:
                 return fitted
     raise UsageError(f"no kernel of the family fits {shared_bytes} bytes of shared memory a block")

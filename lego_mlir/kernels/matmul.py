@@ -4,9 +4,10 @@
     order       which block works on which tile of C
     tiles       how the staged tiles of A and B lie in shared memory
 
-A block of threads walks along K, copies a tile of A and of B to shared memory, and each of its warps multiplies its
-part of them into accumulators. Then the tile of C goes through shared memory once more: there it changes from the
-warps' fragments to rows that threads store with wide accesses, and an epilogue may change each value on its way.
+A block of threads works on one tile of C, or stays and takes one after another. It walks along K, copies a tile of A
+and of B to shared memory, and each of its warps multiplies its part of them into accumulators. Then the tile of C goes
+through shared memory once more: there it changes from the warps' fragments to rows that threads store with wide
+accesses, and an epilogue may change each value on its way.
 
 Nothing here names a matrix instruction, an asynchronous copy or a pipeline. `transform_scripts/matmul_sm80.mlir` puts
 them in.
@@ -28,7 +29,9 @@ from lego_mlir.kernel.tiles import dealt_out
 
 WARP: Final = 32
 GROUP: Final = 8
-"""Rows of tiles, at most, that the grouped order walks down before it moves a column on."""
+"""Rows of tiles, at most, that the grouped order walks down before it moves a column on, .."""
+GROUPED_ROWS: Final = 2048
+""".. or as many as have these rows of C: what a large GPU computes at once is about as wide, and shares A and B."""
 OUT_PAD: Final = 8
 """Spare elements after each row of C's shared tile: the rows of a fragment then lie in different banks."""
 
@@ -132,9 +135,9 @@ def _by_columns(m: int, n: int) -> Any:
     return lego.Col(m, n)
 
 
-def _grouped(m: int, n: int) -> Any:
-    """Groups of as many rows as divide m, GROUP to half of that; where none does, the last group is partial."""
-    group = next((g for g in range(min(GROUP, m), GROUP // 2 - 1, -1) if m % g == 0), min(GROUP, m))
+def _grouped(m: int, n: int, most: int = GROUP) -> Any:
+    """Groups of as many rows as divide m, `most` to half of that; where none does, the last group is partial."""
+    group = next((g for g in range(min(most, m), most // 2 - 1, -1) if m % g == 0), min(most, m))
     groups = lego.cdiv(m, group)
     walk = OrderBy(RegP([groups, group, n], [1, 3, 2])).GroupBy([groups * group, n])
     return walk if groups * group == m else Padded(walk, [m, n])
@@ -169,12 +172,14 @@ def build(
     order: Any = "grouped",
     tiles: tuple[Any, Any] | None = None,
     epilogue: Epilogue | None = None,
+    blocks: int | None = None,
 ) -> Kernel:
     """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32.
 
     `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `ORDERS` or a layout of
     the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each lies the
-    way its matrix does. Raises UsageError for an unknown order, LayoutError for layouts that do not fit.
+    way its matrix does. With `blocks` so many blocks share the tiles, in turns along the order; else each tile has its
+    own. Raises UsageError for an unknown order, LayoutError for layouts that do not fit.
     """
     tiling = Tiling() if tiling is None else tiling
     a, b, c = (
@@ -182,11 +187,14 @@ def build(
         for given, dims in ((a, (M, K)), (b, (K, N)), (c, (M, N)))
     )
     grid = (lego.cdiv(M, tiling.m), lego.cdiv(N, tiling.n))
-    walk = _order(order, grid)
+    walk = _order(order, grid, max(1, GROUPED_ROWS // tiling.m))
     staged = (lego.as_layout(tiles[0]), lego.as_layout(tiles[1])) if tiles else _staged(tiling, a, b)
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
     through = result if epilogue is None else f32
-    plan = _Plan(tiling, walk, staged, through, result, K, function, _runs_along(c))
+    if blocks is not None and blocks < 1:
+        raise UsageError(f"matmul: {blocks=} must be at least 1; without it there is one for each tile")
+    count = min(blocks or walk.physical_size(), walk.physical_size())
+    plan = _Plan(tiling, walk, staged, through, result, K, function, _runs_along(c), count)
 
     def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
         plan.body(a, b, c, operands)
@@ -198,16 +206,16 @@ def build(
             for name, kind in {**declared, **function.operands}.items()
         ]
     )
-    kernel = lego.kernel(grid=walk.physical_size(), block=tiling.threads)(matmul)
+    kernel = lego.kernel(grid=count, block=tiling.threads)(matmul)
     kernel.reference(_reference(function, result))
     return kernel
 
 
-def _order(order: Any, grid: tuple[int, int]) -> Any:
+def _order(order: Any, grid: tuple[int, int], group: int) -> Any:
     if isinstance(order, str):
         if order not in ORDERS:
             raise UsageError(f"matmul has no order {order!r}; there are {', '.join(ORDERS)}, or any layout of {grid}")
-        order = ORDERS[order](*grid)
+        order = _grouped(*grid, group) if order == "grouped" else ORDERS[order](*grid)
     walk = lego.as_layout(order)
     if walk.dims() != grid:
         raise LayoutError(f"matmul: the order of the blocks must be a layout of {grid} tiles, got {walk!r}")
@@ -232,7 +240,7 @@ class _Plan:
     """Everything that the kernel's function knows while it is traced.
 
     The tile of C goes through shared memory as `through`: as the result where nothing is to be done to it any more, so
-    that it takes less room, else as f32. `axis` is the one along which C lies in memory.
+    that it takes less room, else as f32. `axis` is the one along which C lies in memory; `blocks` share the walk.
     """
 
     tiling: Tiling
@@ -243,18 +251,27 @@ class _Plan:
     depth: int
     epilogue: Epilogue
     axis: int
+    blocks: int
 
     def body(self, a: Any, b: Any, c: Any, operands: tuple[Any, ...]) -> None:
-        """The kernel. A block beyond the grid of tiles, where the order is padded, has nothing to do."""
+        """The kernel: a block's share of the walk."""
         tile = (self.tiling.m, self.tiling.n)
         staged = [lego.shared(view.dtype, layout) for view, layout in zip((a, b), self.staged, strict=True)]
         out = lego.shared(self.through, gallery.padded(*(tile if self.axis == 1 else tile[::-1]), OUT_PAD))
-        block = lego.block_id.x
+        places = self.walk.physical_size()
+        if self.blocks == places:
+            self.place((a, b, c), staged, out, operands, lego.block_id.x)
+            return
+        for place in lego.range(lego.block_id.x, places, self.blocks):
+            self.place((a, b, c), staged, out, operands, place)
+
+    def place(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], place: Any) -> None:
+        """The tile at a place of the walk; beyond the grid of tiles, where the order is padded, there is none."""
         if self.walk.physical_size() == self.walk.numel():
-            self.tile((a, b, c), staged, out, operands, self.walk.inv(block))
+            self.tile(matrices, staged, out, operands, self.walk.inv(place))
         else:
-            with lego.when(self.walk.holds(block)):
-                self.tile((a, b, c), staged, out, operands, self.walk.inv(block))
+            with lego.when(self.walk.holds(place)):
+                self.tile(matrices, staged, out, operands, self.walk.inv(place))
 
     def tile(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], at: Any) -> None:
         """One tile of C. Where C lies in columns, it is computed as the transpose, B^T A^T, which lies in rows."""

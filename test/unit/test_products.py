@@ -49,7 +49,9 @@ def device(monkeypatch, tmp_path):
         from_dlpack=lambda x: array(np.from_dlpack(x)),
         ascontiguousarray=lambda x: np.ascontiguousarray(x).view(Array),
         empty=lambda shape, dtype: array(np.zeros(shape, dtype)),
-        cuda=types.SimpleNamespace(Device=lambda: types.SimpleNamespace(compute_capability="90")),
+        cuda=types.SimpleNamespace(
+            Device=lambda: types.SimpleNamespace(compute_capability="90", attributes={"MultiProcessorCount": 132})
+        ),
     )
     monkeypatch.setattr(cuda, "cupy", lambda: module)
     monkeypatch.setattr(products, "launcher", launcher)
@@ -68,7 +70,7 @@ def test_arrays_in_rows_and_columns_are_used_where_they_lie(device, layouts):
     product = lego_mlir.matmul(*given)
     np.testing.assert_array_equal(product, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
     (problem,) = device
-    assert problem == Problem(40, 72, 160, "f16", "f16", layouts, "sm_90")
+    assert problem == Problem(40, 72, 160, "f16", "f16", layouts, "sm_90", 132)
 
 
 @pytest.mark.parametrize("k", [1, 8, 24, 64, 65])
@@ -133,7 +135,7 @@ def test_a_launcher_compiles_into_the_cache_and_loads_from_there(monkeypatch, tm
     module = types.SimpleNamespace(kernel=lambda: "the kernel")
     monkeypatch.setattr(cuda, "load", lambda path: loaded.append(path) or module)
     products.launcher.cache_clear()
-    problem = Problem(64, 64, 64, "bf16", "f32", "NT", "sm_80")
+    problem = Problem(64, 64, 64, "bf16", "f32", "NT", "sm_80", 108)
     assert products.launcher(problem) == products.launcher(problem) == "the kernel"
     (path,) = loaded
     assert path.parent == tmp_path / "lego-mlir" / "matmul"

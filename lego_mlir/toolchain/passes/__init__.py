@@ -7,12 +7,16 @@
 | `lego-check-pipeline` | says why a loop cannot be pipelined so deep, before upstream refuses it without a reason |
 | `lego-bypass-l1` | marks 16-byte asynchronous copies again, where pipelining dropped the mark |
 | `lego-merge-barriers` | drops the barrier before the copies of a loop that has more than one buffer |
+| `lego-drain-copies` | lets nothing be on its way behind a pipelined loop that is run again and again |
 | `lego-rotate-fragments` | loads the next iteration's first fragments before this one's last products |
+| `lego-load-ahead` | loads a step's fragments among the products of the step before |
 | `lego-spread-copies` | puts the copies of a loop between its products |
 | `lego-defer-rounding`, `lego-round-at-store` | move a result's rounding from the tile to the lanes that store it |
 | `lego-bf16-as-f16`, `lego-bf16-again` | let tiles of bf16 be dealt out to lanes, which upstream does for f16 |
 | `lego-scalars-aside`, `lego-scalars-again` | keep arithmetic on single numbers out of upstream's sight |
 | `lego-order-fragments` | puts the tiles of an ldmatrix into the order that the product expects |
+| `lego-next-tile-ahead` | sends for the next tile's first copies before this tile's result is stored |
+| `lego-swizzle` | lets every access to a tile go where the tile's order says, so that banks do not conflict |
 | `lego-place-shared-memory` | static memory if all fits, else dynamic; tiles that never meet share their place |
 
 A pass is a function of the parsed module and a `Context`; it changes the module in place. One that found nothing to do
@@ -30,7 +34,9 @@ from lego_mlir.toolchain.passes import (
     bf16_tiles,
     bypass_l1,
     check_pipeline,
+    load_ahead,
     masked_reads,
+    next_tile,
     order_fragments,
     place_shared,
     rotate,
@@ -38,6 +44,7 @@ from lego_mlir.toolchain.passes import (
     scalars,
     shared_alloc,
     spread,
+    swizzle,
 )
 from lego_mlir.toolchain.passes.context import Context, PassError
 
@@ -61,7 +68,11 @@ PASSES: Final = {
         Pass("lego-check-pipeline", check_pipeline.run),
         Pass("lego-bypass-l1", bypass_l1.run),
         Pass("lego-merge-barriers", barriers.run),
+        Pass("lego-drain-copies", barriers.drain),
         Pass("lego-rotate-fragments", rotate.run),
+        Pass("lego-swizzle", swizzle.run),
+        Pass("lego-next-tile-ahead", next_tile.run),
+        Pass("lego-load-ahead", load_ahead.run),
         Pass("lego-spread-copies", spread.run),
         Pass("lego-defer-rounding", round_at_store.defer),
         Pass("lego-scalars-aside", scalars.defer),

@@ -52,6 +52,16 @@ def loops(module: Any) -> Iterator[Any]:
         yield from [op for op in walk(function) if op.name == "scf.for"]
 
 
+def loops_around(operation: Any) -> list[Any]:
+    """The loops that an operation is in, innermost first."""
+    found, current = [], operation.parent
+    while current is not None and current.operation.name != "gpu.func":
+        if current.operation.name == "scf.for":
+            found.append(current.operation)
+        current = current.operation.parent
+    return found
+
+
 def named(block: Any, *names: str) -> list[Any]:
     """The operations of a block with one of these names."""
     return [op for op in operations(block) if op.name in names]

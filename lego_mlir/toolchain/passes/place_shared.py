@@ -17,7 +17,7 @@ from typing import Any, Final
 from lego_mlir import bindings
 from lego_mlir.toolchain.facts import kernels, memref_bytes
 from lego_mlir.toolchain.modules import string_attribute, walk
-from lego_mlir.toolchain.passes.barriers import BARRIER, WAIT
+from lego_mlir.toolchain.passes.barriers import BARRIER, wait_for_all
 from lego_mlir.toolchain.passes.bypass_l1 import COPY
 from lego_mlir.toolchain.passes.context import Context, PassError
 from lego_mlir.toolchain.passes.operations import ancestor_in, is_shared, operations, users
@@ -116,14 +116,11 @@ def _tile(buffer: Any, block: Any) -> Tile:
 
 def _hand_over(function: Any, before: Any) -> None:
     """Copies have landed and everyone is done with the memory before others use it."""
+    if any(op.name == COPY for op in walk(function)):
+        wait_for_all(before)
+        return
     ir = bindings.load().ir
     with before.location, ir.InsertionPoint(before):
-        if any(op.name == COPY for op in walk(function)):
-            token = ir.Operation.create(
-                "nvgpu.device_async_create_group", [ir.Type.parse("!nvgpu.device.async.token")], []
-            ).results[0]
-            none = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 0)
-            ir.Operation.create(WAIT, operands=[token], attributes={"numGroups": none})
         ir.Operation.create(BARRIER)
 
 

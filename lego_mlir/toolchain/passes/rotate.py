@@ -22,7 +22,7 @@ from lego_mlir.toolchain.passes.context import Context, PassError, nothing
 from lego_mlir.toolchain.passes.operations import clone, is_shared, loops, named, needed, operations, producer
 
 MMA = "nvgpu.mma.sync"
-_LOADS = ("nvgpu.ldmatrix", "vector.load", "memref.load")
+LOADS = ("nvgpu.ldmatrix", "vector.load", "memref.load")
 
 
 def run(module: Any, context: Context) -> None:
@@ -43,6 +43,12 @@ def steps(body: Any) -> dict[Any, int]:
     return found
 
 
+def by_step(body: Any) -> list[list[Any]]:
+    """The products of a loop's body, step by step."""
+    numbers = steps(body)
+    return [[product for product, n in numbers.items() if n == step] for step in range(max(numbers.values()) + 1)]
+
+
 def _rotate(loop: Any) -> None:
     ir = bindings.load().ir
     body = loop.regions[0].blocks[0]
@@ -54,7 +60,7 @@ def _rotate(loop: Any) -> None:
 
     with loop.location, ir.InsertionPoint(loop):
         bound = [loop.operands[0], *list(loop.operands)[3:]]
-        ahead = _repeat(head, dict(zip(body.arguments, bound, strict=True)))
+        ahead = repeat(head, dict(zip(body.arguments, bound, strict=True)))
         made = ir.Operation.create(
             "scf.for",
             results=[r.type for r in (*loop.results, *fragments)],
@@ -77,7 +83,7 @@ def _rotate(loop: Any) -> None:
         following = ir.Operation.create(
             "arith.addi", [ir.IndexType.get()], [turned.arguments[0], made.operands[2]]
         ).results[0]
-        ahead = _repeat(head, dict(zip(turned.arguments, [following, *end.operands], strict=False)))
+        ahead = repeat(head, dict(zip(turned.arguments, [following, *end.operands], strict=False)))
     for fragment, argument in zip(fragments, carried, strict=True):
         fragment.replace_all_uses_with(argument)
     with loop.location, ir.InsertionPoint(end):
@@ -91,7 +97,7 @@ def _rotate(loop: Any) -> None:
     loop.erase()
 
 
-def _repeat(head: list[Any], mapping: dict[Any, Any]) -> dict[Any, Any]:
+def repeat(head: list[Any], mapping: dict[Any, Any]) -> dict[Any, Any]:
     """Copies of operations at the insertion point, each using the copies before it; the mapping of their results."""
     for operation in head:
         copy = clone(operation, mapping)
@@ -109,7 +115,7 @@ def _first_loads(body: Any, products: dict[Any, int]) -> list[Any]:
                 source = producer(open_.pop())
                 if source is None or source.block != body:
                     continue
-                if source.name in _LOADS and is_shared(source.operands[0].type):
+                if source.name in LOADS and is_shared(source.operands[0].type):
                     wanted.add(source)
                 else:
                     open_.extend(source.operands)
@@ -120,7 +126,7 @@ def _head(body: Any, first: list[Any]) -> list[Any]:
     """The wait, the barrier, the first loads and what their indices need: what is repeated ahead of the iteration."""
     waits, barriers = named(body, WAIT), named(body, BARRIER)
     order = operations(body)
-    loads = [number for number, op in enumerate(order) if op.name in _LOADS]
+    loads = [number for number, op in enumerate(order) if op.name in LOADS]
     if len(waits) != 1 or len(barriers) != 1 or not first or order.index(barriers[0]) > min(loads):
         raise PassError(
             "lego-rotate-fragments turns a loop that waits once, meets at one barrier, and then loads fragments; this "

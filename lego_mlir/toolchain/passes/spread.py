@@ -1,19 +1,22 @@
 """The copies of a loop, put between its products.
 
 Pipelining leaves the copies of a later tile in one run at the end of the body. Issued at once they fill the memory
-pipeline's queue and hold up the loads of fragments behind them. Between two barriers they may stand anywhere, so they
-are dealt out evenly among the products there, each with the arithmetic of its addresses.
+pipeline's queue and hold up the loads of fragments behind them; one by one, each waits for the loads before it, which
+read the memory that copies write. Between two barriers they may stand anywhere. So each step of products there gets an
+equal group of them, early in the step, with the arithmetic of their addresses.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from lego_mlir.toolchain.passes.barriers import BARRIER
 from lego_mlir.toolchain.passes.bypass_l1 import COPY
 from lego_mlir.toolchain.passes.context import Context, nothing
 from lego_mlir.toolchain.passes.operations import loops, named, needed, operations
-from lego_mlir.toolchain.passes.rotate import MMA
+from lego_mlir.toolchain.passes.rotate import MMA, by_step
+
+EARLY: Final = 4  # the copies stand behind this part of a step
 
 
 def run(module: Any, context: Context) -> None:
@@ -50,8 +53,11 @@ def _beside(body: Any, copies: list[Any]) -> list[Any]:
 
 def _deal_out(body: Any, copies: list[Any], products: list[Any]) -> None:
     addresses = [needed([copy], body) for copy in copies]
+    beside = set(products)
+    groups = [step for step in ([p for p in step if p in beside] for step in by_step(body)) if step]
     for number, operations_ in enumerate(addresses):
-        after = products[(number + 1) * len(products) // (len(copies) + 1)]
+        step = groups[number * len(groups) // len(copies)]
+        after = step[len(step) // EARLY]
         for operation in operations_:
             if after.is_before_in_block(operation):
                 operation.move_before(after)

@@ -28,7 +28,7 @@ def test_the_table_says_what_it_rests_on():
 def test_every_size_gets_a_kernel_that_fits(target, layouts):
     for m, n, k in ((1, 1, 1), (32, 4096, 4096), (512, 512, 512), (4096, 4096, 4096), (8192, 28672, 16)):
         chosen = choices.choose(choices.load(), m, n, k, layouts, ROOM[target])
-        assert chosen.shared_bytes <= ROOM[target]
+        assert chosen.shared_bytes() <= ROOM[target]
         assert 2 <= chosen.stages <= max(2, -(-k // chosen.tiling.k)) + 1
 
 
@@ -47,8 +47,21 @@ def test_less_shared_memory_means_fewer_stages_then_smaller_tiles():
     assert choices.fitting(BIG, 4096, 100 * 1024).tiling.n < 256
 
 
+def test_blocks_that_stay_keep_the_tile_of_c_beside_the_others():
+    stay = Choice(BIG.tiling, 3, resident=1)
+    staged, result = 3 * (128 + 256) * 64 * 2, 136 * 264
+    assert stay.shared_bytes(2) == staged + result * 2
+    assert BIG.shared_bytes() == 4 * (128 + 256) * 64 * 2
+    assert choices.fitting(stay, 4096, ROOM["sm_90"], 2) == stay
+    assert choices.fitting(stay, 4096, ROOM["sm_90"]) == Choice(BIG.tiling, 3)  # a result of f32 leaves no room
+    assert (stay.blocks(132), BIG.blocks(132)) == (132, None)
+    assert str(stay).endswith("3 stages, grouped, 1 resident")
+
+
 def test_a_table_is_written_as_it_is_read():
     assert choices.read(choices.to_text(TWO, "a test")) == TWO
+    stay = Table("static", None, (Row("NN", 512, 512, 512, Choice(SMALL.tiling, 3, "row", resident=2)),))
+    assert choices.read(choices.to_text(stay, "a test")) == stay
 
 
 def test_messages():
@@ -56,7 +69,7 @@ def test_messages():
         choices.choose(TWO, 1, 1, 1, "NC", ROOM["sm_90"])
     with pytest.raises(UsageError, match="no kernel of the family fits 1024 bytes"):
         choices.fitting(SMALL, 64, 1024)
-    with pytest.raises(SpecError, match="format 1 is read here, got 2"):
-        choices.read(json.dumps({"format": 2}))
+    with pytest.raises(SpecError, match="format 2 is read here, got 1"):
+        choices.read(json.dumps({"format": 1}))
     with pytest.raises(SpecError, match=r"not complete .*bench/matmul\.py"):
-        choices.read('{"format": 1}')
+        choices.read('{"format": 2}')

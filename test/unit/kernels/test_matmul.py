@@ -7,6 +7,7 @@ from gemm import check, operands
 import lego_mlir as lego
 from lego_mlir import Col, OrderBy, RegP, Row, bf16, f16, f32, gallery
 from lego_mlir.errors import LayoutError, TraceError, UsageError
+from lego_mlir.kernel.tiles import Transposed
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
 
@@ -49,6 +50,33 @@ def test_masks_are_there_only_where_tiles_do_not_divide():
     assert masked == {"a", "b"}
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 7])
+@pytest.mark.parametrize("order", ["column", "morton"])
+def test_blocks_may_stay_and_share_the_tiles(order, blocks):
+    kernel = build(96, 160, 64, order=order, blocks=blocks)
+    report = check(kernel, None, 96, 160, 64)
+    assert report.blocks_run == blocks
+
+
+def test_more_blocks_than_tiles_are_not_launched():
+    assert build(64, 64, 32, blocks=100).mlir() == build(64, 64, 32).mlir()
+    with pytest.raises(UsageError, match="blocks=0 must be at least 1"):
+        build(64, 64, 32, blocks=0)
+
+
+def test_a_group_is_as_high_as_it_is_wide_on_a_large_device():
+    """2048 rows of C, but not more than there are."""
+    order = matmul.build(4096, 4096, 64, f16, tiling=Tiling(128, 256, 32, (2, 4)))
+    assert [order.grid[0], order.trace().grid[0]] == [512, 512]
+    first = {"a": [], "b": []}
+    walk = matmul._order("grouped", (32, 16), 16)
+    for place in range(132):
+        row, column = walk.inv(place)
+        first["a"].append(row)
+        first["b"].append(column)
+    assert (max(first["a"]), max(first["b"])) == (15, 8)
+
+
 def test_any_layout_of_the_tiles_is_an_order():
     order = OrderBy(RegP([2, 2], [2, 1]), gallery.reverse(2)).GroupBy([4, 2])
     check(build(128, 64, 32, order=order), None, 128, 64, 32)
@@ -61,7 +89,20 @@ def test_a_matrix_may_lie_in_blocks():
     check(kernel, None, 64, 64, 64)
 
 
-@pytest.mark.parametrize("tiles", [(gallery.padded(32, 32, 8), Row(32, 32)), (Col(32, 32), Col(32, 32))], ids=str)
+SWIZZLED = gallery.xor_swizzle(32, 32, vec=8)
+BLOCKS = OrderBy(RegP([4, 8, 4, 8], [1, 3, 2, 4])).GroupBy([32, 32])  # each 8 x 8 side by side
+
+
+@pytest.mark.parametrize(
+    "tiles",
+    [
+        (gallery.padded(32, 32, 8), Row(32, 32)),
+        (Col(32, 32), Col(32, 32)),
+        (SWIZZLED, Transposed(lego.as_layout(SWIZZLED))),
+        (BLOCKS, BLOCKS),
+    ],
+    ids=["padded", "columns", "swizzled", "blocks"],
+)
 def test_shared_tiles_are_layouts(tiles):
     kernel = build(64, 64, 64, tiles=tiles)
     assert kernel.trace().shared[0].layout == lego.as_layout(tiles[0])
@@ -132,9 +173,9 @@ def test_an_order_of_another_grid():
         build(64, 64, 64, order=Row(4, 1))
 
 
-def test_a_swizzled_tile_is_refused_with_the_remedy():
-    with pytest.raises(LayoutError, match="a shared tile of rows or columns"):
-        build(64, 64, 64, tiles=(gallery.xor_swizzle(32, 32, vec=8), Row(32, 32))).trace()
+def test_a_tile_that_tears_runs_apart_is_refused():
+    with pytest.raises(LayoutError, match=r"keeps 8 neighbours of a row or of a column together, got .*vec=4"):
+        build(64, 64, 64, tiles=(gallery.xor_swizzle(32, 32, vec=4), Row(32, 32))).trace()
 
 
 def test_too_many_threads_for_a_tile():
@@ -197,11 +238,11 @@ def test_an_accumulator_into_columns():
 
 def test_tiles_that_are_read_in_another_order_than_they_lie():
     def body(a, c):
-        tile = lego.shared(f16, gallery.xor_swizzle(32, 32, vec=8))
+        tile = lego.shared(f16, gallery.xor_swizzle(32, 32))
         part = tile.part((0, 0), (32, 32))
         lego.mma(part, part, lego.accumulator(f32, 32, 32))
 
-    with pytest.raises(LayoutError, match=r"equidistant rows or columns.*swizzle.mlir"):
+    with pytest.raises(LayoutError, match=r"read 8 neighbours .* at a time, and .* does not keep them together"):
         kernel_of(body).trace()
 
 

@@ -1,0 +1,98 @@
+"""How a shared tile lies in memory, as reading it in rectangles needs to know.
+
+A tile consists of lines, its rows or its columns. Where they are straight and of equal distance, a rectangle of the
+tile is one of memory. Any other layout may still move pieces of `RUN` neighbours about, which is what a matrix unit
+reads and a wide copy writes at once: a swizzle does. Then the tile is traced as straight lines, and its order, where
+the element of a line really lies, is put into the addresses of copies and reads by `transform_scripts/swizzle.mlir`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.nodes import FloorDiv, FloorMod
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
+from lego_mlir.layout.base import Layout
+
+RUN: Final = 8
+"""Elements of 16 bits that ldmatrix reads and a 16-byte copy writes at once: PTX ISA, "ldmatrix" and "cp.async"."""
+LINE, PLACE = sympy.symbols("line place", integer=True)
+"""The number of a line, and the number of an element in it."""
+_ROW, _COLUMN = sympy.symbols("row column", integer=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A matrix as lines of `stride` elements in memory, its rows or, where `transposed`, its columns.
+
+    `order` is None where the lines are straight, else the line and the place in it, as expressions over LINE and
+    PLACE, at which an element lies.
+    """
+
+    stride: int
+    transposed: bool
+    order: tuple[Any, Any] | None = None
+
+    def index(self, row: Any, column: Any) -> tuple[Any, Any]:
+        """The line and the place in it of an element."""
+        return (column, row) if self.transposed else (row, column)
+
+
+@cache
+def lines_of(layout: Layout) -> Lines | None:
+    """The lines that a layout consists of, or None where it tears runs of neighbours apart.
+
+    >>> from lego_mlir import Col, Row, as_layout, gallery
+    >>> lines_of(as_layout(Row(64, 32)))
+    Lines(stride=32, transposed=False, order=None)
+    >>> lines_of(as_layout(Col(64, 32))), lines_of(gallery.padded(64, 32, 8)).stride
+    (Lines(stride=64, transposed=True, order=None), 40)
+    >>> lines_of(as_layout(gallery.xor_swizzle(32, 64, vec=8))).order
+    (line, place ^ (8*(line % 8)))
+    >>> lines_of(as_layout(gallery.xor_swizzle(32, 64, vec=4))) is None
+    True
+    """
+    dims = layout.dims()
+    if len(dims) != 2 or not all(isinstance(n, int) for n in dims):
+        return None
+    ranges = {_ROW: Range(0, dims[0]), _COLUMN: Range(0, dims[1])}
+    position = simplify(as_expr(layout.apply(Index(_ROW), Index(_COLUMN))), ranges).expr
+    return _straight(layout, sympy.expand(position)) or _in_runs(layout)
+
+
+def _straight(layout: Layout, position: Any) -> Lines | None:
+    for transposed, (outer, inner) in enumerate(((_ROW, _COLUMN), (_COLUMN, _ROW))):
+        stride = position.coeff(outer)
+        if stride.is_Integer and position == stride * outer + inner and layout.physical_size() % int(stride) == 0:
+            return Lines(int(stride), bool(transposed))
+    return None
+
+
+def _in_runs(layout: Layout) -> Lines | None:
+    """Lines whose runs lie anywhere: every element of the tile is looked at, and there are a few thousand."""
+    import numpy as np
+
+    rows, columns = map(int, layout.dims())
+    positions = np.asarray(layout.apply(*np.indices((rows, columns))))
+    for transposed, lines in enumerate((positions, positions.T)):
+        stride, rest = divmod(int(layout.physical_size()), lines.shape[0])
+        if rest or stride % RUN or lines.shape[1] % RUN:
+            continue
+        runs = lines.reshape(lines.shape[0], -1, RUN)
+        if (runs[..., :1] % RUN == 0).all() and (runs == runs[..., :1] + np.arange(RUN)).all():
+            return Lines(stride, bool(transposed), _order(layout, bool(transposed), stride))
+    return None
+
+
+def _order(layout: Layout, transposed: bool, stride: int) -> tuple[Any, Any]:
+    index = (PLACE, LINE) if transposed else (LINE, PLACE)
+    ranges = {symbol: Range(0, n) for symbol, n in zip(index, layout.dims(), strict=True)}
+    position = as_expr(layout.apply(*map(Index, index)))
+    line, place = (simplify(split(position, stride), ranges).expr for split in (FloorDiv, FloorMod))
+    return line, place

@@ -1,0 +1,66 @@
+"""The fragments of the next step of products, each loaded as soon as its registers are free.
+
+A step of products is those at one depth of the tile. Its fragments are the operands of several products each, so those
+of the step before die one after another. The load of a fragment goes behind the last product that needs the fragment in
+the same place of the step before: it takes over the registers, and the products that follow cover the time it takes.
+
+    products 0; loads 1; products 1; loads 2; ..   ->   products 0 with loads 1; products 1 with loads 2; ..
+
+In a turned loop (`lego-rotate-fragments`) the last step's products carry the loads of the next iteration's first step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lego_mlir.toolchain.passes.barriers import BARRIER
+from lego_mlir.toolchain.passes.context import Context, nothing
+from lego_mlir.toolchain.passes.operations import loops, named, needed, operations, producer, users
+from lego_mlir.toolchain.passes.rotate import LOADS, MMA, by_step
+
+
+def run(module: Any, context: Context) -> None:
+    """The pass. Raises PassError where no loop loads fragments and multiplies."""
+    found = [loop for loop in loops(module) if named(loop.regions[0].blocks[0], MMA)]
+    if not found:
+        raise nothing("lego-load-ahead", f"an scf.for with {MMA}", module)
+    for loop in found:
+        body = loop.regions[0].blocks[0]
+        steps = by_step(body)
+        for number, products in enumerate(steps):
+            _load_among(body, products, steps[(number + 1) % len(steps)])
+
+
+def _load_among(body: Any, products: list[Any], following: list[Any]) -> None:
+    """Put the loads of the `following` step among the products of this one."""
+    handed_on = list(operations(body)[-1].operands)
+    arguments = list(body.arguments)[1:]
+    carried = dict(zip(handed_on, arguments, strict=True))
+    before = dict(zip(arguments, handed_on, strict=True))
+    for load in named(body, *LOADS):
+        needing = [p for p in _products(carried.get(load.results[0], load.results[0])) if p in following]
+        places = [products.index(producer(before.get(p.operands[2], p.operands[2]))) for p in needing]
+        if not places or max(places) + 1 >= len(products):
+            continue
+        free = products[max(places) + 1]
+        for operation in needed([load], body):
+            if free.is_before_in_block(operation) and not _barrier_between(body, free, operation):
+                operation.move_before(free)
+
+
+def _products(fragments: Any) -> list[Any]:
+    """The products that have fragments, or parts of them, as operands."""
+    found, open_ = [], [fragments]
+    while open_:
+        for user in users(open_.pop()):
+            if user.name == MMA:
+                found.append(user)
+            elif user.name.startswith("vector."):
+                open_.extend(user.results)
+    return found
+
+
+def _barrier_between(body: Any, first: Any, last: Any) -> bool:
+    return any(
+        first.is_before_in_block(barrier) and barrier.is_before_in_block(last) for barrier in named(body, BARRIER)
+    )
