@@ -9,8 +9,8 @@
 `time` and `prepare` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch, Triton and
 CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA events, after
 25 that warm up, the L2 cache flushed before each, in turns with the rivals' repetitions; of slow cases fewer, down to
-20, and each row says how many. Kept are the median and the 10th and 90th percentile, with device, clocks and date, in
-bench/results/<device>/<date>-<name>.json, after every case.
+20, of tiny ones 400, and each row says how many. Kept are the median and the 10th and 90th percentile, with device,
+clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
 A case with a wrong result is named, gives no times, and makes the exit code 1.
 """
 
@@ -37,8 +37,9 @@ BENCH = Path(__file__).resolve().parent
 ARTIFACTS = BENCH.parent / "artifacts"
 WARM_UP = 25
 REPETITIONS = 100
+MOST, TINY_MS = 400, 0.05  # repetitions of what takes so little that a fraction of a microsecond counts
 FEWEST = 20
-PATIENCE_MS = 2000  # a case whose repetitions would take longer gets fewer
+PATIENCE_MS = 4000  # a case whose repetitions would take longer gets fewer
 SEARCHED = 10  # repetitions while configurations are compared; the best one is measured in full
 CLOSE, SHORT_MS = 1.05, 0.2  # which configurations are compared again, if they take no longer
 FLUSHED_BYTES = 2**30  # far above the L2 cache; and writing it takes longer than Python takes to launch what is timed
@@ -188,9 +189,10 @@ def times_ms(
 def measured(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
     """The rows of results of contenders, timed side by side."""
     runs = {number: c.run for number, c in enumerate(contenders)}
-    one_round = sum(ms for (ms,) in times_ms(runs, 1, 1).values())
-    repetitions = max(FEWEST, min(REPETITIONS, int(PATIENCE_MS / one_round)))
-    found = times_ms(runs, repetitions, WARM_UP * repetitions // REPETITIONS)
+    once = [ms for (ms,) in times_ms(runs, 1, 1).values()]
+    wanted = MOST if max(once) < TINY_MS else REPETITIONS
+    repetitions = max(FEWEST, min(wanted, int(PATIENCE_MS / sum(once))))
+    found = times_ms(runs, repetitions, min(WARM_UP, WARM_UP * repetitions // REPETITIONS))
     rows = []
     for number, c in enumerate(contenders):
         spread = quantiles(found[number], n=10)

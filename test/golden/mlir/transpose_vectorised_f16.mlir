@@ -149,42 +149,49 @@ module attributes {gpu.container_module} {
       %100 = vector.load %arg2[%99] {alignment = 16 : i64} : memref<4096xf16, #gpu.address_space<workgroup>>, vector<8xf16>
       %101 = affine.apply #map19(%block_id_x, %thread_id_x)
       vector.store %100, %arg1[%101] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
+      gpu.barrier
       %c1 = arith.constant 1 : index
       %102 = index.xor %c1, %25
       %103 = affine.apply #map20(%thread_id_x, %102)
       %104 = vector.load %arg2[%103] {alignment = 16 : i64} : memref<4096xf16, #gpu.address_space<workgroup>>, vector<8xf16>
       %105 = affine.apply #map21(%block_id_x, %thread_id_x)
       vector.store %104, %arg1[%105] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
+      gpu.barrier
       %c2 = arith.constant 2 : index
       %106 = index.xor %c2, %25
       %107 = affine.apply #map22(%thread_id_x, %106)
       %108 = vector.load %arg2[%107] {alignment = 16 : i64} : memref<4096xf16, #gpu.address_space<workgroup>>, vector<8xf16>
       %109 = affine.apply #map23(%block_id_x, %thread_id_x)
       vector.store %108, %arg1[%109] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
+      gpu.barrier
       %c3 = arith.constant 3 : index
       %110 = index.xor %c3, %25
       %111 = affine.apply #map24(%thread_id_x, %110)
       %112 = vector.load %arg2[%111] {alignment = 16 : i64} : memref<4096xf16, #gpu.address_space<workgroup>>, vector<8xf16>
       %113 = affine.apply #map25(%block_id_x, %thread_id_x)
       vector.store %112, %arg1[%113] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
+      gpu.barrier
       %c4 = arith.constant 4 : index
       %114 = index.xor %c4, %25
       %115 = affine.apply #map26(%thread_id_x, %114)
       %116 = vector.load %arg2[%115] {alignment = 16 : i64} : memref<4096xf16, #gpu.address_space<workgroup>>, vector<8xf16>
       %117 = affine.apply #map27(%block_id_x, %thread_id_x)
       vector.store %116, %arg1[%117] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
+      gpu.barrier
       %c5 = arith.constant 5 : index
       %118 = index.xor %c5, %25
       %119 = affine.apply #map28(%thread_id_x, %118)
       %120 = vector.load %arg2[%119] {alignment = 16 : i64} : memref<4096xf16, #gpu.address_space<workgroup>>, vector<8xf16>
       %121 = affine.apply #map29(%block_id_x, %thread_id_x)
       vector.store %120, %arg1[%121] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
+      gpu.barrier
       %c6 = arith.constant 6 : index
       %122 = index.xor %c6, %25
       %123 = affine.apply #map30(%thread_id_x, %122)
       %124 = vector.load %arg2[%123] {alignment = 16 : i64} : memref<4096xf16, #gpu.address_space<workgroup>>, vector<8xf16>
       %125 = affine.apply #map31(%block_id_x, %thread_id_x)
       vector.store %124, %arg1[%125] {alignment = 16 : i64} : memref<8192xf16>, vector<8xf16>
+      gpu.barrier
       %c7 = arith.constant 7 : index
       %126 = index.xor %c7, %25
       %127 = affine.apply #map32(%thread_id_x, %126)

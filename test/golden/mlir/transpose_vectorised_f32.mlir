@@ -39,6 +39,7 @@ module attributes {gpu.container_module} {
       %18 = vector.load %arg2[%17] {alignment = 8 : i64} : memref<1024xf32, #gpu.address_space<workgroup>>, vector<2xf32>
       %19 = affine.apply #map8(%block_id_x, %thread_id_x)
       vector.store %18, %arg1[%19] {alignment = 8 : i64} : memref<6144xf32>, vector<2xf32>
+      gpu.barrier
       %20 = affine.apply #map9(%thread_id_x)
       %21 = index.xor %7, %20
       %22 = affine.apply #map10(%thread_id_x, %21)
