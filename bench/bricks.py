@@ -137,7 +137,7 @@ def table() -> None:
         for who in ("by hand", "row-major")
         for name in NAMES
     }
-    plot = ("times bricks 4x4x32", [str(n) for n in SIZES], series)
+    plot = ("time over that of bricks 4x4x32", [str(n) for n in SIZES], series)
     comparison.write("bricks", ["stencil", "n"], lines, plot, ours="bricks 4x4x32")
 
 

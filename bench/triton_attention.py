@@ -105,7 +105,7 @@ def table() -> None:
         for rival in ("by hand", "torch")
         for mask in ("full", "causal")
     }
-    plot = ("times rendered", [str(p) for p in POSITIONS], series)
+    plot = ("a rival's time over the rendered kernel's", [str(p) for p in POSITIONS], series)
     comparison.write("triton_attention", ["", "positions"], lines, plot)
 
 

@@ -136,7 +136,7 @@ def table() -> None:
         for rival in ("by hand", "torch")
         for way in ("forward", "backward")
     }
-    plot = ("times rendered", [str(c) for c in WIDTHS], series)
+    plot = ("a rival's time over the rendered kernel's", [str(c) for c in WIDTHS], series)
     comparison.write("triton_layer_norm", ["", "width"], lines, plot)
 
 
