@@ -3,7 +3,8 @@
     pip install mkl scipy-openblas32                    the rivals' libraries, wherever --packages points to
     python bench/structured.py --build DIR              generate, compile and link our kernels and all rivals
     python bench/structured.py --run DIR                correctness, then times, all rivals of a point interleaved
-    python bench/structured.py --table RESULTS.json     ratios as Markdown
+    python bench/structured.py --table RESULTS.json     ratios as Markdown; --page docs/structured.md puts them there
+    python bench/structured.py --points RESULTS.json    every point as Markdown
     python bench/structured.py --plot RESULTS.json --into DIR
 
 Two processes run the same points: one with MKL and OpenBLAS as they come, one in which MKL takes its AVX-512 kernels
@@ -48,7 +49,9 @@ FLOPS = {
 COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang-22", "clang++-22")}
 C_FORMS = ("naive", "rows")
 EIGEN_FORMS = ("eigen", "eigen_dense")
+OWN = ("ours", "ours_untuned")
 FLAGS = ["-O3", "-march=native", "-ffast-math", "-fPIC", "-w"]
+MARKS = ("<!-- measured: bench/structured.py -->", "<!-- end of what was measured -->")
 PROCESSES = ("as they come", "avx512")
 RUNS = 3  # an odd number, so that there is a middle one
 
@@ -60,7 +63,9 @@ def call(*command: object) -> None:
 def build(folder: Path, sizes: list[int], packages: Path, tune: bool) -> None:
     """Everything that a run needs, as shared libraries and one plan."""
     folder.mkdir(parents=True, exist_ok=True)
-    libraries = {"ours": ours(folder, sizes, tune)}
+    libraries = {"ours": ours(folder, "ours", sizes, tune)}
+    if tune:
+        libraries["ours_untuned"] = ours(folder, "ours_untuned", sizes, False)
     for source in ("blas", "timing", "intel"):
         call("gcc", "-O2", "-fPIC", "-shared", RIVALS / f"{source}.c", "-o", folder / f"{source}.so", "-ldl")
     libraries["blas"] = str(folder / "blas.so")
@@ -95,9 +100,9 @@ def build(folder: Path, sizes: list[int], packages: Path, tune: bool) -> None:
     (folder / "plan.json").write_text(json.dumps(plan))
 
 
-def ours(folder: Path, sizes: list[int], tune: bool) -> str:
-    """Our kernels of all points as one library."""
-    from lego_mlir.runtime import structured, structured_tuning
+def ours(folder: Path, library: str, sizes: list[int], tune: bool) -> str:
+    """Our kernels of all points as one library; which variants they are is written beside it."""
+    from lego_mlir.runtime import cpu, structured, structured_tuning
     from lego_mlir.structured.language import parse
     from lego_mlir.toolchain.cache import Cache
 
@@ -110,13 +115,14 @@ def ours(folder: Path, sizes: list[int], tune: bool) -> str:
                 variant = structured_tuning.tuned(program, dtype, "host", cache) if tune else None
                 name = f"{prefix}ours_{case}_{n}"
                 source = structured.source_of(program, dtype=dtype, name=name, variant=variant)
-                path = folder / f"{name}.o"
-                path.write_bytes(source.object())
+                path = folder / f"{library}_{prefix}{case}_{n}.o"
+                path.write_bytes(cpu.assemble(source.mlir(), (name,)))  # what a call from Python runs
                 objects.append(path)
                 variants[name] = str(source.variant)
-    (folder / "variants.json").write_text(json.dumps(variants, indent=1))
-    call("gcc", "-shared", *objects, "-o", folder / "ours.so")
-    return str(folder / "ours.so")
+    (folder / f"{library}.json").write_text(json.dumps(variants, indent=1))
+    # the objects are meant to be placed by an in-process linker: absolute addresses in their code
+    call("gcc", "-shared", "-Wl,-z,notext", *objects, "-o", folder / f"{library}.so")
+    return str(folder / f"{library}.so")
 
 
 def per_size(folder: Path, name: str, compiler: str, source: Path, sizes: list[int], more: tuple[str, ...] = ()) -> str:
@@ -148,7 +154,9 @@ def openblas(packages: Path) -> tuple[str, str, str] | None:
 
 def entries(case: str, n: int, dtype: str, libraries: dict[str, str], blas: list[str]) -> list[dict[str, Any]]:
     prefix = DTYPES[dtype][1]
-    found: list[dict[str, Any]] = [{"name": "ours", "library": "ours", "symbol": f"{prefix}ours_{case}_{n}"}]
+    found: list[dict[str, Any]] = [
+        {"name": name, "library": name, "symbol": f"{prefix}ours_{case}_{n}"} for name in OWN if name in libraries
+    ]
     for number, name in enumerate(blas):
         found.append({"name": name, "library": "blas", "symbol": f"{prefix}blas_{case}", "blas": number})
     for library in libraries:
@@ -185,10 +193,38 @@ def middle(points: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     for name in points[0]["entries"]:
         found = sorted((point["entries"][name] for point in points), key=lambda entry: entry.get("ns", math.inf))
         chosen = found[len(found) // 2]
-        entries[name] = {**chosen, "runs": [entry["ns"] for entry in found]} if "ns" in chosen else chosen
+        if "ns" in chosen:
+            low, high = chosen["quartiles"]
+            runs = [round(entry.get("ns", math.inf), 2) for entry in found]
+            chosen = {"ns": round(chosen["ns"], 2), "quartiles": [round(low, 2), round(high, 2)], "runs": runs}
+        entries[name] = chosen
     cycles = sorted(point["cycle_ns"] for point in points)
     crowded = sum(point["crowded"] for point in points)
-    return {**points[0], "entries": entries, "cycle_ns": cycles[len(cycles) // 2], "crowded": crowded}
+    return {**points[0], "entries": entries, "cycle_ns": round(cycles[len(cycles) // 2], 4), "crowded": crowded}
+
+
+def circumstances(folder: Path) -> dict[str, Any]:
+    """What a reader of the numbers must know: processor, compilers, libraries, and how it was timed."""
+    told = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines())
+    processor = {name.strip(): value.strip() for name, value in told.items()}
+    versions = {
+        c: subprocess.run([c, "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[0]
+        for c, _ in COMPILERS.values()
+        if shutil.which(c)
+    }
+    return {
+        "processor": {name: processor.get(name) for name in ("model name", "cpu family", "model", "cache size")},
+        "compilers": versions,
+        "flags": FLAGS,
+        "libraries": [Path(path).name for path, _ in json.loads((folder / "plan.json").read_text())["blas"]],
+        "timing": f"one thread; medians of 30 rounds with warm caches on a core of its own, of {RUNS} processes each",
+    }
+
+
+def recorded(path: Path) -> list[dict[str, Any]]:
+    """The points of a recorded run."""
+    found: list[dict[str, Any]] = json.loads(path.read_text())["points"]
+    return found
 
 
 def mean(ratios: list[float]) -> str:
@@ -199,36 +235,53 @@ def mean(ratios: list[float]) -> str:
     return f"{middle:.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
 
 
-def table(results: list[dict[str, Any]]) -> str:
-    """How many times faster ours is, by case and range of sizes; then every point in flops a cycle."""
-    lines = ["| case | over MKL AVX-512, n<=33 | n>=40 | over the best rival, n<=33 | n>=40 |", "|---|---|---|---|---|"]
-    best: dict[tuple[str, str, int], float] = {}
+def ratios(results: list[dict[str, Any]], own: str) -> list[dict[str, Any]]:
+    """How many times longer MKL in its AVX-512 form takes than `own`, and the best rival of both processes."""
+    found: dict[tuple[str, str, int], dict[str, Any]] = {}
     for point in results:
-        times = [e["ns"] / point["cycle_ns"] for name, e in point["entries"].items() if name != "ours" and "ns" in e]
-        key = (point["dtype"], point["case"], point["n"])
-        if times:
-            best[key] = min(best.get(key, math.inf), *times)
-    for dtype in DTYPES:
-        for case in CASES:
-            cells = []
-            for rival in ("mkl", "best"):
-                for small in (True, False):
-                    ratios = []
-                    for point in results:
-                        inside = (point["dtype"], point["case"]) == (dtype, case) and (point["n"] <= 33) == small
-                        own = point["entries"]["ours"].get("ns")
-                        if not inside or own is None or point["process"] != "avx512":
-                            continue
-                        theirs = point["entries"].get("mkl", {}).get("ns")
-                        if rival == "best":
-                            cycles = best.get((dtype, case, point["n"]))
-                            theirs = None if cycles is None else cycles * point["cycle_ns"]
-                        if theirs is not None:
-                            ratios.append(theirs / own)
-                    cells.append(mean(ratios))
-            lines.append(f"| {case} {dtype} | {' | '.join(cells)} |")
-    names = sorted({name for point in results for name in point["entries"]}, key=lambda name: (name != "ours", name))
-    lines += ["", f"| process | case | n | {' | '.join(f'{name} f/c' for name in names)} | ours ns |"]
+        ours = point["entries"].get(own, {}).get("ns")
+        if ours is None:
+            continue
+        where = (point["dtype"], point["case"], point["n"])
+        row = found.setdefault(where, dict(zip(("dtype", "case", "n"), where, strict=True), best=math.inf))
+        for name, entry in point["entries"].items():
+            if name not in OWN and "ns" in entry and entry["ns"] / ours < row["best"]:
+                row |= {"best": entry["ns"] / ours, "rival": name}
+        if point["process"] == "avx512" and "ns" in point["entries"].get("mkl", {}):
+            row["mkl"] = point["entries"]["mkl"]["ns"] / ours
+    return list(found.values())
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """Geometric means of the ratios (least to greatest), by case and range of sizes; then the closest points."""
+    lines = []
+    for own in OWN:
+        rows = ratios(results, own)
+        if not rows:
+            continue
+        head = "tuned" if own == "ours" else "not tuned"
+        lines += [f"| {head} | over MKL AVX-512, n <= 33 | n >= 40 | over the best rival, n <= 33 | n >= 40 | all |"]
+        lines += ["|---|---|---|---|---|---|"]
+        for dtype in DTYPES:
+            for case in CASES:
+                mine = [row for row in rows if (row["dtype"], row["case"]) == (dtype, case)]
+                small, large = ([row for row in mine if (row["n"] <= 33) == few] for few in (True, False))
+                cells = [
+                    mean([row["mkl"] for row in small if "mkl" in row]),
+                    mean([row["mkl"] for row in large if "mkl" in row]),
+                    *(mean([row["best"] for row in part if "rival" in row]) for part in (small, large, mine)),
+                ]
+                lines.append(f"| {case} {dtype} | {' | '.join(cells)} |")
+        least = sorted((row for row in rows if "rival" in row), key=lambda row: row["best"])[:8]
+        named = [f"{row['case']} {row['dtype']} n={row['n']}: {row['best']:.2f} ({row['rival']})" for row in least]
+        lines += ["", f"Closest to a rival: {'; '.join(named)}.", ""]
+    return "\n".join(lines)
+
+
+def points(results: list[dict[str, Any]]) -> str:
+    """Every point in flops a cycle."""
+    names = sorted({name for point in results for name in point["entries"]}, key=lambda name: (name not in OWN, name))
+    lines = [f"| process | case | n | {' | '.join(f'{name} f/c' for name in names)} | ours ns |"]
     lines.append("|" + "---|" * (len(names) + 4))
     for point in results:
         cells = []
@@ -245,11 +298,23 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def write_into(page: Path, text: str) -> None:
+    """Put a table between a page's two marks. Raises SystemExit where the page has none."""
+    old = page.read_text()
+    before, opening, rest = old.partition(MARKS[0])
+    _, closing, after = rest.partition(MARKS[1])
+    if not (opening and closing):
+        raise SystemExit(f"{page} has no {MARKS[0]} ... {MARKS[1]} to write between")
+    page.write_text(f"{before}{opening}\n{text.strip()}\n{closing}{after}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, metavar="DIR", help="build everything into this folder")
     parser.add_argument("--run", type=Path, metavar="DIR", help="time what was built; JSON to standard output")
     parser.add_argument("--table", type=Path, metavar="JSON", help="ratios of recorded results, as Markdown")
+    parser.add_argument("--points", type=Path, metavar="JSON", help="every point of recorded results, as Markdown")
+    parser.add_argument("--page", type=Path, metavar="MD", help="with --table: write it between the marks of this page")
     parser.add_argument("--plot", type=Path, metavar="JSON", help="pictures of recorded results")
     parser.add_argument("--into", type=Path, default=Path("docs/plots"), help="the folder for pictures")
     parser.add_argument("--packages", type=Path, default=Path(sys.prefix), help="where MKL and OpenBLAS are installed")
@@ -259,14 +324,21 @@ def main() -> int:
     if args.build:
         build(args.build.resolve(), args.sizes, args.packages, not args.untuned)
     if args.run:
-        print(json.dumps(run(args.run.resolve())))
+        folder = args.run.resolve()
+        print(json.dumps({"circumstances": circumstances(folder), "points": run(folder)}))
     if args.table:
-        print(table(json.loads(args.table.read_text())))
+        text = table(recorded(args.table))
+        if args.page:
+            write_into(args.page, text)
+        else:
+            print(text)
+    if args.points:
+        print(points(recorded(args.points)))
     if args.plot:
         sys.path.insert(0, str(RIVALS))
-        import plots
+        import curves
 
-        plots.write(json.loads(args.plot.read_text()), FLOPS, args.into)
+        curves.write(recorded(args.plot), FLOPS, args.into)
     return 0
 
 

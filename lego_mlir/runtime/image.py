@@ -25,11 +25,10 @@ from lego_mlir.errors import LegoError
 # ELF-64 object files: System V ABI, chapters 4 and 5, and its AMD64 supplement
 MAGIC: Final = b"\x7fELF\x02\x01\x01"
 RELOCATABLE, X86_64 = 1, 62
-PROGBITS, SYMTAB, RELA, NOBITS, REL = 1, 2, 4, 8, 9
+PROGBITS, SYMTAB, RELA, REL = 1, 2, 4, 9
 ALLOCATED: Final = 0x2
 WRITABLE: Final = 0x1
 ABSOLUTE_64: Final = 1  # R_X86_64_64
-UNDEFINED, ABSOLUTE, COMMON = 0, 0xFFF1, 0xFFF2
 READ_EXECUTE: Final = mmap.PROT_READ | mmap.PROT_EXEC
 
 
@@ -108,10 +107,7 @@ def _symbols(code: bytes, sections: list[Section], starts: dict[int, int]) -> It
         for at in range(table.offset, table.offset + table.size, 24):
             name, _, _, where, value, _ = struct.unpack_from("<IBBHQQ", code, at)
             spelled = code[names + name : code.index(b"\0", names + name)].decode()
-            if where in (ABSOLUTE, COMMON):
-                yield spelled, None
-            else:
-                yield spelled, starts[where] + value if where in starts else None
+            yield spelled, starts[where] + value if where in starts else None
 
 
 def _relocations(code: bytes, sections: list[Section], starts: dict[int, int]) -> Iterator[tuple[int, int, int]]:

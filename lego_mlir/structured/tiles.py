@@ -82,7 +82,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """lane sums += scale * (vector of the left factor along k) * (vector of each lane's column along k).
+    """lane sums += |scale| * (vector of the left factor along k) * (vector of each lane's column along k).
 
     Positions: the bases of the left vector's masks; the bases of the lanes' masks."""
 
@@ -95,7 +95,9 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class FoldDots:
-    """Add the lane sums to accumulator (0, 0) and clear them."""
+    """accumulator (0, 0) += sign * the lane sums, which are cleared."""
+
+    sign: float
 
 
 @dataclass(frozen=True, slots=True)

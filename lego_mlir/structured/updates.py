@@ -148,8 +148,10 @@ def _summation(product: Product, out: Grid, rolled: bool) -> Summed:
     down = replace(product, right=product.right.masked(~along))
     heights = {i: out.rows(i) for i in out.row_starts}
     whole = Steps(rows, out.shape, heights, out.column_starts)
-    sign = replace(rows, scale=(-1.0 if product.scale[0] < 0 else 1.0, ()))
-    plain = whole if _unscaled(product) else Steps(sign, out.shape, heights, out.column_starts)
+    sign = -1.0 if product.scale[0] < 0 else 1.0
+    plain = whole
+    if not _unscaled(product):
+        plain = Steps(replace(rows, scale=(sign, ())), out.shape, heights, out.column_starts)
 
     def summed(codes: list[Code], i: int, j: int, low: int, high: int, alone: bool) -> None:
         once = alone and not line
@@ -157,7 +159,7 @@ def _summation(product: Product, out: Grid, rolled: bool) -> Summed:
         if once:
             codes.append(Code((Multiply(product.scale),), ()))
         found = list(tiles.dots(down, j, width, low, high, rolled)) if line else []
-        codes.extend([*found, Code((FoldDots(),), ())] if found else [])
+        codes.extend([*found, Code((FoldDots(sign),), ())] if found else [])
 
     return summed
 

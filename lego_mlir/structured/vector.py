@@ -63,8 +63,8 @@ class _Emitter:
                     self.counted(instruction, integers, self.step if isinstance(what, Step) else self.dot)
                 case Placed(what, groups):
                     self.once(what, _positions(groups, [next(integers) for _ in groups]))
-                case FoldDots():
-                    self.fold()
+                case FoldDots(sign):
+                    self.fold(sign)
                 case Multiply(scale):
                     factor = self.scale(scale, self.width)
                     for key, value in self.acc.items():
@@ -302,13 +302,13 @@ class _Emitter:
         if left is None:
             raise PrintError("a dot product with an empty left factor")
         factor = self.scale(dot.scale, self.width)
-        left = self.signed(left if factor is None else f.mul(left, factor, self.width), dot.scale[0])
+        left = left if factor is None else f.mul(left, factor, self.width)
         for lane, segment in enumerate(dot.lanes):
             value = self.segment(dot.right_buffer, segment, integers)
             if value is not None:
                 self.lanes[lane] = self.multiply_add(left, value, self.lanes.get(lane))
 
-    def fold(self) -> None:
+    def fold(self, sign: float) -> None:
         """Sum every lane vector and put the sums side by side: halves are added, two vectors at a time."""
         f, width = self.f, self.width
         zero = f.constant(0.0, width)
@@ -328,7 +328,7 @@ class _Emitter:
                     folded.append(f.add(f.shuffle(a, b, low, width), f.shuffle(a, b, high, width), width))
             rows = folded
         self.lanes = {}
-        self.accumulate((0, 0), 1.0, rows[0])
+        self.accumulate((0, 0), sign, rows[0])
 
     def solve_rows(self, solve: SolveRows, integers: Iterator[Index]) -> None:
         f, width = self.f, self.width

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import structured, structured_tuning
+from lego_mlir.runtime import cpu, structured, structured_tuning
 from lego_mlir.structured import driver, reference
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.generate import Variant
@@ -375,6 +375,20 @@ def test_a_cached_kernel_needs_no_mlir(tmp_path):
     assert answers[1][:3] == ["6.0", "False", "False"]
     if platform.machine() == "x86_64":
         assert answers[1][3] == "False"  # elsewhere LLVM's linker brings the code into memory
+
+
+def test_the_processor_is_known_without_proc(monkeypatch, tmp_path):
+    asked = cpu.processor.__wrapped__
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\ncpu family\t: 6\n\nflags\t\t: of the next one\n")
+    monkeypatch.setattr(cpu, "CPU_INFO", tmp_path / "cpuinfo")
+    by_llvm = asked()
+    monkeypatch.setattr(cpu, "CPU_INFO", tmp_path / "none")
+    assert asked() == by_llvm
+    told = "".join(f"{name}\t: {name} here\n" for name in cpu.TELLING)
+    (tmp_path / "cpuinfo").write_text(told + "cpu MHz\t\t: 2600\n\n")
+    monkeypatch.setattr(cpu, "CPU_INFO", tmp_path / "cpuinfo")
+    assert "flags here" in asked()
+    assert "2600" not in asked()
 
 
 def _layouts():
