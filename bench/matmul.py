@@ -33,7 +33,8 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 ORDERS = ("row", "column", "grouped", "morton")
 STUDIED = (4096, 4096, 4096)  # NN: every order and several depths of the best kernel
 F16_BYTES = 2
-TRIED = 4  # candidates for each size and layout, the best of the model's ranking
+# Candidates for each size and layout, the best of the model's ranking: it knows large products better than small ones.
+TRIED, TRIED_SMALL, SMALL = 4, 5, 2**30
 TOLERANCE = 0.01
 
 # Of an H200, from NVIDIA's data sheet and the CUDA C++ Programming Guide. mma.sync runs at about 62 % of the full rate:
@@ -72,7 +73,8 @@ def tried(figures: dict[str, Any], size: Size, layouts: str) -> list[Any]:
     """What is built for a size: the best by the model, and at STUDIED every order and depth of the best."""
     from lego_mlir.kernels.choices import CANDIDATES, fitting
 
-    ranked = sorted(CANDIDATES, key=lambda c: estimate(c, figures[label(c) + layouts], size))[:TRIED]
+    count = TRIED_SMALL if size[0] * size[1] * size[2] <= SMALL else TRIED
+    ranked = sorted(CANDIDATES, key=lambda c: estimate(c, figures[label(c) + layouts], size))[:count]
     if layouts == "NN" and size == STUDIED:
         ranked += [replace(ranked[0], order=order) for order in ORDERS]
         ranked += [replace(ranked[0], stages=stages) for stages in (2, 3)]

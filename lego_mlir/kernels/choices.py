@@ -79,12 +79,14 @@ CANDIDATES: Final = (
     Choice(Tiling(256, 128, 64, (4, 2)), 4),
     Choice(Tiling(256, 128, 64, (4, 2)), 3, resident=1),
     Choice(Tiling(128, 128, 64, (2, 2)), 3),
-    Choice(Tiling(128, 128, 32, (2, 2)), 4),
     Choice(Tiling(128, 64, 64, (2, 2)), 4),
+    Choice(Tiling(64, 128, 128, (2, 2)), 3),
     Choice(Tiling(64, 128, 64, (2, 2)), 4),
+    Choice(Tiling(64, 128, 64, (1, 4)), 4),
     Choice(Tiling(64, 64, 64, (2, 2)), 4),
+    Choice(Tiling(32, 64, 128, (1, 2)), 4),
     Choice(Tiling(32, 64, 64, (1, 2)), 6),
-    Choice(Tiling(32, 32, 64, (1, 2)), 8),
+    Choice(Tiling(32, 32, 128, (1, 2)), 6),
 )
 
 

@@ -3,7 +3,7 @@
 import pytest
 from gemm import SMALL, build, composed, transformed
 
-from lego_mlir import f16, f32
+from lego_mlir import f16, f32, gallery
 from lego_mlir.errors import SpecError, ToolchainError, UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
@@ -118,6 +118,17 @@ def test_rotation_needs_a_pipelined_loop(tmp_path):
     said = failure(build(), composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir", "lego-rotate-fragments"))
     assert "1 nvgpu.device_async_wait, 2 gpu.barrier" in said
     assert "pipeline.mlir" in said
+
+
+def test_loading_ahead_needs_products(tmp_path):
+    said = failure(build(), composed(tmp_path, "async_copies.mlir", "lego-load-ahead"))
+    assert "lego-load-ahead matched nothing: it looked for an scf.for with nvgpu.mma.sync, and found vector." in said
+
+
+def test_a_swizzle_needs_tiles_that_can_be_swizzled(tmp_path):
+    padded = gallery.padded(32, 32, 8), gallery.padded(32, 64, 8)
+    said = failure(build(tiles=padded), "matmul_sm80.mlir", stages=2)
+    assert "lego-swizzle matched nothing: it looked for memref.alloc of shared tiles of 16-bit numbers in lines" in said
 
 
 def test_spreading_needs_products(tmp_path):

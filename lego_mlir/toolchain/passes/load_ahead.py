@@ -37,6 +37,7 @@ def _load_among(body: Any, products: list[Any], following: list[Any]) -> None:
     arguments = list(body.arguments)[1:]
     carried = dict(zip(handed_on, arguments, strict=True))
     before = dict(zip(arguments, handed_on, strict=True))
+    interval = _intervals(body)
     for load in named(body, *LOADS):
         needing = [p for p in _products(carried.get(load.results[0], load.results[0])) if p in following]
         places = [products.index(producer(before.get(p.operands[2], p.operands[2]))) for p in needing]
@@ -44,8 +45,17 @@ def _load_among(body: Any, products: list[Any], following: list[Any]) -> None:
             continue
         free = products[max(places) + 1]
         for operation in needed([load], body):
-            if free.is_before_in_block(operation) and not _barrier_between(body, free, operation):
+            if interval[free] == interval[operation] and free.is_before_in_block(operation):
                 operation.move_before(free)
+
+
+def _intervals(body: Any) -> dict[Any, int]:
+    """How many barriers stand before each operation: none may move across one."""
+    found, barriers = {}, 0
+    for operation in operations(body):
+        barriers += operation.name == BARRIER
+        found[operation] = barriers
+    return found
 
 
 def _products(fragments: Any) -> list[Any]:
@@ -58,9 +68,3 @@ def _products(fragments: Any) -> list[Any]:
             elif user.name.startswith("vector."):
                 open_.extend(user.results)
     return found
-
-
-def _barrier_between(body: Any, first: Any, last: Any) -> bool:
-    return any(
-        first.is_before_in_block(barrier) and barrier.is_before_in_block(last) for barrier in named(body, BARRIER)
-    )

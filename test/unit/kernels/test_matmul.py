@@ -1,5 +1,7 @@
 """The matrix product, run before its transform script: layouts, orders, masks, types, epilogues, and its messages."""
 
+import itertools
+
 import numpy as np
 import pytest
 from gemm import check, operands
@@ -146,6 +148,13 @@ def test_the_contractions_are_where_the_layouts_put_them():
     straight, turned = (build(64, 64, 64, b=b).mlir().count("permutation_map") for b in (Col, Row))
     assert straight == 0
     assert turned == 2
+
+
+def test_each_contraction_shares_an_operand_with_the_one_before():
+    contracts = [s for s in build(64, 64, 64).trace().statements() if type(s).__name__ == "Contract"]
+    steps = 2
+    shared = [x.a == y.a or x.b == y.b for x, y in itertools.pairwise(contracts)]
+    assert shared.count(False) == steps - 1
 
 
 def test_the_reference_accumulates_in_f32_and_rounds_once():

@@ -266,6 +266,26 @@ def test_the_main_loop_in_ptx(kind, dtype):
     assert "cp.async.ca" not in loop
 
 
+def test_loads_and_copies_stand_among_the_products():
+    """A load behind the last product before it that needs its registers; copies in a group for each step but the last."""
+    kernel = build((512, 512, 512), tiling=Tiling(128, 128, 64, (2, 2)), result=f16)
+    loop = main_loop(compile_kernel(kernel, transform="matmul_sm80.mlir", parameters={"stages": 3}).text)
+    order = "".join(
+        "L" if "ldmatrix" in line else "C" if "cp.async.cg" in line else "P"
+        for line in loop.splitlines()
+        if "ldmatrix" in line or "mma.sync" in line or "cp.async.cg" in line
+    )
+    steps, products = 4, 32
+    assert [len(run) for run in re.findall("C+", order.replace("L", ""))] == [6, 5, 5]
+    loads = order.replace("C", "")
+    assert max(map(len, re.findall("L+", loads))) <= 2
+    counts, seen = [], 0
+    for letter in loads:
+        seen += letter == "P"
+        counts += [seen] if letter == "L" else []
+    assert [sum(products * step < at <= products * (step + 1) for at in counts) for step in range(steps)] == [8] * steps
+
+
 def test_copies_may_go_through_l1():
     kernel = build((128, 128, 128), tiling=Tiling(128, 128, 32, (2, 2)))
     ptx = compile_kernel(kernel, transform="matmul_sm80.mlir", parameters={"bypass_l1": False, "stages": 3}).text
