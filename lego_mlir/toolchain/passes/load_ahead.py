@@ -6,11 +6,12 @@ the same place of the step before: it takes over the registers, and the products
 
     products 0; loads 1; products 1; loads 2; ..   ->   products 0 with loads 1; products 1 with loads 2; ..
 
-In a turned loop (`lego-rotate-fragments`) the last step's products carry the loads of the next iteration's first step.
+The loads of the next iteration's first step, in a turned loop, stand behind the barrier that they need.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from lego_mlir.toolchain.passes.barriers import BARRIER
@@ -27,20 +28,15 @@ def run(module: Any, context: Context) -> None:
     for loop in found:
         body = loop.regions[0].blocks[0]
         steps = by_step(body)
-        for number, products in enumerate(steps):
-            _load_among(body, products, steps[(number + 1) % len(steps)])
+        for products, following in pairwise(steps):
+            _load_among(body, products, following)
 
 
 def _load_among(body: Any, products: list[Any], following: list[Any]) -> None:
     """Put the loads of the `following` step among the products of this one."""
-    handed_on = list(operations(body)[-1].operands)
-    arguments = list(body.arguments)[1:]
-    carried = dict(zip(handed_on, arguments, strict=True))
-    before = dict(zip(arguments, handed_on, strict=True))
     interval = _intervals(body)
     for load in named(body, *LOADS):
-        needing = [p for p in _products(carried.get(load.results[0], load.results[0])) if p in following]
-        places = [products.index(producer(before.get(p.operands[2], p.operands[2]))) for p in needing]
+        places = [products.index(producer(p.operands[2])) for p in _products(load.results[0]) if p in following]
         if not places or max(places) + 1 >= len(products):
             continue
         free = products[max(places) + 1]

@@ -267,23 +267,18 @@ def test_the_main_loop_in_ptx(kind, dtype):
 
 
 def test_loads_and_copies_stand_among_the_products():
-    """A load behind the last product before it that needs its registers; copies in a group for each step but the last."""
+    """A step's loads among the products of the step before, one or two at a time; copies in a group for each step."""
     kernel = build((512, 512, 512), tiling=Tiling(128, 128, 64, (2, 2)), result=f16)
     loop = main_loop(compile_kernel(kernel, transform="matmul_sm80.mlir", parameters={"stages": 3}).text)
-    order = "".join(
-        "L" if "ldmatrix" in line else "C" if "cp.async.cg" in line else "P"
-        for line in loop.splitlines()
-        if "ldmatrix" in line or "mma.sync" in line or "cp.async.cg" in line
-    )
-    steps, products = 4, 32
-    assert [len(run) for run in re.findall("C+", order.replace("L", ""))] == [6, 5, 5]
-    loads = order.replace("C", "")
-    assert max(map(len, re.findall("L+", loads))) <= 2
-    counts, seen = [], 0
-    for letter in loads:
-        seen += letter == "P"
-        counts += [seen] if letter == "L" else []
-    assert [sum(products * step < at <= products * (step + 1) for at in counts) for step in range(steps)] == [8] * steps
+    named = {"ldmatrix": "L", "cp.async.cg": "C", "mma.sync": "P", "bar.sync": "B"}
+    order = "".join(letter for line in loop.splitlines() for name, letter in named.items() if name in line)
+    before, _, after = order.partition("B")
+    assert [len(run) for run in re.findall("C+", before.replace("L", ""))] == [6, 5, 5]
+    assert after == 8 * "L" + 32 * "P"
+    loads = before.replace("C", "")
+    assert max(map(len, re.findall("L+", loads))) == 2
+    positions = [loads[:at].count("P") for at, letter in enumerate(loads) if letter == "L"]
+    assert [sum(32 * step < at <= 32 * (step + 1) for at in positions) for step in range(3)] == [8, 8, 8]
 
 
 def test_copies_may_go_through_l1():
