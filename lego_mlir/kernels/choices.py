@@ -162,11 +162,12 @@ def choose(table: Table, m: int, n: int, k: int, layouts: str, shared_bytes: int
 def fitting(choice: Choice, k: int, shared_bytes: int, element: int = f32.bytes) -> Choice:
     """The choice with as many stages as the depth and the shared memory of a block allow, or a smaller one.
 
-    A choice whose tiles do not fit with two stages gives way to one whose blocks do not stay, then to the largest
-    candidate that does.
+    A choice whose tiles do not fit with two stages gives way to one whose blocks do not stay, which has room for a stage
+    more, then to the largest candidate that does.
     """
     smaller = (c for c in CANDIDATES if c.tiling.threads <= choice.tiling.threads)
-    for candidate in (choice, replace(choice, resident=0), *smaller):
+    alone = replace(choice, resident=0, stages=choice.stages + bool(choice.resident))
+    for candidate in (choice, alone, *smaller):
         iterations = max(LEAST_STEPS, -(-k // candidate.tiling.k))
         for stages in range(min(candidate.stages, iterations + 1), LEAST_STAGES - 1, -1):
             fitted = replace(candidate, stages=stages)

@@ -5,7 +5,8 @@ from gemm import check
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lego_mlir import Col, Row, bf16, f16, f32
+from lego_mlir import Col, Row, as_layout, bf16, f16, f32, gallery
+from lego_mlir.kernel.tiles import Transposed
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import LEAST_STEPS, ORDERS, Tiling
 
@@ -17,6 +18,20 @@ def tilings(draw):
     warps = draw(st.sampled_from([(1, 1), (1, 2), (2, 1), (2, 2)]))
     m, n = (16 * count * draw(st.sampled_from([1, 2])) for count in warps)
     return Tiling(m, n, draw(st.sampled_from([16, 32, 64])), warps)
+
+
+@st.composite
+def shared_tiles(draw, tiling):
+    """The layouts of A's and B's shared tiles: the default, or swizzled rows or columns."""
+    if draw(st.booleans()):
+        return None
+    tiles = []
+    for rows, columns in ((tiling.m, tiling.k), (tiling.k, tiling.n)):
+        per_phase, turned = draw(st.sampled_from([1, 2, 4])), draw(st.booleans())
+        lines, length = (columns, rows) if turned else (rows, columns)
+        swizzled = as_layout(gallery.xor_swizzle(lines, length, vec=WIDEST, per_phase=per_phase))
+        tiles.append(Transposed(swizzled) if turned else swizzled)
+    return tuple(tiles)
 
 
 @st.composite
@@ -33,6 +48,7 @@ def problems(draw):
         "order": draw(st.sampled_from(sorted(ORDERS))),
         "epilogue": draw(st.sampled_from([None, matmul.relu()])),
         "a": a(m, k), "b": b(k, n), "c": c(m, n), "tiling": tiling,
+        "blocks": draw(st.sampled_from([None, 1, 3])), "tiles": draw(shared_tiles(tiling)),
     }  # fmt: skip
     steps = max(LEAST_STEPS, -(-k // tiling.k))
     return sizes, options, draw(st.integers(2, min(steps + 1, 6)))
