@@ -162,7 +162,7 @@ def choose(table: Table, m: int, n: int, k: int, layouts: str, shared_bytes: int
 def fitting(choice: Choice, k: int, shared_bytes: int, element: int = f32.bytes) -> Choice:
     """The choice with as many stages as the depth and the shared memory of a block allow, or a smaller one.
 
-    A choice whose tiles do not fit with two stages gives way to one whose blocks do not stay, which has room for a stage
+    A choice whose tiles do not fit with two stages gives way to one whose blocks do not stay, which has room for one
     more, then to the largest candidate that does.
     """
     smaller = (c for c in CANDIDATES if c.tiling.threads <= choice.tiling.threads)
