@@ -27,6 +27,7 @@ TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (8, 1), (4, 2))
 NARROW_TILES: Final = ((4, 2), (8, 1), (4, 4))
 SECONDS: Final = 6.0
 ROUNDS: Final = 100
+WORTH: Final = 0.97  # of the default's time: what is gained by less is noise
 LINE: Final = 64
 COPIED_BYTES: Final = 24_000  # copies of all arrays stay in the first cache
 ROUND_SECONDS: Final = 5e-5  # fifty times what calling from Python costs
@@ -104,7 +105,7 @@ def _copies(array: Any, count: int) -> tuple[Any, int]:
 def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SECONDS) -> list[Timing]:
     """The candidates' timings, the fastest first; no new candidate is compiled after `seconds`."""
     element = structured.ELEMENTS[np.dtype(dtype)]
-    row = structured.host() if target == "host" else isa.isa_named(target)
+    row = _row(target)
     arrays = reference.sample(program, dtype)
     started = time.perf_counter()
     timers: list[tuple[Variant, Timer]] = []
@@ -119,13 +120,21 @@ def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SE
     return sorted(found, key=lambda timing: timing.seconds)
 
 
+def _row(target: str) -> isa.ISA:
+    return structured.host() if target == "host" else isa.isa_named(target)
+
+
 def tuned(program: Program, dtype: Any, target: str, store: Cache | None) -> Variant:
-    """The best variant: the remembered one if this program was tuned on this processor before."""
+    """The best variant, or the default one where none is clearly better: the remembered one if this program was tuned
+    on this processor before."""
     digest = structured.digest(program, np.dtype(dtype), "", target, "tuned")
     known = store.read(digest) if store is not None else None
     if known is not None:
         return Variant(**json.loads(known))
-    best = tune(program, dtype, target)[0].variant
+    timings = tune(program, dtype, target)
+    first = candidates(program, structured.ELEMENTS[np.dtype(dtype)], _row(target))[0]
+    usual = next(timing for timing in timings if timing.variant == first)
+    best = first if timings[0].seconds > WORTH * usual.seconds else timings[0].variant
     if store is not None:
         store.write(digest, json.dumps(structured.fields(best)).encode())
     return best
