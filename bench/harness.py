@@ -8,7 +8,7 @@
 
 `time` and `prepare` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch, Triton and
 CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA events, after
-25 that warm up, the L2 cache flushed before each, in turns with the rivals' repetitions; of slow cases fewer, down to
+25 that warm up, the L2 cache flushed before each, in turns with the rivals; of slow cases fewer, down to
 20, of tiny ones 400, and each row says how many. Kept are the median and the 10th and 90th percentile, with device,
 clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
 A case with a wrong result is named, gives no times, and makes the exit code 1.
@@ -40,6 +40,7 @@ REPETITIONS = 100
 MOST, TINY_MS = 400, 0.05  # repetitions of what takes so little that a fraction of a microsecond counts
 FEWEST = 20
 PATIENCE_MS = 4000  # a case whose repetitions would take longer gets fewer
+LONG_MS, TURN_MS = 1.0, 200  # what takes longer has its repetitions in turns of so much time
 SEARCHED = 10  # repetitions while configurations are compared; the best one is measured in full
 CLOSE, SHORT_MS = 1.05, 0.2  # which configurations are compared again, if they take no longer
 FLUSHED_BYTES = 2**30  # far above the L2 cache; and writing it takes longer than Python takes to launch what is timed
@@ -157,13 +158,14 @@ def contender(run: Callable[[], Any], **facts: Any) -> Contender:
 
 
 def times_ms(
-    runs: Mapping[Any, Callable[[], Any]], repetitions: int = REPETITIONS, warm_up: int = WARM_UP
+    runs: Mapping[Any, Callable[[], Any]], repetitions: int = REPETITIONS, warm_up: int = WARM_UP, turn: int = 1
 ) -> dict[Any, list[float]]:
     """Milliseconds of each repetition on the current stream, the L2 cache flushed before each.
 
     The repetitions of all that are compared alternate, so that a device that slows down as it heats slows them all, in
     an order drawn anew for every round: on an H200 every second launch after such a flush was seen to take up to 0.8 us
-    longer, whichever kernel it was, and an even number of rivals in one order would keep to their places.
+    longer, whichever kernel it was, and an even number of rivals in one order would keep to their places. With `turn`
+    above 1 a contender has as many repetitions at a time, after a quarter as many that are not counted.
     """
     import torch
 
@@ -173,31 +175,39 @@ def times_ms(
             run()
     events: dict[Any, list[Any]] = {key: [] for key in runs}
     order, drawn = list(runs.items()), random.Random(0)
-    for _ in range(repetitions):
+    for _ in range(-(-repetitions // turn)):
         drawn.shuffle(order)
         for key, run in order:
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            flushed.zero_()
-            start.record()
-            run()
-            end.record()
-            events[key].append((start, end))
+            for _ in range(turn // 4):
+                run()
+            for _ in range(turn):
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                flushed.zero_()
+                start.record()
+                run()
+                end.record()
+                events[key].append((start, end))
     torch.cuda.synchronize()
     return {key: [start.elapsed_time(end) for start, end in pairs] for key, pairs in events.items()}
 
 
 def measured(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
-    """The rows of results of contenders, timed side by side."""
+    """The rows of results of contenders, timed side by side.
+
+    What runs for long runs at the clock that its power allows, and the power that the one before it has drawn: turns of
+    TURN_MS give each contender the clock that it has by itself.
+    """
     runs = {number: c.run for number, c in enumerate(contenders)}
     once = [ms for (ms,) in times_ms(runs, 1, 1).values()]
     wanted = MOST if max(once) < TINY_MS else REPETITIONS
     repetitions = max(FEWEST, min(wanted, int(PATIENCE_MS / sum(once))))
-    found = times_ms(runs, repetitions, min(WARM_UP, WARM_UP * repetitions // REPETITIONS))
+    turn = min(repetitions, max(1, int(TURN_MS / max(once)))) if max(once) > LONG_MS else 1
+    found = times_ms(runs, repetitions, min(WARM_UP, WARM_UP * repetitions // REPETITIONS), turn)
     rows = []
     for number, c in enumerate(contenders):
         spread = quantiles(found[number], n=10)
         times = {"ms": median(found[number]), "p10": spread[0], "p90": spread[-1]}
-        rows.append({**c.facts, **times, "repetitions": repetitions})
+        rows.append({**c.facts, **times, "repetitions": len(found[number]), "turn": turn})
     return rows
 
 

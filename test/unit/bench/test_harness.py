@@ -1,5 +1,6 @@
 """How the GPU benchmarks take times, on a device made up here: each launch takes as long as the test says."""
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def device(monkeypatch, tmp_path):
 
 def test_repetitions_alternate_so_that_a_heating_device_slows_all_rivals_alike(device):
     first, second = harness.measured([
-        harness.contender(device.launch("a", 1.0), kernel="a"), harness.contender(device.launch("b", 1.0), kernel="b"),
+        harness.contender(device.launch("a", 0.2), kernel="a"), harness.contender(device.launch("b", 0.2), kernel="b"),
     ])  # fmt: skip
     last = device.launched[-40:]
     rounds = [last[i : i + 2] for i in range(0, 40, 2)]
@@ -69,7 +70,7 @@ def test_repetitions_alternate_so_that_a_heating_device_slows_all_rivals_alike(d
 
 def test_a_slow_case_gets_fewer_repetitions_and_says_so(device):
     (row,) = harness.measured([harness.contender(device.launch("slow", 50.0), kernel="slow")])
-    assert row["repetitions"] == int(harness.PATIENCE_MS / 50.001)
+    assert row["turn"] == 3 and row["repetitions"] == 81  # 79 fit, and a turn is whole
     (row,) = harness.measured([harness.contender(device.launch("slower", 5000.0), kernel="slower")])
     assert row["repetitions"] == harness.FEWEST
 
@@ -104,3 +105,14 @@ def test_a_wrong_case_is_named_and_the_others_are_kept(device, capsys):
 
 def test_words_choose_cases():
     assert harness.words_of(("f16", (16, 512, 64), 4096)) == ["f16", "16x512x64", "4096"]
+
+
+def test_what_runs_for_long_has_turns_of_its_own(device):
+    device.heats = 0.0
+    rows = harness.measured(
+        [harness.contender(device.launch(name, takes), kernel=name) for name, takes in (("a", 20.0), ("b", 30.0))]
+    )
+    assert [row["turn"] for row in rows] == [6, 6]
+    runs = ["".join(group) for _, group in itertools.groupby(device.launched)]
+    assert all(len(run) >= 6 for run in runs[-4:])
+    assert [row["ms"] for row in rows] == [20.0, 30.0]
