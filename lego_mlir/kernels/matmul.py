@@ -52,8 +52,10 @@ class Tiling:
     warps: tuple[int, int] = (2, 2)
 
     def __post_init__(self) -> None:
+        if len(self.warps) != 2:
+            raise UsageError(f"matmul: a tile's warps are two numbers, along m and along n, got {self.warps}")
         for name, size, warps in (("m", self.m, self.warps[0]), ("n", self.n, self.warps[1]), ("k", self.k, 1)):
-            if warps < 1 or size < 1 or size % (16 * warps):
+            if not (isinstance(size, int) and isinstance(warps, int)) or warps < 1 or size < 1 or size % (16 * warps):
                 raise UsageError(
                     f"matmul: a tile's {name}={size} must be a multiple of 16 for each of its {warps} warps"
                 )
@@ -174,21 +176,23 @@ def build(
     epilogue: Epilogue | None = None,
     blocks: int | None = None,
 ) -> Kernel:
-    """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32.
+    """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32; the sizes are ints.
 
     `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `ORDERS` or a layout of
     the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each lies the
     way its matrix does. With `blocks` so many blocks share the tiles, in turns along the order; else each tile has its
     own. Raises UsageError for an unknown order, LayoutError for layouts that do not fit.
     """
+    if not all(isinstance(size, int) for size in (M, N, K)):
+        raise UsageError(f"matmul: the sizes are ints, got {M} x {N} x {K}; build a kernel for each, it is cheap")
     tiling = Tiling() if tiling is None else tiling
     a, b, c = (
-        lego.as_layout(Row(*dims) if given is None else given)
-        for given, dims in ((a, (M, K)), (b, (K, N)), (c, (M, N)))
+        _of_shape(name, Row(*dims) if given is None else given, dims)
+        for name, given, dims in (("a", a, (M, K)), ("b", b, (K, N)), ("c", c, (M, N)))
     )
     grid = (lego.cdiv(M, tiling.m), lego.cdiv(N, tiling.n))
     walk = _order(order, grid, max(1, GROUPED_ROWS // tiling.m))
-    staged = (lego.as_layout(tiles[0]), lego.as_layout(tiles[1])) if tiles else _staged(tiling, a, b)
+    staged = _staged(tiling, a, b) if tiles is None else _given(tiling, tiles)
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
     through = result if epilogue is None else f32
     if blocks is not None and blocks < 1:
@@ -200,6 +204,10 @@ def build(
         plan.body(a, b, c, operands)
 
     declared = {"a": lego.Tensor(dtype, a), "b": lego.Tensor(dtype, b), "c": lego.Tensor(result, c)}
+    if not declared.keys().isdisjoint(function.operands):
+        raise UsageError(
+            f"matmul: an epilogue's operands need names beside a, b, c, got {', '.join(function.operands)}"
+        )
     matmul.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
@@ -209,6 +217,22 @@ def build(
     kernel = lego.kernel(grid=count, block=tiling.threads)(matmul)
     kernel.reference(_reference(function, result))
     return kernel
+
+
+def _of_shape(name: str, given: Any, dims: tuple[int, int]) -> Any:
+    layout = lego.as_layout(given)
+    if layout.dims() != dims:
+        raise LayoutError(f"matmul: {name} is {dims[0]} x {dims[1]}, and its layout is {layout!r}")
+    return layout
+
+
+def _given(tiling: Tiling, tiles: tuple[Any, Any]) -> tuple[Any, Any]:
+    if len(tiles) != 2:
+        raise UsageError(f"matmul: tiles are two layouts, of A's and of B's shared tile, got {len(tiles)}")
+    return (
+        _of_shape("the shared tile of A", tiles[0], (tiling.m, tiling.k)),
+        _of_shape("the shared tile of B", tiles[1], (tiling.k, tiling.n)),
+    )
 
 
 def _order(order: Any, grid: tuple[int, int], group: int) -> Any:

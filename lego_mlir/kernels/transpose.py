@@ -76,22 +76,15 @@ def build(
     """The kernel that writes the N x M transpose of an M x N matrix; the sizes may be symbolic.
 
     A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or the
-    name of one in `matmul.ORDERS`. The vectorised variant takes `width` elements at once: without it, as many as both
-    sizes are multiples of, up to 16 bytes, or 8 of a small matrix. Raises UsageError for an unknown variant or order
-    and for threads that do not divide a tile evenly, LayoutError for a layout of another grid.
+    name of one in `matmul.ORDERS`, of which symbolic sizes have row and column. The vectorised variant takes `width`
+    elements at once: without it, as many as both sizes are multiples of, up to 16 bytes, or 8 of a small matrix. Raises
+    UsageError for an unknown variant or order, a width that no access has, and threads that do not divide a tile
+    evenly, LayoutError for a layout of another grid.
     """
     if variant not in VARIANTS:
         raise UsageError(f"transpose has no variant {variant!r}; there are {', '.join(VARIANTS)}")
     chosen = VARIANTS[variant]
-    w = (width or _width(M, N, dtype)) if chosen.vectorised else 1
-    rows, columns = tile or (_tile(M, N, dtype, w) if chosen.vectorised else (SIDE, SIDE))
-    if threads is None:
-        threads = min(THREADS, rows * columns // w**2)
-    if rows % w or columns % w or rows * columns // w**2 % threads:
-        raise UsageError(
-            f"transpose: {threads=} must divide the {rows // w} x {columns // w} parts of {w} x {w} of the tile "
-            f"{rows} x {columns} evenly"
-        )
+    (rows, columns), threads, w = _shares(chosen, M, N, dtype, tile, threads, width)
     plan = _Plan(dtype, (rows, columns), threads, w, chosen)
     grid = (lego.cdiv(M, rows), lego.cdiv(N, columns))
     walk = _walk(_order(M, N, dtype) if order is None else order, grid)
@@ -113,6 +106,25 @@ def build(
     return transpose
 
 
+def _shares(
+    chosen: Variant, M: Any, N: Any, dtype: DType, tile: tuple[int, int] | None, threads: int | None, width: int | None
+) -> tuple[tuple[int, int], int, int]:
+    """The tile, its threads and what each of them moves at once: as given, or chosen for the matrix."""
+    w = 1 if not chosen.vectorised else _width(M, N, dtype) if width is None else width
+    most = VECTOR_BYTES // dtype.bytes
+    if w not in (1, 2, 4, 8, 16) or w > most:
+        raise UsageError(f"transpose: {width=} must be a power of two of at most 16 bytes, {most} elements of {dtype}")
+    rows, columns = tile or (_tile(M, N, dtype, w) if chosen.vectorised else (SIDE, SIDE))
+    if threads is None:
+        threads = min(THREADS, rows * columns // w**2)
+    if min(threads, rows, columns) < 1 or rows % w or columns % w or rows * columns // w**2 % threads:
+        raise UsageError(
+            f"transpose: {threads=} must divide the {rows // w} x {columns // w} parts of {w} x {w} of the tile "
+            f"{rows} x {columns} evenly"
+        )
+    return (rows, columns), threads, w
+
+
 def _order(M: Any, N: Any, dtype: DType) -> str:
     small = isinstance(M, int) and isinstance(N, int) and M * N * dtype.bytes <= CACHED_BYTES
     return "row" if small else "column"
@@ -124,6 +136,10 @@ def _walk(order: Any, grid: tuple[Any, Any]) -> Any:
         if order not in ORDERS:
             raise UsageError(
                 f"transpose has no order {order!r}; there are {', '.join(ORDERS)}, or any layout of {grid}"
+            )
+        if order not in ("row", "column") and not all(isinstance(n, int) for n in grid):
+            raise UsageError(
+                f"transpose: the order {order!r} of symbolic sizes is not known; take row, column or a layout"
             )
         return lego.as_layout(ORDERS[order](*grid))
     walk = lego.as_layout(order)

@@ -188,8 +188,43 @@ def test_a_tile_that_tears_runs_apart_is_refused():
 
 
 def test_too_many_threads_for_a_tile():
-    with pytest.raises(LayoutError, match=r"512 threads do not divide the 16 x 16 elements"):
-        matmul.build(128, 128, 64, f16, tiling=Tiling(128, 128, 16, (4, 4)), tiles=(Row(16, 16), Row(16, 16))).trace()
+    with pytest.raises(LayoutError, match=r"288 threads do not divide the 48 x 16 elements"):
+        build(48, 48, 64, tiling=Tiling(48, 48, 16, (3, 3))).trace()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"a": Row(64, 32)}, r"matmul: a is 64 x 96, and its layout is Row\(64, 32\)"),
+        ({"c": Row(64, 64, 1)}, r"matmul: c is 64 x 64, and its layout is Row\(64, 64, 1\)"),
+        ({"tiles": (Row(32, 32), Row(16, 32))}, r"the shared tile of B is 32 x 32, and its layout is Row\(16, 32\)"),
+    ],
+)
+def test_layouts_of_other_shapes(given, message):
+    with pytest.raises(LayoutError, match=message):
+        matmul.build(64, 64, 96, f16, tiling=SMALL, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tiles": (Row(32, 32),)}, "tiles are two layouts, of A's and of B's shared tile, got 1"),
+        ({"M": lego.size("M", min=1)}, "the sizes are ints, got M x 64 x 64"),
+        ({"epilogue": matmul.Epilogue(max, max, {"a": f32})}, "operands need names beside a, b, c, got a"),
+    ],
+)
+def test_what_cannot_be_built(given, message):
+    with pytest.raises(UsageError, match=message):
+        matmul.build(**{"M": 64, "N": 64, "K": 64, "dtype": f16, "tiling": SMALL, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [((32.0, 32, 32), "m=32.0 must be a multiple of 16"), ((32, 32, 32, (1, 2, 1)), r"two numbers, .*got \(1, 2, 1\)")],
+)
+def test_a_tile_of_anything_but_ints(given, message):
+    with pytest.raises(UsageError, match=message):
+        Tiling(*given)
 
 
 def kernel_of(body, threads=32):

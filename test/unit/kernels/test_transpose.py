@@ -149,6 +149,26 @@ def test_threads_that_do_not_divide_the_tile_are_refused():
         transpose.build("vectorised", 4096, 4096, f32, tile=(30, 64))
 
 
+@pytest.mark.parametrize("given", [{"threads": 0}, {"threads": -32}, {"tile": (0, 32)}])
+def test_no_threads_and_no_tile_are_refused(given):
+    with pytest.raises(UsageError, match=r"threads=.* must divide the .* evenly"):
+        transpose.build("padded", 64, 64, f32, **given)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "most"), [(f32, 3, 4), (f32, 0, 4), (f32, -4, 4), (f32, 8, 4), (f16, 16, 8)]
+)
+def test_widths_that_no_access_has_are_refused(dtype, width, most):
+    with pytest.raises(UsageError, match=rf"width={width} must be a power of two of at most 16 bytes, {most} elements"):
+        transpose.build("vectorised", 64, 64, dtype, width=width)
+
+
+@pytest.mark.parametrize("order", ["grouped", "morton"])
+def test_orders_that_symbolic_sizes_do_not_have(order):
+    with pytest.raises(UsageError, match=f"the order '{order}' of symbolic sizes is not known; take row, column or a"):
+        transpose.build("padded", lego.size("M", min=1), 64, f32, order=order)
+
+
 def test_an_order_of_other_tiles_is_refused():
     with pytest.raises(
         UsageError, match="no order 'diagonal'; there are row, column, grouped, morton, or any layout of"
