@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emit",
         choices=(*STAGES, "obj", "c-header"),
-        help="the stage to stop at (default: what the output's suffix says, else mlir); obj and c-header are for LL "
-        "programs (.ll), which become mlir, llvm, obj or c-header",
+        help="the stage to stop at (default: what the output's suffix says, else mlir, or transformed with "
+        "--transform); obj and c-header are for LL programs (.ll), which become mlir, llvm, obj or c-header",
     )
     parser.add_argument(
         "--target", default="sm_80", help="the GPU architecture, such as sm_80 or sm_90a (default: sm_80)"
@@ -97,7 +97,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--emit {args.emit} belongs to LL programs (.ll); a GPU kernel becomes {', '.join(STAGES)}")
     from lego_mlir.toolchain import target_named
 
-    args.emit = args.emit or _EMITTED_BY_SUFFIX.get(Path(args.output or "").suffix, "mlir")
+    text_stage = "mlir" if args.transform is None else "transformed"
+    args.emit = args.emit or _EMITTED_BY_SUFFIX.get(Path(args.output or "").suffix, text_stage)
     target_named(args.target)  # an unknown one is refused before any work
     _require_names_of_their_own(args)
     start, given = _input(args)

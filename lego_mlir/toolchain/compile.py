@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.toolchain import scripts
@@ -30,6 +30,8 @@ from lego_mlir.toolchain.modules import merge, strip_locations
 from lego_mlir.toolchain.pipeline import Pipeline
 from lego_mlir.toolchain.stages import NAMES, STAGES, Settings, Stage, run_stage, stage_named
 from lego_mlir.toolchain.targets import target_named
+
+SCRIPTED: Final = "transformed"  # the stage that a transform script makes
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,11 @@ def compile_kernel(
     first, last = NAMES.index(stage_named(start).name), NAMES.index(stage_named(emit).name)
     if last < first:
         raise UsageError(f"cannot emit {emit} from {start}: the stages are {' -> '.join(NAMES)}")
+    if transform is not None and not first < NAMES.index(SCRIPTED) <= last:
+        raise UsageError(
+            f"the transform script would not run: it makes the stage {SCRIPTED}, which is not on the way from {start} "
+            f"to {emit}; the stages are {' -> '.join(NAMES)}"
+        )
     kernels = _kernels_in(given)
     text = merge([kernel.mlir() for kernel in kernels]) if kernels else given
     called = name or (", ".join(kernel.name for kernel in kernels) if kernels else "module")

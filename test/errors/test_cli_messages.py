@@ -171,6 +171,20 @@ def test_an_unreadable_script(capsys):
     )
 
 
+def test_a_script_that_would_not_run(tmp_path, capsys):
+    text = tmp_path / "k.ll"
+    text.write_text("")
+    for given in ([TRANSPOSE, "--emit", "mlir"], [str(text), "--emit", "ptx"]):
+        error = refused(capsys, "compile", *given, "--transform", "matmul_sm80.mlir")
+        assert "the transform script would not run: it makes the stage transformed, which is not on the way" in error
+
+
+def test_without_a_stage_a_script_is_run(capsys):
+    assert 'looked for ops ["vector.contract"], and found memref.load' in refused(
+        capsys, "compile", TRANSPOSE, "--transform", "ldmatrix_mma.mlir"
+    )
+
+
 def test_a_pipeline_that_does_not_parse(capsys):
     error = refused(capsys, "compile", TRANSPOSE, "--emit", "nvvm", "--pipeline", "builtin.module(cse")
     assert "expected , or ) at column 19" in error
