@@ -21,6 +21,7 @@ what depends on none stays a scalar and comes first, so that `ptr + <text>` move
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, ClassVar, Final
 
 import sympy
@@ -69,6 +70,7 @@ def _lego_isqrt(x):
 
 AxisSize = int | str
 Axis = tuple[Any, AxisSize]  # a symbol, and how many values it takes: a number or the name of a constexpr
+MOST_ELEMENTS: Final = 2**20  # of a block; triton.language.TRITON_MAX_TENSOR_NUMEL
 DTYPES: Final[dict[Width, str]] = {"i32": "tl.int32", "u32": "tl.int64", "i64": "tl.int64"}
 
 
@@ -93,6 +95,12 @@ class TritonPrinter(TextPrinter):
                     f"triton: a slice over {symbol} has {size} values, and tl.arange needs a power of two; tile by "
                     f"{1 << size.bit_length()} and use the mask"
                 )
+        sizes = [size for size in self.axes.values() if isinstance(size, int)]
+        if prod(sizes) > MOST_ELEMENTS:
+            shape = " x ".join(map(str, sizes))
+            raise PrintError(
+                f"triton: a block of {shape} is over {MOST_ELEMENTS} elements, the most; use smaller tiles"
+            )
 
     # -- blocks: what a slice becomes
 

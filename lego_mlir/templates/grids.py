@@ -17,10 +17,12 @@ from typing import Any
 
 from lego_mlir.expr.index import Index, as_expr, maximum, minimum, where
 from lego_mlir.layout import Col, GenP, Layout, Row, TileOrderBy
+from lego_mlir.templates.refusals import require_positive
 
 
 def grouped(m: Any, n: Any, *, rows: int) -> Layout:
     """Groups of `rows` rows of an m-by-n grid, each group column by column."""
+    require_positive("grids.grouped", rows=rows)
     if _divides(rows, m):
         return TileOrderBy(Row(m // rows, 1), Col(rows, n)).GroupBy([m, n])
 
@@ -38,6 +40,7 @@ def grouped(m: Any, n: Any, *, rows: int) -> Layout:
 
 def columns(m: Any, n: Any, *, width: int) -> Layout:
     """Groups of `width` columns of an m-by-n grid, each group row by row."""
+    require_positive("grids.columns", width=width)
     if _divides(width, n):
         return TileOrderBy(Row(1, n // width), Row(m, width)).GroupBy([m, n])
 

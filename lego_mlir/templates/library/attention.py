@@ -7,6 +7,7 @@ import math
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv
 from lego_mlir.layout import RegP, Row
+from lego_mlir.templates.refusals import require_one_of, require_parts
 from lego_mlir.templates.template import Template
 from lego_mlir.templates.values import index, indices
 
@@ -30,8 +31,10 @@ def attention(
     `tile` is how many queries a program takes, and how many keys at a time. `order` is "bhsd" or "bshd".
     `descriptors` reads and writes through TMA.
     """
-    if order not in ORDERS:
-        raise TemplateError(f"attention: order is one of {', '.join(ORDERS)}, got {order!r}")
+    require_one_of("attention", "order", order, tuple(ORDERS))
+    require_parts("attention", "tile", tile, ("queries", "keys"))
+    if features & (features - 1):
+        raise TemplateError(f"attention: {features=} must be a power of two, for a head is read as one block")
     block_m, block_n = tile
     tiles_m, tiles_n = cdiv(positions, block_m), cdiv(positions, block_n)
     sizes, sigma = [batch, heads, positions, features], ORDERS[order]

@@ -7,14 +7,18 @@ Col(128, 96).tile_by([4, 3], [32, 32])
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv, size
 from lego_mlir.layout import Col, Layout, Row
 from lego_mlir.templates.grids import grouped
+from lego_mlir.templates.refusals import require_dims, require_one_of, require_parts, require_positive
 from lego_mlir.templates.template import Template
 from lego_mlir.templates.values import index, indices
+
+TILE: Final = ("rows", "columns", "depth")
+DTYPES: Final = ("float16", "bfloat16", "float32", "float8e4nv", "float8e5")  # Triton's names
 
 
 def matrix(rows: Any, columns: Any, transposed: str) -> Layout:
@@ -43,8 +47,13 @@ def matmul(
     programs than groups of `group` rows; `descriptors` reads and writes through TMA; `persistent` is the number of
     programs where each is to take several tiles, 0 where each takes one.
     """
+    require_parts("matmul", "tile", tile, TILE)
+    if persistent < 0:
+        raise TemplateError(f"matmul: {persistent=} is the number of programs, or 0 for a program a tile")
     tm, tn, tk = tile
     tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
+    if grid is not None:
+        require_dims("matmul", "grid", grid.dims(), (tiles_m, tiles_n))
     pid, lpid_m, lpid_n, step = indices("pid lpid_m lpid_n k")
     return Template.shipped(
         "matmul.py.jinja",
@@ -80,6 +89,7 @@ def batched_matmul(
     k])` has rows further apart, `RegP([batch, m, k], [2, 1, 3])` its batch inside the rows. `descriptors` reads
     and writes through TMA, which needs contiguous columns.
     """
+    require_parts("batched_matmul", "tile", tile, TILE)
     tm, tn, tk = tile
     tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
     pid, lpid_m, lpid_n, step, place = indices("pid lpid_m lpid_n k batch")
@@ -88,6 +98,12 @@ def batched_matmul(
         Row(batch, k, n) if b is None else b,
         Row(batch, m, n) if c is None else c,
     )
+    for name, stored, dims in (
+        ("a", stored_a, (batch, m, k)),
+        ("b", stored_b, (batch, k, n)),
+        ("c", stored_c, (batch, m, n)),
+    ):
+        require_dims("batched_matmul", name, stored.dims(), dims)
     return Template.shipped(
         "batched_matmul.py.jinja",
         A=stored_a.tile_by([batch, tiles_m, tiles_k], [1, tm, tk]),
@@ -123,19 +139,26 @@ def grouped_gemm(
     products. `dtype` and `result` are Triton's names of the types. No size exceeds `largest`, and all are multiples of
     `multiple_of`; where the depths are multiples of the tile's, `depth_multiple_of` says so and saves their masks.
     """
+    require_positive("grouped_gemm", programs=programs)
+    for name, given in (("dtype", dtype), ("result", result)):
+        require_one_of("grouped_gemm", name, given, DTYPES)
     divisors = {"M": multiple_of, "N": multiple_of, "K": depth_multiple_of or multiple_of}
     sizes = {name: size(name, max=largest, multiple_of=divisor) for name, divisor in divisors.items()}
     m, n, k = sizes.values()
-    given = dict(matmul(m, n, k, a=a, b=b, tile=tile, group=group).names)
+    names = dict(matmul(m, n, k, a=a, b=b, tile=tile, group=group).names)
     place = index("tile")
     for unused in ("pid", "descriptors", "persistent"):
-        del given[unused]
-    given |= sizes | {"tile": place, "programs": programs, "descriptors": descriptors, "dtype": dtype, "result": result}
-    return Template.shipped("grouped_gemm.py.jinja", **given)
+        del names[unused]
+    names |= sizes | {"tile": place, "programs": programs, "descriptors": descriptors, "dtype": dtype, "result": result}
+    return Template.shipped("grouped_gemm.py.jinja", **names)
 
 
 def relayout(source: Layout, destination: Layout, *, tile: tuple[int, int] = (64, 64)) -> Template:
     """A copy from one layout of a matrix to another: arguments s_ptr, d_ptr; one program a tile."""
+    require_parts("relayout", "tile", tile, TILE[:2])
+    if len(source.dims()) != 2:
+        raise TemplateError(f"relayout: a matrix has two axes, got {source}")
+    require_dims("relayout", "destination", destination.dims(), source.dims())
     (rows, columns), (tm, tn) = source.dims(), tile
     tiles = [cdiv(rows, tm), cdiv(columns, tn)]
     pid, tile_m, tile_n = indices("pid tile_m tile_n")
@@ -170,7 +193,7 @@ def matmul_fp8(
     m*k or k*n bytes each way.
     """
     return Fp8Plan(
-        None if a == "N" else relayout(matrix(m, k, "T"), matrix(m, k, "N")),
-        None if b == "T" else relayout(matrix(k, n, "N"), matrix(k, n, "T")),
+        None if a == "N" else relayout(matrix(m, k, a), matrix(m, k, "N")),
+        None if b == "T" else relayout(matrix(k, n, b), matrix(k, n, "T")),
         matmul(m, n, k, a="N", b="T", tile=tile, group=group, descriptors=True),
     )

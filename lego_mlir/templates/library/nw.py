@@ -16,6 +16,7 @@ from typing import Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.layout import Layout, Padded, Row, as_layout, gallery
+from lego_mlir.templates.refusals import require_positive, require_threads
 from lego_mlir.templates.template import Template
 from lego_mlir.templates.values import index
 
@@ -34,6 +35,7 @@ def buffer(kind: str, b: int) -> Layout:
 
 
 STATIC_SHARED_BYTES: Final = 48 * 1024  # what a kernel may declare (CUDA C++ Programming Guide, compute capabilities)
+MOST_SHARED_BYTES: Final = 227 * 1024  # of a block, sm_90 (the same guide)
 WORD: Final = 4
 WARP: Final = 32
 TURN: Final = 4
@@ -79,11 +81,18 @@ def nw(n: int, b: int, kind: str | Layout = "anti-diagonal") -> Template:
     scores, as large; the penalty; the anti-diagonal of blocks. `kind` is one of BUFFERS, or a layout of the buffer.
     Above 48 KiB the shared memory, `shared_bytes` of it, is given at the launch.
     """
+    require_positive("nw", n=n, b=b)
     if n % b:
         raise TemplateError(f"nw: {n=} must be a multiple of {b=}")
+    require_threads("nw", [b])
     blocks, sweep = n // b, Sweep.of(b)
     block_row, block_column = (index(name, blocks) for name in ("block_row", "block_column"))
     scores = kind if isinstance(kind, Layout) else buffer(kind, b)
+    if (needed := shared_bytes(scores)) > MOST_SHARED_BYTES:
+        raise TemplateError(
+            f"nw: the buffer of a block of {b=} takes {needed} bytes of shared memory, and a block has "
+            f"{MOST_SHARED_BYTES} at most; take a smaller one"
+        )
     return Template.shipped(
         "nw.cu.jinja",
         buffer=scores,

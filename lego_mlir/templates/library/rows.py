@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import Index, cdiv
 from lego_mlir.layout import Layout, Row
+from lego_mlir.templates.refusals import require_positive
 from lego_mlir.templates.template import Template
 from lego_mlir.templates.values import indices
 
@@ -20,6 +22,8 @@ def block_of(columns: int) -> int:
     >>> block_of(256), block_of(1000)
     (256, 1024)
     """
+    if not isinstance(columns, int):
+        raise TemplateError(f"a whole row is one block, so its width must be a number, got {columns}")
     return 1 << (columns - 1).bit_length()
 
 
@@ -30,6 +34,7 @@ def whole_rows(rows: Any, columns: int, at_a_time: int = 1) -> Layout:
 
 def softmax(rows: Any, columns: int, *, at_a_time: int = 1) -> Template:
     """Row-wise softmax: arguments x_ptr, y_ptr; one program for each `at_a_time` rows (a power of two)."""
+    require_positive("softmax", at_a_time=at_a_time)
     (block,) = indices("block")
     tiles = whole_rows(rows, columns, at_a_time)
     return Template.shipped("softmax.py.jinja", X=tiles, Y=tiles, block=block)
@@ -51,6 +56,7 @@ def layer_norm(
     PARTs are read twice, a part at a time.
     `sum_groups(part, out)`: a program for each `block` columns.
     """
+    require_positive("layer_norm", groups=groups, block=block, stages=1 if stages is None else stages)
     row, group, place = indices("row group block")
     tiles, width = whole_rows(rows, columns), block_of(columns)
     part = PART if width > 2 * PART else width

@@ -23,6 +23,7 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout import GenP, Layout, RegP, Row, TileOrderBy, as_layout
+from lego_mlir.templates.refusals import require_dims, require_one_of, require_parts, require_positive, require_threads
 from lego_mlir.templates.template import Template
 
 Point = tuple[int, int, int, float]
@@ -48,6 +49,7 @@ STENCILS: Final[dict[str, tuple[Point, ...]]] = {"7-point": star(1), "13-point":
 
 def bricks(n: int, side: int = 8, order: RegP | GenP | None = None) -> Layout:
     """An n x n x n cube in bricks of side^3 elements, the bricks row-major or in another order."""
+    require_positive("bricks", n=n, side=side)
     if n % side:
         raise TemplateError(f"bricks: {n=} must be a multiple of {side=}")
     return TileOrderBy(order or Row(*[n // side] * 3), Row(side, side, side)).GroupBy([n, n, n])
@@ -68,8 +70,11 @@ def stencil(
     are left as they are. Both arrays have this layout. A block has block[0]*each[0] x block[1] x block[2]*each[1]
     outputs, which must divide n.
     """
-    if name not in STENCILS:
-        raise TemplateError(f"stencil: one of {', '.join(STENCILS)} is needed, got {name!r}")
+    require_one_of("stencil", "name", name, tuple(STENCILS))
+    require_dims("stencil", "layout", layout.dims(), (n, n, n))
+    require_parts("stencil", "block", block, ("z", "y", "x"))
+    require_parts("stencil", "each", each, ("planes", "width"))
+    require_threads("stencil", block)
     planes, width = each
     outputs = (block[0] * planes, block[1], block[2] * width)
     if any(n % side for side in outputs):
@@ -88,7 +93,6 @@ def stencil(
         vectors=facts.vectors,
         apart=facts.apart,
         inside=facts.inside,
-        signed=lambda d: f" {'+' if d > 0 else '-'} {abs(d)}" if d else "",
         times=lambda k: f" * {k}" if k > 1 else "",
     )
 

@@ -212,7 +212,7 @@ def test_what_the_kernels_refuse():
         nw(96, 48)
     with pytest.raises(TemplateError, match=r"stencil: n=16 must be a multiple of a block's outputs, \(1, 8, 32\)"):
         stencil(16, "7-point", row_major(16))
-    with pytest.raises(TemplateError, match="stencil: one of 7-point, 13-point, 27-point is needed, got '5-point'"):
+    with pytest.raises(TemplateError, match="stencil: name is one of 7-point, 13-point, 27-point, got '5-point'"):
         stencil(16, "5-point", row_major(16))
 
 
