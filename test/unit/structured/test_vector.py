@@ -24,6 +24,8 @@ TEXTS = [
     # the second product may not read the copies that the first one made
     "C = Matrix({n}, {n}); A = Matrix({n}, {n}); C = C + A*A'; A = 2*C; C = C + A*A';",
     "x = Vector({n}); A = Matrix({n}, {n}); B = UnitUpper({n}); A = A*B'; x = A*x; A = x*x' + B;",
+    # one masked vector along k, then a loop of whole ones that goes on with its sums
+    "x = Vector({n}); y = Vector({n}); U = UpperTriangular({n}); y = U*x - y;",
 ]
 
 
