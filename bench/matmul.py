@@ -249,7 +249,9 @@ def table(sizes: list[Size]) -> None:
     columns = "tile, warps, stages|layouts|types|registers|spills|shared KiB|blocks an SM"
     text = mlir_kernels.table(f"{columns}|main loop: all / HMMA / LDSM / LDGSTS", cells)
     mlir_kernels.put_into(PAGE, "static", text)
-    mlir_kernels.put_into(PAGE, "measured", _measured(mlir_kernels.latest(NAME)))
+    results = mlir_kernels.latest(NAME)
+    mlir_kernels.put_into(PAGE, "measured", _measured(results))
+    mlir_kernels.put_into(PAGE, "study", _study([] if results is None else results["rows"]))
 
 
 def _measured(results: Any) -> str:
@@ -274,6 +276,15 @@ def _measured(results: Any) -> str:
     share["Triton NN"] = [_share(rows, n, "NN", "Triton") for n in SQUARES]
     shown = mlir_kernels.picture("matmul", plots.lines("of cuBLAS", [str(n) for n in SQUARES], share))
     return f"On {results['device']}.\n\n{shown}{mlir_kernels.table(columns, cells)}"
+
+
+def _study(rows: list[dict[str, Any]]) -> str:
+    """Our kernels at STUDIED, the fastest first."""
+    here = of(rows, STUDIED, "NN")
+    library = next((r["ms"] for r in here if r["kernel"] == "cuBLAS"), None)
+    ours = sorted((r for r in here if "tile" in r), key=lambda r: r["ms"])
+    cells = [[r["kernel"].split("-", 2)[2], mlir_kernels.time_cell(r), f"{library / r['ms']:.3f}"] for r in ours]
+    return mlir_kernels.table("our kernel|ms|of cuBLAS", cells)
 
 
 def _share(rows: list[dict[str, Any]], n: int, layouts: str, who: str) -> float | None:

@@ -11,7 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 360, 40, 150, 24, 40
-COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8e5ea2", "#c77d0a", "#4d4d4d", "#11a0a0", "#a03f11", "#6b8e23", "#b0308f")
+COLOURS = (
+    "#1b6ca8", "#d1495b", "#2e8b57", "#8e5ea2", "#c77d0a", "#4d4d4d", "#11a0a0", "#a03f11", "#6b8e23", "#b0308f",
+    "#000000", "#b8a000",
+)  # fmt: skip
 ROUND = (1, 2, 2.5, 5, 10)  # what a step between two lines of the grid is, times a power of ten
 MOST_STEPS = 6
 

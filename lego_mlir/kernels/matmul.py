@@ -19,6 +19,7 @@ them in.
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Final
 
 import lego_mlir as lego
@@ -183,8 +184,9 @@ def build(
     way its matrix does. With `blocks` so many blocks share the tiles, in turns along the order; else each tile has its
     own. Raises UsageError for an unknown order, LayoutError for layouts that do not fit.
     """
-    if not all(isinstance(size, int) for size in (M, N, K)):
+    if not all(isinstance(size, Integral) for size in (M, N, K)):
         raise UsageError(f"matmul: the sizes are ints, got {M} x {N} x {K}; build a kernel for each, it is cheap")
+    M, N, K = int(M), int(N), int(K)
     tiling = Tiling() if tiling is None else tiling
     a, b, c = (
         _of_shape(name, Row(*dims) if given is None else given, dims)

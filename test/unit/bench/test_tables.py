@@ -20,8 +20,9 @@ def pages(tmp_path, monkeypatch):
     """Empty pages, and results in the static folder of the repository."""
     docs = tmp_path / "docs"
     docs.mkdir()
-    for page in ("matmul.md", "transpose.md"):
-        (docs / page).write_text("# A\n<!-- static -->\n<!-- end -->\n<!-- measured -->\nold\n<!-- end -->\nlast\n")
+    for page, names in (("matmul.md", ("static", "measured", "study")), ("transpose.md", ("static", "measured"))):
+        places = "".join(f"<!-- {name} -->\nold\n<!-- end -->\n" for name in names)
+        (docs / page).write_text(f"# A\n{places}last\n")
     results = tmp_path / "results"
     (results / "static").mkdir(parents=True)
     for source in (ROOT / "bench" / "results" / "static").glob("*.json"):
@@ -61,6 +62,8 @@ def test_measured_products_become_a_table_and_a_plot(pages):
     page = (pages / "matmul.md").read_text()
     assert "On NVIDIA Made Up." in page
     assert "| 0.2000 (0.9000 to 1.1000) | 0.3000 (0.9000 to 1.1000) |  | 0.667 | fast |" in page
+    assert page.endswith("| fast | 0.3000 (0.9000 to 1.1000) | 0.667 |\n| slow | 0.5000 (0.9000 to 1.1000) | 0.400 |\n"
+                         "<!-- end -->\nlast\n")  # fmt: skip
     assert (pages / "images" / "matmul.svg").read_text().count("<circle") == 1
 
 
@@ -85,6 +88,12 @@ def test_the_model_ranks_large_tiles_for_large_products_and_small_ones_for_small
 def test_sizes_on_the_command_line():
     assert matmul.size_of("512") == (512, 512, 512)
     assert matmul.size_of("32x4096x64") == (32, 4096, 64)
+
+
+def test_every_way_to_transpose_has_a_colour_of_its_own():
+    assert len(set(plots.COLOURS)) == len(plots.COLOURS)
+    drawn = [*transpose.VARIANTS, *transpose.BY_HAND, "Triton", "torch", "CuPy"]
+    assert len(drawn) <= len(plots.COLOURS)
 
 
 def test_a_plot_escapes_its_labels():
