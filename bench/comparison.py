@@ -72,9 +72,16 @@ def write(
     if results is None:
         text = f"Not measured yet: the cells are empty.\n\n{table}"
     else:
-        text = f"On {results['device']}.\n\n{mlir_kernels.picture(name, plots.lines(*plot))}{table}"
+        text = f"On {_circumstances(name, results)}.\n\n{mlir_kernels.picture(name, plots.lines(*plot))}{table}"
     mlir_kernels.put_into(PAGE, f"{name} measured", text)
     mlir_kernels.put_into(PAGE, f"{name} static", static_table(mlir_kernels.static_results(name, TARGET)))
+
+
+def _circumstances(name: str, results: Mapping[str, Any]) -> str:
+    """The device, and the compiler and library of the Triton benchmarks."""
+    versions = {"Triton": "triton", "PyTorch": "torch"} if name.startswith("triton") else {}
+    known = [f"{what} {results[key]}" for what, key in versions.items() if key in results]
+    return ", ".join([results["device"], *known])
 
 
 STATIC = {

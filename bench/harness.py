@@ -88,10 +88,9 @@ def words_of(case: Case) -> list[str]:
 
 
 def keep(folder: Path, name: str, rendered: Any) -> None:
-    """A rendered text, and the order of its size arguments, for the GPU machine."""
+    """A rendered text, for the GPU machine."""
     suffix = ".py" if rendered.template.language == "triton" else ".cu"
     (folder / f"{name}{suffix}").write_text(rendered.text)
-    (folder / f"{name}.json").write_text(json.dumps({"sizes": [str(s) for s in rendered.sizes]}))
 
 
 def load(folder: Path, name: str, kernel: str) -> Any:
@@ -103,11 +102,6 @@ def load(folder: Path, name: str, kernel: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, kernel)
-
-
-def sizes_of(folder: Path, name: str) -> list[str]:
-    """The names of the sizes that a kept kernel takes, in order."""
-    return json.loads((folder / f"{name}.json").read_text())["sizes"]
 
 
 # -- static figures

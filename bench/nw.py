@@ -104,7 +104,7 @@ def static() -> list[dict[str, Any]]:
                 "kernel": f"b = {b} {'rendered, ' if ours else ''}{who}", "who": who, "b": b,
                 "registers": growing.registers, "spill_bytes": growing.spill_stores + growing.spill_loads,
                 "shared_bytes": shared_bytes(buffer(who, b)) if ours else by_hand.shared_bytes(b, RIVALS[who]),
-                "instructions": len(code), "loop_instructions": len(loop) / steps,
+                "instructions": len(code), "loop_instructions": len(loop) / steps or None,
                 "wavefronts": wavefronts(who, b) if ours else None, "chosen": ours and who == choose(b),
                 "loop": dict(sass.mix(loop)), "all": dict(sass.mix(code)),
             })  # fmt: skip
@@ -112,7 +112,7 @@ def static() -> list[dict[str, Any]]:
 
 
 def _sweep_loop(code: Any, ours: bool) -> tuple[Any, int]:
-    """The instructions of the loop over anti-diagonals, and how many of them one pass does."""
+    """The instructions of the loop over anti-diagonals, none where it is unrolled, and how many of them a pass does."""
     from lego_mlir.toolchain import sass
 
     loop = sass.main_loop(code, "SHFL" if ours else "MNMX")

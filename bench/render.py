@@ -41,7 +41,7 @@ def kernels() -> dict[str, Callable[[int], Any]]:
         "layer norm, rows in parts": lambda k: layer_norm(4096, 16001 + k),
         "attention": lambda k: attention(4, 16, 1000 + k, 64, causal=True),
         "attention, descriptors": lambda k: attention(4, 16, 1000 + k, 64, causal=True, descriptors=True),
-        "needleman-wunsch": lambda k: nw(2048 + 32 * k, 32),
+        "needleman-wunsch": lambda k: nw(2048 + 32 * k, 32, "anti-diagonal"),
         "27-point stencil in bricks": lambda k: stencil(
             64 + 8 * k, "27-point", bricks(64 + 8 * k), block=(1, 8, 2), each=(4, 4)
         ),

@@ -74,11 +74,12 @@ class Sweep:
         return c % WARP + c // WARP * self.lag
 
 
-def nw(n: int, b: int, kind: str | Layout = "anti-diagonal") -> Template:
+def nw(n: int, b: int, kind: str | Layout = "padded") -> Template:
     """Scores of two sequences of n letters, n a multiple of b: kernels nw_growing and nw_shrinking, b threads a block.
 
     Arguments of both: the scores, (n+1) x (n+1) int32 with their first row and column filled in; the substitution
-    scores, as large; the penalty; the anti-diagonal of blocks. `kind` is one of BUFFERS, or a layout of the buffer.
+    scores, as large; the penalty; the anti-diagonal of blocks. `kind` is one of BUFFERS, or a layout of the buffer;
+    the default is what counting wavefronts chooses for every b (bench/nw.py).
     Above 48 KiB the shared memory, `shared_bytes` of it, is given at the launch.
     """
     require_positive("nw", n=n, b=b)

@@ -93,7 +93,6 @@ def stencil(
         vectors=facts.vectors,
         apart=facts.apart,
         inside=facts.inside,
-        times=lambda k: f" * {k}" if k > 1 else "",
     )
 
 

@@ -158,3 +158,9 @@ def test_of_equal_wavefronts_the_cheaper_index_is_chosen(monkeypatch):
     monkeypatch.setattr(nw, "wavefronts", lambda kind, b: 100)
     assert nw.index_cost("row-major", 32) == nw.index_cost("padded", 32) < nw.index_cost("anti-diagonal", 32)
     assert nw.choose(32) == "row-major"
+
+
+def test_a_table_says_what_it_was_measured_with():
+    results = {"device": "NVIDIA Made Up", "triton": "1.2", "torch": "3.4"}
+    assert comparison._circumstances("triton_softmax", results) == "NVIDIA Made Up, Triton 1.2, PyTorch 3.4"
+    assert comparison._circumstances("nw", results) == "NVIDIA Made Up"
