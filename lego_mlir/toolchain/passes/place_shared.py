@@ -3,7 +3,7 @@
 A block may declare 48 KiB of shared memory; what goes beyond is one piece of dynamic memory, sized at the launch, in
 which each tile is a view at an offset. Tiles that are never needed at the same time share their place: the staging
 buffers of a loop and the tile that its result goes through afterwards. Where a later tile takes over memory, the
-threads wait for their copies and meet at a barrier first.
+threads wait for their copies and meet at a barrier first. A tile that nothing uses takes no memory.
 
 `memref.alloc` in shared memory is a tile like an attribution of the function. PassError says by how much a kernel does
 not fit the target.
@@ -20,7 +20,7 @@ from lego_mlir.toolchain.modules import string_attribute, walk
 from lego_mlir.toolchain.passes.barriers import BARRIER, wait_for_all
 from lego_mlir.toolchain.passes.bypass_l1 import COPY
 from lego_mlir.toolchain.passes.context import Context, PassError
-from lego_mlir.toolchain.passes.operations import ancestor_in, is_shared, operations, users
+from lego_mlir.toolchain.passes.operations import ancestor_in, is_shared, operations, producer, users
 from lego_mlir.toolchain.passes.shared_alloc import ATTRIBUTES, COUNT, attributions, count, remove
 from lego_mlir.toolchain.targets import STATIC_SHARED_PER_BLOCK
 
@@ -39,15 +39,32 @@ class Tile:
 
 
 def run(module: Any, context: Context) -> None:
-    """The pass. A kernel without `memref.alloc` whose tiles fit is left as it is."""
+    """The pass. A kernel without `memref.alloc` whose tiles fit and are used is left as it is."""
     for function in kernels(module):
-        allocations = [op for op in walk(function) if op.name == "memref.alloc" and is_shared(op.results[0].type)]
-        buffers = [*attributions(function), *(op.results[0] for op in allocations)]
+        for unused in [buffer for buffer in _buffers(function) if not users(buffer)]:
+            _drop(function, unused)
+        buffers = _buffers(function)
+        allocations = [producer(buffer) for buffer in buffers if producer(buffer) is not None]
         total = sum(_aligned(memref_bytes(buffer.type)) for buffer in buffers)
         if total <= STATIC_SHARED_PER_BLOCK:
             _declare(function, allocations)
         else:
             _place(function, buffers, context)
+
+
+def _buffers(function: Any) -> list[Any]:
+    """The function's shared tiles: its attributions, and what is allocated."""
+    made = [op.results[0] for op in walk(function) if op.name == "memref.alloc"]
+    return [*attributions(function), *(value for value in made if is_shared(value.type))]
+
+
+def _drop(function: Any, buffer: Any) -> None:
+    """Take away a buffer that nothing uses any more."""
+    source = producer(buffer)
+    if source is None:
+        remove(function, buffer)
+    else:
+        source.erase()
 
 
 def _aligned(size: int) -> int:
@@ -138,8 +155,4 @@ def _make_views(function: Any, tiles: list[Tile]) -> None:
             view = ir.Operation.create("memref.view", [tile.value.type], [memory, offset]).results[0]
             tile.value.replace_all_uses_with(view)
     for tile in tiles:
-        source = tile.value.owner
-        if hasattr(source, "operation"):
-            source.operation.erase()
-        else:
-            remove(function, tile.value)
+        _drop(function, tile.value)

@@ -133,6 +133,20 @@ def test_more_than_48_kib_becomes_dynamic_and_shares_its_place():
     check(kernel, "matmul_sm80.mlir", *sizes)
 
 
+@pytest.mark.parametrize("size", [64, 32768], ids=["small", "more than 48 KiB"])
+def test_a_tile_that_nothing_uses_takes_no_memory(tmp_path, size):
+    shared = "#gpu.address_space<workgroup>"
+    text = f"""gpu.module @m {{ gpu.func @k(%a: memref<32xf32>)
+        workgroup(%u: memref<{size}xf32, {shared}>, %t: memref<32xf32, {shared}>, %v: memref<8xf32, {shared}>) kernel {{
+      %i = gpu.thread_id x
+      %x = memref.load %a[%i] : memref<32xf32>
+      memref.store %x, %t[%i] : memref<32xf32, {shared}>
+      gpu.return }} }}"""
+    script = composed(tmp_path, "lego-place-shared-memory")
+    (facts,) = compile_kernel(text, transform=script, emit="transformed").kernels
+    assert (facts.static_shared, facts.dynamic_shared) == (32 * 4, 0)
+
+
 def test_a_script_works_on_a_kernel_that_is_not_ours():
     """What the scripts look for is upstream's vector dialect: here in a module that somebody else wrote."""
     script = (SHIPPED / "async_copies.mlir").read_text()
@@ -178,8 +192,9 @@ def planted(tmp_path, name, old, new):
 
 def test_a_pipeline_as_deep_as_it_has_buffers_races_with_the_right_values(tmp_path):
     script = planted(tmp_path, "pipeline.mlir", '"stages - 1"', '"stages"')
-    found, _ = faults(build(), transformed(build(), script))
+    found, right = faults(build(), transformed(build(), script))
     assert Kind.RACE in found or Kind.PENDING in found
+    assert right
 
 
 def test_without_its_barrier_the_loop_races():
