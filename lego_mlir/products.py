@@ -6,8 +6,8 @@
 The kernel is chosen from the table that comes with the package, traced for exactly these sizes, and compiled at its
 first use: into the cache on disk, from where other processes take it. An array in rows or in columns is used where it
 lies; another one is copied. Rows of an odd number of elements cannot be copied asynchronously: such products are right
-and slow. The result has the type of `a` unless another is asked for, and comes from the library
-that `a` came from.
+and slow. The result has the type of `a` unless another is asked for. It is PyTorch's where `a` is, else CuPy's, which
+has no bfloat16: there such a result comes as its 16-bit words.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _is_torch(array: Any) -> bool:
 
 
 def _like(given: Any, product: Any, dtype: str) -> Any:
-    """The product as an array of the library of `given`."""
+    """The product as PyTorch's where `given` is."""
     if not _is_torch(given):
         return product
     torch = sys.modules["torch"]
