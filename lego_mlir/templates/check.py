@@ -36,7 +36,8 @@ from lego_mlir.templates.placeholders import Placeholder
 from lego_mlir.templates.template import Rendered
 
 SAMPLED: Final = 10**6
-SIZE_TRIALS: Final = 6
+SIZE_TRIALS: Final = 6  # each with its share of the indices
+LONE_SIZE_TRIALS: Final = 100  # of a text in sizes alone, such as how many tiles there are
 LARGEST_DRAWN: Final = 2**20  # for a size without a maximum: large enough for products beyond 32 bits
 LARGEST_AXIS: Final = 64  # for a constexpr that tl.arange runs to
 
@@ -193,13 +194,14 @@ def _trials(
     free = {s for s in named | _range_symbols(placeholder, named) if s not in arange}
     sizes = sorted((s for s in free if isinstance(s, Size)), key=str)
     symbols = sorted((s for s in free if not isinstance(s, Size)), key=str)
-    for trial in range(SIZE_TRIALS if sizes else 1):
+    trials = (SIZE_TRIALS if symbols or arange else LONE_SIZE_TRIALS) if sizes else 1
+    for trial in range(trials):
         drawn = {str(s): _draw_size(s, trial, rng, str(s) in map(str, arange.values())) for s in sizes}
         axes = {str(s): drawn[n] if isinstance(n, str) else n for s, n in arange.items()}
         ends = [_ends(placeholder, s, drawn) for s in symbols]
         if any(low >= high for low, high in ends):
             continue
-        room = max(1, sampled // (prod(axes.values()) * (SIZE_TRIALS if sizes else 1)))
+        room = max(1, sampled // (prod(axes.values()) * trials))
         total = prod(high - low for low, high in ends)
         if total <= room:
             grid = np.meshgrid(*(np.arange(low, high) for low, high in ends), indexing="ij")
@@ -256,7 +258,7 @@ def _draw_size(size: Size, trial: int, rng: random.Random, is_axis: bool) -> int
         ]
         return rng.choice(powers)
     high = max(low, (size.max if size.max is not None else max(LARGEST_DRAWN, size.min)) // step)
-    return step * (low, high, *(rng.randint(low, high) for _ in range(SIZE_TRIALS)))[trial]
+    return step * (low if trial == 0 else high if trial == 1 else rng.randint(low, high))
 
 
 def _draw(low: int, high: int, count: int, rng: random.Random) -> Any:

@@ -57,6 +57,17 @@ def test_an_offset_that_fits_only_the_small_sizes_is_found():
         check.require(replace(rendered, placeholders=(replace(rendered.placeholders[0], text=narrow),)))
 
 
+def test_a_text_in_sizes_alone_is_compared_for_many_sizes():
+    """(N + 30) // 32 is one too few only where N is one past a multiple of 32."""
+    n = lego.size("N", min=2, max=4096)
+    rendered = Template.of("{{ tiles }}{{ sizes }}", "t.py.jinja", tiles=(n + 31) // 32).render()
+    (found,) = check.check(rendered)
+    assert found.indices == check.LONE_SIZE_TRIALS and not found.exhaustive
+    short = replace(rendered.placeholders[0], text="(N + 30) >> 5")
+    with pytest.raises(TemplateError, match="the text gives"):
+        check.require(replace(rendered, placeholders=(short,)))
+
+
 def test_a_symbol_without_a_range_is_said_to_have_none():
     free = Template.of("{{ m + 1 }}", "t.py.jinja", m=m).render()
     with pytest.raises(
