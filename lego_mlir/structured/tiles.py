@@ -187,10 +187,8 @@ Bases = list[int]
 
 def segment(view: View, row: int, column: int, width: int) -> tuple[Segment, list[int]]:
     """How to read the row's lanes from `column` on, and where."""
-    found = views.pieces(view, row, column, width)
-    ones = next((piece.lanes for piece in found if piece.ones), None)
-    runs = [piece for piece in found if not piece.ones]
-    return Segment(tuple(piece.lanes for piece in runs), ones), [piece.base for piece in runs]
+    found, first = views.pattern_at(view, row, column, width)
+    return Segment(found.runs, found.ones), [first + base for base in found.bases]
 
 
 def block(part: View, width: int) -> tuple[Add, Bases, Bases] | None:
@@ -314,7 +312,7 @@ def _left_patterns(left: View, i: int, rows: int) -> _Left:
 
 
 def _right_patterns(right: View, j: int, shape: Shape) -> _Right:
-    """All rows of a panel at once: `views.pieces` of each, in tables, and each pattern taken apart only once."""
+    """All rows of a panel at once: `views.pattern_at` of each, in tables, and each pattern taken apart only once."""
     width = shape.width
     panel = (slice(None), slice(j, j + width * shape.vectors))
     kinds = right.kinds[panel].reshape(right.rows, -1, width)
@@ -329,16 +327,11 @@ def _right_patterns(right: View, j: int, shape: Shape) -> _Right:
         vectors = range(kinds.shape[1])
         parts = [[key[0][v * width : (v + 1) * width], key[1][8 * v * width : 8 * (v + 1) * width]] for v in vectors]
         found = [views.pattern(*part, width) for part in parts]
-        patterns.append(tuple(_segment(pieces) for pieces in found))
-        offsets.append([(v, base) for v, pieces in enumerate(found) for _, base, ones in pieces if not ones])
+        patterns.append(tuple(Segment(pattern.runs, pattern.ones) for pattern in found))
+        offsets.append([(v, base) for v, pattern in enumerate(found) for base in pattern.bases])
     starts = first[..., 0].tolist()
     bases = [[row[v] + base for v, base in offsets[number]] for row, number in zip(starts, numbers, strict=True)]
     return _Right(np.array(numbers), patterns, (kinds != ZERO).any(axis=(1, 2)), bases)
-
-
-def _segment(pieces: Sequence[tuple[Mask, int, bool]]) -> Segment:
-    ones = next((lanes for lanes, _, ones in pieces if ones), None)
-    return Segment(tuple(lanes for lanes, _, ones in pieces if not ones), ones)
 
 
 def dots(product: Product, column: int, width: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -78,8 +78,7 @@ class View:
         return int(((self.at[:, 1:] - self.at[:, :-1] == 1) & both).sum())
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Lanes of a row that one masked load reads from `base` on (lane 0's position), or lanes that are one."""
 
     lanes: tuple[bool, ...]
@@ -103,28 +102,41 @@ def own(factor: Factor) -> NDArray[np.bool_]:
     return mask.T if factor.transposed else mask
 
 
+class Pattern(NamedTuple):
+    """The lanes of each run of neighbours, the longest first, and of the ones; bases relative to the first element."""
+
+    runs: tuple[tuple[bool, ...], ...]
+    bases: tuple[int, ...]
+    ones: tuple[bool, ...] | None
+
+
 def pieces(view: View, row: int, column: int, width: int) -> list[Piece]:
     """The row's lanes from `column` on, as few runs of neighbours as possible, the longest first; then the ones."""
+    found, first = pattern_at(view, row, column, width)
+    stored = [Piece(lanes, first + base) for lanes, base in zip(found.runs, found.bases, strict=True)]
+    return stored if found.ones is None else [*stored, Piece(found.ones, first, ones=True)]
+
+
+def pattern_at(view: View, row: int, column: int, width: int) -> tuple[Pattern, int]:
+    """The pattern of the row's lanes from `column` on, and the position that its bases are relative to."""
     kinds = view.kinds[row, column : column + width]
     at = view.at[row, column : column + width]
     there = kinds == STORED
     first = int(at[there.argmax()])
-    found = pattern(kinds.tobytes(), ((at - first) * there).tobytes(), width)
-    return [Piece(lanes, first + base, ones) for lanes, base, ones in found]
+    return pattern(kinds.tobytes(), ((at - first) * there).tobytes(), width), first
 
 
 @lru_cache(maxsize=16384)
-def pattern(kinds: bytes, relative: bytes, width: int) -> tuple[tuple[tuple[bool, ...], int, bool], ...]:
-    """Lanes, base relative to the first stored element, whether they are ones: few patterns, met again and again."""
+def pattern(kinds: bytes, relative: bytes, width: int) -> Pattern:
+    """The pattern of these kinds and positions: few, met again and again."""
     at = np.frombuffer(relative, np.int64).tolist()
     runs: dict[int, list[int]] = {}
     for lane, kind in enumerate(kinds):
         if kind == STORED:
             runs.setdefault(at[lane] - lane, []).append(lane)
-    found = [
-        (tuple(lane in lanes for lane in range(width)), base, False)
-        for base, lanes in sorted(runs.items(), key=lambda item: -len(item[1]))
-    ]
-    if ONE in kinds:
-        found.append((tuple(kind == ONE for kind in kinds), 0, True))
-    return tuple(found)
+    longest = sorted(runs.items(), key=lambda item: -len(item[1]))
+    return Pattern(
+        tuple(tuple(lane in lanes for lane in range(width)) for _, lanes in longest),
+        tuple(base for base, _ in longest),
+        tuple(kind == ONE for kind in kinds) if ONE in kinds else None,
+    )
