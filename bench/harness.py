@@ -41,7 +41,7 @@ MOST, TINY_MS = 400, 0.05  # repetitions of what takes so little that a fraction
 FEWEST = 20
 PATIENCE_MS = 4000  # a case whose repetitions would take longer gets fewer
 LONG_MS, TURN_MS = 0.5, 200  # what takes longer has its repetitions in turns of so much time
-SEARCHED = 10  # repetitions while configurations are compared; the best one is measured in full
+SEARCHED, FEWEST_SEARCHED = 10, 3  # repetitions while configurations are compared; the best one is measured in full
 CLOSE, SHORT_MS = 1.05, 0.2  # which configurations are compared again, if they take no longer
 FLUSHED_BYTES = 2**30  # far above the L2 cache; and writing it takes longer than Python takes to launch what is timed
 
@@ -222,7 +222,9 @@ def best(candidates: Mapping[Any, Callable[[], Any]]) -> Any:
             print(f"  left out {key}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
     if PREPARING:
         return next(iter(runs))
-    typical = {key: median(times) for key, times in times_ms(runs, SEARCHED, 3).items()}
+    once = sum(ms for (ms,) in times_ms(runs, 1, 0).values())
+    repetitions = max(FEWEST_SEARCHED, min(SEARCHED, int(PATIENCE_MS / once)))
+    typical = {key: median(times) for key, times in times_ms(runs, repetitions, FEWEST_SEARCHED).items()}
     fastest = min(typical.values())
     close = {key: runs[key] for key, ms in typical.items() if ms <= CLOSE * fastest}
     if len(close) > 1 and fastest < SHORT_MS:

@@ -10,11 +10,7 @@ from typing import Any
 import comparison
 import harness
 
-SIZES = {
-    "f16": [128, 256, 512, 1024, 2048, 4096, 8192, 16384],
-    "e4m3": [512, 1024, 2048, 4096, 8192],
-    "e5m2": [1024, 4096],
-}
+SIZES = [128, 256, 512, 1024, 2048, 4096, 8192, 16384]
 LAYOUTS = ["NN", "NT", "TN", "TT"]
 DTYPES = {"f16": "fp16", "e4m3": "fp8e4nv", "e5m2": "fp8e5"}
 # (rows, columns, depth of a tile), warps, stages: searched for each size, for the rendered and the hand-written alike.
@@ -29,7 +25,7 @@ CONFIGS = {
     "fp8": [((128, 256, 128), 8, 3), ((128, 128, 128), 4, 4), ((64, 128, 128), 4, 4), ((64, 64, 128), 4, 4)],
 }
 FORMS = ["pointers", "descriptors", "persistent"]
-CASES = [(kind, n, layout) for kind in DTYPES for n, layout in product(SIZES[kind], LAYOUTS)]
+CASES = list(product(DTYPES, SIZES, LAYOUTS))
 GROUP = 8
 PROGRAMS = 132  # one for each multiprocessor of an H100 or H200
 
@@ -61,7 +57,7 @@ def render(folder: Path) -> None:
     wanted = {(n, layout, tile) for kind, n, layout in CASES for tile, _, _ in configs(kind) if fits(n, tile)}
     for (n, layout, tile), form in product(sorted(wanted), FORMS):
         harness.keep(folder, label(n, layout, tile, form), template(n, layout, tile, form).render())
-    for n in sorted({*SIZES["e4m3"], *SIZES["e5m2"]}):
+    for n in SIZES:
         plan = matmul_fp8(n, n, n, a="T", b="N", tile=(64, 64, 128))
         harness.keep(folder, f"copy_a_{n}", plan.copy_a.render())
         harness.keep(folder, f"copy_b_{n}", plan.copy_b.render())
@@ -218,7 +214,7 @@ def table() -> None:
         config = f"{comparison.configuration(ours)}{', copied first' if ours and ours is copied else ''}"
         more = {"tile, warps, stages, form": config}
         lines.append(comparison.Line((kind, str(n), layout), ours, {"by hand": hand, "torch": torch}, more))
-    sizes = [str(n) for n in SIZES["f16"]]
+    sizes = [str(n) for n in SIZES]
     series = {
         f"{rival} {layout}": [line.ratio(rival) for line in lines if line.case[0] == "f16" and line.case[2] == layout]
         for rival, layouts in (("torch", LAYOUTS), ("by hand", ["NN"]))
