@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from lego_mlir.cli import compile as compile_command
-from lego_mlir.cli import modules
+from lego_mlir.cli import modules, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import make_input, transformed
 from lego_mlir.errors import SpecError, UsageError
@@ -43,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--width", type=int, default=1, metavar="N", help="elements a lane takes at once (default: 1)")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before counting")
-    compile_command.add_parameters(parser)
+    options.add_parameters(parser)
     parser.add_argument(
         "--blocks", type=int, metavar="N", default=DEFAULT_BLOCKS, help=f"blocks to count (default: {DEFAULT_BLOCKS})"
     )
     modules.add_arguments(parser)
-    compile_command.add_cache_arguments(parser)
+    options.add_cache_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from lego_mlir.cli import files
+from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.manifest import sizes_of
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transform", metavar="FILE", help="a transform script, or one that comes along, such as matmul_sm80.mlir"
     )
-    add_parameters(parser)
+    options.add_parameters(parser)
     parser.add_argument(
         "--kernel", metavar="NAME", help="compile this kernel only; default: all of them into one module"
     )
@@ -54,37 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pipeline", metavar="TEXT", help="the passes of the nvvm stage, as mlir-opt writes a pipeline"
     )
     parser.add_argument("--locations", action="store_true", help="keep source locations in emitted MLIR")
-    add_cache_arguments(parser)
-
-
-def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """`--param`, for every command that takes `--transform`."""
-    parser.add_argument(
-        "--param", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the script, such as stages=3"
-    )
-
-
-def parameters_of(args: argparse.Namespace) -> dict[str, int | bool]:
-    """The script's parameters that the command line sets."""
-    from lego_mlir.toolchain import scripts
-
-    return scripts.parse_parameters(args.param)
-
-
-def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--cache-dir` and `--no-cache`, for every command that compiles."""
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("--cache-dir", metavar="DIR", help="where compiled stages are kept (default: the user's cache)")
-    group.add_argument("--no-cache", action="store_true", help="compute every stage, and keep none")
-
-
-def cache_of(args: argparse.Namespace) -> Any:
-    """The cache that the command line asks for, None for none."""
-    from lego_mlir.toolchain import Cache, default_folder
-
-    if args.no_cache:
-        return None
-    return Cache(Path(args.cache_dir) if args.cache_dir else default_folder())
+    options.add_cache_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -181,8 +151,8 @@ def _compile(args: argparse.Namespace, start: str, given: Any) -> Any:
             target=args.target,
             emit=args.emit,
             transform=args.transform,
-            parameters=parameters_of(args),
-            cache=cache_of(args),
+            parameters=options.parameters_of(args),
+            cache=options.cache_of(args),
             start=start,
             pipeline=Pipeline.parse(args.pipeline) if args.pipeline else None,
             name="stdin" if args.spec == files.STANDARD else args.spec,

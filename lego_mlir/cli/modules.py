@@ -87,7 +87,7 @@ def _extents(what: str, text: str | None) -> Sequence[int] | None:
 
 
 def _transformed(args: argparse.Namespace, text: str) -> str:
-    from lego_mlir.cli.compile import cache_of, parameters_of
+    from lego_mlir.cli.options import cache_of, parameters_of
     from lego_mlir.toolchain import compile_kernel
 
     compilation = compile_kernel(

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from lego_mlir.cli import compile as compile_command
-from lego_mlir.cli import modules
+from lego_mlir.cli import modules, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
@@ -33,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", metavar="NAME", help="run this kernel only; default: all of them")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before the run")
-    compile_command.add_parameters(parser)
+    options.add_parameters(parser)
     parser.add_argument("--target", default="sm_80", help="the GPU architecture, for --on cuda (default: sm_80)")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the random input (default: 0)")
     parser.add_argument("--blocks", type=int, metavar="N", help="run a spread-out sample of N blocks (interp)")
@@ -42,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     modules.add_arguments(parser)
-    compile_command.add_cache_arguments(parser)
+    options.add_cache_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -260,8 +259,8 @@ def transformed(args: argparse.Namespace, kernel: Any) -> str | None:
         (kernel,),
         emit="transformed",
         transform=args.transform,
-        parameters=compile_command.parameters_of(args),
-        cache=compile_command.cache_of(args),
+        parameters=options.parameters_of(args),
+        cache=options.cache_of(args),
     )
     text: str = compilation.stage("transformed", locations=True)
     return text

@@ -76,7 +76,7 @@ def run_program(args: argparse.Namespace) -> int:
     """Run a program on random input and compare with NumPy; 1 where a value is wrong."""
     import numpy
 
-    from lego_mlir.cli.compile import cache_of
+    from lego_mlir.cli.options import cache_of
     from lego_mlir.runtime import structured
     from lego_mlir.structured import driver, reference
 

@@ -1,0 +1,37 @@
+"""Options that several commands take, and what they mean: a script's parameters, the cache."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """`--param`, for every command that takes `--transform`."""
+    parser.add_argument(
+        "--param", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the script, such as stages=3"
+    )
+
+
+def parameters_of(args: argparse.Namespace) -> dict[str, int | bool]:
+    """The script's parameters that the command line sets."""
+    from lego_mlir.toolchain import scripts
+
+    return scripts.parse_parameters(args.param)
+
+
+def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--cache-dir` and `--no-cache`, for every command that compiles."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--cache-dir", metavar="DIR", help="where compiled stages are kept (default: the user's cache)")
+    group.add_argument("--no-cache", action="store_true", help="compute every stage, and keep none")
+
+
+def cache_of(args: argparse.Namespace) -> Any:
+    """The cache that the command line asks for, None for none."""
+    from lego_mlir.toolchain import Cache, default_folder
+
+    if args.no_cache:
+        return None
+    return Cache(Path(args.cache_dir) if args.cache_dir else default_folder())
