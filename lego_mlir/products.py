@@ -49,7 +49,8 @@ class Problem:
 def matmul(a: Any, b: Any, *, result: str | None = None) -> Any:
     """a @ b for two matrices on the device; `result` names the type of the result, such as "float32".
 
-    Raises UsageError for arrays that cannot be multiplied here, DependencyError without CuPy or a device.
+    It is computed on the device where they lie, on CuPy's current stream. Raises UsageError for arrays that cannot be
+    multiplied here, DependencyError without CuPy or a device.
     """
     from lego_mlir.runtime.cuda import cupy
 
@@ -64,12 +65,17 @@ def matmul(a: Any, b: Any, *, result: str | None = None) -> Any:
     name = left.dtype if result is None else result
     if name not in _RESULTS:
         raise UsageError(f"matmul: the result is one of {', '.join(_RESULTS)}, got {name!r}")
-    device = cp.cuda.Device()
+    device = left.memory.device
+    if right.memory.device.id != device.id:
+        raise UsageError(
+            f"matmul: a is on device {device.id} and b on device {right.memory.device.id}; move one of them"
+        )
     target, count = target_of(device.compute_capability), int(device.attributes["MultiProcessorCount"])
     problem = Problem(m, n, k, _INPUTS[left.dtype], _RESULTS[name], left.order + right.order, target, count)
     stored = "uint16" if name == "bfloat16" else name
-    product = cp.empty((m, n), dtype=stored)
-    launcher(problem)(left.memory, right.memory, product.reshape(-1))
+    with device:
+        product = cp.empty((m, n), dtype=stored)
+        launcher(problem, device.id)(left.memory, right.memory, product.reshape(-1))
     return _like(a, product, name)
 
 
@@ -156,8 +162,8 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
 
 
 @cache
-def launcher(problem: Problem) -> Any:
-    """The kernel of a problem, compiled and loaded; kept for the life of the process."""
+def launcher(problem: Problem, device: int) -> Any:
+    """The kernel of a problem, compiled and loaded onto the current device; kept for the life of the process."""
     from lego_mlir.runtime import cuda
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.toolchain.cache import replace_file

@@ -1,5 +1,6 @@
 """`lego_mlir.matmul`, with CuPy replaced by NumPy and the device by the interpreter."""
 
+import contextlib
 import types
 
 import numpy as np
@@ -13,8 +14,27 @@ from lego_mlir.runtime import cuda
 from lego_mlir.toolchain import compile_kernel
 
 
+class Device(contextlib.nullcontext):
+    """A device by its number."""
+
+    compute_capability, attributes = "90", {"MultiProcessorCount": 132}
+
+    def __init__(self, number):
+        super().__init__()
+        self.id = number
+
+
 class Array(np.ndarray):
     """A NumPy array that says where it lies as CuPy's arrays do."""
+
+    number = 0
+
+    def __array_finalize__(self, given):
+        self.number = getattr(given, "number", 0)
+
+    @property
+    def device(self):
+        return Device(self.number)
 
     @property
     def data(self):
@@ -30,7 +50,7 @@ def device(monkeypatch, tmp_path):
     """A device whose launches run the transformed module; the list of the problems that were launched."""
     launched = []
 
-    def launcher(problem):
+    def launcher(problem, device):
         kernel, script, parameters = kernel_for(problem)
 
         def launch(a, b, c):
@@ -47,11 +67,8 @@ def device(monkeypatch, tmp_path):
     module = types.SimpleNamespace(
         ndarray=Array,
         from_dlpack=lambda x: array(np.from_dlpack(x)),
-        ascontiguousarray=lambda x: np.ascontiguousarray(x).view(Array),
+        ascontiguousarray=lambda x: np.asanyarray(x, order="C"),
         empty=lambda shape, dtype: array(np.zeros(shape, dtype)),
-        cuda=types.SimpleNamespace(
-            Device=lambda: types.SimpleNamespace(compute_capability="90", attributes={"MultiProcessorCount": 132})
-        ),
     )
     monkeypatch.setattr(cuda, "cupy", lambda: module)
     monkeypatch.setattr(products, "launcher", launcher)
@@ -71,6 +88,15 @@ def test_arrays_in_rows_and_columns_are_used_where_they_lie(device, layouts):
     np.testing.assert_array_equal(product, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
     (problem,) = device
     assert problem == Problem(40, 72, 160, "f16", "f16", layouts, "sm_90", 132)
+
+
+def test_operands_on_two_devices_are_refused(device):
+    a, b = (array(x) for x in operands(32, 32, 32))
+    b.number = 1
+    with pytest.raises(UsageError, match="a is on device 0 and b on device 1; move one of them"):
+        lego_mlir.matmul(a, b)
+    a.number = 1
+    assert lego_mlir.matmul(a, b).shape == (32, 32)
 
 
 @pytest.mark.parametrize("k", [1, 8, 24, 64, 65])
@@ -136,7 +162,7 @@ def test_a_launcher_compiles_into_the_cache_and_loads_from_there(monkeypatch, tm
     monkeypatch.setattr(cuda, "load", lambda path: loaded.append(path) or module)
     products.launcher.cache_clear()
     problem = Problem(64, 64, 64, "bf16", "f32", "NT", "sm_80", 108)
-    assert products.launcher(problem) == products.launcher(problem) == "the kernel"
+    assert products.launcher(problem, 0) == products.launcher(problem, 0) == "the kernel"
     (path,) = loaded
     assert path.parent == tmp_path / "lego-mlir" / "matmul"
     assert "m16n8k16.row.col.f32.bf16.bf16.f32" in path.read_text()
