@@ -129,6 +129,7 @@ def test_a_swizzle_needs_tiles_that_can_be_swizzled(tmp_path):
     padded = gallery.padded(32, 32, 8), gallery.padded(32, 64, 8)
     said = failure(build(tiles=padded), "matmul_sm80.mlir", stages=2)
     assert "lego-swizzle matched nothing: it looked for memref.alloc of shared tiles of 16-bit numbers in lines" in said
+    assert "padded tiles need no swizzle: use the script's other parts without swizzle.mlir" in said
 
 
 def test_spreading_needs_products(tmp_path):

@@ -44,9 +44,9 @@ def run(module: Any, context: Context) -> None:
                 _apply(operation.results[0], order)
                 found = True
     if not found:
-        raise nothing(
-            "lego-swizzle", "memref.alloc of shared tiles of 16-bit numbers in lines of 16, 32, 64, ..", module
-        )
+        sought = "memref.alloc of shared tiles of 16-bit numbers in lines of 16, 32, 64, .."
+        refusal = nothing("lego-swizzle", sought, module)
+        raise PassError(f"{refusal}; padded tiles need no swizzle: use the script's other parts without swizzle.mlir")
 
 
 def _order(tile: Any) -> str | None:
