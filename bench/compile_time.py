@@ -83,6 +83,15 @@ def transpose() -> list[float]:
 
 def matmul() -> list[float]:
     """The tensor-core matmul, spec to PTX: traced, transformed and compiled; a warm process, new sizes each time."""
+    return _matmul(None, 4)
+
+
+def resident() -> list[float]:
+    """That matmul with a block for each multiprocessor of an H200, which takes tile after tile."""
+    return _matmul(132, 3)
+
+
+def _matmul(blocks: int | None, stages: int) -> list[float]:
     from lego_mlir import f16
     from lego_mlir.expr.context import forget
     from lego_mlir.kernels.matmul import Tiling, build
@@ -92,8 +101,9 @@ def matmul() -> list[float]:
 
     def run() -> object:
         forget()
-        kernel = build(4096, 4096, 256 * (4 + next(fresh)), f16, result=f16, tiling=tiling)
-        return compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_90", emit="ptx")
+        kernel = build(4096, 4096, 256 * (4 + next(fresh)), f16, result=f16, tiling=tiling, blocks=blocks)
+        parameters = {"stages": stages}
+        return compile_kernel(kernel, transform="matmul_sm80.mlir", parameters=parameters, target="sm_90", emit="ptx")
 
     return _timed(run)
 
@@ -123,6 +133,7 @@ MEASUREMENTS: dict[str, Callable[[], list[float]]] = {
     "import": import_,
     "transpose": transpose,
     "matmul": matmul,
+    "resident": resident,
     "shell": shell,
     "help": help_,
 }
