@@ -91,7 +91,8 @@ class Writer:
             if poly in self._busy:
                 return self._factored(poly)
             self._busy.add(poly)
-            known = min(self._candidates(poly), key=self.cost)
+            forms = list(self._candidates(poly))
+            known = forms[0] if len(forms) == 1 else min(forms, key=self.cost)
             self._busy.discard(poly)
             self._written[poly] = known
         return known

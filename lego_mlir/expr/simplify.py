@@ -19,9 +19,9 @@ j % N --> j  by small remainder: 0 <= j and j < N (intervals)
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -126,7 +126,8 @@ def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -
     known = context.derivations.get((raws, model))
     if known is None:
         try:
-            known = tuple(_least_together(_forms(context, raws, model), model))
+            count = cache(partial(operations, shared=True, model=model))  # of the forms, many are the same
+            known = tuple(_least_together(_forms(context, raws, model, count), count))
         except RecursionError:
             raise ExpressionError(
                 f"an index expression is nested too deeply to be simplified (Python's recursion limit is "
@@ -142,9 +143,11 @@ def _plain(expr: Any) -> Any:
     return as_expr(expr)
 
 
-def _forms(context: Context, raws: tuple[Any, ...], model: CostModel) -> list[list[Derivation]]:
+def _forms(
+    context: Context, raws: tuple[Any, ...], model: CostModel, count: Callable[..., int]
+) -> list[list[Derivation]]:
     """For every way of rewriting and writing, a form of each expression, never dearer than the expression as it is."""
-    before = [operations(raw, shared=True, model=model) for raw in raws]
+    before = list(map(count, raws))
     as_written = [Derivation(r, r, b, b, model, context) for r, b in zip(raws, before, strict=True)]
     ways = [as_written]
     for tried in (context, context.unexpanded):
@@ -155,7 +158,7 @@ def _forms(context: Context, raws: tuple[Any, ...], model: CostModel) -> list[li
             way = []
             for raw, cost, fallback in zip(raws, before, as_written, strict=True):
                 expr = _rewritten(tried, writer, raw)
-                after = operations(expr, shared=True, model=model)
+                after = count(expr)
                 way.append(Derivation(raw, expr, cost, after, model, tried) if after <= cost else fallback)
             ways.append(way)
         if not context.terms.expanded:
@@ -170,11 +173,11 @@ def _rewritten(context: Context, writer: Writer, raw: Any) -> Any:
     return writer.cheapest(context.rewriter.sum(context.terms.read(raw)).result)
 
 
-def _least_together(ways: list[list[Derivation]], model: CostModel) -> list[Derivation]:
+def _least_together(ways: list[list[Derivation]], count: Callable[..., int]) -> list[Derivation]:
     """One form of each expression: the cheapest way for all of them, then changed one by one while that pays."""
 
     def total(forms: list[Derivation]) -> int:
-        return operations(*(f.expr for f in forms), shared=True, model=model)
+        return count(*(f.expr for f in forms))
 
     chosen = min(reversed(ways), key=total)  # as written only where nothing else is as cheap
     if len(chosen) > 1:
