@@ -26,60 +26,27 @@ def label(n: int, b: int, kind: str) -> str:
     return f"nw_{n}_{b}_{kind}"
 
 
-def wavefronts(kind: str, b: int) -> int:
-    """Shared-memory wavefronts of one block, counted from the layout: filling, sweep and reading out."""
-    import numpy as np
+def ranked(b: int) -> list[Any]:
+    """The buffers of a block, the best first, with their wavefronts."""
+    from lego_mlir.analysis import choosing
+    from lego_mlir.analysis.repair import Use
+    from lego_mlir.templates.library.nw import WORD, accesses, buffer
 
-    from lego_mlir.analysis import banks
-    from lego_mlir.templates.library.nw import WORD, Sweep, buffer
-
-    layout, sweep, lanes = buffer(kind, b), Sweep.of(b), -(-b // banks.WARP) * banks.WARP
-    c = np.arange(lanes)
-    delay = np.array([sweep.delay(int(column)) for column in c])
-
-    def count(row: Any, column: Any, active: Any) -> int:
-        active = active & (c < b)
-        at = layout.apply(np.where(active, row, 0), np.where(active, column, 0)) * WORD
-        return int(banks.wavefronts(at.reshape(-1, banks.WARP), WORD, active.reshape(-1, banks.WARP)).sum())
-
-    total = sum(2 * count(r + 1 + 0 * c, c + 1, c >= 0) for r in range(b))
-    for step in range(sweep.steps):
-        r = step - delay
-        ahead = (r > -2) & (r < b - 1)
-        total += count(r + 2, c, ahead & (c % banks.WARP == 0)) + count(r + 2, c + 1, ahead)
-        total += count(r + 1, c + 1, (r >= 0) & (r < b))
-    return total
-
-
-def index_cost(kind: str, b: int) -> int:
-    """Operations of one position of the buffer, simplified."""
-    from lego_mlir.expr.cost import operations
-    from lego_mlir.expr.index import as_expr, index_symbol
-    from lego_mlir.expr.ranges import Range
-    from lego_mlir.expr.simplify import simplify
-    from lego_mlir.templates.library.nw import buffer
-
-    r, c = index_symbol("r"), index_symbol("c")
-    ranges = dict.fromkeys((r.expr, c.expr), Range(0, b + 1))
-    return operations(simplify(as_expr(buffer(kind, b).apply(r, c)), ranges).expr)
-
-
-def choose(b: int) -> str:
-    """The buffer with the fewest wavefronts; of equals, the one whose index costs least."""
-    return min(KINDS, key=lambda kind: (wavefronts(kind, b), index_cost(kind, b)))
+    uses = [Use(*access) for access in accesses(b)]
+    return choosing.ranked({kind: buffer(kind, b) for kind in KINDS}, uses, WORD)
 
 
 def render(folder: Path) -> None:
-    from lego_mlir.templates.library.nw import buffer, nw, shared_bytes
+    from lego_mlir.templates.library.nw import nw
 
     for n, b in product(SIZES, BLOCKS):
         for kind in KINDS:
             harness.keep(folder, label(n, b, kind), nw(n, b, kind).render())
     facts = {
-        str(b): {
-            "chosen": choose(b),
-            "wavefronts": {kind: wavefronts(kind, b) for kind in KINDS},
-            "shared_bytes": {kind: shared_bytes(buffer(kind, b)) for kind in KINDS},
+        b: {
+            "chosen": ranked(b)[0].name,
+            "wavefronts": {candidate.name: candidate.wavefronts for candidate in ranked(b)},
+            "shared_bytes": {candidate.name: candidate.bytes for candidate in ranked(b)},
         }
         for b in BLOCKS
     }
@@ -94,6 +61,7 @@ def static() -> list[dict[str, Any]]:
     for b in BLOCKS:
         texts = {kind: nw(2048, b, kind).render().text for kind in KINDS}
         texts |= {who: by_hand.source(2048, b, pad) for who, pad in RIVALS.items()}
+        counted = {candidate.name: candidate.wavefronts for candidate in ranked(b)}
         for who, text in texts.items():
             compiled = nvcc.compile_text(text)
             growing = next(r for r in compiled.resources if r.kernel == "nw_growing")
@@ -105,7 +73,7 @@ def static() -> list[dict[str, Any]]:
                 "registers": growing.registers, "spill_bytes": growing.spill_stores + growing.spill_loads,
                 "shared_bytes": shared_bytes(buffer(who, b)) if ours else by_hand.shared_bytes(b, RIVALS[who]),
                 "instructions": len(code), "loop_instructions": len(loop) / steps or None,
-                "wavefronts": wavefronts(who, b) if ours else None, "chosen": ours and who == choose(b),
+                "wavefronts": counted.get(who), "chosen": who == next(iter(counted)),
                 "loop": dict(sass.mix(loop)), "all": dict(sass.mix(code)),
             })  # fmt: skip
     return rows

@@ -10,9 +10,9 @@ neighbours side by side (LEGO, section 6.2); with one more unused column they li
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.layout import Layout, Padded, Row, as_layout, gallery
@@ -74,12 +74,45 @@ class Sweep:
         return c % WARP + c // WARP * self.lag
 
 
+Access = tuple[str, tuple[Any, ...], int, Any]  # a name, row and column of every lane, elements a lane, who takes part
+
+
+def accesses(b: int) -> Iterator[Access]:
+    """How a block uses the buffer, (warps, 32) an array: what `analysis.repair.Use` takes, to compare layouts with.
+
+    >>> from lego_mlir.analysis.choosing import ranked
+    >>> from lego_mlir.analysis.repair import Use
+    >>> uses = [Use(*access) for access in accesses(64)]
+    >>> for candidate in ranked({kind: buffer(kind, 64) for kind in BUFFERS}, uses, WORD):
+    ...     print(candidate)
+    padded: 762 wavefronts, 2 operations an index, 17160 bytes
+    anti-diagonal: 1130 wavefronts, 45 operations an index, 16900 bytes
+    row-major: 8574 wavefronts, 2 operations an index, 16900 bytes
+    """
+    import numpy as np
+
+    sweep, c = Sweep.of(b), np.arange(-(-b // WARP) * WARP)
+    down = np.arange(b)[:, None]  # a row at a time, as the block fills the buffer and reads it out
+    r = np.arange(sweep.steps)[:, None] - [sweep.delay(int(column)) for column in c]
+    ahead, below = (r > -2) & (r < b - 1), (r >= 0) & (r < b)
+    for name, row, column, active in (
+        ("filling", down + 1, c + 1, down >= 0),
+        ("scores left of a warp", r + 2, c, ahead & (c % WARP == 0)),
+        ("substitution scores", r + 2, c + 1, ahead),
+        ("scores", r + 1, c + 1, below),
+        ("reading out", down + 1, c + 1, down >= 0),
+    ):
+        taking_part = active & (c < b)
+        index = (np.where(taking_part, place, 0).reshape(-1, WARP) for place in (row, column))
+        yield name, tuple(index), 1, taking_part.reshape(-1, WARP)
+
+
 def nw(n: int, b: int, kind: str | Layout = "padded") -> Template:
     """Scores of two sequences of n letters, n a multiple of b: kernels nw_growing and nw_shrinking, b threads a block.
 
     Arguments of both: the scores, (n+1) x (n+1) int32 with their first row and column filled in; the substitution
     scores, as large; the penalty; the anti-diagonal of blocks. `kind` is one of BUFFERS, or a layout of the buffer;
-    the default is what counting wavefronts chooses for every b (bench/nw.py).
+    the default is what counting wavefronts chooses for every b, see `accesses`.
     Above 48 KiB the shared memory, `shared_bytes` of it, is given at the launch.
     """
     require_positive("nw", n=n, b=b)

@@ -149,15 +149,9 @@ def test_the_example_of_a_table():
 
 @pytest.mark.parametrize("b", nw.BLOCKS)
 def test_the_buffer_with_the_fewest_wavefronts_is_chosen(b):
-    counted = {kind: nw.wavefronts(kind, b) for kind in nw.KINDS}
-    assert counted["padded"] < counted["anti-diagonal"] < counted["row-major"]
-    assert nw.choose(b) == "padded"
-
-
-def test_of_equal_wavefronts_the_cheaper_index_is_chosen(monkeypatch):
-    monkeypatch.setattr(nw, "wavefronts", lambda kind, b: 100)
-    assert nw.index_cost("row-major", 32) == nw.index_cost("padded", 32) < nw.index_cost("anti-diagonal", 32)
-    assert nw.choose(32) == "row-major"
+    found = nw.ranked(b)
+    assert [candidate.name for candidate in found] == ["padded", "anti-diagonal", "row-major"]
+    assert found[0].wavefronts < found[1].wavefronts < found[2].wavefronts
 
 
 def test_a_table_says_what_it_was_measured_with():

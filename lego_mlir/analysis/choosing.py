@@ -1,0 +1,67 @@
+"""Which of several layouts a tile should have: the fewest wavefronts, and of equals the index that costs least.
+
+>>> from lego_mlir import Row, gallery
+>>> from lego_mlir.analysis.patterns import Pattern
+>>> uses = [Use.of(Pattern("rows", lambda lane, i: (i, lane), {"i": 32})),
+...         Use.of(Pattern("columns", lambda lane, j: (lane, j), {"j": 32}))]
+>>> tiles = {"plain": Row(32, 32), "padded": gallery.padded(32, 32), "swizzled": gallery.xor_swizzle(32, 32)}
+>>> for candidate in ranked(tiles, uses, element_bytes=4):
+...     print(candidate)
+padded: 64 wavefronts, 2 operations an index, 4224 bytes
+swizzled: 64 wavefronts, 3 operations an index, 4096 bytes
+plain: 1056 wavefronts, 2 operations an index, 4096 bytes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lego_mlir.analysis.repair import Use, wavefronts_of
+from lego_mlir.errors import UsageError
+from lego_mlir.expr.cost import operations
+from lego_mlir.expr.index import as_expr, index_symbol
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
+from lego_mlir.layout import as_layout
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A layout and what it costs: shared-memory wavefronts of all uses, operations of one position, bytes."""
+
+    name: str
+    layout: Any
+    wavefronts: int
+    operations: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.wavefronts} wavefronts, {self.operations} operations an index, {self.bytes} bytes"
+
+
+def ranked(layouts: Mapping[str, Any], uses: Sequence[Use], element_bytes: int) -> list[Candidate]:
+    """The layouts of a tile, the best first: by wavefronts, then operations, then bytes.
+
+    All have the same logical sizes, and every use indexes these. Raises UsageError for layouts of different sizes.
+    """
+    made = {name: as_layout(layout) for name, layout in layouts.items()}
+    if len({layout.dims() for layout in made.values()}) > 1:
+        sizes = ", ".join(f"{name} {layout.dims()}" for name, layout in made.items())
+        raise UsageError(f"layouts of one tile have the same logical sizes, got {sizes}")
+    found = [
+        Candidate(
+            name, layout, wavefronts_of(layout, uses, element_bytes)[0], index_operations(layout),
+            int(layout.physical_size()) * element_bytes,
+        )
+        for name, layout in made.items()
+    ]  # fmt: skip
+    return sorted(found, key=lambda candidate: (candidate.wavefronts, candidate.operations, candidate.bytes))
+
+
+def index_operations(layout: Any) -> int:
+    """The operations of one position of a layout of fixed sizes, simplified."""
+    symbols = [index_symbol(f"i{axis}") for axis in range(len(layout.dims()))]
+    ranges = {symbol.expr: Range(0, size) for symbol, size in zip(symbols, layout.dims(), strict=True)}
+    return operations(simplify(as_expr(layout.apply(*symbols)), ranges).expr)
