@@ -26,6 +26,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import structured_curves
+
 RIVALS = Path(__file__).parent / "rivals" / "structured"
 SIZES = (4, 5, 8, 9, 12, 16, 17, 20, 24, 28, 32, 33, 40, 48, 57, 64, 80, 96, 112, 120, 121)
 DTYPES = {"float64": ("double", "d_"), "float32": ("float", "s_")}
@@ -316,7 +318,7 @@ def main() -> int:
     parser.add_argument("--points", type=Path, metavar="JSON", help="every point of recorded results, as Markdown")
     parser.add_argument("--page", type=Path, metavar="MD", help="with --table: write it between the marks of this page")
     parser.add_argument("--plot", type=Path, metavar="JSON", help="pictures of recorded results")
-    parser.add_argument("--into", type=Path, default=Path("docs/plots"), help="the folder for pictures")
+    parser.add_argument("--into", type=Path, default=Path("docs/images"), help="the folder for pictures")
     parser.add_argument("--packages", type=Path, default=Path(sys.prefix), help="where MKL and OpenBLAS are installed")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--untuned", action="store_true", help="build our default variants, not the tuned ones")
@@ -335,10 +337,7 @@ def main() -> int:
     if args.points:
         print(points(recorded(args.points)))
     if args.plot:
-        sys.path.insert(0, str(RIVALS))
-        import curves
-
-        curves.write(recorded(args.plot), FLOPS, args.into)
+        structured_curves.write(recorded(args.plot), FLOPS, args.into)
     return 0
 
 
