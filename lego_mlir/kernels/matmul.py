@@ -23,16 +23,15 @@ from numbers import Integral
 from typing import Any, Final
 
 import lego_mlir as lego
-from lego_mlir import Kernel, OrderBy, Padded, RegP, Row, gallery
+from lego_mlir import Kernel, Row, gallery
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.kernel.dtypes import DType, f32
 from lego_mlir.kernel.tiles import dealt_out
+from lego_mlir.kernels.orders import walk_of
 
 WARP: Final = 32
-GROUP: Final = 8
-"""Rows of tiles, at most, that the grouped order walks down before it moves a column on, .."""
 GROUPED_ROWS: Final = 2048
-""".. or as many as have these rows of C: what a large GPU computes at once is about as wide, and shares A and B."""
+"""Rows of C in a group of the grouped order: what a large GPU computes at once is about as wide, and shares A and B."""
 OUT_PAD: Final = 8
 """Spare elements after each row of C's shared tile: the rows of a fragment then lie in different banks."""
 
@@ -130,37 +129,6 @@ def bias(n: int) -> Epilogue:
     )
 
 
-def _by_rows(m: int, n: int) -> Any:
-    return Row(m, n)
-
-
-def _by_columns(m: int, n: int) -> Any:
-    return lego.Col(m, n)
-
-
-def _grouped(m: int, n: int, most: int = GROUP) -> Any:
-    """Groups of as many rows as divide m, `most` to half of that; where none does, the last group is partial."""
-    group = next((g for g in range(min(most, m), most // 2 - 1, -1) if m % g == 0), min(most, m))
-    groups = lego.cdiv(m, group)
-    walk = OrderBy(RegP([groups, group, n], [1, 3, 2])).GroupBy([groups * group, n])
-    return walk if groups * group == m else Padded(walk, [m, n])
-
-
-def _along_morton(m: int, n: int) -> Any:
-    rows, columns = (1 << (size - 1).bit_length() for size in (m, n))
-    curve = gallery.morton(rows, columns)
-    return curve if (rows, columns) == (m, n) else Padded(curve, [m, n])
-
-
-ORDERS: Final[dict[str, Callable[[int, int], Any]]] = {
-    "row": _by_rows,
-    "column": _by_columns,
-    "grouped": _grouped,
-    "morton": _along_morton,
-}
-"""Named orders of the blocks over an m x n grid of tiles; any layout of that shape is one."""
-
-
 def build(
     M: int,
     N: int,
@@ -179,10 +147,10 @@ def build(
 ) -> Kernel:
     """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32; the sizes are ints.
 
-    `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `ORDERS` or a layout of
-    the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each lies the
-    way its matrix does. With `blocks` so many blocks share the tiles, in turns along the order; else each tile has its
-    own. Raises UsageError for an unknown order, LayoutError for layouts that do not fit.
+    `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `orders.ORDERS` or a
+    layout of the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each
+    lies the way its matrix does. With `blocks` so many blocks share the tiles, in turns along the order; else each tile
+    has its own. Raises UsageError for an unknown order, LayoutError for layouts that do not fit.
     """
     if not all(isinstance(size, Integral) for size in (M, N, K)):
         raise UsageError(f"matmul: the sizes are ints, got {M} x {N} x {K}; build a kernel for each, it is cheap")
@@ -193,7 +161,7 @@ def build(
         for name, given, dims in (("a", a, (M, K)), ("b", b, (K, N)), ("c", c, (M, N)))
     )
     grid = (lego.cdiv(M, tiling.m), lego.cdiv(N, tiling.n))
-    walk = _order(order, grid, max(1, GROUPED_ROWS // tiling.m))
+    walk = walk_of("matmul", order, grid, group=max(1, GROUPED_ROWS // tiling.m))
     staged = _staged(tiling, a, b) if tiles is None else _given(tiling, tiles)
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
     through = result if epilogue is None else f32
@@ -235,17 +203,6 @@ def _given(tiling: Tiling, tiles: tuple[Any, Any]) -> tuple[Any, Any]:
         _of_shape("the shared tile of A", tiles[0], (tiling.m, tiling.k)),
         _of_shape("the shared tile of B", tiles[1], (tiling.k, tiling.n)),
     )
-
-
-def _order(order: Any, grid: tuple[int, int], group: int) -> Any:
-    if isinstance(order, str):
-        if order not in ORDERS:
-            raise UsageError(f"matmul has no order {order!r}; there are {', '.join(ORDERS)}, or any layout of {grid}")
-        order = _grouped(*grid, group) if order == "grouped" else ORDERS[order](*grid)
-    walk = lego.as_layout(order)
-    if walk.dims() != grid:
-        raise LayoutError(f"matmul: the order of the blocks must be a layout of {grid} tiles, got {walk!r}")
-    return walk
 
 
 def _runs_along(layout: Any) -> int:

@@ -26,11 +26,11 @@ from typing import Any, Final
 
 import lego_mlir as lego
 from lego_mlir import Kernel, Padded, Row, gallery
-from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.errors import UsageError
 from lego_mlir.kernel.access import VECTOR_BYTES
 from lego_mlir.kernel.dtypes import DType
 from lego_mlir.kernel.tiles import dealt_out
-from lego_mlir.kernels.matmul import ORDERS
+from lego_mlir.kernels.orders import walk_of
 
 SIDE: Final = 32
 """The tile's side where elements move one by one: a warp along a row of it."""
@@ -76,7 +76,7 @@ def build(
     """The kernel that writes the N x M transpose of an M x N matrix; the sizes may be symbolic.
 
     A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or the
-    name of one in `matmul.ORDERS`, of which symbolic sizes have row and column. The vectorised variant takes `width`
+    name of one in `orders.ORDERS`, of which symbolic sizes have row and column. The vectorised variant takes `width`
     elements at once: without it, as many as both sizes are multiples of, up to 16 bytes, or 8 of a small matrix. Raises
     UsageError for an unknown variant or order, a width that no access has, and threads that do not divide a tile
     evenly, LayoutError for a layout of another grid.
@@ -87,7 +87,7 @@ def build(
     (rows, columns), threads, w = _shares(chosen, M, N, dtype, tile, threads, width)
     plan = _Plan(dtype, (rows, columns), threads, w, chosen)
     grid = (lego.cdiv(M, rows), lego.cdiv(N, columns))
-    walk = _walk(_order(M, N, dtype) if order is None else order, grid)
+    walk = walk_of("transpose", _order(M, N, dtype) if order is None else order, grid)
 
     @lego.kernel(grid=walk.physical_size(), block=threads)
     def transpose(src: lego.Tensor(dtype, Row(M, N)), dst: lego.Tensor(dtype, Row(N, M))):  # type: ignore[no-untyped-def]
@@ -128,24 +128,6 @@ def _shares(
 def _order(M: Any, N: Any, dtype: DType) -> str:
     small = isinstance(M, int) and isinstance(N, int) and M * N * dtype.bytes <= CACHED_BYTES
     return "row" if small else "column"
-
-
-def _walk(order: Any, grid: tuple[Any, Any]) -> Any:
-    """The layout of the grid of tiles that says which block works where."""
-    if isinstance(order, str):
-        if order not in ORDERS:
-            raise UsageError(
-                f"transpose has no order {order!r}; there are {', '.join(ORDERS)}, or any layout of {grid}"
-            )
-        if order not in ("row", "column") and not all(isinstance(n, int) for n in grid):
-            raise UsageError(
-                f"transpose: the order {order!r} of symbolic sizes is not known; take row, column or a layout"
-            )
-        return lego.as_layout(ORDERS[order](*grid))
-    walk = lego.as_layout(order)
-    if walk.dims() != grid:
-        raise LayoutError(f"transpose: the order of the blocks must be a layout of {grid} tiles, got {walk!r}")
-    return walk
 
 
 @dataclass(frozen=True, slots=True)

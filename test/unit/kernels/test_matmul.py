@@ -12,6 +12,7 @@ from lego_mlir.errors import LayoutError, TraceError, UsageError
 from lego_mlir.kernel.tiles import Transposed
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.orders import ORDERS, walk_of
 
 SMALL = Tiling(32, 32, 32, (1, 2))
 LAYOUTS = {"NN": (Row, Row), "NT": (Row, Col), "TN": (Col, Row), "TT": (Col, Col)}
@@ -34,7 +35,7 @@ def test_every_type(dtype, result):
     check(build(32, 64, 32, dtype, result=result), None, 32, 64, 32)
 
 
-@pytest.mark.parametrize("order", matmul.ORDERS)
+@pytest.mark.parametrize("order", ORDERS)
 def test_every_order_visits_every_tile_once(order):
     kernel = build(96, 160, 32, order=order)
     report = check(kernel, None, 96, 160, 32)
@@ -71,7 +72,7 @@ def test_a_group_is_as_high_as_it_is_wide_on_a_large_device():
     order = matmul.build(4096, 4096, 64, f16, tiling=Tiling(128, 256, 32, (2, 4)))
     assert [order.grid[0], order.trace().grid[0]] == [512, 512]
     first = {"a": [], "b": []}
-    walk = matmul._order("grouped", (32, 16), 16)
+    walk = walk_of("matmul", "grouped", (32, 16), group=16)
     for place in range(132):
         row, column = walk.inv(place)
         first["a"].append(row)
