@@ -139,7 +139,7 @@ def _run(module: Any, args: argparse.Namespace) -> int:
             raise
         print(f"lego-mlir {args.command}: not enough memory here: {error}; take smaller sizes", file=sys.stderr)
         return BAD_INPUT
-    except Exception as error:
+    except Exception as error:  # one message for whatever nobody foresaw; --debug shows the traceback
         if args.debug:
             raise
         if isinstance(error, OSError) and error.errno in _DISK_FULL:

@@ -203,6 +203,11 @@ def host() -> isa.ISA:
     return isa.of_host(dict(cpu.host_features()))
 
 
+def row_of(target: str) -> isa.ISA:
+    """The instruction set that a target names, "host" this machine's."""
+    return host() if target == "host" else isa.isa_named(target)
+
+
 def source_of(
     given: str | Program | Statement,
     *,
@@ -220,7 +225,7 @@ def source_of(
     if not name.isidentifier():
         raise UsageError(f"a kernel's name is an identifier, got {name!r}")
     element = ELEMENTS[np.dtype(dtype)]
-    row = host() if target == "host" else isa.isa_named(target)
+    row = row_of(target)
     with sets.LOCK:
         program = _program(given, operands, types)
         if variant == "scalar" or by_lanes:

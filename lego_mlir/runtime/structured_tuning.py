@@ -105,7 +105,7 @@ def _copies(array: Any, count: int) -> tuple[Any, int]:
 def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SECONDS) -> list[Timing]:
     """The candidates' timings, the fastest first; no new candidate is compiled after `seconds`."""
     element = structured.ELEMENTS[np.dtype(dtype)]
-    row = _row(target)
+    row = structured.row_of(target)
     arrays = reference.sample(program, dtype)
     started = time.perf_counter()
     timers: list[tuple[Variant, Timer]] = []
@@ -120,10 +120,6 @@ def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SE
     return sorted(found, key=lambda timing: timing.seconds)
 
 
-def _row(target: str) -> isa.ISA:
-    return structured.host() if target == "host" else isa.isa_named(target)
-
-
 def tuned(program: Program, dtype: Any, target: str, store: Cache | None) -> Variant:
     """The best variant, or the default one where none is clearly better: the remembered one if this program was tuned
     on this processor before."""
@@ -132,7 +128,7 @@ def tuned(program: Program, dtype: Any, target: str, store: Cache | None) -> Var
     if known is not None:
         return Variant(**json.loads(known))
     timings = tune(program, dtype, target)
-    first = candidates(program, structured.ELEMENTS[np.dtype(dtype)], _row(target))[0]
+    first = candidates(program, structured.ELEMENTS[np.dtype(dtype)], structured.row_of(target))[0]
     usual = next(timing for timing in timings if timing.variant == first)
     best = first if timings[0].seconds > WORTH * usual.seconds else timings[0].variant
     if store is not None:

@@ -269,8 +269,7 @@ class _Generator:
         there = wide.kinds != ZERO
         if filled:
             there = _whole_vectors(there, width)
-        i, j = np.indices(wide.kinds.shape)
-        copy = View(name, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1))
+        copy = _in_rows(name, there, stride)
         self.assign(copy, wide)
         if not filled:
             return copy.part(slice(None), slice(0, view.columns))
@@ -319,7 +318,8 @@ class _Oriented:
             terms.append(Product(scale, *parts) if len(parts) == 2 else Element(scale, parts[0]))
         out, stored = views.of(Factor(leaf)), views.own(Factor(leaf))
         if isinstance(leaf.storage, Strided) and leaf.structure.columns > 1:
-            out, stored = _scratch(leaf, _whole_vectors(stored, width), leaf.storage.stride)
+            stored = _whole_vectors(stored, width)  # wherever a vector has an element, all of its lanes
+            out = _in_rows(leaf.name, stored, leaf.storage.stride)
         return cls(out, stored, tuple(terms))
 
     def columns(self, which: slice) -> _Oriented:
@@ -368,10 +368,10 @@ def _whole_vectors(there: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
     return np.repeat(vectors.any(axis=2), width, axis=1)
 
 
-def _scratch(leaf: Leaf, there: NDArray[np.bool_], stride: int) -> tuple[View, NDArray[np.bool_]]:
-    """A temporary as it is written: wherever a vector has an element, all of its lanes."""
+def _in_rows(buffer: str, there: NDArray[np.bool_], stride: int) -> View:
+    """A view of scratch that has these elements, row after row."""
     i, j = np.indices(there.shape)
-    return View(leaf.name, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1)), there
+    return View(buffer, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1))
 
 
 def _key(view: View) -> tuple[str, bytes, bytes, tuple[int, ...]]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.layout import Layout, Padded, Row, as_layout, gallery
-from lego_mlir.templates.refusals import require_positive, require_threads
+from lego_mlir.templates.refusals import require_one_of, require_positive, require_threads
 from lego_mlir.templates.template import Template
 from lego_mlir.templates.values import index
 
@@ -29,8 +29,7 @@ BUFFERS: Final[dict[str, Callable[[int], Layout]]] = {
 
 def buffer(kind: str, b: int) -> Layout:
     """The layout of the (b+1) x (b+1) buffer: one of BUFFERS."""
-    if kind not in BUFFERS:
-        raise TemplateError(f"nw: the buffer is one of {', '.join(BUFFERS)}, got {kind!r}")
+    require_one_of("nw", "the buffer", kind, tuple(BUFFERS))
     return BUFFERS[kind](b + 1)
 
 
