@@ -16,7 +16,6 @@ import csv
 import json
 import subprocess
 import sys
-import time
 from collections import Counter
 from typing import Any
 
@@ -101,10 +100,7 @@ def render() -> None:
 
 
 def expected() -> dict[str, dict[str, int]]:
-    path = harness.ARTIFACTS / NAME / "predicted.json"
-    if not path.is_file():
-        raise SystemExit(f"{path} is missing: run the step `render` where the compiler is, and copy artifacts/")
-    return json.loads(path.read_text())
+    return json.loads(harness.rendered(harness.ARTIFACTS / NAME / "predicted.json").read_text())
 
 
 def launch() -> None:
@@ -136,8 +132,7 @@ def count() -> None:
             if number or row["measured"][quantity]:
                 print(f"{row['kernel']:28} {quantity:18} {number:10} {row['measured'][quantity]:10}")
     device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    path = harness.BENCH / "results" / device.replace(" ", "-") / f"{time.strftime('%Y-%m-%d')}-{NAME}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = harness.todays_results(device, NAME)
     path.write_text(json.dumps({"device": device, "metrics": METRICS, "rows": found}, indent=1) + "\n")
     print(path)
 

@@ -93,11 +93,16 @@ def keep(folder: Path, name: str, rendered: Any) -> None:
     (folder / f"{name}{suffix}").write_text(rendered.text)
 
 
+def rendered(path: Path) -> Path:
+    """A file that the step `render` left; says so where it did not."""
+    if not path.is_file():
+        raise SystemExit(f"{path} is missing: run the step `render` where lego_mlir is, and copy artifacts/")
+    return path
+
+
 def load(folder: Path, name: str, kernel: str) -> Any:
     """A Triton kernel that `render` left."""
-    path = folder / f"{name}.py"
-    if not path.is_file():
-        raise SystemExit(f"{path} is missing: run the step `render` on a machine with lego_mlir, and copy artifacts/")
+    path = rendered(folder / f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"artifact_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -246,6 +251,25 @@ def require_close(found: Any, expected: Any, tolerance: float, what: str) -> flo
     return error
 
 
+def fastest(
+    kernel: str,
+    runs: Mapping[Any, Callable[[], Any]],
+    results: Sequence[tuple[Any, Any]],
+    tolerance: float,
+    **facts: Any,
+) -> Contender:
+    """The fastest of some configurations, after one launch that must be right.
+
+    `results` are pairs of what the launch writes, emptied before it, and what that must be.
+    """
+    config = best(runs)
+    for found, _ in results:
+        found.zero_()
+    runs[config]()
+    error = max(require_close(found, expected, tolerance, f"{kernel} {facts}") for found, expected in results)
+    return contender(runs[config], kernel=kernel, config=config, error=error, **facts)
+
+
 Timed = Callable[..., list[Contender]]  # the folder of the artifacts and a case, to what is compared in that case
 
 
@@ -280,8 +304,7 @@ def time_cases(name: str, folder: Path, cases: Sequence[Case], timed: Timed) -> 
     import triton
 
     device = torch.cuda.get_device_name()
-    path = BENCH / "results" / device.replace(" ", "-") / f"{time.strftime('%Y-%m-%d')}-{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = todays_results(device, name)
     circumstances = {
         "device": device, "torch": torch.__version__,
         "triton": triton.__version__, "warm_up": WARM_UP, "repetitions": REPETITIONS,
@@ -301,6 +324,13 @@ def time_cases(name: str, folder: Path, cases: Sequence[Case], timed: Timed) -> 
         path.write_text(json.dumps(found_now, indent=1) + "\n")
     print(f"{path}: {len(rows)} rows, {failed} cases failed")
     return 1 if failed else 0
+
+
+def todays_results(device: str, name: str) -> Path:
+    """Where the results of a benchmark on a device go; the folder is there."""
+    path = BENCH / "results" / device.replace(" ", "-") / f"{time.strftime('%Y-%m-%d')}-{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def clocks() -> list[str]:

@@ -281,16 +281,20 @@ def _measured(results: Any) -> str:
 def _study(rows: list[dict[str, Any]]) -> str:
     """Our kernels at STUDIED, the fastest first."""
     here = of(rows, STUDIED, "NN")
-    library = next((r["ms"] for r in here if r["kernel"] == "cuBLAS"), None)
+    library = _cublas_ms(here)
     ours = sorted((r for r in here if "tile" in r), key=lambda r: r["ms"])
     cells = [[r["kernel"].split("-", 2)[2], mlir_kernels.time_cell(r), f"{library / r['ms']:.3f}"] for r in ours]
     return mlir_kernels.table("our kernel|ms|of cuBLAS", cells)
 
 
+def _cublas_ms(rows: list[dict[str, Any]]) -> float | None:
+    return next((r["ms"] for r in rows if r["kernel"] == "cuBLAS"), None)
+
+
 def _share(rows: list[dict[str, Any]], n: int, layouts: str, who: str) -> float | None:
     """The best share of cuBLAS at a square size: of our kernels ("tile"), or of the one of that name."""
     here = of(rows, (n, n, n), layouts)
-    library = next((r["ms"] for r in here if r["kernel"] == "cuBLAS"), None)
+    library = _cublas_ms(here)
     chosen = [r for r in here if r["kernel"] == who or (who == "tile" and "tile" in r)]
     return max((library / r["ms"] for r in chosen), default=None)
 
@@ -305,13 +309,5 @@ def size_of(text: str) -> Size:
     return (sizes[0], sizes[0], sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1], sizes[2])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=STEPS)
-    parser.add_argument("sizes", nargs="*", type=size_of, help="only these sizes")
-    options = parser.parse_args()
-    STEPS[options.step](options.sizes or list(SIZES))
-
-
 if __name__ == "__main__":
-    main()
+    mlir_kernels.main(__doc__, STEPS, SIZES, size_of)

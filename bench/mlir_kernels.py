@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from harness import BENCH
+import harness
 
-DOCS = BENCH.parent / "docs"
-RESULTS = BENCH / "results"
+DOCS = harness.BENCH.parent / "docs"
+RESULTS = harness.BENCH / "results"
+
+
+def main(about: str, steps: Mapping[str, Callable[[list[Any]], None]], sizes: Sequence[Any], size: Any) -> None:
+    """The command line of one benchmark: a step, and the sizes that it is done for, `size` their type."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=steps)
+    parser.add_argument("sizes", nargs="*", type=size, help="only these sizes")
+    options = parser.parse_args()
+    steps[options.step](options.sizes or list(sizes))
 
 
 def keep(folder: Path, name: str, compilation: Any) -> None:
@@ -23,10 +34,7 @@ def launcher(folder: Path, name: str) -> Any:
     """A kept kernel, loaded: call it with CuPy arrays in memory order."""
     from lego_mlir.runtime import cuda
 
-    path = folder / f"{name}.ptx"
-    if not path.is_file():
-        raise SystemExit(f"{path} is missing: run the step `render` where the compiler is, and copy artifacts/")
-    return cuda.load(path).kernel()
+    return cuda.load(harness.rendered(folder / f"{name}.ptx")).kernel()
 
 
 def assembled(ptx: str, target: str, shared_bytes: int) -> Any:
@@ -73,7 +81,7 @@ def table(columns: str, rows: list[list[str]]) -> str:
 
 def time_cell(row: Any) -> str:
     """A median with its 10th and 90th percentile; empty where nothing was measured."""
-    return "" if row is None or row["ms"] is None else f"{row['ms']:.4f} ({row['p10']:.4f} to {row['p90']:.4f})"
+    return "" if row is None else f"{row['ms']:.4f} ({row['p10']:.4f} to {row['p90']:.4f})"
 
 
 def picture(name: str, text: str) -> str:

@@ -42,14 +42,14 @@ def render(folder: Path) -> None:
     for n, b in product(SIZES, BLOCKS):
         for kind in KINDS:
             harness.keep(folder, label(n, b, kind), nw(n, b, kind).render())
-    facts = {
-        b: {
-            "chosen": ranked(b)[0].name,
-            "wavefronts": {candidate.name: candidate.wavefronts for candidate in ranked(b)},
-            "shared_bytes": {candidate.name: candidate.bytes for candidate in ranked(b)},
+    facts = {}
+    for b in BLOCKS:
+        best_first = ranked(b)
+        facts[b] = {
+            "chosen": best_first[0].name,
+            "wavefronts": {candidate.name: candidate.wavefronts for candidate in best_first},
+            "shared_bytes": {candidate.name: candidate.bytes for candidate in best_first},
         }
-        for b in BLOCKS
-    }
     (folder / "facts.json").write_text(json.dumps(facts, indent=1))
 
 

@@ -12,7 +12,6 @@ the same bytes, PyTorch's and the driver's.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from itertools import product
 from pathlib import Path
@@ -209,13 +208,5 @@ def table(sizes: list[int]) -> None:
 STEPS = {step.__name__: step for step in (static, render, time, table)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=STEPS)
-    parser.add_argument("sizes", nargs="*", type=int, help="only these sizes")
-    options = parser.parse_args()
-    STEPS[options.step](options.sizes or list(SIZES))
-
-
 if __name__ == "__main__":
-    main()
+    mlir_kernels.main(__doc__, STEPS, SIZES, int)

@@ -80,16 +80,13 @@ def timed(folder: Path, positions: int, mask: str) -> list[harness.Contender]:
         return lambda: launch(q, k, v, o, lse, *numbers, num_warps=warps, num_stages=stages)
 
     attend = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
-    facts, rows = {"positions": positions, "causal": causal}, []
+    facts = {"positions": positions, "causal": causal}
     choices = {
         "rendered": {(*config, form): rendered(*config, form) for config in CONFIGS for form in FORMS},
         "by hand": {config: by_hand(*config) for config in CONFIGS},
     }
-    for who, runs in choices.items():
-        key = harness.best(runs)
-        runs[key]()
-        error = harness.require_close(o, attend(), 1e-2, f"attention {positions} {who}")
-        rows.append(harness.contender(runs[key], kernel=who, config=key, error=error, **facts))
+    results = [(o, attend())]
+    rows = [harness.fastest(who, runs, results, 1e-2, **facts) for who, runs in choices.items()]
     return [*rows, harness.contender(attend, kernel="torch", **facts)]
 
 

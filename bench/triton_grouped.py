@@ -114,15 +114,8 @@ def _timed_group(folder: Path, name: str) -> list[harness.Contender]:
         "rendered": {(*config, form): rendered(*config, form) for config in TILES for form in FORMS},
         "by hand": {config: by_hand(*config) for config in TILES},
     }
-    rows = []
-    for who, choices in runs.items():
-        key = harness.best(choices)
-        choices[key]()
-        what = f"grouped {name} {who}"
-        error = max(
-            harness.require_close(z, x.float() @ y.float(), 0.01, what) for x, y, z in zip(a, b, c, strict=True)
-        )
-        rows.append(harness.contender(choices[key], kernel=f"grouped {who}", group=name, config=key, error=error))
+    results = [(z, x.float() @ y.float()) for x, y, z in zip(a, b, c, strict=True)]
+    rows = [harness.fastest(f"grouped {who}", choices, results, 0.01, group=name) for who, choices in runs.items()]
     rows.append(harness.contender(_graph(torch, a, b, c).replay, kernel="grouped torch, captured loop", group=name))
     if len(set(sizes)) == 1:
         left, right = torch.stack(a), torch.stack(b)
@@ -170,12 +163,8 @@ def _timed_batch(folder: Path, shape: tuple[int, ...]) -> list[harness.Contender
         "rendered": {(*config, form): rendered(*config, form) for config in TILES for form in FORMS},
         "by hand": {config: by_hand(*config) for config in TILES},
     }
-    rows = []
-    for who, choices in runs.items():
-        key = harness.best(choices)
-        choices[key]()
-        error = harness.require_close(c, expected, 0.01, f"batched {shape} {who}")
-        rows.append(harness.contender(choices[key], kernel=f"batched {who}", shape=shape, config=key, error=error))
+    results = [(c, expected)]
+    rows = [harness.fastest(f"batched {who}", choices, results, 0.01, shape=shape) for who, choices in runs.items()]
     return [*rows, harness.contender(lambda: torch.bmm(a, b), kernel="batched torch.bmm", shape=shape)]
 
 

@@ -102,25 +102,18 @@ def timed(folder: Path, columns: int) -> list[harness.Contender]:
     expected = forward_torch()
     backward_torch = lambda: torch.autograd.grad(expected, inputs, dy, retain_graph=True)  # noqa: E731
     one, ahead = [(w,) for w in WARPS], list(product(WARPS, STAGES))
+    gradients = list(zip((dx, dw, db), backward_torch(), strict=True))
     rows = []
-    for who, run, configs in (("rendered", rendered_forward, one), ("by hand", forward_by_hand, one)):
-        rows.append(_fastest(run, configs, f"forward {who}", columns, [(y, expected)], 5e-3))
-    for who, run, configs in (("rendered", rendered_backward, ahead), ("by hand", backward_by_hand, one)):
-        found = list(zip((dx, dw, db), backward_torch(), strict=True))
-        rows.append(_fastest(run, configs, f"backward {who}", columns, found, 1e-2))
+    for kernel, run, configs, results, tolerance in (
+        ("forward rendered", rendered_forward, one, [(y, expected)], 5e-3),
+        ("forward by hand", forward_by_hand, one, [(y, expected)], 5e-3),
+        ("backward rendered", rendered_backward, ahead, gradients, 1e-2),
+        ("backward by hand", backward_by_hand, one, gradients, 1e-2),
+    ):
+        runs = {config: lambda run=run, config=config: run(*config) for config in configs}
+        rows.append(harness.fastest(kernel, runs, results, tolerance, columns=columns))
     rows.append(harness.contender(forward_torch, kernel="forward torch", columns=columns))
     return [*rows, harness.contender(backward_torch, kernel="backward torch", columns=columns)]
-
-
-def _fastest(
-    run: Any, configs: list[Any], kernel: str, columns: int, found: list[tuple[Any, Any]], tolerance: float
-) -> harness.Contender:
-    """The best configuration, checked and measured."""
-    key = harness.best({config: lambda config=config: run(*config) for config in configs})
-    run(*key)
-    what = f"layer norm {kernel} {columns}"
-    error = max(harness.require_close(ours, expected, tolerance, what) for ours, expected in found)
-    return harness.contender(lambda: run(*key), kernel=kernel, columns=columns, config=key, error=error)
 
 
 def table() -> None:

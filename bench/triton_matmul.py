@@ -135,11 +135,7 @@ class Case:
         return [*rows, *self.library()]
 
     def fastest(self, who: str, runs: dict[Any, Any]) -> harness.Contender:
-        key = harness.best(runs)
-        self.c.zero_()
-        runs[key]()
-        error = harness.require_close(self.c, self.expected, 0.05, f"{self.facts} {who}")
-        return harness.contender(runs[key], kernel=who, config=key, error=error, **self.facts)
+        return harness.fastest(who, runs, [(self.c, self.expected)], 0.05, **self.facts)
 
     def rendered(self, tile: Any, warps: int, stages: int, form: str, a: Any, b: Any, layout: str) -> Any:
         kernel = harness.load(self.folder, label(self.n, layout, tile, form), "matmul")

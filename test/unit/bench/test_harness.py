@@ -116,3 +116,27 @@ def test_what_runs_for_long_has_turns_of_its_own(device):
     runs = ["".join(group) for _, group in itertools.groupby(device.launched)]
     assert all(len(run) >= 6 for run in runs[-4:])
     assert [row["ms"] for row in rows] == [20.0, 30.0]
+
+
+def test_the_fastest_is_launched_into_emptied_results_and_must_be_right(device, monkeypatch):
+    class Result:
+        value = 7
+
+        def zero_(self):
+            self.value = 0
+
+    def judged(found, expected, tolerance, what):
+        assert (tolerance, what) == (0.01, "ours {'n': 4}")
+        return abs(found.value - expected)
+
+    written, untouched = Result(), Result()
+
+    def run():
+        device.launch("fast", 0.1)()
+        written.value = 5
+
+    monkeypatch.setattr(harness, "require_close", judged)
+    runs = {"slow": device.launch("slow", 0.5), "fast": run}
+    found = harness.fastest("ours", runs, [(written, 5), (untouched, 2)], 0.01, n=4)
+    assert found.facts == {"kernel": "ours", "config": "fast", "error": 2, "n": 4}
+    assert found.run is run and untouched.value == 0
