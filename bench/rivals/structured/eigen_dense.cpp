@@ -1,19 +1,6 @@
 // The five cases with Eigen, structured matrices filled to general ones first: at a few rows and columns its general
 // product, unrolled, is faster than its structured ones (eigen.cpp). Compiled once a size and a type.
-#define EIGEN_DONT_PARALLELIZE
-#define EIGEN_STACK_ALLOCATION_LIMIT 0
-#include <Eigen/Dense>
-using namespace Eigen;
-#define JOIN_(a, b, c, d) a##b##c##_##d
-#define JOIN(a, b, c, d) JOIN_(a, b, c, d)
-#define NAME(c) JOIN(PREFIX, eigen_, c, SIZE)
-
-using T = ELEMENT;
-constexpr int N = SIZE;
-
-using Square = Matrix<T, N, N, RowMajor>;
-using Tall = Matrix<T, N, 4, RowMajor>;
-using Column = Matrix<T, N, 1>;
+#include "eigen_types.h"
 
 extern "C" {
 void NAME(dsyrk)(T *S, const T *A) {

@@ -1,10 +1,6 @@
 /* The five cases as one writes them down, sizes known to the compiler: compiled once a size, a type and a compiler. */
-#define JOIN_(a, b, c, d) a##b##c##_##d
-#define JOIN(a, b, c, d) JOIN_(a, b, c, d)
-#define NAME(c) JOIN(PREFIX, naive_, c, SIZE)
-
-typedef ELEMENT T;
-enum { N = SIZE };
+#define KIND naive_
+#include "names.h"
 
 void NAME(dsyrk)(T *restrict S, const T *restrict A) {
     for (int i = 0; i < N; i++)

@@ -1,11 +1,7 @@
 /* The five cases with every inner loop along a row and symmetric matrices filled first, which compilers turn into
    vector code more easily than the formulas as they stand (naive.c): compiled once a size, a type and a compiler. */
-#define JOIN_(a, b, c, d) a##b##c##_##d
-#define JOIN(a, b, c, d) JOIN_(a, b, c, d)
-#define NAME(c) JOIN(PREFIX, rows_, c, SIZE)
-
-typedef ELEMENT T;
-enum { N = SIZE };
+#define KIND rows_
+#include "names.h"
 
 void NAME(dsyrk)(T *restrict S, const T *restrict A) {
     for (int i = 0; i < N; i++)
