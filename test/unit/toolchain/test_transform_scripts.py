@@ -12,6 +12,7 @@ from lego_mlir import Col, Row, bf16, f16, gallery, interp
 from lego_mlir.interp import Kind
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.orders import ORDERS
 from lego_mlir.toolchain import compile_kernel, ptxas, sass, scripts, target_named
 
 # -- what the scripts leave, and that it means the same
@@ -79,7 +80,7 @@ def test_results_are_rounded(result, epilogue):
     check(kernel, "matmul_sm80.mlir", *SIZES, stages=2)
 
 
-@pytest.mark.parametrize("order", matmul.ORDERS)
+@pytest.mark.parametrize("order", ORDERS)
 def test_orders_with_blocks_that_have_nothing_to_do(order):
     sizes = (160, 192, 64)
     check(build(sizes, order=order), "matmul_sm80.mlir", *sizes, stages=2)
