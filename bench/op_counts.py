@@ -117,8 +117,7 @@ class Case:
         values: dict[Any, int] = {}
         for s in self.symbols():
             if isinstance(s, Size):
-                lowest = -(-s.min // s.multiple_of)
-                values[s] = s.multiple_of * source.randint(lowest, lowest + 5)
+                values[s] = s.least + s.multiple_of * source.randint(0, 5)
         for s, r in self.ranges.items():
             values[s] = source.randrange(int(evaluate(r.lo, values)), int(evaluate(r.hi, values)))
         return values

@@ -404,6 +404,11 @@ class Size(sympy.Symbol):
         obj.min, obj.max, obj.multiple_of = min, max, multiple_of
         return obj
 
+    @property
+    def least(self) -> int:
+        """The smallest value: `min`, or the first multiple of `multiple_of` above it."""
+        return -(-self.min // self.multiple_of) * self.multiple_of
+
     def __getnewargs_ex__(self) -> Any:
         return ((self.name,), {"min": self.min, "max": self.max, "multiple_of": self.multiple_of})
 

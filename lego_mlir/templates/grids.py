@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lego_mlir.expr.index import Index, as_expr, maximum, minimum, where
+from lego_mlir.expr.index import Index, as_expr, minimum
 from lego_mlir.layout import Col, GenP, Layout, Row, TileOrderBy
 from lego_mlir.templates.refusals import require_positive
 
@@ -32,7 +32,7 @@ def grouped(m: Any, n: Any, *, rows: int) -> Layout:
 
     def tile(p: Any) -> tuple[Any, Any]:
         group, within = p // (rows * n), p % (rows * n)
-        height = _extent(group, m, rows)
+        height = minimum(m - group * rows, rows)
         return group * rows + within % height, within // height
 
     return GenP([m, n], position, tile, text=f"grids.grouped({m}, {n}, rows={rows})")
@@ -50,15 +50,10 @@ def columns(m: Any, n: Any, *, width: int) -> Layout:
 
     def tile(p: Any) -> tuple[Any, Any]:
         group, within = p // (width * m), p % (width * m)
-        breadth = _extent(group, n, width)
+        breadth = minimum(n - group * width, width)
         return within // breadth, group * width + within % breadth
 
     return GenP([m, n], position, tile, text=f"grids.columns({m}, {n}, width={width})")
-
-
-def _extent(group: Any, whole: Any, part: int) -> Any:
-    """How wide a group is: the last one is what is left. (The 1 is never taken; with it no proof is needed.)"""
-    return where(group < whole // part, part, maximum(whole % part, 1))
 
 
 def _divides(part: int, whole: Any) -> bool:

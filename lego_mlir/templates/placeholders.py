@@ -132,7 +132,7 @@ class Filling:
 
     def offsets(self, value: Offsets) -> str:
         """A slice: a block of offsets."""
-        raw = value.slice.expr.expr
+        raw = value.expr
         expr = self.simplified(raw, value.ranges)
         axes = self.axes(value.slice.colons)
         self.agrees_with_assignments(value)
@@ -140,7 +140,7 @@ class Filling:
         text = self.hinted(printer.block(expr), expr, axes, value.ranges)
         self.note(printer)
         loose = not (expr.is_Symbol or expr.is_Integer)
-        origin = (value.slice.layout, value.slice.places)
+        origin = None if value.relative else (value.slice.layout, value.slice.places)
         return self.record(text, loose, raw, expr, value.ranges, axes=axes, origin=origin)
 
     def hinted(self, text: str, expr: Any, axes: Sequence[Any], ranges: Any) -> str:
@@ -357,7 +357,7 @@ class Filling:
                 continue
             if symbol.multiple_of > 1:
                 lines.append(f"{name} = tl.multiple_of({name}, {symbol.multiple_of})")
-            lines.append(f"tl.assume({name} >= {symbol.min})")
+            lines.append(f"tl.assume({name} >= {symbol.least})")
             if symbol.max is not None:
                 lines.append(f"tl.assume({name} <= {symbol.max})")
         return f"\n{before}".join(lines)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import sympy
@@ -143,11 +143,32 @@ class Predicate(_Shown):
 
 @dataclass(frozen=True, eq=False)
 class Offsets(_Shown):
-    """A slice of a layout: a block of positions."""
+    """A slice of a layout: a block of positions, or, `relative`, how far they lie from the block's first."""
 
     name: str
     slice: Slice
     ranges: dict[Any, Range]
+    relative: bool = False
+
+    @property
+    def expr(self) -> Any:
+        """The positions as an expression of the indices and of the symbols that run along the axes."""
+        positions = self.slice.expr.expr
+        return positions - self._first() if self.relative else positions
+
+    @property
+    def base(self) -> Bounded:
+        """Where the block begins: the position of its first element, one number for the whole block."""
+        first = self._first()
+        return Bounded(first, {s: r for s, r in self.ranges.items() if s in first.free_symbols})
+
+    @property
+    def offsets(self) -> Offsets:
+        """How far each element lies from the block's first."""
+        return replace(self, relative=True)
+
+    def _first(self) -> Any:
+        return self.slice.expr.expr.subs({colon.symbol.expr: 0 for colon in self.slice.colons})
 
     @property
     def mask(self) -> Predicate:
@@ -172,7 +193,7 @@ class Offsets(_Shown):
     def _distance(self, symbol: Any) -> Any:
         from lego_mlir.expr.simplify import simplify
 
-        raw = self.slice.expr.expr
+        raw = self.expr
         moved = raw.xreplace({symbol: symbol + 1}) - raw
         known = self.ranges.get(symbol)
         last = {} if known is None else {symbol: Range(known.lo, known.hi - 1)}  # symbol + 1 is an index too

@@ -1,5 +1,7 @@
 """Filling a template in: slices, masks, steps, statements, sizes, helpers; and the same through the command line."""
 
+from dataclasses import replace
+
 import pytest
 
 import lego_mlir as lego
@@ -84,7 +86,7 @@ def test_grouped_and_columns_are_proved_bijections(sizes):
 def test_symbolic_grids_with_a_ragged_last_group_are_checked_too():
     n = lego.size("N", max=4096)
     grid = grids.grouped(cdiv(n, 32), cdiv(n, 64), rows=8)
-    assert "tl.where(" in filled('f(a{{ sizes }}){{ assign("i, j", grid.inv(p)) }}{{ helpers }}', grid=grid)
+    assert "tl.minimum(" in filled('f(a{{ sizes }}){{ assign("i, j", grid.inv(p)) }}{{ helpers }}', grid=grid)
 
 
 def test_how_far_a_tile_moves_is_asked_of_the_layout(tiles):
@@ -96,12 +98,38 @@ def test_how_far_a_tile_moves_is_asked_of_the_layout(tiles):
         filled("\n{{ A[k, :].step(k) }}", A=as_layout(gallery.antidiagonal(32)))
 
 
+def test_a_block_is_its_first_position_and_how_far_the_others_lie_from_it():
+    n = lego.size("N", max=4096, multiple_of=32)
+    tiles = Row(n, 64).tile_by([n // 32, 2], [32, 32])
+    text = filled(
+        "def f(x{{ sizes }}):\n    at = {{ A[m, k, :, :].base }}\n    y = {{ A[m, k, :, :].offsets }}\n", A=tiles
+    )
+    assert "    at = m * 2048 + k * 32\n" in text
+    assert "    y = (tl.arange(0, 32) * 64)[:, None] + tl.arange(0, 32)[None, :]\n" in text
+    assert (
+        filled("{{ A[m, :].offsets }}", A=as_layout(gallery.xor_swizzle(8, 8))).count("m") > 1
+    )  # not the same for all m
+
+
+def test_the_parts_of_a_block_are_checked_like_the_block():
+    tiles = Col(64, 96).tile_by([2, 3], [32, 32])
+    rendered = Template.of(
+        "{{ A[m, k, :, :].base }}, {{ A[m, k, :, :].offsets }}", "t.py.jinja", A=tiles, m=m, k=k
+    ).render()
+    base, offsets = rendered.placeholders
+    check.require(rendered)
+    for part, wrong in ((base, "m * 32 + k * 2049"), (offsets, offsets.text.replace("64", "65"))):
+        parts = tuple(replace(p, text=wrong) if p is part else p for p in rendered.placeholders)
+        with pytest.raises(TemplateError, match="the text gives"):
+            check.require(replace(rendered, placeholders=parts))
+
+
 def test_sizes_become_arguments_hints_and_nothing_when_they_are_numbers():
     n, block = lego.size("N", max=4096, multiple_of=16), lego.size("BLOCK")
     source = "def f(x{{ sizes }}):\n    {{ hints }}\n    y = {{ A[m, :] }}\n"
     assert filled(source, A=Row(16, 64)) == "def f(x):\n    y = m * 64 + tl.arange(0, 64)\n"
     assert filled(source, A=Padded(Row(64, n), [64, 16])) == (
-        "def f(x, N):\n    N = tl.multiple_of(N, 16)\n    tl.assume(N >= 1)\n    tl.assume(N <= 4096)\n"
+        "def f(x, N):\n    N = tl.multiple_of(N, 16)\n    tl.assume(N >= 16)\n    tl.assume(N <= 4096)\n"
         "    y = N * m + tl.arange(0, 16)\n"
     )
     text = filled("def f(x{{ sizes }}):\n    y = {{ A[m, :] }}\n", A=Row(64, block))
