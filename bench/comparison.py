@@ -29,10 +29,10 @@ class Line:
     rivals: Mapping[str, Row | None]
     more: Mapping[str, str] | None = None
 
-    def ratio(self, rival: str) -> float | None:
-        """How many times as long as ours a rival takes."""
-        theirs = self.rivals[rival]
-        return None if self.ours is None or theirs is None else theirs["ms"] / self.ours["ms"]
+    def ratio(self, rival: str, quantity: str = "ms") -> float | None:
+        """How many times as long as ours a rival takes, or as many instructions; None where either was not measured."""
+        ours, theirs = ((row or {}).get(quantity) for row in (self.ours, self.rivals[rival]))
+        return theirs / ours if ours and theirs else None
 
 
 def rows_of(name: str) -> list[Row]:
@@ -51,13 +51,20 @@ def as_table(heads: Sequence[str], lines: Sequence[Line], ours: str = "rendered"
     """A table of Markdown: times with their spread, and how many times as long each rival takes."""
     rivals = list(lines[0].rivals)
     columns = [*heads, f"{ours} ms", *(f"{rival} ms" for rival in rivals), *(f"{rival} / {ours}" for rival in rivals)]
+    counted = [rival for rival in rivals if any(line.ratio(rival, "instructions") for line in lines)]
+    columns += [f"instructions, {rival} / {ours}" for rival in counted]
     columns += lines[0].more or {}
     cells = []
     for line in lines:
         times = [mlir_kernels.time_cell(row) for row in (line.ours, *line.rivals.values())]
-        ratios = ["" if (ratio := line.ratio(rival)) is None else f"{ratio:.2f}" for rival in rivals]
-        cells.append([*line.case, *times, *ratios, *(line.more or {}).values()])
+        ratios = [_cell(line.ratio(rival)) for rival in rivals]
+        counts = [_cell(line.ratio(rival, "instructions")) for rival in counted]
+        cells.append([*line.case, *times, *ratios, *counts, *(line.more or {}).values()])
     return mlir_kernels.table("|".join(columns), cells)
+
+
+def _cell(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def write(

@@ -12,15 +12,13 @@ instructions of an SM share (`pipe`), where passes that were stalled by other tr
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import subprocess
-import sys
 from collections import Counter
 from typing import Any
 
 import harness
 import mlir_kernels
+import ncu
 
 NAME, PAGE, TARGET = "counters", "running.md", "sm_90"
 SIZE = 512
@@ -117,34 +115,21 @@ def launch() -> None:
 def count() -> None:
     import cupy as cp
 
-    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"]
-    command += ["--kernel-name", ENTRIES, "--metrics", ",".join(METRICS.values())]
-    done = subprocess.run([*command, sys.executable, __file__, "launch"], capture_output=True, text=True, check=False)
-    rows = measured(done.stdout)
+    found = ncu.watch([__file__, "launch"], METRICS, "--kernel-name", ENTRIES)
     wanted = expected()
-    if done.returncode or len(rows) != len(wanted):
-        raise SystemExit(
-            f"ncu: exit code {done.returncode}, {len(rows)} of {len(wanted)} kernels\n{done.stdout[-2000:]}"
-        )
-    found = [{"kernel": n, "predicted": wanted[n], "measured": row} for n, row in zip(wanted, rows, strict=True)]
-    for row in found:
+    if len(found) != len(wanted):
+        raise SystemExit(f"ncu saw {len(found)} of {len(wanted)} kernels")
+    rows = [
+        {"kernel": n, "predicted": wanted[n], "measured": seen.counts} for n, seen in zip(wanted, found, strict=True)
+    ]
+    for row in rows:
         for quantity, number in row["predicted"].items():
             if number or row["measured"][quantity]:
                 print(f"{row['kernel']:28} {quantity:18} {number:10} {row['measured'][quantity]:10}")
     device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     path = harness.todays_results(device, NAME)
-    path.write_text(json.dumps({"device": device, "metrics": METRICS, "rows": found}, indent=1) + "\n")
+    path.write_text(json.dumps({"device": device, "metrics": METRICS, "rows": rows}, indent=1) + "\n")
     print(path)
-
-
-def measured(text: str) -> list[dict[str, int]]:
-    """The counts of each launch, in order, from ncu's wide table: a line of names, one of units, one a launch."""
-    lines = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
-    names, _, *launches = lines or [[], []]
-    return [
-        {quantity: int(float(line[names.index(metric)].replace(",", "") or 0)) for quantity, metric in METRICS.items()}
-        for line in launches
-    ]
 
 
 def table() -> None:

@@ -4,11 +4,12 @@
   python bench/triton_softmax.py static     on the development machine: registers, spills, instructions, no GPU
   python bench/triton_softmax.py prepare    on the GPU machine: Triton compiles all that `time` will try, on all cores
   python bench/triton_softmax.py time       on the GPU machine: correctness first, then times, rivals in the same run
+  python bench/triton_softmax.py count      on the GPU machine, with ncu: instructions executed by what `time` chose
   python bench/triton_softmax.py table      the tables of docs/templates.md, from the newest results
 
-`time` and `prepare` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch, Triton and
-CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA events, after
-25 that warm up, the L2 cache flushed before each, in turns with the rivals; of slow cases fewer, down to
+`prepare`, `time` and `count` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch,
+Triton and CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA
+events, after 25 that warm up, the L2 cache flushed before each, in turns with the rivals; of slow cases fewer, down to
 20, of tiny ones 400, and each row says how many. Kept are the median and the 10th and 90th percentile, with device,
 clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
 A case with a wrong result is named, gives no times, and makes the exit code 1.
@@ -59,8 +60,8 @@ def main(
 ) -> int:
     """The command line of one benchmark."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.split("\n")[0])
-    parser.add_argument("step", choices=["render", "static", "prepare", "time", "table"])
-    parser.add_argument("words", nargs="*", help="prepare or time only the cases that have all these words")
+    parser.add_argument("step", choices=["render", "static", "prepare", "time", "count", "launch", "table"])
+    parser.add_argument("words", nargs="*", help="prepare, time or count only the cases that have all these words")
     options = parser.parse_args()
     folder = ARTIFACTS / name
     chosen = [case for case in cases if set(options.words) <= set(words_of(case))]
@@ -74,8 +75,14 @@ def main(
         table()
     elif options.step == "prepare":
         prepare(folder, chosen, timed)
-    else:
+    elif options.step == "time":
         return time_cases(name, folder, chosen, timed)
+    else:
+        import instructions
+
+        if options.step == "count":
+            return instructions.count(name, folder, options.words)
+        return instructions.launch(name, folder, chosen, timed)
     return 0
 
 
@@ -262,12 +269,20 @@ def fastest(
 
     `results` are pairs of what the launch writes, emptied before it, and what that must be.
     """
-    config = best(runs)
+    config = best(runs) if CONFIGURED is None else _key(runs, CONFIGURED(kernel=kernel, **facts))
     for found, _ in results:
         found.zero_()
     runs[config]()
     error = max(require_close(found, expected, tolerance, f"{kernel} {facts}") for found, expected in results)
     return contender(runs[config], kernel=kernel, config=config, error=error, **facts)
+
+
+CONFIGURED: Callable[..., Any] | None = None  # the configuration of a contender by its facts, where it is known already
+
+
+def _key(runs: Mapping[Any, Callable[[], Any]], config: Any) -> Any:
+    """The key that a row of results calls `config`: JSON has lists for tuples."""
+    return next(key for key in runs if json.loads(json.dumps(key)) == config)
 
 
 Timed = Callable[..., list[Contender]]  # the folder of the artifacts and a case, to what is compared in that case
@@ -309,10 +324,10 @@ def time_cases(name: str, folder: Path, cases: Sequence[Case], timed: Timed) -> 
         "device": device, "torch": torch.__version__,
         "triton": triton.__version__, "warm_up": WARM_UP, "repetitions": REPETITIONS,
     }  # fmt: skip
-    rows, failed = [], 0
+    rows, failed = rows_of_others(path, circumstances, cases), 0
     for case in cases:
         try:
-            found = measured(timed(folder, *case))
+            found = [{"case": words_of(case), **row} for row in measured(timed(folder, *case))]
         except Exception as error:  # the other cases still count
             print(f"{' '.join(words_of(case))}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             failed += 1
@@ -324,6 +339,15 @@ def time_cases(name: str, folder: Path, cases: Sequence[Case], timed: Timed) -> 
         path.write_text(json.dumps(found_now, indent=1) + "\n")
     print(f"{path}: {len(rows)} rows, {failed} cases failed")
     return 1 if failed else 0
+
+
+def rows_of_others(path: Path, circumstances: Mapping[str, Any], cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """The rows of today's results that these cases leave as they are; none where the circumstances were others."""
+    earlier = json.loads(path.read_text()) if path.is_file() else {}
+    if any(earlier.get(key) != value for key, value in circumstances.items()):
+        return []
+    chosen = [words_of(case) for case in cases]
+    return [row for row in earlier["rows"] if row.get("case") not in (None, *chosen)]
 
 
 def todays_results(device: str, name: str) -> Path:

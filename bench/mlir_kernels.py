@@ -68,8 +68,14 @@ def static_results(name: str, target: str) -> list[dict[str, Any]]:
 
 def latest(name: str) -> dict[str, Any] | None:
     """The newest times of this name with their circumstances; None where nothing was measured."""
+    path = latest_path(name)
+    return json.loads(path.read_text()) if path else None
+
+
+def latest_path(name: str) -> Path | None:
+    """Where the newest times of this name are."""
     found = sorted(RESULTS.glob(f"*/????-??-??-{name}.json"), key=lambda path: path.name)
-    return json.loads(found[-1].read_text()) if found else None
+    return found[-1] if found else None
 
 
 def table(columns: str, rows: list[list[str]]) -> str:

@@ -96,11 +96,22 @@ def static() -> list[dict[str, Any]]:
             fixed = constants | dict.fromkeys("MNK", 4096) | {s: 4096 for s, t in given.items() if t != "1"}
             compiled = triton.compile_for(hand, types, fixed, **options)
             rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, sizes fixed", **facts))
-            for form in FORMS[:2]:
-                kernel = triton.load(template(4096, layout, tile, form).render(), "matmul")
-                compiled = triton.compile_for(kernel, types, {}, **options)
-                rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} rendered, {form}", **facts))
+            fixed = {form: template(4096, layout, tile, form).render() for form in FORMS[:2]}
+            rendered = {"": with_sizes(layout, tile), ", sizes fixed": fixed["pointers"]}
+            for form, text in (rendered | {", descriptors": fixed["descriptors"]}).items():
+                sizes = {str(size): "i32:16" for size in text.sizes}
+                compiled = triton.compile_for(triton.load(text, "matmul"), types | sizes, {}, **options)
+                rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} rendered{form}", **facts))
     return rows
+
+
+def with_sizes(layout: str, tile: Any) -> Any:
+    """The kernel in pointers with its sizes as arguments, as the one by hand has them."""
+    import lego_mlir as lego
+    from lego_mlir.templates.library.matmul import matmul
+
+    sizes = [lego.size(name, max=SIZES[-1], multiple_of=part) for name, part in zip("MNK", tile, strict=True)]
+    return matmul(*sizes, a=layout[0], b=layout[1], tile=tile, group=GROUP).render()
 
 
 def timed(folder: Path, kind: str, n: int, layout: str) -> list[harness.Contender]:

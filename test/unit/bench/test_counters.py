@@ -12,25 +12,6 @@ import counters  # bench/ is a folder of scripts, not a package
 import mlir_kernels
 
 
-def line(*cells):
-    return ",".join(f'"{cell}"' for cell in cells)
-
-
-def test_counts_are_read_by_their_metrics_names():
-    metrics = list(reversed(counters.METRICS.values()))
-    text = "\n".join([
-        "==PROF== Connected to process 1", line("ID", *metrics), line("", *("" for _ in metrics)),
-        line("0", *(f"{1000 * n:,}" for n in range(len(metrics)))), line("1", *("7" for _ in metrics)),
-    ])  # fmt: skip
-    first, second = counters.measured(text)
-    assert [first[name] for name in reversed(counters.METRICS)] == [1000 * n for n in range(len(metrics))]
-    assert set(second.values()) == {7}
-
-
-def test_no_output_has_no_counts():
-    assert counters.measured("==ERROR== no permission") == []
-
-
 def test_a_cell_says_both_numbers_only_where_they_differ(tmp_path, monkeypatch):
     page = tmp_path / counters.PAGE
     page.write_text("<!-- counters -->\nold\n<!-- end -->\n")

@@ -103,6 +103,23 @@ def test_a_wrong_case_is_named_and_the_others_are_kept(device, capsys):
     assert [row["n"] for row in json.loads(path.read_text())["rows"]] == [1, 3]
 
 
+def test_cases_timed_later_the_same_day_join_the_others(device, monkeypatch):
+    def timed(folder, kind, n):
+        return [harness.contender(device.launch("x", float(n)), kernel="x", n=n)]
+
+    def timed_now():
+        (path,) = (harness.BENCH / "results" / "Made-Up").iterdir()
+        return [(row["case"], round(row["ms"])) for row in json.loads(path.read_text())["rows"]]
+
+    device.heats = 0.0
+    harness.time_cases("made", Path(), [("a", 1), ("a", 2)], timed)
+    harness.time_cases("made", Path(), [("a", 2), ("a", 3)], timed)
+    assert timed_now() == [(["a", "1"], 1), (["a", "2"], 2), (["a", "3"], 3)]
+    monkeypatch.setattr(sys.modules["triton"], "__version__", "1")
+    harness.time_cases("made", Path(), [("a", 3)], timed)
+    assert timed_now() == [(["a", "3"], 3)]  # times by another compiler are not mixed in
+
+
 def test_words_choose_cases():
     assert harness.words_of(("f16", (16, 512, 64), 4096)) == ["f16", "16x512x64", "4096"]
 
