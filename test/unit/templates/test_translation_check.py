@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import lego_mlir as lego
 from lego_mlir import Row, gallery
 from lego_mlir.errors import TemplateError
 from lego_mlir.printers import cuda, triton
-from lego_mlir.templates import Template, check, indices, read_c, read_triton
+from lego_mlir.templates import Template, check, index, indices, points, read_c, read_triton
+from lego_mlir.templates.library.matmul import grouped_gemm, matmul
 
 m, k = indices("m k")
 
@@ -57,15 +59,108 @@ def test_an_offset_that_fits_only_the_small_sizes_is_found():
         check.require(replace(rendered, placeholders=(replace(rendered.placeholders[0], text=narrow),)))
 
 
-def test_a_text_in_sizes_alone_is_compared_for_many_sizes():
+def test_a_text_in_sizes_alone_is_compared_for_every_size():
     """(N + 30) // 32 is one too few only where N is one past a multiple of 32."""
     n = lego.size("N", min=2, max=4096)
     rendered = Template.of("{{ tiles }}{{ sizes }}", "t.py.jinja", tiles=(n + 31) // 32).render()
     (found,) = check.check(rendered)
-    assert found.indices == check.LONE_SIZE_TRIALS and not found.exhaustive
+    assert (found.indices, found.exhaustive) == (4095, True)
     short = replace(rendered.placeholders[0], text="(N + 30) >> 5")
     with pytest.raises(TemplateError, match="the text gives"):
         check.require(replace(rendered, placeholders=(short,)))
+
+
+def tiles_of(rows, columns, tile=(32, 64)):
+    """A rendered block of a row-major matrix in tiles that need not divide it."""
+    tiles = Row(rows, columns).tile_by([lego.cdiv(rows, tile[0]), lego.cdiv(columns, tile[1])], tile)
+    return Template.of("{{ A[m, k, :, :] }}{{ sizes }}", "t.py.jinja", A=tiles, m=m, k=k).render()
+
+
+def sizes(names, **facts):
+    return [lego.size(name, **facts) for name in names]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tiles_of(*sizes("MK", max=4096)),
+        lambda: tiles_of(*sizes("MK")),
+        lambda: tiles_of(4001, 3001),
+        lambda: grouped_gemm().render(),
+        lambda: matmul(*sizes("MNK", max=4096), tile=(lego.size("BM"), 64, lego.size("BK"))).render(),
+    ],
+    ids=["sizes with a maximum", "sizes without", "numbers", "grouped", "constexpr tiles"],
+)
+def test_a_million_points_are_compared_wherever_there_are_so_many(make):
+    for found in check.check(make()):
+        assert found.error is None
+        assert found.exhaustive or found.indices >= check.SAMPLED, found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_only_points_that_name_an_element_count(monkeypatch, seed):
+    compare, seen = check._compare, []
+
+    def counting(rendered, placeholder, values, axes):
+        rows, columns = (v.reshape(-1, 1) * n + np.arange(n) for v, n in ((values["m"], 32), (values["k"], 64)))
+        inside = (rows < values["M"][:, None]).sum(axis=1) * (columns < values["K"][:, None]).sum(axis=1)
+        seen.append(inside.sum())
+        return compare(rendered, placeholder, values, axes)
+
+    monkeypatch.setattr(check, "_compare", counting)
+    (found,) = check.check(tiles_of(*sizes("MK", max=500)), sampled=50_000, seed=seed)
+    assert found.indices == sum(seen) >= 50_000
+
+
+def test_every_point_that_names_an_element_is_compared_where_they_are_few_among_many():
+    (found,) = check.check(tiles_of(1, 9000), sampled=10_000)  # a row in tiles of 32: 288,768 points
+    assert (found.indices, found.exhaustive) == (9000, True)
+    (found,) = check.check(tiles_of(lego.size("M", max=3), lego.size("K", max=5)))
+    assert (found.indices, found.exhaustive) == (sum(m * k for m in (1, 2, 3) for k in (1, 2, 3, 4, 5)), True)
+
+
+@pytest.mark.parametrize("row", ["0", "N - 1"])
+@pytest.mark.parametrize("column", ["0", "N - 1"])
+@pytest.mark.parametrize("greatest", [2**20, None])
+def test_a_text_that_is_wrong_at_one_corner_of_the_greatest_matrix_is_found(row, column, greatest):
+    n = lego.size("N", max=greatest)
+    rendered = Template.of("{{ A[m, k] }}{{ sizes }}", "t.py.jinja", A=Row(n, n), m=m, k=k).render()
+    check.require(rendered)
+    there = f"tl.where(N == {2**20}, tl.where(m == {row}, tl.where(k == {column}, 1, 0), 0), 0)"
+    wrong = f"tl.cast(N, tl.int64) * m + k + {there}"
+    with pytest.raises(TemplateError, match="the text gives"):
+        check.require(replace(rendered, placeholders=(replace(rendered.placeholders[0], text=wrong),)))
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("total", [0, 1, 2, 3, 8, 100, 200])
+def test_every_row_is_visited_once(total, room):
+    numbers = [n for batch in points._scattered(total, room, np.random.default_rng(total)) for n in batch.tolist()]
+    assert sorted(numbers) == list(range(total))
+
+
+def test_a_block_as_long_as_its_size_is_compared_for_several_lengths():
+    (found,) = check.check(
+        Template.of("{{ A[m, :] }}{{ sizes }}", "t.py.jinja", A=Row(3, lego.size("B")), m=m).render()
+    )
+    assert found.error is None and found.indices >= 3 * (1 + 64) and not found.exhaustive
+    (found,) = check.check(
+        Template.of("{{ A[m, :] }}{{ sizes }}", "t.py.jinja", A=Row(3, lego.size("B", min=128)), m=m).render()
+    )
+    assert (found.indices, found.error) == (3 * 128, None)
+    odd = Template.of("{{ A[m, :] }}{{ sizes }}", "t.py.jinja", A=Row(3, lego.size("B", multiple_of=48)), m=m).render()
+    with pytest.raises(
+        TemplateError, match=r"tl\.arange runs to B, and takes powers of two only; none is a value of B"
+    ):
+        check.require(odd)
+
+
+def test_a_number_is_as_wide_as_its_own_value_and_not_as_the_largest_drawn():
+    far = index("far", 2**33)
+    rendered = Template.of("{{ (far * 4) }}", "t.py.jinja", far=far).render()
+    check.require(rendered)
+    with pytest.raises(TemplateError, match=r"far \* 4 overflows int32"):
+        check.require(replace(rendered, placeholders=(replace(rendered.placeholders[0], text="far * 4"),)))
 
 
 def test_a_symbol_without_a_range_is_said_to_have_none():
@@ -94,8 +189,6 @@ def test_a_printer_that_swaps_two_axes_does_not_get_past_the_check(monkeypatch):
 
 def test_a_printer_that_truncates_does_not_get_past_the_check(monkeypatch):
     monkeypatch.setattr(cuda.CudaPrinter, "not_negative", lambda self, expr: True)
-    from lego_mlir.templates import index
-
     i = index("i", 10, start=-10)
     rendered = Template.of("{{ (i // 3) }}{{ helpers }}", "t.cu.jinja", i=i).render()
     with pytest.raises(TemplateError, match=r"overflows|the text gives"):
