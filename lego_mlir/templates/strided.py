@@ -4,25 +4,38 @@ A tiled layout whose inner layout is affine in its own index, `Row`, `Col` or an
 Triton's tensor descriptors (TMA on Hopper). The descriptor needs its last stride to be 1; a layout that is contiguous
 along another axis is described transposed, and a block that is loaded is transposed back. Block pointers, the older
 form, are gone from Triton (3.9 refuses them), so there is one form here.
+
+The hardware takes a base and strides that are multiples of 16 bytes (CUDA driver API, cuTensorMapEncodeTiled). The base
+is the caller's; the strides are the layout's, and are refused here as far as the type of the elements is known.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import as_expr, index_symbol
+from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout.slices import Colon
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.values import end_of
 from lego_mlir.printers.triton import TritonPrinter
+from lego_mlir.templates.refusals import require_one_of
 from lego_mlir.templates.values import Bounded, Offsets, Placed, ranges_of
 
 if TYPE_CHECKING:
     from lego_mlir.templates.placeholders import Filling
+
+STRIDE_BYTES: Final = 16  # what a stride in bytes must be a multiple of
+BYTES: Final = {  # of an element, by Triton's name of its type
+    **dict.fromkeys(("int8", "uint8", "float8e4nv", "float8e4b8", "float8e4b15", "float8e5", "float8e5b16"), 1),
+    **dict.fromkeys(("int16", "uint16", "float16", "bfloat16"), 2),
+    **dict.fromkeys(("int32", "uint32", "float32"), 4),
+    **dict.fromkeys(("int64", "uint64", "float64"), 8),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,43 @@ def _slope(name: str, position: Any, symbol: Any, ranges: dict[Any, Range]) -> A
     return moved
 
 
+def require_aligned(name: str, form: Strided, dtype: str | None = None) -> None:
+    """Refuse a stride, other than the contiguous one, that is not proved a multiple of 16 bytes.
+
+    Without a type only an odd number of elements is refused, which is one for no type: none has more than 8 bytes.
+    """
+    if dtype is not None:
+        require_one_of("descriptor", "dtype", dtype, tuple(BYTES))
+    multiple = STRIDE_BYTES // (1 if dtype is None else BYTES[dtype])
+    for axis in form.order[:-1]:
+        stride = as_expr(form.strides[axis])
+        known = bounds(stride, {})
+        odd = known.modulus % 2 == 0 and known.remainder % 2 == 1
+        if not (odd if dtype is None else known.multiple_of % multiple):
+            continue
+        moved = (
+            f"{stride} elements, and an odd number is one for no type"
+            if dtype is None
+            else f"{stride} elements of {8 * BYTES[dtype]} bits ({dtype})"
+        )
+        raise TemplateError(
+            f"{name}: a descriptor needs every stride but the contiguous one to be a multiple of {STRIDE_BYTES} bytes; "
+            f"one step along axis {axis} moves by {moved}; {_wider(stride, multiple)}, or use offsets, "
+            "A[..., :, :], instead of a descriptor"
+        )
+
+
+def _wider(stride: Any, multiple: int) -> str:
+    """How to make a stride a multiple of so many elements."""
+    sizes = sorted(stride.free_symbols, key=str)
+    if not sizes:
+        wider = -(-int(stride) // multiple) * multiple
+        return f"pad it to {wider}, as Padded(Row(M, {wider}), [M, {stride}]) does"
+    if stride.xreplace(dict.fromkeys(sizes, as_expr(0))) % multiple:
+        return f"pad it to a multiple of {multiple} elements"
+    return f"declare a divisor, such as size({str(sizes[0])!r}, multiple_of={multiple})"
+
+
 class Descriptors:
     """The template's functions for tensor descriptors."""
 
@@ -79,9 +129,10 @@ class Descriptors:
     def _show(self, values: Any) -> str:
         return f"[{', '.join(str(self.filling.finalize(Bounded(v))) for v in values)}]"
 
-    def descriptor(self, pointer: str, placed: Placed) -> str:
-        """`tl.make_tensor_descriptor` of a tiled layout; its block is the innermost tile."""
+    def descriptor(self, pointer: str, placed: Placed, dtype: str | None = None) -> str:
+        """`tl.make_tensor_descriptor` of a tiled layout; its block is the innermost tile, `dtype` Triton's type."""
         form = strided(placed)
+        require_aligned(placed.name, form, dtype)
         shape, strides, block = (
             [values[axis] for axis in form.order] for values in (form.shape, form.strides, form.block)
         )
