@@ -2,8 +2,9 @@
 
 Sizes come first, because a range may end at an expression in them: 0 <= k < K // 32. Where all points can be counted,
 and are few or have no size among them, each is visited once, in a scattered order, until none is left. Otherwise sizes
-and indices are drawn for every point anew: the corners first, then sizes of every magnitude. Sizes that `tl.arange`
-runs to are numbers first of all, a few choices of them with a share of the points each (`lengths`).
+and indices are drawn for every point anew, so that one may come twice: the corners first, then sizes of every
+magnitude. Sizes that `tl.arange` runs to are numbers first of all, a few choices of them with a share of the points
+each (`lengths`).
 
 A batch is a column of values for every symbol, and the lengths of the block's axes:
 
@@ -46,6 +47,7 @@ LARGEST_DRAWN: Final = 2**20  # for a size without a maximum: large enough for p
 LARGEST_AXIS: Final = 64  # for a constexpr that tl.arange runs to, where it may be as small
 CHOICES: Final = 6  # of the lengths of such axes
 COUNTED: Final = 8  # points with sizes are counted where there are up to so many times those asked for
+TOO_LARGE: Final = 2**62  # values of one index: such sizes are drawn again, as no memory holds their layout
 SCATTERED: Final = 2**32  # rows, that int64 can put in a scattered order
 MOST_TRIED: Final = 256  # times the points asked for, where masks leave out most of them
 
@@ -89,13 +91,10 @@ class Points:
         """
         rng = np.random.default_rng(self.seed)
         room = -(-self.sampled // prod(self.axes.values()))
-        found = self._drawn(room, rng) if self._table is None else self._visited(self._table, room, rng)
+        table = self._table
+        found = self._drawn(room, rng) if table is None else map(table.rows, _scattered(table.total, room, rng))
         for values in found:
             yield {**self.chosen, **values}, self.axes
-
-    @staticmethod
-    def _visited(table: _Table, room: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-        return map(table.rows, _scattered(table.total, room, rng))
 
     @cached_property
     def _table(self) -> _Table | None:
@@ -124,8 +123,7 @@ class Points:
                 f"index({str(symbol)!r}, stop)"
             )
         low, high = (np.broadcast_to(evaluate(as_expr(end), values), count) for end in (known.lo, known.hi))
-        extent = np.maximum(0, -(-(high - low) // known.step))
-        return low, known.step, np.where(extent < 2**62, extent, 0).astype(np.int64)  # no layout is larger than int64
+        return low, known.step, np.clip(-(-(high - low) // known.step), 0, TOO_LARGE).astype(np.int64)
 
     def _drawn(self, room: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         yield from self._draw(room, rng, corners=room // 2)
@@ -143,7 +141,7 @@ class Points:
             drawn = rng.integers(0, np.maximum(extent, 1))
             drawn[: at.size] = np.where(at, extent[: at.size] - 1, 0)
             values[str(s)] = low + step * drawn
-            kept &= extent > 0
+            kept &= (extent > 0) & (extent < TOO_LARGE)
         if kept.any():
             yield {name: column[kept] for name, column in values.items()}
 

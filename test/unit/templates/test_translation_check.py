@@ -139,6 +139,15 @@ def test_every_row_is_visited_once(total, room):
     assert sorted(numbers) == list(range(total))
 
 
+def test_what_int64_cannot_count_is_not_called_complete():
+    (found,) = check.check(Template.of("{{ (p // 3) }}", "t.py.jinja", p=index("p", 2**63)).render(), sampled=100)
+    assert (found.indices, found.exhaustive) == (0, False)
+    names = sizes("ABCD", max=2**31 - 1)
+    inverse = Template.of("{{ assign('a, b, c, d', A.inv(p)) }}{{ sizes }}", "t.py.jinja", A=Row(*names), p=index("p"))
+    for found in check.check(inverse.render(), sampled=1000):
+        assert found.error is None and found.indices >= 1000 and not found.exhaustive
+
+
 def test_a_block_as_long_as_its_size_is_compared_for_several_lengths():
     (found,) = check.check(
         Template.of("{{ A[m, :] }}{{ sizes }}", "t.py.jinja", A=Row(3, lego.size("B")), m=m).render()
