@@ -71,7 +71,7 @@ def strides(layout: str) -> dict[str, str]:
 
 def static() -> list[dict[str, Any]]:
     from rivals.triton_matmul import matmul as hand
-    from rivals.triton_matmul import matmul_descriptors as hand_descriptors
+    from rivals.triton_matmul import matmul_descriptors, matmul_persistent
 
     from lego_mlir.toolchain import triton
 
@@ -91,14 +91,20 @@ def static() -> list[dict[str, Any]]:
             flags = {"A_TRANSPOSED": layout[0] == "T", "B_TRANSPOSED": layout[1] == "T"}
             blocks = {name: value for name, value in constants.items() if name.isupper()}
             signature = types | dict.fromkeys("MNK", "i32:16")
-            compiled = triton.compile_for(hand_descriptors, signature, blocks | flags, **options)
-            rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, descriptors", **facts))
+            for form, kernel, more in (
+                ("descriptors", matmul_descriptors, {}),
+                ("persistent", matmul_persistent, {"PROGRAMS": PROGRAMS}),
+            ):
+                compiled = triton.compile_for(kernel, signature, blocks | flags | more, **options)
+                rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, {form}", **facts))
             fixed = constants | dict.fromkeys("MNK", 4096) | {s: 4096 for s, t in given.items() if t != "1"}
             compiled = triton.compile_for(hand, types, fixed, **options)
             rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, sizes fixed", **facts))
-            fixed = {form: template(4096, layout, tile, form).render() for form in FORMS[:2]}
-            rendered = {"": with_sizes(layout, tile), ", sizes fixed": fixed["pointers"]}
-            for form, text in (rendered | {", descriptors": fixed["descriptors"]}).items():
+            rendered = {"": with_sizes(layout, tile)}
+            for form in FORMS:
+                name = ", sizes fixed" if form == "pointers" else f", {form}"
+                rendered[name] = template(4096, layout, tile, form).render()
+            for form, text in rendered.items():
                 sizes = {str(size): "i32:16" for size in text.sizes}
                 compiled = triton.compile_for(triton.load(text, "matmul"), types | sizes, {}, **options)
                 rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} rendered{form}", **facts))
@@ -139,7 +145,7 @@ class Case:
         rendered = {
             (*c, form): self.rendered(*c, form, self.a, self.b, self.layout) for c in self.choices for form in FORMS
         }
-        by_hand = {(*c, form): self.by_hand(*c, form) for c in self.choices for form in FORMS[:2]}
+        by_hand = {(*c, form): self.by_hand(*c, form) for c in self.choices for form in FORMS}
         rows = [self.fastest("rendered", rendered), self.fastest("by hand", by_hand)]
         if self.kind != "f16" and self.layout != "NT":
             rows.append(self.fastest("rendered, copied first", self.copied_first()))
@@ -166,9 +172,12 @@ class Case:
 
         n, (a, b) = self.n, self.logical()
         grid = ((n // tile[0]) * (n // tile[1]),)
-        if form == "descriptors":
-            numbers = (n, n, n, self.layout[0] == "T", self.layout[1] == "T", *tile, GROUP)
+        if form != "pointers":
+            numbers = [n, n, n, self.layout[0] == "T", self.layout[1] == "T", *tile, GROUP]
             launch = hand.matmul_descriptors[grid]
+            if form == "persistent":
+                numbers.append(PROGRAMS)
+                launch = hand.matmul_persistent[(min(PROGRAMS, grid[0]),)]
             return lambda: launch(self.a, self.b, self.c, *numbers, num_warps=warps, num_stages=stages)
         strides = (*a.stride(), *b.stride(), *self.c.stride())
         launch = hand.matmul[grid]

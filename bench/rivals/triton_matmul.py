@@ -73,6 +73,43 @@ def matmul_descriptors(
 
 
 @triton.jit
+def matmul_persistent(
+    a_ptr, b_ptr, c_ptr, M, N, K,
+    A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr,
+):  # fmt: skip
+    grid_m = tl.cdiv(M, BLOCK_M)
+    grid_n = tl.cdiv(N, BLOCK_N)
+    in_group = GROUP_M * grid_n
+    if A_TRANSPOSED:
+        a_tiles = tl.make_tensor_descriptor(a_ptr, shape=[K, M], strides=[M, 1], block_shape=[BLOCK_K, BLOCK_M])
+    else:
+        a_tiles = tl.make_tensor_descriptor(a_ptr, shape=[M, K], strides=[K, 1], block_shape=[BLOCK_M, BLOCK_K])
+    if B_TRANSPOSED:
+        b_tiles = tl.make_tensor_descriptor(b_ptr, shape=[N, K], strides=[K, 1], block_shape=[BLOCK_N, BLOCK_K])
+    else:
+        b_tiles = tl.make_tensor_descriptor(b_ptr, shape=[K, N], strides=[N, 1], block_shape=[BLOCK_K, BLOCK_N])
+    c_tiles = tl.make_tensor_descriptor(c_ptr, shape=[M, N], strides=[N, 1], block_shape=[BLOCK_M, BLOCK_N])
+    for tile in tl.range(tl.program_id(0), grid_m * grid_n, PROGRAMS, flatten=True):
+        first_m = tile // in_group * GROUP_M
+        rows = min(grid_m - first_m, GROUP_M)
+        from_m = (first_m + (tile % in_group) % rows) * BLOCK_M
+        from_n = (tile % in_group) // rows * BLOCK_N
+        accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for k in range(tl.cdiv(K, BLOCK_K)):
+            if A_TRANSPOSED:
+                a = a_tiles.load([k * BLOCK_K, from_m]).T
+            else:
+                a = a_tiles.load([from_m, k * BLOCK_K])
+            if B_TRANSPOSED:
+                b = b_tiles.load([from_n, k * BLOCK_K]).T
+            else:
+                b = b_tiles.load([k * BLOCK_K, from_n])
+            accumulator = tl.dot(a, b, accumulator)
+        c_tiles.store([from_m, from_n], accumulator.to(c_ptr.dtype.element_ty))
+
+
+@triton.jit
 def batched_matmul(
     a_ptr, b_ptr, c_ptr, M, N, K,
     stride_ab, stride_am, stride_ak, stride_bb, stride_bk, stride_bn, stride_cb, stride_cm, stride_cn,
