@@ -17,8 +17,8 @@ EXAMPLE: Final = "lego-mlir compile examples/transpose.py --emit ptx --target sm
 STAGES: Final = ("mlir", "transformed", "nvvm", "llvm", "ptx", "cubin")
 # The stage that a text is the output of, where --from does not say it.
 _STAGE_OF_SUFFIX: Final = {".mlir": "mlir", ".ll": "llvm", ".ptx": "ptx"}
-# The stage to stop at, where --emit does not say it.
-_EMITTED_BY_SUFFIX: Final = {".ll": "llvm", ".ptx": "ptx", ".cubin": "cubin"}
+# The stage to stop at, where --emit does not say it; a name with no suffix says nothing.
+_EMITTED_BY_SUFFIX: Final = {"": None, ".mlir": None, ".ll": "llvm", ".ptx": "ptx", ".cubin": "cubin"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.toolchain import target_named
 
     text_stage = "mlir" if args.transform is None else "transformed"
-    args.emit = args.emit or _EMITTED_BY_SUFFIX.get(Path(args.output or "").suffix, text_stage)
+    args.emit = args.emit or files.emitted_by_suffix(args.output, _EMITTED_BY_SUFFIX) or text_stage
     target_named(args.target)  # an unknown one is refused before any work
     _require_names_of_their_own(args)
     start, given = _input(args)
@@ -94,14 +94,16 @@ def _has_manifest(args: argparse.Namespace, start: str) -> bool:
 
 
 def _require_names_of_their_own(args: argparse.Namespace) -> None:
-    """Refuse an output over the spec, or where the files beside it will lie, before any work."""
+    """Refuse an output over an input, or where the files beside it will lie, before any work."""
     if not files.is_named(args.output):
         return
     output = Path(args.output)
-    if output.suffix == ".py" and output.resolve() == Path(args.spec).resolve():
-        raise UsageError(f"-o {args.output} is the spec itself; give the output a name of its own")
     beside = {".json": "manifest", **({".npz": "data"} if args.with_data else {})}
-    if output.suffix in beside and args.emit in ("ptx", "cubin"):
+    with_code = args.emit in ("ptx", "cubin")
+    inputs = {"spec" if Path(args.spec).suffix == ".py" else "input": args.spec, "transform script": args.transform}
+    for written in (args.output, *(str(output.with_suffix(suffix)) for suffix in beside if with_code)):
+        files.require_not_an_input(written, inputs)
+    if output.suffix in beside and with_code:
         raise UsageError(
             f"-o {args.output}: the {beside[output.suffix]} beside the code has that name; write, for example, "
             f"-o {output.with_suffix('.' + args.emit)}"

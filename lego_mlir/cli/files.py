@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,29 @@ def read_bytes(path: str) -> bytes:
 def is_named(path: str | None) -> bool:
     """Whether an output is a file of that name: not standard output, and no device or pipe, such as /dev/null."""
     return path is not None and path != STANDARD and (not Path(path).exists() or Path(path).is_file())
+
+
+def emitted_by_suffix(output: str | None, stages: Mapping[str, str | None]) -> str | None:
+    """The stage that an output's suffix asks for, by a table of the known ones. Raises UsageError for another."""
+    suffix = Path(output or "").suffix
+    if suffix not in stages:
+        known = ", ".join(s for s in stages if s)
+        raise UsageError(
+            f"-o {output}: the suffix {suffix} says no stage; the suffixes are {known}, or add --emit STAGE"
+        )
+    return stages[suffix]
+
+
+def require_not_an_input(output: str | None, inputs: Mapping[str, str | None]) -> None:
+    """Refuse an output that would replace an input, by whatever path or link it is named.
+
+    `inputs` gives each input's path by what it is to the user: "spec", "template".
+    """
+    if output is None or not is_named(output) or not Path(output).exists():
+        return
+    for what, path in inputs.items():
+        if path is not None and Path(path).exists() and Path(path).samefile(output):
+            raise UsageError(f"-o {output} is the {what} itself; give the output a name of its own")
 
 
 def write(path: str | None, body: bytes) -> None:

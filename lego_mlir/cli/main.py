@@ -14,6 +14,7 @@ Whatever it raises as a LegoError becomes one message and exit code 2.
 from __future__ import annotations
 
 import argparse
+import difflib
 import errno
 import importlib
 import os
@@ -71,8 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((a for a in arguments if not a.startswith("-")), None)
     try:
-        parser, module = _parser(name)
-        args = parser.parse_args(arguments)
+        parser, module, chosen = _parser(name)
+        args, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            chosen.error(f"unrecognized arguments: {' '.join(unknown)}{_guess(unknown[0], chosen)}")
     except SystemExit as stop:
         return int(stop.code or 0)
     if module is None:
@@ -81,8 +84,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _run(module, args)
 
 
-def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any]:
-    """The parser, with the arguments of the one command that is used; and that command's module."""
+def _guess(unknown: str, parser: argparse.ArgumentParser) -> str:
+    """The option that was probably meant."""
+    options = [option for action in parser._actions for option in action.option_strings]
+    close = difflib.get_close_matches(unknown.partition("=")[0], options, 1) if unknown.startswith("-") else []
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any, argparse.ArgumentParser]:
+    """The parser, with the arguments of the one command that is used; that command's module, and its own parser."""
     parser = _Parser(
         prog="lego-mlir",
         description="Data layouts as proved bijections, compiled through MLIR to GPU kernels.",
@@ -91,7 +101,7 @@ def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any]:
     )
     parser.add_argument("--version", action="version", version=f"lego-mlir {version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    chosen = None
+    chosen, command = None, parser
     for row in COMMANDS.values():
         if row.name != name:
             commands.add_parser(row.name, help=row.help)
@@ -106,7 +116,7 @@ def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any]:
         )
         chosen.add_arguments(command)
         command.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
-    return parser, chosen
+    return parser, chosen, command
 
 
 def version() -> str:

@@ -30,8 +30,10 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.cli.main import CHECK_FAILED, DONE
 
     loaded = spec.load(args.spec)
+    template = _template(args.template, loaded)
+    files.require_not_an_input(args.output, {"spec": args.spec, "template": template.name})
     with spec.blame(loaded.path):
-        rendered = _template(args.template, loaded).render()
+        rendered = template.render()
     if args.check and not _agrees(rendered):
         return CHECK_FAILED
     files.write(args.output, rendered.text.encode())

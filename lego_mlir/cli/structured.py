@@ -16,7 +16,7 @@ from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
 
 EMITTED: Final = ("mlir", "llvm", "obj", "c-header")
-_EMITTED_BY_SUFFIX: Final = {".ll": "llvm", ".o": "obj", ".h": "c-header"}
+_EMITTED_BY_SUFFIX: Final = {"": "mlir", ".mlir": "mlir", ".ll": "llvm", ".o": "obj", ".h": "c-header"}
 TARGETS: Final = ("host", "scalar", "sse2", "avx2", "avx512", "neon", "sve256")
 _COMMENTS: Final = r"(?:\s+|[#%][^\n]*\n)*"
 _DECLARATION: Final = re.compile(_COMMENTS + r"[A-Za-z_]\w*\s*=\s*[A-Z]\w*\s*\(")
@@ -53,12 +53,13 @@ def _source(args: argparse.Namespace) -> Any:
 
 def compile_program(args: argparse.Namespace) -> int:
     """Write the program's MLIR, LLVM IR, object code or C header."""
-    args.emit = args.emit or _EMITTED_BY_SUFFIX.get(Path(args.output or "").suffix, "mlir")
+    args.emit = args.emit or files.emitted_by_suffix(args.output, _EMITTED_BY_SUFFIX)
     if args.emit not in EMITTED:
         raise UsageError(f"--emit {args.emit}: an LL program becomes {', '.join(EMITTED)}")
     for option in ("transform", "kernel", "pipeline"):
         if getattr(args, option) is not None:
             raise UsageError(f"--{option} belongs to GPU kernels; an LL program takes --emit and --target")
+    files.require_not_an_input(args.output, {"program": args.spec})
     with Progress(f"compiling {Path(args.spec).name}"):
         source = _source(args)
         if args.emit == "obj":

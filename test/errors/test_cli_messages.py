@@ -190,11 +190,69 @@ def test_a_pipeline_that_does_not_parse(capsys):
     assert "expected , or ) at column 19" in error
 
 
-def test_an_output_over_the_spec(tmp_path, capsys):
-    path = tmp_path / "spec.py"
-    path.write_text(Path(TRANSPOSE).read_text())
-    assert "is the spec itself" in refused(capsys, "compile", str(path), "-o", str(path))
-    assert path.read_text() == Path(TRANSPOSE).read_text()
+def _other_names(path):
+    """A file's own path, a relative one, one through another folder, and two kinds of link."""
+    soft, hard = path.with_name("soft"), path.with_name("hard")
+    soft.symlink_to(path)
+    hard.hardlink_to(path)
+    (path.parent / "folder").mkdir(exist_ok=True)
+    return map(str, (path, os.path.relpath(path), path.parent / "folder" / ".." / path.name, soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("command", "what", "victim"),
+    [
+        ("compile spec.py --emit mlir", "spec", "spec.py"),
+        ("compile k.mlir --emit ptx", "input", "k.mlir"),
+        ("compile spec.py --emit mlir --transform t.mlir", "transform script", "t.mlir"),
+        ("compile program.ll --emit mlir", "program", "program.ll"),
+        ("render t.py.jinja --spec spec.py", "template", "t.py.jinja"),
+        ("render t.py.jinja --spec spec.py", "spec", "spec.py"),
+        ("render mine --spec spec.py", "template", "t.py.jinja"),
+    ],
+)
+def test_an_output_over_an_input(tmp_path, capsys, monkeypatch, command, what, victim):
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        "spec.py": f"{Path(TRANSPOSE).read_text()}\nfrom lego_mlir.templates import Template\n"
+        "mine = Template.read('t.py.jinja')\n",
+        "t.py.jinja": "x = 1\n",
+        "k.mlir": "module {}\n",
+        "t.mlir": "module {}\n",
+        "program.ll": "A = Matrix(4, 4);\n",
+    }
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    for output in _other_names(tmp_path / victim):
+        error = refused(capsys, *command.split(), "-o", output)
+        assert f"-o {output} is the {what} itself; give the output a name of its own" in error
+    assert {name: Path(name).read_text() for name in texts} == texts
+
+
+def test_a_manifest_over_an_input(tmp_path, capsys):
+    given = tmp_path / "k.json"
+    given.write_text("module {}")
+    error = refused(capsys, "compile", str(given), "--from", "mlir", "--emit", "ptx", "-o", str(tmp_path / "k.ptx"))
+    assert "k.json is the input itself" in error
+    assert given.read_text() == "module {}"
+
+
+@pytest.mark.parametrize("name", ["k.foo", "k.o", "k.py", "k.ptx.bak"])
+def test_an_output_whose_suffix_says_nothing(tmp_path, capsys, name):
+    error = refused(capsys, "compile", TRANSPOSE, "-o", str(tmp_path / name))
+    assert f"the suffix {Path(name).suffix} says no stage; the suffixes are .mlir, .ll, .ptx, .cubin, or add" in error
+    program = tmp_path / "p.ll"
+    program.write_text("A = Matrix(4, 4);\n")
+    error = refused(capsys, "compile", str(program), "-o", str(tmp_path / "k.ptx"))
+    assert "the suffix .ptx says no stage; the suffixes are .mlir, .ll, .o, .h, or add --emit STAGE" in error
+    assert [p.name for p in tmp_path.iterdir()] == ["p.ll"]
+
+
+def test_an_option_that_no_command_has(capsys):
+    error = refused(capsys, "render", "t.py.jinja", "--spec", "s.py", "--chek")
+    assert "lego-mlir render: unrecognized arguments: --chek; did you mean --check?; see: lego-mlir render" in error
+    assert "did you mean --emit?; see: lego-mlir compile" in refused(capsys, "compile", TRANSPOSE, "--emt=ptx")
+    assert "lego-mlir compile: unrecognized arguments: more; see:" in refused(capsys, "compile", TRANSPOSE, "more")
 
 
 def test_an_output_where_the_manifest_or_the_data_will_lie(tmp_path, capsys):
