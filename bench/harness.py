@@ -43,7 +43,8 @@ FEWEST = 20
 PATIENCE_MS = 4000  # a case whose repetitions would take longer gets fewer
 LONG_MS, TURN_MS = 0.5, 200  # what takes longer has its repetitions in turns of so much time
 SEARCHED, FEWEST_SEARCHED = 10, 3  # repetitions while configurations are compared; the best one is measured in full
-CLOSE, SHORT_MS = 1.05, 0.2  # which configurations are compared again, if they take no longer
+SEARCHING_MS = 2000  # a comparison of configurations takes no longer, unless FEWEST_SEARCHED repetitions do
+CLOSE = 1.05  # configurations no slower than the fastest by this are compared again
 FLUSHED_BYTES = 2**30  # far above the L2 cache; and writing it takes longer than Python takes to launch what is timed
 
 
@@ -207,8 +208,9 @@ def measured(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
     once = [ms for (ms,) in times_ms(runs, 1, 1).values()]
     wanted = MOST if max(once) < TINY_MS else REPETITIONS
     repetitions = max(FEWEST, min(wanted, int(PATIENCE_MS / sum(once))))
-    turn = min(repetitions, max(1, int(TURN_MS / max(once)))) if max(once) > LONG_MS else 1
-    found = times_ms(runs, repetitions, min(WARM_UP, WARM_UP * repetitions // REPETITIONS), turn)
+    warm_up = min(WARM_UP, WARM_UP * repetitions // REPETITIONS)
+    turn = _turn(repetitions, max(once))
+    found = times_ms(runs, repetitions, warm_up, turn)
     rows = []
     for number, c in enumerate(contenders):
         spread = quantiles(found[number], n=10)
@@ -234,14 +236,25 @@ def best(candidates: Mapping[Any, Callable[[], Any]]) -> Any:
             print(f"  left out {key}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
     if PREPARING:
         return next(iter(runs))
-    once = sum(ms for (ms,) in times_ms(runs, 1, 0).values())
-    repetitions = max(FEWEST_SEARCHED, min(SEARCHED, int(PATIENCE_MS / once)))
-    typical = {key: median(times) for key, times in times_ms(runs, repetitions, FEWEST_SEARCHED).items()}
-    fastest = min(typical.values())
-    close = {key: runs[key] for key, ms in typical.items() if ms <= CLOSE * fastest}
-    if len(close) > 1 and fastest < SHORT_MS:
-        typical = {key: median(times) for key, times in times_ms(close, REPETITIONS, 3).items()}
+    once = {key: ms for key, (ms,) in times_ms(runs, 1, 0).items()}
+    typical = _typical(runs, once, SEARCHED)
+    close = {key: runs[key] for key, ms in typical.items() if ms <= CLOSE * min(typical.values())}
+    if len(close) > 1:
+        typical = _typical(close, typical, REPETITIONS)
     return min(typical, key=lambda key: typical[key])
+
+
+def _typical(runs: Mapping[Any, Callable[[], Any]], once: Mapping[Any, float], repetitions: int) -> dict[Any, float]:
+    """Medians of no more repetitions than SEARCHING_MS has room for; `once` says how long each takes."""
+    expected = [once[key] for key in runs]
+    repetitions = max(FEWEST_SEARCHED, min(repetitions, int(SEARCHING_MS / sum(expected))))
+    found = times_ms(runs, repetitions, FEWEST_SEARCHED, _turn(repetitions, max(expected)))
+    return {key: median(times) for key, times in found.items()}
+
+
+def _turn(repetitions: int, longest_ms: float) -> int:
+    """How many repetitions follow one another before a rival has its turn."""
+    return min(repetitions, max(1, int(TURN_MS / longest_ms))) if longest_ms > LONG_MS else 1
 
 
 class WrongResultError(Exception):
