@@ -54,7 +54,7 @@ def matmul(
     tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
     if grid is not None:
         require_dims("matmul", "grid", grid.dims(), (tiles_m, tiles_n))
-    pid, lpid_m, lpid_n, step = indices("pid lpid_m lpid_n k")
+    pid, step = indices("pid k")
     return Template.shipped(
         "matmul.py.jinja",
         A=matrix(m, k, a).tile_by([tiles_m, tiles_k], [tm, tk]),
@@ -62,8 +62,10 @@ def matmul(
         C=Row(m, n).tile_by([tiles_m, tiles_n], [tm, tn]),
         grid=grouped(tiles_m, tiles_n, rows=group) if grid is None else grid,
         pid=pid,
-        lpid_m=lpid_m,
-        lpid_n=lpid_n,
+        lpid_m=index("lpid_m", tiles_m),
+        lpid_n=index("lpid_n", tiles_n),
+        tile_m=index("from_m", tiles_m * tm, step=tm) // tm,
+        tile_n=index("from_n", tiles_n * tn, step=tn) // tn,
         k=step,
         descriptors=descriptors,
         persistent=persistent,
@@ -147,7 +149,7 @@ def grouped_gemm(
     m, n, k = sizes.values()
     names = dict(matmul(m, n, k, a=a, b=b, tile=tile, group=group).names)
     place = index("tile")
-    for unused in ("pid", "descriptors", "persistent"):
+    for unused in ("pid", "tile_m", "tile_n", "descriptors", "persistent"):
         del names[unused]
     names |= sizes | {"tile": place, "programs": programs, "descriptors": descriptors, "dtype": dtype, "result": result}
     return Template.shipped("grouped_gemm.py.jinja", **names)
