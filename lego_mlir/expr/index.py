@@ -14,8 +14,10 @@ What has no operator is a function here: `where`, `isqrt`, `minimum`, `maximum`.
 
 from __future__ import annotations
 
+import keyword
 import math
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lego_mlir.errors import ExpressionError, SymbolicBranchError
@@ -269,19 +271,28 @@ class Condition:
 def _node(name: str, *args: Any) -> Index:
     from lego_mlir.expr import nodes
 
-    return Index(getattr(nodes, name)(*map(as_expr, args)))
+    return kept(Index(getattr(nodes, name)(*map(as_expr, args))), args)
 
 
 def _condition(name: str, *args: Any) -> Condition:
     from lego_mlir.expr import nodes
 
-    return Condition(getattr(nodes, name)(*map(as_expr, args)))
+    return kept(Condition(getattr(nodes, name)(*map(as_expr, args))), args)
 
 
 def _logic(name: str, *args: Any) -> Condition:
     import sympy
 
-    return Condition(getattr(sympy, name)(*map(as_condition, args)))
+    return kept(Condition(getattr(sympy, name)(*map(as_condition, args))), args)
+
+
+def kept(result: Any, given: Sequence[Any]) -> Any:
+    """A result as the operands have it who know more than an expression, such as a template's, which know ranges."""
+    for value in given:
+        keep = getattr(value, "keep", None)
+        if keep is not None:
+            return keep(result, given)
+    return result
 
 
 def _truth(expr: Any, text: str) -> bool:
@@ -322,8 +333,10 @@ def size(name: str, min: int = 1, max: int | None = None, multiple_of: int = 1) 
     """
     from lego_mlir.expr import nodes
 
-    if not isinstance(name, str) or not name.isidentifier():
-        raise ExpressionError(f"size: the name {name!r} must be an identifier; it becomes an argument's name")
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise ExpressionError(
+            f"size: the name {name!r} must be an identifier, and no keyword of Python; it becomes an argument's name"
+        )
     for fact, value in (("min", min), ("max", 0 if max is None else max), ("multiple_of", multiple_of)):
         if type(value) is not int:
             raise ExpressionError(f"size {name}: {fact} must be an int, got {value!r} of type {type(value).__name__}")
@@ -342,7 +355,8 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     if is_symbolic(condition):
         from lego_mlir.expr import nodes
 
-        return Index(nodes.Select(as_condition(condition), as_expr(a), as_expr(b)))
+        chosen = nodes.Select(as_condition(condition), as_expr(a), as_expr(b))
+        return kept(Index(chosen), (condition, a, b))
     if is_array(condition):
         import numpy
 

@@ -12,20 +12,25 @@ reported at the template's own line:
 Traceback (most recent call last):
     ...
 lego_mlir.errors.TemplateError: tile.py.jinja:2: 'b' is undefined; the spec gives: a
+
+A value of a spec may say what a template can ask of it (`offers`) and what messages call it (`called`).
 """
 
 from __future__ import annotations
 
 import difflib
+import inspect
+import re
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn
 
 import jinja2
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
+from jinja2.runtime import Context
 
-from lego_mlir.errors import TemplateError
+from lego_mlir.errors import LegoError, TemplateError, brief
 
 
 class _Generator(CodeGenerator):
@@ -42,10 +47,86 @@ class _Generator(CodeGenerator):
         self.write(")")
 
 
+class _Undefined(jinja2.StrictUndefined):
+    """What is missing, said in the template's words where Jinja2 would name a Python class."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)  # which raises: a message that shows it shall be this one
+
+    @property
+    def _undefined_message(self) -> str:
+        name, of = self._undefined_name, self._undefined_obj
+        offered = getattr(of, "offers", None)
+        if offered is None or name is None:
+            return str(super()._undefined_message)
+        return f"{_called(of)} has no {name!r}" + (
+            _guess(name, offered) or f"; it has: {_listed(offered) or 'nothing'}"
+        )
+
+
+class _Context(Context):
+    """Says of a call that cannot be made what was called, and what that takes."""
+
+    def call(self, given: Any, /, *args: Any, **options: Any) -> Any:
+        if not callable(given):
+            raise TemplateError(
+                f"{_called(given)} is no function and takes no parentheses; a layout is indexed, A[i, j], and between "
+                "two values stands an operator"
+            )
+        try:
+            return super().call(given, *args, **options)
+        except TypeError as error:
+            _require_arguments(given, args, options, error)
+            raise
+
+
+def _require_arguments(given: Any, args: tuple[Any, ...], options: Mapping[str, Any], error: TypeError) -> None:
+    """Raise TemplateError where a function has no such parameters, or was not given one that it needs."""
+    try:
+        signature = inspect.signature(given)
+    except (TypeError, ValueError):  # built in
+        return
+    loop = {"_loop_vars", "_block_vars"}  # which Jinja2 hands over, and takes away
+    try:
+        signature.bind(*args, **{name: value for name, value in options.items() if name not in loop})
+    except TypeError as mismatch:
+        shown = ", ".join(_shown(parameter) for parameter in signature.parameters.values())
+        name = getattr(given, "__name__", type(given).__name__)
+        raise TemplateError(f"{name}({shown}): {mismatch}") from error
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+    stars = "**" if parameter.kind is parameter.VAR_KEYWORD else stars
+    default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
+    return f"{stars}{parameter.name}{default}"
+
+
+class _OneFile(jinja2.BaseLoader):
+    """A template is a single file."""
+
+    def get_source(self, environment: jinja2.Environment, template: str) -> NoReturn:
+        raise TemplateError(
+            f"include, import and extends need another file, {template!r}, and a template is a single one; write its "
+            "text here, in a macro where it is needed twice"
+        )
+
+
 class _Environment(jinja2.Environment):
     """Lets a layout say itself what is wrong with an index, where Jinja2 would say that the element is undefined."""
 
     code_generator_class = _Generator
+    context_class = _Context
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if getattr(obj, "offers", None) is None:
+            return super().getattr(obj, attribute)
+        try:
+            return getattr(obj, attribute)
+        except AttributeError:
+            return self.undefined(obj=obj, name=attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if getattr(obj, "explains_its_index", False):
@@ -56,7 +137,8 @@ class _Environment(jinja2.Environment):
 def compile_text(text: str, name: str, finalize: Callable[[Any], Any] | None = None) -> jinja2.Template:
     """A template from its text; `name` is what messages call it. Raises TemplateError with the line of a mistake."""
     environment = _Environment(
-        undefined=jinja2.StrictUndefined,
+        undefined=_Undefined,
+        loader=_OneFile(),
         finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -86,7 +168,7 @@ def fill(template: jinja2.Template, names: Mapping[str, Any], words: Mapping[str
         line = _line(error, template.name or "")
         if line is None:
             raise
-        raise TemplateError(f"{template.name}:{line}: {_said(error, names)}") from error
+        raise TemplateError(f"{template.name}:{line}: {_said(error, names, words or {})}") from error
 
 
 def _line(error: Exception, name: str) -> int | None:
@@ -95,13 +177,28 @@ def _line(error: Exception, name: str) -> int | None:
     return lines[-1] if lines else None
 
 
-def _said(error: Exception, names: Mapping[str, Any]) -> str:
-    if isinstance(error, jinja2.UndefinedError):
-        given = sorted(n for n in names if not n.startswith("_"))
-        missing = str(error.message or "").partition("'")[2].partition("'")[0]
-        close = difflib.get_close_matches(missing, given, 1)
-        guess = f"; did you mean {close[0]}?" if close else ""
-        return f"{error.message}{guess or '; the spec gives: ' + (', '.join(given) or 'nothing')}"
-    from lego_mlir.errors import LegoError
+def _said(error: Exception, names: Mapping[str, Any], words: Mapping[str, Any]) -> str:
+    """What went wrong; of an unknown name also which one was meant, or which there are."""
+    if not isinstance(error, jinja2.UndefinedError):
+        return str(error) if isinstance(error, LegoError) else f"{type(error).__name__}: {error}"
+    message = str(error.message)
+    missing = re.fullmatch(r"'(\w+)' is undefined", message)
+    if missing is None:
+        return message
+    given = [n for n in names if not n.startswith("_")]
+    every = f"; every template has: {_listed(words)}" if words else ""
+    return message + (_guess(missing[1], [*given, *words]) or f"; the spec gives: {_listed(given) or 'nothing'}{every}")
 
-    return str(error) if isinstance(error, LegoError) else f"{type(error).__name__}: {error}"
+
+def _guess(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _called(value: Any) -> str:
+    """What a message calls a value."""
+    return str(getattr(value, "called", None) or brief(repr(value)))

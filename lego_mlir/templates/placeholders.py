@@ -28,6 +28,7 @@ from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.engine import is_undefined
 from lego_mlir.templates.hints import contiguous_run
+from lego_mlir.templates.refusals import require_ranges
 from lego_mlir.templates.values import Coordinate, Offsets, Placed, Predicate, ranges_of
 
 Language = Literal["triton", "cuda"]
@@ -98,7 +99,7 @@ class Filling:
             case Predicate():
                 return self.predicate(value)
             case Condition():
-                return self.predicate(Predicate(value, {}))
+                return self.predicate(Predicate(value, ranges_of(value)))
             case Index():
                 return self.scalar(value)
             case Placed():
@@ -203,6 +204,8 @@ class Filling:
 
     def record(self, text: str, loose: bool, raw: Any, simplified: Any, ranges: Any, **more: Any) -> str:
         """Keep a placeholder and give its mark."""
+        places = () if more.get("origin") is None else more["origin"][1]
+        require_ranges([raw, *(as_expr(p.start if isinstance(p, Colon) else p) for p in places)], ranges)
         self.collect(raw, simplified)
         ranges = {as_expr(s): r for s, r in ranges.items()}
         self.placeholders.append(Placeholder(self.line_of(), text, raw, simplified, ranges, loose=loose, **more))

@@ -51,6 +51,8 @@ TOO_LARGE: Final = 2**62  # values of one index: such sizes are drawn again, as 
 SCATTERED: Final = 2**32  # rows, that int64 can put in a scattered order
 MOST_TRIED: Final = 256  # times the points asked for, where masks leave out most of them
 
+WITHOUT_RANGE: Final = Range(-(2**31), 2**31)  # of a name that stands alone; what is computed always has a range
+
 NONE: Final[Mapping[str, int]] = {}
 
 Batch = tuple[dict[str, Any], dict[str, int]]
@@ -85,10 +87,7 @@ class Points:
         return {str(s): self.chosen[n] if isinstance(n, str) else n for s, n in self.placeholder.axes}
 
     def batches(self) -> Iterator[Batch]:
-        """Batches until no point is left, or far more have been tried than were asked for.
-
-        Raises TemplateError for an index that nothing bounds.
-        """
+        """Batches until no point is left, or far more have been tried than were asked for."""
         rng = np.random.default_rng(self.seed)
         room = -(-self.sampled // prod(self.axes.values()))
         table = self._table
@@ -116,12 +115,7 @@ class Points:
     def _run(self, symbol: Any, sizes: Mapping[str, Any], count: int) -> tuple[Any, int, Any]:
         """The first value of an index for every choice of the sizes, its step, and how many values it has."""
         values = {**self.chosen, **sizes}
-        known: Range | None = self.placeholder.ranges.get(symbol)
-        if known is None:
-            raise TemplateError(
-                f"nothing says how far {symbol} runs: use it as the index of a layout, or declare it with "
-                f"index({str(symbol)!r}, stop)"
-            )
+        known = self.placeholder.ranges.get(symbol, WITHOUT_RANGE)
         low, high = (np.broadcast_to(evaluate(as_expr(end), values), count) for end in (known.lo, known.hi))
         return low, known.step, np.clip(-(-(high - low) // known.step), 0, TOO_LARGE).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""What the builders of kernels refuse at the door, with the values and the remedy.
+"""What the builders of kernels and the words of templates refuse at the door, with the values and the remedy.
 
 A layout of other sizes than a kernel's own still renders, and reads the wrong elements; a block that no GPU can launch
 is found only on the GPU. So the builders ask first:
@@ -10,11 +10,13 @@ lego_mlir.errors.TemplateError: relayout: destination must be 4 x 4, got 8 x 8
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
-from lego_mlir.errors import TemplateError
+from lego_mlir.errors import TemplateError, brief
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.nodes import Size, Table
 
 MAX_THREADS: Final = 1024  # of a block, every architecture; CUDA C++ Programming Guide, compute capabilities
 
@@ -54,3 +56,35 @@ def require_threads(kernel: str, block: Sequence[int]) -> None:
             f"{kernel}: a block of {' x '.join(map(str, block))} has {prod(block)} threads, and at most {MAX_THREADS} "
             "can be launched; take a smaller one"
         )
+
+
+# -- the words of templates
+
+
+def require_triton(word: str, language: str) -> None:
+    """A word whose text is Triton stands in a template that becomes Triton."""
+    if language != "triton":
+        raise TemplateError(
+            f"{word}: tensor descriptors are Triton's, and this template becomes C; write the access itself, a[...], "
+            "with {{ A[i, j] }} as its index"
+        )
+
+
+def require_ranges(exprs: Iterable[Any], ranges: Mapping[Any, Any]) -> None:
+    """Every index in these expressions has a range; without one no type is shown to hold them, and nothing is checked.
+
+    A name alone needs none: whatever type it has, its text is itself.
+    """
+    for expr in exprs:
+        tables = {table.args[0] for table in expr.atoms(Table)}
+        named = set() if expr.is_Symbol else expr.free_symbols - tables
+        ends = (as_expr(end) for s in named if s in ranges for end in (ranges[s].lo, ranges[s].hi))
+        unknown = {
+            s for s in named.union(*(e.free_symbols for e in ends)) if s not in ranges and not isinstance(s, Size)
+        }
+        if unknown:
+            name = min(map(str, unknown))
+            raise TemplateError(
+                f"nothing says how far {name} runs, so no integer type is shown to hold {brief(expr)}: declare it with "
+                f"index({name!r}, stop); only an index that stands alone, A[{name}, :], has its range from the layout"
+            )

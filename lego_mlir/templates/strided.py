@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.errors import TemplateError
+from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Size
@@ -23,7 +23,7 @@ from lego_mlir.layout.slices import Colon
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.values import end_of
 from lego_mlir.printers.triton import TritonPrinter
-from lego_mlir.templates.refusals import require_one_of
+from lego_mlir.templates.refusals import require_one_of, require_triton
 from lego_mlir.templates.values import Bounded, Offsets, Placed, ranges_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def strided(placed: Placed) -> Strided:
     unit = [axis for axis, stride in enumerate(strides) if stride == 1]
     if not unit:
         raise TemplateError(
-            f"{placed.name}: no axis has stride 1 (strides {list(map(str, strides))}), and the hardware copies whole "
+            f"{placed.name}: no axis has stride 1 (strides {list(map(brief, strides))}), and the hardware copies whole "
             "contiguous runs; use offsets, A[..., :, :], instead of a descriptor"
         )
     order = (*(axis for axis in range(len(symbols)) if axis != unit[-1]), unit[-1])
@@ -74,8 +74,8 @@ def _slope(name: str, position: Any, symbol: Any, ranges: dict[Any, Range]) -> A
     moved = simplify(raw.xreplace({symbol.expr: symbol.expr + 1}) - raw, ranges).expr
     if moved.free_symbols & ranges.keys():
         raise TemplateError(
-            f"{name}: not strided: one step along {symbol} moves the position by {moved}, which depends on the index; "
-            "use offsets, A[..., :, :], instead of a descriptor"
+            f"{name}: not strided, so use offsets, {name}[..., :, :], instead of a descriptor: one step along {symbol} "
+            f"moves the position by {brief(moved)}, which depends on the index"
         )
     return moved
 
@@ -95,9 +95,9 @@ def require_aligned(name: str, form: Strided, dtype: str | None = None) -> None:
         if not (odd if dtype is None else known.multiple_of % multiple):
             continue
         moved = (
-            f"{stride} elements, and an odd number is one for no type"
+            f"{brief(stride)} elements, and an odd number is one for no type"
             if dtype is None
-            else f"{stride} elements of {8 * BYTES[dtype]} bits ({dtype})"
+            else f"{brief(stride)} elements of {8 * BYTES[dtype]} bits ({dtype})"
         )
         raise TemplateError(
             f"{name}: a descriptor needs every stride but the contiguous one to be a multiple of {STRIDE_BYTES} bytes; "
@@ -131,6 +131,11 @@ class Descriptors:
 
     def descriptor(self, pointer: str, placed: Placed, dtype: str | None = None) -> str:
         """`tl.make_tensor_descriptor` of a tiled layout; its block is the innermost tile, `dtype` Triton's type."""
+        require_triton("descriptor", self.filling.language)
+        if not isinstance(placed, Placed):
+            raise TemplateError(
+                f"descriptor: a layout is needed, descriptor({pointer!r}, A), got {brief(repr(placed))}"
+            )
         form = strided(placed)
         require_aligned(placed.name, form, dtype)
         shape, strides, block = (
@@ -143,16 +148,19 @@ class Descriptors:
 
     def load_block(self, name: str, block: Offsets) -> str:
         """A block read through the descriptor `name`; what lies past the end is 0."""
-        places, transposed = self._places(block)
+        places, transposed = self._places("load_block", block)
         return f"{name}.load({places}){'.T' if transposed else ''}"
 
     def store_block(self, name: str, block: Offsets, value: str) -> str:
         """A block written through the descriptor `name`; what lies past the end is left out."""
-        places, transposed = self._places(block)
+        places, transposed = self._places("store_block", block)
         return f"{name}.store({places}, {f'tl.trans({value})' if transposed else value})"
 
-    def _places(self, block: Offsets) -> tuple[str, bool]:
+    def _places(self, word: str, block: Offsets) -> tuple[str, bool]:
         """Where a block begins, in the order of the descriptor's axes, and whether that order is another."""
+        require_triton(word, self.filling.language)
+        if not isinstance(block, Offsets) or block.relative:
+            raise TemplateError(f"{word}: a slice such as A[i, k, :, :] is needed, got {brief(repr(block))}")
         placed = Placed(block.name, block.slice.layout)
         form = strided(placed)
         places = block.slice.places
@@ -182,8 +190,8 @@ class Descriptors:
                     str(s) for s in expr.free_symbols | self._bounds_of(place) if isinstance(s, Size) and s.max is None
                 )
                 raise TemplateError(
-                    f"{name}: a descriptor takes 32-bit offsets, and {expr} is not shown to fit; give a maximum to "
-                    f"{' and '.join(sizes)}, such as size({(sizes or ['M'])[0]!r}, max=65536), or use offsets"
+                    f"{name}: a descriptor takes 32-bit offsets, and {brief(expr)} is not shown to fit; give a maximum "
+                    f"to {' and '.join(sizes)}, such as size({(sizes or ['M'])[0]!r}, max=65536), or use offsets"
                 )
 
     @staticmethod

@@ -73,10 +73,10 @@ class Template:
     def language(self) -> Language:
         """What the template becomes, by its name."""
         suffix = Path(self.name.removesuffix(".jinja")).suffix
-        if suffix not in LANGUAGES:
+        if suffix not in LANGUAGES or not self.name.endswith(".jinja"):
             raise TemplateError(
-                f"{self.name}: its name must say its language, such as kernel.py.jinja (Triton) or kernel.cu.jinja "
-                f"(CUDA); the endings are {', '.join(LANGUAGES)}"
+                f"{self.name}: a template's name must say its language, and end in .jinja: kernel.py.jinja (Triton), "
+                f"kernel.cu.jinja (CUDA); before .jinja stands one of {', '.join(LANGUAGES)}"
             )
         return LANGUAGES[suffix]
 

@@ -13,22 +13,24 @@ sizes: nobody has to declare it. What has no layout to tell its range says it it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import keyword
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import sympy
 
-from lego_mlir.errors import TemplateError
+from lego_mlir.errors import LayoutError, TemplateError, brief
 from lego_mlir.expr.index import Condition, Index, as_expr, index_symbol
-from lego_mlir.expr.nodes import Le, Lt
+from lego_mlir.expr.nodes import Le, Lt, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Refuted
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.slices import Colon, Slice
-from lego_mlir.layout.values import end_of
+from lego_mlir.layout.values import end_of, show
 
 Ranges = Mapping[Any, Range]
 
@@ -37,9 +39,13 @@ printing: ContextVar[Callable[[Any], str] | None] = ContextVar("printing", defau
 
 
 class _Shown:
-    """A value whose `str` is its text in the target's language while a template is filled in, else its repr."""
+    """A value whose `str` is its text in the target's language while a template is filled in, else its repr.
+
+    `offers` are the attributes that a template may ask for.
+    """
 
     __slots__ = ()
+    offers: ClassVar[tuple[str, ...]] = ()
 
     def __str__(self) -> str:
         show = printing.get()
@@ -56,46 +62,49 @@ class Bounded(_Shown, Index):
         super().__init__(expr)
         self.ranges = dict(ranges or {})
 
+    def keep(self, result: Any, given: Sequence[Any]) -> Any:
+        """A result of these operands with their ranges."""
+        return _with_ranges(result, given)
+
     def __hash__(self) -> int:
         return super().__hash__()
 
 
-def _keeping_ranges(name: str) -> Any:
-    plain = getattr(Index, name)
+class BoundedCondition(_Shown, Condition):
+    """A condition with the ranges of the symbols in it, which every result keeps."""
 
-    def operator(self: Bounded, *others: Any) -> Any:
-        result = plain(self, *others)
-        return Bounded(result, ranges_of(self, *others)) if isinstance(result, Index) else result
+    __slots__ = ("ranges",)
+    ranges: dict[Any, Range]
+
+    def __init__(self, expr: Any, ranges: Ranges) -> None:
+        super().__init__(expr)
+        self.ranges = dict(ranges)
+
+    def keep(self, result: Any, given: Sequence[Any]) -> Any:
+        """A result of these operands with their ranges."""
+        return _with_ranges(result, given)
+
+
+def _with_ranges(result: Any, given: Sequence[Any]) -> Any:
+    if isinstance(result, Condition):
+        return BoundedCondition(result, ranges_of(*given))
+    return Bounded(result, ranges_of(*given)) if isinstance(result, Index) else result
+
+
+def _keeping_ranges(kind: type, name: str) -> Any:
+    plain = getattr(kind, name)
+
+    def operator(*given: Any) -> Any:
+        return _with_ranges(plain(*given), given)
 
     operator.__name__ = name
     return operator
 
 
-for _name in [
-    "add",
-    "radd",
-    "sub",
-    "rsub",
-    "mul",
-    "rmul",
-    "neg",
-    "pow",
-    "floordiv",
-    "rfloordiv",
-    "mod",
-    "rmod",
-    "xor",
-    "rxor",
-    "and",
-    "rand",
-    "or",
-    "ror",
-    "lshift",
-    "rlshift",
-    "rshift",
-    "rrshift",
-]:
-    setattr(Bounded, f"__{_name}__", _keeping_ranges(f"__{_name}__"))
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "neg", "pow"):  # the others ask `keep`
+    setattr(Bounded, f"__{_name}__", _keeping_ranges(Index, f"__{_name}__"))
+    if _name not in ("neg", "pow"):
+        setattr(BoundedCondition, f"__{_name}__", _keeping_ranges(Condition, f"__{_name}__"))
 
 
 class Coordinate(Bounded):
@@ -112,10 +121,16 @@ class Coordinate(Bounded):
         return super().__hash__()
 
 
-def index(name: str, stop: Any = None, start: Any = 0) -> Bounded:
-    """An index variable of a template: a program id, a loop variable. Without `stop`, layouts tell its range."""
+def index(name: str, stop: Any = None, start: Any = 0, step: int = 1) -> Bounded:
+    """An index variable of a template: a program id, a loop variable. Without `stop`, layouts tell its range.
+
+    It runs from `start` to below `stop`, every `step`-th number.
+    Raises TemplateError for a name that no variable can have.
+    """
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise TemplateError(f"index: no variable can be called {name!r}; take an identifier that is no Python keyword")
     symbol = index_symbol(name)
-    return Bounded(symbol, {} if stop is None else {symbol.expr: Range(as_expr(start), as_expr(stop))})
+    return Bounded(symbol, {} if stop is None else {symbol.expr: Range(as_expr(start), as_expr(stop), step)})
 
 
 def indices(names: str) -> tuple[Bounded, ...]:
@@ -145,10 +160,17 @@ class Predicate(_Shown):
 class Offsets(_Shown):
     """A slice of a layout: a block of positions, or, `relative`, how far they lie from the block's first."""
 
+    offers: ClassVar[tuple[str, ...]] = ("base", "mask", "offsets", "step", "steps")
+
     name: str
     slice: Slice
     ranges: dict[Any, Range]
     relative: bool = False
+
+    def __repr__(self) -> str:
+        places = zip(self.slice.places, self.slice.layout.dims(), strict=True)
+        index = ", ".join(_colon(p, n) if isinstance(p, Colon) else brief(repr(p), 40) for p, n in places)
+        return f"{self.name}[{index}]{'.offsets' if self.relative else ''}"
 
     @property
     def expr(self) -> Any:
@@ -177,18 +199,28 @@ class Offsets(_Shown):
 
     def steps(self, by: Any) -> bool:
         """Whether every position moves equally far from one `by` to the next."""
-        return not self._moving(self._distance(as_expr(by)), as_expr(by))
+        symbol = self._stepped(by)
+        return not self._moving(self._distance(symbol), symbol)
 
     def step(self, by: Any) -> Bounded:
         """How far every position moves when the index `by` grows by one. Refused where they move differently."""
-        symbol = as_expr(by)
+        symbol = self._stepped(by)
         distance = self._distance(symbol)
         if self._moving(distance, symbol):
             raise TemplateError(
-                f"{self.name}: from one {symbol} to the next the positions move by {distance}, which is not the same "
-                f"for all of them; index the layout with {symbol} inside the loop instead of stepping"
+                f"{self!r}: index the layout with {symbol} inside the loop instead of stepping: from one {symbol} to "
+                f"the next its positions move by {brief(distance)}, which is not the same for all of them"
             )
         return Bounded(distance, {s: r for s, r in self.ranges.items() if s in distance.free_symbols})
+
+    def _stepped(self, by: Any) -> Any:
+        """The symbol of an index that the slice is taken at. Anything else stands still: a misspelt loop variable."""
+        places = (p.start if isinstance(p, Colon) else p for p in self.slice.places)
+        known = {s for p in places for s in as_expr(p).free_symbols if not isinstance(s, Size)}
+        if not isinstance(by, Index) or by.expr not in known:
+            indices = f"its indices are {', '.join(sorted(map(str, known)))}" if known else "none of its indices moves"
+            raise TemplateError(f"{self!r} cannot step by {brief(repr(by))}, which is no index of it; {indices}")
+        return by.expr
 
     def _distance(self, symbol: Any) -> Any:
         from lego_mlir.expr.simplify import simplify
@@ -203,14 +235,29 @@ class Offsets(_Shown):
         return distance.free_symbols & ({c.symbol.expr for c in self.slice.colons} | {symbol})
 
 
+def _colon(colon: Colon, n: Any) -> str:
+    """A sliced axis as it was written, or as well as it can be told."""
+    if isinstance(colon.count, int) and isinstance(colon.start, int):
+        stop = colon.start + colon.step * colon.count
+        whole = (colon.start, colon.step, colon.count) == (0, 1, n)
+        return ":" if whole else f"{colon.start}:{stop}" + ("" if colon.step == 1 else f":{colon.step}")
+    return ":" if isinstance(colon.start, int) and colon.start == 0 else f"{brief(repr(colon.start), 40)}:"
+
+
 class Placed(_Shown):
     """A layout under its name in the template."""
 
     explains_its_index = True
+    offers: ClassVar[tuple[str, ...]] = ("apply", "holds", "inv", "mask", "numel", "shape", "size")
 
     def __init__(self, name: str, layout: Layout) -> None:
         self.name = name
         self.layout = layout
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return self.name
 
     def __repr__(self) -> str:
         return f"{self.name} = {self.layout!r}"
@@ -231,11 +278,12 @@ class Placed(_Shown):
         return self.layout.physical_size()
 
     def __getitem__(self, at: Any) -> Any:
-        found = self.layout[at]
-        self._require_inside(found.places if isinstance(found, Slice) else at if isinstance(at, tuple) else (at,))
+        given = self._one_by_one(at)
+        with self._named():
+            found = self.layout[given]
+        self._require_inside(found.places if isinstance(found, Slice) else given)
         if isinstance(found, Slice):
             return Offsets(self.name, found, self._ranges(found.places) | found.ranges)
-        given = at if isinstance(at, tuple) else (at,)
         return Bounded(found, self._ranges(given)) if isinstance(found, Index) else found
 
     def apply(self, *at: Any) -> Any:
@@ -244,6 +292,8 @@ class Placed(_Shown):
 
     def inv(self, position: Any) -> tuple[Any, ...]:
         """The index of a position."""
+        if isinstance(position, _WITHOUT_A_NUMBER):
+            raise TemplateError(f"{self.name}.inv takes the number of one position, got {brief(repr(position))}")
         known = ranges_of(position)
         symbol = as_expr(position)
         if symbol.is_Symbol and symbol not in known:
@@ -261,6 +311,30 @@ class Placed(_Shown):
         known = ranges_of(position) or {as_expr(position): Range(0, end_of(self.layout.physical_size()))}
         return Predicate(self.layout.holds(position), known)  # type: ignore[attr-defined]
 
+    def _one_by_one(self, at: Any) -> tuple[Any, ...]:
+        """An index as a tuple. Refuses what is no number, such as the positions of another layout's block."""
+        given = at if isinstance(at, tuple) else (at,)
+        for axis, i in enumerate(given):
+            if isinstance(i, _WITHOUT_A_NUMBER):
+                raise TemplateError(
+                    f"index {axis} of {self.name} is {brief(repr(i))}; an index is a number, an index variable or an "
+                    "expression of them, and ':' takes a whole axis"
+                )
+        dims = self.layout.dims()
+        if len(given) != len(dims) and not any(i is Ellipsis for i in given):
+            raise TemplateError(
+                f"{self.name}: {len(dims)} indices are needed for its sizes {show(dims)}, got {len(given)}"
+            )
+        return given
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """What the layout says is wrong with an index, with the layout's name."""
+        try:
+            yield
+        except LayoutError as error:
+            raise TemplateError(f"{self.name}: {error}") from error
+
     def _require_inside(self, places: tuple[Any, ...]) -> None:
         """Refuse an index whose own range is shown to leave the axis it is used for."""
         for axis, (place, n) in enumerate(zip(places, self.layout.dims(), strict=True)):
@@ -271,14 +345,16 @@ class Placed(_Shown):
             verdict = prove(sympy.And(Le(0, expr), Lt(expr, as_expr(n))), known)
             if isinstance(verdict, Refuted):
                 values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
-                raise TemplateError(f"index {axis} of {self.name} is {place!r}, outside 0..{n}-1 for {values}")
+                raise TemplateError(
+                    f"index {axis} of {self.name} is {brief(repr(place))}, outside 0..{n}-1 for {values}"
+                )
 
     def _ranges(self, places: tuple[Any, ...]) -> dict[Any, Range]:
         """The ranges that an index carries, and those that it has because it is one."""
         known = ranges_of(*(p for p in places if not isinstance(p, Colon)))
         for place, n in zip(places, self.layout.dims(), strict=True):
             symbol = None if isinstance(place, Colon) else as_expr(place)
-            if symbol is not None and symbol.is_Symbol and symbol not in known and not hasattr(symbol, "multiple_of"):
+            if symbol is not None and symbol.is_Symbol and symbol not in known and not isinstance(symbol, Size):
                 known[symbol] = Range(0, end_of(n))
         return known
 
@@ -289,17 +365,27 @@ class Mask:
 
     of: Placed = field(repr=False)
     explains_its_index: ClassVar[bool] = True
+    offers: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return f"{self.of.name}.mask"
 
     def __call__(self, *at: Any) -> Predicate:
         return self[at]
 
     def __getitem__(self, at: Any) -> Predicate:
-        given = at if isinstance(at, tuple) else (at,)
+        given = self.of._one_by_one(at)
         if any(isinstance(i, slice) or i is Ellipsis for i in given):
-            found: Offsets = self.of[at]
+            found: Offsets = self.of[given]
             return found.mask
-        condition = self.of.layout.mask(*given)
+        with self.of._named():
+            condition = self.of.layout.mask(*given)
         return Predicate(condition, self.of._ranges(given), origin=(self.of.layout, given))
+
+
+_WITHOUT_A_NUMBER: Final = (Offsets, Predicate, Placed, Mask)
 
 
 def visible(name: str, value: Any) -> Any:
@@ -309,5 +395,5 @@ def visible(name: str, value: Any) -> Any:
     if isinstance(value, Index) and not isinstance(value, Bounded):
         return Bounded(value)
     if isinstance(value, Condition):
-        return Predicate(value, {})
+        return Predicate(value, ranges_of(value))
     return value

@@ -3,9 +3,9 @@
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, as_layout, gallery
+from lego_mlir import GenP, Row, as_layout, gallery
 from lego_mlir.cli.main import main
-from lego_mlir.errors import TemplateError
+from lego_mlir.errors import ExpressionError, TemplateError
 from lego_mlir.templates import Template, index, indices
 
 m, k = indices("m k")
@@ -19,10 +19,13 @@ def render(text, name="t.py.jinja", **names):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a\nb {{ lpid_q }}", r"^t\.py\.jinja:2: 'lpid_q' is undefined; the spec gives: A, k, m$"),
+        (
+            "a\nb {{ lpid_q }}",
+            r"^t\.py\.jinja:2: 'lpid_q' is undefined; the spec gives: A, k, m; every template has: all, always, assign",
+        ),
         ("{{ AA[m] }}", "'AA' is undefined; did you mean A"),
-        ("x\n{{ A[m, 0, 0] }}", r"t\.py\.jinja:2: 4 indices are needed for the sizes \[4, 2, 32, 32\], got 3"),
-        ("{{ A[m, 5, 0, 0] }}", r"t\.py\.jinja:1: index 1 of \[4, 2, 32, 32\] is 5, outside 0\.\.1"),
+        ("x\n{{ A[m, 0, 0] }}", r"t\.py\.jinja:2: A: 4 indices are needed for its sizes \[4, 2, 32, 32\], got 3"),
+        ("{{ A[m, 5, 0, 0] }}", r"t\.py\.jinja:1: A: index 1 of \[4, 2, 32, 32\] is 5, outside 0\.\.1"),
         ("x\n\n{{ A }}", r"t\.py\.jinja:3: A is a layout and has no text of its own; index it, A\[\.\.\.\]"),
         ("{{ A[m, k, 0:24, :] }}", "has 24 values, and tl.arange needs a power of two; tile by 32 and use the mask"),
         ("{{ none }}", "a value of type NoneType has no text in a template: None"),
@@ -37,7 +40,45 @@ def render(text, name="t.py.jinja", **names):
             '{{ assign("m", m + 1) }}',
             r"t\.py\.jinja:1: assign: m would change while the values are computed; rename it",
         ),
-        ('{{ load("x", m) }}', r"a slice such as A\[i, :, :\] is needed, got Bounded: m"),
+        ("{{ laod('x', A[m, k, :, :]) }}", r"t\.py\.jinja:1: 'laod' is undefined; did you mean load\?$"),
+        ("\n{{ A.shpe }}", r"t\.py\.jinja:2: A has no 'shpe'; did you mean shape\?$"),
+        ("{{ A.foo }}", r"A has no 'foo'; it has: apply, holds, inv, mask, numel, shape, size$"),
+        ("{{ A[m, k, :, :].maks }}", r"A\[m, k, :, :\] has no 'maks'; did you mean mask\?$"),
+        ("{{ A[m, k, 8:24, :].offsets.foo }}", r"A\[m, k, 8:24, :\]\.offsets has no 'foo'; it has: base, mask, offs"),
+        ("{{ A[m, k, 0, 0].mask }}", r"2048\*m has no 'mask'; it has: nothing"),
+        ("{{ A(m, k) }}", r"t\.py\.jinja:1: A is no function and takes no parentheses; a layout is indexed, A\[i, j\]"),
+        ("{{ A[m, k, 0, 0](3) }}", r"2048\*m is no function and takes no parentheses; .* stands an operator$"),
+        ("{{ A.inv() }}", r"t\.py\.jinja:1: inv\(position\): missing a required argument: 'position'$"),
+        ("{% for i in [1] %}{{ A.inv(i, n=i) }}{% endfor %}", r"inv\(position\): got an unexpected keyword argument"),
+        (
+            '\n{% include "x" %}',
+            r"t\.py\.jinja:2: include, import and extends need another file, 'x', and a template is",
+        ),
+        ('{% extends "x" %}', r"t\.py\.jinja:1: include, import and extends need another file"),
+        ("{{ A.apply(m, k, 0, A[m, k, :, :]) }}", r":1: index 3 of A is A\[m, k, :, :\]; an index is a number, an ind"),
+        ("{{ A.mask(m, k, 0, A) }}", r"index 3 of A is A = .*; an index is a number"),
+        ("{{ A.inv(A[m, k, :, :]) }}", r"A\.inv takes the number of one position, got A\[m, k, :, :\]$"),
+        ("{{ A.mask(m, k) }}", r"t\.py\.jinja:1: A: 4 indices are needed for its sizes \[4, 2, 32, 32\], got 2$"),
+        ("{{ A[m, k, :, :].step(q) }}", r"^t\.py\.jinja:1: 'q' is undefined"),
+        ("{{ A[m, q, :, :] }}", r"^t\.py\.jinja:1: 'q' is undefined"),
+        ("{{ m + q }}", r"^t\.py\.jinja:1: 'q' is undefined"),
+        ('{{ assign("i", q) }}', r"^t\.py\.jinja:1: 'q' is undefined"),
+        ('{{ load("p", q) }}', r"^t\.py\.jinja:1: 'q' is undefined"),
+        ("{{ A[m, 0, :, :].step(k) }}", r"t\.py\.jinja:1: A\[m, 0, :, :\] cannot step by k, .* its indices are m$"),
+        ("{{ A[m, k + 1, :, :].steps(5) }}", r"cannot step by 5, which is no index of it; its indices are k, m$"),
+        ("{{ A[m, k, :, :].step(k + 1) }}", r"cannot step by k \+ 1, which is no index of it"),
+        ("{{ A[m, k, :, :].step('k') }}", r"cannot step by 'k', which is no index of it"),
+        ("{{ A[0, 1, :, :].step(m) }}", r"A\[0, 1, :, :\] cannot step by m, .*; none of its indices moves$"),
+        ("{{ A[m + 1, k, :, :] }}", r":1: nothing says how far m runs, .* hold .*: declare it with index\('m', stop\)"),
+        ("{{ m * 3 }}", r"nothing says how far m runs, so no integer type is shown to hold 3\*m: declare it"),
+        ('{{ assign("p", m + k) }}', r"nothing says how far k runs, .* to hold k \+ m: declare it with index\('k', "),
+        (
+            '{{ load_block("d", A[m, k, 0, 0]) }}',
+            r"load_block: a slice such as A\[i, k, :, :\] is needed, got 32\*k \+ 2048\*m",
+        ),
+        ('{{ store_block("d", A[m, k, :, :].offsets, "v") }}', r"store_block: a slice such as .*\.offsets$"),
+        ('{{ descriptor("d", 3) }}', r"descriptor: a layout is needed, descriptor\('d', A\), got 3"),
+        ('{{ load("x", m) }}', r"a slice such as A\[i, :, :\] is needed, got "),
         (
             '{{ load_block("d", A[m, k, 0, :]) }}',
             "a descriptor reads whole tiles; give ':' for each of the last 2 axes",
@@ -47,6 +88,44 @@ def render(text, name="t.py.jinja", **names):
 def test_messages_with_the_templates_line(text, said):
     with pytest.raises(TemplateError, match=said):
         render(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{{ descriptor("x", A) }}', '{{ load_block("d", A[m, k, :, :]) }}', '{{ store_block("d", A[m, k, :, :], "v") }}'],
+)
+def test_descriptors_are_for_triton_only(text):
+    word = text[3:].partition("(")[0]
+    with pytest.raises(TemplateError, match=rf"t\.cu\.jinja:1: {word}: tensor descriptors are Triton's, .* write the"):
+        render(text, "t.cu.jinja")
+
+
+def test_long_expressions_are_shortened_and_the_remedy_is_seen():
+    morton = as_layout(gallery.morton(32, 16)).tile_by([4, 2], [8, 8])
+    for text, remedy in (
+        ('{{ descriptor("x", A) }}', "use offsets"),
+        ('{{ load_block("d", A[m, k, :, :]) }}', "use offsets"),
+        ("{{ D[m, :].step(m) }}", "index the layout with m inside the loop instead of stepping"),
+    ):
+        with pytest.raises(TemplateError) as caught:
+            Template.of(text, "t.py.jinja", A=morton, D=as_layout(gallery.antidiagonal(32)), m=m, k=k).render()
+        assert remedy in str(caught.value)[:150]
+        assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("name", ["for", "a b", "lambda", "", "1x", "None"])
+def test_names_that_no_variable_can_have(name):
+    with pytest.raises(TemplateError, match=rf"index: no variable can be called '{name}'; take an identifier that is"):
+        index(name)
+    with pytest.raises(ExpressionError, match=rf"the name '{name}' must be an identifier, and no keyword of Pyt"):
+        lego.size(name)
+    with pytest.raises(TemplateError, match="no variable can be called 'for'"):
+        indices("i, for")
+
+
+def test_an_index_by_which_nothing_moves_steps_by_nothing():
+    still = as_layout(GenP([1, 8], lambda i, j: j, lambda p: (0, p)))
+    assert render("{{ B[k, :].step(k) }}", B=still) == "0"
 
 
 def test_a_name_that_is_a_word_of_templates():
@@ -63,7 +142,7 @@ def test_what_the_text_needs_and_the_template_does_not_place():
     ):
         render("{{ B[m, 0] }}", B=Row(4, n))
     with pytest.raises(TemplateError, match=r"the text needs _lego_isqrt; write \{\{ helpers \}\} above the kernel"):
-        render("{{ root }}", root=lego.isqrt(m))
+        render("{{ root }}", root=lego.isqrt(index("j", 64)))
 
 
 def test_an_index_that_leaves_its_axis():
@@ -91,8 +170,9 @@ def test_slices_are_for_triton_only():
 
 
 def test_names_of_templates():
-    with pytest.raises(TemplateError, match=r"its name must say its language, such as kernel\.py\.jinja"):
-        render("", "kernel.txt")
+    for name in ("kernel.txt", "kernel.txt.jinja", "kernel.py", "kernel.jinja", "kernel.py.jinja.bak"):
+        with pytest.raises(TemplateError, match=rf"^{name}: a template's name must say its language, and end in \.jin"):
+            render("", name)
     with pytest.raises(TemplateError, match=r"no template 'mat' is shipped; there are: .*matmul\.py\.jinja"):
         Template.shipped("mat")
     with pytest.raises(TemplateError, match=r"nowhere\.py\.jinja: the template cannot be read"):

@@ -94,8 +94,23 @@ def test_how_far_a_tile_moves_is_asked_of_the_layout(tiles):
     assert filled("{{ A[m, k, :, :].step(m) }}", A=tiles) == "2048"
     blocked = TileOrderBy(Row(4, 2), gallery.antidiagonal(32)).GroupBy([128, 64]).tile_by([4, 2], [32, 32])
     assert filled("{{ A[m, k, :, :].steps(k) }}", A=blocked) == "True"
-    with pytest.raises(TemplateError, match=r"t\.py\.jinja:2: A: from one k to the next the positions move by"):
+    with pytest.raises(TemplateError, match=r"t\.py\.jinja:2: A\[k, :\]: index the layout with k inside the loop"):
         filled("\n{{ A[k, :].step(k) }}", A=as_layout(gallery.antidiagonal(32)))
+
+
+def test_a_declared_range_is_kept_by_every_function_and_comparison():
+    i, j = index("i", 64), index("j", 8)
+    for value, text in (
+        (lego.isqrt(i), "_lego_isqrt(i)"),
+        (lego.minimum(i, j) + 1, "tl.minimum(i, j) + 1"),
+        (lego.where(i < j, i + 1, 0), "tl.where(i < j, i + 1, 0)"),
+        ((i < j) + j, "j + tl.where(i < j, 1, 0)"),
+        (2**j, "1 << j"),
+        ((i + 1 < 10) & ~(j >= i), "(i < 9) & (j < i)"),
+        (abs(j - i), "tl.where(j < i, i - j, j - i)"),
+    ):
+        assert filled("{{ helpers }}x = {{ x }}", x=value).splitlines()[-1] == f"x = {text}"
+    assert filled("{{ helpers }}x = {{ i + 1 < j }}", i=i, j=j).endswith("x = i + 1 < j")
 
 
 def test_a_block_is_its_first_position_and_how_far_the_others_lie_from_it():
@@ -150,7 +165,9 @@ def test_descriptors_of_row_and_column_major_matrices():
     assert filled('{{ load_block("d", A[m, k, :, :]) }}', A=row) == "d.load([m * 32, k * 32])"
     assert filled('{{ load_block("d", A[m, k, :, :]) }}', A=column) == "d.load([k * 32, m * 32]).T"
     assert filled('{{ store_block("d", A[m, k, :, :], "v") }}', A=column) == "d.store([k * 32, m * 32], tl.trans(v))"
-    with pytest.raises(TemplateError, match="not strided: one step along i0 moves the position by"):
+    with pytest.raises(
+        TemplateError, match=r"not strided, so use offsets, A\[\.\.\., :, :\], .*: one step along i0 moves"
+    ):
         filled('{{ descriptor("x", A) }}', A=as_layout(gallery.antidiagonal(8)).tile_by([2, 2], [4, 4]))
 
 

@@ -172,12 +172,14 @@ def test_a_number_is_as_wide_as_its_own_value_and_not_as_the_largest_drawn():
         check.require(replace(rendered, placeholders=(replace(rendered.placeholders[0], text="far * 4"),)))
 
 
-def test_a_symbol_without_a_range_is_said_to_have_none():
-    free = Template.of("{{ m + 1 }}", "t.py.jinja", m=m).render()
-    with pytest.raises(
-        TemplateError, match=r"nothing says how far m runs: use it as the index of a layout, or declare"
-    ):
-        check.require(free)
+@pytest.mark.parametrize("name", ["t.py.jinja", "t.cu.jinja"])
+def test_a_name_alone_needs_no_range(name):
+    text = 'x = {{ m }};\n{{ assign("i", m) }}'
+    rendered = Template.of(text, name, m=m).render()
+    check.require(rendered)
+    wrong = replace(rendered.placeholders[0], text="0")
+    with pytest.raises(TemplateError, match=r"the text gives 0 and the layout -?[1-9]"):
+        check.require(replace(rendered, placeholders=(wrong,)))
 
 
 def test_only_complete_comparisons_count_as_proved():
