@@ -6,6 +6,7 @@ because Triton reads a kernel's source from its file; the same text gives the sa
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -33,6 +34,12 @@ def require() -> Any:
     except ImportError as error:
         raise DependencyError(f"a Triton kernel needs the package triton, which is not installed; {REMEDY}") from error
     return triton
+
+
+def interpreter() -> Any:
+    """The module of Triton's interpreter."""
+    require()
+    return importlib.import_module("triton.runtime.interpreter")
 
 
 def load(rendered: Rendered, kernel: str, *, folder: Path | None = None) -> Any:

@@ -8,46 +8,77 @@ come back over a pipe. Without PyTorch: `HostArray` gives a NumPy array what the
 from __future__ import annotations
 
 import atexit
+import difflib
+import inspect
 import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import Rendered
+from lego_mlir.toolchain.triton_memory import Memory, OutsideError
+
+Failure = tuple[str, str]
+"""One message, and the child's traceback where the kernel itself went wrong."""
+
+NO_NUMBERS: Final = "OSUMm"  # NumPy's kinds of types that are objects, texts and times
 
 
 def interpret(rendered: Rendered, kernel: str, grid: Sequence[int], *arguments: Any, **constants: Any) -> None:
     """Run a kernel on the CPU in Triton's interpreter; NumPy arrays among the arguments are read and written.
 
     A list of arrays is an argument too: the kernel gets an array of their addresses, as 64-bit integers. Raises
-    TemplateError with what Triton said where the kernel fails.
+    TemplateError, with the rendered line, where the kernel fails or leaves its arguments, and where they do not fit it.
     """
-    import numpy
-
-    contiguous = [[numpy.ascontiguousarray(x) for x in a] if isinstance(a, list) else a for a in arguments]
-    contiguous = [numpy.ascontiguousarray(a) if isinstance(a, numpy.ndarray) else a for a in contiguous]
-    launch = (rendered.text, rendered.template.name, kernel, tuple(grid), contiguous, constants)
+    positional = [_contiguous(a) for a in arguments]
+    named = {name: _contiguous(a) for name, a in constants.items()}
+    name = rendered.template.name
+    try:
+        launch = pickle.dumps((rendered.text, name, kernel, tuple(grid), positional, named))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TemplateError(f"{name}: {kernel}: an argument cannot be handed to the interpreter: {error}") from error
     child = _child()
     assert child.stdin is not None and child.stdout is not None  # both are pipes
     try:
-        pickle.dump(launch, child.stdin)
+        child.stdin.write(launch)
         child.stdin.flush()
-        error, results = pickle.load(child.stdout)
+        failure, results = pickle.load(child.stdout)
     except (BrokenPipeError, EOFError) as broken:
         _child.cache_clear()
-        raise TemplateError(
-            f"{rendered.template.name}: Triton's interpreter ended (exit code {child.poll()})"
-        ) from broken
-    if error is not None:
-        raise TemplateError(f"{rendered.template.name}: {kernel} failed in Triton's interpreter:\n{error}")
-    for given, result in zip(arguments, results, strict=True):
+        raise TemplateError(f"{name}: Triton's interpreter ended (exit code {child.poll()})") from broken
+    if failure is not None:
+        message, trace = failure
+        raise TemplateError(message) from (_ChildError(trace) if trace else None)
+    for given, result in zip([*arguments, *constants.values()], results, strict=True):
         for array, new in zip(*((v if isinstance(v, list) else [v]) for v in (given, result)), strict=True):
-            if isinstance(array, numpy.ndarray):
+            if _is_array(array):
                 array[...] = new
+
+
+class _ChildError(Exception):
+    """The traceback of an exception in the interpreter's process."""
+
+    def __str__(self) -> str:
+        return f"in the interpreter's process:\n{self.args[0]}"
+
+
+def _is_array(value: Any) -> bool:
+    import numpy
+
+    return isinstance(value, numpy.ndarray)
+
+
+def _contiguous(value: Any) -> Any:
+    import numpy
+
+    if isinstance(value, list):
+        return [numpy.ascontiguousarray(part) for part in value]
+    return numpy.ascontiguousarray(value) if _is_array(value) else value
 
 
 @cache
@@ -107,36 +138,85 @@ class HostArray:
         return tuple(s // self.array.itemsize for s in self.array.strides)
 
 
-def _run(text: str, name: str, kernel: str, grid: Any, arguments: Any, constants: Any) -> Any:
-    """In the child: one launch."""
+def _run(text: str, name: str, kernel: str, grid: Any, arguments: Any, constants: Any) -> tuple[Failure | None, Any]:
+    """In the child: one launch; what went wrong, or the arguments as they are then."""
     import numpy
 
     from lego_mlir.templates import Template
-    from lego_mlir.toolchain.triton import load
+    from lego_mlir.toolchain.triton import interpreter, load
 
-    rendered = Rendered(Template.of("", name), text, (), {}, ())
-    given = []
-    for argument in arguments:
-        if isinstance(argument, list):
-            argument = numpy.array([a.ctypes.data for a in argument], dtype=numpy.int64)
-        given.append(HostArray(argument) if isinstance(argument, numpy.ndarray) else argument)
-    load(rendered, kernel)[grid](*given, **constants)
-    return arguments
+    try:
+        function = load(Rendered(Template.of("", name), text, (), {}, ()), kernel)
+        given = _bound(name, function, arguments, constants)
+    except TemplateError as error:
+        return (str(error), ""), None
+    memory = Memory(_arrays(given))
+    native = interpreter()
+    launched = {n: HostArray(memory.copies[n]) if n in memory.copies else value for n, value in given.items()}
+    try:
+        with memory.guards(native), numpy.errstate(all="ignore"):  # lanes that are masked off compute what they like
+            function[grid](**launched)
+    except Exception as error:  # whatever the kernel does wrong is the parent's to report
+        return _failure(error, name, function, text, native.interpreter_builder.grid_idx), None
+    return None, [memory.held(value) for value in (*arguments, *constants.values())]
+
+
+def _bound(name: str, function: Any, arguments: Any, constants: Any) -> dict[str, Any]:
+    """Every argument by its parameter's name. Raises TemplateError for one that is missing, or of no type of Triton's.
+
+    Options of a launch on a GPU, such as num_warps, may be given as well, and mean nothing here.
+    """
+    parameters = list(function.arg_names)
+    known = {n: value for n, value in constants.items() if n in parameters}
+    signature = inspect.signature(function.fn)
+    try:
+        bound = signature.bind(*arguments, **known).arguments
+    except TypeError as error:
+        others = [n for n in constants if n not in parameters]
+        close = [(n, *difflib.get_close_matches(n, parameters, 1)) for n in others]
+        guess = "".join(f"; did you mean {meant[0]} by {n}?" for n, *meant in close if meant)
+        shown = f"{function.fn.__name__}({', '.join(parameters)})"
+        raise TemplateError(f"{name}: {shown}: {error}{guess}") from error
+    for n, value in bound.items():
+        for array in value if isinstance(value, list) else [value]:
+            if _is_array(array) and array.dtype.kind in NO_NUMBERS:
+                raise TemplateError(
+                    f"{name}: {n} is an array of {array.dtype}, for which Triton has no type; convert it"
+                )
+    return dict(bound)
+
+
+def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that are arrays or lists of them."""
+    return {name: value for name, value in given.items() if _is_array(value) or isinstance(value, list)}
+
+
+def _failure(error: BaseException, name: str, function: Any, text: str, program: Any) -> Failure:
+    """Where in the rendered text the kernel failed, and why, without what is Triton's own."""
+    trace = "".join(traceback.format_exception(error))
+    while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:  # a call around it
+        error = error.__cause__
+    file = function.fn.__code__.co_filename
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    where = f", at line {lines[-1]} of the rendered text, {text.splitlines()[lines[-1] - 1].strip()!r}" if lines else ""
+    kernel = function.fn.__name__
+    if isinstance(error, OutsideError):
+        which = ", ".join(map(str, program))
+        return f"{name}: {kernel}{where}: program ({which}) {error}; mask it, or give it larger arrays", ""
+    return f"{name}: {kernel} failed in Triton's interpreter{where}: {type(error).__name__}: {error}", trace
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """In the child: launches, one after the other, until the parent closes the pipe."""
-    import traceback
-
     while True:
         try:
             launch = pickle.load(requests)
         except EOFError:
             return
         try:
-            answer: Any = (None, _run(*launch))
-        except Exception:  # whatever the kernel does wrong is the parent's to report
-            answer = (traceback.format_exc(), None)
+            answer = _run(*launch)
+        except Exception as error:
+            answer = (f"Triton's interpreter failed: {type(error).__name__}: {error}", traceback.format_exc()), None
         pickle.dump(answer, answers)
         answers.flush()
 
