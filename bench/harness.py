@@ -9,9 +9,9 @@
 
 `prepare`, `time` and `count` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch,
 Triton and CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA
-events, after 25 that warm up, the L2 cache flushed before each, in turns with the rivals; of slow cases fewer, down to
-20, of tiny ones 400, and each row says how many. Kept are the median and the 10th and 90th percentile, with device,
-clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
+events, after 25 that warm up, the L2 cache flushed before each, in turns with the rivals; of slow cases what 4 s have
+room for, 20 at least, of tiny ones 400, and each row says how many. Kept are the median and the 10th and 90th
+percentile, with device, clocks and date, in bench/results/<device>/<date>-<name>.json, after every case.
 A case with a wrong result is named, gives no times, and makes the exit code 1.
 """
 
@@ -206,8 +206,9 @@ def measured(contenders: Sequence[Contender]) -> list[dict[str, Any]]:
     """
     runs = {number: c.run for number, c in enumerate(contenders)}
     once = [ms for (ms,) in times_ms(runs, 1, 1).values()]
-    wanted = MOST if max(once) < TINY_MS else REPETITIONS
-    repetitions = max(FEWEST, min(wanted, int(PATIENCE_MS / sum(once))))
+    room = int(PATIENCE_MS / sum(once))
+    wanted = room if max(once) > LONG_MS else MOST if max(once) < TINY_MS else REPETITIONS  # several turns for the long
+    repetitions = max(FEWEST, min(wanted, room))
     warm_up = min(WARM_UP, WARM_UP * repetitions // REPETITIONS)
     turn = _turn(repetitions, max(once))
     found = times_ms(runs, repetitions, warm_up, turn)

@@ -135,6 +135,11 @@ def test_what_runs_for_long_has_turns_of_its_own(device):
     assert [row["ms"] for row in rows] == [20.0, 30.0]
 
 
+def test_what_has_turns_has_several(device):
+    rows = harness.measured([harness.contender(device.launch(name, 0.8), kernel=name) for name in "abc"])
+    assert all(row["repetitions"] >= 5 * row["turn"] for row in rows)
+
+
 def test_the_fastest_is_launched_into_emptied_results_and_must_be_right(device, monkeypatch):
     class Result:
         value = 7
