@@ -10,16 +10,20 @@ more than a failed proof.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import ExpressionError, LayoutError, brief
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.layout.base import key_of
 from lego_mlir.layout.canonical import flatten, is_static, product, unflatten
+from lego_mlir.layout.permutations import RegP
 from lego_mlir.layout.values import ARRAY_LIMIT, show
 
 if TYPE_CHECKING:
@@ -33,8 +37,48 @@ BLOCK = 2**17
 """Elements visited at a time: shorter blocks spend their time in the interpreter, longer ones outside the caches."""
 PROVED_OPERATIONS = 150
 """Operations of `f_inv(f(i))` up to which a proof is tried: dozens of nested bit operations lead nowhere, slowly."""
+WALKED_OPERATIONS = 10_000
+"""Operations, shared ones counted at each use, up to which a name is put in place of a part."""
 SMALL_INSTANCES = 24
 """Concrete instances of a symbolic layout that are enumerated in search of a counter-example."""
+REMEMBERED = 512
+"""Verdicts kept for permutations that are made again."""
+
+_verdicts: OrderedDict[Hashable, Verdict] = OrderedDict()
+
+
+def verdict_of(perm: GenP) -> Verdict:
+    """The check of a permutation, or what it said of an equal one: same sizes, same functions over the same values.
+
+    Only functions of this package are compared. What others compute may depend on more than what they were made with,
+    such as a variable of their module that has changed since; they are checked once an object.
+    """
+    try:
+        key = (key_of(perm.dims()), _made_of(perm.f), _made_of(perm.f_inv))
+    except TypeError:
+        return check_permutation(perm)
+    known = _verdicts.pop(key, None)
+    _verdicts[key] = known = check_permutation(perm) if known is None else known
+    while len(_verdicts) > REMEMBERED:
+        _verdicts.popitem(last=False)
+    return known
+
+
+def _made_of(value: Any) -> Hashable:
+    """What tells one value in a function's closure from another. Raises TypeError for what cannot be compared."""
+    match value:
+        case bool() | int() | None:
+            return type(value), value
+        case Index():
+            return Index, value.expr
+        case tuple():
+            return tuple, tuple(map(_made_of, value))
+        case FunctionType() if value.__module__.startswith("lego_mlir."):
+            made_with = tuple(_made_of(cell.cell_contents) for cell in value.__closure__ or ())
+            return value.__module__, value.__code__, value.__defaults__, made_with
+        case RegP():
+            return RegP, value
+    raise TypeError(f"{type(value).__name__} is compared by what is in it, which may change")
 
 
 def check_permutation(perm: GenP) -> Verdict:
@@ -53,7 +97,7 @@ def check_permutation(perm: GenP) -> Verdict:
             return Unknown(f"{elements} elements are too many for a function that cannot handle arrays ({error})")
         positions = _positions_one_by_one(perm, dims)
         return _enumerate(dims, iter([(0, lambda: positions)]), _inverse_one_by_one(perm))
-    return _enumerate(dims, _positions(perm, dims), perm._inv)
+    return _enumerate(dims, _positions(perm, dims), perm.backward)
 
 
 def _call_arrays(perm: GenP, dims: tuple[int, ...], start: int, stop: int) -> Any:
@@ -62,7 +106,7 @@ def _call_arrays(perm: GenP, dims: tuple[int, ...], start: int, stop: int) -> An
 
     axes = [np.arange(start, stop), *(np.arange(n) for n in dims[1:])]
     index = [a.reshape([-1 if k == axis else 1 for k in range(len(dims))]) for axis, a in enumerate(axes)]
-    position = perm._apply(tuple(index))
+    position = perm.forward(tuple(index))
     return np.broadcast_to(position, [stop - start, *dims[1:]]).reshape(-1)
 
 
@@ -70,7 +114,7 @@ def _inverse_of_arrays(perm: GenP, stop: int) -> tuple[Any, ...]:
     """`f_inv` of the first positions."""
     import numpy as np
 
-    return perm._inv(np.arange(stop))
+    return perm.backward(np.arange(stop))
 
 
 def _positions(perm: GenP, dims: tuple[int, ...]) -> Iterator[tuple[int, Callable[[], Any]]]:
@@ -84,14 +128,14 @@ def _positions(perm: GenP, dims: tuple[int, ...]) -> Iterator[tuple[int, Callabl
 def _positions_one_by_one(perm: GenP, dims: tuple[int, ...]) -> Any:
     import numpy as np
 
-    return np.array([int(perm._apply(index)) for index in itertools.product(*map(range, dims))])
+    return np.array([int(perm.forward(index)) for index in itertools.product(*map(range, dims))])
 
 
 def _inverse_one_by_one(perm: GenP) -> Any:
     import numpy as np
 
     def inverse(positions: Any) -> tuple[Any, ...]:
-        rows = [perm._inv(int(p)) for p in positions]
+        rows = [perm.backward(int(p)) for p in positions]
         return tuple(np.array(column) for column in zip(*rows, strict=True))
 
     return inverse
@@ -202,13 +246,13 @@ def _sample(perm: GenP, elements: int) -> Refuted | None:
     dims = tuple(int(n) for n in perm.dims())
     flat = np.random.default_rng(0).integers(0, elements, 10**6)
     index = unflatten(flat, dims)
-    position = np.asarray(perm._apply(index))
+    position = np.asarray(perm.forward(index))
     outside = (position < 0) | (position >= elements)
     if np.any(outside):
         k = int(np.argmax(outside))
         return _outside(tuple(int(i[k]) for i in index), int(position[k]), elements)
     wrong = np.zeros(flat.shape, bool)
-    for i, back in zip(index, perm._inv(position), strict=True):
+    for i, back in zip(index, perm.backward(position), strict=True):
         wrong |= i != back
     if not np.any(wrong):
         return None
@@ -221,11 +265,22 @@ def _sample(perm: GenP, elements: int) -> Refuted | None:
 
 
 def _prove(perm: GenP) -> Verdict:
-    """`0 <= f(i) < N` and `f_inv(f(i)) == i` for all i in range, by the prover."""
-    symbols = tuple(index_symbol(f"i{axis}") for axis in range(len(perm.dims())))
-    ranges = {s.expr: Range(0, as_expr(n)) for s, n in zip(symbols, perm.dims(), strict=True)}
+    """`0 <= f(i) < N` and `f_inv(f(i)) == i` for all i in range, by the prover.
+
+    A size that is a quotient, such as a number of tiles (M + 127) // 128, is a number like any other to the functions:
+    the claims are proved first with one name in place of each, which is quicker, and holds for more.
+    """
+    index = tuple(index_symbol(f"i{axis}") for axis in range(len(perm.dims())))
     try:
-        return _prove_claims(perm, symbols, ranges)
+        position = Index(perm.forward(index))
+        parts = [position.expr, *(as_expr(b) for b in perm.backward(position))]
+        sizes = list(map(as_expr, perm.dims()))
+        named = _named_quotients(sizes) if _replaceable(parts) else {}
+        if named:
+            general = _prove_claims(index, [n.xreplace(named) for n in sizes], [e.xreplace(named) for e in parts])
+            if isinstance(general, Proved):
+                return general
+        return _prove_claims(index, sizes, parts)
     except LayoutError as error:
         return Unknown(f"its functions cannot be read as expressions: {error}")
     except ExpressionError as error:
@@ -234,19 +289,43 @@ def _prove(perm: GenP) -> Verdict:
         return Unknown("its expressions are nested too deeply for a proof")
 
 
-def _prove_claims(perm: GenP, symbols: tuple[Index, ...], ranges: dict[Any, Range]) -> Verdict:
+def _named_quotients(sizes: Sequence[Any]) -> dict[Any, Any]:
+    """A name for each size that is a quotient, with the least value and the divisor that it is known to have.
+
+    No caller's size has the same name, because `lego.size` takes identifiers only.
+    """
+    from lego_mlir.expr.intervals import bounds
+    from lego_mlir.expr.nodes import FloorDiv, Size
+
+    quotients = [n for n in dict.fromkeys(sizes) if isinstance(n, FloorDiv)]
+    known = {n: bounds(n, {}) for n in quotients}
+    return {
+        n: Size(f"number of tiles {k}", min=max(known[n].lo or 0, 0), multiple_of=known[n].multiple_of or 1)
+        for k, n in enumerate(quotients)
+    }
+
+
+def _replaceable(exprs: Sequence[Any]) -> bool:
+    """Whether SymPy can replace something in the expressions: it walks a part that is shared once for each use."""
+    from lego_mlir.expr.cost import operations
+
+    return sum(map(operations, exprs)) <= WALKED_OPERATIONS
+
+
+def _prove_claims(index: tuple[Index, ...], sizes: list[Any], parts: list[Any]) -> Verdict:
+    """The claims about `parts`, the position of an index and what `f_inv` makes of it, in a box of these sizes."""
     from lego_mlir.expr.cost import operations
     from lego_mlir.expr.nodes import Eq, Le, Lt
     from lego_mlir.expr.prove import prove
     from lego_mlir.expr.simplify import simplify
 
-    position = Index(perm._apply(symbols))
-    back = perm._inv(position)
-    cost = max(operations(Index(b).expr, shared=True) for b in back)
+    position, *back = parts
+    cost = max(operations(b, shared=True) for b in back)
     if cost > PROVED_OPERATIONS:
         return Unknown(f"f_inv(f(i)) has {cost} operations, too many for a proof")
-    claims = [Le(0, position.expr), Lt(position.expr, as_expr(perm.numel()))]
-    claims += [Eq(simplify(Index(b).expr, ranges).expr, s.expr) for b, s in zip(back, symbols, strict=True)]
+    ranges = {i.expr: Range(0, n) for i, n in zip(index, sizes, strict=True)}
+    claims = [Le(0, position), Lt(position, product(sizes))]
+    claims += [Eq(simplify(b, ranges).expr, i.expr) for b, i in zip(back, index, strict=True)]
     methods: list[str] = []
     for claim in claims:
         match prove(claim, ranges):
@@ -265,10 +344,8 @@ def _values(refuted: Refuted) -> str:
 
 def _check_symbolic(perm: GenP) -> Verdict:
     """Small instances first, each exact; then the proof for all sizes."""
-    sizes = sorted({s for n in perm.dims() for s in as_expr(n).free_symbols}, key=str)
     instances = 0
-    for values in _small_sizes(sizes):
-        verdict = _check_instance(perm, values)
+    for values, verdict in _instances(perm):
         if isinstance(verdict, Refuted):
             where = ", ".join(f"{name} = {value}" for name, value in values.items())
             return Refuted(
@@ -280,6 +357,38 @@ def _check_symbolic(perm: GenP) -> Verdict:
     if isinstance(verdict, Unknown):
         return Unknown(f"{verdict.reason}; {instances} small instances are bijections")
     return verdict
+
+
+def _instances(perm: GenP) -> Iterator[tuple[dict[Any, int], Verdict]]:
+    """Small values of all sizes in a permutation, with the verdict on it for them; none where it cannot be read."""
+    from lego_mlir.expr.nodes import Size
+
+    index, p = tuple(index_symbol(f"i{axis}") for axis in range(len(perm.dims()))), index_symbol("p")
+    try:
+        forward, backward = as_expr(perm.forward(index)), [as_expr(i) for i in perm.backward(p)]
+    except (LayoutError, ExpressionError):
+        return  # which the proof will say
+    symbols = set[Any]().union(*(as_expr(n).free_symbols for n in perm.dims()))
+    symbols |= {s for s in _parts([forward, *backward]) if isinstance(s, Size)}
+    for values in _small_sizes(sorted(symbols, key=str)):
+        try:
+            yield values, _check_instance(perm, values, (index, forward), (p, backward))
+        except (ZeroDivisionError, ExpressionError) as error:
+            yield values, Unknown(str(error))
+
+
+def _parts(exprs: Sequence[Any]) -> set[Any]:
+    """Every subexpression, each visited once."""
+    from lego_mlir.expr.sharing import operands
+
+    found: set[Any] = set()
+    stack = list(exprs)
+    while stack:
+        expr = stack.pop()
+        if expr not in found:
+            found.add(expr)
+            stack.extend(operands(expr))
+    return found
 
 
 def _small_sizes(sizes: list[Any]) -> Iterator[dict[Any, int]]:
@@ -296,28 +405,26 @@ def _small_sizes(sizes: list[Any]) -> Iterator[dict[Any, int]]:
         yield dict(zip(sizes, values, strict=True))
 
 
-def _check_instance(perm: GenP, values: dict[Any, int]) -> Verdict:
-    """The layout for these values of its sizes, enumerated through its expressions."""
+def _check_instance(
+    perm: GenP, values: dict[Any, int], forward: tuple[tuple[Index, ...], Any], backward: tuple[Index, list[Any]]
+) -> Verdict:
+    """The layout for these values of its sizes, enumerated through its expressions, each with its symbols."""
     from lego_mlir.expr.evaluate import evaluate
 
     dims = tuple(int(as_expr(n).xreplace({s: as_expr(v) for s, v in values.items()})) for n in perm.dims())
     elements = product(dims)
+    if min(dims) < 1:
+        return Unknown("an instance without elements")
     if elements > INT_ONLY_ENUMERATED:
         return Unknown("too large an instance")
     import numpy as np
 
-    symbols = tuple(index_symbol(f"i{axis}") for axis in range(len(dims)))
-    p = index_symbol("p")
-    try:
-        forward = as_expr(perm._apply(symbols))
-        backward = [as_expr(i) for i in perm._inv(p)]
-    except LayoutError as error:
-        return Unknown(str(error))
     index = unflatten(np.arange(elements), dims)
-    given: dict[Any, Any] = {**values, **{s.expr: i for s, i in zip(symbols, index, strict=True)}}
-    positions = np.broadcast_to(evaluate(forward, given), (elements,))
+    given: dict[Any, Any] = {**values, **{s.expr: i for s, i in zip(forward[0], index, strict=True)}}
+    positions = np.broadcast_to(evaluate(forward[1], given), (elements,))
 
     def inverse(position: Any) -> tuple[Any, ...]:
-        return tuple(np.broadcast_to(evaluate(b, {**values, p.expr: position}), position.shape) for b in backward)
+        at = {**values, backward[0].expr: position}
+        return tuple(np.broadcast_to(evaluate(b, at), position.shape) for b in backward[1])
 
     return _enumerate(dims, iter([(0, lambda: positions)]), inverse)

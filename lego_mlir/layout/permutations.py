@@ -3,7 +3,8 @@
 `RegP` interchanges the tile's axes by a 1-based sigma: the element at logical index `i` lies where row-major order
 puts `sigma(i)` in a box of sizes `sigma(n)`. It is a bijection by construction. `GenP` permutes the elements by any
 pair of Python functions, which is a bijection only if it is one: small tiles are enumerated when they are built, larger
-ones when they are first used, and a wrong pair is refused with the two indices that collide.
+ones when they are first used, and a wrong pair is refused with the two indices that collide. Whatever is composed of a
+`GenP` asks its `_apply` and `_inv`, and these ask for the proof first, so nothing gets past it.
 
 >>> RegP([2, 3], [2, 1]).apply(1, 2), RegP([2, 3], [2, 1]).inv(5)
 (5, (1, 2))
@@ -151,22 +152,20 @@ class GenP(Layout):
     def dims(self) -> tuple[Size, ...]:
         return self._dims
 
-    def apply(self, *index: Any) -> Any:
-        self._require_once()
-        return super().apply(*index)
-
-    def inv(self, position: Any) -> tuple[Any, ...]:
-        self._require_once()
-        return super().inv(position)
-
-    def _require_once(self) -> None:
-        if self._verdict is None and is_static(self._dims):
-            self.require()
-
     def _apply(self, index: tuple[Any, ...]) -> Any:
-        return self._integral(self._call(self.f, "f", index), "f")
+        self.require()
+        return self.forward(index)
 
     def _inv(self, position: Any) -> tuple[Any, ...]:
+        self.require()
+        return self.backward(position)
+
+    def forward(self, index: tuple[Any, ...]) -> Any:
+        """`f` as it was given, its result an integer. For the check alone: everybody else asks `_apply`."""
+        return self._integral(self._call(self.f, "f", index), "f")
+
+    def backward(self, position: Any) -> tuple[Any, ...]:
+        """`f_inv` as it was given, its result one integer a dimension. For the check alone, as `forward`."""
         index = self._call(self.f_inv, "f_inv", (position,))
         if not isinstance(index, (tuple, list)):
             index = (index,)
@@ -212,10 +211,10 @@ class GenP(Layout):
             ) from error
 
     def check(self) -> Verdict:
-        from lego_mlir.layout.checking import check_permutation
-
         if self._verdict is None:
-            self._verdict = check_permutation(self)
+            from lego_mlir.layout.checking import verdict_of
+
+            self._verdict = verdict_of(self)
         return self._verdict
 
     def _key(self) -> tuple[Any, ...]:

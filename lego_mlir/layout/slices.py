@@ -120,6 +120,7 @@ def take(layout: Layout, index: Any) -> Any:
         raise LayoutIndexError(f"{len(dims)} indices are needed for the sizes {show(dims)}, got {len(given)}")
     if not any(isinstance(i, slice) for i in given):
         return layout.apply(*given)
+    layout.require()
     taken = _names(given, dims)
     return Slice(
         layout,

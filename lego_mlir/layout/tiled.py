@@ -99,6 +99,7 @@ class Tiled(Layout):
 
     def mask(self, *index: Any) -> Any:
         """Whether the index names an element: a bool, an array of bools, or a condition; True where it always does."""
+        self.require()
         flat = flat_index(index)
         values = tuple(enter(i) for i in flat)
         for axis, (i, n) in enumerate(zip(values, self.dims(), strict=True)):
