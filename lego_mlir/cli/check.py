@@ -36,6 +36,16 @@ class Line:
                 return f"  unknown  {self.claim}: {brief(reason, _REASON_COLUMNS)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What may be a mistake, and is no claim."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"  note     {self.text}"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("spec", help="the spec, a Python file")
@@ -65,7 +75,8 @@ def run(args: argparse.Namespace) -> int:
         for title, lines in _groups(layouts, kernels, templates, loaded.files, progress):
             progress.say(title)
             for line in lines:
-                counts[type(line.verdict)] += 1
+                if isinstance(line, Line):
+                    counts[type(line.verdict)] += 1
                 progress.say(str(line))
     print(f"{counts[Proved]} proved, {counts[Refuted]} refuted, {counts[Unknown]} unknown")
     return CHECK_FAILED if counts[Refuted] else DONE
@@ -73,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _groups(
     layouts: Any, kernels: Any, templates: Any, files: Sequence[str], progress: Progress
-) -> Iterator[tuple[str, list[Line]]]:
+) -> Iterator[tuple[str, list[Line | Note]]]:
     for name, layout in layouts.items():
         progress.update(name)
         yield f"layout {name} = {layout!r}", [Line("apply and inv are each other's inverse", layout.check())]
@@ -81,10 +92,17 @@ def _groups(
         progress.update(kernel.name)
         yield f"kernel {kernel.name}, {kernel.source}", list(_kernel_lines(kernel, files))
     for name, template in templates.items():
-        from lego_mlir.templates.check import verdicts
-
         progress.update(name)
-        yield f"template {name}, {template.name}", [Line(*found) for found in verdicts(template.render())]
+        yield f"template {name}, {template.name}", list(_template_lines(template))
+
+
+def _template_lines(template: Any) -> Iterator[Line | Note]:
+    from lego_mlir.templates.check import verdicts
+    from lego_mlir.templates.unmasked import REMEDY, unmasked
+
+    rendered = template.render()
+    yield from (Line(*found) for found in verdicts(rendered))
+    yield from (Note(f"{template.name}:{line}: {brief(text)} {REMEDY}") for line, text in unmasked(rendered))
 
 
 def _kernel_lines(kernel: Any, files: Sequence[str]) -> Iterator[Line]:

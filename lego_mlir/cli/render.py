@@ -7,6 +7,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+from lego_mlir.errors import brief
+
 HELP: Final = "Fill a Triton or CUDA template in with the layouts of a spec."
 EXAMPLE: Final = "lego-mlir render examples/scale.py.jinja --spec examples/scale_spec.py -o scale.py"
 
@@ -58,12 +60,16 @@ def _is_code(value: Any) -> bool:
 
 
 def _agrees(rendered: Any) -> bool:
+    """Whether nothing is refuted; says what is, and notes what is not masked."""
     import sys
 
     from lego_mlir.expr.verdict import Refuted
     from lego_mlir.templates.check import verdicts
+    from lego_mlir.templates.unmasked import REMEDY, unmasked
 
     wrong = [(claim, v) for claim, v in verdicts(rendered) if isinstance(v, Refuted)]
     for claim, verdict in wrong:
         print(f"REFUTED  {claim}: {verdict.explanation}", file=sys.stderr)
+    for line, text in unmasked(rendered):
+        print(f"note     {rendered.template.name}:{line}: {brief(text)} {REMEDY}", file=sys.stderr)
     return not wrong
