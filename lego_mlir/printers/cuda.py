@@ -6,6 +6,9 @@ negative the two agree, and the unsigned form is printed, which the hardware lik
 shift or a mask for any sign. What is left calls a helper. Nothing is ever computed in floating point but the square
 root, whose helper repairs it to be exact.
 
+What is declared here, a size among a function's parameters, has the type of its range. A variable of somebody else's
+may be an `int` whatever its range, and is cast where the range does not fit one.
+
 >>> from lego_mlir.expr.index import index_symbol, where
 >>> from lego_mlir.expr.ranges import Range
 >>> i, j = index_symbol("i"), index_symbol("j")
@@ -25,10 +28,22 @@ from typing import Any, ClassVar, Final
 import sympy
 
 from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.nodes import Size
 from lego_mlir.printers.text import ATOM, LOOSE, PRODUCT, SUM, Text, TextPrinter, Width, power_of_two
 
 TYPES: Final[dict[Width, str]] = {"i32": "int", "u32": "unsigned", "i64": "long long"}
 SUFFIX: Final[dict[Width, str]] = {"i32": "", "u32": "u", "i64": "LL"}
+_KEYWORDS: Final = (
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
+    "co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype "
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
+    "int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
+    "register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch "
+    "template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile "
+    "wchar_t while xor xor_eq"
+)
+KEYWORDS: Final = frozenset(_KEYWORDS.split())
+"""What C++ keeps for itself, up to C++20 (ISO/IEC 14882:2020, tables 5 and 6)."""
 
 MACRO: Final = """\
 #ifndef LEGO_DEVICE
@@ -83,6 +98,9 @@ class CudaPrinter(TextPrinter):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.tables: dict[str, tuple[int, ...]] = {}
+
+    def is_declared(self, symbol: Any) -> bool:
+        return isinstance(symbol, Size) or super().is_declared(symbol)
 
     def constant(self, value: int) -> Text:
         plain = super().constant(value)
@@ -198,9 +216,10 @@ def function(
     <BLANKLINE>
     """
     printer.helpers["LEGO_DEVICE"] = None
+    printer.declared |= {as_expr(p) for p in parameters}
     code = straight_line([expr], printer)
     (text,) = code.results
-    arguments = ", ".join(f"{TYPES[printer.width_of(p)]} {as_expr(p)}" for p in parameters)
+    arguments = ", ".join(f"{TYPES[printer.type_of(p)]} {as_expr(p)}" for p in parameters)
     body = "\n".join(f"  {line}" for line in [*code.lines(), f"return {text.text};"])
     return f"LEGO_DEVICE {TYPES[text.width]} {name}({arguments}){suffix} {{\n{body}\n}}\n"
 
@@ -225,8 +244,9 @@ def straight_line(exprs: Sequence[Any], printer: CudaPrinter) -> StraightLine:
     shared, results = printer.named(exprs)
     bindings = []
     for name, expr in shared:
-        bindings.append((name, printer.print(expr)))
-        printer.bind(name, expr)
+        text = printer.print(expr)
+        bindings.append((name, text))
+        printer.bind(name, expr, text.width)
     texts = tuple(printer.print(result) for result in results)
     tables = tuple(table_definition(n, e) for n, e in printer.tables.items() if n not in before)
     for name in set(printer.tables) - before:

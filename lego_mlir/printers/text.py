@@ -59,6 +59,9 @@ class TextPrinter:
 
     `names` gives symbols, or whole subexpressions, a text of their own. `helpers` collects the functions that the
     printed text calls. Raises PrintError for a node without a form, and for a value that no type holds.
+
+    A symbol is somebody else's variable, and may be as narrow as int32 whatever its range: where the range needs more,
+    it is cast before it is computed with. `declared` are those that are known to have the type of their range.
     """
 
     target: ClassVar[str]
@@ -68,6 +71,8 @@ class TextPrinter:
         self.ranges: dict[Any, Range] = {as_expr(s): r for s, r in (ranges or {}).items()}
         self.names: dict[Any, str] = {as_expr(e): text for e, text in (names or {}).items()}
         self.helpers: dict[str, None] = {}
+        self.declared: set[Any] = set()
+        self._bound: dict[Any, Width] = {}
         self._bounds: dict[Any, Bounds] = {}
 
     # -- what a caller asks
@@ -87,7 +92,7 @@ class TextPrinter:
     def named(self, exprs: Sequence[Any], prefix: str = "t") -> tuple[list[tuple[str, Any]], list[Any]]:
         """Name what the expressions share: (name, subexpression) in order of need. The names hold from here on."""
         given = [as_expr(e) for e in exprs]
-        taken = {str(s) for e in given for s in e.free_symbols} | set(self.names.values())
+        taken = {str(s) for s in self.declared.union(*(e.free_symbols for e in given))} | set(self.names.values())
         names = (n for k in range(10**6) if (n := f"{prefix}{k}") not in taken)
         bindings = []
         for shared in shared_subexpressions(given):
@@ -96,9 +101,10 @@ class TextPrinter:
                 bindings.append((name, shared))
         return bindings, given
 
-    def bind(self, name: str, expr: Any) -> None:
-        """From here on an expression is known under a name."""
+    def bind(self, name: str, expr: Any, width: Width) -> None:
+        """From here on an expression is known under a name, a variable of this type."""
         self.names[as_expr(expr)] = name
+        self._bound[as_expr(expr)] = width
 
     # -- ranges and types
 
@@ -179,8 +185,18 @@ class TextPrinter:
         return result
 
     def name(self, text: str, expr: Any) -> Text:
-        """A symbol, or an expression that has been given a name; its type follows from its range."""
-        return Text(text, ATOM, self.fit([self.interval(expr)], expr))
+        """A symbol, or an expression that has been given a name."""
+        if expr.is_Symbol and not self.is_declared(expr):
+            return Text(text, ATOM, "i32")
+        return Text(text, ATOM, self._bound.get(expr) or self.type_of(expr))
+
+    def is_declared(self, symbol: Any) -> bool:
+        """Whether a symbol is known to be a variable of the type that its range needs."""
+        return symbol in self.declared
+
+    def type_of(self, symbol: Any) -> Width:
+        """The type that a variable of this range needs."""
+        return self.fit([self.interval(as_expr(symbol))], symbol)
 
     def constant(self, value: int) -> Text:
         width = self.fit([(value, value)], value)

@@ -163,11 +163,7 @@ class TritonPrinter(TextPrinter):
             parts.sort(key=is_subtracted)  # stable: the order of the groups stays
         return self.print_terms(expr, parts)
 
-    # -- types: what Triton promotes by itself needs no cast
-
-    def name(self, text: str, expr: Any) -> Text:
-        """Triton makes a kernel argument int32 whenever its value fits, so a name that may be larger is cast too."""
-        return Text(text, ATOM, "i32" if expr.is_Symbol else super().name(text, expr).width)
+    # -- types: what Triton promotes by itself needs no cast; it makes a kernel argument int32 whenever its value fits
 
     def operands(self, expr: Any, args: Sequence[Any]) -> tuple[Width, list[Text]]:
         parts = [self.operand(a, expr) for a in args]

@@ -11,19 +11,24 @@ LEGO_DEVICE int at(int i, int j) {
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.nodes import Size
 from lego_mlir.printers import cuda
 from lego_mlir.printers.cuda import TYPES, CudaPrinter, StraightLine
+from lego_mlir.templates.names import require_identifier
+from lego_mlir.templates.signature import ordered, sizes_of
 from lego_mlir.templates.values import Bounded, Placed, ranges_of
 
 if TYPE_CHECKING:
     from lego_mlir.templates.placeholders import Filling
 
-LETTERS = "ijkl"
+LETTERS: Final = "ijkl"
+MEMBERS: Final = ("index", "apply", "inv", "size")
+"""What a class of a layout has, besides its sizes, which end in `_`."""
 
 
 class Declarations:
@@ -36,60 +41,115 @@ class Declarations:
         return {f.__name__: f for f in (self.device_function, self.layout_class)}
 
     def device_function(self, name: str, layout: Placed) -> str:
-        """A C function from a logical index to its position; sizes are further parameters."""
-        parameters = _parameters(len(layout.layout.dims()))
-        expr, printer = self._position(layout, parameters)
-        sizes = sorted((s for s in expr.free_symbols if isinstance(s, Size)), key=str)
+        """A C function from a logical index to its position; sizes are further parameters, as a kernel's are."""
+        self._require_c("device_function", "a function", name)
+        parameters = _parameters(layout)
+        raw, expr, ranges = self._position(layout, parameters)
+        sizes = _sizes(layout, [expr])
+        printer = CudaPrinter(ranges)
+        printer.declared |= {as_expr(p) for p in parameters}
+        self._keep([raw], [expr], printer, (layout.layout, tuple(parameters)))
         return self.filling.lines(cuda.function(name, [*parameters, *sizes], expr, printer).split("\n"))
 
     def layout_class(self, name: str, layout: Placed) -> str:
-        """A C++ class with `apply`, `inv` and `size`; the layout's sizes are its members."""
-        parameters = _parameters(len(layout.layout.dims()))
-        expr, printer = self._position(layout, parameters)
+        """A C++ class with `apply`, `inv` and `size`; the layout's sizes are its members, in a kernel's order."""
+        self._require_c("layout_class", "a class", name)
+        if name in MEMBERS:
+            raise TemplateError(f"layout_class: a class cannot be called {name!r}, as one of its members is; rename it")
+        parameters, position = _parameters(layout), _position_name(layout)
+        raw, expr, ranges = self._position(layout, parameters)
+        index = layout.inv(position)
+        raws, of_inverse = [as_expr(i) for i in index], ranges_of(*index)
+        exprs = [self.filling.simplified(r, of_inverse) for r in raws]
+        counted = as_expr(layout.size)
+        sizes = _sizes(layout, [expr, counted, *exprs, *raws])
+        members = {s: f"{s}_" for s in sizes}
+        printer = CudaPrinter(ranges, members)
+        printer.declared |= {as_expr(p) for p in parameters}
+        kinds = [TYPES[printer.type_of(p)] for p in parameters]
+        self._keep([raw], [expr], printer, (layout.layout, tuple(parameters)))
         apply = cuda.function("apply", parameters, expr, printer, suffix=" const")
-        inverse, of_inverse = self._inverse(layout, parameters)
-        size = as_expr(layout.size)
-        counted = CudaPrinter().print(size)
-        methods = [apply, inverse, _method(TYPES[counted.width], "size", "", [f"return {counted.text};"])]
-        used = {s for e in (expr, size, *of_inverse) for s in e.free_symbols if isinstance(s, Size)}
-        self.filling.locals.update(map(str, used))
-        return self.filling.lines(_class(name, sorted(used, key=str), methods))
+        printer = CudaPrinter(of_inverse, members)
+        printer.declared.add(as_expr(position))
+        code = self._keep(raws, exprs, printer)
+        lines = code.lines() + [f"{p} = {text.text};" for p, text in zip(parameters, code.results, strict=True)]
+        given = [f"{TYPES[printer.type_of(position)]} {as_expr(position)}"]
+        given += [f"{kind} &{p}" for kind, p in zip(kinds, parameters, strict=True)]
+        size = printer.print(counted)
+        methods = [
+            apply,
+            _method("void", "inv", ", ".join(given), lines),
+            _method(TYPES[size.width], "size", "", [f"return {size.text};"]),
+        ]
+        index_kind = "int" if set(kinds) <= {"int"} else "long long"
+        return self.filling.lines(_class(name, index_kind, sizes, methods))
 
-    def _position(self, layout: Placed, parameters: Sequence[Any]) -> tuple[Any, CudaPrinter]:
-        """A layout's position of some parameters, simplified; its text is kept for the translation check."""
+    def _require_c(self, word: str, what: str, name: str) -> None:
+        """Refuse a template that does not become C, and a name that nothing can have there."""
+        if self.filling.language != "cuda":
+            raise TemplateError(f"{word} declares C, and this template becomes Triton; write {{{{ A[i, j] }}}} itself")
+        require_identifier(f"{word}: {what}", name, "cuda")
+
+    def _position(self, layout: Placed, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """A layout's position of some parameters: the expression before and after simplification, and the ranges."""
         position = layout[tuple(parameters)]
         raw, ranges = as_expr(position), ranges_of(position)
-        expr = self.filling.simplified(raw, ranges)
-        self._keep([raw], [expr], ranges, (layout.layout, tuple(parameters)))
-        return expr, CudaPrinter(ranges)
+        return raw, self.filling.simplified(raw, ranges), ranges
 
-    def _inverse(self, layout: Placed, parameters: Sequence[Any]) -> tuple[str, list[Any]]:
-        """The method `inv`, and the expressions in it."""
-        position = Bounded(index_symbol("p"))
-        index = layout.inv(position)
-        raws, ranges = [as_expr(i) for i in index], ranges_of(*index)
-        exprs = [self.filling.simplified(raw, ranges) for raw in raws]
-        code = self._keep(raws, exprs, ranges)
-        lines = code.lines() + [f"{p} = {text.text};" for p, text in zip(parameters, code.results, strict=True)]
-        references = ", ".join(f"int &{p}" for p in parameters)
-        kind = TYPES[CudaPrinter(ranges).width_of(position)]
-        return _method("void", "inv", f"{kind} p, {references}", lines), [*raws, *exprs]
-
-    def _keep(self, raws: Sequence[Any], exprs: Sequence[Any], ranges: Any, origin: Any = None) -> StraightLine:
+    def _keep(
+        self, raws: Sequence[Any], exprs: Sequence[Any], printer: CudaPrinter, origin: Any = None
+    ) -> StraightLine:
         """The statements of some expressions, recorded as they are printed."""
-        printer = CudaPrinter(ranges)
+        known = (dict(printer.names), dict(printer.tables))
         printer.helpers["LEGO_DEVICE"] = None
         code = cuda.straight_line(exprs, printer)
         self.filling.note(printer)
-        bindings = tuple((name, text.text) for name, text in code.bindings)
+        printer.names, printer.tables = known
+        shared = [(name, text.text) for name, text in code.bindings]
+        declared = frozenset(printer.declared)
         for raw, expr, text in zip(raws, exprs, code.results, strict=True):
-            self.filling.record(text.text, False, raw, expr, ranges, origin=origin, bindings=bindings)
+            members = [(name, str(s)) for s, name in printer.names.items() if s in raw.free_symbols]
+            self.filling.record(
+                text.text,
+                False,
+                raw,
+                expr,
+                printer.ranges,
+                origin=origin,
+                bindings=(*members, *shared),
+                declared=declared,
+            )
         return code
 
 
-def _parameters(rank: int) -> list[Any]:
-    """Names for the coordinates of an index."""
-    return [index_symbol(n) for n in (LETTERS[:rank] if rank <= len(LETTERS) else [f"i{k}" for k in range(rank)])]
+def _sizes(layout: Placed, exprs: Iterable[Any]) -> list[Size]:
+    """The sizes of a layout and of expressions of it, in the order of a kernel's parameters."""
+    used = {str(s): s for e in exprs for s in e.free_symbols if isinstance(s, Size)}
+    return list(ordered(sizes_of(layout), used, ()).values())
+
+
+def _parameters(layout: Placed) -> list[Any]:
+    """Index variables for the coordinates of an index, called unlike any size."""
+    rank = len(layout.layout.dims())
+    names = LETTERS[:rank] if rank <= len(LETTERS) else [f"i{k}" for k in range(rank)]
+    probe = as_expr(layout[tuple(index_symbol(f"lego_{n}") for n in names)])
+    taken = {str(s) for s in _sizes(layout, [probe])}
+    return [index_symbol(_free(name, taken)) for name in names]
+
+
+def _position_name(layout: Placed) -> Bounded:
+    """An index variable for a position, called unlike any size."""
+    probe = layout.inv(Bounded(index_symbol("lego_p")))
+    return Bounded(index_symbol(_free("p", {str(s) for s in _sizes(layout, map(as_expr, probe))})))
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name that neither a size nor a member has."""
+    tried = name
+    number = 0
+    while tried in taken or tried.removesuffix("_") in taken:
+        tried, number = f"{name}{number}", number + 1
+    return tried
 
 
 def _method(result: str, name: str, parameters: str, lines: Sequence[str]) -> str:
@@ -97,13 +157,13 @@ def _method(result: str, name: str, parameters: str, lines: Sequence[str]) -> st
     return f"LEGO_DEVICE {result} {name}({parameters}) const {{\n{body}}}\n"
 
 
-def _class(name: str, sizes: Sequence[Any], methods: Sequence[str]) -> list[str]:
+def _class(name: str, index: str, sizes: Sequence[Any], methods: Sequence[str]) -> list[str]:
     """The lines of a class with these sizes as members and constructor arguments."""
-    kinds = [f"{TYPES[CudaPrinter().width_of(s)]} {s}" for s in sizes]
-    lines = [f"struct {name} {{", *(f"  {kind};" for kind in kinds)]
+    kinds = [(TYPES[CudaPrinter().type_of(s)], str(s)) for s in sizes]
+    lines = [f"struct {name} {{", f"  using index = {index};", *(f"  {kind} {s}_;" for kind, s in kinds)]
     if sizes:
-        members = ", ".join(f"{s}({s})" for s in sizes)
-        lines.append(f"  LEGO_DEVICE constexpr explicit {name}({', '.join(kinds)}) : {members} {{}}")
+        given, members = (", ".join(f"{k} {s}" for k, s in kinds), ", ".join(f"{s}_({s})" for _, s in kinds))
+        lines.append(f"  LEGO_DEVICE constexpr explicit {name}({given}) : {members} {{}}")
     for method in methods:
         lines += [f"  {line}" for line in method.rstrip("\n").split("\n")]
     return [*lines, "};"]

@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 import jinja2
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
+from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 
 from lego_mlir.errors import LegoError, TemplateError, brief
@@ -150,6 +151,11 @@ def compile_text(text: str, name: str, finalize: Callable[[Any], Any] | None = N
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(f"{name}:{error.lineno}: {error.message}") from error
     return environment.template_class.from_code(environment, code, environment.make_globals(None))
+
+
+def mentioned(template: jinja2.Template, text: str) -> set[str]:
+    """The names that a template's text asks its spec for, in whatever branch."""
+    return find_undeclared_variables(template.environment.parse(text))
 
 
 def is_undefined(value: Any) -> bool:

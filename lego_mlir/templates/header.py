@@ -5,18 +5,20 @@ Replace `__shared__ int buff[b+1][b+1];` by
     __shared__ int base[b+1][b+1];
     Arr2D buff(&base[0][0], AntiDiag(b+1));
 
-and leave every `buff[i][j]` as it is. The class has one constructor argument for each `lego.size` in the layout; sizes
-that are numbers are folded into its text. It works on device and host, in CUDA and in plain C++17.
+and leave every `buff[i][j]` as it is. The class has one constructor argument for each `lego.size` in the layout, those
+of its dims first, from left to right; sizes that are numbers are folded into its text. Coordinates are `int`, or `long
+long` where the sizes are not shown to fit. It works on device and host, in CUDA and in plain C++17.
 
 >>> from lego_mlir import Col, size
 >>> text = header("Columns", Col(size("m", max=4096), size("n", max=4096)))
 >>> print(text[text.index("struct") : text.index("  LEGO_DEVICE void inv")])
 struct Columns {
-  int m;
-  int n;
-  LEGO_DEVICE constexpr explicit Columns(int m, int n) : m(m), n(n) {}
+  using index = int;
+  int m_;
+  int n_;
+  LEGO_DEVICE constexpr explicit Columns(int m, int n) : m_(m), n_(n) {}
   LEGO_DEVICE int apply(int i, int j) const {
-    return i + j * m;
+    return i + j * m_;
   }
 <BLANKLINE>
 """
@@ -28,6 +30,7 @@ from typing import Any
 from lego_mlir.errors import TemplateError
 from lego_mlir.layout.reorder import as_layout
 from lego_mlir.templates.declarations import LETTERS
+from lego_mlir.templates.names import require_identifier
 from lego_mlir.templates.template import Rendered, Template
 
 
@@ -42,8 +45,9 @@ def render_header(name: str, layout: Any) -> Rendered:
     rank = len(layout.dims())
     if rank > len(LETTERS):
         raise TemplateError(f"header: a layout of at most {len(LETTERS)} dimensions, got {rank}: {layout!r}")
-    if not name.isidentifier():
-        raise TemplateError(f"header: the class needs a C++ identifier as its name, got {name!r}")
+    require_identifier("header: the class", name, "cuda")
+    if name == f"Arr{rank}D":
+        raise TemplateError(f"header: the class cannot be called {name!r}, as its array is; rename it")
     letters = LETTERS[:rank]
     return Template.shipped(
         "layout.h.jinja",
@@ -52,6 +56,6 @@ def render_header(name: str, layout: Any) -> Rendered:
         rank=rank,
         about=" ".join(repr(layout).split()),
         guard=f"LEGO_LAYOUT_{name.upper()}_H",
-        parameters=", ".join(f"int {i}" for i in letters),
+        parameters=", ".join(f"index {i}" for i in letters),
         arguments=", ".join(letters),
     ).render()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from lego_mlir.errors import TemplateError
+from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.cost import MODELS
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
 from lego_mlir.expr.nodes import Le, Size, Table
@@ -28,15 +28,21 @@ from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.engine import is_undefined
 from lego_mlir.templates.hints import contiguous_run
+from lego_mlir.templates.names import Language, chosen, named, require_identifier, temporary
 from lego_mlir.templates.refusals import require_ranges
+from lego_mlir.templates.signature import ordered, require_room
 from lego_mlir.templates.values import Coordinate, Offsets, Placed, Predicate, ranges_of
-
-Language = Literal["triton", "cuda"]
+from lego_mlir.templates.whole_text import require_python
 
 MARK: Final = re.compile("\ue000(\\w+)\ue001")
+_SIZES: Final = "\ue000sizes\ue001"
+_HINTS: Final = "\ue000hints\ue001"
+_NO_MASK: Final = "\ue000always\ue001"
 INDENT: Final = "\ue002"  # at the start of a line: indented as the line of the placeholder
 _STARTS: Final = re.compile(r"(?:^|[(\[{,:;]|\b(?:return|in)|(?<![=<>!+\-*/%&|^])=|//=|[+\-*%&|^]=)\s*$")
 _ENDS: Final = re.compile(r"^\s*(?:$|[)\]},:;#])")
+
+_ARGUMENT: Final = re.compile(r"(?:^|(?<![=<>!])=)\s*$")  # before a value that a name or a parameter is given
 
 _WHERE: Final = {
     "helpers": "above the kernel, where functions and tables are defined",
@@ -50,7 +56,7 @@ class Placeholder:
 
     `raw` is the expression or condition before simplification. `bindings` are the (name, text) pairs that are assigned
     before `text` is evaluated, `axes` the symbols that `tl.arange` stands for, `origin` the layout and index it came
-    from, where it came from one.
+    from, where it came from one, `declared` the variables that the text itself declares, with the type of their range.
     """
 
     line: int
@@ -61,20 +67,28 @@ class Placeholder:
     axes: tuple[Any, ...] = ()
     bindings: tuple[tuple[str, str], ...] = ()
     origin: Any = None
+    declared: frozenset[Any] = frozenset()
     loose: bool = False
 
 
 @dataclass
 class Filling:
-    """One filling-in of a template: its language, and what has been printed so far."""
+    """One filling-in of a template: its language, and what has been printed so far.
+
+    `declared` are the sizes that the kernel is given for its layouts' sake, `sizes` those that the text uses.
+    """
 
     name: str
     language: Language
+    source: str = ""
+    declared: dict[str, Any] = field(default_factory=dict)
     placeholders: list[Placeholder] = field(default_factory=list)
     sizes: dict[str, Any] = field(default_factory=dict)
     bounds_of_arange: set[str] = field(default_factory=set)
     locals: set[str] = field(default_factory=set)
+    indices: set[str] = field(default_factory=set)
     assigned: dict[str, Any] = field(default_factory=dict)
+    assigned_at: dict[str, int] = field(default_factory=dict)
     helpers: dict[str, None] = field(default_factory=dict)
     tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
     file_tables: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -89,7 +103,7 @@ class Filling:
             return str(value)  # which raises, and says what is undefined
         match value:
             case str():
-                return value
+                return self.word(value)
             case bool() | int():
                 return str(value)
             case tuple() | list():
@@ -111,13 +125,26 @@ class Filling:
             return str(int(value))
         raise TemplateError(f"a value of type {type(value).__name__} has no text in a template: {value!r}")
 
+    def word(self, value: str) -> str:
+        """Text as it is; a word of templates with the line that it stands on."""
+        if value == _HINTS and self.language != "triton":
+            raise TemplateError("hints are promises to Triton's compiler, and this template becomes C; leave them out")
+        return self.here() + value if MARK.fullmatch(value) else value
+
+    def here(self) -> str:
+        """A mark of the template's line, of which nothing stays in the text."""
+        return f"\ue000at{self.line_of()}\ue001"
+
     def printer(self, ranges: Any, axes: Sequence[Any] = ()) -> Any:
         """A printer for this language."""
-        if self.language == "triton":
-            return TritonPrinter(ranges, axes=axes)
         if axes:
+            self.require_blocks()
+        return TritonPrinter(ranges, axes=axes) if self.language == "triton" else CudaPrinter(ranges)
+
+    def require_blocks(self) -> None:
+        """Refuse a slice where there are no blocks."""
+        if self.language != "triton":
             raise TemplateError("a slice with ':' is a block of offsets, which only Triton has; index every axis here")
-        return CudaPrinter(ranges)
 
     def simplified(self, raw: Any, ranges: Any) -> Any:
         return simplify(raw, ranges, model=MODELS[self.language]).expr
@@ -141,8 +168,12 @@ class Filling:
         text = self.hinted(printer.block(expr), expr, axes, value.ranges)
         self.note(printer)
         loose = not (expr.is_Symbol or expr.is_Integer)
-        origin = None if value.relative else (value.slice.layout, value.slice.places)
-        return self.record(text, loose, raw, expr, value.ranges, axes=axes, origin=origin)
+        return self.record(text, loose, raw, expr, value.ranges, axes=axes, origin=self.origin(value))
+
+    @staticmethod
+    def origin(value: Offsets) -> Any:
+        """The layout and index that a block's positions are, or None where they are counted from its first."""
+        return None if value.relative else (value.slice.layout, value.slice.places)
 
     def hinted(self, text: str, expr: Any, axes: Sequence[Any], ranges: Any) -> str:
         """The offsets, with the runs of neighbours that Triton would not find by itself."""
@@ -166,9 +197,11 @@ class Filling:
                 )
 
     def predicate(self, value: Predicate) -> str:
-        """A condition, or a block of truth values; None and True where it always holds."""
+        """A condition, or a block of truth values; where it always holds True, or None for a mask on its own."""
+        if value.colons:
+            self.require_blocks()
         if self.always(value):
-            return "None" if value.colons else "True" if self.language == "triton" else "true"
+            return _NO_MASK if value.colons else "True" if self.language == "triton" else "true"
         raw = as_condition(value.condition)
         expr = self.simplified(raw, value.ranges)
         axes = self.axes(value.colons)
@@ -212,14 +245,26 @@ class Filling:
         return f"\ue000{len(self.placeholders) - 1}\ue001"
 
     def collect(self, raw: Any, printed: Any) -> None:
-        """Sizes are arguments only where the printed text has them; tables wherever they occur."""
+        """The sizes of the printed text, and the tables, wherever they occur; no two things have one name."""
         for symbol in sorted(printed.free_symbols, key=str):
             if isinstance(symbol, Size):
-                known = self.sizes.setdefault(str(symbol), symbol)
-                if known != symbol:
-                    raise TemplateError(f"two different sizes are called {symbol}; give one of them another name")
+                self.know(symbol, self.sizes)
+            else:
+                require_identifier("an index", str(symbol), self.language)
         for table in raw.atoms(Table):
             self.tables[table.name] = table.entries
+        symbols = raw.free_symbols | printed.free_symbols
+        self.indices |= {str(s) for s in symbols if not isinstance(s, Size)} - self.tables.keys()
+        if both := sorted(self.indices & (self.declared.keys() | {str(s) for s in symbols if isinstance(s, Size)})):
+            raise TemplateError(f"a size and an index are both called {both[0]}; give one of them another name")
+
+    def know(self, size: Size, sizes: dict[str, Any]) -> None:
+        """One more of these sizes. Raises TemplateError where its name is taken, or cannot be one."""
+        require_identifier("a size", str(size), self.language)
+        known = self.declared.get(str(size)) or self.sizes.get(str(size)) or size
+        if known != size:
+            raise TemplateError(f"two different sizes are called {size}; give one of them another name")
+        sizes[str(size)] = size
 
     def note(self, printer: TextPrinter) -> None:
         """The helpers that a printed text calls, and the constant tables that it indexes."""
@@ -229,32 +274,68 @@ class Filling:
     # -- statements
 
     def assign(self, names: str, values: Any) -> str:
-        """Statements that give names to values: `{{ assign("lpid_m, lpid_n", grid.inv(pid)) }}`."""
+        """Statements that give names to values: `{{ assign("lpid_m, lpid_n", grid.inv(pid)) }}`, or one to a block."""
         targets = [n.strip() for n in names.split(",")]
         given = list(values) if isinstance(values, (tuple, list)) else [values]
+        raws = self._assignable(targets, given)
+        block = given[0] if isinstance(given[0], Offsets) else None
+        ranges = ranges_of(*given)
+        axes = () if block is None else self.axes(block.slice.colons)
+        exprs = [self.simplified(raw, ranges) for raw in raws]
+        printer = self.printer(ranges, axes)
+        lines, bindings = self._shared(printer, exprs)
+        for target, expr in zip(targets, exprs, strict=True):
+            text = printer.print(expr)
+            shown = text.text if block is None else self.hinted(printer.block(expr), expr, axes, ranges)
+            lines.append(self.statement(target, shown, text.width))
+            bindings.append((target, shown))
+        self.note(printer)
+        self.assigned.update({t: v.stop for t, v in zip(targets, given, strict=True) if isinstance(v, Coordinate)})
+        self.assigned_at.update(dict.fromkeys(targets, self.line_of()))
+        more = {"bindings": tuple(bindings), "axes": axes, "origin": None if block is None else self.origin(block)}
+        for target, raw, expr in zip(targets, raws, exprs, strict=True):
+            self.record(target, False, raw, expr, ranges, **more)
+        return self.lines([line + self.here() for line in lines])
+
+    def _assignable(self, targets: Sequence[str], given: Sequence[Any]) -> list[Any]:
+        """The expressions of values that are to be assigned. Refuses what cannot be, or would change on the way."""
         if len(targets) != len(given):
-            raise TemplateError(f"assign: {len(targets)} names ({names}) for {len(given)} values")
-        raws = [as_expr(v) for v in given]
+            raise TemplateError(f"assign: {len(targets)} names ({', '.join(targets)}) for {len(given)} values")
+        for target in targets:
+            require_identifier("assign: a variable", target, self.language)
+        if len(set(targets)) < len(targets):
+            raise TemplateError(f"assign: one name for two values in {', '.join(targets)}; give each its own")
+        for value in given:
+            if isinstance(value, (Predicate, Placed, str)):
+                what = "a condition" if isinstance(value, Predicate) else brief(repr(value))
+                raise TemplateError(
+                    f"assign: an index, a position or a block of positions is needed, got {what}; any other value can "
+                    "be written as it is, as in inside = {{ A.mask[i, :] }}"
+                )
+            if isinstance(value, Offsets):
+                self.require_blocks()
+                self.agrees_with_assignments(value)
+                if len(given) > 1:
+                    raise TemplateError(
+                        "assign: a block of positions is assigned on its own; write one assign for each"
+                    )
+        raws = [v.expr if isinstance(v, Offsets) else as_expr(v) for v in given]
         used = {str(s) for raw in raws for s in raw.free_symbols}
         if taken := sorted(used & set(targets)):
             raise TemplateError(f"assign: {', '.join(taken)} would change while the values are computed; rename it")
-        ranges = ranges_of(*given)
-        exprs = [self.simplified(raw, ranges) for raw in raws]
-        printer = self.printer(ranges)
-        shared, exprs = printer.named(exprs, prefix=f"t{self.temporaries or ''}_")
+        return raws
+
+    def _shared(self, printer: Any, exprs: Sequence[Any]) -> tuple[list[str], list[tuple[str, str]]]:
+        """Statements that name what expressions share, and the names and texts."""
+        shared, _ = printer.named(exprs, prefix=f"t{self.temporaries or ''}_")
         self.temporaries += bool(shared)
         lines, bindings = [], []
-        for name, expr in [*shared, *zip(targets, exprs, strict=True)]:
-            text = printer.print(expr)
+        for wanted, expr in shared:
+            name, text = temporary(wanted), printer.print(expr)
             lines.append(self.statement(name, text.text, text.width))
             bindings.append((name, text.text))
-            if name not in targets:
-                printer.bind(name, expr)
-        self.note(printer)
-        self.assigned.update({t: v.stop for t, v in zip(targets, given, strict=True) if isinstance(v, Coordinate)})
-        for target, raw, expr in zip(targets, raws, exprs, strict=True):
-            self.record(target, False, raw, expr, ranges, bindings=tuple(bindings))
-        return self.lines(lines)
+            printer.bind(name, expr, text.width)
+        return lines, bindings
 
     @staticmethod
     def lines(lines: Sequence[str]) -> str:
@@ -264,38 +345,26 @@ class Filling:
     def statement(self, name: str, text: str, width: Any) -> str:
         return f"{name} = {text}" if self.language == "triton" else f"const {TYPES[width]} {name} = {text};"
 
-    def load(self, pointer: str, block: Any, other: Any = None, **options: Any) -> str:
-        """`tl.load` of a slice, with its mask where one is needed."""
-        return f"tl.load({pointer} + {self.finalize(block)}{self.masked(block, other)}{_keywords(options)})"
-
-    def store(self, pointer: str, block: Any, value: str, **options: Any) -> str:
-        """`tl.store` to a slice, with its mask where one is needed."""
-        return f"tl.store({pointer} + {self.finalize(block)}, {value}{self.masked(block)}{_keywords(options)})"
-
-    def masked(self, block: Any, other: Any = None) -> str:
-        """`, mask=..., other=...` where the slice needs a mask, else nothing: for a `tl.load` of one's own."""
-        if not isinstance(block, Offsets):
-            raise TemplateError(f"a slice such as A[i, :, :] is needed, got {type(block).__name__}: {block!r}")
-        if self.always(block.mask):
-            return ""
-        return f", mask={self.predicate(block.mask)}" + ("" if other is None else f", other={other}")
-
     def local(self, size: Any) -> str:
         """A size that the kernel reads itself: its name, and no argument."""
-        name = str(as_expr(size))
-        self.locals.add(name)
-        self.sizes.setdefault(name, as_expr(size))
-        return name
+        symbol = as_expr(size)
+        if not isinstance(symbol, Size):
+            raise TemplateError(f"local: a size is needed, a lego.size of the spec, got {size!r}")
+        self.locals.add(str(symbol))
+        self.know(symbol, self.sizes)
+        return str(symbol)
 
     # -- the whole text
 
     def readable(self, message: str) -> str:
         """A message with the values that went into it, in place of their marks."""
-        return MARK.sub(lambda m: self.placeholders[int(m[1])].text if m[1].isdigit() else m[1], message)
+        shown = MARK.sub(lambda m: self.placeholders[int(m[1])].text if m[1].isdigit() else "", message)
+        return named(shown, {})
 
     def finish(self, text: str) -> str:
         """The text with every mark replaced and every statement indented."""
         self._require_words(text)
+        self._require_apart()
         lines: list[str] = []
         indent = ""
         for line in text.split("\n"):
@@ -304,16 +373,45 @@ class Filling:
                 continue
             indent = line[: len(line) - len(line.lstrip(" \t"))]
             lines.append(line)
-        filled = ((line, self._replaced(line)) for line in lines)
-        return "\n".join(new for line, new in filled if new.strip() or not line.strip())
+        filled = [(self._line_of(line), self._replaced(line), line) for line in lines]
+        kept = [(at, new) for at, new, line in filled if new.strip() or not line.strip()]
+        whole = "\n".join(new for _, new in kept)
+        names = chosen(whole)
+        self.placeholders = [_renamed(p, names) for p in self.placeholders]
+        whole = named(whole, names)
+        if self.language == "triton":
+            require_python(self.name, whole, [at for at, new in kept for _ in new.split("\n")], self.source)
+        return whole
+
+    def _line_of(self, line: str) -> int | None:
+        """The template's line that a line of the text comes from, as far as its marks tell."""
+        for mark in MARK.finditer(line):
+            if mark[1].isdigit():
+                return self.placeholders[int(mark[1])].line
+            if mark[1].startswith("at"):
+                return int(mark[1][2:])
+        return None
 
     def _require_words(self, text: str) -> None:
         """Refuse a template that leaves out what its own placeholders need."""
-        sizes = list(self.arguments()) if self.language == "triton" else []
+        if (at := text.find(_SIZES)) >= 0:
+            sized = text[text.rfind("\n", 0, at) + 1 :]
+            try:
+                if self.arguments():
+                    require_room(MARK.sub("", text[:at]), self.arguments(), self.language)
+            except TemplateError as error:
+                raise TemplateError(f"{self.name}:{self._line_of(sized) or 0}: {error}") from error
+        sizes = [n for n in self.arguments() if n in self.sizes] if self.language == "triton" else []
         for word, needed in (("helpers", [*self.helpers, *self.file_tables]), ("sizes", sizes)):
             if needed and f"\ue000{word}\ue001" not in text:
                 where = f"write {{{{ {word} }}}} {_WHERE[word]}"
                 raise TemplateError(f"{self.name}: the text needs {', '.join(needed)}; {where}")
+
+    def _require_apart(self) -> None:
+        """Refuse a variable of `assign` that is called like a size."""
+        for name, line in self.assigned_at.items():
+            if name in self.declared or name in self.sizes:
+                raise TemplateError(f"{self.name}:{line}: assign: {name} is a size of the kernel; take another name")
 
     def _replaced(self, line: str) -> str:
         while (mark := MARK.search(line)) is not None:
@@ -321,8 +419,11 @@ class Filling:
             what = mark.group(1)
             if what.isdigit():
                 text = self._in_context(self.placeholders[int(what)], before, after)
+            elif what == "always":
+                alone = _ARGUMENT.search(before) and _ENDS.search(MARK.sub("", after))
+                text = "None" if alone else "True"
             else:
-                text = getattr(self, f"_{what}_text")(before)
+                text = "" if what.startswith("at") else getattr(self, f"_{what}_text")(before)
             line = before + text + after
         return line
 
@@ -332,12 +433,18 @@ class Filling:
         alone = _STARTS.search(before) and _ENDS.search(MARK.sub("", after))
         return placeholder.text if alone else f"({placeholder.text})"
 
+    @staticmethod
+    def is_given_sizes(text: str) -> bool:
+        """Whether a text, its marks not yet replaced, has a place for the sizes."""
+        return _SIZES in text
+
     def arguments(self) -> dict[str, Any]:
-        """The sizes that the kernel is given."""
-        return {name: symbol for name, symbol in self.sizes.items() if name not in self.locals}
+        """The sizes that the kernel is given, in order."""
+        given = ordered(self.declared, self.sizes, self.bounds_of_arange)
+        return {name: symbol for name, symbol in given.items() if name not in self.locals}
 
     def _sizes_text(self, before: str) -> str:
-        """The sizes that the text uses, as further parameters."""
+        """The sizes that the kernel is given, as further parameters."""
         parts = []
         for name, symbol in self.arguments().items():
             if self.language == "cuda":
@@ -355,8 +462,9 @@ class Filling:
 
     def _hints_text(self, before: str) -> str:
         lines = []
-        for name, symbol in self.sizes.items():
-            if name in self.bounds_of_arange:
+        read = {name: symbol for name, symbol in self.sizes.items() if name in self.locals}
+        for name, symbol in {**self.arguments(), **read}.items():
+            if name in self.bounds_of_arange or name not in self.sizes:
                 continue
             if symbol.multiple_of > 1:
                 lines.append(f"{name} = tl.multiple_of({name}, {symbol.multiple_of})")
@@ -367,13 +475,15 @@ class Filling:
 
     def globals(self) -> dict[str, Any]:
         """The functions and words that every template has."""
-        words = {"sizes": "\ue000sizes\ue001", "helpers": "\ue000helpers\ue001", "hints": "\ue000hints\ue001"}
-        functions = (self.assign, self.load, self.store, self.masked, self.always, self.local)
+        words = {"sizes": _SIZES, "helpers": "\ue000helpers\ue001", "hints": _HINTS}
+        functions = (self.assign, self.always, self.local)
         return {**words, "all": slice(None), **{f.__name__: f for f in functions}}
 
 
-def _keywords(options: dict[str, Any]) -> str:
-    return "".join(f", {name}={value}" for name, value in options.items())
+def _renamed(placeholder: Placeholder, names: Mapping[str, str]) -> Placeholder:
+    """The placeholder with the names that its temporaries have been given."""
+    bindings = tuple((named(name, names), named(text, names)) for name, text in placeholder.bindings)
+    return replace(placeholder, text=named(placeholder.text, names), bindings=bindings)
 
 
 def caller_line(template: Any) -> int:

@@ -23,8 +23,11 @@ from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import engine
+from lego_mlir.templates.accesses import Accesses
 from lego_mlir.templates.declarations import Declarations
-from lego_mlir.templates.placeholders import Filling, Language, Placeholder, caller_line
+from lego_mlir.templates.names import Language
+from lego_mlir.templates.placeholders import Filling, Placeholder, caller_line
+from lego_mlir.templates.signature import sizes_of
 from lego_mlir.templates.strided import Descriptors
 from lego_mlir.templates.values import printing, visible
 
@@ -82,15 +85,18 @@ class Template:
 
     def render(self, **names: Any) -> Rendered:
         """The text, filled in. Raises TemplateError with the template's line for whatever is wrong."""
-        filling = Filling(self.name, self.language)
+        filling = Filling(self.name, self.language, self.text)
         compiled = engine.compile_text(self.text, self.name, filling.finalize)
         filling.line_of = lambda: caller_line(compiled)
         given = {name: visible(name, value) for name, value in {**self.names, **names}.items()}
-        words = {**filling.globals(), **Descriptors(filling).globals(), **Declarations(filling).globals()}
+        words = filling.globals()
+        for more in (Accesses(filling), Descriptors(filling), Declarations(filling)):
+            words |= more.globals()
         if taken := sorted(words.keys() & given.keys()):
             raise TemplateError(
                 f"{self.name}: {', '.join(taken)}: every template has a word of this name; rename yours"
             )
+        self._declare_sizes(filling, compiled, given)
         token = printing.set(filling.finalize)
         try:
             text = engine.fill(compiled, given, words)
@@ -98,21 +104,27 @@ class Template:
             raise TemplateError(filling.readable(str(error))) from error
         finally:
             printing.reset(token)
-        return Rendered(
-            self,
-            filling.finish(text),
-            tuple(filling.placeholders),
-            dict(filling.tables),
-            tuple(filling.arguments().values()),
-        )
+        sizes = tuple(filling.arguments().values()) if filling.is_given_sizes(text) else ()
+        whole = filling.finish(text)
+        return Rendered(self, whole, tuple(filling.placeholders), dict(filling.tables), sizes)
+
+    def _declare_sizes(self, filling: Filling, compiled: Any, given: Mapping[str, Any]) -> None:
+        """The sizes of what the template mentions, in any of its branches, are the kernel's whatever its text needs."""
+        mentioned = engine.mentioned(compiled, self.text)
+        for name, value in given.items():
+            for size in sizes_of(value).values() if name in mentioned else ():
+                try:
+                    filling.know(size, filling.declared)
+                except TemplateError as error:
+                    raise TemplateError(f"{self.name}: {name}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
 class Rendered:
     """The text of a filled-in template, with a record of every placeholder.
 
-    `tables` are the tables of its layouts: in Triton, kernel arguments of their names. `sizes` are the sizes that are
-    arguments, in order.
+    `tables` are the tables of its layouts: in Triton, kernel arguments of their names. `sizes` are the sizes that
+    `{{ sizes }}` has become, in order.
     """
 
     template: Template

@@ -57,9 +57,9 @@ def matmul(
     pid, step = indices("pid k")
     return Template.shipped(
         "matmul.py.jinja",
+        C=Row(m, n).tile_by([tiles_m, tiles_n], [tm, tn]),  # first, for the order of the sizes: M, N, K
         A=matrix(m, k, a).tile_by([tiles_m, tiles_k], [tm, tk]),
         B=matrix(k, n, b).tile_by([tiles_k, tiles_n], [tk, tn]),
-        C=Row(m, n).tile_by([tiles_m, tiles_n], [tm, tn]),
         grid=grouped(tiles_m, tiles_n, rows=group) if grid is None else grid,
         pid=pid,
         lpid_m=index("lpid_m", tiles_m),
@@ -108,9 +108,9 @@ def batched_matmul(
         require_dims("batched_matmul", name, stored.dims(), dims)
     return Template.shipped(
         "batched_matmul.py.jinja",
+        C=stored_c.tile_by([batch, tiles_m, tiles_n], [1, tm, tn]),
         A=stored_a.tile_by([batch, tiles_m, tiles_k], [1, tm, tk]),
         B=stored_b.tile_by([batch, tiles_k, tiles_n], [1, tk, tn]),
-        C=stored_c.tile_by([batch, tiles_m, tiles_n], [1, tm, tn]),
         grid=grouped(tiles_m, tiles_n, rows=group),
         pid=pid,
         lpid_m=lpid_m,

@@ -11,7 +11,7 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Col, GenP, Padded, RegP, Row, TileOrderBy, as_layout, gallery
 from lego_mlir.errors import DependencyError, TemplateError, ToolchainError
-from lego_mlir.templates import check
+from lego_mlir.templates import Template, check, indices
 from lego_mlir.templates.header import header, render_header
 from lego_mlir.templates.library.nw import BUFFERS, TURN, WARP, Sweep, nw
 from lego_mlir.templates.library.stencil import STENCILS, bricks, row_major, stencil
@@ -154,7 +154,7 @@ extern "C" void run(int *out, int *back, int b) {{
   for (int p = 0; p < 49; ++p) out[p] = (&base[0][0])[p];
   for (int i = 0; i <= b; ++i)
     for (int j = 0; j <= b; ++j) {{
-      int i2, j2;
+      {name}::index i2, j2;
       buff.layout.inv(&buff(i, j) - &base[0][0], i2, j2);
       back[i * 7 + j] = buff[i][j] == 10 * i + j && i2 == i && j2 == j;
     }}
@@ -167,6 +167,84 @@ extern "C" void run(int *out, int *back, int b) {{
         for j in range(7):
             place = as_layout(concrete).apply(i, j)
             assert place >= 49 or out[place] == 10 * i + j
+
+
+@needs_gcc
+def test_a_variable_of_ones_own_may_be_an_int_however_far_it_runs(tmp_path):
+    """Its size has no maximum, so the index needs 64 bits; nothing says that the variable has as many."""
+    rows, columns = lego.size("M"), lego.size("N", max=100_000)
+    tiles = Row(rows, columns).tile_by([lego.cdiv(rows, 32), lego.cdiv(columns, 32)], [32, 32])
+    by, bx, ty, tx = indices("by bx ty tx")
+    text = 'extern "C" long long f(int by, int bx, int ty, int tx{{ sizes }}) {\n  return {{ A[by, bx, ty, tx] }};\n}\n'
+    found = Template.of(text, "t.cpp.jinja", A=tiles, by=by, bx=bx, ty=ty, tx=tx).render()
+    check.require(found, sampled=20_000)
+    assert "(long long)by" in found.text
+    library = build(tmp_path, found.text)
+    library.f.restype = ctypes.c_longlong
+    at, sizes = (1249, 2187, 31, 15), (ctypes.c_longlong(40_000), 70_000)
+    assert library.f(*at, *sizes) == (1249 * 32 + 31) * 70_000 + 2187 * 32 + 15
+
+
+SQUARES = {"columns": lambda n: Col(n, n), "anti-diagonals": gallery.antidiagonal}
+CLASHES = {
+    "columns": ("i", "j", "k", "l", "p", "n_", "size", "apply", "inv", "index", "base", "layout", "i0", "p0", "T"),
+    "anti-diagonals": ("i", "j", "t0", "t1_", "size"),
+}
+
+
+@needs_gcc
+@pytest.mark.parametrize("kind", SQUARES)
+def test_the_names_of_sizes_are_kept_apart_from_those_of_the_class(tmp_path, kind):
+    """Whatever a size is called, its member is no parameter, method or temporary of the class."""
+    texts, calls = [], []
+    for number, name in enumerate(CLASHES[kind]):
+        layout, made = SQUARES[kind](lego.size(name, max=1000)), f"Any{number}(7)"
+        check.require(render_header(f"Any{number}", layout))
+        texts.append(header(f"Any{number}", layout))
+        calls.append(f"  if (Arr2D(out, {made})(i, j) != want) return {number + 1};")
+        calls.append(f"  {made}.inv({made}.apply(i, j), a, b);\n  if (a != i || b != j) return -{number + 1};")
+    run = ['extern "C" int run(int *out, int i, int j, int want) {', "  int a, b;", *calls, "  return 0;", "}"]
+    library = build(tmp_path, "\n".join([*texts, *run]), "c++17")
+    memory, square = np.arange(49, dtype=np.int32), SQUARES[kind](7)
+    for i in range(7):
+        for j in range(7):
+            assert library.run(pointer(memory), i, j, square.apply(i, j)) == 0
+
+
+@needs_gcc
+def test_a_header_works_in_64_bits_where_its_sizes_need_it(tmp_path):
+    """Rows beyond 2**31, there and back; the array is of one byte elements that are never touched."""
+    rows = Row(lego.size("R"), lego.size("C"))
+    found = render_header("Long", rows)
+    check.require(found)
+    user = (
+        found.text
+        + """
+extern "C" long long there(long long i, long long j) {
+  char *base = nullptr;
+  Arr2D at(base, Long(3000000000LL, 2));
+  return (long long)&at[i][j] - (long long)&at(0, 0);
+}
+extern "C" long long back(long long p) {
+  long long i, j;
+  Long(3000000000LL, 2).inv(p, i, j);
+  return i * 10 + j;
+}
+"""
+    )
+    library = build(tmp_path, user, "c++17")
+    library.there.restype = library.back.restype = ctypes.c_longlong
+    assert library.there(ctypes.c_longlong(2_999_999_999), ctypes.c_longlong(1)) == 5_999_999_999
+    assert library.back(ctypes.c_longlong(5_999_999_999)) == 29_999_999_991
+    assert "(long long R, long long C)" in found.text  # the order of the dims, not of the names
+
+
+def test_a_class_and_a_function_take_the_sizes_in_the_order_of_the_dims():
+    rows, columns = lego.size("R", max=64), lego.size("C", max=64)
+    for layout in (Row(rows, columns), Col(rows, columns), as_layout(gallery.reverse(rows, columns))):
+        assert "explicit Any(int R, int C)" in header("Any", layout)
+        found = Template.of('{{ helpers }}{{ device_function("at", A) }}', "t.cuh.jinja", A=layout).render()
+        assert "int at(int i, int j, int R, int C)" in found.text
 
 
 @needs_gcc
@@ -189,16 +267,23 @@ extern "C" int run(float *base, int i, int j, int k) {
 
 
 def test_constants_are_folded_into_a_header():
-    assert "n * n" in header("AntiDiag", gallery.antidiagonal(lego.size("n", max=8192)))
+    assert "n_ * n_" in header("AntiDiag", gallery.antidiagonal(lego.size("n", max=8192)))
     fixed = header("Fixed", gallery.antidiagonal(7))
-    assert "return 49;" in fixed and "int n;" not in fixed
+    assert "return 49;" in fixed and "int n_;" not in fixed
 
 
 def test_what_a_header_cannot_be_made_of():
     with pytest.raises(TemplateError, match="header: a layout of at most 4 dimensions, got 5"):
         header("Big", Row(2, 2, 2, 2, 2))
-    with pytest.raises(TemplateError, match="header: the class needs a C\\+\\+ identifier as its name, got 'a b'"):
+    with pytest.raises(TemplateError, match="header: the class is called 'a b', which is no identifier; rename it"):
         header("a b", Row(2, 2))
+    with pytest.raises(TemplateError, match=r"header: the class is called 'class', which C\+\+ keeps for itself"):
+        header("class", Row(2, 2))
+    for name in ("inv", "index"):
+        with pytest.raises(TemplateError, match=f"layout_class: a class cannot be called '{name}', as one of its"):
+            header(name, Row(2, 2))
+    with pytest.raises(TemplateError, match="header: the class cannot be called 'Arr2D', as its array is; rename it"):
+        header("Arr2D", Row(2, 2))
 
 
 def test_what_the_kernels_refuse():

@@ -86,7 +86,7 @@ def test_grouped_and_columns_are_proved_bijections(sizes):
 def test_symbolic_grids_with_a_ragged_last_group_are_checked_too():
     n = lego.size("N", max=4096)
     grid = grids.grouped(cdiv(n, 32), cdiv(n, 64), rows=8)
-    assert "tl.minimum(" in filled('f(a{{ sizes }}){{ assign("i, j", grid.inv(p)) }}{{ helpers }}', grid=grid)
+    assert "tl.minimum(" in filled('f(a{{ sizes }})\n{{ assign("i, j", grid.inv(p)) }}\n{{ helpers }}', grid=grid)
 
 
 def test_how_far_a_tile_moves_is_asked_of_the_layout(tiles):

@@ -149,15 +149,12 @@ def test_what_int64_cannot_count_is_not_called_complete():
 
 
 def test_a_block_as_long_as_its_size_is_compared_for_several_lengths():
-    (found,) = check.check(
-        Template.of("{{ A[m, :] }}{{ sizes }}", "t.py.jinja", A=Row(3, lego.size("B")), m=m).render()
-    )
+    in_a_kernel = "def f(x{{ sizes }}): return x + {{ A[m, :] }}"
+    (found,) = check.check(Template.of(in_a_kernel, "t.py.jinja", A=Row(3, lego.size("B")), m=m).render())
     assert found.error is None and found.indices >= 3 * (1 + 64) and not found.exhaustive
-    (found,) = check.check(
-        Template.of("{{ A[m, :] }}{{ sizes }}", "t.py.jinja", A=Row(3, lego.size("B", min=128)), m=m).render()
-    )
+    (found,) = check.check(Template.of(in_a_kernel, "t.py.jinja", A=Row(3, lego.size("B", min=128)), m=m).render())
     assert (found.indices, found.error) == (3 * 128, None)
-    odd = Template.of("{{ A[m, :] }}{{ sizes }}", "t.py.jinja", A=Row(3, lego.size("B", multiple_of=48)), m=m).render()
+    odd = Template.of(in_a_kernel, "t.py.jinja", A=Row(3, lego.size("B", multiple_of=48)), m=m).render()
     with pytest.raises(
         TemplateError, match=r"tl\.arange runs to B, and takes powers of two only; none is a value of B"
     ):

@@ -1,0 +1,82 @@
+"""Loads and stores of a slice in Triton, with the mask that is needed, or none.
+
+>>> from lego_mlir.layout import Row
+>>> from lego_mlir.templates import Template, index
+>>> text = '{{ load("x_ptr", X[m, 0, 0, :], other="-1.0", cache_modifier=".cg") }}'
+>>> for width in (32, 30):
+...     X = Row(4, width).tile_by([4, 1], [1, 32])
+...     print(Template.of(text, "x.py.jinja", X=X, m=index("m")).render().text)
+tl.load(x_ptr + (m * 32 + tl.arange(0, 32)), cache_modifier='.cg')
+tl.load(x_ptr + (m * 30 + tl.arange(0, 32)), mask=tl.arange(0, 32) < 30, other=-1.0, cache_modifier='.cg')
+
+The pointer, `value` and `other` are expressions of Triton, given as text; every other option that is a string is one in
+the call as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lego_mlir.errors import TemplateError, brief
+from lego_mlir.expr.index import Index
+from lego_mlir.templates.values import Offsets
+
+if TYPE_CHECKING:
+    from lego_mlir.templates.placeholders import Filling
+
+
+class Accesses:
+    """The template's functions that load and store a slice."""
+
+    def __init__(self, filling: Filling) -> None:
+        self.filling = filling
+
+    def globals(self) -> dict[str, Any]:
+        return {f.__name__: f for f in (self.load, self.store, self.masked)}
+
+    def load(self, pointer: str, block: Any, other: Any = None, **options: Any) -> str:
+        """`tl.load` of a slice, with its mask where one is needed; `other` is an expression of Triton."""
+        self._accessible("load", pointer, block, options)
+        return f"tl.load({pointer} + {self.filling.finalize(block)}{self.masked(block, other)}{_keywords(options)})"
+
+    def store(self, pointer: str, block: Any, value: str, **options: Any) -> str:
+        """`tl.store` to a slice, with its mask where one is needed; `value` is an expression of Triton."""
+        self._accessible("store", pointer, block, options)
+        return f"tl.store({pointer} + {self.filling.finalize(block)}, {value}{self.masked(block)}{_keywords(options)})"
+
+    def masked(self, block: Any, other: Any = None) -> str:
+        """`, mask=..., other=...` where the slice needs a mask, else nothing: for a `tl.load` of one's own."""
+        self._require_slice("masked", block)
+        if self.filling.always(block.mask):
+            return ""
+        return f", mask={self.filling.predicate(block.mask)}" + ("" if other is None else f", other={other}")
+
+    def _accessible(self, word: str, pointer: Any, block: Any, options: dict[str, Any]) -> None:
+        """Refuse what `load` and `store` cannot write."""
+        if not isinstance(pointer, str):
+            raise TemplateError(
+                f'{word}: the pointer comes first, as text, {word}("a_ptr", A[i, :], ..), got {brief(repr(pointer))}'
+            )
+        self._require_slice(word, block)
+        if "mask" in options:
+            raise TemplateError(
+                f"{word}: the mask is the layout's; with one of your own write tl.{word}({pointer} + "
+                "{{ A[i, :] }}, .., mask={{ A.mask[i, :] }} & (..))"
+            )
+
+    def _require_slice(self, word: str, block: Any) -> None:
+        if self.filling.language != "triton":
+            raise TemplateError(f"{word} is Triton's, and this template becomes C; write a[{{{{ A[i, j] }}}}] itself")
+        if isinstance(block, (int, Index)):
+            raise TemplateError(
+                f"{word}: a slice such as A[i, :, :] is needed, got the one position {brief(repr(block))}; for one "
+                "element write tl.load(a_ptr + {{ A[i, j] }}) or tl.store(a_ptr + {{ A[i, j] }}, value)"
+            )
+        if not isinstance(block, Offsets):
+            raise TemplateError(f"{word}: a slice such as A[i, :, :] is needed, got {brief(repr(block))}")
+
+
+def _keywords(options: dict[str, Any]) -> str:
+    """Options of a call; a string is one there too."""
+    shown = {name: repr(value) if isinstance(value, str) else str(value) for name, value in options.items()}
+    return "".join(f", {name}={value}" for name, value in shown.items())
