@@ -142,8 +142,8 @@ def test_the_check_takes_a_variable_of_ones_own_for_an_int():
 
 
 def test_a_named_part_is_as_wide_as_it_was_computed():
-    """far // 5 fits in 32 bits, and is computed in them where far does; eight times it does not fit."""
-    far = index("far", 2**33)
+    """far // 5 is computed in 32 bits where far fits in them, however far it might run; eight times it does not fit."""
+    far = index("far", 2**36)
     found = Template.of(
         '{{ assign("a, b", (far // 5 * 8, far // 5 * 24 + 1)) }}\n{{ helpers }}', "t.py.jinja", far=far
     ).render()
