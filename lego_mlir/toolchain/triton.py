@@ -100,12 +100,18 @@ def compile_for(
 
     `signature` gives each run-time argument its type, such as "*fp16" or "i32", with ":16" behind it where a pointer
     or number is known to be divisible by 16; `constants` the others. `options` are Triton's: num_warps, num_stages.
+    Names of no argument are passed over. Raises TemplateError for an argument that neither names.
     """
     triton = require()
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     names = list(kernel.arg_names)
+    if missing := [n for n in names if n not in signature and n not in constants]:
+        raise TemplateError(
+            f"{kernel.__name__}({', '.join(names)}): {', '.join(missing)} needs a type in the signature, such as i32, "
+            "or a value among the constants"
+        )
     types = {n: "constexpr" if n in constants else signature[n].partition(":")[0] for n in names}
     divisible = {(k,): [["tt.divisibility", 16]] for k, n in enumerate(names) if signature.get(n, "").endswith(":16")}
     source = ASTSource(kernel, types, {(names.index(n),): value for n, value in constants.items()}, divisible)

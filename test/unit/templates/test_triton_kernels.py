@@ -226,6 +226,16 @@ def test_a_kernel_that_fails_in_the_interpreter_says_so():
         interpret(broken, "g", (1,), np.zeros(1, np.float32))
 
 
+def test_compiling_needs_each_argument():
+    from lego_mlir.toolchain.triton import compile_for, load
+
+    text = "import triton\n\n\n@triton.jit\ndef f(x_ptr, N):\n    pass\n"
+    kernel = load(Template.of(text, "f.py.jinja").render(), "f")
+    for signature, missing in (({"x_ptr": "*fp32"}, "N"), ({"n": "i32"}, "x_ptr, N")):
+        with pytest.raises(TemplateError, match=rf"^f\(x_ptr, N\): {missing} needs a type in the signature, such as"):
+            compile_for(kernel, signature, {"M": 3})
+
+
 POINTER = {"fp16": "*fp16:16", "fp8": "*fp8e4nv:16"}
 
 
