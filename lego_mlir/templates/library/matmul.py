@@ -28,6 +28,11 @@ def matrix(rows: Any, columns: Any, transposed: str) -> Layout:
     return (Row if transposed == "N" else Col)(rows, columns)
 
 
+def beginning(name: str, tiles: Any, tile: Any) -> Any:
+    """A tile by the variable in which it begins; a tile's size that is a number is known to divide that."""
+    return index(name, tiles * tile, step=tile if isinstance(tile, int) else 1) // tile
+
+
 def matmul(
     m: Any,
     n: Any,
@@ -64,8 +69,8 @@ def matmul(
         pid=pid,
         lpid_m=index("lpid_m", tiles_m),
         lpid_n=index("lpid_n", tiles_n),
-        tile_m=index("from_m", tiles_m * tm, step=tm) // tm,
-        tile_n=index("from_n", tiles_n * tn, step=tn) // tn,
+        tile_m=beginning("from_m", tiles_m, tm),
+        tile_n=beginning("from_n", tiles_n, tn),
         k=step,
         descriptors=descriptors,
         persistent=persistent,
