@@ -23,6 +23,7 @@ import inspect
 import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import jinja2
@@ -153,9 +154,10 @@ def compile_text(text: str, name: str, finalize: Callable[[Any], Any] | None = N
     return environment.template_class.from_code(environment, code, environment.make_globals(None))
 
 
-def mentioned(template: jinja2.Template, text: str) -> set[str]:
+@lru_cache(maxsize=64)
+def mentioned(text: str) -> frozenset[str]:
     """The names that a template's text asks its spec for, in whatever branch."""
-    return find_undeclared_variables(template.environment.parse(text))
+    return frozenset(find_undeclared_variables(_Environment().parse(text)))
 
 
 def is_undefined(value: Any) -> bool:

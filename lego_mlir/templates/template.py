@@ -96,7 +96,7 @@ class Template:
             raise TemplateError(
                 f"{self.name}: {', '.join(taken)}: every template has a word of this name; rename yours"
             )
-        self._declare_sizes(filling, compiled, given)
+        self._declare_sizes(filling, given)
         token = printing.set(filling.finalize)
         try:
             text = engine.fill(compiled, given, words)
@@ -108,9 +108,9 @@ class Template:
         whole = filling.finish(text)
         return Rendered(self, whole, tuple(filling.placeholders), dict(filling.tables), sizes)
 
-    def _declare_sizes(self, filling: Filling, compiled: Any, given: Mapping[str, Any]) -> None:
+    def _declare_sizes(self, filling: Filling, given: Mapping[str, Any]) -> None:
         """The sizes of what the template mentions, in any of its branches, are the kernel's whatever its text needs."""
-        mentioned = engine.mentioned(compiled, self.text)
+        mentioned = engine.mentioned(self.text)
         for name, value in given.items():
             for size in sizes_of(value).values() if name in mentioned else ():
                 try:
