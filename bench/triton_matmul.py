@@ -87,7 +87,7 @@ def static() -> list[dict[str, Any]]:
             options = {"num_warps": warps, "num_stages": stages}
             facts = {"dtype": kind, "layout": layout, "tile": tile, **options}
             compiled = triton.compile_for(hand, signature, constants, **options)
-            rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand", **facts))
+            rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, sizes as arguments", **facts))
             flags = {"A_TRANSPOSED": layout[0] == "T", "B_TRANSPOSED": layout[1] == "T"}
             blocks = {name: value for name, value in constants.items() if name.isupper()}
             signature = types | dict.fromkeys("MNK", "i32:16")
@@ -100,7 +100,7 @@ def static() -> list[dict[str, Any]]:
             fixed = constants | dict.fromkeys("MNK", 4096) | {s: 4096 for s, t in given.items() if t != "1"}
             compiled = triton.compile_for(hand, types, fixed, **options)
             rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, sizes fixed", **facts))
-            rendered = {"": with_sizes(layout, tile)}
+            rendered = {", sizes as arguments": with_sizes(layout, tile)}
             for form in FORMS:
                 name = ", sizes fixed" if form == "pointers" else f", {form}"
                 rendered[name] = template(4096, layout, tile, form).render()
