@@ -28,6 +28,11 @@ def matrix(rows: Any, columns: Any, transposed: str) -> Layout:
     return (Row if transposed == "N" else Col)(rows, columns)
 
 
+def _require_dtype(kernel: str, dtype: str | None) -> None:
+    if dtype is not None:
+        require_one_of(kernel, "dtype", dtype, DTYPES)
+
+
 def beginning(name: str, tiles: Any, tile: Any) -> Any:
     """A tile by the variable in which it begins; a tile's size that is a number is known to divide that."""
     return index(name, tiles * tile, step=tile if isinstance(tile, int) else 1) // tile
@@ -45,14 +50,17 @@ def matmul(
     grid: Layout | None = None,
     descriptors: bool = False,
     persistent: int = 0,
+    dtype: str | None = None,
 ) -> Template:
     """C[m, n] = A[m, k] * B[k, n]: arguments a_ptr, b_ptr, c_ptr, and the sizes that are `lego.size`.
 
     `tile` is what a program computes (rows, columns) and the depth it reads at a time; `grid` another order of the
     programs than groups of `group` rows; `descriptors` reads and writes through TMA; `persistent` is the number of
-    programs where each is to take several tiles, 0 where each takes one.
+    programs where each is to take several tiles, 0 where each takes one. By `dtype`, Triton's name of the operands'
+    type, descriptors are refused whose rows do not begin at multiples of 16 bytes.
     """
     require_parts("matmul", "tile", tile, TILE)
+    _require_dtype("matmul", dtype)
     if persistent < 0:
         raise TemplateError(f"matmul: {persistent=} is the number of programs, or 0 for a program a tile")
     tm, tn, tk = tile
@@ -74,6 +82,7 @@ def matmul(
         k=step,
         descriptors=descriptors,
         persistent=persistent,
+        dtype=dtype,
     )
 
 
@@ -89,14 +98,16 @@ def batched_matmul(
     tile: tuple[int, int, int] = (128, 128, 64),
     group: int = 8,
     descriptors: bool = False,
+    dtype: str | None = None,
 ) -> Template:
     """C[i] = A[i] * B[i]: programs along the grid's first axis do the tiles, along its second the batch.
 
     `a`, `b` and `c` are layouts of (batch, rows, columns), row-major by default; `Padded(Row(batch, m, lda), [batch, m,
     k])` has rows further apart, `RegP([batch, m, k], [2, 1, 3])` its batch inside the rows. `descriptors` reads
-    and writes through TMA, which needs contiguous columns.
+    and writes through TMA, which needs contiguous columns. `dtype` as in `matmul`.
     """
     require_parts("batched_matmul", "tile", tile, TILE)
+    _require_dtype("batched_matmul", dtype)
     tm, tn, tk = tile
     tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
     pid, lpid_m, lpid_n, step, place = indices("pid lpid_m lpid_n k batch")
@@ -123,6 +134,7 @@ def batched_matmul(
         k=step,
         batch=place,
         descriptors=descriptors,
+        dtype=dtype,
     )
 
 
@@ -202,5 +214,5 @@ def matmul_fp8(
     return Fp8Plan(
         None if a == "N" else relayout(matrix(m, k, a), matrix(m, k, "N")),
         None if b == "T" else relayout(matrix(k, n, b), matrix(k, n, "T")),
-        matmul(m, n, k, a="N", b="T", tile=tile, group=group, descriptors=True),
+        matmul(m, n, k, a="N", b="T", tile=tile, group=group, descriptors=True, dtype="float8e4nv"),
     )

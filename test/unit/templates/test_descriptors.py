@@ -6,6 +6,7 @@ import lego_mlir as lego
 from lego_mlir import Col, Padded, RegP, Row, as_layout
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import Template
+from lego_mlir.templates.library import matmul
 from lego_mlir.templates.strided import BYTES
 
 
@@ -85,3 +86,20 @@ def test_the_contiguous_axis_is_the_one_that_may_have_any_size():
 def test_a_type_that_triton_does_not_have_is_refused():
     with pytest.raises(TemplateError, match=r"descriptor: dtype is one of .*float16.*, got 'half'"):
         described(Row(64, 64), "half")
+
+
+@pytest.mark.parametrize("product", ["matmul", "batched_matmul", "grouped_gemm"])
+def test_the_shipped_products_know_their_type(product):
+    def render(depth, dtype):
+        if product == "grouped_gemm":
+            return matmul.grouped_gemm(
+                descriptors=True, multiple_of=16, depth_multiple_of=depth & -depth, dtype=dtype
+            ).render()
+        sizes = (2, 128, 128, depth) if product == "batched_matmul" else (128, 128, depth)
+        return getattr(matmul, product)(*sizes, descriptors=True, dtype=dtype).render()
+
+    assert "make_tensor_descriptor" in render(136, "float16").text
+    with pytest.raises(TemplateError, match="multiple of 16 bytes"):
+        render(136, "float8e5")
+    with pytest.raises(TemplateError, match=f"{product}: dtype"):
+        render(136, "half")
