@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Final
 
-from lego_mlir.errors import TemplateError, brief
+from lego_mlir.errors import TemplateError
 from lego_mlir.expr.cost import MODELS
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
 from lego_mlir.expr.nodes import Le, Size, Table
@@ -28,10 +28,10 @@ from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.engine import is_undefined
 from lego_mlir.templates.hints import contiguous_run
-from lego_mlir.templates.names import Language, chosen, named, require_identifier, temporary
+from lego_mlir.templates.names import Language, chosen, named, require_identifier
 from lego_mlir.templates.refusals import require_ranges
 from lego_mlir.templates.signature import ordered, require_room
-from lego_mlir.templates.values import Coordinate, Offsets, Placed, Predicate, ranges_of
+from lego_mlir.templates.values import Offsets, Placed, Predicate, ranges_of
 from lego_mlir.templates.whole_text import require_python
 
 MARK: Final = re.compile("\ue000(\\w+)\ue001")
@@ -271,79 +271,12 @@ class Filling:
         self.helpers.update(printer.helpers)
         self.file_tables.update(getattr(printer, "tables", {}))
 
-    # -- statements
-
-    def assign(self, names: str, values: Any) -> str:
-        """Statements that give names to values: `{{ assign("lpid_m, lpid_n", grid.inv(pid)) }}`, or one to a block."""
-        targets = [n.strip() for n in names.split(",")]
-        given = list(values) if isinstance(values, (tuple, list)) else [values]
-        raws = self._assignable(targets, given)
-        block = given[0] if isinstance(given[0], Offsets) else None
-        ranges = ranges_of(*given)
-        axes = () if block is None else self.axes(block.slice.colons)
-        exprs = [self.simplified(raw, ranges) for raw in raws]
-        printer = self.printer(ranges, axes)
-        lines, bindings = self._shared(printer, exprs)
-        for target, expr in zip(targets, exprs, strict=True):
-            text = printer.print(expr)
-            shown = text.text if block is None else self.hinted(printer.block(expr), expr, axes, ranges)
-            lines.append(self.statement(target, shown, text.width))
-            bindings.append((target, shown))
-        self.note(printer)
-        self.assigned.update({t: v.stop for t, v in zip(targets, given, strict=True) if isinstance(v, Coordinate)})
-        self.assigned_at.update(dict.fromkeys(targets, self.line_of()))
-        more = {"bindings": tuple(bindings), "axes": axes, "origin": None if block is None else self.origin(block)}
-        for target, raw, expr in zip(targets, raws, exprs, strict=True):
-            self.record(target, False, raw, expr, ranges, **more)
-        return self.lines([line + self.here() for line in lines])
-
-    def _assignable(self, targets: Sequence[str], given: Sequence[Any]) -> list[Any]:
-        """The expressions of values that are to be assigned. Refuses what cannot be, or would change on the way."""
-        if len(targets) != len(given):
-            raise TemplateError(f"assign: {len(targets)} names ({', '.join(targets)}) for {len(given)} values")
-        for target in targets:
-            require_identifier("assign: a variable", target, self.language)
-        if len(set(targets)) < len(targets):
-            raise TemplateError(f"assign: one name for two values in {', '.join(targets)}; give each its own")
-        for value in given:
-            if isinstance(value, (Predicate, Placed, str)):
-                what = "a condition" if isinstance(value, Predicate) else brief(repr(value))
-                raise TemplateError(
-                    f"assign: an index, a position or a block of positions is needed, got {what}; any other value can "
-                    "be written as it is, as in inside = {{ A.mask[i, :] }}"
-                )
-            if isinstance(value, Offsets):
-                self.require_blocks()
-                self.agrees_with_assignments(value)
-                if len(given) > 1:
-                    raise TemplateError(
-                        "assign: a block of positions is assigned on its own; write one assign for each"
-                    )
-        raws = [v.expr if isinstance(v, Offsets) else as_expr(v) for v in given]
-        used = {str(s) for raw in raws for s in raw.free_symbols}
-        if taken := sorted(used & set(targets)):
-            raise TemplateError(f"assign: {', '.join(taken)} would change while the values are computed; rename it")
-        return raws
-
-    def _shared(self, printer: Any, exprs: Sequence[Any]) -> tuple[list[str], list[tuple[str, str]]]:
-        """Statements that name what expressions share, and the names and texts."""
-        shared, _ = printer.named(exprs, prefix=f"t{self.temporaries or ''}_")
-        self.temporaries += bool(shared)
-        lines, bindings = [], []
-        for wanted, expr in shared:
-            name, text = temporary(wanted), printer.print(expr)
-            lines.append(self.statement(name, text.text, text.width))
-            bindings.append((name, text.text))
-            printer.bind(name, expr, text.width)
-        return lines, bindings
+    # -- lines and words
 
     @staticmethod
     def lines(lines: Sequence[str]) -> str:
         """Several lines in place of one, indented as it is."""
         return f"\n{INDENT}".join(lines).rstrip("\n" + INDENT)
-
-    def statement(self, name: str, text: str, width: Any) -> str:
-        return f"{name} = {text}" if self.language == "triton" else f"const {TYPES[width]} {name} = {text};"
 
     def local(self, size: Any) -> str:
         """A size that the kernel reads itself: its name, and no argument."""
@@ -476,7 +409,7 @@ class Filling:
     def globals(self) -> dict[str, Any]:
         """The functions and words that every template has."""
         words = {"sizes": _SIZES, "helpers": "\ue000helpers\ue001", "hints": _HINTS}
-        functions = (self.assign, self.always, self.local)
+        functions = (self.always, self.local)
         return {**words, "all": slice(None), **{f.__name__: f for f in functions}}
 
 

@@ -28,6 +28,7 @@ from lego_mlir.templates.declarations import Declarations
 from lego_mlir.templates.names import Language
 from lego_mlir.templates.placeholders import Filling, Placeholder, caller_line
 from lego_mlir.templates.signature import sizes_of
+from lego_mlir.templates.statements import Statements
 from lego_mlir.templates.strided import Descriptors
 from lego_mlir.templates.values import printing, visible
 
@@ -90,7 +91,7 @@ class Template:
         filling.line_of = lambda: caller_line(compiled)
         given = {name: visible(name, value) for name, value in {**self.names, **names}.items()}
         words = filling.globals()
-        for more in (Accesses(filling), Descriptors(filling), Declarations(filling)):
+        for more in (Statements(filling), Accesses(filling), Descriptors(filling), Declarations(filling)):
             words |= more.globals()
         if taken := sorted(words.keys() & given.keys()):
             raise TemplateError(
