@@ -116,12 +116,12 @@ class Index:
 
     def __pow__(self, exponent: int) -> Index:
         if not isinstance(exponent, int) or exponent < 0:
-            raise ExpressionError(f"{self} ** {exponent}: the exponent must be an int >= 0")
+            raise ExpressionError(f"{self!r} ** {exponent}: the exponent must be an int >= 0")
         return Index(self.expr**exponent)
 
     def __rpow__(self, base: Any) -> Index:
         if type(base) is not int or base < 1 or base & (base - 1):
-            raise ExpressionError(f"{base} ** {self}: only a power of two can be raised to a symbol, as a shift")
+            raise ExpressionError(f"{base} ** {self!r}: only a power of two can be raised to a symbol, as a shift")
         return Index(1) << (base.bit_length() - 1) * self
 
     def __floordiv__(self, other: Any) -> Index:
@@ -149,7 +149,7 @@ class Index:
         return -self - 1
 
     def __truediv__(self, other: Any) -> NoReturn:
-        raise ExpressionError(f"{self} / {other}: an index has no fractions; write integer division as //")
+        raise ExpressionError(f"{self!r} / {other!r}: an index has no fractions; write integer division as //")
 
     __rtruediv__ = __truediv__
 
@@ -203,13 +203,13 @@ class Index:
         return _condition("Ne", self, other)
 
     def __bool__(self) -> bool:
-        return _truth(self.expr, f"{self} != 0")
+        return _truth(self.expr, f"{self!r} != 0")
 
     def __index__(self) -> int:
         if self.expr.is_Integer:
             return int(self.expr)
         raise SymbolicBranchError(
-            f"a plain int is needed here, but {self} is symbolic; lego.where, lego.isqrt, lego.minimum and "
+            f"a plain int is needed here, but {self!r} is symbolic; lego.where, lego.isqrt, lego.minimum and "
             "lego.maximum work for symbols, and range(), math and list indexing do not"
         )
 
@@ -248,7 +248,7 @@ class Condition:
         return _logic("Not", self)
 
     def __bool__(self) -> bool:
-        return _truth(self.expr, str(self))
+        return _truth(self.expr, repr(self))
 
     # A truth value is also 0 or 1, as in Python: `(j >= n) + i`.
     def __add__(self, other: Any) -> Index:

@@ -195,11 +195,15 @@ def _said(error: Exception, names: Mapping[str, Any], words: Mapping[str, Any]) 
         return message
     given = [n for n in names if not n.startswith("_")]
     every = f"; every template has: {_listed(words)}" if words else ""
-    return message + (_guess(missing[1], [*given, *words]) or f"; the spec gives: {_listed(given) or 'nothing'}{every}")
+    return message + (
+        _guess(missing[1], given)
+        or _guess(missing[1], words, 0.7)
+        or f"; the spec gives: {_listed(given) or 'nothing'}{every}"
+    )
 
 
-def _guess(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
+def _guess(name: str, known: Iterable[str], alike: float = 0.6) -> str:
+    close = difflib.get_close_matches(name, list(known), 1, alike)
     return f"; did you mean {close[0]}?" if close else ""
 
 

@@ -30,7 +30,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Refuted
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.slices import Colon, Slice
-from lego_mlir.layout.values import end_of, show
+from lego_mlir.layout.values import check_range, end_of, show
 
 Ranges = Mapping[Any, Range]
 
@@ -280,8 +280,11 @@ class Placed(_Shown):
     def __getitem__(self, at: Any) -> Any:
         given = self._one_by_one(at)
         with self._named():
-            found = self.layout[given]
-        self._require_inside(found.places if isinstance(found, Slice) else given)
+            found, dims = self.layout[given], self.layout.dims()
+            places = found.places if isinstance(found, Slice) else given
+            for axis, (place, n) in enumerate(zip(places, dims, strict=True)):  # of a slice nobody has asked yet
+                check_range(place, n, f"index {axis} of {show(dims)}")
+        self._require_inside(places)
         if isinstance(found, Slice):
             return Offsets(self.name, found, self._ranges(found.places) | found.ranges)
         return Bounded(found, self._ranges(given)) if isinstance(found, Index) else found

@@ -25,6 +25,12 @@ def render(text, name="t.py.jinja", **names):
         ),
         ("{{ AA[m] }}", "'AA' is undefined; did you mean A"),
         ("x\n{{ A[m, 0, 0] }}", r"t\.py\.jinja:2: A: 4 indices are needed for its sizes \[4, 2, 32, 32\], got 3"),
+        ("{{ order }}", r"^t\.py\.jinja:1: 'order' is undefined; the spec gives: A, k, m; every"),  # not: store
+        ("{{ A[m, 5, :, :] }}", r"t\.py\.jinja:1: A: index 1 of \[4, 2, 32, 32\] is 5, outside 0\.\.1"),
+        ("{% if m < 3 %}{% endif %}", r"t\.py\.jinja:1: the truth of 'm < 3' depends on symbols"),
+        ("{% if m + 1 %}{% endif %}", r"t\.py\.jinja:1: the truth of 'm \+ 1 != 0' depends on symbols"),
+        ("{{ (m + k) / 2 }}", r"t\.py\.jinja:1: k \+ m / 2: an index has no fractions; write integer division as //"),
+        ("{% for i in range(m + 1) %}{% endfor %}", r"a plain int is needed here, but m \+ 1 is symbolic"),
         ("{{ A[m, 5, 0, 0] }}", r"t\.py\.jinja:1: A: index 1 of \[4, 2, 32, 32\] is 5, outside 0\.\.1"),
         ("x\n\n{{ A }}", r"t\.py\.jinja:3: A is a layout and has no text of its own; index it, A\[\.\.\.\]"),
         ("{{ A[m, k, 0:24, :] }}", "has 24 values, and tl.arange needs a power of two; tile by 32 and use the mask"),
