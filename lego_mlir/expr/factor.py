@@ -9,7 +9,7 @@ original expression, which the expansion took apart; and such products as a part
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 from math import gcd
 from typing import TYPE_CHECKING, Any
@@ -74,10 +74,7 @@ class Writer:
 
     def _as_learnt(self, expr: Any) -> Any:
         """A learnt node over the cheapest forms of its operands."""
-        if expr.is_Pow:
-            return sympy.Pow(self._operand(expr.base), expr.exp)
-        written = list(map(self._operand, expr.args))
-        return _product(written) if expr.is_Mul else expr.func(*written)
+        return over(expr, self._operand)
 
     def _operand(self, expr: Any) -> Any:
         return expr if expr.is_Integer else self.cheapest(self._value(expr))
@@ -264,6 +261,22 @@ def _over(content: int, difference: Poly, op: Any) -> tuple[Poly, Any]:
     if op is Lt:
         return atoms + number(-(-constant // content)), op
     return atoms + number(constant // content), op
+
+
+def over(expr: Any, change: Callable[[Any], Any]) -> Any:
+    """An operation over other operands, what `change` makes of its own; itself where that changes nothing.
+
+    A copy would cost: SymPy compares equal expressions part by part, and shared parts as often as they are used.
+    """
+    given = operands(expr)
+    changed = list(map(change, given))
+    if all(new is old for new, old in zip(changed, given, strict=True)):
+        return expr
+    if expr.is_Pow:
+        return sympy.Pow(*changed, expr.exp)
+    if isinstance(expr, Table):
+        return Table(expr.args[0], *changed, *expr.args[2:])
+    return _product(changed) if expr.is_Mul else expr.func(*changed)
 
 
 def _sum(parts: list[Any]) -> Any:

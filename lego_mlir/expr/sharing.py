@@ -39,7 +39,7 @@ class StraightLine:
     results: tuple[Any, ...]
 
 
-def operands(expr: Any) -> Iterable[Any]:
+def operands(expr: Any) -> tuple[Any, ...]:
     """What a node computes from: of a power its base, of a table its index."""
     if isinstance(expr, Table):
         return (expr.index,)

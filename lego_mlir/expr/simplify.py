@@ -32,6 +32,7 @@ from lego_mlir.expr.cost import OPERATIONS, CostModel, operations
 from lego_mlir.expr.factor import Writer
 from lego_mlir.expr.index import Condition, as_condition, as_expr
 from lego_mlir.expr.nodes import COMPARISONS
+from lego_mlir.expr.piecewise import Form, Pieces, is_condition, rewriting
 from lego_mlir.expr.poly import Poly
 from lego_mlir.expr.rewrite import Applied, Trace
 
@@ -75,6 +76,7 @@ class Derivation:
     after: int
     model: CostModel = OPERATIONS
     _context: Context = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+    _rewritten: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the parts of `raw` that were rewritten
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -99,13 +101,9 @@ def apply_step(context: Context, expr: Any, step: Step) -> Any:
     return expr if replaced is expr or replaced == expr else _collected(context, replaced)
 
 
-def _is_condition(expr: Any) -> bool:
-    return isinstance(expr, sympy.logic.boolalg.Boolean) and not expr.is_Symbol
-
-
 def _collected(context: Context, expr: Any) -> Any:
     """Like terms collected, nothing else done."""
-    if not _is_condition(expr):
+    if not is_condition(expr):
         return context.terms.write(context.terms.read(expr))
     truth = context.terms.read_condition(expr)
     return context.terms.write_condition(truth)
@@ -146,31 +144,33 @@ def _plain(expr: Any) -> Any:
 def _forms(
     context: Context, raws: tuple[Any, ...], model: CostModel, count: Callable[..., int]
 ) -> list[list[Derivation]]:
-    """For every way of rewriting and writing, a form of each expression, never dearer than the expression as it is."""
+    """For every way of rewriting and writing, a form of each expression, never dearer than the expression as it is.
+
+    Rewritten as a whole, and piece by piece: what saves in one place may cost in another.
+    """
     before = list(map(count, raws))
     as_written = [Derivation(r, r, b, b, model, context) for r, b in zip(raws, before, strict=True)]
     ways = [as_written]
+
+    def derived(as_is: Derivation, form: Form, tried: Context) -> Derivation:
+        after = count(form.expr)
+        if after > as_is.after:
+            return as_is
+        return Derivation(as_is.raw, form.expr, as_is.after, after, model, tried, form.rewritten)
+
     for tried in (context, context.unexpanded):
         for whole_numbers in (True, False):
             writer = Writer(tried, model, whole_numbers)
             for raw in raws:
                 writer.learn(raw)
-            way = []
-            for raw, cost, fallback in zip(raws, before, as_written, strict=True):
-                expr = _rewritten(tried, writer, raw)
-                after = count(expr)
-                way.append(Derivation(raw, expr, cost, after, model, tried) if after <= cost else fallback)
-            ways.append(way)
+            pieces = Pieces(tried, writer)
+            ways.append([derived(as_is, pieces.whole(as_is.raw), tried) for as_is in as_written])
+            if whole_numbers:
+                by_pieces = [derived(as_is, pieces.form(as_is.raw), tried) for as_is in as_written]
+                ways.insert(1, by_pieces)  # before the others, which are preferred where they cost as little
         if not context.terms.expanded:
             break  # no product of sums was met: nothing to leave unexpanded
     return ways
-
-
-def _rewritten(context: Context, writer: Writer, raw: Any) -> Any:
-    """The cheapest form that the rules of one context lead to."""
-    if _is_condition(raw):
-        return writer.condition(context.rewriter.condition(context.terms.read_condition(raw)).result)
-    return writer.cheapest(context.rewriter.sum(context.terms.read(raw)).result)
 
 
 def _least_together(ways: list[list[Derivation]], count: Callable[..., int]) -> list[Derivation]:
@@ -207,11 +207,10 @@ class _Trail:
         if derivation.expr == derivation.raw:
             return
         self.take(Step(LIKE_TERMS, derivation.raw, _collected(context, derivation.raw)))
-        if _is_condition(derivation.raw):
-            trace = context.rewriter.condition(context.terms.read_condition(derivation.raw))
-        else:
-            trace = context.rewriter.sum(context.terms.read(derivation.raw))
-        replacements = list(map(self.step, dict.fromkeys(_applied(trace, set()))))
+        seen: set[int] = set()
+        traces = [rewriting(context, part) for part in derivation._rewritten]
+        applied = (replacement for trace in traces for replacement in _applied(trace, seen))
+        replacements = list(map(self.step, dict.fromkeys(applied)))
         count = -1
         while count != len(self.steps):
             count = len(self.steps)

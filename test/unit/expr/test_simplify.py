@@ -218,3 +218,55 @@ def test_a_long_expression_is_explained_as_assignments():
     shared = FloorMod(u, 7) * FloorDiv(v, 3)
     text = explain(simplify(Select(Lt(shared + i, M), shared + i, (shared + 1) * (shared + M)), RANGES))
     assert "s0 = " in text
+
+
+# ---- piece by piece
+
+A, B, X, Y = sympy.symbols("a b x y", integer=True)
+TILE = {A: Range(0, 8), B: Range(0, 8), X: Range(0, 2), Y: Range(0, 4)}
+SPREAD = BitOr(ShiftLeft(FloorMod(A + 8 * Y, 16), 10), B + 8 * X)  # two words of a Z-curve, apart
+SPREAD = BitAnd(BitOr(SPREAD, ShiftLeft(SPREAD, 2)), 52275)
+SPREAD = BitAnd(BitOr(SPREAD, ShiftLeft(SPREAD, 1)), 87125)
+SPREAD = BitAnd(BitOr(ShiftRight(SPREAD, 9), SPREAD), 255)
+NOTHING = 256 * FloorDiv(B + 8 * X, 16)
+
+
+def test_a_rewriting_that_saves_is_kept_beside_one_that_costs():
+    """Z-order in tiles: the number of the square, which is 0, goes; the bits stay as they were spread."""
+    raw = SPREAD + 256 * FloorDiv(A + 8 * Y, 16) + NOTHING
+    found = simplify(raw, TILE)
+    assert found.expr == SPREAD + 256 * FloorDiv(Y, 2)
+    assert (found.before, found.after) == (31, 25)
+    assert found.before == operations(raw, shared=True) and found.after == operations(found.expr, shared=True)
+    steps = {step.rule: step for step in found.steps}
+    assert set(steps) == {"like terms", "common factor of a quotient", "small quotient", "cheapest form"}
+    assert set(steps["small quotient"].condition) == {Le(0, B + 8 * X), Lt(B + 8 * X, 16)}
+    assert steps["small quotient"].proof != "always"
+    assert found.replay() == found.expr
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=str)
+@pytest.mark.parametrize(
+    "kept",
+    [SPREAD, 3 * SPREAD, BitXor(SPREAD, A), Select(Lt(A, B), SPREAD, B), Smaller(SPREAD, A * B)],
+    ids=["term", "multiple", "operand", "choice", "smaller"],
+)
+def test_what_costs_nothing_alone_costs_nothing_beside_what_stays(kept, model):
+    alone, beside = simplify(kept, TILE, model=model), simplify(kept + NOTHING, TILE, model=model)
+    assert beside.after <= alone.after
+    assert beside.replay() == beside.expr
+
+
+def test_a_part_within_what_stays_is_rewritten():
+    inner = simplify(BitXor(SPREAD + NOTHING, A), TILE)
+    assert inner.expr == BitXor(SPREAD, A)
+    condition = simplify(Lt(SPREAD + NOTHING, 20 * A), TILE)
+    assert condition.expr == Lt(SPREAD, 20 * A)
+    table = simplify(Table("t", SPREAD + NOTHING, 512, 512), TILE)
+    assert table.expr == Table("t", SPREAD, 512, 512)
+
+
+def test_terms_that_are_rewritten_meet_beside_one_that_stays():
+    d = Size("d")
+    whole = d * FloorDiv(A, d) + FloorMod(A, d)
+    assert simplify(SPREAD + whole, TILE).expr == SPREAD + A

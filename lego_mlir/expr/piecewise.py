@@ -1,0 +1,119 @@
+"""Forms of an expression piece by piece: a part is rewritten where that is cheaper, and stays as it stands elsewhere.
+
+Rewriting a whole expression may save in one place and cost in another: the divisions of a Z-curve's tile numbers
+vanish, while its masks and shifts, taken apart bit by bit, share less than they did. Here each part is compared on its
+own, from the operands outwards: as it stands, over the chosen forms of its operands, against its rewritten form. The
+terms of a sum that are better rewritten are rewritten together, because like terms, a quotient and its remainder may
+meet among them.
+
+>>> import sympy
+>>> from lego_mlir.expr.context import context_of
+>>> from lego_mlir.expr.cost import OPERATIONS
+>>> from lego_mlir.expr.factor import Writer
+>>> from lego_mlir.expr.nodes import BitOr, FloorDiv, ShiftLeft
+>>> from lego_mlir.expr.ranges import Range
+>>> i, j = sympy.symbols("i j", integer=True)
+>>> context = context_of({i: Range(0, 8), j: Range(0, 8)})
+>>> pieces = Pieces(context, Writer(context, OPERATIONS))
+>>> word = i + 8*j
+>>> spread = BitOr(word, ShiftLeft(word, 3)) + FloorDiv(j, 8)
+>>> pieces.whole(spread).expr, pieces.form(spread).expr, pieces.form(spread).rewritten
+(i + 64*j + 8*(i | j), (i + 8*j) | ((i + 8*j) << 3), (j // 8,))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from lego_mlir.expr.factor import over
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.context import Context
+    from lego_mlir.expr.factor import Writer
+    from lego_mlir.expr.rewrite import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of an expression, its cost, and the parts of the expression that were rewritten for it."""
+
+    expr: Any
+    cost: tuple[int, int]
+    rewritten: tuple[Any, ...]
+
+
+class Pieces:
+    """The forms of expressions and of their parts, written by one writer."""
+
+    def __init__(self, context: Context, writer: Writer) -> None:
+        self.context = context
+        self.writer = writer
+        self._wholes: dict[Any, Form] = {}
+        self._forms: dict[Any, Form] = {}
+
+    def whole(self, expr: Any) -> Form:
+        """The cheapest form that rewriting all of an expression leads to."""
+        known = self._wholes.get(expr)
+        if known is None:
+            trace = rewriting(self.context, expr)
+            found = self.writer.condition(trace.result) if is_condition(expr) else self.writer.cheapest(trace.result)
+            changed = () if trace.result == trace.subject else (expr,)
+            known = self._wholes[expr] = Form(found, self.writer.cost(found), changed)
+        return known
+
+    def form(self, expr: Any) -> Form:
+        """The cheaper of that and an expression as it stands, over such forms of its operands.
+
+        Of two that cost the same the latter, which shares more with the parts around it.
+        """
+        known = self._forms.get(expr)
+        if known is None:
+            known = self.whole(expr)
+            if not known.expr.is_Atom:
+                known = min(self._sum(expr) if expr.is_Add else self._node(expr), known, key=lambda form: form.cost)
+            self._forms[expr] = known
+        return known
+
+    def _node(self, expr: Any) -> Form:
+        """An operation as it stands."""
+        forms: list[Form] = []
+
+        def operand(part: Any) -> Any:
+            forms.append(self.form(part))
+            return forms[-1].expr
+
+        return self._composed(over(expr, operand), forms)
+
+    def _sum(self, expr: Any) -> Form:
+        """A sum: the terms that are cheaper as they stand, and the others rewritten together."""
+        stays = list(map(self._stays, expr.args))
+        if not any(stays):
+            return self.whole(expr)
+        rest = [term for term, alone in zip(expr.args, stays, strict=True) if not alone]
+        staying = [term for term, alone in zip(expr.args, stays, strict=True) if alone]
+        forms = [self.whole(sympy.Add(*rest)), *map(self.form, staying)]
+        return self._composed(sympy.Add(*(form.expr for form in forms)), forms)
+
+    def _stays(self, expr: Any) -> bool:
+        whole, form = self.whole(expr), self.form(expr)
+        return form is not whole and (bool(whole.rewritten) or form.cost < whole.cost)
+
+    def _composed(self, expr: Any, forms: Iterable[Form]) -> Form:
+        rewritten = dict.fromkeys(part for form in forms for part in form.rewritten)
+        return Form(expr, self.writer.cost(expr), tuple(rewritten))
+
+
+def is_condition(expr: Any) -> bool:
+    """Whether an expression is true or false, not a number."""
+    return isinstance(expr, sympy.logic.boolalg.Boolean) and not expr.is_Symbol
+
+
+def rewriting(context: Context, expr: Any) -> Trace:
+    """How an expression is rewritten, and what to."""
+    if is_condition(expr):
+        return context.rewriter.condition(context.terms.read_condition(expr))
+    return context.rewriter.sum(context.terms.read(expr))
