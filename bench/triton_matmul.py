@@ -87,7 +87,8 @@ def static() -> list[dict[str, Any]]:
             options = {"num_warps": warps, "num_stages": stages}
             facts = {"dtype": kind, "layout": layout, "tile": tile, **options}
             compiled = triton.compile_for(hand, signature, constants, **options)
-            rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, sizes as arguments", **facts))
+            name = f"{kind} {layout} by hand"
+            rows.append(harness.static_row(compiled, "GMMA", kernel=f"{name}, sizes as arguments", **facts))
             flags = {"A_TRANSPOSED": layout[0] == "T", "B_TRANSPOSED": layout[1] == "T"}
             blocks = {name: value for name, value in constants.items() if name.isupper()}
             signature = types | dict.fromkeys("MNK", "i32:16")
@@ -96,10 +97,10 @@ def static() -> list[dict[str, Any]]:
                 ("persistent", matmul_persistent, {"PROGRAMS": PROGRAMS}),
             ):
                 compiled = triton.compile_for(kernel, signature, blocks | flags | more, **options)
-                rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, {form}", **facts))
+                rows.append(harness.static_row(compiled, "GMMA", kernel=f"{name}, {form}", **facts))
             fixed = constants | dict.fromkeys("MNK", 4096) | {s: 4096 for s, t in given.items() if t != "1"}
             compiled = triton.compile_for(hand, types, fixed, **options)
-            rows.append(harness.static_row(compiled, "GMMA", kernel=f"{kind} {layout} by hand, sizes fixed", **facts))
+            rows.append(harness.static_row(compiled, "GMMA", kernel=f"{name}, sizes fixed", **facts))
             rendered = {", sizes as arguments": with_sizes(layout, tile)}
             for form in FORMS:
                 name = ", sizes fixed" if form == "pointers" else f", {form}"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.expr.index import Index, index_symbol
+from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import Size, product
@@ -105,16 +105,24 @@ class Layout:
         """The simplified `apply` of these symbols (fresh `i0, i1, ...` without any), with the trail of its proofs."""
         from lego_mlir.expr.simplify import simplify
 
-        names = symbols or tuple(index_symbol(f"i{axis}") for axis in range(len(self.dims())))
+        names = symbols or tuple(self._unlike_sizes(f"i{axis}") for axis in range(len(self.dims())))
         return simplify(Index(self.apply(*names)).expr, self.ranges(*names))
 
     def derive_inv(self, position: Any = None) -> tuple[Derivation, ...]:
         """The simplified `inv` of a symbol (fresh `p` without one), a derivation for each dimension."""
         from lego_mlir.expr.simplify import simplify_all
 
-        p = index_symbol("p") if position is None else position
+        p = self._unlike_sizes("p") if position is None else position
         ranges = {symbol_of(p): Range(0, end_of(self.physical_size()))}
         return tuple(simplify_all([Index(i).expr for i in self.inv(p)], ranges))
+
+    def _unlike_sizes(self, name: str) -> Index:
+        """A symbol of this name, or of one like it that none of the sizes has."""
+        sizes = (as_expr(n) for n in (*self.dims(), self.physical_size()))
+        taken = {str(symbol) for n in sizes for symbol in n.free_symbols}
+        while name in taken:
+            name += "_"
+        return index_symbol(name)
 
     def explain(self) -> str:
         """How `apply` and `inv` are derived, step by step: rule, condition, proof and operations, for reading."""

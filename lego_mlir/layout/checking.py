@@ -270,7 +270,7 @@ def _prove(perm: GenP) -> Verdict:
     A size that is a quotient, such as a number of tiles (M + 127) // 128, is a number like any other to the functions:
     the claims are proved first with one name in place of each, which is quicker, and holds for more.
     """
-    index = tuple(index_symbol(f"i{axis}") for axis in range(len(perm.dims())))
+    index = _own_index(perm)
     try:
         position = Index(perm.forward(index))
         parts = [position.expr, *(as_expr(b) for b in perm.backward(position))]
@@ -287,6 +287,11 @@ def _prove(perm: GenP) -> Verdict:
         return Unknown(str(error))
     except RecursionError:
         return Unknown("its expressions are nested too deeply for a proof")
+
+
+def _own_index(perm: GenP) -> tuple[Index, ...]:
+    """The index that is proved for; no caller's size has the name of a part, because names of sizes are identifiers."""
+    return tuple(index_symbol(f"i[{axis}]") for axis in range(len(perm.dims())))
 
 
 def _named_quotients(sizes: Sequence[Any]) -> dict[Any, Any]:
@@ -363,7 +368,7 @@ def _instances(perm: GenP) -> Iterator[tuple[dict[Any, int], Verdict]]:
     """Small values of all sizes in a permutation, with the verdict on it for them; none where it cannot be read."""
     from lego_mlir.expr.nodes import Size
 
-    index, p = tuple(index_symbol(f"i{axis}") for axis in range(len(perm.dims()))), index_symbol("p")
+    index, p = _own_index(perm), index_symbol("p[]")
     try:
         forward, backward = as_expr(perm.forward(index)), [as_expr(i) for i in perm.backward(p)]
     except (LayoutError, ExpressionError):

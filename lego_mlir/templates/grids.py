@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lego_mlir.expr.index import Index, as_expr, minimum
+from lego_mlir.expr.index import Index, as_expr, maximum, minimum
 from lego_mlir.layout import Col, GenP, Layout, Row, TileOrderBy
 from lego_mlir.templates.refusals import require_positive
 
@@ -32,7 +32,7 @@ def grouped(m: Any, n: Any, *, rows: int) -> Layout:
 
     def tile(p: Any) -> tuple[Any, Any]:
         group, within = p // (rows * n), p % (rows * n)
-        height = minimum(m - group * rows, rows)
+        height = _what_is_left(m - group * rows, rows)
         return group * rows + within % height, within // height
 
     return GenP([m, n], position, tile, text=f"grids.grouped({m}, {n}, rows={rows})")
@@ -50,10 +50,15 @@ def columns(m: Any, n: Any, *, width: int) -> Layout:
 
     def tile(p: Any) -> tuple[Any, Any]:
         group, within = p // (width * m), p % (width * m)
-        breadth = minimum(n - group * width, width)
+        breadth = _what_is_left(n - group * width, width)
         return within // breadth, group * width + within % breadth
 
     return GenP([m, n], position, tile, text=f"grids.columns({m}, {n}, width={width})")
+
+
+def _what_is_left(left: Any, part: int) -> Any:
+    """How wide a group is, the last one less than the others. (It is never below 1; so said, no proof is needed.)"""
+    return maximum(minimum(left, part), 1)
 
 
 def _divides(part: int, whole: Any) -> bool:

@@ -84,7 +84,7 @@ class Filling:
     declared: dict[str, Any] = field(default_factory=dict)
     placeholders: list[Placeholder] = field(default_factory=list)
     sizes: dict[str, Any] = field(default_factory=dict)
-    bounds_of_arange: set[str] = field(default_factory=set)
+    constexprs: set[str] = field(default_factory=set)
     locals: set[str] = field(default_factory=set)
     indices: set[str] = field(default_factory=set)
     assigned: dict[str, Any] = field(default_factory=dict)
@@ -222,16 +222,20 @@ class Filling:
         for colon in colons:
             count = colon.count if isinstance(colon.count, int) else as_expr(colon.count)
             if not isinstance(count, int):
-                if not count.is_Symbol:
-                    raise TemplateError(
-                        f"a slice over {count} values: tl.arange needs a number or a constexpr; make the tile's size "
-                        "an int, or a lego.size that is a constexpr argument of the kernel"
-                    )
-                self.sizes[str(count)] = count
-                self.bounds_of_arange.add(str(count))
-                count = str(count)
+                count = self.constexpr(count, f"a slice over {count} values", "tl.arange")
             axes.append((colon.symbol.expr, count))
         return tuple(axes)
+
+    def constexpr(self, count: Any, what: str, word: str) -> str:
+        """The name of a size that is to be a constexpr parameter, because Triton's `word` needs a number there."""
+        if not count.is_Symbol:
+            raise TemplateError(
+                f"{what}: {word} needs a number or a constexpr; make the tile's size an int, or a lego.size that is a "
+                "constexpr argument of the kernel"
+            )
+        self.sizes[str(count)] = count
+        self.constexprs.add(str(count))
+        return str(count)
 
     # -- records
 
@@ -373,7 +377,7 @@ class Filling:
 
     def arguments(self) -> dict[str, Any]:
         """The sizes that the kernel is given, in order."""
-        given = ordered(self.declared, self.sizes, self.bounds_of_arange)
+        given = ordered(self.declared, self.sizes, self.constexprs)
         return {name: symbol for name, symbol in given.items() if name not in self.locals}
 
     def _sizes_text(self, before: str) -> str:
@@ -383,7 +387,7 @@ class Filling:
             if self.language == "cuda":
                 parts.append(f"{TYPES[CudaPrinter().width_of(symbol)]} {name}")
             else:
-                parts.append(f"{name}: tl.constexpr" if name in self.bounds_of_arange else name)
+                parts.append(f"{name}: tl.constexpr" if name in self.constexprs else name)
         return "".join(f", {p}" for p in parts)
 
     def _helpers_text(self, before: str) -> str:
@@ -397,7 +401,7 @@ class Filling:
         lines = []
         read = {name: symbol for name, symbol in self.sizes.items() if name in self.locals}
         for name, symbol in {**self.arguments(), **read}.items():
-            if name in self.bounds_of_arange or name not in self.sizes:
+            if name in self.constexprs or name not in self.sizes:
                 continue
             if symbol.multiple_of > 1:
                 lines.append(f"{name} = tl.multiple_of({name}, {symbol.multiple_of})")

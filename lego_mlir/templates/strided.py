@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import TemplateError, brief
-from lego_mlir.expr.index import as_expr, index_symbol
+from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
@@ -141,6 +141,9 @@ class Descriptors:
         shape, strides, block = (
             [values[axis] for axis in form.order] for values in (form.shape, form.strides, form.block)
         )
+        for n in block:
+            if isinstance(n, Index):
+                self.filling.constexpr(as_expr(n), f"a block of {n} elements", "a descriptor")
         return (
             f"tl.make_tensor_descriptor({pointer}, shape={self._show(shape)}, strides={self._show(strides)}, "
             f"block_shape={self._show(block)})"

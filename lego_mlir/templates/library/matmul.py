@@ -33,11 +33,6 @@ def _require_dtype(kernel: str, dtype: str | None) -> None:
         require_one_of(kernel, "dtype", dtype, DTYPES)
 
 
-def beginning(name: str, tiles: Any, tile: Any) -> Any:
-    """A tile by the variable in which it begins; a tile's size that is a number is known to divide that."""
-    return index(name, tiles * tile, step=tile if isinstance(tile, int) else 1) // tile
-
-
 def matmul(
     m: Any,
     n: Any,
@@ -68,6 +63,10 @@ def matmul(
     if grid is not None:
         require_dims("matmul", "grid", grid.dims(), (tiles_m, tiles_n))
     pid, step = indices("pid k")
+    tile_m, tile_n = lpid_m, lpid_n = index("lpid_m", tiles_m), index("lpid_n", tiles_n)
+    begins = isinstance(tm, int) and isinstance(tn, int)
+    if begins:
+        tile_m, tile_n = index("from_m", tiles_m * tm, step=tm) // tm, index("from_n", tiles_n * tn, step=tn) // tn
     return Template.shipped(
         "matmul.py.jinja",
         C=Row(m, n).tile_by([tiles_m, tiles_n], [tm, tn]),  # first, for the order of the sizes: M, N, K
@@ -75,10 +74,11 @@ def matmul(
         B=matrix(k, n, b).tile_by([tiles_k, tiles_n], [tk, tn]),
         grid=grouped(tiles_m, tiles_n, rows=group) if grid is None else grid,
         pid=pid,
-        lpid_m=index("lpid_m", tiles_m),
-        lpid_n=index("lpid_n", tiles_n),
-        tile_m=beginning("from_m", tiles_m, tm),
-        tile_n=beginning("from_n", tiles_n, tn),
+        lpid_m=lpid_m,
+        lpid_n=lpid_n,
+        begins=begins,
+        tile_m=tile_m,
+        tile_n=tile_n,
         k=step,
         descriptors=descriptors,
         persistent=persistent,
@@ -166,7 +166,7 @@ def grouped_gemm(
     m, n, k = sizes.values()
     names = dict(matmul(m, n, k, a=a, b=b, tile=tile, group=group).names)
     place = index("tile")
-    for unused in ("pid", "tile_m", "tile_n", "descriptors", "persistent"):
+    for unused in ("pid", "begins", "tile_m", "tile_n", "descriptors", "persistent"):
         del names[unused]
     names |= sizes | {"tile": place, "programs": programs, "descriptors": descriptors, "dtype": dtype, "result": result}
     return Template.shipped("grouped_gemm.py.jinja", **names)

@@ -10,6 +10,7 @@ import sympy
 import lego_mlir as lego
 from lego_mlir import Col, GenP, OrderBy, Padded, Row, TileOrderBy, as_layout, gallery
 from lego_mlir.errors import LayoutError, LegoError
+from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.kernel.tiles import Transposed
 from lego_mlir.layout import checking
@@ -257,3 +258,17 @@ def test_a_number_of_tiles_is_proved_under_a_name_of_its_own():
         assert isinstance(checking._prove(right), Proved)
         wrong = GenP([rows, n], lambda i, j, n=n: j * n + i, lambda p, n=n: (p % n, p // n))
         assert isinstance(checking._prove(wrong), Proved) == (n is rows)
+
+
+@pytest.mark.parametrize("name", ["i0", "i1", "p", "i"])
+def test_sizes_may_have_the_names_of_the_checker_and_of_derivations(name):
+    n = lego.size(name, max=64)
+    skewed = GenP([n, n], lambda i, j: i * n + j, lambda p: (p // n, p % n))
+    assert isinstance(skewed.check(), Proved)
+    layout = OrderBy(skewed).GroupBy([n, n])
+    derived = layout.derive()
+    index = sorted(str(s) for s in derived.expr.free_symbols - {n.expr})
+    assert len(index) == 2 and name not in index
+    values = {str(n.expr): 5, index[0]: 3, index[1]: 4}
+    assert evaluate(derived.expr, values) == 19
+    assert isinstance(gallery.antidiagonal(n).check(), Unknown)  # what cannot be proved is not refuted

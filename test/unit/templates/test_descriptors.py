@@ -103,3 +103,12 @@ def test_the_shipped_products_know_their_type(product):
         render(136, "float8e5")
     with pytest.raises(TemplateError, match=f"{product}: dtype"):
         render(136, "half")
+
+
+def test_the_sizes_of_a_block_are_constexprs():
+    tile = tuple(lego.size(name, max=256) for name in ("BM", "BN", "BK"))
+    text = matmul.matmul(512, 512, 512, tile=tile, descriptors=True).render().text
+    assert "def matmul(a_ptr, b_ptr, c_ptr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):" in text
+    assert "block_shape=[BM, BK]" in text and "from_m" not in text
+    with pytest.raises(TemplateError, match=r"a block of 2\*BM elements: a descriptor needs a number or a constexpr"):
+        described(Row(64, 64), tile=(tile[0] * 2, 32))

@@ -89,6 +89,15 @@ def test_symbolic_grids_with_a_ragged_last_group_are_checked_too():
     assert "tl.minimum(" in filled('f(a{{ sizes }})\n{{ assign("i, j", grid.inv(p)) }}\n{{ helpers }}', grid=grid)
 
 
+def test_a_tile_whose_size_is_a_constexpr_needs_no_floor_division():
+    n, tile = lego.size("N", max=4096), lego.size("T", max=256)
+    text = filled(
+        'f(a{{ sizes }})\n{{ assign("i, j", grid.inv(p)) }}\n{{ helpers }}',
+        grid=grids.grouped(cdiv(n, tile), cdiv(n, 64), rows=8),
+    )
+    assert "_lego_floor" not in text and "int64" not in text
+
+
 def test_how_far_a_tile_moves_is_asked_of_the_layout(tiles):
     assert filled("{{ A[m, k, :, :].step(k) }}", A=tiles) == "32"
     assert filled("{{ A[m, k, :, :].step(m) }}", A=tiles) == "2048"
