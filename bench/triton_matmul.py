@@ -103,8 +103,8 @@ def static() -> list[dict[str, Any]]:
             rows.append(harness.static_row(compiled, "GMMA", kernel=f"{name}, sizes fixed", **facts))
             rendered = {", sizes as arguments": with_sizes(layout, tile)}
             for form in FORMS:
-                name = ", sizes fixed" if form == "pointers" else f", {form}"
-                rendered[name] = template(4096, layout, tile, form).render()
+                said = ", sizes fixed" if form == "pointers" else f", {form}"
+                rendered[said] = template(4096, layout, tile, form).render()
             for form, text in rendered.items():
                 sizes = {str(size): "i32:16" for size in text.sizes}
                 compiled = triton.compile_for(triton.load(text, "matmul"), types | sizes, {}, **options)

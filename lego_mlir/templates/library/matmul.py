@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
-from lego_mlir.expr.index import cdiv, size
+from lego_mlir.expr.index import Index, cdiv, size
 from lego_mlir.layout import Col, Layout, Row
 from lego_mlir.templates.grids import grouped
 from lego_mlir.templates.refusals import require_dims, require_one_of, require_parts, require_positive
@@ -63,10 +63,11 @@ def matmul(
     if grid is not None:
         require_dims("matmul", "grid", grid.dims(), (tiles_m, tiles_n))
     pid, step = indices("pid k")
-    tile_m, tile_n = lpid_m, lpid_n = index("lpid_m", tiles_m), index("lpid_n", tiles_n)
+    lpid_m, lpid_n = index("lpid_m", tiles_m), index("lpid_n", tiles_n)
+    tiles: tuple[Index, Index] = lpid_m, lpid_n
     begins = isinstance(tm, int) and isinstance(tn, int)
     if begins:
-        tile_m, tile_n = index("from_m", tiles_m * tm, step=tm) // tm, index("from_n", tiles_n * tn, step=tn) // tn
+        tiles = index("from_m", tiles_m * tm, step=tm) // tm, index("from_n", tiles_n * tn, step=tn) // tn
     return Template.shipped(
         "matmul.py.jinja",
         C=Row(m, n).tile_by([tiles_m, tiles_n], [tm, tn]),  # first, for the order of the sizes: M, N, K
@@ -77,8 +78,8 @@ def matmul(
         lpid_m=lpid_m,
         lpid_n=lpid_n,
         begins=begins,
-        tile_m=tile_m,
-        tile_n=tile_n,
+        tile_m=tiles[0],
+        tile_n=tiles[1],
         k=step,
         descriptors=descriptors,
         persistent=persistent,
@@ -187,8 +188,8 @@ def relayout(source: Layout, destination: Layout, *, tile: tuple[int, int] = (64
         D=destination.tile_by(tiles, [tm, tn]),
         grid=Row(*tiles),
         pid=pid,
-        tile_m=tile_m,
-        tile_n=tile_n,
+        tile_m=tiles[0],
+        tile_n=tiles[1],
     )
 
 
