@@ -188,8 +188,8 @@ def relayout(source: Layout, destination: Layout, *, tile: tuple[int, int] = (64
         D=destination.tile_by(tiles, [tm, tn]),
         grid=Row(*tiles),
         pid=pid,
-        tile_m=tiles[0],
-        tile_n=tiles[1],
+        tile_m=tile_m,
+        tile_n=tile_n,
     )
 
 
