@@ -50,8 +50,9 @@ class Statements:
         for target, expr in zip(targets, exprs, strict=True):
             text = printer.print(expr)
             shown = text.text if block is None else filling.hinted(printer.block(expr), expr, axes, ranges)
-            lines.append(self.statement(target, shown, text.width))
-            bindings.append((target, shown))
+            width = printer.type_of(expr) if expr.is_Symbol else text.width  # a variable may be as wide as its range
+            lines.append(self.statement(target, shown, width))
+            bindings.append((target, self.value(shown, width)))
         filling.note(printer)
         filling.assigned.update({t: v.stop for t, v in zip(targets, given, strict=True) if isinstance(v, Coordinate)})
         filling.assigned_at.update(dict.fromkeys(targets, filling.line_of()))
@@ -96,9 +97,13 @@ class Statements:
         for wanted, expr in shared:
             name, text = temporary(wanted), printer.print(expr)
             lines.append(self.statement(name, text.text, text.width))
-            bindings.append((name, text.text))
+            bindings.append((name, self.value(text.text, text.width)))
             printer.bind(name, expr, text.width)
         return lines, bindings
 
     def statement(self, name: str, text: str, width: Any) -> str:
         return f"{name} = {text}" if self.filling.language == "triton" else f"const {TYPES[width]} {name} = {text};"
+
+    def value(self, text: str, width: Any) -> str:
+        """What the variable then holds: in C a value of the type that it is declared with."""
+        return text if self.filling.language == "triton" else f"({TYPES[width]})({text})"

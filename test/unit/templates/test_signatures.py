@@ -141,6 +141,18 @@ def test_the_check_takes_a_variable_of_ones_own_for_an_int():
         check.require(replace(found, placeholders=(narrow,)))
 
 
+def test_a_variable_that_is_assigned_another_is_as_wide_as_that_ones_range():
+    """Whoever declared far had to make it a long long, and a copy of it must be one too."""
+    far = index("far", 2**36)
+    found = Template.of('{{ assign("a, b", (far, k)) }}', "t.cu.jinja", far=far, k=index("k", 8)).render()
+    assert found.text.splitlines() == ["const long long a = far;", "const int b = k;"]
+    check.require(found)
+    first = found.placeholders[0]
+    narrow = replace(first, bindings=(("a", "(int)(far)"), *first.bindings[1:]))
+    with pytest.raises(TemplateError, match=r"an int overflows in '\(int\)\(far\)'"):
+        check.require(replace(found, placeholders=(narrow,)))
+
+
 def test_a_named_part_is_as_wide_as_it_was_computed():
     """far // 5 is computed in 32 bits where far fits in them, however far it might run; eight times it does not fit."""
     far = index("far", 2**36)
