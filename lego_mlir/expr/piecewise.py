@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.factor import over
 
 if TYPE_CHECKING:
@@ -79,14 +80,17 @@ class Pieces:
         return known
 
     def _node(self, expr: Any) -> Form:
-        """An operation as it stands."""
+        """An operation as it stands; rewritten where an operand's form makes it a division by zero, never evaluated."""
         forms: list[Form] = []
 
         def operand(part: Any) -> Any:
             forms.append(self.form(part))
             return forms[-1].expr
 
-        return self._composed(over(expr, operand), forms)
+        try:
+            return self._composed(over(expr, operand), forms)
+        except ExpressionError:
+            return self.whole(expr)
 
     def _sum(self, expr: Any) -> Form:
         """A sum: the terms that are cheaper as they stand, and the others rewritten together."""
