@@ -5,6 +5,9 @@ Division is encoded by its definition: x // d and x % d are integers q and r wit
 operations, tables and shifts by variables are not Z3's integers: each becomes an unknown integer within the bounds
 that intervals give it. That keeps a proof a proof; a counter-example is checked by whoever asks, by evaluation.
 
+A proof is given so many of Z3's own steps, and not so much time: what is proved decides which text a spec becomes, and
+that must not depend on how fast a machine is, or how busy.
+
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorDiv, FloorMod, Eq, Ne
 >>> x, d = sympy.symbols("x d", integer=True)
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
 
 ANSWERS_KEPT = 4096
+STEPS_PER_MS = 5000  # of Z3's own count, `rlimit`; proofs of ours were measured to take 2,000 to 7,000 a millisecond
+SLOWEST = 20  # a machine may be so many times slower before the clock ends a proof
+OUT_OF_STEPS = ("canceled", "max. resource limit exceeded")  # what Z3 calls that
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class Answer:
 
 
 def solve(condition: Any, ranges: Ranges, timeout_ms: int, *, assume_defined: bool = True) -> Answer:
-    """Ask Z3 for values within the ranges that make the condition false.
+    """Ask Z3 for values within the ranges that make the condition false, in the steps of about `timeout_ms`.
 
     `assume_defined` takes every divisor to be other than zero, every shift amount and every isqrt's operand not
     negative: what an expression means elsewhere is nobody's claim.
@@ -70,13 +76,16 @@ def _solve(condition: Any, ranges: frozenset[Any], timeout_ms: int, assume_defin
     encoder = Encoder(z3, dict(ranges), assume_defined)
     claim = encoder.truth(condition)
     solver = z3.Solver()
-    solver.set("timeout", timeout_ms)
+    solver.set("rlimit", timeout_ms * STEPS_PER_MS)
+    solver.set("timeout", timeout_ms * SLOWEST)
     solver.add(*encoder.facts, z3.Not(claim))
     verdict = solver.check()
     if verdict == z3.unsat:
         return Answer(True)
     if verdict == z3.unknown:
-        return Answer(False, reason=f"z3 gave up within {timeout_ms} ms ({solver.reason_unknown()})")
+        said = solver.reason_unknown()
+        why = "out of steps" if said in OUT_OF_STEPS else said
+        return Answer(False, reason=f"z3 gave up within {timeout_ms} ms ({why})")
     model = solver.model()
     values = {
         symbol: model.eval(variable, model_completion=True).as_long() for symbol, variable in encoder.symbols.items()
