@@ -1,4 +1,17 @@
-"""Kernels written as templates: Jinja2 around Triton or CUDA, with layouts in the placeholders (LEGO, section 4.1)."""
+"""Kernels written as templates: Jinja2 around Triton or CUDA, with layouts in the placeholders (LEGO, section 4.1).
+
+From a spec to a kernel:
+
+- `template`: a text with its names, and what it becomes; `engine` is Jinja2, `values` what a placeholder sees.
+- `placeholders`: each value becomes a mark, and marks become text when the whole is known. Of that whole, `names` are
+  kept apart, `signature` orders the sizes, `whole_text` must be Python.
+- The words of templates: `accesses` loads and stores, `statements` assigns, `strided` describes for TMA, `declarations`
+  are functions and classes of C.
+- What is shown of a text: `check` compares it with its layout at `points`, read back by `read_triton` and `read_c`;
+  `unmasked` notes blocks that nothing masks, `hints` finds runs that Triton cannot see.
+- Kernels: `library` has the templates and their layouts, `grids` the orders of programs, `header` writes C++ for code
+  that exists; `refusals` is what their builders ask first.
+"""
 
 from lego_mlir.templates.template import Rendered, Template
 from lego_mlir.templates.values import index, indices
