@@ -42,6 +42,14 @@ def interpreter() -> Any:
     return importlib.import_module("triton.runtime.interpreter")
 
 
+def launch_options() -> frozenset[str]:
+    """What a launch takes beside a kernel's own arguments, such as num_warps."""
+    require()
+    from triton.backends.nvidia.compiler import CUDAOptions
+
+    return frozenset(CUDAOptions.__dataclass_fields__)
+
+
 def load(rendered: Rendered, kernel: str, *, folder: Path | None = None) -> Any:
     """The kernel of this name in a rendered text: a `triton.jit` function. Raises TemplateError where there is none."""
     module = _module(rendered, folder or default_folder() / "rendered")

@@ -166,17 +166,19 @@ def _bound(name: str, function: Any, arguments: Any, constants: Any) -> dict[str
 
     Options of a launch on a GPU, such as num_warps, may be given as well, and mean nothing here.
     """
+    from lego_mlir.toolchain.triton import launch_options
+
     parameters = list(function.arg_names)
+    shown = f"{name}: {function.fn.__name__}({', '.join(parameters)})"
     known = {n: value for n, value in constants.items() if n in parameters}
-    signature = inspect.signature(function.fn)
+    if unknown := [n for n in constants if n not in known and n not in launch_options()]:
+        close = difflib.get_close_matches(unknown[0], parameters, 1)
+        guess = f"; did you mean {close[0]}?" if close else ""
+        raise TemplateError(f"{shown} has no parameter {unknown[0]!r}{guess}")
     try:
-        bound = signature.bind(*arguments, **known).arguments
+        bound = inspect.signature(function.fn).bind(*arguments, **known).arguments
     except TypeError as error:
-        others = [n for n in constants if n not in parameters]
-        close = [(n, *difflib.get_close_matches(n, parameters, 1)) for n in others]
-        guess = "".join(f"; did you mean {meant[0]} by {n}?" for n, *meant in close if meant)
-        shown = f"{function.fn.__name__}({', '.join(parameters)})"
-        raise TemplateError(f"{name}: {shown}: {error}{guess}") from error
+        raise TemplateError(f"{shown}: {error}") from error
     for n, value in bound.items():
         for array in value if isinstance(value, list) else [value]:
             if _is_array(array) and array.dtype.kind in NO_NUMBERS:

@@ -36,6 +36,11 @@ def double(x_ptr, y_ptr, N, M, SHIFT: tl.constexpr):
 
 
 @triton.jit
+def shifted(x_ptr, BY: tl.constexpr = 1):
+    tl.store(x_ptr + BY, 0.0)
+
+
+@triton.jit
 def first_of_each(parts_ptr, y_ptr):
     part = tl.load(parts_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
     tl.store(y_ptr + tl.program_id(0), tl.load(part + 3))
@@ -140,7 +145,8 @@ def test_mistakes_are_one_message(x):
 
     assert refused("doubel", x).startswith("k.py.jinja: it has no kernel 'doubel'; there are: helper, broken, double")
     assert "double(x_ptr, y_ptr, N, M, SHIFT): missing a required argument: 'N'" in refused("double", x, x)
-    assert refused("double", x, x, 1, M=1, SHFIT=2).endswith("argument: 'SHIFT'; did you mean SHIFT by SHFIT?")
+    assert refused("double", x, x, 1, M=1, SHFIT=2).endswith("has no parameter 'SHFIT'; did you mean SHIFT?")
+    assert refused("shifted", x, BY_=2).endswith("shifted(x_ptr, BY) has no parameter 'BY_'; did you mean BY?")
     assert "too many positional arguments" in refused("broken", x, x)
     assert "x_ptr is an array of object, for which Triton has no type" in refused("broken", x.astype(object))
     assert "k.py.jinja: broken: an argument cannot be handed to the interpreter" in refused("broken", lambda: 0)
