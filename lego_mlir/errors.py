@@ -11,6 +11,7 @@ lego_mlir.errors.LayoutError: RegP: sigma must order the 2 axes of (4, 6), got (
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +90,18 @@ class ToolchainError(LegoError):
     def __init__(self, rerun: Rerun) -> None:
         super().__init__(str(rerun))
         self.rerun = rerun
+
+
+def did_you_mean(given: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """The end of a message about an unknown name: which one was probably meant, or nothing.
+
+    >>> did_you_mean("--chek", ["--check", "--emit"]), did_you_mean("x", ["--check"])
+    ('; did you mean --check?', '')
+    """
+    from difflib import get_close_matches
+
+    close = get_close_matches(given, list(known), 1, alike)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def brief(value: object, columns: int = 110) -> str:

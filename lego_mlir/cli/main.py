@@ -14,7 +14,6 @@ Whatever it raises as a LegoError becomes one message and exit code 2.
 from __future__ import annotations
 
 import argparse
-import difflib
 import errno
 import importlib
 import os
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final, NoReturn
 
-from lego_mlir.errors import LegoError
+from lego_mlir.errors import LegoError, did_you_mean
 
 DONE: Final = 0
 CHECK_FAILED: Final = 1
@@ -87,8 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _guess(unknown: str, parser: argparse.ArgumentParser) -> str:
     """The option that was probably meant."""
     options = [option for action in parser._actions for option in action.option_strings]
-    close = difflib.get_close_matches(unknown.partition("=")[0], options, 1) if unknown.startswith("-") else []
-    return f"; did you mean {close[0]}?" if close else ""
+    return did_you_mean(unknown.partition("=")[0], options) if unknown.startswith("-") else ""
 
 
 def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any, argparse.ArgumentParser]:

@@ -18,7 +18,6 @@ A value of a spec may say what a template can ask of it (`offers`) and what mess
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import traceback
@@ -32,7 +31,7 @@ from jinja2.compiler import CodeGenerator, Frame
 from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 
-from lego_mlir.errors import LegoError, TemplateError, brief
+from lego_mlir.errors import LegoError, TemplateError, brief, did_you_mean
 
 
 class _Generator(CodeGenerator):
@@ -64,7 +63,7 @@ class _Undefined(jinja2.StrictUndefined):
         if offered is None or name is None:
             return str(super()._undefined_message)
         return f"{_called(of)} has no {name!r}" + (
-            _guess(name, offered) or f"; it has: {_listed(offered) or 'nothing'}"
+            did_you_mean(name, offered) or f"; it has: {_listed(offered) or 'nothing'}"
         )
 
 
@@ -196,15 +195,10 @@ def _said(error: Exception, names: Mapping[str, Any], words: Mapping[str, Any]) 
     given = [n for n in names if not n.startswith("_")]
     every = f"; every template has: {_listed(words)}" if words else ""
     return message + (
-        _guess(missing[1], given)
-        or _guess(missing[1], words, 0.7)
+        did_you_mean(missing[1], given)
+        or did_you_mean(missing[1], words, 0.7)
         or f"; the spec gives: {_listed(given) or 'nothing'}{every}"
     )
-
-
-def _guess(name: str, known: Iterable[str], alike: float = 0.6) -> str:
-    close = difflib.get_close_matches(name, list(known), 1, alike)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _listed(names: Iterable[str]) -> str:

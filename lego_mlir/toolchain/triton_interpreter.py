@@ -8,7 +8,6 @@ come back over a pipe. Without PyTorch: `HostArray` gives a NumPy array what the
 from __future__ import annotations
 
 import atexit
-import difflib
 import inspect
 import os
 import pickle
@@ -19,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import IO, Any, Final
 
-from lego_mlir.errors import TemplateError
+from lego_mlir.errors import TemplateError, did_you_mean
 from lego_mlir.templates import Rendered
 from lego_mlir.toolchain.triton_memory import Memory, OutsideError
 
@@ -172,9 +171,7 @@ def _bound(name: str, function: Any, arguments: Any, constants: Any) -> dict[str
     shown = f"{name}: {function.fn.__name__}({', '.join(parameters)})"
     known = {n: value for n, value in constants.items() if n in parameters}
     if unknown := [n for n in constants if n not in known and n not in launch_options()]:
-        close = difflib.get_close_matches(unknown[0], parameters, 1)
-        guess = f"; did you mean {close[0]}?" if close else ""
-        raise TemplateError(f"{shown} has no parameter {unknown[0]!r}{guess}")
+        raise TemplateError(f"{shown} has no parameter {unknown[0]!r}{did_you_mean(unknown[0], parameters)}")
     try:
         bound = inspect.signature(function.fn).bind(*arguments, **known).arguments
     except TypeError as error:
