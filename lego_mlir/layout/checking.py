@@ -2,9 +2,8 @@
 
 For concrete sizes every element is visited, in blocks: `f` is scattered into an array of owners, which shows collisions
 and holes at once, and `f_inv` is compared with it.
-For symbolic sizes `f_inv(f(i)) == i` and `0 <= f(i) < N` are proved for all indices at once, which makes `f` injective
-into a set of equal size, hence bijective; small instances are enumerated first, because a counter-example is worth
-more than a failed proof.
+For symbolic sizes there is a proof for all of them at once (`proving`); small instances are enumerated first, because a
+counter-example is worth more than a failed proof.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from lego_mlir.errors import ExpressionError, LayoutError, brief
+from lego_mlir.errors import ExpressionError, LayoutError
 from lego_mlir.expr.index import Index, as_expr, index_symbol
-from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import key_of
 from lego_mlir.layout.canonical import flatten, is_static, product, unflatten
 from lego_mlir.layout.permutations import RegP
+from lego_mlir.layout.proving import own_index, proved
 from lego_mlir.layout.values import ARRAY_LIMIT, show
 
 if TYPE_CHECKING:
@@ -35,10 +34,6 @@ INT_ONLY_ENUMERATED = 2**16
 """The same where a function handles Python ints only and is called once an element."""
 BLOCK = 2**17
 """Elements visited at a time: shorter blocks spend their time in the interpreter, longer ones outside the caches."""
-PROVED_OPERATIONS = 150
-"""Operations of `f_inv(f(i))` up to which a proof is tried: dozens of nested bit operations lead nowhere, slowly."""
-WALKED_OPERATIONS = 10_000
-"""Operations, shared ones counted at each use, up to which a name is put in place of a part."""
 SMALL_INSTANCES = 24
 """Concrete instances of a symbolic layout that are enumerated in search of a counter-example."""
 REMEMBERED = 512
@@ -224,7 +219,7 @@ def _wrong_inverse(index: tuple[int, ...], position: int, given: tuple[int, ...]
 
 def _check_too_large(perm: GenP, elements: int) -> Verdict:
     """Beyond the exact bound: by proof, else by a sample that can only refute."""
-    verdict = _prove(perm)
+    verdict = proved(perm)
     if not isinstance(verdict, Unknown):
         return verdict
     tried = "10^6 sampled ones agree"
@@ -264,89 +259,6 @@ def _sample(perm: GenP, elements: int) -> Refuted | None:
     )
 
 
-def _prove(perm: GenP) -> Verdict:
-    """`0 <= f(i) < N` and `f_inv(f(i)) == i` for all i in range, by the prover.
-
-    A size that is a quotient, such as a number of tiles (M + 127) // 128, is a number like any other to the functions:
-    the claims are proved first with one name in place of each, which is quicker, and holds for more.
-    """
-    index = _own_index(perm)
-    try:
-        position = Index(perm.forward(index))
-        parts = [position.expr, *(as_expr(b) for b in perm.backward(position))]
-        sizes = list(map(as_expr, perm.dims()))
-        named = _named_quotients(sizes) if _replaceable(parts) else {}
-        if named:
-            general = _prove_claims(index, [n.xreplace(named) for n in sizes], [e.xreplace(named) for e in parts])
-            if isinstance(general, Proved):
-                return general
-        return _prove_claims(index, sizes, parts)
-    except LayoutError as error:
-        return Unknown(f"its functions cannot be read as expressions: {error}")
-    except ExpressionError as error:
-        return Unknown(str(error))
-    except RecursionError:
-        return Unknown("its expressions are nested too deeply for a proof")
-
-
-def _own_index(perm: GenP) -> tuple[Index, ...]:
-    """The index that is proved for; no caller's size has the name of a part, because names of sizes are identifiers."""
-    return tuple(index_symbol(f"i[{axis}]") for axis in range(len(perm.dims())))
-
-
-def _named_quotients(sizes: Sequence[Any]) -> dict[Any, Any]:
-    """A name for each size that is a quotient, with the least value and the divisor that it is known to have.
-
-    No caller's size has the same name, because `lego.size` takes identifiers only.
-    """
-    from lego_mlir.expr.intervals import bounds
-    from lego_mlir.expr.nodes import FloorDiv, Size
-
-    quotients = [n for n in dict.fromkeys(sizes) if isinstance(n, FloorDiv)]
-    known = {n: bounds(n, {}) for n in quotients}
-    return {
-        n: Size(f"number of tiles {k}", min=max(known[n].lo or 0, 0), multiple_of=known[n].multiple_of or 1)
-        for k, n in enumerate(quotients)
-    }
-
-
-def _replaceable(exprs: Sequence[Any]) -> bool:
-    """Whether SymPy can replace something in the expressions: it walks a part that is shared once for each use."""
-    from lego_mlir.expr.cost import operations
-
-    return sum(map(operations, exprs)) <= WALKED_OPERATIONS
-
-
-def _prove_claims(index: tuple[Index, ...], sizes: list[Any], parts: list[Any]) -> Verdict:
-    """The claims about `parts`, the position of an index and what `f_inv` makes of it, in a box of these sizes."""
-    from lego_mlir.expr.cost import operations
-    from lego_mlir.expr.nodes import Eq, Le, Lt
-    from lego_mlir.expr.prove import prove
-    from lego_mlir.expr.simplify import simplify
-
-    position, *back = parts
-    cost = max(operations(b, shared=True) for b in back)
-    if cost > PROVED_OPERATIONS:
-        return Unknown(f"f_inv(f(i)) has {cost} operations, too many for a proof")
-    ranges = {i.expr: Range(0, n) for i, n in zip(index, sizes, strict=True)}
-    claims = [Le(0, position), Lt(position, product(sizes))]
-    claims += [Eq(simplify(b, ranges).expr, i.expr) for b, i in zip(back, index, strict=True)]
-    methods: list[str] = []
-    for claim in claims:
-        match prove(claim, ranges):
-            case Proved(by):
-                methods.append(by)
-            case Refuted() as refuted:
-                return Refuted(refuted.counter_example, f"{brief(claim)} fails: {_values(refuted)}")
-            case Unknown(reason):
-                return Unknown(f"not proved: {brief(claim)} ({brief(reason)})")
-    return Proved(f"0 <= f < N and f_inv(f(i)) = i by {', '.join(dict.fromkeys(methods))}")
-
-
-def _values(refuted: Refuted) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in refuted.counter_example.items()) or refuted.explanation
-
-
 def _check_symbolic(perm: GenP) -> Verdict:
     """Small instances first, each exact; then the proof for all sizes."""
     instances = 0
@@ -358,7 +270,7 @@ def _check_symbolic(perm: GenP) -> Verdict:
                 f"for {where}, {verdict.explanation}",
             )
         instances += isinstance(verdict, Proved)
-    verdict = _prove(perm)
+    verdict = proved(perm)
     if isinstance(verdict, Unknown):
         return Unknown(f"{verdict.reason}; {instances} small instances are bijections")
     return verdict
@@ -368,7 +280,7 @@ def _instances(perm: GenP) -> Iterator[tuple[dict[Any, int], Verdict]]:
     """Small values of all sizes in a permutation, with the verdict on it for them; none where it cannot be read."""
     from lego_mlir.expr.nodes import Size
 
-    index, p = _own_index(perm), index_symbol("p[]")
+    index, p = own_index(perm), index_symbol("p[]")
     try:
         forward, backward = as_expr(perm.forward(index)), [as_expr(i) for i in perm.backward(p)]
     except (LayoutError, ExpressionError):

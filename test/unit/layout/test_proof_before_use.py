@@ -14,6 +14,7 @@ from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.kernel.tiles import Transposed
 from lego_mlir.layout import checking
+from lego_mlir.layout.proving import proved
 from lego_mlir.templates import Template, grids, indices
 from lego_mlir.templates.header import header
 
@@ -255,9 +256,9 @@ def test_a_number_of_tiles_is_proved_under_a_name_of_its_own():
     rows, columns = lego.cdiv(K, 128), lego.cdiv(K, 64)
     for n in (rows, columns):
         right = GenP([rows, n], lambda i, j, rows=rows: j * rows + i, lambda p, rows=rows: (p % rows, p // rows))
-        assert isinstance(checking._prove(right), Proved)
+        assert isinstance(proved(right), Proved)
         wrong = GenP([rows, n], lambda i, j, n=n: j * n + i, lambda p, n=n: (p % n, p // n))
-        assert isinstance(checking._prove(wrong), Proved) == (n is rows)
+        assert isinstance(proved(wrong), Proved) == (n is rows)
 
 
 @pytest.mark.parametrize("name", ["i0", "i1", "p", "i"])
