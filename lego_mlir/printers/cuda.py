@@ -21,6 +21,7 @@ may be an `int` whatever its range, and is cast where the range does not fit one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -219,8 +220,10 @@ def function(
     printer.declared |= {as_expr(p) for p in parameters}
     code = straight_line([expr], printer)
     (text,) = code.results
-    arguments = ", ".join(f"{TYPES[printer.type_of(p)]} {as_expr(p)}" for p in parameters)
     body = "\n".join(f"  {line}" for line in [*code.lines(), f"return {text.text};"])
+    used = set(re.findall(r"\w+", body))
+    named = {p: n if (n := str(as_expr(p))) in used else f"/*{n}*/" for p in parameters}  # compilers warn of the others
+    arguments = ", ".join(f"{TYPES[printer.type_of(p)]} {name}" for p, name in named.items())
     return f"LEGO_DEVICE {TYPES[text.width]} {name}({arguments}){suffix} {{\n{body}\n}}\n"
 
 

@@ -152,10 +152,14 @@ class TextPrinter:
         return text if text.width == width else self.cast(text, width)
 
     def widened(self, operands: Sequence[Text], width: Width) -> list[Text]:
-        """Operands of a chain computed from left to right: widening the first one widens the chain."""
-        if any(t.width == width for t in operands[:1]):
-            return list(operands)
-        return [self.cast(operands[0], width), *operands[1:]]
+        """Operands of a chain computed from left to right: widening the first one widens the chain.
+
+        An unsigned operand would make a chain of ints unsigned, which may be negative on the way.
+        """
+        first, *rest = operands
+        if width == "i32":
+            rest = [self.cast(t, width) if t.width == "u32" else t for t in rest]
+        return [self.as_width(first, width), *rest]
 
     # -- nodes
 

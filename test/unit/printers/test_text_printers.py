@@ -76,6 +76,23 @@ def test_width_follows_the_proved_range():
     assert TritonPrinter({i: Range(0, 2**17)}).expression(i * 32768) == "tl.cast(i, tl.int64) * 32768"
 
 
+def test_an_unsigned_operand_makes_no_chain_of_ints_unsigned():
+    """It would be 4294966796 where it is -500, once it meets a long long."""
+    i, large = index_symbol("i"), index_symbol("large")
+    printer = CudaPrinter({i: Range(0, 100), large: Range(0, 3 * 10**9)})
+    for expr in (i + large // 7 - 500, (i - 50) * (large // 700)):
+        values = {"i": np.array([0, 3]), "large": np.array([0, 2900000000])}
+        text = printer.expression(expr)
+        assert "(int)((unsigned)large / 7" in text
+        assert read_c.evaluate(text, values).tolist() == evaluate(expr.expr, values).tolist()
+
+
+def test_a_parameter_that_nothing_needs_has_no_name():
+    i, j = index_symbol("i"), index_symbol("j")
+    printer = CudaPrinter({i: Range(0, 8), j: Range(0, 1)})
+    assert "int f(int i, int /*j*/) {" in function("f", [i, j], i.expr * 2, printer)
+
+
 def test_an_unbounded_size_is_computed_in_64_bits_and_a_bounded_one_is_not():
     i, wide, narrow = index_symbol("i"), size("M"), size("M", max=4096)
     assert TritonPrinter({i: Range(0, wide.expr)}).expression(i * wide) == "tl.cast(M, tl.int64) * i"
