@@ -44,6 +44,11 @@ def temporary(name: str) -> str:
     return f"\ue003{name}\ue004"
 
 
+def words_of(text: str) -> set[str]:
+    """The words in a text, and the marks of temporaries."""
+    return {*_WORD.findall(_TEMPORARY.sub(" ", text)), *(mark[0] for mark in _TEMPORARY.finditer(text))}
+
+
 def chosen(text: str) -> dict[str, str]:
     """For each mark in a whole text a name that nothing else in it has: the one asked for, or that with `_` behind."""
     names: dict[str, str] = {}

@@ -7,7 +7,6 @@ sizes and helper functions the whole kernel needs.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,22 +27,17 @@ from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.engine import is_undefined
 from lego_mlir.templates.hints import contiguous_run
-from lego_mlir.templates.names import Language, chosen, named, require_identifier
+from lego_mlir.templates.names import Language, chosen, named, require_identifier, words_of
 from lego_mlir.templates.refusals import require_ranges
 from lego_mlir.templates.signature import ordered, require_room
+from lego_mlir.templates.surroundings import MARK, is_argument, stands_alone
 from lego_mlir.templates.values import Offsets, Placed, Predicate, ranges_of
 from lego_mlir.templates.whole_text import require_python
 
-MARK: Final = re.compile("\ue000(\\w+)\ue001")
 _SIZES: Final = "\ue000sizes\ue001"
 _HINTS: Final = "\ue000hints\ue001"
 _NO_MASK: Final = "\ue000always\ue001"
 INDENT: Final = "\ue002"  # at the start of a line: indented as the line of the placeholder
-_STARTS: Final = re.compile(r"(?:^|[(\[{,:;]|\b(?:return|in)|(?<![=<>!+\-*/%&|^])=|//=|[+\-*%&|^]=)\s*$")
-_ENDS: Final = re.compile(r"^\s*(?:$|[)\]},:;#])")
-
-_ARGUMENT: Final = re.compile(r"(?:^|(?<![=<>!])=)\s*$")  # before a value that a name or a parameter is given
-
 _WHERE: Final = {
     "helpers": "above the kernel, where functions and tables are defined",
     "sizes": "at the end of the kernel's parameters",
@@ -245,6 +239,7 @@ class Filling:
         require_ranges([raw, *(as_expr(p.start if isinstance(p, Colon) else p) for p in places)], ranges)
         self.collect(raw, simplified)
         ranges = {as_expr(s): r for s, r in ranges.items()}
+        more["bindings"] = _needed(text, more.get("bindings", ()))
         self.placeholders.append(Placeholder(self.line_of(), text, raw, simplified, ranges, loose=loose, **more))
         return f"\ue000{len(self.placeholders) - 1}\ue001"
 
@@ -310,7 +305,7 @@ class Filling:
                 continue
             indent = line[: len(line) - len(line.lstrip(" \t"))]
             lines.append(line)
-        filled = [(self._line_of(line), self._replaced(line), line) for line in lines]
+        filled = [(self._line_of(line), self._replaced(lines, number), line) for number, line in enumerate(lines)]
         kept = [(at, new) for at, new, line in filled if new.strip() or not line.strip()]
         whole = "\n".join(new for _, new in kept)
         names = chosen(whole)
@@ -350,25 +345,23 @@ class Filling:
             if name in self.declared or name in self.sizes:
                 raise TemplateError(f"{self.name}:{line}: assign: {name} is a size of the kernel; take another name")
 
-    def _replaced(self, line: str) -> str:
+    def _replaced(self, lines: Sequence[str], number: int) -> str:
+        """One of these lines with every mark replaced."""
+        line = lines[number]
         while (mark := MARK.search(line)) is not None:
             before, after = line[: mark.start()], line[mark.end() :]
+            around = (lines, number, before, after, self.language)
             what = mark.group(1)
             if what.isdigit():
-                text = self._in_context(self.placeholders[int(what)], before, after)
+                placeholder = self.placeholders[int(what)]
+                bare = not placeholder.loose or stands_alone(*around)
+                text = placeholder.text if bare else f"({placeholder.text})"
             elif what == "always":
-                alone = _ARGUMENT.search(before) and _ENDS.search(MARK.sub("", after))
-                text = "None" if alone else "True"
+                text = "None" if is_argument(*around) else "True"
             else:
                 text = "" if what.startswith("at") else getattr(self, f"_{what}_text")(before)
             line = before + text + after
         return line
-
-    def _in_context(self, placeholder: Placeholder, before: str, after: str) -> str:
-        if not placeholder.loose:
-            return placeholder.text
-        alone = _STARTS.search(before) and _ENDS.search(MARK.sub("", after))
-        return placeholder.text if alone else f"({placeholder.text})"
 
     @staticmethod
     def is_given_sizes(text: str) -> bool:
@@ -415,6 +408,17 @@ class Filling:
         words = {"sizes": _SIZES, "helpers": "\ue000helpers\ue001", "hints": _HINTS}
         functions = (self.always, self.local)
         return {**words, "all": slice(None), **{f.__name__: f for f in functions}}
+
+
+def _needed(text: str, bindings: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """What is assigned before a text, as far as the text needs it: statements may be about other values as well."""
+    words = words_of(text)
+    kept = []
+    for name, bound in reversed(bindings):
+        if name in words:
+            kept.append((name, bound))
+            words |= words_of(bound)
+    return tuple(reversed(kept))
 
 
 def _renamed(placeholder: Placeholder, names: Mapping[str, str]) -> Placeholder:

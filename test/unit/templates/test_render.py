@@ -42,6 +42,39 @@ def test_parentheses_only_where_what_is_around_needs_them(tiles):
     assert filled("{{ j }} * 2", j=index("j", 3)) == "j * 2"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = (2 *\n  ", ")"),
+        ("x = (2 *  # twice\n\n  # what follows\n  ", ")"),
+        ("x = 2 * \\\n  ", ""),
+        ("x = (", "\n  * 2)"),
+        ("x = (", "  # the position\n  * 2)"),
+        ("x = ", " \\\n  * 2"),
+        ("x = 2 * {# twice #}\\\n", ""),
+    ],
+)
+def test_an_operator_on_another_line_takes_all_of_a_placeholder(tiles, before, after):
+    text = filled(f"{before}{{{{ A[m, k, 0, 0] }}}}{after}", A=tiles)
+    assert "(m * 2048 + k * 32)" in text
+    values = {"m": 3, "k": 1}
+    exec(text, values)
+    assert values["x"] == 2 * (3 * 2048 + 32)
+
+
+def test_a_line_of_its_own_is_no_reason_for_parentheses(tiles):
+    assert filled("x = f(a,\n  {{ A[m, k, 0, 0] }},\n  b)", A=tiles) == "x = f(a,\n  m * 2048 + k * 32,\n  b)"
+    loop = "x = {{ A[m, k, 0, 0] }}  # the first\n\nfor i in range(4):\n    pass"
+    assert filled(loop, A=tiles).startswith("x = m * 2048 + k * 32  # the first\n")
+    in_c = filled("int x =\n  {{ A[m, k, 0, 0] }};\nint y = {{ A[m, 0, 0, 0] }}\n  * 2;", "t.cu.jinja", A=tiles)
+    assert in_c == "int x =\n  m * 2048 + k * 32;\nint y = (m * 2048)\n  * 2;"
+
+
+def test_a_mask_that_always_holds_is_none_only_where_it_is_all_of_an_argument(tiles):
+    assert filled("f(mask=other &\n  {{ A.mask[m, k, :, :] }})", A=tiles) == "f(mask=other &\n  True)"
+    assert filled("f(mask=\n  {{ A.mask[m, k, :, :] }})", A=tiles) == "f(mask=\n  None)"
+
+
 def test_a_mask_is_there_where_tiles_do_not_divide_and_only_then(tiles):
     ragged = Row(100, 64).tile_by([4, 2], [32, 32])
     both = Row(100, 60).tile_by([4, 2], [32, 32])
