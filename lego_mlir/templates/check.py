@@ -123,7 +123,7 @@ def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any
     shape = _shape(values, axes)
     spread = _spread(values, axes)
     expected = np.broadcast_to(np.asarray(evaluate(placeholder.raw, spread, rendered.tables)), shape)
-    found = np.broadcast_to(found.reshape(-1, *[1] * len(axes)) if found.ndim == 1 else found, shape)
+    found = _broadcast(found.reshape(-1, *[1] * len(axes)) if found.ndim == 1 else found, shape)
     counts = _inside(placeholder, spread, shape)
     _same(found, expected, counts, placeholder, values, axes)
     asked = _asked(placeholder, spread)
@@ -132,11 +132,20 @@ def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any
     return int(counts.sum())
 
 
+def _broadcast(found: Any, shape: tuple[int, ...]) -> Any:
+    """The text's values in the shape of the block. Raises TemplateError where they have another."""
+    try:
+        return np.broadcast_to(found, shape)
+    except ValueError as error:
+        given, wanted = (" x ".join(map(str, s[1:])) for s in (found.shape, shape))
+        raise TemplateError(f"the text is a block of {given}, and the layout's is {wanted}") from error
+
+
 def _read_triton(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Any]) -> Any:
-    """The text's values by Triton's rules, where a number is as wide as its value makes it."""
+    """The text's values by Triton's rules: a size or an index is as wide as its value, what is assigned as its text."""
     names = dict(values)
     for name, text in placeholder.bindings:
-        names[name] = read_triton.evaluate(text, names, rendered.tables)
+        names[name] = read_triton.typed(text, names, rendered.tables)
     return read_triton.evaluate(placeholder.text, names, rendered.tables)
 
 

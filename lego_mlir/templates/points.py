@@ -3,8 +3,8 @@
 Sizes come first, because a range may end at an expression in them: 0 <= k < K // 32. Where all points can be counted,
 and are few or have no size among them, each is visited once, in a scattered order, until none is left. Otherwise sizes
 and indices are drawn for every point anew, so that one may come twice: the corners first, then sizes of every
-magnitude. Sizes that `tl.arange` runs to are numbers first of all, a few choices of them with a share of the points
-each (`lengths`).
+magnitude, and indices at the ends of their ranges more often than chance would have them. Sizes that `tl.arange` runs
+to are numbers first of all, a few choices of them with a share of the points each (`lengths`).
 
 A batch is a column of values for every symbol, and the lengths of the block's axes:
 
@@ -49,6 +49,7 @@ CHOICES: Final = 6  # of the lengths of such axes
 COUNTED: Final = 8  # points with sizes are counted where there are up to so many times those asked for
 TOO_LARGE: Final = 2**62  # values of one index: such sizes are drawn again, as no memory holds their layout
 SCATTERED: Final = 2**32  # rows, that int64 can put in a scattered order
+EDGES: Final = 0.25  # of the points that are drawn have an index at its first or last value, each index for itself
 MOST_TRIED: Final = 256  # times the points asked for, where masks leave out most of them
 
 WITHOUT_RANGE: Final = Range(-(2**31), 2**31)  # of a name that stands alone; what is computed always has a range
@@ -133,6 +134,8 @@ class Points:
         for s, at in zip(self.symbols, ends[len(sizes) :], strict=True):
             low, step, extent = self._run(s, sizes, room)
             drawn = rng.integers(0, np.maximum(extent, 1))
+            at_an_end = rng.random(room) < EDGES  # of any sizes: there tiles are ragged
+            drawn[at_an_end] = np.where(rng.random(room) < 0.5, 0, extent - 1)[at_an_end]
             drawn[: at.size] = np.where(at, extent[: at.size] - 1, 0)
             values[str(s)] = low + step * drawn
             kept &= (extent > 0) & (extent < TOO_LARGE)

@@ -46,11 +46,16 @@ class Block:
 
 def evaluate(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Any:
     """The values of an expression: samples first, then the block's axes. Raises TemplateError for another text."""
+    return typed(text, values, tables).values
+
+
+def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Block:
+    """The values of an expression, and their width. A name that is given as a `Block` has the width of that."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise TemplateError(f"not a Python expression: {text!r} ({error.msg})") from error
-    return _Reader(values, tables or {}).read(tree).values
+    return _Reader(values, tables or {}).read(tree)
 
 
 class _Reader:
@@ -82,7 +87,10 @@ class _Reader:
     def _name(self, name: str) -> Block:
         if name not in self.values:
             raise TemplateError(f"the text uses {name}, which has no value here; it has: {', '.join(self.values)}")
-        array = np.atleast_1d(np.asarray(self.values[name], dtype=np.int64))
+        given = self.values[name]
+        if isinstance(given, Block):
+            return given
+        array = np.atleast_1d(np.asarray(given, dtype=np.int64))
         return Block(array, _bits(array))
 
     def _binary(self, node: ast.BinOp, op: ast.operator, left: Block, right: Block) -> Block:
@@ -124,7 +132,7 @@ class _Reader:
     def _call(self, node: ast.Call, function: str, arguments: list[ast.expr]) -> Block:
         if function == "tl.arange":
             low, high = (self.read(a).values.item() for a in arguments)
-            if (high - low) & (high - low - 1):
+            if high <= low or (high - low) & (high - low - 1):
                 raise TemplateError(f"{ast.unparse(node)}: tl.arange needs a power of two of values")
             return Block(np.arange(low, high, dtype=np.int64)[None, :], 32)
         if function == "tl.cast":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, gallery
+from lego_mlir import Col, Row, gallery
 from lego_mlir.errors import TemplateError
 from lego_mlir.printers import cuda, triton
 from lego_mlir.templates import Template, check, index, indices, points, read_c, read_triton
@@ -40,6 +40,44 @@ RIGHT = "m * 2048 + k * 32 + (tl.arange(0, 32) * 64)[:, None] + tl.arange(0, 32)
 def test_a_wrong_text_is_found(text, said):
     with pytest.raises(TemplateError, match=said):
         check.require(tampered(text, A=TILES))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            RIGHT.replace("tl.arange(0, 32)[None, :]", "tl.arange(0, 64)[None, :]"),
+            "the text is a block of 32 x 64, and ",
+        ),
+        (RIGHT.replace("tl.arange(0, 32)[None, :]", "tl.arange(0, 0)[None, :]"), "tl.arange needs a power of two"),
+        (RIGHT.replace("tl.arange(0, 32)[None, :]", "tl.arange(32, 0)[None, :]"), "tl.arange needs a power of two"),
+    ],
+)
+def test_a_block_of_another_shape_is_found(text, said):
+    with pytest.raises(TemplateError, match=said):
+        check.require(tampered(text, A=TILES))
+
+
+def test_what_is_assigned_is_as_wide_as_its_text_however_small_its_values():
+    """A root of a position below 2^32 is computed in int64: so are its squares, which need it for the largest."""
+    grid = lego.as_layout(gallery.antidiagonal(lego.size("M", max=60000)))
+    rendered = Template.of(
+        '{{ helpers }}def f(p{{ sizes }}):\n    {{ assign("i, j", grid.inv(p)) }}',
+        "t.py.jinja",
+        grid=grid,
+        p=index("p"),
+    ).render()
+    check.require(rendered, sampled=10**4)
+
+
+def test_what_other_values_are_computed_from_needs_no_value():
+    """Of two values that are assigned together, only one is computed from BN."""
+    n, width = lego.size("N", max=4096), lego.size("BN", max=64)
+    tiles = Col(32, n).tile_by([8, lego.cdiv(n, width)], [4, width])
+    text = 'def f(p{{ sizes }}):\n    {{ assign("a, b, c, d", A.inv(p)) }}'
+    rendered = Template.of(text, "t.py.jinja", A=tiles, p=index("p")).render()
+    check.require(rendered, sampled=10**4)
+    assert [len(placeholder.bindings) for placeholder in rendered.placeholders] == [1, 1, 1, 1]
 
 
 def test_every_index_is_compared_where_there_are_few():
