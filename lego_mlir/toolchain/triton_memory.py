@@ -105,6 +105,11 @@ def _gap(array: Any) -> int:
     return max(GAP, int(array.nbytes))
 
 
+def _truth(mask: Any) -> Any:
+    """A mask as truth values: Triton 3.9's interpreter gives those of a scalar condition the operands' type."""
+    return mask if mask.dtype == np.bool_ else mask.astype(np.bool_)
+
+
 class _Guarded:
     """The compiled half of the interpreter, which gets only addresses that are an argument's."""
 
@@ -117,15 +122,15 @@ class _Guarded:
 
     def load(self, addresses: Any, mask: Any, other: Any, dtype: Any) -> Any:
         self._memory.require("reads", addresses, mask, np.dtype(dtype).itemsize)
-        return self._native.load(addresses, mask, other, dtype)
+        return self._native.load(addresses, _truth(mask), other, dtype)
 
     def store(self, addresses: Any, value: Any, mask: Any) -> Any:
         self._memory.require("writes", addresses, mask, value.dtype.itemsize)
-        return self._native.store(addresses, value, mask)
+        return self._native.store(addresses, value, _truth(mask))
 
     def atomic_rmw(self, operation: Any, addresses: Any, value: Any, mask: Any, order: Any) -> Any:
         self._memory.require("updates", addresses, mask, value.dtype.itemsize)
-        return self._native.atomic_rmw(operation, addresses, value, mask, order)
+        return self._native.atomic_rmw(operation, addresses, value, _truth(mask), order)
 
     def atomic_cas(self, addresses: Any, expected: Any, value: Any, order: Any) -> Any:
         self._memory.require("updates", addresses, True, value.dtype.itemsize)

@@ -159,6 +159,23 @@ def test_what_masked_lanes_compute_is_not_warned_of(capfd):
     assert "Warning" not in capfd.readouterr().err
 
 
+def test_a_mask_with_a_part_that_is_one_truth_value():
+    x = np.zeros(8, dtype=np.int32)
+    text = """import triton
+import triton.language as tl
+
+@triton.jit
+def f(x_ptr, N):
+    row, at = tl.program_id(0), tl.arange(0, 4)
+    inside = (row < N) & (at < 3)
+    old = tl.load(x_ptr + row * 4 + at, mask=inside, other=7)
+    tl.store(x_ptr + row * 4 + at, old + 5, mask=inside)
+    tl.atomic_add(x_ptr + row * 4 + at, 1, mask=inside)
+"""
+    interpret(Template.of(text, "m.py.jinja").render(), "f", (2,), x, 1)
+    assert x.tolist() == [6, 6, 6, 0, 0, 0, 0, 0]
+
+
 def test_memory_keeps_arrays_apart_whatever_their_size():
     large, small = np.zeros(3 * GAP, np.int8), np.zeros(0, np.float64)
     memory = Memory({"large": large, "small": small, "again": large})
