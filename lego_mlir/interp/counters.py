@@ -17,20 +17,23 @@ from lego_mlir.interp.report import Site
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import Touch
     from lego_mlir.interp.program import Access
+
+    Observe = Callable[[Site, Array, Array | None, int], None]
 
 WIDER_SAMPLES = 64
 _NOWHERE = np.iinfo(np.int64).max
 
 
 class Counters:
-    """The sites of a launch, by number of the access."""
+    """The sites of a launch, by number of the access. `observe` is shown every request as it is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, observe: Observe | None = None) -> None:
+        self.observe = observe
         self.sites: dict[tuple[int, str], Site] = {}
         self._samples: dict[tuple[int, str], int] = {}
 
@@ -58,6 +61,8 @@ class Counters:
         site.requests += alive * times
         site.lanes += lanes * times
         site.lane_bytes += lanes * width * times
+        if self.observe is not None:
+            self.observe(site, address, active, width)
         if touch.buffer.space.value == "shared":
             self._count_shared(key, site, address, active, width, times)
         else:

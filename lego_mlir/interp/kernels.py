@@ -8,13 +8,16 @@ bf16, uint8 for i1).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.launch import MEMORY_LIMIT, Progress, launch
 from lego_mlir.interp.report import Report
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.counters import Observe
 
 
 def run_kernel(
@@ -28,6 +31,7 @@ def run_kernel(
     blocks: Any = None,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
+    observe: Observe | None = None,
 ) -> Report:
     """Run a kernel on arrays, in place. `module` replaces its own module, after a transform script for example.
 
@@ -51,6 +55,7 @@ def run_kernel(
         blocks=blocks,
         memory_limit=memory_limit,
         progress=progress,
+        observe=observe,
     )
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import Buffer, MemRef, Space
 from lego_mlir.interp.program import Compiler, Function
 from lego_mlir.interp.report import BufferTraffic, Report
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.counters import Observe
 
 MAX_THREADS = 1024
 """Threads of a block; CUDA C++ Programming Guide, technical specifications per compute capability."""
@@ -169,11 +172,14 @@ def launch(
     blocks: int | Sequence[int] | None = None,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
+    observe: Observe | None = None,
 ) -> Report:
     """Run a kernel of `module` (text or a parsed module) on arrays, in place, and say what it did.
 
     `grid` and `block` may be left out where the kernel carries `known_grid_size` and `known_block_size`. `blocks` runs
-    a sample. Raises InterpreterError for what cannot run; what runs but is wrong is in the report's faults.
+    a sample. `observe` sees every counted request: its site, the byte addresses of its lanes as (blocks, warps, 32),
+    which lanes take part, and the bytes of each. Raises InterpreterError for what cannot run; what runs but is wrong is
+    in the report's faults.
     """
     compiler = module if isinstance(module, Compiler) else compile_module(module)
     function = compiler.function(kernel_name or _only_kernel(compiler))
@@ -182,7 +188,7 @@ def launch(
     if dynamic_shared is None:
         dynamic_shared = compiler.dynamic_bytes
     options = Options(checks, counts, blocks, memory_limit, LANES_AT_ONCE, progress)
-    run = Run(compiler, options, counters=Counters() if counts else None)
+    run = Run(compiler, options, counters=Counters(observe) if counts else None)
     with np.errstate(all="ignore"):
         if function.is_kernel:
             run.run_grid(function, *extents, arguments, dynamic_shared)
