@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NoReturn
 
 import sympy
 
@@ -146,18 +146,34 @@ def ranges_of(*values: Any) -> dict[Any, Range]:
     return found
 
 
+class _OfTheKernel(_Shown):
+    """A value that there is only while the kernel runs: a template writes it, and cannot compute with it."""
+
+    __slots__ = ()
+
+    def _refuse(self, *others: Any) -> NoReturn:
+        what = "a block of positions" if isinstance(self, Offsets) else "a condition"
+        raise TemplateError(
+            f"{what} is known only when the kernel runs; write operators behind it, {{{{ A[i, :] }}}} + 1; "
+            "{% if always(A.mask[i, :]) %} asks whether a mask is proved"
+        )
+
+    __bool__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _refuse
+    __mod__ = __rmod__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __hash__ = object.__hash__
+
+
 @dataclass(frozen=True, eq=False)
-class Predicate(_Shown):
+class Predicate(_OfTheKernel):
     """A condition, or True, with the ranges of its symbols and the axes that it runs over."""
 
     condition: Any
     ranges: dict[Any, Range]
     colons: tuple[Colon, ...] = ()
-    origin: Any = None
 
 
 @dataclass(frozen=True, eq=False)
-class Offsets(_Shown):
+class Offsets(_OfTheKernel):
     """A slice of a layout: a block of positions, or, `relative`, how far they lie from the block's first."""
 
     offers: ClassVar[tuple[str, ...]] = ("base", "mask", "offsets", "step", "steps")
@@ -195,7 +211,7 @@ class Offsets(_Shown):
     @property
     def mask(self) -> Predicate:
         """Which positions of the block name an element; True where all do."""
-        return Predicate(self.slice.mask, self.ranges, self.slice.colons, self)
+        return Predicate(self.slice.mask, self.ranges, self.slice.colons)
 
     def steps(self, by: Any) -> bool:
         """Whether every position moves equally far from one `by` to the next."""
@@ -385,7 +401,7 @@ class Mask:
             return found.mask
         with self.of._named():
             condition = self.of.layout.mask(*given)
-        return Predicate(condition, self.of._ranges(given), origin=(self.of.layout, given))
+        return Predicate(condition, self.of._ranges(given))
 
 
 _WITHOUT_A_NUMBER: Final = (Offsets, Predicate, Placed, Mask)

@@ -29,6 +29,16 @@ def render(text, name="t.py.jinja", **names):
         ("{{ A[m, 5, :, :] }}", r"t\.py\.jinja:1: A: index 1 of \[4, 2, 32, 32\] is 5, outside 0\.\.1"),
         ("{% if m < 3 %}{% endif %}", r"t\.py\.jinja:1: the truth of 'm < 3' depends on symbols"),
         ("{% if m + 1 %}{% endif %}", r"t\.py\.jinja:1: the truth of 'm \+ 1 != 0' depends on symbols"),
+        (
+            "\n{{ A[m, k, :, :] + 1 }}",
+            r"^t\.py\.jinja:2: a block of positions is known only when the kernel runs; write",
+        ),
+        ("{% if 1 == A[m, k, :, :] %}{% endif %}", "a block of positions is known only when the kernel runs"),
+        (
+            "{% if A.mask[m, k, :, :] %}{% endif %}",
+            r"a condition is known .*; \{% if always\(A\.mask\[i, :\]\)",
+        ),
+        ("{{ not A.mask(m, k, 0, 0) }}", "a condition is known only when the kernel runs"),
         ("{{ (m + k) / 2 }}", r"t\.py\.jinja:1: k \+ m / 2: an index has no fractions; write integer division as //"),
         ("{% for i in range(m + 1) %}{% endfor %}", r"a plain int is needed here, but m \+ 1 is symbolic"),
         ("{{ A[m, 5, 0, 0] }}", r"t\.py\.jinja:1: A: index 1 of \[4, 2, 32, 32\] is 5, outside 0\.\.1"),
