@@ -124,6 +124,8 @@ def _kernel_lines(kernel: Any, files: Sequence[str]) -> Iterator[Line]:
     from_memory = {s.symbol for s in trace.statements() if isinstance(s, ToIndex)}
     for what, claim, place in _claims(trace.body, ()):
         yield Line(what, _believed(_prove(claim, trace.ranges), place.free_symbols & from_memory))
+    for division in trace.divisions:
+        yield Line(str(division), division.verdict)
 
 
 def _believed(verdict: Verdict, from_memory: set[Any]) -> Verdict:

@@ -46,6 +46,7 @@ class Place:
             )
         self._require_inside()
         self.derivation = self._derive(self.index)
+        tracer.require_divisors(self.derivation.raw)
         self.mask = self._mask(self.index)
 
     def access(self, width: int) -> Access:
@@ -120,6 +121,8 @@ class Place:
     def _mask(self, index: tuple[Any, ...], also: Mapping[Any, Range] | None = None) -> Any:
         """The condition under which the index names an element, without its proved parts."""
         mask = as_condition(self.layout.mask(*map(Index, index)))
+        if also is None:
+            self.tracer.require_divisors(mask)
         parts = mask.args if isinstance(mask, sympy.And) else (mask,)
         open_parts = (p for p in parts if not isinstance(self.tracer.prove(p, also), Proved))
         return sympy.And(*(self.tracer.simplified(p, also) for p in open_parts))

@@ -115,6 +115,8 @@ class Kernel:
                 arguments.append(Scalar(value))
         forget()  # a kernel's text must not depend on what was derived before it
         try:
+            for n in _declared_extents(self):
+                tracer.require_divisors(as_expr(n), self.source)
             record(tracer, self.function, arguments)
         except LegoError as error:
             raise _located(error, self.source) from error
@@ -129,6 +131,7 @@ class Kernel:
             ranges=tracer.ranges,
             body=tracer.body,
             source=self.source,
+            divisions=tracer.divisions,
         )
 
     def _tables(self, tracer: Tracer) -> Iterator[Buffer]:
@@ -248,11 +251,18 @@ def _signature(function: Callable[..., Any], source: Source) -> dict[str, Tensor
     return declared
 
 
+def _declared_extents(kernel: Kernel) -> Iterator[Any]:
+    """Every extent of the tensors, the grid and the block."""
+    for kind in kernel.signature.values():
+        if isinstance(kind, Tensor):
+            yield from (*kind.layout.dims(), kind.layout.physical_size())
+    yield from (*kernel.grid, *kernel.block)
+
+
 def _declared_sizes(kernel: Kernel) -> dict[Any, None]:
     """The sizes that the signature, the grid and the block name, in order of first use."""
     found: dict[Any, None] = {}
-    tensors = [kind for kind in kernel.signature.values() if isinstance(kind, Tensor)]
-    for n in (*(n for t in tensors for n in (*t.layout.dims(), t.layout.physical_size())), *kernel.grid, *kernel.block):
+    for n in _declared_extents(kernel):
         for symbol in as_expr(n).free_symbols if is_symbolic(n) else ():
             if not isinstance(symbol, Size):
                 raise TraceError(f"{kernel.source}: {symbol} in {n!r} is no size; make one with lego.size('{symbol}')")

@@ -68,8 +68,8 @@ def part(view: View, at: Sequence[Any], shape: Sequence[int]) -> Part:
             LayoutError,
         )
     (first, second), (rows, columns) = at, shape
-    for axis, (start, extent, n) in enumerate(zip(at, shape, view.dims(), strict=True)):
-        inside = tracer.prove(sympy.And(Le(0, as_expr(start)), Le(as_expr(start) + extent, n)))
+    for axis, (start, extent, n) in enumerate(zip(map(tracer.index, at), shape, view.dims(), strict=True)):
+        inside = tracer.prove(sympy.And(Le(0, start), Le(start + extent, n)))
         if isinstance(inside, Refuted):
             values = ", ".join(f"{name} = {value}" for name, value in inside.counter_example.items())
             raise tracer.error(

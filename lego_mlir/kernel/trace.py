@@ -23,6 +23,7 @@ from lego_mlir.kernel.dtypes import DType
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Range
     from lego_mlir.expr.simplify import Derivation
+    from lego_mlir.kernel.divisors import Division
     from lego_mlir.layout.base import Layout
 
 Space = Literal["global", "workgroup"]
@@ -339,6 +340,7 @@ class Trace:
 
     `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
+    `divisions` are the claims that divisors are not 0, those aside that are positive by their form.
     """
 
     name: str
@@ -351,6 +353,7 @@ class Trace:
     ranges: Mapping[Any, Range]
     body: tuple[Statement, ...]
     source: Source
+    divisions: tuple[Division, ...] = ()
 
     def statements(self) -> Iterator[Statement]:
         """Every statement, those of loops and branches after the loop or branch itself."""

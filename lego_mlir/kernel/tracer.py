@@ -17,14 +17,15 @@ from typing import Any
 import sympy
 from sympy.logic.boolalg import Boolean
 
-from lego_mlir.errors import LegoError, TraceError
+from lego_mlir.errors import LayoutError, LegoError, TraceError
 from lego_mlir.expr.index import Index, as_condition, as_expr
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.nodes import Le, Lt, Size
+from lego_mlir.expr.nodes import Le, Lt, Ne, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation, simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.kernel.divisors import Division, open_divisors, remedy, some_value
 from lego_mlir.kernel.dtypes import DType
 from lego_mlir.kernel.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value, Width
 
@@ -52,6 +53,8 @@ class Tracer:
         self._registers: list[set[int]] = [set()]
         self._symbols: list[set[Any]] = [set()]  # the index symbols each open region has made
         self._values = self._loops = 0
+        self._divided: dict[Any, Division] = {}
+        self.entered = False  # the kernel's function runs: every id has a value
         self.abandoned: Source | None = None  # a loop whose body was left before its end
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
@@ -95,11 +98,11 @@ class Tracer:
         return register
 
     def index(self, value: Any) -> Any:
-        """The expression of an index, refused where one of its symbols has no value here."""
+        """The expression of an index, refused where one of its symbols has no value here, or a divisor is 0."""
         return self._defined(as_expr(value))
 
     def condition(self, value: Any) -> Any:
-        """The expression of an index condition, refused where one of its symbols has no value here."""
+        """The expression of an index condition, refused as an index is."""
         return self._defined(as_condition(value))
 
     def _defined(self, expr: Any) -> Any:
@@ -108,6 +111,7 @@ class Tracer:
                 known = symbol in self.ranges
                 what = "of a loop or branch that has ended" if known else "of no loop, id or size of this kernel"
                 raise self.error(f"{symbol} in the index {expr} is the variable {what}")
+        self.require_divisors(expr)
         return expr
 
     def _in_scope(self, symbol: Any) -> bool:
@@ -224,6 +228,34 @@ class Tracer:
         implied = sympy.Or(claim, *map(sympy.Not, self.path))
         return self._believed(prove(implied, self.known(implied.free_symbols, also)), implied)
 
+    def require_divisors(self, expr: Any, source: Source | None = None) -> None:
+        """Claim of each divisor in an expression that it is not 0 here. Raises LayoutError where one is refuted."""
+        for divisor in open_divisors(expr):
+            loops = frozenset(symbol for region in self._symbols[1:] for symbol in region)
+            key = (divisor, loops, *self.path)
+            if key not in self._divided:
+                self._divided[key] = self._division(divisor, loops, source or self.here())
+
+    def _division(self, divisor: Any, loops: Collection[Any], source: Source) -> Division:
+        claim = Ne(divisor, 0)
+        verdict = prove(claim, self.known(claim.free_symbols))
+        given = [*self.path, *some_value({*self.ids, *loops} if self.entered else set(), self.ranges)]
+        if given and not isinstance(verdict, Proved):
+            claim = sympy.Or(claim, *map(sympy.Not, given))
+            verdict = prove(claim, self.known(claim.free_symbols))
+        if isinstance(verdict, Refuted):
+            if divisor.free_symbols & self.from_data:
+                verdict = Unknown(f"it is what memory holds that decides; {remedy(divisor)}")
+            elif not claim.free_symbols & self.from_data:
+                values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
+                raise LayoutError(f"{source}: the divisor {divisor} is 0 for {values}; {remedy(divisor)}")
+        return Division(divisor, verdict, source)
+
+    @property
+    def divisions(self) -> tuple[Division, ...]:
+        """What was claimed of divisors, each claim of a line once."""
+        return tuple({(d.divisor, d.source, type(d.verdict)): d for d in self._divided.values()}.values())
+
     def derive(self, expr: Any, also: Mapping[Any, Range] | None = None) -> Derivation:
         """The simplified form of an index expression, with its trail."""
         return simplify(expr, self.known(expr.free_symbols, also))
@@ -266,6 +298,7 @@ def current(what: str) -> Tracer:
 def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
     """Run the kernel's function with the tracer current."""
     token = _current.set(tracer)
+    tracer.entered = True
     try:
         returned = function(*arguments)
     finally:
