@@ -6,8 +6,8 @@ negative the two agree, and the unsigned form is printed, which the hardware lik
 shift or a mask for any sign. What is left calls a helper. Nothing is ever computed in floating point but the square
 root, whose helper repairs it to be exact.
 
-What is declared here, a size among a function's parameters, has the type of its range. A variable of somebody else's
-may be an `int` whatever its range, and is cast where the range does not fit one.
+What is declared here, a size among a function's parameters, has the type of its range. A variable of somebody else's,
+such as a size that a kernel reads itself, may be an `int` whatever its range, and is cast where that does not fit one.
 
 >>> from lego_mlir.expr.index import index_symbol, where
 >>> from lego_mlir.expr.ranges import Range
@@ -22,7 +22,7 @@ may be an `int` whatever its range, and is cast where the range does not fit one
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -91,7 +91,10 @@ LEGO_DEVICE long long lego_isqrt(long long x) {
 
 
 class CudaPrinter(TextPrinter):
-    """Prints C that CUDA and C++ compilers read alike. `tables` collects constant tables that the text indexes."""
+    """Prints C that CUDA and C++ compilers read alike.
+
+    `tables` collects constant tables that the text indexes; `read` are the names of sizes that are no parameters.
+    """
 
     target: ClassVar[str] = "cuda"
     widths: ClassVar[tuple[Width, ...]] = ("i32", "u32", "i64")
@@ -99,9 +102,10 @@ class CudaPrinter(TextPrinter):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.tables: dict[str, tuple[int, ...]] = {}
+        self.read: Collection[str] = ()
 
     def is_declared(self, symbol: Any) -> bool:
-        return isinstance(symbol, Size) or super().is_declared(symbol)
+        return (isinstance(symbol, Size) and str(symbol) not in self.read) or super().is_declared(symbol)
 
     def constant(self, value: int) -> Text:
         plain = super().constant(value)

@@ -153,6 +153,7 @@ def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, A
     """The text's values by C's rules: what it declares has the type of its range, any other variable is an int."""
     printer = CudaPrinter(placeholder.ranges)
     printer.declared |= placeholder.declared
+    printer.read = placeholder.read
     names: dict[str, Any] = {}
     for symbol in {s for s in placeholder.raw.free_symbols | set(placeholder.ranges) if str(s) in values}:
         array = np.atleast_1d(np.asarray(values[str(symbol)], dtype=np.int64))

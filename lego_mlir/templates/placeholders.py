@@ -50,7 +50,8 @@ class Placeholder:
 
     `raw` is the expression or condition before simplification. `bindings` are the (name, text) pairs that are assigned
     before `text` is evaluated, `axes` the symbols that `tl.arange` stands for, `origin` the layout and index it came
-    from, where it came from one, `declared` the variables that the text itself declares, with the type of their range.
+    from, where it came from one, `declared` the variables that the text itself declares, with the type of their range,
+    `read` the sizes that the kernel reads itself, into variables of any type.
     """
 
     line: int
@@ -62,6 +63,7 @@ class Placeholder:
     bindings: tuple[tuple[str, str], ...] = ()
     origin: Any = None
     declared: frozenset[Any] = frozenset()
+    read: frozenset[str] = frozenset()
     loose: bool = False
 
 
@@ -133,7 +135,11 @@ class Filling:
         """A printer for this language."""
         if axes:
             self.require_blocks()
-        return TritonPrinter(ranges, axes=axes) if self.language == "triton" else CudaPrinter(ranges)
+        if self.language == "triton":
+            return TritonPrinter(ranges, axes=axes)
+        printer = CudaPrinter(ranges)
+        printer.read = self.locals
+        return printer
 
     def require_blocks(self) -> None:
         """Refuse a slice where there are no blocks."""
@@ -240,7 +246,8 @@ class Filling:
         self.collect(raw, simplified)
         ranges = {as_expr(s): r for s, r in ranges.items()}
         more["bindings"] = _needed(text, more.get("bindings", ()))
-        self.placeholders.append(Placeholder(self.line_of(), text, raw, simplified, ranges, loose=loose, **more))
+        more |= {"loose": loose, "read": frozenset(self.locals)}
+        self.placeholders.append(Placeholder(self.line_of(), text, raw, simplified, ranges, **more))
         return f"\ue000{len(self.placeholders) - 1}\ue001"
 
     def collect(self, raw: Any, printed: Any) -> None:

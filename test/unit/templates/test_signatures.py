@@ -141,6 +141,18 @@ def test_the_check_takes_a_variable_of_ones_own_for_an_int():
         check.require(replace(found, placeholders=(narrow,)))
 
 
+def test_a_size_that_the_kernel_reads_may_be_an_int_in_c():
+    """And products of it overflow one, where no maximum says that they fit."""
+    pitch = lego.size("P")
+    text = "void f(int m, const int *p) { const int {{ local(P) }} = *p; g({{ A[m, 3] }}); {{ assign('q', P) }} }"
+    found = Template.of(text, "t.cu.jinja", A=Row(10_000, pitch), m=m, P=pitch).render()
+    assert "g((long long)P * m + 3); const long long q = P;" in found.text
+    check.require(found)
+    wrong = replace(found.placeholders[0], text="P * m + 3")
+    with pytest.raises(TemplateError, match=r"an int overflows in .P \* m"):
+        check.require(replace(found, placeholders=(wrong,)))
+
+
 def test_a_variable_that_is_assigned_another_is_as_wide_as_that_ones_range():
     """Whoever declared far had to make it a long long, and a copy of it must be one too."""
     far = index("far", 2**36)
