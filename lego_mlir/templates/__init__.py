@@ -3,7 +3,7 @@
 From a spec to a kernel:
 
 - `template`: a text with its names, and what it becomes; `engine` is Jinja2, `values` what a placeholder sees.
-- `placeholders`: each value becomes a mark, and marks become text when the whole is known: `surroundings` say which need
+- `placeholders`: values become marks, and marks become text when the whole is known: `surroundings` say which need
   parentheses, `names` keeps names apart, `signature` orders the sizes, `whole_text` must be Python.
 - The words of templates: `accesses` loads and stores, `statements` assigns, `strided` describes for TMA, `declarations`
   are functions and classes of C.
