@@ -14,9 +14,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import sympy
 
@@ -26,7 +26,7 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.kernel.dtypes import DType
 from lego_mlir.kernel.scalar import Scalar, as_value
 from lego_mlir.kernel.trace import Barrier, For, If, Read, Register, Value, Write
-from lego_mlir.kernel.tracer import current
+from lego_mlir.kernel.tracer import Tracer, current
 
 T = TypeVar("T")
 
@@ -121,7 +121,47 @@ def unroll(*bounds: int) -> builtins.range:
     return builtins.range(*bounds)
 
 
-def loop(*bounds: Any) -> Iterator[Index]:
+class Opened:
+    """What a `with` or `for` of the kernel opens. One that nothing opens, or whose truth is asked, is a mistake."""
+
+    def __init__(self, written: str) -> None:
+        self._written = written
+        self._tracer = current(written.partition("(")[0])
+        self._tracer.unopened[self] = (written, self._tracer.here())
+
+    def _open(self) -> Tracer:
+        tracer = current(self._written.partition("(")[0])
+        tracer.unopened.pop(self, None)
+        return tracer
+
+    def __bool__(self) -> NoReturn:
+        raise self._tracer.error(
+            f"{self._written} is no condition that Python could decide; in a kernel a branch is "
+            "`with lego.when(condition):`, and a loop `for i in lego.range(..):`"
+        )
+
+
+class Loop(Opened):
+    """What `lego.range` gives to `for`."""
+
+    def __init__(self, low: Any, high: Any, step: Any) -> None:
+        super().__init__("lego.range(..)")
+        self._bounds = low, high, step
+
+    def __iter__(self) -> Iterator[Index]:
+        tracer = self._open()
+        symbol, facts = tracer.loop_symbol(*self._bounds)
+        source = tracer.here()
+        with tracer.region(*facts, variable=symbol) as body:
+            try:
+                yield Index(symbol)
+            except GeneratorExit:
+                tracer.abandoned = source
+                raise
+        tracer.append(For(symbol, *self._bounds, tuple(body), source))
+
+
+def loop(*bounds: Any) -> Loop:
     """`for i in lego.range(hi)`, `(lo, hi)` or `(lo, hi, step)`: a loop of the kernel. Bounds are ints or indices.
 
     The step is positive. A value that the body makes ends with it; `lego.register` carries values along.
@@ -135,18 +175,27 @@ def loop(*bounds: Any) -> Iterator[Index]:
         raise tracer.error(
             f"lego.range: the step must be positive, got {step}; count up and subtract for a descending loop"
         )
-    symbol, facts = tracer.loop_symbol(low, high, step)
-    source = tracer.here()
-    with tracer.region(*facts, variable=symbol) as body:
-        try:
-            yield Index(symbol)
-        except GeneratorExit:
-            tracer.abandoned = source
-            raise
-    tracer.append(For(symbol, low, high, step, tuple(body), source))
+    return Loop(low, high, step)
 
 
-def when(condition: Any) -> AbstractContextManager[None]:
+class Branch(Opened):
+    """What `lego.when` and `lego.otherwise` give to `with`."""
+
+    def __init__(self, written: str, body: Callable[[Tracer], AbstractContextManager[None]]) -> None:
+        super().__init__(written)
+        self._body = body
+        self._entered: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        region = self._body(self._open())
+        region.__enter__()
+        self._entered.append(region)
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._entered.pop().__exit__(*error)
+
+
+def when(condition: Any) -> Branch:
     """`with lego.when(condition):` runs its body where the condition holds. A condition of indices or an i1."""
     tracer = current("lego.when")
     if isinstance(condition, bool):
@@ -154,22 +203,25 @@ def when(condition: Any) -> AbstractContextManager[None]:
     elif isinstance(condition, Scalar) and condition.dtype.family != "bool":
         raise tracer.error(f"lego.when takes a condition, got {condition!r}; compare it with something")
     wanted = tracer.condition(condition)
-    return _branch(sympy.true if isinstance(tracer.prove(wanted), Proved) else tracer.simplified(wanted))
+    simplified = sympy.true if isinstance(tracer.prove(wanted), Proved) else tracer.simplified(wanted)
+    return Branch("lego.when(..)", lambda tracer: _then(tracer, simplified))
 
 
 @contextmanager
-def _branch(condition: Any) -> Iterator[None]:
-    tracer = current("lego.when")
+def _then(tracer: Tracer, condition: Any) -> Iterator[None]:
     source = tracer.here()
     with tracer.region(condition) as body:
         yield
     tracer.append(If(condition, tuple(body), (), source))
 
 
-@contextmanager
-def otherwise() -> Iterator[None]:
+def otherwise() -> Branch:
     """`with lego.otherwise():` right after a `with lego.when(..):` runs its body where that condition did not hold."""
-    tracer = current("lego.otherwise")
+    return Branch("lego.otherwise()", _otherwise)
+
+
+@contextmanager
+def _otherwise(tracer: Tracer) -> Iterator[None]:
     branch = tracer.last()
     if not isinstance(branch, If) or branch.otherwise:
         raise tracer.error("lego.otherwise must directly follow the body of a `with lego.when(..):`")

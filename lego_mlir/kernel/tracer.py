@@ -55,6 +55,9 @@ class Tracer:
         self._values = self._loops = 0
         self._divided: dict[Any, Division] = {}
         self.entered = False  # the kernel's function runs: every id has a value
+        self.unopened: dict[
+            int, tuple[str, Source]
+        ] = {}  # branches and loops written, and not opened by `with` or `for`
         self.abandoned: Source | None = None  # a loop whose body was left before its end
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
@@ -308,6 +311,9 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
             f"{tracer.abandoned}: the body of lego.range was left by break or return; a traced loop runs to its end, "
             "use `with lego.when(condition):` inside it"
         )
+    for written, source in tracer.unopened.values():
+        keyword = "for i in" if "range" in written else "with"
+        raise TraceError(f"{source}: {written} stands alone and does nothing; write `{keyword} {written}:` and a body")
     if returned is not None:
         raise TraceError(f"{tracer.source}: a kernel returns nothing; it stores into its tensors, got {returned!r}")
 

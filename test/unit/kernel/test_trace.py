@@ -159,3 +159,19 @@ def test_conditions_bounds_and_numbers_of_indices_are_simplified_too():
     assert str(found[If].condition) == "tx < n"
     assert (str(found[For].lo), str(found[For].hi)) == ("0", "bx + 1")
     assert str(found[FromIndex].expr) == "32*bx + k0"
+
+
+def test_a_range_and_a_branch_may_be_used_twice():
+    @lego.kernel(grid=1, block=32)
+    def twice(x: lego.Tensor(f32, Row(32))):
+        rounds, first = lego.range(4), lego.when(lego.thread_id[0] < 7)
+        for i in rounds:
+            with first:
+                x[lego.thread_id[0]] = f32(i)
+        for i in rounds:
+            with first:
+                x[lego.thread_id[0]] = f32(2 * i)
+
+    one, other = (s for s in twice.trace().body if isinstance(s, For))
+    assert one.symbol != other.symbol
+    assert all(isinstance(loop.body[0], If) and str(loop.body[0].condition) == "tx < 7" for loop in (one, other))

@@ -503,3 +503,49 @@ def test_taking_one_number_apart():
         _, _ = x[0, 0]  # HERE
 
     refuse(TraceError, "is one number, not a vector", body)
+
+
+def test_an_if_on_a_branch():
+    def body(x, y):
+        if lego.when(lego.thread_id[0] < 4):  # HERE
+            y[0] = f16(0)
+
+    refuse(TraceError, r"lego\.when\(\.\.\) is no condition.*a branch is `with lego.when\(condition\):`", body)
+
+
+def test_a_while_on_a_loop():
+    def body(x, y):
+        while lego.range(4):  # HERE
+            y[0] = f16(0)
+
+    refuse(TraceError, r"lego\.range\(\.\.\) is no condition.*a loop `for i in lego.range\(\.\.\):`", body)
+
+
+def test_a_branch_without_with():
+    def body(x, y):
+        lego.when(lego.thread_id[0] < 4)  # HERE
+        for _ in range(8):  # what takes the place of the branch in Python's memory does not hide it
+            with lego.when(lego.thread_id[0] < 4):
+                y[0] = f16(0)
+
+    refuse(TraceError, r"lego\.when\(\.\.\) stands alone and does nothing; write `with lego\.when\(\.\.\):`", body)
+
+
+def test_an_otherwise_without_with():
+    def body(x, y):
+        with lego.when(lego.thread_id[0] < 4):
+            y[0] = f16(0)
+        lego.otherwise()  # HERE
+        y[1] = f16(0)
+
+    refuse(TraceError, r"lego\.otherwise\(\) stands alone and does nothing; write `with lego\.otherwise\(\):`", body)
+
+
+def test_a_loop_without_for():
+    def body(x, y):
+        y[0] = f16(0)
+        lego.range(4)  # HERE
+
+    refuse(
+        TraceError, r"lego\.range\(\.\.\) stands alone and does nothing; write `for i in lego\.range\(\.\.\):`", body
+    )
