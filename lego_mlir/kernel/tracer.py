@@ -55,9 +55,7 @@ class Tracer:
         self._values = self._loops = 0
         self._divided: dict[Any, Division] = {}
         self.entered = False  # the kernel's function runs: every id has a value
-        self.unopened: dict[
-            int, tuple[str, Source]
-        ] = {}  # branches and loops written, and not opened by `with` or `for`
+        self.unopened: dict[object, tuple[str, Source]] = {}  # written branches and loops that no `with`, `for` opened
         self.abandoned: Source | None = None  # a loop whose body was left before its end
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
