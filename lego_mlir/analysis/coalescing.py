@@ -27,6 +27,7 @@ Array = np.ndarray[Any, Any]
 SECTOR_BYTES: Final = 32
 WIDEST_ACCESS: Final = 16
 """Bytes of the widest load or store instruction of a lane (128 bits)."""
+_NOWHERE: Final = np.int64(-(1 << 62))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +79,46 @@ def _widest(address: Array, width: int, asked: Array, real: Array | None) -> int
             return chunk
         chunk //= 2
     return width
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Of some requests: how many runs of neighbouring bytes, their bytes, and the sectors if each run began one.
+
+    `packed` sectors could hold the bytes of each request. Where `apart` are no more than that, the lanes go together as
+    they should, and what is moved beyond it is due to where the runs begin.
+
+    >>> import numpy as np
+    >>> lane = np.arange(32)
+    >>> runs(4 * lane + 4, 4)
+    Runs(count=1, bytes=128, packed=4, apart=4)
+    >>> runs(128 * lane, 4)
+    Runs(count=32, bytes=128, packed=4, apart=32)
+    """
+
+    count: int
+    bytes: int
+    packed: int
+    apart: int
+
+    def __add__(self, other: Runs) -> Runs:
+        return Runs(
+            self.count + other.count, self.bytes + other.bytes, self.packed + other.packed, self.apart + other.apart
+        )
+
+
+def runs(address: Array, width: int, active: Array | None = None) -> Runs:
+    """The runs of neighbouring bytes in the requests of `(..., 32)` byte addresses, `width` bytes a lane."""
+    address = np.asarray(address, np.int64)
+    if active is not None:
+        address = np.where(active, address, _NOWHERE)
+    rows = np.sort(address.reshape(-1, address.shape[-1]), axis=-1)
+    real = rows > _NOWHERE
+    begins = real.copy()
+    begins[:, 1:] &= (rows[:, 1:] > rows[:, :-1] + width) | ~real[:, :-1]
+    ends = real.copy()
+    ends[:, :-1] &= begins[:, 1:]
+    length = rows[ends] + width - rows[begins]
+    of_row = np.bincount(begins.nonzero()[0], weights=length).astype(np.int64)
+    packed, apart = (int((-(-n // SECTOR_BYTES)).sum()) for n in (of_row, length))
+    return Runs(len(length), int(length.sum()), packed, apart)

@@ -3,44 +3,102 @@
 The trace has each access as an expression over thread ids, loop variables and sizes. They are evaluated for all
 threads of a block and all rounds of the loops (a sample of rounds where there are too many), and taken back to the
 tile's logical index by the layout's inverse; so a candidate layout can be put in the place of the real one. Branches
-and masks say which lanes take part. A place that comes from data is not known here: such a tile gets no repair.
+and masks say which lanes take part. A place that comes from data is in no such expression: there the requests of a
+run stand in, and the repairs are those of its data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import sympy
 
 from lego_mlir.analysis.banks import WARP, Array
+from lego_mlir.analysis.observed import Observed
 from lego_mlir.analysis.repair import Repair, Use, repairs, wavefronts_of
+from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.kernel.trace import For, If, Load, Store
+from lego_mlir.kernel.trace import For, If, Load, Source, Store, TileLoad, TileStore, ToIndex
 
 MAX_POINTS: Final = 64
 """Rounds of the loops for which an access is evaluated."""
 
 
-def tile_repairs(kernel: Any, sizes: Mapping[str, int]) -> dict[str, list[Repair]]:
-    """For each shared tile with bank conflicts, by name: the repairs that are better than its layout, best first."""
-    trace = kernel.trace()
-    found: dict[str, list[Repair]] = {}
-    accesses = list(guarded_accesses(trace.body))
-    for tile in trace.shared:
-        own = [(access, guards) for access, guards in accesses if access.buffer.name == tile.name]
-        if not own or not all(_is_known(trace, access.position, sizes) for access, _ in own):
-            continue
-        uses = [use_of(kernel, access, sizes, guards) for access, guards in own]
-        total, ideal = wavefronts_of(tile.layout, uses, tile.dtype.bytes)
-        if total == ideal:
-            continue
-        dims = [int(evaluate(n, sizes)) for n in tile.layout.dims()]
-        better = [r for r in repairs(dims, uses, tile.dtype.bytes) if r.wavefronts < total]
-        if better:
-            found[tile.name] = better
+@dataclass(frozen=True, slots=True)
+class TileRepairs:
+    """The layouts that serve a tile better, best first; `note` says what they rest on, or why there are none."""
+
+    source: Source
+    repairs: tuple[Repair, ...]
+    note: str = ""
+
+
+def tile_repairs(kernel: Any, sizes: Mapping[str, int], observed: Observed | None = None) -> dict[str, TileRepairs]:
+    """For each shared tile with bank conflicts, by name: the repairs that are better than its layout.
+
+    `observed` holds the requests of a run, for accesses whose places the trace alone cannot say.
+    """
+    found: dict[str, TileRepairs] = {}
+    for tile in kernel.trace().shared:
+        repaired = _tile(kernel, tile, sizes, observed)
+        if repaired is not None:
+            found[tile.name] = repaired
     return found
+
+
+def _tile(kernel: Any, tile: Any, sizes: Mapping[str, int], observed: Observed | None) -> TileRepairs | None:
+    """None where nothing collides, as far as the trace and the run say."""
+    for statement in kernel.trace().statements():
+        if isinstance(statement, (TileLoad, TileStore)) and statement.buffer.name == tile.name:
+            why = f"no remedy tried: line {statement.source.line} takes whole tiles of it, which need their own order"
+            return TileRepairs(tile.source, (), why)
+    accesses = [(a, guards) for a, guards in guarded_accesses(kernel.trace().body) if a.buffer.name == tile.name]
+    uses, reason = _derived(kernel, accesses, sizes)
+    conflicts = _conflicts(tile, uses)
+    if not conflicts and observed is not None:
+        size = int(evaluate(tile.size, sizes))
+        seen = observed.uses(tile.name, tile.layout.inv, size, tile.dtype.bytes)
+        if _conflicts(tile, seen):
+            since = f", since {reason}" if reason else ""
+            return _tried(tile, seen, sizes, f"on this run's data{since}")
+    if reason and not conflicts:
+        return TileRepairs(tile.source, (), f"no remedy tried: {reason}") if observed is None else None
+    return _tried(tile, uses, sizes) if conflicts else None
+
+
+def _tried(tile: Any, uses: list[Use], sizes: Mapping[str, int], note: str = "") -> TileRepairs:
+    dims = [int(evaluate(n, sizes)) for n in tile.layout.dims()]
+    total, _ = wavefronts_of(tile.layout, uses, tile.dtype.bytes)
+    better = tuple(r for r in repairs(dims, uses, tile.dtype.bytes) if r.wavefronts < total)
+    if not better:
+        note = "no remedy: no swizzle and no padding of its rows has fewer conflicts"
+        if len(dims) < 2:
+            note = "no remedy tried: a tile of one dimension has no rows to pad or swizzle; give it rows and columns"
+    return TileRepairs(tile.source, better, note)
+
+
+def _conflicts(tile: Any, uses: list[Use]) -> bool:
+    total, ideal = wavefronts_of(tile.layout, uses, tile.dtype.bytes)
+    return total > ideal
+
+
+def _derived(
+    kernel: Any, accesses: list[tuple[Any, tuple[Any, ...]]], sizes: Mapping[str, int]
+) -> tuple[list[Use], str]:
+    """The uses as the trace has them; or none of them, and what keeps one from being derived."""
+    uses = []
+    for access, guards in accesses:
+        unknown = _unknown(kernel.trace(), access.position, sizes)
+        if unknown is not None:
+            return [], f"the place at line {access.source.line} depends on {unknown}"
+        try:
+            uses.append(use_of(kernel, access, sizes, guards))
+        except (ZeroDivisionError, ExpressionError) as error:
+            return [], f"the place at line {access.source.line} is not known for every thread ({error})"
+    return uses, ""
 
 
 def guarded_accesses(body: tuple[Any, ...], guards: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
@@ -64,7 +122,7 @@ def use_of(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tuple[Any
     lanes, active = lane_values(kernel, sizes)
     trace = kernel.trace()
     conditions = [c for guard in (access.mask, *guards) for c in sympy.And.make_args(guard)]
-    conditions = [c for c in conditions if _is_known(trace, c, sizes)]
+    conditions = [c for c in conditions if _unknown(trace, c, sizes) is None]
     known: dict[str, Any] = {**sizes}
     for symbol, (what, axis) in trace.ids.items():
         known[str(symbol)] = lanes[axis] if what == "thread_id" else 0
@@ -87,11 +145,20 @@ def use_of(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tuple[Any
     return Use(str(access.source), index, access.width, None if taking.all() else taking)
 
 
-def _is_known(trace: Any, expr: Any, sizes: Mapping[str, int]) -> bool:
-    """Whether ids, sizes and loop variables alone make up an expression; else it depends on data."""
-    names = {str(symbol) for symbol in (*trace.ids, *sizes)}
-    names |= {str(loop.symbol) for loop in trace.statements() if isinstance(loop, For)}
-    return all(str(symbol) in names for symbol in getattr(expr, "free_symbols", ()))
+def _unknown(trace: Any, expr: Any, sizes: Mapping[str, int]) -> str | None:
+    """The data that an expression depends on, directly or by the bounds of a loop; None for ids and sizes alone."""
+    loops = {str(s.symbol): s for s in trace.statements() if isinstance(s, For)}
+    known = {str(symbol) for symbol in (*trace.ids, *sizes)}
+    open_: list[Any] = [expr]
+    seen: set[str] = set()
+    while open_:
+        for name in sorted({str(s) for s in getattr(open_.pop(), "free_symbols", ())} - known - seen):
+            seen.add(name)
+            if name not in loops:
+                lines = [s.source.line for s in trace.statements() if isinstance(s, ToIndex) and str(s.symbol) == name]
+                return f"data, read at line {lines[0]}" if lines else f"{name}"
+            open_ += [loops[name].lo, loops[name].hi, loops[name].step]
+    return None
 
 
 def _loops_of(exprs: tuple[Any, ...], trace: Any) -> list[For]:

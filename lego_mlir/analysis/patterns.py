@@ -73,6 +73,29 @@ def parse(text: str, free: Mapping[str, int] | None = None) -> Pattern:
     return Pattern(text, index, free)
 
 
+def require_inside(pattern: Pattern, name: str, dims: Sequence[int], width: int = 1) -> None:
+    """Raise UsageError where a pattern has another number of indices than a layout, or leaves its sizes."""
+    free, _ = values_of(pattern)
+    lane = np.arange(WARP, dtype=np.int64).reshape(1, WARP)
+    try:
+        with np.errstate(divide="raise"):
+            index = [np.asarray(i) for i in pattern.index(lane=lane, **free)]
+    except (ZeroDivisionError, FloatingPointError):
+        raise UsageError(f"access {pattern.name!r} divides by zero") from None
+    if len(index) != len(dims):
+        raise UsageError(
+            f"access {pattern.name!r} has {len(index)} of the {len(dims)} indices of {name}, whose sizes are "
+            f"{list(dims)}; write one expression for each, such as {', '.join(['0'] * (len(dims) - 1) + ['lane'])!r}"
+        )
+    for axis, (i, n) in enumerate(zip(index, dims, strict=True)):
+        reach = int(i.max()) + (width - 1 if axis == len(dims) - 1 else 0)
+        if i.min() < 0 or reach >= n:
+            raise UsageError(
+                f"access {pattern.name!r}: index {axis} goes from {int(i.min())} to {reach}, and {name} has sizes "
+                f"{list(dims)}; it stays within 0 .. {n - 1}"
+            )
+
+
 _ALLOWED: Final = (
     ast.Expression, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.USub, ast.Constant, ast.Name, ast.Load, ast.Add, ast.Sub,
     ast.Mult, ast.FloorDiv, ast.Mod, ast.BitXor, ast.BitAnd, ast.BitOr, ast.LShift, ast.RShift,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from lego_mlir.cli import modules, options
+from lego_mlir.cli import modules, options, remarks
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import make_input, transformed
 from lego_mlir.errors import SpecError, UsageError
@@ -22,7 +22,8 @@ HELP: Final = "Count bank conflicts and memory sectors, and suggest repairs."
 EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
 DEFAULT_BLOCKS: Final = 8
 DTYPES: Final = {"i8": 1, "f8": 1, "f16": 2, "bf16": 2, "i16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
-SHOWN_LANES: Final = 4
+SHOWN_FAULTS: Final = 8
+ACCESS_BYTES: Final = (1, 2, 4, 8, 16)  # what one load or store of a lane moves; PTX ISA, ld
 SHARED_BYTES: Final = 227 * 1024  # the most that a block has, sm_90; CUDA C++ guide, technical specifications
 
 
@@ -38,14 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--free", metavar="NAME=N", action="append", default=[], help="another variable of --access: it takes 0 .. N-1"
     )
-    parser.add_argument("--dtype", choices=DTYPES, default="f32", help="the elements of a layout (default: f32)")
-    parser.add_argument("--width", type=int, default=1, metavar="N", help="elements a lane takes at once (default: 1)")
+    parser.add_argument("--dtype", choices=DTYPES, help="the elements of a layout (default: f32)")
+    parser.add_argument("--width", type=int, metavar="N", help="elements a lane takes at once (default: 1)")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before counting")
     options.add_parameters(parser)
-    parser.add_argument(
-        "--blocks", type=int, metavar="N", default=DEFAULT_BLOCKS, help=f"blocks to count (default: {DEFAULT_BLOCKS})"
-    )
+    parser.add_argument("--blocks", type=int, metavar="N", help=f"blocks to count (default: {DEFAULT_BLOCKS})")
     modules.add_arguments(parser)
     options.add_cache_arguments(parser)
 
@@ -64,24 +63,30 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_module(args: argparse.Namespace) -> dict[str, list[Any]]:
-    if args.layout or args.access or args.size:
-        raise UsageError(f"{args.spec} is an MLIR file: it has kernels, and no layouts and sizes")
-    found = [{**report.to_dict(), "source": args.spec, "sizes": {}, "repairs": {}} for report in modules.reports(args)]
+    for option in ("layout", "access", "free", "dtype", "width", "size"):
+        if getattr(args, option):
+            raise UsageError(f"--{option}: {args.spec} is an MLIR file: it has kernels, and no layouts and sizes")
+    args.blocks = DEFAULT_BLOCKS if args.blocks is None else args.blocks
+    found = []
+    for report, observed in modules.reports(args):
+        text = _with_runs(report.to_dict(), observed)
+        found.append({**text, "source": args.spec, "sizes": {}, "repairs": {}, "tiles": {}})
     return {"kernels": found, "layouts": []}
 
 
 def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
     from lego_mlir import spec
-    from lego_mlir.runtime import data
 
+    modules.refuse_extents(args)
     loaded = spec.load(args.spec)
-    layouts = _chosen_layouts(args, loaded)
+    sizes = sizes_of(args.size)
+    layouts = _chosen_layouts(args, loaded, sizes)
     kernels = () if args.layout or (args.access and not args.kernel) else _chosen_kernels(args, loaded)
     if not kernels and not layouts:
-        raise SpecError(f"{loaded.path}: no kernel and no layout in this spec")
-    sizes = sizes_of(args.size)
+        raise SpecError(f"{loaded.path}: {_nothing(args, loaded)}")
+    _refuse_idle_options(args, loaded, kernels, layouts)
     with spec.blame(*loaded.files):
-        data.refuse_unknown_sizes(sizes, kernels)
+        _refuse_unknown_sizes(sizes, kernels, layouts)
     results: dict[str, list[Any]] = {"kernels": [], "layouts": []}
     with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(*loaded.files):
         for kernel in kernels:
@@ -97,67 +102,168 @@ def _chosen_kernels(args: argparse.Namespace, loaded: Any) -> tuple[Any, ...]:
     return loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
 
 
-def _chosen_layouts(args: argparse.Namespace, loaded: Any) -> Mapping[str, Any]:
+def _has_fixed_sizes(layout: Any) -> bool:
+    return all(isinstance(n, int) for n in layout.dims())
+
+
+def _chosen_layouts(args: argparse.Namespace, loaded: Any, sizes: Mapping[str, int]) -> Mapping[str, Any]:
     """The layouts of the spec that are asked for; those with symbolic sizes only where they are asked for by name."""
+    if args.layout and args.kernel:
+        raise UsageError(f"--layout {args.layout} and --kernel {args.kernel} are analyzed one at a time; leave one out")
     if args.kernel:
         return {}
     if args.layout is None:
-        return {n: x for n, x in loaded.layouts.items() if all(isinstance(d, int) for d in x.dims())}
+        return {n: x for n, x in loaded.layouts.items() if _has_fixed_sizes(x)}
     if args.layout not in loaded.layouts:
         raise SpecError(
             f"{loaded.path}: no layout named {args.layout!r}; it has: {', '.join(loaded.layouts) or 'none'}"
         )
     layout = loaded.layouts[args.layout]
-    if not all(isinstance(d, int) for d in layout.dims()):
-        raise UsageError(f"{args.layout} has symbolic sizes {layout.dims()}; analyze a layout whose sizes are ints")
+    if not _has_fixed_sizes(layout):
+        from lego_mlir.analysis.sized import AtSizes
+
+        layout = AtSizes(layout, sizes)
     return {args.layout: layout}
+
+
+def _nothing(args: argparse.Namespace, loaded: Any) -> str:
+    """Why there is nothing to analyze, and what to ask for instead."""
+    kernels, layouts = ", ".join(loaded.kernels), ", ".join(loaded.layouts)
+    if not loaded.kernels and not loaded.layouts:
+        return "no kernel and no layout in this spec"
+    if not loaded.layouts:
+        return f"--access is for a layout, and there is none in this spec; leave it out to analyze the kernel {kernels}"
+    also = f"; without --access, the kernel {kernels} is analyzed" if kernels and args.access else ""
+    return f"{layouts} has symbolic sizes; name a layout and give its sizes: --layout NAME --size NAME=N{also}"
+
+
+def _refuse_idle_options(args: argparse.Namespace, loaded: Any, kernels: Any, layouts: Any) -> None:
+    """Raise UsageError for an option that would do nothing here."""
+    if args.free and not args.access:
+        raise UsageError(f"--free {args.free[0]} names a variable of --access; give both, or neither")
+    for option in ("access", "dtype", "width"):
+        if getattr(args, option) is not None and not layouts:
+            instead = f"name one: {', '.join(loaded.layouts)}" if loaded.layouts else "this spec has none"
+            raise UsageError(f"--{option} is for a layout alone, with --layout NAME, and not for kernels; {instead}")
+    for option in ("blocks", "transform"):
+        if getattr(args, option) is not None and not kernels:
+            raise UsageError(f"--{option} is for kernels, and only a layout is analyzed here; leave it out")
+    options.require_transform(args)
+
+
+def _refuse_unknown_sizes(sizes: Mapping[str, int], kernels: Any, layouts: Mapping[str, Any]) -> None:
+    """Raise UsageError for a size that nothing here has."""
+    from lego_mlir.runtime import data
+
+    of_layouts = {name for layout in layouts.values() for name in getattr(layout, "values", ())}
+    data.refuse_unknown_sizes({name: n for name, n in sizes.items() if name not in of_layouts}, kernels)
 
 
 def _kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int]) -> dict[str, Any]:
     from lego_mlir import interp
     from lego_mlir.analysis.kernels import tile_repairs
+    from lego_mlir.analysis.observed import Observed
 
-    made = make_input(kernel, given, 0)
-    report = interp.run_kernel(kernel, made.memories, made.sizes, module=transformed(args, kernel), blocks=args.blocks)
-    repairs = {name: [r.to_dict() for r in found] for name, found in tile_repairs(kernel, made.sizes).items()}
-    return {**report.to_dict(), "source": str(kernel.source), "sizes": dict(made.sizes), "repairs": repairs}
+    made, observed = make_input(kernel, given, 0), Observed()
+    module = transformed(args, kernel)
+    report = interp.run_kernel(
+        kernel,
+        made.memories,
+        made.sizes,
+        module=module,
+        blocks=DEFAULT_BLOCKS if args.blocks is None else args.blocks,
+        observe=observed,
+    )
+    tiles = tile_repairs(kernel, made.sizes, observed if module is None else None)
+    found = _with_runs(report.to_dict(), observed)
+    for site in found["sites"]:
+        site["wider"] = _wider(kernel, site)
+    return {
+        **found,
+        "source": str(kernel.source),
+        "sizes": dict(made.sizes),
+        "repairs": {name: [r.to_dict() for r in tile.repairs] for name, tile in tiles.items() if tile.repairs},
+        "tiles": {name: {"line": tile.source.line, "note": tile.note} for name, tile in tiles.items()},
+    }
+
+
+def _with_runs(found: dict[str, Any], observed: Any) -> dict[str, Any]:
+    """The report with the runs of neighbouring bytes at each of its lines."""
+    from dataclasses import asdict
+
+    from lego_mlir.analysis.observed import key_of
+
+    for site in found["sites"]:
+        runs = observed.runs.get(key_of(site))
+        site["runs"] = None if runs is None else asdict(runs)
+    return found
+
+
+def _wider(kernel: Any, site: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a lane may take at once at this line beyond what it takes; None where that is nothing."""
+    from lego_mlir.analysis import widening
+
+    if site["space"] != "global" or not site["widest"] or site["widest"] <= site["width"]:
+        return None
+    found = widening.of_line(kernel, site["file"], site["line"], site["buffer"], site["widest"])
+    element = next((p.dtype.bytes for p in kernel.params if p.name == site["buffer"]), 0)
+    if found is None or found.elements * element <= site["width"]:
+        return None
+    return {
+        "elements": found.elements,
+        "bytes": found.elements * element,
+        "sizes": list(found.sizes),
+        "along": found.along,
+    }
 
 
 def _layout(args: argparse.Namespace, name: str, layout: Any) -> dict[str, Any]:
     from lego_mlir.analysis import layouts, patterns
     from lego_mlir.analysis.repair import Use, repairs, wavefronts_of, widest_vector
 
-    element = DTYPES[args.dtype]
+    dtype, width = args.dtype or "f32", 1 if args.width is None else args.width
+    element = DTYPES[dtype]
+    _require_width(width, dtype)
     if args.access:
         chosen = [patterns.parse(args.access, sizes_of(args.free))]
+        patterns.require_inside(chosen[0], name, layout.dims(), width)
     else:
         chosen = patterns.walks(layout.dims())
     fits = layout.physical_size() * element <= SHARED_BYTES
-    through = [layouts.through_cache(layout, pattern, element, args.width) for pattern in chosen]
-    shared = [layouts.shared(layout, pattern, element, args.width) if fits else None for pattern in chosen]
+    through = [layouts.through_cache(layout, pattern, element, width) for pattern in chosen]
+    shared = [layouts.shared(layout, pattern, element, width) if fits else None for pattern in chosen]
     better: list[Any] = []
     if fits:
-        uses = [Use.of(pattern, args.width) for pattern in chosen]
+        uses = [Use.of(pattern, width) for pattern in chosen]
         total, ideal = wavefronts_of(layout, uses, element)
         if total > ideal:
             better = [r for r in repairs(layout.dims(), uses, element) if r.wavefronts < total]
     return {
         "layout": name,
         "text": repr(layout),
-        "dtype": args.dtype,
+        "dtype": dtype,
         "accesses": [
             {
                 "pattern": pattern.name,
                 "shared": None if s is None else s.to_dict(),
                 "global": g.to_dict(),
-                "vector": widest_vector(patterns.positions(layout, pattern), element)
-                if args.width == 1
-                else args.width,
+                "vector": widest_vector(patterns.positions(layout, pattern), element) if width == 1 else width,
             }
             for pattern, s, g in zip(chosen, shared, through, strict=True)
         ],
         "repairs": [r.to_dict() for r in better],
     }
+
+
+def _require_width(width: int, dtype: str) -> None:
+    """Raise UsageError for a width that no load or store instruction has."""
+    element = DTYPES[dtype]
+    if width * element not in ACCESS_BYTES or width < 1:
+        able = ", ".join(str(n // element) for n in ACCESS_BYTES if n >= element)
+        raise UsageError(
+            f"--width {width}: a lane takes 1, 2, 4, 8 or 16 bytes at once, not {width * element}; of {dtype}, "
+            f"--width {able}"
+        )
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
@@ -189,50 +295,18 @@ def _kernel_text(found: Mapping[str, Any]) -> list[str]:
     lines += _table(("access", "bytes a lane", "requests", "wavefronts", "conflict", "sectors", "needed"), rows)
     moved = [f"{b['name']} {b['moved']} ({b['compulsory']})" for b in found["buffers"]]
     lines.append(f"  bytes moved in sectors (compulsory): {', '.join(moved)}")
-    lines += [f"  {line}" for site in found["sites"] for line in _remarks(site, found["repairs"])]
-    if found["faults"]:
-        lines.append(f"  {len(found['faults'])} faults; lego-mlir run shows them")
+    lines += [
+        f"  {line}" for site in found["sites"] for line in remarks.of_site(site, found["repairs"], found["tiles"])
+    ]
+    for fault in found["faults"][:SHOWN_FAULTS]:
+        times = "" if fault["count"] == 1 else f" ({fault['count']} times in all)"
+        lines.append(
+            f"  FAULT {Path(fault['file']).name}:{fault['line']}: {fault['kind']}: {fault['message']}, "
+            f"block {fault['block']}, thread {fault['thread']}{times}"
+        )
+    if len(found["faults"]) > SHOWN_FAULTS:
+        lines.append(f"  and {len(found['faults']) - SHOWN_FAULTS} more places; --json shows all")
     return lines
-
-
-def _remarks(site: Mapping[str, Any], repairs: Mapping[str, Any]) -> list[str]:
-    """What is wrong with one line's access, and the repair."""
-    where = f"line {site['line']}"
-    lines = []
-    if site["conflicts"]:
-        lanes = ", ".join(map(str, site["worst_lanes"][:SHOWN_LANES]))
-        more = ", .." if len(site["worst_lanes"]) > SHOWN_LANES else ""
-        article = "an" if site["ways"] in (8, 11, 18) else "a"
-        lines.append(
-            f"{where}: {site['kind']} of {site['buffer']} has {article} {site['ways']}-way bank conflict: "
-            f"lanes {lanes}{more} "
-            f"want {site['ways']} words of bank {site['worst_bank']}, {site['conflicts']} extra wavefronts"
-        )
-        for word, repair in zip(("remedy", "    or"), repairs.get(site["buffer"], ()), strict=False):
-            lines.append(f"  {word}: {_repair_text(repair)}")
-    if site["space"] == "global" and site["sectors"] > site["ideal_sectors"]:
-        remedy = "let neighbouring lanes take neighbouring elements"
-        requests, ideal = site["requests"], site["ideal_sectors"]
-        if site["sectors"] - ideal <= requests and ideal >= 2 * requests:
-            remedy = "some begin or end inside a sector: let rows begin at multiples of 32 bytes"
-        lines.append(
-            f"{where}: {site['kind']} of {site['buffer']} moves {site['sectors']} sectors of 32 bytes where "
-            f"{site['ideal_sectors']} hold what it asks for; {remedy}"
-        )
-    if site["space"] == "global" and site["widest"] and site["widest"] > site["width"]:
-        times = site["widest"] // site["width"]
-        lines.append(
-            f"{where}: {site['kind']} of {site['buffer']} takes {site['width']} bytes a lane where layout and "
-            f"alignment allow {site['widest']}: let a lane take {times} times as many elements at once"
-        )
-    return lines
-
-
-def _repair_text(repair: Mapping[str, Any]) -> str:
-    left = repair["wavefronts"] - repair["ideal"]
-    effect = "no conflict" if left == 0 else f"{left} conflicts left"
-    memory = "no extra memory" if repair["extra_bytes"] == 0 else f"{repair['extra_bytes']} bytes more"
-    return f"{repair['layout']}: {effect}, {memory} ({repair['by']})"
 
 
 def _ways(shared: Mapping[str, Any]) -> str:
@@ -249,5 +323,7 @@ def _layout_text(found: Mapping[str, Any]) -> list[str]:
         rows.append([access["pattern"], *banks, *sectors, access["vector"], (s or g)["by"]])
     header = ("lanes go", "conflict", "wavefronts", "sectors", "needed", "elements at once", "known by")
     lines += _table(header, rows)
-    lines += [f"  {word}: {_repair_text(r)}" for word, r in zip(("remedy", "    or"), found["repairs"], strict=False)]
+    lines += [
+        f"  {word}: {remarks.repair_text(r)}" for word, r in zip(("remedy", "    or"), found["repairs"], strict=False)
+    ]
     return lines

@@ -71,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     args.emit = args.emit or files.emitted_by_suffix(args.output, _EMITTED_BY_SUFFIX) or text_stage
     target_named(args.target)  # an unknown one is refused before any work
     _require_names_of_their_own(args)
+    _refuse_idle_options(args)
     start, given = _input(args)
     compilation = _compile(args, start, given)
     body = (
@@ -87,6 +88,26 @@ def run(args: argparse.Namespace) -> int:
         files.write(str(Path(args.output).with_suffix(suffix)), content)
     files.write(args.output, body)
     return 0
+
+
+def _refuse_idle_options(args: argparse.Namespace) -> None:
+    """Raise UsageError for an option that would do nothing, or that says something else than the output's name."""
+    options.require_transform(args)
+    if args.size and not args.with_data:
+        raise UsageError(
+            f"--size {args.size[0]} is a size of the data to check with; add --with-data, for code is for every size"
+        )
+    if args.locations and args.emit in ("llvm", "ptx", "cubin"):
+        raise UsageError(f"--locations keeps the locations of emitted MLIR; with --emit {args.emit}, leave it out")
+    if args.pipeline and args.emit in ("mlir", "transformed"):
+        raise UsageError(f"--pipeline gives the passes of the nvvm stage, and --emit {args.emit} ends before it")
+    suffix = Path(args.output or "").suffix
+    told = _EMITTED_BY_SUFFIX.get(suffix)
+    if (told or (suffix == ".mlir" and args.emit in ("llvm", "ptx", "cubin"))) and told != args.emit:
+        raise UsageError(
+            f"-o {args.output}: the suffix says {told or 'mlir'}, and --emit says {args.emit}; leave --emit out, or "
+            f"give the output another suffix"
+        )
 
 
 def _has_manifest(args: argparse.Namespace, start: str) -> bool:

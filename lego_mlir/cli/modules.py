@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from lego_mlir.cli import files
+from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
 
@@ -28,9 +28,24 @@ def is_module(path: str) -> bool:
     return Path(path).suffix == SUFFIX
 
 
-def reports(args: argparse.Namespace, seed: int = 0) -> list[Any]:
-    """Run the file's kernels, or the one that is asked for."""
+def refuse_extents(args: argparse.Namespace) -> None:
+    """Raise UsageError for `--grid` and `--block` where the input is a spec, whose kernels fix both."""
+    for what in ("grid", "block"):
+        given = getattr(args, what)
+        if given is not None:
+            meant = f"; for a sample of {given} blocks write --blocks {given}" if what == "block" else ""
+            raise UsageError(
+                f"--{what} {given}: the {what} size is for a {SUFFIX} file's kernels; those of a spec fix it in "
+                f"@lego.kernel{meant}"
+            )
+
+
+def reports(args: argparse.Namespace, seed: int = 0) -> list[tuple[Any, Any]]:
+    """Run the file's kernels, or the one asked for: each one's report, and what was observed of its requests."""
     from lego_mlir import interp
+    from lego_mlir.analysis.observed import Observed
+
+    options.require_transform(args)
 
     text = files.read_bytes(args.spec).decode()
     if args.transform is not None:
@@ -42,17 +57,18 @@ def reports(args: argparse.Namespace, seed: int = 0) -> list[Any]:
         for name in names:
             progress.update(name)
             function = compiler.function(name)
-            found.append(
-                interp.launch(
-                    compiler,
-                    name,
-                    grid=_extents("grid", args.grid),
-                    block=_extents("block", args.block),
-                    args=random_arguments(function, seed),
-                    blocks=args.blocks,
-                    progress=lambda done, total: progress.update("blocks", done=done, total=total),
-                )
+            observed = Observed()
+            report = interp.launch(
+                compiler,
+                name,
+                grid=_extents("grid", args.grid),
+                block=_extents("block", args.block),
+                args=random_arguments(function, seed),
+                blocks=args.blocks,
+                progress=lambda done, total: progress.update("blocks", done=done, total=total),
+                observe=observed,
             )
+            found.append((report, observed))
     return found
 
 
@@ -87,15 +103,14 @@ def _extents(what: str, text: str | None) -> Sequence[int] | None:
 
 
 def _transformed(args: argparse.Namespace, text: str) -> str:
-    from lego_mlir.cli.options import cache_of, parameters_of
     from lego_mlir.toolchain import compile_kernel
 
     compilation = compile_kernel(
         text,
         emit="transformed",
         transform=args.transform,
-        parameters=parameters_of(args),
-        cache=cache_of(args),
+        parameters=options.parameters_of(args),
+        cache=options.cache_of(args),
         name=args.spec,
     )
     result: str = compilation.stage("transformed", locations=True)

@@ -6,12 +6,20 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from lego_mlir.errors import UsageError
+
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
     """`--param`, for every command that takes `--transform`."""
     parser.add_argument(
         "--param", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the script, such as stages=3"
     )
+
+
+def require_transform(args: argparse.Namespace) -> None:
+    """Raise UsageError for a parameter of a script where there is no script."""
+    if args.param and args.transform is None:
+        raise UsageError(f"--param {args.param[0]} sets a parameter of a script; name the script with --transform FILE")
 
 
 def parameters_of(args: argparse.Namespace) -> dict[str, int | bool]:

@@ -9,20 +9,21 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.cli import modules, options
 from lego_mlir.cli.progress import Progress
-from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.errors import LayoutError, LegoError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
 HELP: Final = "Run the kernels of a spec, and compare with its references."
 EXAMPLE: Final = "lego-mlir run examples/transpose.py --on interp"
 BACKENDS: Final = ("interp", "cuda")
 SHOWN_FAULTS: Final = 8
+DEFAULT_MEMORY: Final = 1024  # MB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before the run")
     options.add_parameters(parser)
-    parser.add_argument("--target", default="sm_80", help="the GPU architecture, for --on cuda (default: sm_80)")
-    parser.add_argument("--seed", type=int, default=0, help="the seed of the random input (default: 0)")
+    parser.add_argument("--target", help="the GPU architecture, for --on cuda (default: sm_80)")
+    parser.add_argument("--seed", type=int, help="the seed of the random input (default: 0)")
     parser.add_argument("--blocks", type=int, metavar="N", help="run a spread-out sample of N blocks (interp)")
     parser.add_argument(
-        "--memory", type=int, metavar="MB", default=1024, help="memory for the blocks that run at once (interp)"
+        "--memory",
+        type=int,
+        metavar="MB",
+        help=f"memory for the blocks that run at once (interp; default: {DEFAULT_MEMORY})",
     )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     modules.add_arguments(parser)
@@ -55,17 +59,20 @@ def run(args: argparse.Namespace) -> int:
 
     if modules.is_module(args.spec):
         return _run_module(args)
+    modules.refuse_extents(args)
+    options.require_transform(args)
     loaded = spec.load(args.spec)
     kernels = loaded.kernels_named(args.kernel)
     if args.on == "cuda":
         return _on_cuda(args)
+    _refuse_target(args)
     given = sizes_of(args.size)
     with spec.blame(*loaded.files):
         data.refuse_unknown_sizes(given, kernels)
     outcomes = []
     for kernel in kernels:
         with Progress(f"running {kernel.name}") as progress, spec.blame(*loaded.files):
-            outcomes.append(_run_kernel(args, kernel, given, progress))
+            outcomes.append(_run_kernel(args, kernel, given, progress, loaded.files))
         if not args.json:
             print(outcomes[-1])
     if args.json:
@@ -73,11 +80,19 @@ def run(args: argparse.Namespace) -> int:
     return 0 if all(outcome.right for outcome in outcomes) else 1
 
 
+def _refuse_target(args: argparse.Namespace) -> None:
+    if args.target is not None:
+        raise UsageError(f"--target {args.target}: the interpreter runs code for no architecture; add --on cuda")
+
+
 def _run_module(args: argparse.Namespace) -> int:
     """Run the kernels of an MLIR file: only faults can be found."""
     if args.on != "interp" or args.size:
         raise UsageError("an MLIR file is run with --on interp, its sizes as they are; compile it for a GPU")
-    found = modules.reports(args, args.seed)
+    _refuse_target(args)
+    if args.memory is not None:
+        raise UsageError(f"--memory {args.memory} is for a spec; leave it out for an MLIR file")
+    found = [report for report, _ in modules.reports(args, args.seed or 0)]
     if args.json:
         print(json.dumps([report.to_dict() for report in found], indent=2))
     else:
@@ -118,18 +133,28 @@ class Outcome:
     sizes: Mapping[str, int]
     report: Any
     checked: tuple[Checked, ...]
+    reference_error: str = ""
 
     @property
     def right(self) -> bool:
-        return self.report.clean and all(c.comparison for c in self.checked)
+        return self.report.clean and not self.reference_error and all(c.comparison for c in self.checked)
+
+    @property
+    def verdict(self) -> str:
+        """WRONG for a wrong value; FAULT where the values are right, or nothing is there to compare them with."""
+        if self.right:
+            return "ok   "
+        return "FAULT" if all(c.comparison for c in self.checked) else "WRONG"
 
     def __str__(self) -> str:
         report, totals = self.report, self.report.totals
         shown = "".join(f" {name}={value}" for name, value in self.sizes.items())
         whole = report.grid[0] * report.grid[1] * report.grid[2]
         part = f"{report.blocks_run}" if report.blocks_run == whole else f"{report.blocks_run} of {whole}"
-        lines = [f"{'ok   ' if self.right else 'WRONG'} {self.kernel.name}{shown}: {part} blocks of {report.block}"]
+        lines = [f"{self.verdict} {self.kernel.name}{shown}: {part} blocks of {report.block}"]
         lines += [f"  {c}" for c in self.checked]
+        if self.reference_error:
+            lines.append(f"  nothing to compare with, for the reference fails: {self.reference_error}")
         lines += [f"  {fault}{self._logical(fault)}" for fault in report.faults[:SHOWN_FAULTS]]
         if len(report.faults) > SHOWN_FAULTS:
             lines.append(f"  and {len(report.faults) - SHOWN_FAULTS} more places; --json shows all")
@@ -158,6 +183,7 @@ class Outcome:
         """What `--json` prints."""
         return {
             "right": self.right,
+            "reference_error": self.reference_error or None,
             "sizes": dict(self.sizes),
             "tensors": [
                 {
@@ -205,21 +231,35 @@ def make_input(kernel: Any, given: Mapping[str, int], seed: int) -> Input:
     return Input(sizes, logical, memories, places)
 
 
-def _run_kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int], progress: Progress) -> Outcome:
-    from lego_mlir import interp
+def _run_kernel(
+    args: argparse.Namespace, kernel: Any, given: Mapping[str, int], progress: Progress, files: Sequence[str]
+) -> Outcome:
+    """Run, then ask the reference: one that fails, on an index from data say, hides no fault of the kernel."""
+    from lego_mlir import interp, spec
     from lego_mlir.runtime import data
 
-    made = make_input(kernel, given, args.seed)
-    results = data.expected(kernel, made.logical, made.sizes)
+    if kernel.expected is None:
+        raise UsageError(
+            f"kernel {kernel.name} has no reference to compare with; give it one: @{kernel.name}.reference above a "
+            f"NumPy function of its parameters. For its faults alone: lego-mlir analyze {args.spec}"
+        )
+    made = make_input(kernel, given, args.seed or 0)
     report = interp.run_kernel(
         kernel,
         made.memories,
         made.sizes,
         module=transformed(args, kernel),
         blocks=args.blocks,
-        memory_limit=args.memory << 20,
+        memory_limit=(DEFAULT_MEMORY if args.memory is None else args.memory) << 20,
         progress=lambda done, total: progress.update("blocks", done=done, total=total),
     )
+    try:
+        with spec.blame(*files):
+            results = data.expected(kernel, made.logical, made.sizes)
+    except LegoError as error:
+        if report.clean:
+            raise
+        return Outcome(kernel, made.sizes, report, (), str(error))
     names = [parameter.name for parameter in kernel.params]
     checked = tuple(
         _check(report, names.index(p.name), p, made.memories[p.name], made.places[p.name], results[p.name], args.blocks)
@@ -271,12 +311,13 @@ def _on_cuda(args: argparse.Namespace) -> int:
     from lego_mlir.cli.main import main
     from lego_mlir.runtime.__main__ import main as launch
 
-    for flag, value in (("--blocks", args.blocks), ("--json", args.json or None)):
+    given = {"--blocks": args.blocks, "--json": args.json or None, "--memory": args.memory, "--seed": args.seed}
+    for flag, value in given.items():
         if value is not None:
             raise UsageError(f"{flag} goes with --on interp")
     with tempfile.TemporaryDirectory() as folder:
         code = str(Path(folder, "kernel.ptx"))
-        command = ["compile", args.spec, "--emit", "ptx", "--target", args.target, "--with-data", "-o", code]
+        command = ["compile", args.spec, "--emit", "ptx", "--target", args.target or "sm_80", "--with-data", "-o", code]
         for option, value in (
             ("--kernel", args.kernel),
             ("--transform", args.transform),

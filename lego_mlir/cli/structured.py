@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ def _source(args: argparse.Namespace) -> Any:
     from lego_mlir.runtime import structured
 
     text = files.read_bytes(args.spec).decode()
-    target = "host" if args.target == "sm_80" else args.target  # the default of a GPU kernel means nothing here
+    target = "host" if args.target in (None, "sm_80") else args.target  # the default of a GPU kernel means nothing here
     if target not in TARGETS:
         raise UsageError(f"--target {target}: an LL program is compiled for a CPU; there are {', '.join(TARGETS)}")
     found = _DTYPE.search(text)
@@ -51,14 +52,20 @@ def _source(args: argparse.Namespace) -> Any:
         raise UsageError(f"{args.spec}: {error}") from error
 
 
+def _refuse(args: argparse.Namespace, options: Sequence[str], taken: str) -> None:
+    """Raise UsageError for an option that means nothing to an LL program."""
+    for option in options:
+        if getattr(args, option):
+            name = option.replace("_", "-")
+            raise UsageError(f"--{name} belongs to GPU kernels; an LL program takes {taken}")
+
+
 def compile_program(args: argparse.Namespace) -> int:
     """Write the program's MLIR, LLVM IR, object code or C header."""
     args.emit = args.emit or files.emitted_by_suffix(args.output, _EMITTED_BY_SUFFIX)
     if args.emit not in EMITTED:
         raise UsageError(f"--emit {args.emit}: an LL program becomes {', '.join(EMITTED)}")
-    for option in ("transform", "kernel", "pipeline"):
-        if getattr(args, option) is not None:
-            raise UsageError(f"--{option} belongs to GPU kernels; an LL program takes --emit and --target")
+    _refuse(args, ("transform", "param", "kernel", "pipeline", "size", "with_data", "locations"), "--emit and --target")
     files.require_not_an_input(args.output, {"program": args.spec})
     with Progress(f"compiling {Path(args.spec).name}"):
         source = _source(args)
@@ -81,13 +88,17 @@ def run_program(args: argparse.Namespace) -> int:
     from lego_mlir.runtime import structured
     from lego_mlir.structured import driver, reference
 
+    ours = ("transform", "param", "kernel", "size", "grid", "block", "blocks", "memory", "json")
+    _refuse(args, ours, "--seed and --target, and runs on this machine's CPU")
+    if args.on == "cuda":
+        raise UsageError("--on cuda belongs to GPU kernels; an LL program runs on this machine's CPU")
     source = _source(args)
     with Progress(f"compiling {Path(args.spec).name}"):
         kernel = structured.compile(
             source.program, dtype=numpy.dtype({"f64": "f8", "f32": "f4"}[source.element]), name=source.name,
             cache=cache_of(args),
         )  # fmt: skip
-    arrays = reference.sample(source.program, kernel.dtype, args.seed)
+    arrays = reference.sample(source.program, kernel.dtype, args.seed or 0)
     expected = reference.evaluate(source.program, arrays)
     kernel(*(arrays[operand.name].reshape(driver.array_shape(operand)) for operand in source.program.operands))
     right = True

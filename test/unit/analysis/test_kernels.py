@@ -5,6 +5,7 @@ import numpy as np
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, gallery, i32, interp
 from lego_mlir.analysis.kernels import guarded_accesses, tile_repairs, use_of
+from lego_mlir.analysis.observed import Observed
 from lego_mlir.analysis.repair import wavefronts_of
 from lego_mlir.runtime.data import concrete
 
@@ -37,7 +38,8 @@ def test_the_uses_count_what_the_run_counts():
     kernel = stencil(Row(32, 32))
     report = measured(kernel)
     reads = [s for s in report.by_line() if s.space == "shared" and s.kind == "read"]
-    (found,) = tile_repairs(kernel, {}).values()
+    (tile,) = tile_repairs(kernel, {}).values()
+    found = tile.repairs
     plain_uses = [use_of(kernel, a, {}) for _, a in kernel.trace().accesses() if a.buffer.name == "shared0"]
     assert sum(use.warps for use in plain_uses) * 2 == sum(s.requests for s in report.sites if s.space == "shared")
     assert reads[0].ways == 16
@@ -105,7 +107,7 @@ def test_branches_and_loops_say_which_lanes_take_part():
     assert total == sum(site.wavefronts for site in shared)
 
 
-def test_a_place_that_comes_from_data_has_no_repair():
+def test_a_place_that_comes_from_data_has_no_repair_by_the_trace_alone():
     @lego.kernel(grid=1, block=32)
     def kernel(src: lego.Tensor(i32, Row(32)), dst: lego.Tensor(f32, Row(32))):
         t = lego.thread_id[0]
@@ -116,7 +118,95 @@ def test_a_place_that_comes_from_data_has_no_repair():
         with lego.when(src[t] > 0):
             dst[t] = cells[lego.index(src[t]) % 32, t]
 
-    assert tile_repairs(kernel, {}) == {}
+    (tile,) = tile_repairs(kernel, {}).values()
+    assert tile.repairs == ()
+    line = kernel.source.line + 8
+    assert tile.note == f"no remedy tried: the place at line {line} depends on data, read at line {line}"
+
+
+def observed(kernel, **arrays):
+    memories = {p.name: np.zeros(p.size, p.dtype.numpy) for p in kernel.params} | arrays
+    seen = Observed()
+    return seen, interp.run_kernel(kernel, memories, {}, observe=seen)
+
+
+def histogram(tile):
+    """Each thread counts in a row of its own; the bins are data."""
+
+    @lego.kernel(grid=1, block=32)
+    def kernel(src: lego.Tensor(i32, Row(32, 8)), dst: lego.Tensor(i32, Row(32))):
+        t = lego.thread_id[0]
+        counts = lego.shared(i32, tile)
+        for b in lego.range(32):
+            counts[b, t] = 0
+        lego.barrier()
+        for k in lego.range(8):
+            counts[t, lego.index(src[t, k]) % 32] += 1
+        lego.barrier()
+        dst[t] = counts[t, 0]
+
+    return kernel
+
+
+def test_a_place_that_comes_from_data_is_repaired_on_the_run_s_data():
+    kernel = histogram(Row(32, 32))
+    src = np.full(32 * 8, 5, np.int32)  # every thread the same bin: one bank, 32 words
+    seen, report = observed(kernel, src=src)
+    (tile,) = tile_repairs(kernel, {}, seen).values()
+    assert tile.note.startswith("on this run's data, since the place at line ")
+    assert tile.source.line == kernel.source.line + 3
+    _, again = observed(histogram(tile.repairs[0].layout), src=src)
+    assert again.clean
+    assert report.totals.wavefronts > again.totals.wavefronts == tile.repairs[0].wavefronts
+    assert again.totals.conflicts == 0
+
+
+def test_a_loop_whose_bounds_are_data_is_no_obstacle():
+    @lego.kernel(grid=1, block=32)
+    def kernel(src: lego.Tensor(i32, Row(1)), dst: lego.Tensor(f32, Row(32))):
+        t = lego.thread_id[0]
+        cells = lego.shared(f32, Row(32, 32))
+        for j in lego.range(lego.index(src[0]) % 32):
+            with lego.when(t != j):
+                cells[t, j] = 1.0
+
+    (tile,) = tile_repairs(kernel, {}).values()
+    line = kernel.source.line
+    assert tile.note == f"no remedy tried: the place at line {line + 6} depends on data, read at line {line + 4}"
+    seen, _ = observed(kernel, src=np.full(1, 7, np.int32))
+    (tile,) = tile_repairs(kernel, {}, seen).values()
+    assert tile.repairs[0].is_free_of_conflicts
+    seen, _ = observed(kernel)  # no round at all: nothing is known, and nothing collides
+    assert tile_repairs(kernel, {}, seen) == {}
+
+
+def test_a_place_that_divides_by_zero_for_a_thread_that_is_kept_away_is_skipped():
+    @lego.kernel(grid=1, block=32)
+    def kernel(dst: lego.Tensor(f32, Row(32))):
+        t = lego.thread_id[0]
+        cells = lego.shared(f32, Row(32, 32))
+        with lego.when(t != 3):
+            cells[t, (t // (t - 3)) % 32] = 1.0
+
+    (tile,) = tile_repairs(kernel, {}).values()
+    assert "no remedy tried: the place at line" in tile.note
+    assert "is not known for every thread" in tile.note
+    seen, report = observed(kernel)
+    (tile,) = tile_repairs(kernel, {}, seen).values()
+    assert report.clean
+    assert tile.repairs[0].wavefronts < report.totals.wavefronts
+
+
+def test_a_tile_of_one_dimension_says_why_it_has_no_remedy():
+    @lego.kernel(grid=1, block=32)
+    def kernel(dst: lego.Tensor(f32, Row(32))):
+        t = lego.thread_id[0]
+        cells = lego.shared(f32, Row(1024))
+        cells[t * 32] = 1.0
+
+    (tile,) = tile_repairs(kernel, {}).values()
+    assert tile.repairs == ()
+    assert "a tile of one dimension has no rows to pad or swizzle; give it rows and columns" in tile.note
 
 
 def test_a_condition_on_data_keeps_no_lane_from_taking_part():
@@ -150,6 +240,6 @@ def test_symbolic_sizes_and_half_precision_vectors():
     report = measured(kernel, sizes)
     assert report.clean
     assert max(s.ways for s in report.sites) == 8
-    best = tile_repairs(kernel, sizes)["shared0"][0]
+    best = tile_repairs(kernel, sizes)["shared0"].repairs[0]
     assert best.layout == gallery.xor_swizzle(64, 64, vec=8)
     assert best.is_free_of_conflicts

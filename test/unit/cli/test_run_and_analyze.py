@@ -69,7 +69,7 @@ def test_a_race_fails_the_run_although_the_values_are_right(tmp_path, capsys):
     assert main(["run", path]) == CHECK_FAILED
     out = capsys.readouterr().out
     assert "; element 33 is shared0[1, 0]\n" in out
-    assert out.startswith("WRONG transpose")
+    assert out.startswith("FAULT transpose")
     assert "dst: relative error 0.00e+00" in out
     read, write = line_of(path, "= tile[tx"), line_of(path, "tile[ty + r, tx] =")
     assert f"{path}:{read}: race: read of shared0[" in out
@@ -81,6 +81,7 @@ def test_a_wrong_value_is_shown_with_its_writer(tmp_path, capsys):
     Path(path).write_text("import numpy as np\n" + Path(path).read_text())
     assert main(["run", path]) == CHECK_FAILED
     out = capsys.readouterr().out
+    assert out.startswith("WRONG transpose")
     assert "dst: WRONG: relative error" in out
     assert "dst[40, 3] is " in out
     assert f"written by block (1, 0, 0), thread (3, 0, 0), at {path}:{line_of(path, 'b[bx, by')}" in out
@@ -126,7 +127,47 @@ def test_a_mistake_in_a_kernel_is_the_spec_s_and_has_its_line(tmp_path, capsys):
 def test_run_needs_a_reference(tmp_path, capsys):
     path = spec(tmp_path, text=SIZED.split("@double.reference", maxsplit=1)[0])
     assert main(["run", path]) == BAD_INPUT
-    assert "has no reference to compare with" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "has no reference to compare with" in said
+    assert f"For its faults alone: lego-mlir analyze {path}" in said
+
+
+GATHER = """
+import lego_mlir as lego
+import numpy as np
+from lego_mlir import Row, f32, i32
+
+@lego.kernel(grid=1, block=64)
+def gather(order: lego.Tensor(i32, Row(64)), x: lego.Tensor(f32, Row(SIZE)), y: lego.Tensor(f32, Row(64))):
+    i = lego.thread_id[0]
+    y[i] = x[order[i]]
+
+@gather.reference
+def expected(order, x):
+    return RESULT
+"""
+
+
+def test_a_reference_that_fails_hides_no_fault_of_the_kernel(tmp_path, capsys):
+    text = GATHER.replace("SIZE", "64")
+    path = spec(tmp_path, text=text, result="x[order]")
+    assert main(["run", path]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert out.startswith("FAULT gather: ")
+    failed, read = line_of(path, "return x[order]"), line_of(path, "y[i] =")
+    assert f"nothing to compare with, for the reference fails: {path}:{failed}: IndexError: index " in out
+    assert f"{path}:{read}: out of bounds: read of index (" in out
+    assert main(["run", path, "--json"]) == CHECK_FAILED
+    (found,) = json.loads(capsys.readouterr().out)
+    assert "IndexError" in found["reference_error"]
+    assert found["tensors"] == []
+    assert [fault["kind"] for fault in found["faults"]] == ["out of bounds"]
+
+
+def test_a_reference_that_fails_beside_a_clean_kernel_is_bad_input(tmp_path, capsys):
+    path = spec(tmp_path, text=GATHER.replace("SIZE", "100"), result="x[order + 100]")
+    assert main(["run", path]) == BAD_INPUT
+    assert f"{path}:{line_of(path, 'return')}: IndexError" in capsys.readouterr().err
 
 
 def test_flags_of_the_interpreter_are_refused_on_cuda(tmp_path, capsys):
@@ -154,7 +195,12 @@ def test_an_mlir_file_is_run_for_its_faults(tmp_path, capsys):
     assert main(["run", str(path)]) == CHECK_FAILED
     assert f"{path}:6: out of bounds: read of index (64,) outside argument 0 of sizes (64,)" in capsys.readouterr().out
     assert main(["analyze", str(path)]) == DONE
-    assert "kernel.mlir:6 read of argument 0" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "kernel.mlir:6 read of argument 0" in said
+    assert "FAULT kernel.mlir:6: out of bounds: read of index (64,) outside argument 0 of sizes (64,), block " in said
+    assert "takes 4 bytes a lane where the addresses of this run allow 16" in said
+    assert main(["analyze", str(path), "--layout", "tile"]) == BAD_INPUT
+    assert "--layout: " in capsys.readouterr().err
     path.write_text(MODULE.replace(" attributes {KNOWN}", ""))
     assert main(["run", str(path)]) == BAD_INPUT
     assert "does not fix its grid size" in capsys.readouterr().err
@@ -176,7 +222,8 @@ def test_analyze_names_the_conflict_and_the_swizzle(tmp_path, capsys):
     out = capsys.readouterr().out
     line = line_of(path, "= tile[tx")
     assert f"line {line}: read of shared0 has a 32-way bank conflict: lanes 0, 1, 2, 3, .. want 32 words of bank" in out
-    assert "remedy: gallery.xor_swizzle(32, 32): no conflict, no extra memory" in out
+    tile = line_of(path, "lego.shared")
+    assert f"remedy at line {tile}: gallery.xor_swizzle(32, 32): no conflict, no extra memory" in out
     assert "or: Padded(Row(32, 33), [32, 32]): no conflict, 128 bytes more" in out
     assert "layout plain = Row(32, 32) of f32" in out
     assert main(["run", spec(tmp_path, tile="gallery.xor_swizzle(32, 32)")]) == DONE
@@ -209,6 +256,100 @@ def test_a_request_that_begins_inside_a_sector_is_not_called_scattered(tmp_path,
     )
     assert main(["analyze", spec(tmp_path, text=scattered)]) == DONE
     assert "; let neighbouring lanes take neighbouring elements" in capsys.readouterr().out
+
+
+def test_lanes_that_take_neighbours_are_not_told_to(tmp_path, capsys):
+    narrow = SHIFTED.replace("f32", "f16").replace("grid=2, block=32", "grid=1, block=12")
+    narrow = narrow.replace("Row(64)", "Row(12)").replace("src[i + 1]", "src[i + 10]")
+    assert main(["analyze", spec(tmp_path, text=narrow)]) == DONE
+    assert (
+        "moves 2 sectors of 32 bytes where 1 hold what it asks for; some begin or end inside a sector"
+        in capsys.readouterr().out
+    )
+    pairs = SHIFTED.replace("src[i + 1]", "src[lego.thread_id[0] // 2 * 4 + lego.thread_id[0] % 2]")
+    assert main(["analyze", spec(tmp_path, text=pairs)]) == DONE
+    assert (
+        "; neighbouring lanes go together, but in runs of 8 bytes: let runs be whole sectors" in capsys.readouterr().out
+    )
+
+
+COPY = """
+import lego_mlir as lego
+from lego_mlir import Col, Row, f32
+M, K = lego.size("M"FACTS), lego.size("K")
+
+@lego.kernel(grid=K, block=128)
+def copy(x: lego.Tensor(f32, LAYOUT), y: lego.Tensor(f32, LAYOUT)):
+    i = lego.thread_id.x
+    with lego.when(i < M):
+        y[INDEX] = x[INDEX]
+"""
+
+
+def advice(folder, capsys, layout, index, facts=""):
+    text = COPY.replace("LAYOUT", layout).replace("INDEX", index).replace("FACTS", facts)
+    assert main(["analyze", spec(folder, text=text), "--size", "M=64"]) == DONE
+    return next(line for line in capsys.readouterr().out.splitlines() if "read of x takes 4 bytes a lane" in line)
+
+
+def test_a_wider_access_is_advised_as_the_compiler_would_take_it(tmp_path, capsys):
+    rows = ("Row(K, M)", "lego.block_id.x, i")
+    assert advice(tmp_path, capsys, *rows).endswith(
+        'where its addresses at these sizes allow 16: declare lego.size("M", multiple_of=4), and let a lane take '
+        "4 times as many elements at once"
+    )
+    assert advice(tmp_path, capsys, *rows, facts=", multiple_of=4").endswith(
+        "where layout and alignment allow 16: let a lane take 4 times as many elements at once"
+    )
+    columns = advice(tmp_path, capsys, "Col(M, K)", "i, lego.block_id.x")
+    assert "but neighbours lie along dimension 0 of x as indexed here, and a vector runs along the last" in columns
+
+
+def test_the_advice_of_a_declared_size_is_one_that_compiles(tmp_path, capsys):
+    text = COPY.replace("LAYOUT", "Row(K, M)").replace("i = lego.thread_id.x", "i = lego.thread_id.x * 4")
+    wide = text.replace("y[INDEX] = x[INDEX]", "y.store(x.load(lego.block_id.x, i, width=4), lego.block_id.x, i)")
+    assert main(["check", spec(tmp_path, text=wide.replace("FACTS", ", multiple_of=4"))]) == DONE
+    assert main(["check", spec(tmp_path, text=wide.replace("FACTS", ""))]) != DONE
+    capsys.readouterr()
+
+
+HISTOGRAM = """
+import lego_mlir as lego
+from lego_mlir import Row, i32
+
+@lego.kernel(grid=1, block=32)
+def histogram(src: lego.Tensor(i32, Row(32, 8)), dst: lego.Tensor(i32, Row(32))):
+    t = lego.thread_id[0]
+    counts = lego.shared(i32, Row(32, 32))
+    for b in lego.range(BOUND):
+        counts[t, b] = 0
+    for k in lego.range(8):
+        counts[t, lego.index(src[t, k]) % 32] += 1
+    dst[t] = counts[t, 0]
+"""
+
+
+@pytest.mark.parametrize("bound", ["32", "lego.index(src[0, 0]) % 16 + 16"])
+def test_analyze_repairs_a_tile_whose_places_are_data_and_says_whose(bound, tmp_path, capsys):
+    path = spec(tmp_path, text=HISTOGRAM.replace("BOUND", bound))
+    assert main(["analyze", path, "--json"]) == DONE
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    tile = kernel["tiles"]["shared0"]
+    assert tile["line"] == line_of(path, "lego.shared")
+    assert re.fullmatch(
+        r"on this run's data, since the place at line \d+ depends on data, read at line \d+", tile["note"]
+    )
+    assert kernel["repairs"]["shared0"][0]["wavefronts"] < sum(s["wavefronts"] for s in kernel["sites"])
+    assert main(["analyze", path]) == DONE
+    assert f"remedy at line {tile['line']}, {tile['note']}: " in capsys.readouterr().out
+
+
+def test_a_conflict_without_a_remedy_says_why(tmp_path, capsys):
+    path = spec(tmp_path, text=HISTOGRAM.replace("Row(32, 32)", "Row(1024)").replace("BOUND", "32")
+        .replace("counts[t, b]", "counts[t * 32 + b]").replace("counts[t, ", "counts[t * 32 + "))  # fmt: skip
+    assert main(["analyze", path]) == DONE
+    line = line_of(path, "lego.shared")
+    assert f"give it rows and columns (the tile of line {line})" in capsys.readouterr().out
 
 
 def test_analyze_as_json_counts_exactly_31_extra_wavefronts_a_request(tmp_path, capsys):
@@ -260,6 +401,61 @@ def test_a_layout_too_big_for_shared_memory_has_sectors_only(tmp_path, capsys):
     assert main(["analyze", str(path), "--json"]) == DONE
     (found,) = json.loads(capsys.readouterr().out)["layouts"]
     assert [(a["shared"], a["global"]["coalescing"]) for a in found["accesses"]] == [(None, 0.125), (None, 1.0)]
+
+
+SYMBOLIC = (
+    SIZED
+    + """
+B = lego.size("B", multiple_of=2)
+rows = Row(M, B)
+"""
+)
+
+
+def test_a_layout_of_symbolic_sizes_is_analyzed_at_given_ones(tmp_path, capsys):
+    path = spec(tmp_path, text=SYMBOLIC)
+    assert main(["analyze", path, "--layout", "rows", "--size", "M=32", "--size", "B=64"]) == DONE
+    assert "layout rows = Row(M, B) at M=32, B=64 of f32" in capsys.readouterr().out.replace("B=64, M=32", "M=32, B=64")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run SPEC --block 32", "for a .mlir file's kernels; those of a spec fix it .*write --blocks 32"),
+        ("run SPEC --grid 5", "--grid 5: the grid size is for a .mlir file's kernels"),
+        ("run SPEC --param a=1", "--param a=1 sets a parameter of a script; name the script with --transform FILE"),
+        ("run SPEC --target sm_90", "--target sm_90: the interpreter runs code for no architecture; add --on cuda"),
+        ("run SPEC --on cuda --seed 3", "--seed goes with --on interp"),
+        ("run SPEC --on cuda --memory 3", "--memory goes with --on interp"),
+        ("analyze SPEC --block 32", "for a sample of 32 blocks write --blocks 32"),
+        ("analyze SPEC --width 4", "--width is for a layout alone, with --layout NAME, .*; name one: rows"),
+        ("analyze SPEC --kernel double --dtype f16", "--dtype is for a layout alone"),
+        ("analyze SPEC --kernel double --access lane", "--access is for a layout alone"),
+        ("analyze SPEC --kernel double --layout rows", "are analyzed one at a time; leave one out"),
+        ("analyze SPEC --free k=3", "--free k=3 names a variable of --access; give both, or neither"),
+        ("analyze SPEC --access lane,0", "rows has symbolic sizes; name a layout and give .*without --access,"),
+        ("analyze SPEC --layout rows --size M=32", "has symbolic sizes; give a value for B: --size B=N"),
+        ("analyze SPEC --layout rows --size M=32 --size B=64 --blocks 3", "--blocks is for kernels"),
+        ("analyze SPEC --layout rows --size M=32 --size B=64 --size Q=1", "--size Q: no kernel here has that size"),
+        ("analyze SPEC --layout rows --size M=32 --size B=64 --access lane", "has 1 of the 2 indices of rows"),
+        ("analyze SPEC --layout rows --size M=32 --size B=64 --width 3", "1, 2, 4, 8 or 16 bytes at once, not 12"),
+        ("analyze SPEC --layout rows --size M=32 --size B=64 --width 16 --dtype f16", "of f16, --width 1, 2, 4, 8"),
+        ("analyze SPEC --layout rows --size M=32 --size B=64 --width 0", "--width 0: a lane takes"),
+        ("compile SPEC --size M=3", "--size M=3 is a size of the data to check with; add --with-data"),
+        ("compile SPEC --param a=1", "--param a=1 sets a parameter of a script"),
+        ("compile SPEC --emit ptx --locations", "--locations keeps the locations of emitted MLIR; with --emit ptx"),
+        ("compile SPEC --pipeline builtin.module(cse)", "--pipeline gives the passes of the nvvm stage"),
+        ("compile SPEC --emit ptx -o OUT.mlir", "the suffix says mlir, and --emit says ptx; leave --emit out"),
+        ("compile SPEC --emit mlir -o OUT.ptx", "the suffix says ptx, and --emit says mlir"),
+    ],
+)  # fmt: skip
+def test_an_option_that_would_do_nothing_is_refused_with_the_way_out(command, message, tmp_path, capsys):
+    words = command.replace("SPEC", spec(tmp_path, text=SYMBOLIC)).replace("OUT", str(tmp_path / "out")).split()
+    assert main(words) == BAD_INPUT
+    captured = capsys.readouterr()
+    assert re.search(message, captured.err), captured.err
+    assert captured.out == ""
+    assert [p.name for p in tmp_path.iterdir()] == ["spec.py"]
 
 
 @pytest.mark.parametrize("command", ["run", "analyze"])

@@ -55,11 +55,19 @@ def test_what_is_emitted(program, capsys, tmp_path):
         (["--emit", "obj"], "an object file is binary; give it a file with -o"),
         (["--target", "sm_90"], "--target sm_90: an LL program is compiled for a CPU"),
         (["--kernel", "k"], "--kernel belongs to GPU kernels"),
+        (["--size", "M=3"], "--size belongs to GPU kernels; an LL program takes --emit and --target"),
+        (["--with-data"], "--with-data belongs to GPU kernels"),
     ],
 )
 def test_usage_messages(program, capsys, arguments, words):
     assert main(["compile", str(program), *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--size M=3", "--block 32", "--blocks 2", "--memory 3", "--json", "--on cuda"])
+def test_options_of_kernels_are_refused_where_a_program_runs(program, capsys, option):
+    assert main(["run", str(program), *option.split()]) == 2
+    assert f"{option.split()[0]}{' cuda' if 'cuda' in option else ''} belongs to GPU kernels" in capsys.readouterr().err
 
 
 def test_a_mistake_names_file_line_and_column(program, capsys):

@@ -1,0 +1,106 @@
+"""How many elements a lane could take at once: as the kernel's compiler grants it, not as one run's addresses allow it.
+
+A vector of a kernel runs along the last dimension of what is indexed, and is granted for every value of the sizes. So
+addresses that would fit are not enough: the layout has to keep groups of w along its last dimension together and
+aligned, by proof. A size may have to be declared a multiple of w for that.
+
+>>> from lego_mlir import Col, Row, size
+>>> M, K = size("M"), size("K")
+>>> granted(Row(K, M), 4)
+Widening(elements=4, sizes=('M',), along=None)
+>>> granted(Row(K, 64), 4)
+Widening(elements=4, sizes=(), along=None)
+>>> granted(Col(64, 64), 4)
+Widening(elements=4, sizes=(), along=0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from lego_mlir.analysis.kernels import guarded_accesses
+from lego_mlir.expr.index import as_expr, index_symbol
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Size
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved
+from lego_mlir.kernel.trace import ToIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Widening:
+    """`elements` at once: if the `sizes` are declared multiples of them; `along` is another dimension than the last."""
+
+    elements: int
+    sizes: tuple[str, ...] = ()
+    along: int | None = None
+
+
+def of_line(kernel: Any, file: str, line: int, buffer: str, widest_bytes: int) -> Widening | None:
+    """What the accesses of a buffer at a line may take at once; None for no more than now, or where data decides."""
+    trace = kernel.trace()
+    data = {s.symbol for s in trace.statements() if isinstance(s, ToIndex)}
+    found = []
+    for access, guards in guarded_accesses(trace.body):
+        if (access.source.file, access.source.line, access.buffer.name) != (file, line, buffer):
+            continue
+        if any(data & set(getattr(e, "free_symbols", ())) for e in (access.position, access.mask, *guards)):
+            return None
+        wide = widest_bytes // access.buffer.dtype.bytes
+        granted_here = None
+        while granted_here is None and wide > access.width:
+            granted_here, wide = granted(access.layout, wide), wide // 2
+        if granted_here is None:
+            return None
+        found.append(granted_here)
+    return min(found, key=lambda widening: widening.elements, default=None)
+
+
+def granted(layout: Any, elements: int) -> Widening | None:
+    """Whether groups of `elements` along a dimension are neighbours in memory, from a multiple of `elements` on."""
+    dims = layout.dims()
+    last = len(dims) - 1
+    sizes = sorted({s for n in (*dims, layout.physical_size()) for s in as_expr(n).free_symbols}, key=str)
+    sizes = [s for s in sizes if isinstance(s, Size)]
+    for axis in (last, *range(last)):
+        needed: list[Any] = list(sizes)
+        if not _holds(layout, axis, elements, needed):
+            continue
+        for size in sizes:
+            fewer = [s for s in needed if s != size]
+            if _holds(layout, axis, elements, fewer):
+                needed = fewer
+        return Widening(elements, tuple(str(s) for s in needed), None if axis == last else axis)
+    return None
+
+
+def _holds(layout: Any, axis: int, elements: int, multiples: Sequence[Any]) -> bool:
+    """Whether it is proved along this dimension, each of these sizes being a multiple of `elements`."""
+    better = {s: Size(str(s), s.min, s.max, math.lcm(s.multiple_of, elements)) for s in multiples}
+    symbols = [index_symbol(f"index{i}") for i in range(len(layout.dims()))]
+    group, inside = index_symbol("group"), index_symbol("inside")
+    extent = as_expr(layout.dims()[axis])
+    ranges: dict[Any, Range] = {s.expr: Range(0, as_expr(n)) for s, n in zip(symbols, layout.dims(), strict=True)}
+    del ranges[symbols[axis].expr]
+    ranges |= {group.expr: Range(0, FloorDiv(extent, elements)), inside.expr: Range(0, elements)}
+    ranges = {s: Range(r.lo, _with(r.hi, better)) for s, r in ranges.items()}
+
+    def place(at: Any) -> Any:
+        return _with(as_expr(layout.apply(*[at if i == axis else s for i, s in enumerate(symbols)])), better)
+
+    first = place(group * elements)
+    claims = [
+        Eq(FloorMod(_with(extent, better), elements), 0),
+        Eq(FloorMod(first, elements), 0),
+        Eq(place(group * elements + inside), first + inside.expr),
+    ]
+    return all(isinstance(prove(claim, ranges), Proved) for claim in claims)
+
+
+def _with(expr: Any, sizes: Mapping[Any, Any]) -> Any:
+    return sympy.sympify(expr).xreplace(dict(sizes))
