@@ -131,7 +131,7 @@ def case(seed, language):
     numbers = make(**values)
     drawn = Case(seed, make(**{**values, **sizes}), numbers, {n: values[n] for n in sizes}, language)
     drawn.wide = rng.random() < 0.5
-    many = [_position, _mask, _inverse]
+    many = [_position, _mask, _inverse, _holds]
     many += [_function, _class, _expression] if language == "cuda" else [_block, _block, _block, _moved, _expression]
     for use in rng.choices(many, k=rng.randint(2, 4)):
         use(rng, drawn)
@@ -370,6 +370,13 @@ def _inverse(rng, drawn):
         drawn.scalar(target, np.broadcast_to(expected, (POINTS,)), inside)
 
 
+def _holds(rng, drawn):
+    """Whether a position of padded memory holds an element."""
+    if isinstance(drawn.numbers, Padded):
+        position = _drawn(rng, drawn.numbers.physical_size())
+        drawn.scalar(f"{{{{ A.holds({drawn.variable(position)}) }}}}", drawn.numbers.holds(position))
+
+
 def _function(rng, drawn):
     """A C function of the layout."""
     name = f"at{len(drawn.declared)}"
@@ -388,6 +395,13 @@ def _class(rng, drawn):
     drawn.body.append(f"  const {name} {name.lower()}{{SIZES}};")
     drawn.scalar(f"{name.lower()}.apply({', '.join(names)})", drawn.numbers.apply(*at), _inside(drawn, at))
     drawn.scalar(f"{name.lower()}.size()", np.full(POINTS, drawn.numbers.physical_size()))
+    inside = _inside(drawn, at)
+    position = np.where(inside, drawn.numbers.apply(*at), 0)
+    p, targets = drawn.variable(position), [f"{name.lower()}_{axis}" for axis in range(len(at))]
+    drawn.body.append(f"  typename {name}::index {', '.join(targets)};")
+    drawn.body.append(f"  {name.lower()}.inv({', '.join([p, *targets])});")
+    for target, coordinate in zip(targets, drawn.numbers.inv(position), strict=True):
+        drawn.scalar(target, np.broadcast_to(coordinate, (POINTS,)), inside)
 
 
 def _runs(rng, n):

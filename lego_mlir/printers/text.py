@@ -336,7 +336,11 @@ def power_of_two(expr: Any) -> int | None:
 
 
 def shared_subexpressions(exprs: Sequence[Any]) -> list[Any]:
-    """Subexpressions that occur more than once and cost something, operands before what is made of them."""
+    """Subexpressions that occur more than once and cost something, operands before what is made of them.
+
+    What a sum subtracts is printed without its minus sign: a name of the negative product would stand nowhere, so its
+    factors are named.
+    """
     uses: dict[Any, int] = {}
     order: list[Any] = []
 
@@ -346,11 +350,12 @@ def shared_subexpressions(exprs: Sequence[Any]) -> list[Any]:
                 visit(argument)
             return
         uses[expr] = uses.get(expr, 0) + 1
-        if uses[expr] > 1:
+        if uses[expr] > 1 and not is_subtracted(expr):
             return
         for argument in _operands(expr):
             visit(argument)
-        order.append(expr)
+        if not is_subtracted(expr):
+            order.append(expr)
 
     for expr in exprs:
         visit(expr)

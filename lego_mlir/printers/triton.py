@@ -173,6 +173,11 @@ class TritonPrinter(TextPrinter):
         left, right = (self.operand(e, whole) for e in (a, b))
         return Text(f"{left.at(SUM)} {symbol} {right.at(SUM)}", LOOSE, "i32")
 
+    def constant(self, value: int) -> Text:
+        """A number. Triton gives one that stands in the text the type of what it meets, which must hold it."""
+        plain = super().constant(value)
+        return plain if plain.width == "i32" else self.cast(plain, plain.width)
+
     # -- division, shifts and calls
 
     def print_quotient(self, expr: Any) -> Text:

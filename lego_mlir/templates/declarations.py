@@ -66,7 +66,8 @@ class Declarations:
         members = {s: f"{s}_" for s in sizes}
         printer = CudaPrinter(ranges, members)
         printer.declared |= {as_expr(p) for p in parameters}
-        kinds = [TYPES[printer.type_of(p)] for p in parameters]
+        kinds = {TYPES[printer.type_of(p)] for p in parameters}
+        index_kind = "int" if kinds <= {"int"} else "long long"
         self._keep([raw], [expr], printer, (layout.layout, tuple(parameters)))
         apply = cuda.function("apply", parameters, expr, printer, suffix=" const")
         printer = CudaPrinter(of_inverse, members)
@@ -74,14 +75,13 @@ class Declarations:
         code = self._keep(raws, exprs, printer)
         lines = code.lines() + [f"{p} = {text.text};" for p, text in zip(parameters, code.results, strict=True)]
         given = [f"{TYPES[printer.type_of(position)]} {as_expr(position)}"]
-        given += [f"{kind} &{p}" for kind, p in zip(kinds, parameters, strict=True)]
+        given += [f"{index_kind} &{p}" for p in parameters]
         size = printer.print(counted)
         methods = [
             apply,
             _method("void", "inv", ", ".join(given), lines),
             _method(TYPES[size.width], "size", "", [f"return {size.text};"]),
         ]
-        index_kind = "int" if set(kinds) <= {"int"} else "long long"
         return self.filling.lines(_class(name, index_kind, sizes, methods))
 
     def _require_c(self, word: str, what: str, name: str) -> None:

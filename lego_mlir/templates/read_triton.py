@@ -173,7 +173,12 @@ class _Reader:
 
 
 def _aligned(node: ast.expr, *blocks: Block) -> list[Block]:
-    """Scalars take any shape; blocks of different rank must have been broadcast by the text itself."""
+    """Scalars take any shape; blocks of different rank must have been broadcast by the text itself.
+
+    A number that stands in the text takes the type of what it meets, and must fit it.
+    """
+    if any(b.literal and b.bits == 64 for b in blocks) and any(not b.literal and b.bits == 32 for b in blocks):
+        raise TemplateError(f"{ast.unparse(node)}: a number beyond int32 meets an int32; cast it to tl.int64")
     rank = max(b.rank for b in blocks)
     result = []
     for block in blocks:

@@ -9,7 +9,7 @@ import pytest
 import random_expressions
 import sympy
 
-from lego_mlir.errors import PrintError
+from lego_mlir.errors import PrintError, TemplateError
 from lego_mlir.expr import nodes
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import index_symbol, size
@@ -85,6 +85,24 @@ def test_an_unsigned_operand_makes_no_chain_of_ints_unsigned():
         text = printer.expression(expr)
         assert "(int)((unsigned)large / 7" in text
         assert read_c.evaluate(text, values).tolist() == evaluate(expr.expr, values).tolist()
+
+
+def test_a_number_beyond_int32_has_its_type_in_triton():
+    """Triton refuses `3000000000 + i` for an int32: the number would take that type."""
+    i = index_symbol("i")
+    text = TritonPrinter({i: Range(0, 9)}).expression(i + 3 * 10**9)
+    assert text == "tl.cast(i, tl.int64) + tl.cast(3000000000, tl.int64)"
+    assert read_triton.evaluate(text, {"i": np.array([5])}).tolist() == [3000000005]
+    for wrong in ("3000000000 + i", "i < 3000000000", "tl.minimum(i, 3000000000)"):
+        with pytest.raises(TemplateError, match="a number beyond int32 meets an int32; cast it"):
+            read_triton.evaluate(wrong, {"i": np.array([5])})
+
+
+def test_what_is_subtracted_twice_gets_no_name_of_its_own():
+    i, j = index_symbol("i"), index_symbol("j")
+    printer = CudaPrinter({i: Range(0, 90), j: Range(0, 90)})
+    q = i // 7
+    assert printer.named([j - q * 3, i - q * 3])[0] == [("t0", q.expr)]
 
 
 def test_a_parameter_that_nothing_needs_has_no_name():
