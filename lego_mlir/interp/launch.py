@@ -35,12 +35,11 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import Buffer, MemRef, Space
 from lego_mlir.interp.program import Compiler, Function
 from lego_mlir.interp.report import BufferTraffic, Report
+from lego_mlir.kernel.limits import refusal
 
 if TYPE_CHECKING:
     from lego_mlir.interp.counters import Observe
 
-MAX_THREADS = 1024
-"""Threads of a block; CUDA C++ Programming Guide, technical specifications per compute capability."""
 LANES_AT_ONCE = 1 << 14
 """Lanes of a batch beyond which NumPy's arrays leave the cache and a batch only gets slower."""
 MEMORY_LIMIT = 1 << 30
@@ -83,7 +82,9 @@ class Run:
         dynamic_shared: int,
         enter: Callable[[Machine], None] | None = None,
     ) -> None:
-        """Run all blocks, or the sample that was asked for, batch by batch."""
+        """Run all blocks, or the sample that was asked for, batch by batch. Refuses what no GPU would launch."""
+        if refused := refusal("grid", grid) or refusal("block", block):
+            raise InterpreterError(f"@{function.name}: {refused}")
         chosen = choose_blocks(self.options.blocks, grid)
         size = self._batch_size(function, block, dynamic_shared)
         for start in range(0, len(chosen), size):
@@ -219,10 +220,7 @@ def _extents(function: Function, grid: Any, block: Any) -> tuple[Dim3, Dim3]:
     if grid is None or block is None:
         missing = "grid" if grid is None else "block"
         raise InterpreterError(f"@{function.name} does not fix its {missing} size; pass {missing}=(x, y, z)")
-    extent = dim3(block, "block")
-    if extent[0] * extent[1] * extent[2] > MAX_THREADS:
-        raise InterpreterError(f"a block has at most {MAX_THREADS} threads, got {extent}")
-    return dim3(grid, "grid"), extent
+    return dim3(grid, "grid"), dim3(block, "block")
 
 
 def bind(

@@ -6,7 +6,7 @@ A `Kernel` is a value: nothing is launched here. Its function is traced when the
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from keyword import iskeyword
@@ -19,6 +19,7 @@ from lego_mlir.expr.context import forget
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
 from lego_mlir.kernel.dtypes import DType, i32
+from lego_mlir.kernel.limits import greatest, refusal
 from lego_mlir.kernel.scalar import Scalar
 from lego_mlir.kernel.symbols import expressions, runtime_tables
 from lego_mlir.kernel.tensor import Tensor, View
@@ -28,10 +29,6 @@ from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
 from lego_mlir.printers.operations import Form
 
-# CUDA C++ Programming Guide, "Compute Capabilities": threads per block, block and grid dimensions.
-THREADS_PER_BLOCK: Final = 1024
-LARGEST_BLOCK: Final = (1024, 1024, 64)
-LARGEST_GRID: Final = (2**31 - 1, 65535, 65535)
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
 
 
@@ -62,13 +59,8 @@ class Kernel:
                 f"{self.source}: a kernel cannot be called {self.name}: its name goes into PTX, which knows ASCII "
                 "letters, digits and underscores"
             )
-        self.grid = _extents("grid", grid, LARGEST_GRID, self.source)
-        self.block = _extents("block", block, LARGEST_BLOCK, self.source)
-        if all(isinstance(n, int) for n in self.block) and _product(self.block) > THREADS_PER_BLOCK:
-            raise TraceError(
-                f"{self.source}: block={self.block} has {_product(self.block)} threads; "
-                f"a block has at most {THREADS_PER_BLOCK}"
-            )
+        self.grid = _extents("grid", grid, self.source)
+        self.block = _extents("block", block, self.source)
         self.signature = _signature(function, self.source)
         self.expected: Callable[..., Any] | None = None
         self._texts: dict[tuple[str, bool], str] = {}
@@ -164,6 +156,10 @@ class Kernel:
         """The symbolic sizes (`Size` symbols), trailing arguments in this order."""
         return self._traced.sizes
 
+    def greatest(self, size: Any) -> int | None:
+        """The largest value of one of the sizes that this kernel can be launched with, where that is known."""
+        return greatest(size, self.grid, self.block)
+
     @cached_property
     def params(self) -> tuple[Parameter, ...]:
         """The parameters, run-time tables last, and whether the kernel reads and writes them."""
@@ -208,19 +204,20 @@ def kernel(grid: Any, block: Any) -> Callable[[Callable[..., Any]], Kernel]:
     return decorate
 
 
-def _extents(what: str, given: Any, largest: Sequence[int], source: Source) -> tuple[Any, ...]:
+def _extents(what: str, given: Any, source: Source) -> tuple[Any, ...]:
     extents = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     if not 1 <= len(extents) <= 3:
         raise TraceError(f"{source}: {what}={given!r} must have one to three sizes, in x, y, z order")
     checked: list[Any] = []
-    for axis, n, limit in zip("xyz", extents, largest, strict=False):
+    for axis, n in zip("xyz", extents, strict=False):
         if is_symbolic(n):
             checked.append(n if isinstance(n, Index) else Index(n))
-            continue
-        whole = isinstance(n, Integral) and not isinstance(n, bool)
-        if not whole or not 1 <= n <= limit:
-            raise TraceError(f"{source}: {what} {axis} must be an int in 1..{limit} or a symbolic size, got {n!r}")
-        checked.append(int(n))
+        elif isinstance(n, bool) or not isinstance(n, Integral):
+            raise TraceError(f"{source}: {what} {axis} must be an int or a symbolic size, got {n!r}")
+        else:
+            checked.append(int(n))
+    if refused := refusal(what, [n if isinstance(n, int) else 1 for n in checked]):
+        raise TraceError(f"{source}: {refused}")
     return tuple(checked)
 
 
@@ -305,10 +302,3 @@ def _located(error: LegoError, source: Source) -> LegoError:
             where = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return type(error)(f"{where}: {error}{remedy}")
-
-
-def _product(extents: Sequence[int]) -> int:
-    product = 1
-    for n in extents:
-        product *= n
-    return product

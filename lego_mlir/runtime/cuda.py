@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.errors import DependencyError, UsageError
+from lego_mlir.kernel.limits import refusal
 from lego_mlir.runtime.comparing import STORED
 from lego_mlir.runtime.manifest import Argument, Kernel, Manifest, check_code, evaluate, read
 
@@ -142,7 +143,19 @@ def passable(declared: Argument, given: Any, sizes: Mapping[str, int]) -> Any:
 def launch_extents(
     what: str, declared: tuple[Any, ...] | None, given: tuple[int, ...] | None, sizes: Mapping[str, int], entry: str
 ) -> tuple[int, ...]:
-    """Grid or block of a launch: the manifest's for these sizes, or the given one where the manifest has none."""
+    """Grid or block of a launch: the manifest's for these sizes, or the given one where the manifest has none.
+
+    Raises UsageError where no GPU would launch it.
+    """
+    extents = _chosen_extents(what, declared, given, sizes, entry)
+    if refused := refusal(what, extents):
+        raise UsageError(f"kernel {entry}: {refused}")
+    return extents
+
+
+def _chosen_extents(
+    what: str, declared: tuple[Any, ...] | None, given: tuple[int, ...] | None, sizes: Mapping[str, int], entry: str
+) -> tuple[int, ...]:
     if declared is not None:
         if given is not None:
             raise UsageError(f"kernel {entry}: {what} is fixed by its manifest: {declared}")

@@ -120,7 +120,7 @@ def _kernel(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
         "grid": [portable(n) for n in kernel.grid],
         "block": [portable(n) for n in kernel.block],
         "sizes": [
-            {"name": size.name, "min": size.min, "max": size.max, "multiple_of": size.multiple_of}
+            {"name": size.name, "min": size.min, "max": kernel.greatest(size), "multiple_of": size.multiple_of}
             for size in kernel.sizes
         ],
         "arguments": [_argument(parameter) for parameter in kernel.params],

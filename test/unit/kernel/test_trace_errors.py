@@ -398,10 +398,12 @@ def test_calling_a_kernel():
 @pytest.mark.parametrize(
     ("grid", "block", "pattern"),
     [
-        (1, (32, 64), r"block=\(32, 64\) has 2048 threads; a block has at most 1024"),
-        (1, 0, r"block x must be an int in 1..1024 or a symbolic size, got 0"),
-        (1, (1, 1, 65), r"block z must be an int in 1..64 or a symbolic size, got 65"),
-        ((1, 70000), 1, r"grid y must be an int in 1..65535"),
+        (1, (32, 64), r"block \(32, 64\) has 2048 threads: a block has at most 1024 threads; give each of them more"),
+        (1, 0, r"block x = 0: a launch takes at least 1"),
+        (1, (1, 1, 65), r"block z = 65: a launch takes at most 64 threads along z, and 1024 along x; put"),
+        ((1, 70000), 1, r"grid y = 70000: a launch takes at most 65535 blocks along y, and 2147483647 along x; put"),
+        ((lego.size("M"), 70000), 1, r"grid y = 70000: a launch takes at most 65535"),
+        (2**31, 1, r"grid x = 2147483648: a launch takes at most 2147483647 blocks along x; let each block do several"),
         (2.0, 1, r"grid x must be an int"),
         ((1, 1, 1, 1), 1, r"must have one to three sizes, in x, y, z order"),
     ],
