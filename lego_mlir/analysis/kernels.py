@@ -50,7 +50,7 @@ def tile_repairs(kernel: Any, sizes: Mapping[str, int], observed: Observed | Non
 
 
 def _tile(kernel: Any, tile: Any, sizes: Mapping[str, int], observed: Observed | None) -> TileRepairs | None:
-    """None where nothing collides, as far as the trace and the run say."""
+    """None where nothing collides, as far as the trace and the run say; tiles taken whole are not looked into."""
     for statement in kernel.trace().statements():
         if isinstance(statement, (TileLoad, TileStore)) and statement.buffer.name == tile.name:
             why = f"no remedy tried: line {statement.source.line} takes whole tiles of it, which need their own order"

@@ -1,7 +1,8 @@
 """`lego-mlir analyze`: what the memory system sees of a spec's kernels and layouts, and what would repair it.
 
 A kernel is run on a sample of blocks in the interpreter, which counts; its shared tiles are then tried with other
-layouts. A layout alone is walked over by a warp, along each axis or by the pattern of `--access`.
+layouts, on the accesses of the run where these depend on data. A layout alone is walked over by a warp, along each axis
+or by the pattern of `--access`, one of symbolic sizes at the values of `--size`.
 """
 
 from __future__ import annotations

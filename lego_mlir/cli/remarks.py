@@ -63,7 +63,7 @@ def _remedies(layouts: Any, tile: Mapping[str, Any] | None) -> list[str]:
 
 
 def _sectors_remedy(site: Mapping[str, Any]) -> str:
-    """Lanes that go together are not told to: only where their runs begin, or how long these are, is wrong then."""
+    """Lanes that go together are not told to: then only where their runs begin, or how long these are, is wrong."""
     if site["runs"] is None:
         return "let neighbouring lanes take neighbouring elements, from multiples of 32 bytes on"
     runs = Runs(**site["runs"])
@@ -71,8 +71,8 @@ def _sectors_remedy(site: Mapping[str, Any]) -> str:
         return "some begin or end inside a sector: let rows begin at multiples of 32 bytes"
     if runs.bytes >= 2 * site["width"] * runs.count:
         return (
-            f"neighbouring lanes go together, but in runs of {runs.bytes / runs.count:.3g} bytes: let runs be whole "
-            f"sectors, from multiples of {SECTOR_BYTES} bytes on"
+            f"a warp takes runs of {runs.bytes / runs.count:.3g} bytes on average: let runs be whole sectors, from "
+            f"multiples of {SECTOR_BYTES} bytes on"
         )
     return "let neighbouring lanes take neighbouring elements"
 

@@ -209,6 +209,25 @@ def test_a_tile_of_one_dimension_says_why_it_has_no_remedy():
     assert "a tile of one dimension has no rows to pad or swizzle; give it rows and columns" in tile.note
 
 
+def test_a_tile_that_is_taken_whole_keeps_its_order():
+    """Another layout of such a tile would have to keep the rows that a warp's tile loads take."""
+
+    @lego.kernel(grid=1, block=32)
+    def kernel(a: lego.Tensor(f16, Row(32, 64)), c: lego.Tensor(f32, Row(32, 32))):
+        tile, out = lego.shared(f16, Row(32, 64)), lego.shared(f32, Row(32, 32))
+        lego.stage(a, (0, 0), tile)
+        lego.barrier()
+        total = lego.accumulator(f32, 32, 32)
+        lego.mma(tile.part((0, 0), (32, 64)), tile.T.part((0, 0), (64, 32)), total)
+        total.store(out, (0, 0))
+        lego.barrier()
+        c[lego.thread_id.x, 0] = out[lego.thread_id.x, 0]
+
+    for found, line in zip(tile_repairs(kernel, {}).values(), (6, 7), strict=True):
+        assert found.repairs == ()
+        assert found.note.startswith(f"no remedy tried: line {kernel.source.line + line} takes whole tiles of it")
+
+
 def test_a_condition_on_data_keeps_no_lane_from_taking_part():
     @lego.kernel(grid=1, block=32)
     def kernel(src: lego.Tensor(f32, Row(32)), dst: lego.Tensor(f32, Row(32))):

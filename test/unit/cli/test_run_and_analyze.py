@@ -268,9 +268,8 @@ def test_lanes_that_take_neighbours_are_not_told_to(tmp_path, capsys):
     )
     pairs = SHIFTED.replace("src[i + 1]", "src[lego.thread_id[0] // 2 * 4 + lego.thread_id[0] % 2]")
     assert main(["analyze", spec(tmp_path, text=pairs)]) == DONE
-    assert (
-        "; neighbouring lanes go together, but in runs of 8 bytes: let runs be whole sectors" in capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert "; a warp takes runs of 8 bytes on average: let runs be whole sectors, from multiples of 32 bytes on" in said
 
 
 COPY = """
