@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lego_mlir.errors import InterpreterError
+from lego_mlir.errors import InterpreterError, did_you_mean
 from lego_mlir.interp.launch import MEMORY_LIMIT, Progress, launch
 from lego_mlir.interp.report import Report
 
@@ -35,20 +35,27 @@ def run_kernel(
 ) -> Report:
     """Run a kernel on arrays, in place. `module` replaces its own module, after a transform script for example.
 
-    Raises InterpreterError for a missing argument, or a size without a value.
+    Raises InterpreterError for a missing argument, a size without a value, or a name that is neither.
     """
     sizes = dict(sizes or {})
     names = [parameter.name for parameter in kernel.params]
     missing = [n for n in names if n not in arguments] + [s.name for s in kernel.sizes if s.name not in sizes]
     if missing:
         raise InterpreterError(f"kernel {kernel.name} needs a value for {', '.join(missing)}")
-    given = [_memory(parameter, arguments[parameter.name]) for parameter in kernel.params]
+    for what, known, given in (("argument", names, arguments), ("size", [s.name for s in kernel.sizes], sizes)):
+        for name in given:
+            if name not in known:
+                raise InterpreterError(
+                    f"kernel {kernel.name} has no {what} {name}{did_you_mean(name, known)}; "
+                    f"it has: {', '.join(known) or 'none'}"
+                )
+    values = [_memory(parameter, arguments[parameter.name]) for parameter in kernel.params]
     return launch(
         kernel.mlir() if module is None else module,
         kernel.name,
         grid=_extents(kernel.grid, sizes),
         block=_extents(kernel.block, sizes),
-        args=[*given, *(sizes[size.name] for size in kernel.sizes)],
+        args=[*values, *(sizes[size.name] for size in kernel.sizes)],
         names=names,
         checks=checks,
         counts=counts,

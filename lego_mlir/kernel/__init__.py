@@ -7,6 +7,8 @@
 | `tracer` | recording it: scopes, ranges, source lines |
 | `scalar`, `functions` | values that a kernel computes with |
 | `tensor`, `access` | memory with a layout, and the proofs of one access |
+| `divisors` | no divisor is 0 |
+| `limits` | what a launch may be at most |
 | `control` | ids, loops, branches, registers, barriers |
 | `definition` | `@lego.kernel` and what it makes |
 | `emit`, `emit_values` | the program as MLIR |
@@ -21,7 +23,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from lego_mlir.errors import TraceError
+from lego_mlir.errors import TraceError, did_you_mean
 
 if TYPE_CHECKING:
     from lego_mlir.kernel.definition import Kernel
@@ -30,9 +32,14 @@ if TYPE_CHECKING:
 class _Package(ModuleType):
     """The decorator `lego.kernel` and this package have one name; so the package can be called."""
 
-    def __call__(self, grid: Any = None, block: Any = None) -> Callable[[Callable[..., Any]], Kernel]:
+    def __call__(self, grid: Any = None, block: Any = None, **other: Any) -> Callable[[Callable[..., Any]], Kernel]:
         from lego_mlir.kernel.definition import kernel
 
+        for name in other:
+            raise TraceError(
+                f"@lego.kernel takes grid and block, not {name}{did_you_mean(name, ['grid', 'block'])}: "
+                "write @lego.kernel(grid=.., block=..)"
+            )
         if grid is None or block is None:
             raise TraceError("the decorator takes the sizes of the launch: write @lego.kernel(grid=.., block=..)")
         return kernel(grid, block)

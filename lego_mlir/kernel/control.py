@@ -281,9 +281,11 @@ class Cell(Scalar):
         return self
 
 
-def register(dtype: DType, initial: Any, width: int | None = None) -> Cell:
+def register(dtype: DType, initial: Any = None, width: int | None = None) -> Cell:
     """A place for a value of this element type, or for a vector of `width`, that loops and branches may change."""
     tracer = current("lego.register")
+    if initial is None:
+        raise tracer.error("lego.register takes the value it holds first: write lego.register(lego.f32, 0.0)")
     if width is None and isinstance(initial, Scalar):
         width = initial.width
     first = as_value(initial, dtype, width)

@@ -9,6 +9,7 @@ as an index; nothing but its type's range is then known of it.
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -81,6 +82,12 @@ class Scalar:
     def __index__(self) -> NoReturn:
         raise current("data as a Python int").error(
             "a kernel's data is not known while tracing: it makes no Python int; lego.range takes it as a bound"
+        )
+
+    def __float__(self) -> NoReturn:
+        raise current("data as a Python float").error(
+            "a kernel's data is not known while tracing: it makes no Python float, and the functions of math and numpy "
+            "cannot take it; convert it with .to(lego.f32), and use lego.sqrt, lego.exp and the like"
         )
 
     def __add__(self, other: Any) -> Any:
@@ -248,7 +255,10 @@ def select(condition: Any, a: Any, b: Any) -> Scalar:
     tracer = current("where")
     data = [x for x in (a, b) if isinstance(x, Scalar)]
     if not data:
-        raise tracer.error(f"where of {a!r} and {b!r}: give one of them an element type, for example lego.f32({a!r})")
+        example = "f32" if any(isinstance(x, float) for x in (a, b)) else "i32"
+        raise tracer.error(
+            f"where of {a!r} and {b!r}: give one of them an element type, for example lego.{example}({a!r})"
+        )
     dtype = data[0].dtype
     if any(d.dtype != dtype for d in data):
         raise tracer.error(f"where of different element types ({data[0].dtype}, {data[1].dtype}); convert one with .to")
@@ -328,7 +338,7 @@ def vector(*elements: Any) -> Scalar:
 def _number(given: Real, dtype: DType) -> int | float:
     """A Python number that the element type can hold. Raises TraceError where it cannot."""
     if dtype.is_float:
-        return float(given)
+        return _float(float(given), dtype)
     if not float(given).is_integer():
         raise current("a constant").error(f"{given} is no {dtype}; write it as an int, or convert the data to a float")
     number = int(given) if isinstance(given, Integral) else int(float(given))
@@ -336,3 +346,17 @@ def _number(given: Real, dtype: DType) -> int | float:
     if not low <= number <= high:
         raise current("a constant").error(f"{number} does not fit {dtype}, which holds {low}..{high}")
     return number
+
+
+def _float(given: float, dtype: DType) -> float:
+    """A float that stays finite in its type; inf itself is one that was meant. Raises TraceError for another."""
+    import numpy
+
+    with numpy.errstate(over="ignore"):
+        stored = float(numpy.asarray(given).astype(dtype.numpy))
+    if math.isinf(stored) and not math.isinf(given):
+        raise current("a constant").error(
+            f"{given} is beyond {dtype}, which would hold {stored}; compute in a wider type, such as x.to(lego.f64), "
+            f"or write {dtype}(float('inf')) where infinity is meant"
+        )
+    return given

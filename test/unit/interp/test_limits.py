@@ -1,4 +1,7 @@
-"""A launch that no GPU takes is refused by the interpreter and by the launcher in the same words."""
+"""A launch that no GPU takes is refused by the interpreter and by the launcher in the same words.
+
+So are arguments that the kernel does not have.
+"""
 
 import numpy as np
 import pytest
@@ -53,3 +56,15 @@ def test_a_launch_from_the_host():
 def test_a_size_gets_the_maximum_that_follows_from_its_extent():
     manifest = compile_kernel(along_z, emit="ptx").manifest
     assert [size["max"] for size in manifest["kernels"][0]["sizes"]] == [65535]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sizes", "message"),
+    [
+        ({"x": np.zeros(3, np.float32), "y": 1}, {"B": 3}, "kernel along_z has no argument y; it has: x"),
+        ({"x": np.zeros(3, np.float32)}, {"B": 3, "b": 3}, "kernel along_z has no size b; it has: B"),
+    ],
+)
+def test_a_name_that_the_kernel_does_not_have(arguments, sizes, message):
+    with pytest.raises(InterpreterError, match=message):
+        interp.run_kernel(along_z, arguments, sizes)

@@ -1,6 +1,7 @@
 """What cannot be traced is refused with the file and line of the spec, the values and the remedy."""
 
 import inspect
+import math
 
 import pytest
 
@@ -551,3 +552,55 @@ def test_a_loop_without_for():
     refuse(
         TraceError, r"lego\.range\(\.\.\) stands alone and does nothing; write `for i in lego\.range\(\.\.\):`", body
     )
+
+
+@pytest.mark.parametrize("number", [1e40, -1e40])
+def test_a_float_that_becomes_infinite(number):
+    def body(x, y):
+        x[0, 0] += number  # HERE
+
+    refuse(TraceError, r"1e\+40 is beyond f32, which would hold -?inf; compute in a wider type", body)
+
+
+def test_a_half_that_becomes_infinite():
+    def body(x, y):
+        y[0] = y[1] + 1e6  # HERE
+
+    refuse(TraceError, r"1000000\.0 is beyond f16, which would hold inf", body)
+
+
+def test_infinity_is_one_that_was_meant():
+    @lego.kernel(grid=1, block=1)
+    def lowest(x: lego.Tensor(f32, Row(2)), y: lego.Tensor(f16, Row(2))):
+        x[0] = float("-inf")
+        x[1] = 3.4028235e38
+        y[0] = 65504.0
+
+    assert "0xFF800000" in lowest.mlir()
+
+
+def test_data_makes_no_float():
+    def body(x, y):
+        math.sqrt(x[0, 0])  # HERE
+
+    refuse(TraceError, "it makes no Python float, .* use lego.sqrt", body)
+
+
+def test_a_register_without_a_value():
+    def body(x, y):
+        lego.register(f32)  # HERE
+
+    refuse(TraceError, r"lego.register takes the value it holds first: write lego.register\(lego.f32, 0.0\)", body)
+
+
+@pytest.mark.parametrize(("one", "kind"), [(1, "i32"), (1.0, "f32")])
+def test_a_choice_between_numbers_suggests_their_type(one, kind):
+    def body(x, y):
+        lego.where(x[0, 0] > 0, one, 0)  # HERE
+
+    refuse(TraceError, rf"give one of them an element type, for example lego\.{kind}\({one}\)", body)
+
+
+def test_an_unknown_argument_of_the_decorator():
+    with pytest.raises(TraceError, match=r"@lego.kernel takes grid and block, not blok; did you mean block\?"):
+        lego.kernel(grid=1, block=64, blok=3)
