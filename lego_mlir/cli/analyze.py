@@ -64,12 +64,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_module(args: argparse.Namespace) -> dict[str, list[Any]]:
+    from lego_mlir.analysis.observed import Observed
+
     for option in ("layout", "access", "free", "dtype", "width", "size"):
-        if getattr(args, option):
+        if getattr(args, option) not in (None, []):
             raise UsageError(f"--{option}: {args.spec} is an MLIR file: it has kernels, and no layouts and sizes")
     args.blocks = DEFAULT_BLOCKS if args.blocks is None else args.blocks
     found = []
-    for report, observed in modules.reports(args):
+    for report, observed in modules.reports(args, observer=Observed):
         text = _with_runs(report.to_dict(), observed)
         found.append({**text, "source": args.spec, "sizes": {}, "repairs": {}, "tiles": {}})
     return {"kernels": found, "layouts": []}

@@ -6,7 +6,7 @@ Whatever the bindings parse can be run so, whoever wrote it: what a transform sc
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,13 +40,13 @@ def refuse_extents(args: argparse.Namespace) -> None:
             )
 
 
-def reports(args: argparse.Namespace, seed: int = 0) -> list[tuple[Any, Any]]:
-    """Run the file's kernels, or the one asked for: each one's report, and what was observed of its requests."""
+def reports(
+    args: argparse.Namespace, seed: int = 0, observer: Callable[[], Any] | None = None
+) -> list[tuple[Any, Any]]:
+    """Run the file's kernels, or the one asked for: each one's report, and the observer made for it."""
     from lego_mlir import interp
-    from lego_mlir.analysis.observed import Observed
 
     options.require_transform(args)
-
     text = files.read_bytes(args.spec).decode()
     if args.transform is not None:
         text = _transformed(args, text)
@@ -57,7 +57,7 @@ def reports(args: argparse.Namespace, seed: int = 0) -> list[tuple[Any, Any]]:
         for name in names:
             progress.update(name)
             function = compiler.function(name)
-            observed = Observed()
+            observed = None if observer is None else observer()
             report = interp.launch(
                 compiler,
                 name,
