@@ -169,6 +169,7 @@ def test_a_loop_whose_bounds_are_data_is_no_obstacle():
         for j in lego.range(lego.index(src[0]) % 32):
             with lego.when(t != j):
                 cells[t, j] = 1.0
+        dst[t] = 0.0
 
     (tile,) = tile_repairs(kernel, {}).values()
     line = kernel.source.line
@@ -187,6 +188,7 @@ def test_a_place_that_divides_by_zero_for_a_thread_that_is_kept_away_is_skipped(
         cells = lego.shared(f32, Row(32, 32))
         with lego.when(t != 3):
             cells[t, (t // (t - 3)) % 32] = 1.0
+        dst[t] = 0.0
 
     (tile,) = tile_repairs(kernel, {}).values()
     assert "no remedy tried: the place at line" in tile.note
@@ -203,6 +205,7 @@ def test_a_tile_of_one_dimension_says_why_it_has_no_remedy():
         t = lego.thread_id[0]
         cells = lego.shared(f32, Row(1024))
         cells[t * 32] = 1.0
+        dst[t] = 0.0
 
     (tile,) = tile_repairs(kernel, {}).values()
     assert tile.repairs == ()
@@ -236,6 +239,7 @@ def test_a_condition_on_data_keeps_no_lane_from_taking_part():
         for k in lego.range(32):
             with lego.when(src[t] > 0):
                 cells[t, k] = 1.0
+        dst[t] = 0.0
 
     (use,) = uses_of(kernel)
     assert use.active is None
