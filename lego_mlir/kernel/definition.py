@@ -6,7 +6,7 @@ A `Kernel` is a value: nothing is launched here. Its function is traced when the
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from keyword import iskeyword
@@ -19,7 +19,7 @@ from lego_mlir.expr.context import forget
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
 from lego_mlir.kernel.dtypes import DType, i32
-from lego_mlir.kernel.limits import greatest, refusal
+from lego_mlir.kernel.limits import STATIC_SHARED_BYTES, greatest, refusal
 from lego_mlir.kernel.scalar import Scalar
 from lego_mlir.kernel.symbols import expressions, runtime_tables
 from lego_mlir.kernel.tensor import Tensor, View
@@ -112,6 +112,9 @@ class Kernel:
             record(tracer, self.function, arguments)
         except LegoError as error:
             raise _located(error, self.source) from error
+        return _complete(self._trace(tracer, parameters))
+
+    def _trace(self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter]) -> Trace:
         return Trace(
             name=self.name,
             parameters=(*parameters, *self._tables(tracer)),
@@ -202,6 +205,24 @@ def kernel(grid: Any, block: Any) -> Callable[[Callable[..., Any]], Kernel]:
         return Kernel(function, grid, block)
 
     return decorate
+
+
+def _complete(trace: Trace) -> Trace:
+    """The trace of a kernel that does something, and fits a block. Raises TraceError for another."""
+    if not any(
+        isinstance(statement, Store) and access.buffer.space == "global" for statement, access in trace.accesses()
+    ):
+        raise TraceError(f"{trace.source}: kernel {trace.name} writes no tensor; a store is written y[i, j] = value")
+    used = 0
+    for tile in trace.shared:
+        used += tile.size * tile.dtype.bytes
+        if used > STATIC_SHARED_BYTES and not trace.tile_rows():  # of lego.mma's, a transform script takes care
+            raise TraceError(
+                f"{tile.source}: with {tile.name}, {tile.layout!r} of {tile.dtype}, the shared tiles of {trace.name} "
+                f"take {used} bytes; static shared memory ends at {STATIC_SHARED_BYTES} bytes a block; make tiles "
+                "smaller, or their elements"
+            )
+    return trace
 
 
 def _extents(what: str, given: Any, source: Source) -> tuple[Any, ...]:

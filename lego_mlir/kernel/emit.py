@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from typing import Any, Final, assert_never
 
 from lego_mlir import bindings
-from lego_mlir.errors import TraceError
 from lego_mlir.kernel.dtypes import DType
 from lego_mlir.kernel.emit_tiles import TileEmitter, order_of
 from lego_mlir.kernel.emit_values import ValueEmitter
@@ -51,13 +50,12 @@ from lego_mlir.kernel.trace import (
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.printers.operations import Form
 
-STATIC_SHARED_BYTES: Final = 48 * 1024  # per block, every architecture; CUDA C++ guide, "Compute Capabilities"
 WORKGROUP: Final = "#gpu.address_space<workgroup>"
 TILE_ALIGNMENT: Final = 16  # bytes: what the widest access of a thread needs
 
 
 def emit_module(trace: Trace, form: Form = "affine") -> Any:
-    """The module, verified, in a new context. Raises TraceError where the kernel does not fit the target."""
+    """The module, verified, in a new context."""
     ir = bindings.load().ir
     with ir.Context(), _location(ir, trace.source):
         module = ir.Module.create()
@@ -112,12 +110,6 @@ class KernelEmitter:
 
     def _function(self) -> Any:
         ir, trace = self.ir, self.trace
-        used = sum(tile.size * tile.dtype.bytes for tile in trace.shared)
-        if used > STATIC_SHARED_BYTES and not self.rows:  # a transform script moves tiles to dynamic shared memory
-            raise TraceError(
-                f"{trace.source}: the shared tiles of {trace.name} take {used} bytes; static shared memory ends at "
-                f"{STATIC_SHARED_BYTES} bytes a block"
-            )
         inputs = [_memref(p) if isinstance(p, Buffer) else p.dtype.mlir for p in trace.parameters]
         inputs += ["index"] * len(trace.sizes)
         tiles = [_memref(tile, self.rows.get(tile.name)) for tile in trace.shared]

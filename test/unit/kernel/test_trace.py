@@ -101,6 +101,7 @@ def test_the_widest_access_is_taken_where_it_is_asked_for():
         widths["rows of 12"] = y.load(i, 4, width=None).width
         widths["odd start"] = x.widest(0, i * 2 + 1)
         widths["columns"] = z.load(i, 0, width=None).width
+        z[i, 0] = 0.0
 
     run.trace()
     assert widths == {"rows": 8, "rows of 12": 4, "odd start": 1, "columns": None}
@@ -135,6 +136,7 @@ def test_a_kernel_is_traced_once_and_only_when_asked():
     @lego.kernel(grid=1, block=8)
     def run(x: lego.Tensor(f32, Row(8))):
         count.append(1)
+        x[0] = 0.0
 
     @run.reference
     def expected(x):

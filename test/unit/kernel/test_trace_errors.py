@@ -316,13 +316,24 @@ def test_shared_memory_with_a_refuted_layout():
 
 
 def test_more_shared_memory_than_there_is():
-    @lego.kernel(grid=1, block=32)
-    def greedy(x: lego.Tensor(f32, Row(32))):
-        tile = lego.shared(f32, Row(128, 128))
-        tile[0, lego.thread_id[0]] = x[lego.thread_id[0]]
+    def body(x, y):
+        lego.shared(f32, Row(64))
+        lego.shared(f32, Row(64, 192))  # HERE
+        x[0, 0] = 0.0
 
-    with pytest.raises(TraceError, match="shared tiles of greedy take 65536 bytes; static shared memory ends at 49152"):
-        greedy.mlir()
+    refuse(
+        TraceError,
+        r"with shared1, Row\(64, 192\) of f32, the shared tiles of run take 49408 bytes; static shared memory ends at",
+        body,
+    )
+
+
+def test_a_kernel_that_writes_nothing():
+    def body(x, y):
+        tile = lego.shared(f32, Row(32))
+        tile[0] = x[0, 0]
+
+    refuse(TraceError, r"kernel run writes no tensor; a store is written y\[i, j\] = value", body)
 
 
 def test_a_dimension_that_the_block_has_not():
