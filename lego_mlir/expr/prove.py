@@ -60,9 +60,17 @@ class Prover:
         if key not in self._proofs:
             found = self.without_solver(op, left, right)
             if found is None and not self.refuting_point(op, left, right):
-                found = self._with_solver(op, left, right, timeout_ms)
+                found = self._by_order(left, right, timeout_ms) if op is Ne else None
+                found = found or self._with_solver(op, left, right, timeout_ms)
             self._proofs[key] = found
         return self._proofs[key]
+
+    def _by_order(self, left: Poly, right: Poly, timeout_ms: int) -> str | None:
+        """A proof that two differ because one is the greater: a claim that is made of a divisor as well, and kept."""
+        for less, greater in ((right, left), (left, right)):
+            if not self.refuting_point(Lt, less, greater):
+                return self.proof(Le, less.plus(1), greater, timeout_ms)
+        return None
 
     def without_solver(self, op: Any, left: Poly, right: Poly) -> str | None:
         """A proof by identity, intervals or divisibility."""

@@ -4,6 +4,7 @@ import pytest
 import sympy
 
 from lego_mlir.expr import solver
+from lego_mlir.expr.context import context_of
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import index_symbol, size
 from lego_mlir.expr.nodes import BitXor, Eq, FloorDiv, FloorMod, Le, Lt, Ne, Select, Size, Smaller, Table
@@ -139,3 +140,19 @@ def test_the_solver_is_told_the_facts_of_sizes_and_steps():
     for claim in (Eq(FloorMod(size_, 8), 0), Le(8, size_), Le(size_, 64), Eq(FloorMod(x, 4), 0), Lt(x, size_)):
         assert solve(claim, ranges, 1000).proved
     assert not solve(Lt(size_, 64), ranges, 1000).proved
+
+
+def test_a_divisor_that_is_shown_to_be_positive_is_not_shown_to_differ_from_zero_again(monkeypatch):
+    asked = []
+
+    def counted(condition, ranges, timeout_ms, **options):
+        asked.append(condition)
+        return solve(condition, ranges, timeout_ms, **options)
+
+    monkeypatch.setattr(solver, "solve", counted)
+    rows = Smaller(M - 8 * FloorDiv(u, 8 * N), 8)
+    prover = context_of({u: Range(0, M * N)}).prover
+    read = prover.context.terms.read
+    assert prover.proof(Ne, read(rows), read(sympy.Integer(0))) == "z3"
+    assert prover.proof(Le, read(sympy.Integer(1)), read(rows)) == "z3"
+    assert len(asked) == 1
