@@ -75,8 +75,26 @@ class Place:
         for name, claim in self._claims(width, lanes):
             verdict = self.tracer.prove(claim, lanes)
             if not isinstance(verdict, Proved):
-                return f"not {name}, {_reason(verdict)}"
+                return f"not {name}, {_reason(verdict)}{self._other_direction(lanes)}"
         return ""
+
+    def _other_direction(self, lanes: Mapping[Any, Range]) -> str:
+        """Of a layout whose neighbours lie along another dimension than the last: that, and what to do."""
+        *outer, last = range(len(self.index))
+        if self._runs_along(last, lanes):
+            return ""
+        for axis in outer:
+            if self._runs_along(axis, lanes):
+                turned = f", or load from {self.buffer.name}.T" if len(outer) == 1 else ""
+                return (
+                    f" (a vector runs along the last dimension, and neighbours in memory lie along dimension {axis}: "
+                    f"reorder the layout{turned})"
+                )
+        return ""
+
+    def _runs_along(self, axis: int, lanes: Mapping[Any, Range]) -> bool:
+        moved = (*self.index[:axis], self.index[axis] + LANE, *self.index[axis + 1 :])
+        return bool(sympy.expand(self._derive(moved, lanes).expr - self.derivation.expr - LANE) == 0)
 
     def _widths(self) -> Iterator[int]:
         width = VECTOR_BYTES // self.buffer.dtype.bytes

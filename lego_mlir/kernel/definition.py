@@ -6,7 +6,7 @@ A `Kernel` is a value: nothing is launched here. Its function is traced when the
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from keyword import iskeyword
@@ -105,6 +105,7 @@ class Kernel:
                 value = tracer.value(kind)
                 parameters.append(ScalarParameter(name, kind, value))
                 arguments.append(Scalar(value))
+        _require_names(self, _declared_sizes(self), ())
         forget()  # a kernel's text must not depend on what was derived before it
         try:
             for n in _declared_extents(self):
@@ -293,16 +294,20 @@ def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
     found = _declared_sizes(kernel)
     for expr in expressions(tracer.body):
         _collect(expr, found)
-    names = [s.name for s in found]
-    taken = {*kernel.signature, *(str(s) for s in tracer.ranges), *runtime_tables(tracer.body)}
+    _require_names(kernel, found, {*(str(s) for s in tracer.ranges), *runtime_tables(tracer.body)})
+    return tuple(found)
+
+
+def _require_names(kernel: Kernel, sizes: Collection[Any], also: Collection[str]) -> None:
+    """Refuse sizes that a launch could not tell from each other, or from what else has a name."""
+    names = [s.name for s in sizes]
     for name in names:
-        if names.count(name) > 1 or name in taken or iskeyword(name):
+        if names.count(name) > 1 or name in kernel.signature or name in also or iskeyword(name):
             raise TraceError(
                 f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is a word of Python, or "
                 "also a parameter, a run-time table, an id of the kernel (tx, bx, k0, ..), or another size with other "
                 "facts"
             )
-    return tuple(found)
 
 
 def _collect(value: Any, found: dict[Any, None]) -> None:

@@ -6,7 +6,7 @@ from launching import launch
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, i8, i32
-from lego_mlir.errors import TraceError
+from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.kernel.trace import For
 
 X = np.arange(64) - 20
@@ -138,3 +138,33 @@ def test_the_step_of_a_loop_is_what_its_values_have_in_common(begin, step, commo
     known = count.trace().ranges[loop.symbol]
     assert known.step == common
     assert all((value - known.lo) % known.step == 0 for value in values)
+
+
+def test_a_vector_across_the_lines_of_a_layout_is_told_of_the_other_direction():
+    @lego.kernel(grid=1, block=8)
+    def columns(x: lego.Tensor(f32, lego.Col(32, 8)), y: lego.Tensor(f32, Row(8, 32))):
+        i = lego.thread_id[0]
+        y.store(x.load(i, 0, width=4), i, 0)
+
+    with pytest.raises(LayoutError, match=r"neighbours in memory lie along dimension 0: .*, or load from x\.T\)"):
+        columns.trace()
+
+    @lego.kernel(grid=1, block=8)
+    def turned(x: lego.Tensor(f32, lego.Col(32, 8)), y: lego.Tensor(f32, Row(8, 32))):
+        i = lego.thread_id[0]
+        y.store(x.T.load(i, 0, width=4), i, 0)
+
+    turned.trace()
+
+
+def test_two_sizes_of_one_name_are_told_before_anything_is_proved_of_them():
+    @lego.kernel(grid=1, block=8)
+    def twins(
+        x: lego.Tensor(f32, Row(8, lego.size("N", multiple_of=4))), y: lego.Tensor(f32, Row(8, lego.size("N", min=8)))
+    ):
+        y.store(x.load(lego.thread_id[0], 0, width=4), lego.thread_id[0], 0)
+
+    with pytest.raises(
+        TraceError, match=r"the size N of twins needs another name: .* or another size with other facts"
+    ):
+        twins.trace()
