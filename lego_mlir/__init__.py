@@ -122,7 +122,10 @@ __all__ = sorted(_NAMES.keys() - dir(builtins))  # `import *` leaves Python's ow
 def __getattr__(name: str) -> Any:
     """A public name, from its module (PEP 562)."""
     if name not in _NAMES:
-        raise AttributeError(f"module 'lego_mlir' has no attribute {name!r}")
+        from lego_mlir.errors import did_you_mean
+
+        meant = "" if name.startswith("_") else did_you_mean(name, _NAMES)
+        raise AttributeError(f"module 'lego_mlir' has no attribute {name!r}{meant}")
     module, attribute = _NAMES[name]
     loaded = importlib.import_module(module)
     value = getattr(loaded, attribute) if attribute else loaded

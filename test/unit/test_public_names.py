@@ -50,3 +50,9 @@ print(type(k).__name__, lego_mlir.kernel.emit.__name__)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [Kernel.__name__, "lego_mlir.kernel.emit"]
+
+
+def test_a_misspelt_name_is_told_the_one_that_was_meant():
+    with pytest.raises(AttributeError, match=r"no attribute 'barier'; did you mean barrier\?"):
+        lego.barier
+    assert not hasattr(lego, "__wrapped__")
