@@ -2,7 +2,8 @@
 
 From a spec to a kernel:
 
-- `template`: a text with its names, and what it becomes; `engine` is Jinja2, `values` what a placeholder sees.
+- `template`: a text with its names, and what it becomes; `engine` is Jinja2, `values` what a placeholder sees of
+  layouts, `bounded` the indices that know their range.
 - `placeholders`: values become marks, and marks become text when the whole is known: `surroundings` say which need
   parentheses, `names` keeps names apart, `signature` orders the sizes, `whole_text` must be Python.
 - The words of templates: `accesses` loads and stores, `statements` assigns, `strided` describes for TMA, `declarations`
@@ -13,7 +14,7 @@ From a spec to a kernel:
   that exists; `refusals` is what their builders ask first.
 """
 
+from lego_mlir.templates.bounded import index, indices
 from lego_mlir.templates.template import Rendered, Template
-from lego_mlir.templates.values import index, indices
 
 __all__ = ["Rendered", "Template", "index", "indices"]

@@ -19,9 +19,10 @@ from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.nodes import Size
 from lego_mlir.printers import cuda
 from lego_mlir.printers.cuda import TYPES, CudaPrinter, StraightLine
+from lego_mlir.templates.bounded import Bounded, ranges_of
 from lego_mlir.templates.names import require_identifier
 from lego_mlir.templates.signature import ordered, sizes_of
-from lego_mlir.templates.values import Bounded, Placed, ranges_of
+from lego_mlir.templates.values import Placed
 
 if TYPE_CHECKING:
     from lego_mlir.templates.placeholders import Filling

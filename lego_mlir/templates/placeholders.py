@@ -25,13 +25,14 @@ from lego_mlir.printers import cuda, triton
 from lego_mlir.printers.cuda import TYPES, CudaPrinter
 from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
+from lego_mlir.templates.bounded import ranges_of
 from lego_mlir.templates.engine import is_undefined
 from lego_mlir.templates.hints import contiguous_run
 from lego_mlir.templates.names import Language, chosen, named, require_identifier, words_of
 from lego_mlir.templates.refusals import require_ranges
 from lego_mlir.templates.signature import ordered, require_room
 from lego_mlir.templates.surroundings import MARK, is_argument, stands_alone
-from lego_mlir.templates.values import Offsets, Placed, Predicate, ranges_of
+from lego_mlir.templates.values import Offsets, Placed, Predicate
 from lego_mlir.templates.whole_text import require_python
 
 _SIZES: Final = "\ue000sizes\ue001"

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import as_expr
 from lego_mlir.printers.cuda import TYPES
+from lego_mlir.templates.bounded import Coordinate, ranges_of
 from lego_mlir.templates.names import require_identifier, temporary
-from lego_mlir.templates.values import Coordinate, Offsets, Placed, Predicate, ranges_of
+from lego_mlir.templates.values import Offsets, Placed, Predicate
 
 if TYPE_CHECKING:
     from lego_mlir.templates.placeholders import Filling

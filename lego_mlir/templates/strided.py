@@ -23,8 +23,9 @@ from lego_mlir.layout.slices import Colon
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.values import end_of
 from lego_mlir.printers.triton import TritonPrinter
+from lego_mlir.templates.bounded import Bounded, ranges_of
 from lego_mlir.templates.refusals import require_one_of, require_triton
-from lego_mlir.templates.values import Bounded, Offsets, Placed, ranges_of
+from lego_mlir.templates.values import Offsets, Placed
 
 if TYPE_CHECKING:
     from lego_mlir.templates.placeholders import Filling

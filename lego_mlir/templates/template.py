@@ -24,13 +24,14 @@ from typing import Any, Final
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import engine
 from lego_mlir.templates.accesses import Accesses
+from lego_mlir.templates.bounded import printing
 from lego_mlir.templates.declarations import Declarations
 from lego_mlir.templates.names import Language
 from lego_mlir.templates.placeholders import Filling, Placeholder, caller_line
 from lego_mlir.templates.signature import sizes_of
 from lego_mlir.templates.statements import Statements
 from lego_mlir.templates.strided import Descriptors
-from lego_mlir.templates.values import printing, visible
+from lego_mlir.templates.values import visible
 
 LANGUAGES: Final[dict[str, Language]] = {
     ".py": "triton",

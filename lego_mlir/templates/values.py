@@ -1,29 +1,26 @@
-"""What a placeholder sees: indices that know their range, layouts that can be indexed and sliced, and masks.
+"""What a placeholder sees of layouts: positions, blocks of positions, and masks, each with the ranges it depends on.
 
 An index of a layout is in range by definition, so `A[lpid_m, k, :, :]` says that lpid_m and k lie below A's first two
-sizes: nobody has to declare it. What has no layout to tell its range says it itself:
+sizes: nobody has to declare it.
 
->>> k = index("k", 64)
->>> (k + 1).ranges
-{k: Range(0, 64)}
 >>> from lego_mlir.layout import Row
+>>> from lego_mlir.templates.bounded import index
+>>> k = index("k", 64)
 >>> Placed("A", Row(8, 4))[k // 8, :].ranges
 {k: Range(0, 64), s1: Range(0, 4)}
 """
 
 from __future__ import annotations
 
-import keyword
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NoReturn
 
 import sympy
 
 from lego_mlir.errors import LayoutError, TemplateError, brief
-from lego_mlir.expr.index import Condition, Index, as_expr, index_symbol
+from lego_mlir.expr.index import Condition, Index, as_expr
 from lego_mlir.expr.nodes import Le, Lt, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
@@ -31,122 +28,10 @@ from lego_mlir.expr.verdict import Refuted
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.slices import Colon, Slice
 from lego_mlir.layout.values import check_range, end_of, show
-
-Ranges = Mapping[Any, Range]
-
-printing: ContextVar[Callable[[Any], str] | None] = ContextVar("printing", default=None)
-"""How a value becomes text while a template is filled in: what `~`, `join` and `format` get of it."""
+from lego_mlir.templates.bounded import Bounded, Coordinate, Shown, ranges_of
 
 
-class _Shown:
-    """A value whose `str` is its text in the target's language while a template is filled in, else its repr.
-
-    `offers` are the attributes that a template may ask for.
-    """
-
-    __slots__ = ()
-    offers: ClassVar[tuple[str, ...]] = ()
-
-    def __str__(self) -> str:
-        show = printing.get()
-        return repr(self) if show is None else show(self)
-
-
-class Bounded(_Shown, Index):
-    """An index expression with the ranges of the symbols in it, which every result keeps."""
-
-    __slots__ = ("ranges",)
-    ranges: dict[Any, Range]
-
-    def __init__(self, expr: Any, ranges: Ranges | None = None) -> None:
-        super().__init__(expr)
-        self.ranges = dict(ranges or {})
-
-    def keep(self, result: Any, given: Sequence[Any]) -> Any:
-        """A result of these operands with their ranges."""
-        return _with_ranges(result, given)
-
-    def __hash__(self) -> int:
-        return super().__hash__()
-
-
-class BoundedCondition(_Shown, Condition):
-    """A condition with the ranges of the symbols in it, which every result keeps."""
-
-    __slots__ = ("ranges",)
-    ranges: dict[Any, Range]
-
-    def __init__(self, expr: Any, ranges: Ranges) -> None:
-        super().__init__(expr)
-        self.ranges = dict(ranges)
-
-    def keep(self, result: Any, given: Sequence[Any]) -> Any:
-        """A result of these operands with their ranges."""
-        return _with_ranges(result, given)
-
-
-def _with_ranges(result: Any, given: Sequence[Any]) -> Any:
-    if isinstance(result, Condition):
-        return BoundedCondition(result, ranges_of(*given))
-    return Bounded(result, ranges_of(*given)) if isinstance(result, Index) else result
-
-
-def _keeping_ranges(kind: type, name: str) -> Any:
-    plain = getattr(kind, name)
-
-    def operator(*given: Any) -> Any:
-        return _with_ranges(plain(*given), given)
-
-    operator.__name__ = name
-    return operator
-
-
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "neg", "pow"):  # the others ask `keep`
-    setattr(Bounded, f"__{_name}__", _keeping_ranges(Index, f"__{_name}__"))
-    if _name not in ("neg", "pow"):
-        setattr(BoundedCondition, f"__{_name}__", _keeping_ranges(Condition, f"__{_name}__"))
-
-
-class Coordinate(Bounded):
-    """One coordinate of an inverse: below the layout's size along its axis."""
-
-    __slots__ = ("stop",)
-    stop: Any
-
-    def __init__(self, expr: Any, ranges: Ranges, stop: Any) -> None:
-        super().__init__(expr, ranges)
-        self.stop = stop
-
-    def __hash__(self) -> int:
-        return super().__hash__()
-
-
-def index(name: str, stop: Any = None, start: Any = 0, step: int = 1) -> Bounded:
-    """An index variable of a template: a program id, a loop variable. Without `stop`, layouts tell its range.
-
-    It runs from `start` to below `stop`, every `step`-th number.
-    Raises TemplateError for a name that no variable can have.
-    """
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise TemplateError(f"index: no variable can be called {name!r}; take an identifier that is no Python keyword")
-    symbol = index_symbol(name)
-    return Bounded(symbol, {} if stop is None else {symbol.expr: Range(as_expr(start), as_expr(stop), step)})
-
-
-def indices(names: str) -> tuple[Bounded, ...]:
-    """Index variables whose range the layouts tell: `lpid_m, lpid_n, k = indices("lpid_m lpid_n k")`."""
-    return tuple(index(name) for name in names.replace(",", " ").split())
-
-
-def ranges_of(*values: Any) -> dict[Any, Range]:
-    """The ranges that these values carry."""
-    found: dict[Any, Range] = {}
-    for value in values:
-        found.update(getattr(value, "ranges", None) or {})
-    return found
-
-
-class _OfTheKernel(_Shown):
+class _OfTheKernel(Shown):
     """A value that there is only while the kernel runs: a template writes it, and cannot compute with it."""
 
     __slots__ = ()
@@ -260,7 +145,7 @@ def _colon(colon: Colon, n: Any) -> str:
     return ":" if isinstance(colon.start, int) and colon.start == 0 else f"{brief(repr(colon.start), 40)}:"
 
 
-class Placed(_Shown):
+class Placed(Shown):
     """A layout under its name in the template."""
 
     explains_its_index = True
