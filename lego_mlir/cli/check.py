@@ -116,7 +116,7 @@ def _kernel_lines(kernel: Any, files: Sequence[str]) -> Iterator[Line]:
     except SpecError as error:
         if not isinstance(error.__cause__, LayoutError):
             raise
-        yield Line("every access stays inside its tensor", Refuted({}, str(error)))
+        yield Line("every access stays inside its tensor, and no divisor is 0", Refuted({}, str(error)))
         return
     for buffer in (*trace.parameters, *trace.shared):
         if hasattr(buffer, "layout"):

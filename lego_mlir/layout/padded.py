@@ -44,7 +44,9 @@ class Padded(Layout):
         verdicts = [at_most(n, limit) for n, limit in zip(self._dims, outer, strict=True)]
         for n, limit, verdict in zip(self._dims, outer, verdicts, strict=True):
             if isinstance(verdict, Refuted):
-                raise LayoutError(f"Padded: {show(self._dims)} does not fit into {show(outer)}: {n!r} > {limit!r}")
+                raise LayoutError(
+                    f"Padded: {show(self._dims)} does not fit into {show(outer)}: {_larger(n, limit, verdict)}"
+                )
         self._fits = all_of(verdicts)
         self._whole = tuple(isinstance(at_most(limit, n), Proved) for n, limit in zip(self._dims, outer, strict=True))
 
@@ -93,6 +95,17 @@ def conjunction(a: Any, b: Any) -> Any:
     if isinstance(a, bool) and isinstance(b, bool):
         return a and b
     return b & a if is_array(b) else a & b
+
+
+def _larger(n: Size, limit: Size, found: Refuted) -> str:
+    """How a size exceeds the one it lies in, and how two sizes are related so that it cannot."""
+    if isinstance(limit, int) or not found.counter_example:
+        return f"{n!r} > {limit!r}"
+    values = ", ".join(f"{name} = {value}" for name, value in found.counter_example.items())
+    return (
+        f"{n!r} > {limit!r} for {values}; make the larger a sum, {n!r} + P with P = lego.size('P', min=0), in place of "
+        f"{limit!r}"
+    )
 
 
 def at_most(n: Size, limit: Size) -> Verdict:

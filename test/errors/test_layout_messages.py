@@ -182,6 +182,15 @@ def test_padding():
         gallery.padded(32, 32, pad=0)
 
 
+def test_a_row_that_may_be_longer_than_the_distance_of_rows():
+    m, n, distance = (lego.size(name) for name in ("M", "N", "LD"))
+    with pytest.raises(
+        LayoutError, match=r"N > LD for .*; make the larger a sum, N \+ P with P = lego\.size\('P', min=0\)"
+    ):
+        Padded(Row(m, distance), [m, n])
+    assert Padded(Row(m, n + lego.size("P", min=0)), [m, n]).check()
+
+
 def test_gallery_messages():
     with pytest.raises(LayoutError, match="must be powers of two, got 12; pad to 16"):
         gallery.morton(12)

@@ -61,7 +61,7 @@ def test_a_refuted_access_fails_the_check_with_its_line(tmp_path, capsys):
     path = spec(tmp_path, OUTSIDE)
     assert main(["check", path]) == CHECK_FAILED
     out = capsys.readouterr().out
-    assert f"REFUTED  every access stays inside its tensor: {path}:7: dst" in out
+    assert f"REFUTED  every access stays inside its tensor, and no divisor is 0: {path}:7: dst" in out
 
 
 GATHER = """
