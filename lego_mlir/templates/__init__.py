@@ -9,9 +9,9 @@ From a spec to a kernel:
 - The words of templates: `accesses` loads and stores, `statements` assigns, `strided` describes for TMA, `declarations`
   are functions and classes of C.
 - What is shown of a text: `check` compares it with its layout at `points`, read back by `read_triton` and `read_c`;
-  `unmasked` notes blocks that nothing masks, `hints` finds runs that Triton cannot see.
+  `unmasked` notes blocks that nothing masks, `runs` finds neighbours that Triton cannot see.
 - Kernels: `library` has the templates and their layouts, `grids` the orders of programs, `header` writes C++ for code
-  that exists; `refusals` is what their builders ask first.
+  that exists; `refusals` are what builders and words ask first.
 """
 
 from lego_mlir.templates.bounded import index, indices

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import Index
+from lego_mlir.templates.refusals import require_language
 from lego_mlir.templates.values import Offsets
 
 if TYPE_CHECKING:
@@ -65,8 +66,7 @@ class Accesses:
             )
 
     def _require_slice(self, word: str, block: Any) -> None:
-        if self.filling.language != "triton":
-            raise TemplateError(f"{word} is Triton's, and this template becomes C; write a[{{{{ A[i, j] }}}}] itself")
+        require_language(f"{word} is Triton's", "triton", self.filling.language, "write a[{{ A[i, j] }}] itself")
         if isinstance(block, (int, Index)):
             raise TemplateError(
                 f"{word}: a slice such as A[i, :, :] is needed, got the one position {brief(repr(block))}; for one "

@@ -21,6 +21,7 @@ from lego_mlir.printers import cuda
 from lego_mlir.printers.cuda import TYPES, CudaPrinter, StraightLine
 from lego_mlir.templates.bounded import Bounded, ranges_of
 from lego_mlir.templates.names import require_identifier
+from lego_mlir.templates.refusals import require_language
 from lego_mlir.templates.signature import ordered, sizes_of
 from lego_mlir.templates.values import Placed
 
@@ -87,8 +88,7 @@ class Declarations:
 
     def _require_c(self, word: str, what: str, name: str) -> None:
         """Refuse a template that does not become C, and a name that nothing can have there."""
-        if self.filling.language != "cuda":
-            raise TemplateError(f"{word} declares C, and this template becomes Triton; write {{{{ A[i, j] }}}} itself")
+        require_language(f"{word} declares C", "cuda", self.filling.language, "write {{ A[i, j] }} itself")
         require_identifier(f"{word}: {what}", name, "cuda")
 
     def _position(self, layout: Placed, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:

@@ -27,9 +27,9 @@ from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.bounded import ranges_of
 from lego_mlir.templates.engine import is_undefined
-from lego_mlir.templates.hints import contiguous_run
 from lego_mlir.templates.names import Language, chosen, named, require_identifier, words_of
-from lego_mlir.templates.refusals import require_ranges
+from lego_mlir.templates.refusals import require_language, require_ranges
+from lego_mlir.templates.runs import contiguous_run
 from lego_mlir.templates.signature import ordered, require_room
 from lego_mlir.templates.surroundings import MARK, is_argument, stands_alone
 from lego_mlir.templates.values import Offsets, Placed, Predicate
@@ -124,8 +124,8 @@ class Filling:
 
     def word(self, value: str) -> str:
         """Text as it is; a word of templates with the line that it stands on."""
-        if value == _HINTS and self.language != "triton":
-            raise TemplateError("hints are promises to Triton's compiler, and this template becomes C; leave them out")
+        if value == _HINTS:
+            require_language("hints are promises to Triton's compiler", "triton", self.language, "leave them out")
         return self.here() + value if MARK.fullmatch(value) else value
 
     def here(self) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Size, Table
+from lego_mlir.templates.names import Language
 
 MAX_THREADS: Final = 1024  # of a block, every architecture; CUDA C++ Programming Guide, compute capabilities
 
@@ -61,13 +62,10 @@ def require_threads(kernel: str, block: Sequence[int]) -> None:
 # -- the words of templates
 
 
-def require_triton(word: str, language: str) -> None:
-    """A word whose text is Triton stands in a template that becomes Triton."""
-    if language != "triton":
-        raise TemplateError(
-            f"{word}: tensor descriptors are Triton's, and this template becomes C; write the access itself, a[...], "
-            "with {{ A[i, j] }} as its index"
-        )
+def require_language(said: str, wanted: Language, language: Language, remedy: str) -> None:
+    """What is one language's stands in a template that becomes that language; `said` says what it is, and whose."""
+    if language != wanted:
+        raise TemplateError(f"{said}, and this template becomes {'Triton' if wanted == 'cuda' else 'C'}; {remedy}")
 
 
 def require_ranges(exprs: Iterable[Any], ranges: Mapping[Any, Any]) -> None:

@@ -24,7 +24,7 @@ from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.values import end_of
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.bounded import Bounded, ranges_of
-from lego_mlir.templates.refusals import require_one_of, require_triton
+from lego_mlir.templates.refusals import require_language, require_one_of
 from lego_mlir.templates.values import Offsets, Placed
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Descriptors:
 
     def descriptor(self, pointer: str, placed: Placed, dtype: str | None = None) -> str:
         """`tl.make_tensor_descriptor` of a tiled layout; its block is the innermost tile, `dtype` Triton's type."""
-        require_triton("descriptor", self.filling.language)
+        self._require_triton("descriptor")
         if not isinstance(placed, Placed):
             raise TemplateError(
                 f"descriptor: a layout is needed, descriptor({pointer!r}, A), got {brief(repr(placed))}"
@@ -160,9 +160,17 @@ class Descriptors:
         places, transposed = self._places("store_block", block)
         return f"{name}.store({places}, {f'tl.trans({value})' if transposed else value})"
 
+    def _require_triton(self, word: str) -> None:
+        require_language(
+            f"{word}: tensor descriptors are Triton's",
+            "triton",
+            self.filling.language,
+            "write the access itself, a[...], with {{ A[i, j] }} as its index",
+        )
+
     def _places(self, word: str, block: Offsets) -> tuple[str, bool]:
         """Where a block begins, in the order of the descriptor's axes, and whether that order is another."""
-        require_triton(word, self.filling.language)
+        self._require_triton(word)
         if not isinstance(block, Offsets) or block.relative:
             raise TemplateError(f"{word}: a slice such as A[i, k, :, :] is needed, got {brief(repr(block))}")
         placed = Placed(block.name, block.slice.layout)

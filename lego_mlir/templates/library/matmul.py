@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
-from lego_mlir.expr.index import Index, cdiv, size
+from lego_mlir.expr.index import cdiv, size
 from lego_mlir.layout import Col, Layout, Row
 from lego_mlir.templates.bounded import index, indices
 from lego_mlir.templates.grids import grouped
@@ -54,37 +54,46 @@ def matmul(
     programs where each is to take several tiles, 0 where each takes one. By `dtype`, Triton's name of the operands'
     type, descriptors are refused whose rows do not begin at multiples of 16 bytes.
     """
-    require_parts("matmul", "tile", tile, TILE)
     _require_dtype("matmul", dtype)
     if persistent < 0:
         raise TemplateError(f"matmul: {persistent=} is the number of programs, or 0 for a program a tile")
-    tm, tn, tk = tile
-    tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
-    if grid is not None:
-        require_dims("matmul", "grid", grid.dims(), (tiles_m, tiles_n))
-    pid, step = indices("pid k")
-    lpid_m, lpid_n = index("lpid_m", tiles_m), index("lpid_n", tiles_n)
-    tiles: tuple[Index, Index] = lpid_m, lpid_n
+    names = _tiled("matmul", m, n, k, a, b, tile, group, grid)
+    tiles = names["lpid_m"], names["lpid_n"]
+    tm, tn, _ = tile
     begins = isinstance(tm, int) and isinstance(tn, int)
     if begins:
-        tiles = index("from_m", tiles_m * tm, step=tm) // tm, index("from_n", tiles_n * tn, step=tn) // tn
+        tiles = index("from_m", cdiv(m, tm) * tm, step=tm) // tm, index("from_n", cdiv(n, tn) * tn, step=tn) // tn
     return Template.shipped(
         "matmul.py.jinja",
-        C=Row(m, n).tile_by([tiles_m, tiles_n], [tm, tn]),  # first, for the order of the sizes: M, N, K
-        A=matrix(m, k, a).tile_by([tiles_m, tiles_k], [tm, tk]),
-        B=matrix(k, n, b).tile_by([tiles_k, tiles_n], [tk, tn]),
-        grid=grouped(tiles_m, tiles_n, rows=group) if grid is None else grid,
-        pid=pid,
-        lpid_m=lpid_m,
-        lpid_n=lpid_n,
+        **names,
+        pid=index("pid"),
         begins=begins,
         tile_m=tiles[0],
         tile_n=tiles[1],
-        k=step,
         descriptors=descriptors,
         persistent=persistent,
         dtype=dtype,
     )
+
+
+def _tiled(
+    kernel: str, m: Any, n: Any, k: Any, a: str, b: str, tile: tuple[Any, ...], group: int, grid: Layout | None = None
+) -> dict[str, Any]:
+    """The names that every product of two matrices has: its layouts in tiles, and the indices of tiles."""
+    require_parts(kernel, "tile", tile, TILE)
+    tm, tn, tk = tile
+    tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
+    if grid is not None:
+        require_dims(kernel, "grid", grid.dims(), (tiles_m, tiles_n))
+    return {
+        "C": Row(m, n).tile_by([tiles_m, tiles_n], [tm, tn]),  # first, for the order of the sizes: M, N, K
+        "A": matrix(m, k, a).tile_by([tiles_m, tiles_k], [tm, tk]),
+        "B": matrix(k, n, b).tile_by([tiles_k, tiles_n], [tk, tn]),
+        "grid": grouped(tiles_m, tiles_n, rows=group) if grid is None else grid,
+        "lpid_m": index("lpid_m", tiles_m),
+        "lpid_n": index("lpid_n", tiles_n),
+        "k": index("k"),
+    }
 
 
 def batched_matmul(
@@ -165,12 +174,16 @@ def grouped_gemm(
     divisors = {"M": multiple_of, "N": multiple_of, "K": depth_multiple_of or multiple_of}
     sizes = {name: size(name, max=largest, multiple_of=divisor) for name, divisor in divisors.items()}
     m, n, k = sizes.values()
-    names = dict(matmul(m, n, k, a=a, b=b, tile=tile, group=group).names)
-    place = index("tile")
-    for unused in ("pid", "begins", "tile_m", "tile_n", "descriptors", "persistent"):
-        del names[unused]
-    names |= sizes | {"tile": place, "programs": programs, "descriptors": descriptors, "dtype": dtype, "result": result}
-    return Template.shipped("grouped_gemm.py.jinja", **names)
+    return Template.shipped(
+        "grouped_gemm.py.jinja",
+        **_tiled("grouped_gemm", m, n, k, a, b, tile, group),
+        **sizes,
+        tile=index("tile"),
+        programs=programs,
+        descriptors=descriptors,
+        dtype=dtype,
+        result=result,
+    )
 
 
 def relayout(source: Layout, destination: Layout, *, tile: tuple[int, int] = (64, 64)) -> Template:
