@@ -4,8 +4,8 @@ From a spec to a kernel:
 
 - `template`: a text with its names, and what it becomes; `engine` is Jinja2, `values` what a placeholder sees of
   layouts, `bounded` the indices that know their range.
-- `placeholders`: values become marks, and marks become text when the whole is known: `surroundings` say which need
-  parentheses, `names` keeps names apart, `signature` orders the sizes, `whole_text` must be Python.
+- `placeholders`: values become `marks`, and marks become text in the `whole_text`: `surroundings` say which need
+  parentheses, `names` keeps names apart, `signature` orders the sizes.
 - The words of templates: `accesses` loads and stores, `statements` assigns, `strided` describes for TMA, `declarations`
   are functions and classes of C.
 - What is shown of a text: `check` compares it with its layout at `points`, read back by `read_triton` and `read_c`;

@@ -1,17 +1,16 @@
 """From the values of a template to text in the target's language, each with a record for the translation check.
 
-While Jinja2 fills a template in, every value becomes a mark; when the text is whole, marks are replaced. Only then is
-it known what stands around a placeholder, whether it needs parentheses, how far a statement is indented, and which
-sizes and helper functions the whole kernel needs.
+While Jinja2 fills a template in, every value becomes a mark. What stands around it, and what the whole kernel needs, is
+known only when the text is whole: `whole_text` replaces the marks then.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.cost import MODELS
@@ -21,28 +20,16 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.verdict import Refuted
 from lego_mlir.layout.slices import Colon
-from lego_mlir.printers import cuda, triton
-from lego_mlir.printers.cuda import TYPES, CudaPrinter
+from lego_mlir.printers.cuda import CudaPrinter
 from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.bounded import ranges_of
 from lego_mlir.templates.engine import is_undefined
-from lego_mlir.templates.names import Language, chosen, named, require_identifier, words_of
+from lego_mlir.templates.marks import HELPERS, HINTS, INDENT, MARK, NO_MASK, SIZES
+from lego_mlir.templates.names import Language, named, require_identifier, words_of
 from lego_mlir.templates.refusals import require_language, require_ranges
 from lego_mlir.templates.runs import contiguous_run
-from lego_mlir.templates.signature import ordered, require_room
-from lego_mlir.templates.surroundings import MARK, is_argument, stands_alone
 from lego_mlir.templates.values import Offsets, Placed, Predicate
-from lego_mlir.templates.whole_text import require_python
-
-_SIZES: Final = "\ue000sizes\ue001"
-_HINTS: Final = "\ue000hints\ue001"
-_NO_MASK: Final = "\ue000always\ue001"
-INDENT: Final = "\ue002"  # at the start of a line: indented as the line of the placeholder
-_WHERE: Final = {
-    "helpers": "above the kernel, where functions and tables are defined",
-    "sizes": "at the end of the kernel's parameters",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +111,7 @@ class Filling:
 
     def word(self, value: str) -> str:
         """Text as it is; a word of templates with the line that it stands on."""
-        if value == _HINTS:
+        if value == HINTS:
             require_language("hints are promises to Triton's compiler", "triton", self.language, "leave them out")
         return self.here() + value if MARK.fullmatch(value) else value
 
@@ -202,7 +189,7 @@ class Filling:
         if value.colons:
             self.require_blocks()
         if self.always(value):
-            return _NO_MASK if value.colons else "True" if self.language == "triton" else "true"
+            return NO_MASK if value.colons else "True" if self.language == "triton" else "true"
         raw = as_condition(value.condition)
         expr = self.simplified(raw, value.ranges)
         axes = self.axes(value.colons)
@@ -294,126 +281,14 @@ class Filling:
         self.know(symbol, self.sizes)
         return str(symbol)
 
-    # -- the whole text
-
     def readable(self, message: str) -> str:
         """A message with the values that went into it, in place of their marks."""
         shown = MARK.sub(lambda m: self.placeholders[int(m[1])].text if m[1].isdigit() else "", message)
         return named(shown, {})
 
-    def finish(self, text: str) -> str:
-        """The text with every mark replaced and every statement indented."""
-        self._require_words(text)
-        self._require_apart()
-        lines: list[str] = []
-        indent = ""
-        for line in text.split("\n"):
-            if line.lstrip(" ").startswith(INDENT):  # a filter may have indented the mark as well
-                lines.append(indent + line.lstrip(" ")[len(INDENT) :])
-                continue
-            indent = line[: len(line) - len(line.lstrip(" \t"))]
-            lines.append(line)
-        filled = [(self._line_of(line), self._replaced(lines, number), line) for number, line in enumerate(lines)]
-        kept = [(at, new) for at, new, line in filled if new.strip() or not line.strip()]
-        whole = "\n".join(new for _, new in kept)
-        names = chosen(whole)
-        self.placeholders = [_renamed(p, names) for p in self.placeholders]
-        whole = named(whole, names)
-        if self.language == "triton":
-            require_python(self.name, whole, [at for at, new in kept for _ in new.split("\n")], self.source)
-        return whole
-
-    def _line_of(self, line: str) -> int | None:
-        """The template's line that a line of the text comes from, as far as its marks tell."""
-        for mark in MARK.finditer(line):
-            if mark[1].isdigit():
-                return self.placeholders[int(mark[1])].line
-            if mark[1].startswith("at"):
-                return int(mark[1][2:])
-        return None
-
-    def _require_words(self, text: str) -> None:
-        """Refuse a template that leaves out what its own placeholders need."""
-        if (at := text.find(_SIZES)) >= 0:
-            sized = text[text.rfind("\n", 0, at) + 1 :]
-            try:
-                if self.arguments():
-                    require_room(MARK.sub("", text[:at]), self.arguments(), self.language)
-            except TemplateError as error:
-                raise TemplateError(f"{self.name}:{self._line_of(sized) or 0}: {error}") from error
-        sizes = [n for n in self.arguments() if n in self.sizes] if self.language == "triton" else []
-        for word, needed in (("helpers", [*self.helpers, *self.file_tables]), ("sizes", sizes)):
-            if needed and f"\ue000{word}\ue001" not in text:
-                where = f"write {{{{ {word} }}}} {_WHERE[word]}"
-                raise TemplateError(f"{self.name}: the text needs {', '.join(needed)}; {where}")
-
-    def _require_apart(self) -> None:
-        """Refuse a variable of `assign` that is called like a size."""
-        for name, line in self.assigned_at.items():
-            if name in self.declared or name in self.sizes:
-                raise TemplateError(f"{self.name}:{line}: assign: {name} is a size of the kernel; take another name")
-
-    def _replaced(self, lines: Sequence[str], number: int) -> str:
-        """One of these lines with every mark replaced."""
-        line = lines[number]
-        while (mark := MARK.search(line)) is not None:
-            before, after = line[: mark.start()], line[mark.end() :]
-            around = (lines, number, before, after, self.language)
-            what = mark.group(1)
-            if what.isdigit():
-                placeholder = self.placeholders[int(what)]
-                bare = not placeholder.loose or stands_alone(*around)
-                text = placeholder.text if bare else f"({placeholder.text})"
-            elif what == "always":
-                text = "None" if is_argument(*around) else "True"
-            else:
-                text = "" if what.startswith("at") else getattr(self, f"_{what}_text")(before)
-            line = before + text + after
-        return line
-
-    @staticmethod
-    def is_given_sizes(text: str) -> bool:
-        """Whether a text, its marks not yet replaced, has a place for the sizes."""
-        return _SIZES in text
-
-    def arguments(self) -> dict[str, Any]:
-        """The sizes that the kernel is given, in order."""
-        given = ordered(self.declared, self.sizes, self.constexprs)
-        return {name: symbol for name, symbol in given.items() if name not in self.locals}
-
-    def _sizes_text(self, before: str) -> str:
-        """The sizes that the kernel is given, as further parameters."""
-        parts = []
-        for name, symbol in self.arguments().items():
-            if self.language == "cuda":
-                parts.append(f"{TYPES[CudaPrinter().width_of(symbol)]} {name}")
-            else:
-                parts.append(f"{name}: tl.constexpr" if name in self.constexprs else name)
-        return "".join(f", {p}" for p in parts)
-
-    def _helpers_text(self, before: str) -> str:
-        if self.language == "triton":
-            return "\n\n".join(triton.HELPERS[name].rstrip("\n") + "\n" for name in self.helpers)
-        printer = CudaPrinter()
-        printer.helpers, printer.tables = dict(self.helpers), dict(self.file_tables)
-        return cuda.definitions(printer)
-
-    def _hints_text(self, before: str) -> str:
-        lines = []
-        read = {name: symbol for name, symbol in self.sizes.items() if name in self.locals}
-        for name, symbol in {**self.arguments(), **read}.items():
-            if name in self.constexprs or name not in self.sizes:
-                continue
-            if symbol.multiple_of > 1:
-                lines.append(f"{name} = tl.multiple_of({name}, {symbol.multiple_of})")
-            lines.append(f"tl.assume({name} >= {symbol.least})")
-            if symbol.max is not None:
-                lines.append(f"tl.assume({name} <= {symbol.max})")
-        return f"\n{before}".join(lines)
-
     def globals(self) -> dict[str, Any]:
         """The functions and words that every template has."""
-        words = {"sizes": _SIZES, "helpers": "\ue000helpers\ue001", "hints": _HINTS}
+        words = {"sizes": SIZES, "helpers": HELPERS, "hints": HINTS}
         functions = (self.always, self.local)
         return {**words, "all": slice(None), **{f.__name__: f for f in functions}}
 
@@ -427,12 +302,6 @@ def _needed(text: str, bindings: Sequence[tuple[str, str]]) -> tuple[tuple[str, 
             kept.append((name, bound))
             words |= words_of(bound)
     return tuple(reversed(kept))
-
-
-def _renamed(placeholder: Placeholder, names: Mapping[str, str]) -> Placeholder:
-    """The placeholder with the names that its temporaries have been given."""
-    bindings = tuple((named(name, names), named(text, names)) for name, text in placeholder.bindings)
-    return replace(placeholder, text=named(placeholder.text, names), bindings=bindings)
 
 
 def caller_line(template: Any) -> int:

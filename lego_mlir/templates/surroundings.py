@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from lego_mlir.templates.marks import MARK
 from lego_mlir.templates.names import Language
 
-MARK: Final = re.compile("\ue000(\\w+)\ue001")
 _STARTS: Final = re.compile(r"(?:^|[(\[{,:;]|\b(?:return|in)|(?<![=<>!+\-*/%&|^])=|//=|[+\-*%&|^]=)\s*$")
 _ENDS: Final = re.compile(r"\s*(?:$|[)\]},:;])")
 _ARGUMENT: Final = re.compile(r"(?:^|(?<![=<>!])=)\s*$")  # before a value that a name or a parameter is given

@@ -32,6 +32,7 @@ from lego_mlir.templates.signature import sizes_of
 from lego_mlir.templates.statements import Statements
 from lego_mlir.templates.strided import Descriptors
 from lego_mlir.templates.values import visible
+from lego_mlir.templates.whole_text import WholeText
 
 LANGUAGES: Final[dict[str, Language]] = {
     ".py": "triton",
@@ -106,9 +107,9 @@ class Template:
             raise TemplateError(filling.readable(str(error))) from error
         finally:
             printing.reset(token)
-        sizes = tuple(filling.arguments().values()) if filling.is_given_sizes(text) else ()
-        whole = filling.finish(text)
-        return Rendered(self, whole, tuple(filling.placeholders), dict(filling.tables), sizes)
+        whole = WholeText(filling, text)
+        finished = whole.finish()
+        return Rendered(self, finished, tuple(filling.placeholders), dict(filling.tables), whole.sizes())
 
     def _declare_sizes(self, filling: Filling, given: Mapping[str, Any]) -> None:
         """The sizes of what the template mentions, in any of its branches, are the kernel's whatever its text needs."""

@@ -1,4 +1,7 @@
-"""What a whole rendered text must be: Python, where it is Triton. Otherwise it is refused, where it went wrong.
+"""When a text is whole its marks are replaced: it is known then what the kernel needs, and what stands around each.
+
+Whether a placeholder needs parentheses, how far a statement is indented, which sizes are parameters and which helper
+functions are called. A whole Triton text must be Python, or it is refused where it went wrong:
 
 >>> require_python("f.py.jinja", "def f(x):\\n    return x +\\n", [4, None], "")
 Traceback (most recent call last):
@@ -8,9 +11,156 @@ lego_mlir.errors.TemplateError: f.py.jinja: line 2 of the rendered text is not P
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import TemplateError
+from lego_mlir.printers import cuda, triton
+from lego_mlir.printers.cuda import TYPES, CudaPrinter
+from lego_mlir.templates.marks import HELPERS, INDENT, MARK, SIZES
+from lego_mlir.templates.names import chosen, named
+from lego_mlir.templates.signature import ordered, require_room
+from lego_mlir.templates.surroundings import is_argument, stands_alone
+
+if TYPE_CHECKING:
+    from lego_mlir.templates.placeholders import Filling, Placeholder
+
+_WHERE: Final = {
+    "helpers": "above the kernel, where functions and tables are defined",
+    "sizes": "at the end of the kernel's parameters",
+}
+
+
+class WholeText:
+    """A text whose marks are still to be replaced, by what its filling has kept."""
+
+    def __init__(self, filling: Filling, text: str) -> None:
+        self.filling = filling
+        self.text = text
+
+    def finish(self) -> str:
+        """The text with every mark replaced and every statement indented."""
+        self._require_words()
+        self._require_apart()
+        lines: list[str] = []
+        indent = ""
+        for line in self.text.split("\n"):
+            if line.lstrip(" ").startswith(INDENT):  # a filter may have indented the mark as well
+                lines.append(indent + line.lstrip(" ")[len(INDENT) :])
+                continue
+            indent = line[: len(line) - len(line.lstrip(" \t"))]
+            lines.append(line)
+        filled = [(self._line_of(line), self._replaced(lines, number), line) for number, line in enumerate(lines)]
+        kept = [(at, new) for at, new, line in filled if new.strip() or not line.strip()]
+        whole = "\n".join(new for _, new in kept)
+        names = chosen(whole)
+        self.filling.placeholders = [_renamed(p, names) for p in self.filling.placeholders]
+        whole = named(whole, names)
+        if self.filling.language == "triton":
+            require_python(
+                self.filling.name, whole, [at for at, new in kept for _ in new.split("\n")], self.filling.source
+            )
+        return whole
+
+    def _line_of(self, line: str) -> int | None:
+        """The template's line that a line of the text comes from, as far as its marks tell."""
+        for mark in MARK.finditer(line):
+            if mark[1].isdigit():
+                return self.filling.placeholders[int(mark[1])].line
+            if mark[1].startswith("at"):
+                return int(mark[1][2:])
+        return None
+
+    def _require_words(self) -> None:
+        """Refuse a template that leaves out what its own placeholders need."""
+        text = self.text
+        if (at := text.find(SIZES)) >= 0:
+            sized = text[text.rfind("\n", 0, at) + 1 :]
+            try:
+                if self.arguments():
+                    require_room(MARK.sub("", text[:at]), self.arguments(), self.filling.language)
+            except TemplateError as error:
+                raise TemplateError(f"{self.filling.name}:{self._line_of(sized) or 0}: {error}") from error
+        sizes = [n for n in self.arguments() if n in self.filling.sizes] if self.filling.language == "triton" else []
+        for word, mark, needed in (
+            ("helpers", HELPERS, [*self.filling.helpers, *self.filling.file_tables]),
+            ("sizes", SIZES, sizes),
+        ):
+            if needed and mark not in text:
+                where = f"write {{{{ {word} }}}} {_WHERE[word]}"
+                raise TemplateError(f"{self.filling.name}: the text needs {', '.join(needed)}; {where}")
+
+    def _require_apart(self) -> None:
+        """Refuse a variable of `assign` that is called like a size."""
+        for name, line in self.filling.assigned_at.items():
+            if name in self.filling.declared or name in self.filling.sizes:
+                raise TemplateError(
+                    f"{self.filling.name}:{line}: assign: {name} is a size of the kernel; take another name"
+                )
+
+    def _replaced(self, lines: Sequence[str], number: int) -> str:
+        """One of these lines with every mark replaced."""
+        line = lines[number]
+        while (mark := MARK.search(line)) is not None:
+            before, after = line[: mark.start()], line[mark.end() :]
+            around = (lines, number, before, after, self.filling.language)
+            what = mark.group(1)
+            if what.isdigit():
+                placeholder = self.filling.placeholders[int(what)]
+                bare = not placeholder.loose or stands_alone(*around)
+                text = placeholder.text if bare else f"({placeholder.text})"
+            elif what == "always":
+                text = "None" if is_argument(*around) else "True"
+            else:
+                text = "" if what.startswith("at") else getattr(self, f"_{what}_text")(before)
+            line = before + text + after
+        return line
+
+    def sizes(self) -> tuple[Any, ...]:
+        """What `{{ sizes }}` becomes, in order; nothing where the text has no place for it."""
+        return tuple(self.arguments().values()) if SIZES in self.text else ()
+
+    def arguments(self) -> dict[str, Any]:
+        """The sizes that the kernel is given, in order."""
+        given = ordered(self.filling.declared, self.filling.sizes, self.filling.constexprs)
+        return {name: symbol for name, symbol in given.items() if name not in self.filling.locals}
+
+    def _sizes_text(self, before: str) -> str:
+        """The sizes that the kernel is given, as further parameters."""
+        parts = []
+        for name, symbol in self.arguments().items():
+            if self.filling.language == "cuda":
+                parts.append(f"{TYPES[CudaPrinter().width_of(symbol)]} {name}")
+            else:
+                parts.append(f"{name}: tl.constexpr" if name in self.filling.constexprs else name)
+        return "".join(f", {p}" for p in parts)
+
+    def _helpers_text(self, before: str) -> str:
+        if self.filling.language == "triton":
+            return "\n\n".join(triton.HELPERS[name].rstrip("\n") + "\n" for name in self.filling.helpers)
+        printer = CudaPrinter()
+        printer.helpers, printer.tables = dict(self.filling.helpers), dict(self.filling.file_tables)
+        return cuda.definitions(printer)
+
+    def _hints_text(self, before: str) -> str:
+        lines = []
+        read = {name: symbol for name, symbol in self.filling.sizes.items() if name in self.filling.locals}
+        for name, symbol in {**self.arguments(), **read}.items():
+            if name in self.filling.constexprs or name not in self.filling.sizes:
+                continue
+            if symbol.multiple_of > 1:
+                lines.append(f"{name} = tl.multiple_of({name}, {symbol.multiple_of})")
+            lines.append(f"tl.assume({name} >= {symbol.least})")
+            if symbol.max is not None:
+                lines.append(f"tl.assume({name} <= {symbol.max})")
+        return f"\n{before}".join(lines)
+
+
+def _renamed(placeholder: Placeholder, names: Mapping[str, str]) -> Placeholder:
+    """The placeholder with the names that its temporaries have been given."""
+    bindings = tuple((named(name, names), named(text, names)) for name, text in placeholder.bindings)
+    return replace(placeholder, text=named(placeholder.text, names), bindings=bindings)
 
 
 def require_python(name: str, text: str, lines: Sequence[int | None], source: str) -> None:
