@@ -22,6 +22,8 @@ import ncu
 
 NAME, PAGE, TARGET = "counters", "running.md", "sm_90"
 SIZE = 512
+RAGGED = ((509, 517), (33, 65), (100, 300), (1, 70), (257, 31), (500, 636))
+RAGGED_PRODUCTS = ((200, 104, 72), (65, 129, 33), (250, 250, 250))
 ENTRIES = "regex:^(transpose|matmul)$"
 
 SASS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
@@ -57,6 +59,28 @@ def kernels() -> dict[str, tuple[Any, str | None]]:
     product = matmul.build(256, 256, 256, f16, tiling=matmul.Tiling(64, 64, 32, (2, 2)))
     for script in ("ldmatrix_mma", "matmul_sm80"):
         found[f"matmul {script}"] = (product, f"{script}.mlir")
+    return found | ragged_kernels()
+
+
+def ragged_kernels() -> dict[str, tuple[Any, str | None]]:
+    """Sizes that the tiles do not divide: masked loads and stores, and blocks of which most threads do nothing."""
+    from branches import reversed_tiles
+
+    from lego_mlir import f16, f32
+    from lego_mlir.kernels import matmul, transpose
+
+    found: dict[str, tuple[Any, str | None]] = {}
+    for M, N in RAGGED:
+        for dtype in (f32, f16):
+            for variant in transpose.VARIANTS:
+                found[f"transpose {variant} {dtype} {M}x{N}"] = (transpose.build(variant, M, N, dtype), None)
+    for M, N, K in RAGGED_PRODUCTS:
+        product = matmul.build(M, N, K, f16, tiling=matmul.Tiling(64, 64, 32, (2, 2)))
+        for script in ("ldmatrix_mma", "matmul_sm80"):
+            if script == "ldmatrix_mma" or M % 8 == N % 8 == K % 8 == 0:  # odd rows leave nothing to copy 16 bytes of
+                found[f"matmul {script} {M}x{N}x{K}"] = (product, f"{script}.mlir")
+    for size in (1000, 333):
+        found[f"reversed {size}"] = (reversed_tiles(size), None)
     return found
 
 

@@ -85,24 +85,15 @@ def run(args: argparse.Namespace) -> int:
 def _groups(
     layouts: Any, kernels: Any, templates: Any, files: Sequence[str], progress: Progress
 ) -> Iterator[tuple[str, list[Line | Note]]]:
-    from lego_mlir import spec
-
     for name, layout in layouts.items():
         progress.update(name)
-        with spec.blame(*files):
-            verdict = layout.check()
-        yield f"layout {name} = {layout!r}", [Line("apply and inv are each other's inverse", verdict)]
-    found: list[Line | Note]
+        yield f"layout {name} = {layout!r}", [Line("apply and inv are each other's inverse", layout.check())]
     for kernel in kernels:
         progress.update(kernel.name)
-        with spec.blame(*files):
-            found = list(_kernel_lines(kernel, files))
-        yield f"kernel {kernel.name}, {kernel.source}", found
+        yield f"kernel {kernel.name}, {kernel.source}", list(_kernel_lines(kernel, files))
     for name, template in templates.items():
         progress.update(name)
-        with spec.blame(*files):
-            found = list(_template_lines(template))
-        yield f"template {name}, {template.name}", found
+        yield f"template {name}, {template.name}", list(_template_lines(template))
 
 
 def _template_lines(template: Any) -> Iterator[Line | Note]:

@@ -6,6 +6,7 @@ shared access whose addresses are the same in all blocks is counted once and mul
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,14 +15,14 @@ from lego_mlir.analysis import banks, coalescing
 from lego_mlir.interp import values
 from lego_mlir.interp.geometry import WARP
 from lego_mlir.interp.report import Site
-from lego_mlir.interp.values import Array
+from lego_mlir.interp.values import Array, like_vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import Touch
-    from lego_mlir.interp.program import Access
+    from lego_mlir.interp.program import Access, Side
 
     Observe = Callable[[Site, Array, Array | None, int], None]
 
@@ -36,12 +37,26 @@ class Counters:
         self.observe = observe
         self.sites: dict[tuple[int, str], Site] = {}
         self._samples: dict[tuple[int, str], int] = {}
+        self._sunk: dict[Side, list[tuple[Access, Touch]]] = {}
 
     def count(self, m: Machine, access: Access, touch: Touch) -> None:
-        """Count one touch: as one instruction, or as several where a lane's bytes are more than one can move."""
-        space = touch.buffer.space.value
-        if space == "local":
+        """Count one touch, at once or at the branch that the compiler moves it into."""
+        if touch.buffer.space.value == "local":
             return
+        if access.counted_at is None:
+            self._count(m, access, touch)
+        else:
+            self._sunk.setdefault(access.counted_at, []).append((access, touch))
+
+    def count_sunk(self, m: Machine, side: Side, taken: Array) -> None:
+        """Count what was moved into one side of a branch, for the lanes that take it."""
+        for access, touch in self._sunk.pop(side, ()):
+            here = taken if touch.ok is None else touch.ok & like_vector(taken, touch.ok.ndim)
+            if here.any():
+                self._count(m, access, replace(touch, ok=None if here.all() else here))
+
+    def _count(self, m: Machine, access: Access, touch: Touch) -> None:
+        """As one instruction, or as several where a lane's bytes are more than one can move."""
         for address, active, width in instructions(m, touch):
             self.count_warps(m, access, touch, address, active, width)
 

@@ -25,12 +25,16 @@ from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import values
 from lego_mlir.interp.report import Place
+from lego_mlir.interp.sinking import sunk_loads
 
 if TYPE_CHECKING:
     from lego_mlir.interp.machine import Machine
 
 Step = Callable[["Machine"], None]
 Meaning = Callable[["Operation"], Step]
+
+Side = tuple[int, int]
+"""One side of a branch: the branch's number, and the region: 0 where the condition holds, 1 where it does not."""
 
 MEANINGS: dict[str, Meaning] = {}
 
@@ -82,12 +86,16 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One memory access of one operation, numbered so that a race can name both its ends."""
+    """One memory access of one operation, numbered so that a race can name both its ends.
+
+    `counted_at` is the side of a branch that the compiler moves the access into (`sinking.py`), where it is counted.
+    """
 
     number: int
     place: Place
     operation: str
     kind: str
+    counted_at: Side | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +200,9 @@ class Operation:
 
     def access(self, kind: str) -> Access:
         """A new access site of this operation."""
-        site = Access(len(self.compiler.accesses), self.place, self.name, kind)
+        site = Access(
+            len(self.compiler.accesses), self.place, self.name, kind, self.compiler.counted_at(self.operation)
+        )
         self.compiler.accesses.append(site)
         return site
 
@@ -265,6 +275,8 @@ class Compiler:
         self._functions: dict[str, Function | None] = {}
         self._symbols = _symbols(module)
         self._used: dict[Any, list[bool]] = {}
+        self._branches: dict[Any, int] = {}
+        self._sunk: dict[Any, Side] = {}
 
     def place(self, operation: Any) -> Place:
         """Where an operation came from."""
@@ -310,10 +322,23 @@ class Compiler:
             return compile_graph(self, region, partial(leave_of, self))
         arguments = tuple(self.slot(a) for a in blocks[0].arguments)
         operations = [o.operation for o in blocks[0].operations]
+        self._note_sunk_loads(operations)
         ends = bool(operations) and _is_terminator(operations[-1].name)
         steps = tuple(self.step(o) for o in (operations[:-1] if ends else operations))
         results = tuple(self.slot(v) for v in operations[-1].operands) if ends else ()
         return Body(arguments, steps, operations[-1].name if ends else "", results)
+
+    def _note_sunk_loads(self, block: Sequence[Any]) -> None:
+        for load, (branch, region) in sunk_loads(block).items():
+            self._sunk[load] = (self._branches.setdefault(branch, len(self._branches)), region)
+
+    def counted_at(self, load: Any) -> Side | None:
+        """The side of a branch that the compiler moves a load into; None where it stays."""
+        return self._sunk.get(load)
+
+    def branch_number(self, branch: Any) -> int | None:
+        """The number of a branch that loads are moved into; None for others."""
+        return self._branches.get(branch)
 
     def step(self, operation: Any, mask: int | None = None) -> Step:
         try:

@@ -66,9 +66,14 @@ def if_(op: Operation) -> Step:
     (condition,) = op.operands
     results = op.results
     yes, no = op.body(0), op.body(1) if op.has_region(1) else None
+    number = op.compiler.branch_number(op.operation)
 
     def step(m: Machine) -> None:
-        branch(m, m.values[condition], yes, no, results)
+        taken = m.values[condition]
+        if number is not None and m.counters is not None:
+            m.counters.count_sunk(m, (number, 0), taken)
+            m.counters.count_sunk(m, (number, 1), ~taken)
+        branch(m, taken, yes, no, results)
 
     return step
 
