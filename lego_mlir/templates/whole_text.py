@@ -26,6 +26,7 @@ from lego_mlir.templates.surroundings import is_argument, stands_alone
 if TYPE_CHECKING:
     from lego_mlir.templates.placeholders import Filling, Placeholder
 
+INT32_MAX: Final = 2**31 - 1
 _WHERE: Final = {
     "helpers": "above the kernel, where functions and tables are defined",
     "sizes": "at the end of the kernel's parameters",
@@ -144,17 +145,32 @@ class WholeText:
         return cuda.definitions(printer)
 
     def _hints_text(self, before: str) -> str:
+        """What the sizes promise. Triton 3.9 drops `tl.multiple_of` of a parameter, which no operation of the kernel
+        makes: so the divisor goes on a maximum, which the bound assumed above it lets the compiler remove."""
         lines = []
-        read = {name: symbol for name, symbol in self.filling.sizes.items() if name in self.filling.locals}
-        for name, symbol in {**self.arguments(), **read}.items():
-            if name in self.filling.constexprs or name not in self.filling.sizes:
+        given = {name: symbol for name, symbol in self.arguments().items() if name not in self.filling.constexprs}
+        for name, symbol in given.items():
+            if name not in self.filling.sizes:
+                continue
+            lines += _bounds_assumed(name, symbol)
+            if symbol.multiple_of > 1:
+                lines.append(f"{name} = tl.multiple_of(tl.maximum({name}, {symbol.least}), {symbol.multiple_of})")
+        for name, symbol in self.filling.sizes.items():
+            if name not in self.filling.locals:
                 continue
             if symbol.multiple_of > 1:
                 lines.append(f"{name} = tl.multiple_of({name}, {symbol.multiple_of})")
-            lines.append(f"tl.assume({name} >= {symbol.least})")
-            if symbol.max is not None:
-                lines.append(f"tl.assume({name} <= {symbol.max})")
+            lines += _bounds_assumed(name, symbol)
         return f"\n{before}".join(lines)
+
+
+def _bounds_assumed(name: str, symbol: Any) -> list[str]:
+    """The interval of a size, as statements that tell the compiler."""
+    if (
+        symbol.max is None or symbol.max > INT32_MAX
+    ):  # Triton passes a value that fits as int32, whatever its size's max
+        return [f"tl.assume({name} >= {symbol.least})"]
+    return [f"tl.assume({name} >= {symbol.least})", f"tl.assume({name} <= {symbol.max})"]
 
 
 def _renamed(placeholder: Placeholder, names: Mapping[str, str]) -> Placeholder:

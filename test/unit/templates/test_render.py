@@ -186,11 +186,24 @@ def test_sizes_become_arguments_hints_and_nothing_when_they_are_numbers():
     source = "def f(x{{ sizes }}):\n    {{ hints }}\n    y = {{ A[m, :] }}\n"
     assert filled(source, A=Row(16, 64)) == "def f(x):\n    y = m * 64 + tl.arange(0, 64)\n"
     assert filled(source, A=Padded(Row(64, n), [64, 16])) == (
-        "def f(x, N):\n    N = tl.multiple_of(N, 16)\n    tl.assume(N >= 16)\n    tl.assume(N <= 4096)\n"
+        "def f(x, N):\n    tl.assume(N >= 16)\n    tl.assume(N <= 4096)\n"
+        "    N = tl.multiple_of(tl.maximum(N, 16), 16)\n"
         "    y = N * m + tl.arange(0, 16)\n"
     )
     text = filled("def f(x{{ sizes }}):\n    y = {{ A[m, :] }}\n", A=Row(64, block))
     assert text.startswith("def f(x, BLOCK: tl.constexpr):\n") and "tl.arange(0, BLOCK)" in text
+
+
+def test_hints_name_no_bound_that_an_int32_argument_could_not_be_compared_with():
+    n = lego.size("N", max=2**40)
+    text = filled("def f(x{{ sizes }}):\n    {{ hints }}\n    y = {{ A[m, k] }}\n", A=Row(64, n))
+    assert "tl.assume(N >= 1)\n" in text and "tl.assume(N <=" not in text
+
+
+def test_a_size_that_the_kernel_reads_is_hinted_where_it_is_read():
+    n = lego.size("N", max=4096, multiple_of=16)
+    text = filled("{{ local(n) }} = tl.load(p)\n{{ hints }}\ny = {{ A[m, k] }}\n", A=Row(64, n), n=n)
+    assert "\nN = tl.multiple_of(N, 16)\ntl.assume(N >= 16)\n" in text
 
 
 def test_an_unbounded_size_is_computed_in_int64():

@@ -18,6 +18,7 @@ from lego_mlir.templates.library import rows as rows_templates
 from lego_mlir.templates.library.attention import attention
 from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, matmul_fp8, relayout
 from lego_mlir.templates.library.rows import layer_norm, softmax
+from lego_mlir.toolchain.triton import compile_for, load
 from lego_mlir.toolchain.triton_interpreter import interpret
 
 pytestmark = pytest.mark.skipif(
@@ -83,6 +84,27 @@ def test_tile_sizes_can_be_constexpr_arguments_for_triton_to_tune():
     values = {"M": 50, "N": 70, "K": 40, "BM": 32, "BN": 64, "BK": 16}
     interpret(kernel, "matmul", (4,), a, b, c, **{str(s): values[str(s)] for s in kernel.sizes})
     np.testing.assert_allclose(c, product_in_f32(a, b), atol=0.02)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_the_compiler_uses_the_divisors_that_hints_state_of_arguments(target):
+    """Rows whose length is a multiple of 16 bytes are copied asynchronously, 16 bytes at a time."""
+    types = {f"{name}_ptr": "*fp16:16" for name in "abc"} | dict.fromkeys("MNK", "i32")
+
+    def copies(divisor):
+        sizes = [lego.size(name, max=32768, multiple_of=divisor) for name in "MNK"]
+        kernel = load(matmul(*sizes, tile=(64, 64, 32)).render(), "matmul")
+        return compile_for(kernel, types, {}, target=target, num_warps=4, num_stages=3).ptx.count("cp.async.cg")
+
+    assert copies(8) > 0 and copies(1) == 0
+
+
+@pytest.mark.parametrize("kind", ["i32", "i64"])
+def test_hints_of_sizes_beyond_int32_compile_for_arguments_of_both_widths(kind):
+    sizes = [lego.size(name, max=2**40, multiple_of=8) for name in "MNK"]
+    types = {f"{name}_ptr": "*fp16:16" for name in "abc"} | dict.fromkeys("MNK", kind)
+    kernel = load(matmul(*sizes, tile=(64, 64, 32)).render(), "matmul")
+    assert "cp.async.cg" in compile_for(kernel, types, {}, target="sm_90", num_warps=4, num_stages=3).ptx
 
 
 @pytest.mark.parametrize("order", [gallery.morton(2, 4), gallery.reverse(2, 4)], ids=["morton", "reverse"])
