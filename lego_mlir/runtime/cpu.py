@@ -34,7 +34,7 @@ from lego_mlir import bindings
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import image
 from lego_mlir.structured.isa import ISA
-from lego_mlir.toolchain import llvm, modules
+from lego_mlir.toolchain import exchange, llvm, modules
 
 # vector before memref, because transfers become memref operations; every memref is a bare pointer of a known size
 PASSES: Final = (
@@ -171,7 +171,7 @@ def llvm_ir(text: str, isa: ISA) -> str:
             spelled = f"#llvm.vscale_range<minRange = {isa.granules} : i32, maxRange = 16 : i32>"
             for operation in module.body.operations:
                 operation.attributes["vscale_range"] = ir.Attribute.parse(spelled)
-        return str(bindings.load().dialect("llvm").translate_module_to_llvmir(module.operation))
+        return exchange.translate(module.operation)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """LLVM IR -> PTX, in process: the one door to llvmlite.
 
 llvmlite carries LLVM with its NVPTX code generator, which the MLIR bindings from PyPI lack. A module comes in as
-text (LLVM IR text is safe between versions), is set up for the target, optimised as `opt -O3` would, and written out:
+text (whose constants `literals` spells for any version), is set up for the target, optimised as `opt -O3` would, and
+written out:
 
 >>> from lego_mlir.toolchain.targets import target_named
 >>> ptx = to_ptx("define ptx_kernel void @k() { ret void }", target_named("sm_80"))
@@ -21,6 +22,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from lego_mlir.errors import DependencyError, LegoError
+from lego_mlir.toolchain import literals
 from lego_mlir.toolchain.targets import Target
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
@@ -34,8 +36,6 @@ _VISIBLE: Final = re.compile(
     r"^(?:define (?!internal |private )[^@\n]*)?@(\"[^\"\n]*\"|[\w.$-]+)(?:\(| = (?!internal |private ))", re.MULTILINE
 )
 _PTX_NAME: Final = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)  # PTX ISA, "Identifiers"
-# Infinities and NaNs as LLVM writes them since version 23; older readers know them by the bits of a double alone.
-_SPECIAL: Final = re.compile(r"(?<=[\s(\[<{,])([+-])(?:(inf)|qnan|s?nan\(0x[0-9A-Fa-f]+\))(?![\w.:$-])")
 _selectable: defaultdict[Target, set[str]] = defaultdict(set)
 
 
@@ -62,6 +62,11 @@ def binding() -> Any:
     return llvm
 
 
+def llvm_version() -> str:
+    """The version of LLVM inside llvmlite."""
+    return ".".join(map(str, binding().llvm_version_info))
+
+
 def version() -> str:
     """llvmlite's version and LLVM's, as `doctor` and cache keys need them; llvmlite itself is not loaded."""
     try:
@@ -71,21 +76,13 @@ def version() -> str:
 
 
 def parse(text: str) -> Any:
-    """The verified module of this LLVM IR text. Raises LLVMError with LLVM's own words.
-
-    Every NaN becomes the quiet one of its sign: what its other bits were is lost.
-    """
+    """The verified module of this LLVM IR text, of this or a newer version. Raises LLVMError with LLVM's own words."""
     try:
-        module = binding().parse_assembly(_SPECIAL.sub(_as_bits, text))
+        module = binding().parse_assembly(literals.portable(text))
         module.verify()
     except RuntimeError as error:
         raise LLVMError(str(error)) from error
     return module
-
-
-def _as_bits(special: re.Match[str]) -> str:
-    sign, infinity = special.groups()
-    return f"0x{'F' if sign == '-' else '7'}FF{'0' if infinity else '8'}000000000000"
 
 
 def link(texts: list[str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lego_mlir import bindings
-from lego_mlir.toolchain import llvm, mathlib
+from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.toolchain.facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.toolchain.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
 from lego_mlir.toolchain.passes import bf16_products
@@ -81,7 +81,6 @@ def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
 def to_llvm(text: str, name: str = "-") -> str:
     """LLVM IR text of all the GPU modules of an nvvm-level module, the math functions that they call included."""
     ir = bindings.load().ir
-    translate = bindings.load().dialect("llvm").translate_module_to_llvmir
     texts: list[str] = []
     with session():
         module = parse(text, name)
@@ -89,7 +88,7 @@ def to_llvm(text: str, name: str = "-") -> str:
             device = ir.Module.create()
             for operation in list(gpu_module.regions[0].blocks[0].operations):
                 device.body.append(operation)
-            texts.append(translate(device.operation))
+            texts.append(exchange.translate(device.operation))
     merged = texts[0] if len(texts) == 1 else llvm.link(texts)
     return mathlib.link_math(merged)
 

@@ -204,9 +204,12 @@ def test_infinities_and_nans_pass_between_two_versions_of_llvm(kind):
     text = kernel(body, arguments=f"%p: memref<?x{kind}>, %q: memref<?x{kind}>")
     read = str(llvm.parse(compile_kernel(text, emit="llvm").text))
     stored = [line.split("store ")[1].split(",")[0] for line in read.splitlines() if " store " in line]
-    infinity, quiet = {"f16": ("0xHFC00", "0xH7E00"), "bf16": ("0xRFF80", "0xR7FC0")}.get(
-        kind, ("0xFFF0000000000000", "0x7FF8000000000000")
-    )
+    infinity, quiet = {
+        "f16": ("0xHFC00", "0xH7E01"),
+        "bf16": ("0xRFF80", "0xR7FC1"),
+        "f32": ("0xFFF0000000000000", "0x7FF8000020000000"),
+        "f64": ("0xFFF0000000000000", "0x7FF8000000000001"),
+    }[kind]
     assert [word.split()[-1] for word in stored] == [infinity, quiet]
     compile_kernel(text, emit="ptx")
 
