@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,18 +112,25 @@ class Checked:
     writer: Any
 
     def __str__(self) -> str:
-        verdict = (
-            f"relative error {self.comparison.error:.2e}, allowed {self.comparison.tolerance:.2e}"
-            if self.comparison
-            else f"WRONG: relative error {self.comparison.error:.2e}, allowed {self.comparison.tolerance:.2e}"
-        )
         if self.index is None:
-            return f"{self.name}: {verdict}"
-        _, found, expected = self.comparison.first_wrong
+            return f"{self.name}: {self.comparison.summary}"
         who = "nobody wrote it, so it is what memory held before"
         if self.writer is not None:
             who = f"written by block {self.writer.block}, thread {self.writer.thread}, at {self.writer.place}"
-        return f"{self.name}: {verdict}; {self.name}{list(self.index)} is {found}, expected {expected}; {who}"
+        where = f"{self.name}{list(self.index)}"
+        return f"{self.name}: {self.comparison.summary}; the first is {where}: {self.comparison.first_wrong}; {who}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints; error and bound are of the first wrong element, else of the closest to its bound."""
+        return {
+            "name": self.name,
+            "elements": self.comparison.elements,
+            "wrong": self.comparison.wrong,
+            "error": self.comparison.error if isfinite(self.comparison.error) else None,
+            "allowed": self.comparison.allowed if isfinite(self.comparison.allowed) else None,
+            "unit": self.comparison.unit.strip() or "1",
+            "first_wrong": None if self.index is None else list(self.index),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +193,7 @@ class Outcome:
             "right": self.right,
             "reference_error": self.reference_error or None,
             "sizes": dict(self.sizes),
-            "tensors": [
-                {
-                    "name": c.name,
-                    "error": c.comparison.error,
-                    "tolerance": c.comparison.tolerance,
-                    "first_wrong": None if c.index is None else list(c.index),
-                }
-                for c in self.checked
-            ],
+            "tensors": [c.to_dict() for c in self.checked],
             **self.report.to_dict(),
         }
 
@@ -236,7 +236,7 @@ def _run_kernel(
 ) -> Outcome:
     """Run, then ask the reference: one that fails, on an index from data say, hides no fault of the kernel."""
     from lego_mlir import interp, spec
-    from lego_mlir.runtime import data
+    from lego_mlir.runtime import data, tolerance
 
     if kernel.expected is None:
         raise UsageError(
@@ -256,21 +256,33 @@ def _run_kernel(
     try:
         with spec.blame(*files):
             results = data.expected(kernel, made.logical, made.sizes)
+            allowed = tolerance.allowed(kernel, made.logical, made.sizes, results)
     except LegoError as error:
         if report.clean:
             raise
         return Outcome(kernel, made.sizes, report, (), str(error))
     names = [parameter.name for parameter in kernel.params]
     checked = tuple(
-        _check(report, names.index(p.name), p, made.memories[p.name], made.places[p.name], results[p.name], args.blocks)
+        _check(
+            report,
+            names.index(p.name),
+            p,
+            made.memories[p.name],
+            made.places[p.name],
+            (results[p.name], allowed[p.name]),
+            args.blocks,
+        )
         for p in kernel.params
         if p.name in results
     )
     return Outcome(kernel, made.sizes, report, checked)
 
 
-def _check(report: Any, number: int, parameter: Any, memory: Any, at: Any, expected: Any, sampled: Any) -> Checked:
-    """Compare what memory holds at the layout's positions; of a sample of blocks, only what these wrote."""
+def _check(report: Any, number: int, parameter: Any, memory: Any, at: Any, bounded: Any, sampled: Any) -> Checked:
+    """Compare what memory holds at the layout's positions; of a sample of blocks, only what these wrote.
+
+    `bounded` are the expected values, and how far from them is right.
+    """
     import numpy
 
     from lego_mlir.runtime import comparing
@@ -281,10 +293,11 @@ def _check(report: Any, number: int, parameter: Any, memory: Any, at: Any, expec
         chosen = numpy.flatnonzero(report.written(number)[at].reshape(-1))
     stored = found.reshape(-1)[chosen]
     values = stored.astype(numpy.float64) if stored.dtype.kind not in "iub" else stored
-    comparison = comparing.compare(values, numpy.asarray(expected).reshape(-1)[chosen], parameter.dtype.mlir)
+    expected, allowed = (numpy.asarray(array).reshape(-1)[chosen] for array in bounded)
+    comparison = comparing.compare(values, expected, parameter.dtype.mlir, allowed)
     if comparison or comparison.first_wrong is None:
         return Checked(parameter.name, comparison, None, None)
-    element = int(chosen[comparison.first_wrong[0]])
+    element = int(chosen[comparison.first_wrong.position])
     index = tuple(int(i) for i in numpy.unravel_index(element, found.shape))
     return Checked(parameter.name, comparison, index, report.writer(number, int(at.reshape(-1)[element])))
 

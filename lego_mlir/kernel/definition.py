@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from keyword import iskeyword
-from numbers import Integral
+from math import inf
+from numbers import Integral, Real
 from types import TracebackType
 from typing import Any, Final
 
@@ -63,6 +64,7 @@ class Kernel:
         self.block = _extents("block", block, self.source)
         self.signature = _signature(function, self.source)
         self.expected: Callable[..., Any] | None = None
+        self.tolerance: tuple[float, float] | None = None
         self._texts: dict[tuple[str, bool], str] = {}
 
     def __repr__(self) -> str:
@@ -74,12 +76,25 @@ class Kernel:
             "`lego-mlir run` or lego_mlir.interp.launch"
         )
 
-    def reference(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def reference(
+        self, function: Callable[..., Any] | None = None, *, rtol: float | None = None, atol: float | None = None
+    ) -> Callable[..., Any]:
         """`@k.reference`: what the kernel computes, in NumPy; kept as `k.expected`.
 
         The function names the parameters, sizes among them, that it takes. Tensors come as arrays of their logical
         shape; it returns the array of the one tensor that is written, or a tuple in the order of the signature.
+
+        `@k.reference(rtol=1e-3, atol=1e-6)` accepts an element that differs by at most `atol + rtol * |expected|`; one
+        that is left out is 0. Without either, the bound follows from the roundings of the kernel.
         """
+        tolerance = _tolerance(self, rtol, atol)
+        if function is None:
+            return lambda function: self.reference(function, rtol=rtol, atol=atol)
+        if not inspect.isfunction(function):
+            raise TraceError(
+                f"{self.source}: the reference of {self.name} is a function, got {function!r}; a tolerance is written "
+                f"@{self.name}.reference(rtol=1e-3)"
+            )
         known = {*self.signature, *(s.name for s in _declared_sizes(self))}
         for name in inspect.signature(function).parameters:
             if name not in known:
@@ -87,7 +102,7 @@ class Kernel:
                     f"{self.source}: the reference of {self.name} takes '{name}', which is no parameter or size of it; "
                     f"there are {', '.join(sorted(known))}"
                 )
-        self.expected = function
+        self.expected, self.tolerance = function, tolerance
         return function
 
     @cached_property
@@ -206,6 +221,19 @@ def kernel(grid: Any, block: Any) -> Callable[[Callable[..., Any]], Kernel]:
         return Kernel(function, grid, block)
 
     return decorate
+
+
+def _tolerance(kernel: Kernel, rtol: float | None, atol: float | None) -> tuple[float, float] | None:
+    """What a reference was given, as two numbers; None where neither was."""
+    given: tuple[tuple[str, Any], ...] = (("rtol", rtol), ("atol", atol))
+    for name, value in given:
+        number = isinstance(value, Real) and value is not True and value is not False and 0 <= float(value) < inf
+        if value is not None and not number:
+            raise TraceError(
+                f"{kernel.source}: {name}={value!r} of the reference of {kernel.name} must be a number of at least 0, "
+                "such as 1e-3"
+            )
+    return None if rtol is None and atol is None else (float(rtol or 0), float(atol or 0))
 
 
 def _complete(trace: Trace) -> Trace:

@@ -15,7 +15,7 @@ from typing import Any
 
 from lego_mlir.errors import LegoError, SpecError
 from lego_mlir.runtime import comparing, cuda
-from lego_mlir.runtime.manifest import Kernel, evaluate, sizes_of
+from lego_mlir.runtime.manifest import Argument, Kernel, evaluate, sizes_of
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -71,15 +71,27 @@ def _check(launcher: cuda.Launcher, data: Mapping[str, Any], given: Mapping[str,
         name = f"{kernel.entry}/{argument.name}"
         if f"{name}/expected" not in data:
             continue
-        found, expected = cp.asnumpy(array), data[f"{name}/expected"]
-        if f"{name}/where" in data:
-            found, expected = found[data[f"{name}/where"]], expected[data[f"{name}/where"]]
-        result = comparing.compare(found, expected, argument.dtype)
+        result = _compare(cp.asnumpy(array), name, data, argument)
         print(f"{'ok   ' if result else 'WRONG'} {shown}: {argument.name}: {result}")
         right, checked = right and bool(result), True
     if not checked:
         print(f"ran   {shown}: nothing to compare with; compile with --with-data for a check")
     return right
+
+
+def _compare(found: Any, name: str, data: Mapping[str, Any], argument: Argument) -> comparing.Comparison:
+    """The elements of a tensor against the data; of its tolerance those of the manifest count, where it has them."""
+    import numpy
+
+    expected = data[f"{name}/expected"]
+    allowed = data.get(f"{name}/allowed")
+    if argument.tolerance is not None:
+        rtol, atol = argument.tolerance
+        allowed = atol + rtol * numpy.abs(expected.astype(numpy.float64))
+    elif allowed is not None:
+        allowed = numpy.broadcast_to(allowed, expected.shape)
+    where = data.get(f"{name}/where", slice(None))
+    return comparing.compare(found[where], expected[where], argument.dtype, None if allowed is None else allowed[where])
 
 
 def _has(data: Mapping[str, Any], kernel: Kernel, name: str) -> bool:

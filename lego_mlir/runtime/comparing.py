@@ -1,17 +1,19 @@
-"""Whether an array that a kernel wrote is what the reference says: one number, and one bound for each element type.
+"""Whether an array that a kernel wrote is what the reference says, judged element by element.
 
-The number is the norm of the difference over the norm of the reference, in double precision. Integers must be equal.
+Each element has a bound of its own (`runtime.tolerance` makes them); a NaN and an infinity must be at their places. An
+infinity is right for a number that, with its bound, leaves the type. Errors are told in ulps of the element's type: the
+distance between neighbouring numbers at the expected value.
 
 >>> import numpy
->>> relative_error(numpy.float32([1, 2, 3]), numpy.float64([1, 2, 3]))
-0.0
->>> TOLERANCE["f32"] > relative_error(numpy.float32([1, 2, 3.0000003]), numpy.float64([1, 2, 3])) > 0
-True
+>>> found = numpy.float32([1, 2, 3.5])
+>>> print(compare(found, numpy.float64([1, 2, 3]), "f32", numpy.float64([0, 0, 1e-6])).first_wrong)
+found 3.5, expected 3.0, off by 2.1e+06 ulps, allowed 4.2 ulps
+>>> print(compare(found, numpy.float64([1, 2, 3.5]), "f32", numpy.zeros(3)))
+3 elements equal
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,52 +33,154 @@ STORED: Final = {
     "i64": "int64",
     "index": "int64",
 }
-# About 16 roundings: 2^4 units of the last place (half of 2^-10 for f16, 2^-7 for bf16, 2^-23 for f32, 2^-52 for f64).
-TOLERANCE: Final = {"f16": 2.0**-7, "bf16": 2.0**-4, "f32": 2.0**-20, "f64": 2.0**-49}
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A float type: bits of the fraction, exponent of the least normal number, and the largest number."""
+
+    fraction: int
+    least: int
+    largest: float
+
+
+FLOATS: Final = {
+    "f16": Float(10, -14, 65504.0),
+    "bf16": Float(7, -126, (2 - 2.0**-7) * 2.0**127),
+    "f32": Float(23, -126, (2 - 2.0**-23) * 2.0**127),
+    "f64": Float(52, -1022, (2 - 2.0**-52) * 2.0**1023),
+}
+DEFAULT_ULPS: Final = 16  # where data come without bounds; of the element, and of the median of all
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """An element beyond its bound: its position, both values, and in ulps the error and the bound (integers: units)."""
+
+    position: int
+    found: Any
+    expected: Any
+    error: float
+    allowed: float
+    unit: str
+
+    def __str__(self) -> str:
+        text = f"found {self.found}, expected {self.expected}"
+        if self.error == self.error and self.error != float("inf"):
+            text += f", off by {_short(self.error)}{self.unit}"
+        return f"{text}, {_allowed(self.allowed, self.unit)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The error against its bound, and the first element that is wrong by itself: its position and both values."""
+    """How many elements there are and are wrong, and the first wrong one.
 
+    `error` and `allowed` are those of the first wrong element, else of the element that is closest to its bound.
+    """
+
+    elements: int
+    wrong: int
     error: float
-    tolerance: float
-    first_wrong: tuple[int, Any, Any] | None
+    allowed: float
+    unit: str
+    first_wrong: Wrong | None = None
 
     def __bool__(self) -> bool:
-        return self.error <= self.tolerance
+        return self.wrong == 0
+
+    @property
+    def summary(self) -> str:
+        """The verdict without the element."""
+        if self.wrong:
+            return f"WRONG: {self.wrong} of {self.elements} elements"
+        if not self.error:
+            return f"{self.elements} elements equal"
+        return (
+            f"{self.elements} elements within their bounds, the closest off by {_short(self.error)}{self.unit}, "
+            f"{_allowed(self.allowed, self.unit)}"
+        )
 
     def __str__(self) -> str:
-        verdict = f"relative error {self.error:.2e}, allowed {self.tolerance:.2e}"
-        if self or self.first_wrong is None:
-            return verdict
-        position, found, expected = self.first_wrong
-        return f"{verdict}; first wrong element at position {position}: found {found}, expected {expected}"
+        if self.first_wrong is None:
+            return self.summary
+        return f"{self.summary}; first wrong element at position {self.first_wrong.position}: {self.first_wrong}"
 
 
-def compare(found: numpy.ndarray, expected: numpy.ndarray, dtype: str) -> Comparison:
-    """Compare what is in memory (as `STORED` keeps it) with the expected numbers."""
+def compare(
+    found: numpy.ndarray, expected: numpy.ndarray, dtype: str, allowed: numpy.ndarray | None = None
+) -> Comparison:
+    """Compare what is in memory (as `STORED` keeps it) with the expected numbers, within `allowed` of each."""
     import numpy
 
-    values = numbers(found, dtype)
-    tolerance = TOLERANCE.get(dtype, 0.0)
-    wrong = ~numpy.isclose(values, expected, rtol=4 * tolerance, atol=tolerance, equal_nan=True)
-    position = int(numpy.argmax(wrong)) if wrong.any() else None
-    first = None if position is None else (position, values.flat[position].item(), expected.flat[position].item())
-    return Comparison(relative_error(values, expected), tolerance, first)
+    values, expected = numbers(found, dtype).reshape(-1), numpy.asarray(expected).reshape(-1)
+    if allowed is None:
+        allowed = default_allowed(expected, dtype)
+    allowed = numpy.asarray(allowed).reshape(-1)
+    with numpy.errstate(all="ignore"):
+        right = _right(values, expected, allowed, dtype)
+        errors, bounds = _in_units(values, expected, allowed, dtype)
+    unit = " ulps" if dtype in FLOATS else ""
+    if right.all():
+        finite = numpy.where(numpy.isfinite(errors), errors, 0.0)
+        parts = numpy.divide(finite, bounds, out=numpy.zeros(finite.shape), where=bounds > 0)
+        worst = int(numpy.argmax(parts)) if errors.size else None
+        error, bound = (0.0, 0.0) if worst is None else (float(errors[worst]), float(bounds[worst]))
+        return Comparison(values.size, 0, error, bound, unit)
+    first = int(numpy.argmin(right))
+    error, bound = float(errors[first]), float(bounds[first])
+    shown = Wrong(first, values[first].item(), expected[first].item(), error, bound, unit)
+    return Comparison(values.size, int(values.size - right.sum()), error, bound, unit, shown)
 
 
-def relative_error(found: numpy.ndarray, expected: numpy.ndarray) -> float:
-    """The norm of the difference over the norm of what was expected; infinite where one of the two is NaN alone."""
+def _right(found: numpy.ndarray, expected: numpy.ndarray, allowed: numpy.ndarray, dtype: str) -> numpy.ndarray:
     import numpy
 
-    if numpy.array_equal(found, expected, equal_nan=found.dtype.kind == "f"):
-        return 0.0
+    same = found == expected
+    if dtype not in FLOATS:
+        if not allowed.any():
+            return same
+        return same | (numpy.abs(found.astype(numpy.float64) - expected.astype(numpy.float64)) <= allowed)
     a, b = found.astype(numpy.float64), expected.astype(numpy.float64)
-    same = (a == b) | (numpy.isnan(a) & numpy.isnan(b))  # infinities of one sign among them
-    difference = float(numpy.linalg.norm(numpy.where(same, 0.0, a - b)))
-    norm = float(numpy.linalg.norm(b[numpy.isfinite(b)]))
-    return difference / norm if norm and not math.isnan(difference) else math.inf
+    close = numpy.isfinite(a) & numpy.isfinite(b) & (numpy.abs(a - b) <= allowed)
+    leaves = numpy.isinf(a) & (numpy.sign(a) == numpy.sign(b)) & (numpy.abs(b) + allowed > FLOATS[dtype].largest)
+    return same | close | leaves | (numpy.isnan(a) & numpy.isnan(b))
+
+
+def _in_units(
+    found: numpy.ndarray, expected: numpy.ndarray, allowed: numpy.ndarray, dtype: str
+) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Errors and bounds in ulps; 0 where two values are the same, infinite or NaN where one of them is."""
+    import numpy
+
+    a, b = found.astype(numpy.float64), expected.astype(numpy.float64)
+    same = (found == expected) | (numpy.isnan(a) & numpy.isnan(b))
+    unit = ulp(b, dtype) if dtype in FLOATS else numpy.ones(b.shape)
+    return numpy.where(same, 0.0, numpy.abs(a - b) / unit), allowed / unit
+
+
+def ulp(value: numpy.ndarray, dtype: str) -> numpy.ndarray:
+    """The distance between neighbouring numbers of the type at each value; of the least ones at 0.
+
+    >>> import numpy
+    >>> ulp(numpy.float64([0, 1, 1.5, 2]), "f16") * 2.0**24
+    array([1.0000e+00, 1.6384e+04, 1.6384e+04, 3.2768e+04])
+    """
+    import numpy
+
+    kind = FLOATS[dtype]
+    size = numpy.minimum(numpy.abs(numpy.where(numpy.isfinite(value), value, 0.0)), kind.largest)
+    exponent = numpy.maximum(numpy.frexp(size)[1] - 1, kind.least)
+    return numpy.ldexp(1.0, numpy.where(size == 0, kind.least, exponent) - kind.fraction)
+
+
+def default_allowed(expected: numpy.ndarray, dtype: str) -> numpy.ndarray:
+    """Bounds where none came with the data: integers are equal, floats within DEFAULT_ULPS."""
+    import numpy
+
+    if dtype not in FLOATS or not expected.size:
+        return numpy.zeros(expected.shape)
+    size = numpy.abs(numpy.where(numpy.isfinite(expected), expected, 0.0).astype(numpy.float64))
+    return DEFAULT_ULPS * ulp(numpy.maximum(size, numpy.median(size)), dtype)
 
 
 def numbers(stored: numpy.ndarray, dtype: str) -> numpy.ndarray:
@@ -86,3 +190,11 @@ def numbers(stored: numpy.ndarray, dtype: str) -> numpy.ndarray:
     if dtype != "bf16" or stored.dtype != numpy.uint16:
         return stored
     return (stored.astype(numpy.uint32) << 16).view(numpy.float32)
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}" if 0.01 <= value < 1e5 or not value else f"{value:.1e}"
+
+
+def _allowed(bound: float, unit: str) -> str:
+    return f"allowed {_short(bound)}{unit}" if bound else "must be equal"

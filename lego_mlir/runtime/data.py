@@ -6,6 +6,7 @@ arrays, asks the kernel's reference for the result, puts both where the layouts 
     transpose/src           the memory of src before the launch
     transpose/dst           the memory of dst before the launch (a value that no element has, if it is written only)
     transpose/dst/expected  the memory of dst after it, float32 or float64 or the integers themselves
+    transpose/dst/allowed   how far each element may be from that; a single 0 where all must be equal
     transpose/dst/where     which positions hold elements (only for a layout with gaps)
     transpose/M             a size
 """
@@ -116,8 +117,10 @@ def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
     return drawn
 
 
-def expected(kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, numpy.ndarray]:
-    """What the kernel's reference says, in double precision, for each tensor that the kernel writes."""
+def expected(
+    kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str = "float64"
+) -> dict[str, numpy.ndarray]:
+    """What the kernel's reference says for each tensor that the kernel writes, its float arguments in `precision`."""
     import numpy
 
     if kernel.expected is None:
@@ -125,7 +128,7 @@ def expected(kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int]
             f"kernel {kernel.name} has no reference to compare with; give it one: @{kernel.name}.reference above a "
             "NumPy function of its parameters"
         )
-    known = {**sizes, **{name: _exact(value) for name, value in arguments.items()}}
+    known = {**sizes, **{name: _exact(value, precision) for name, value in arguments.items()}}
     result = kernel.expected(**{name: known[name] for name in inspect.signature(kernel.expected).parameters})
     written = [parameter for parameter in kernel.params if parameter.written]
     results = result if isinstance(result, tuple) else (result,)
@@ -146,20 +149,21 @@ def expected(kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int]
     return placed
 
 
-def _exact(value: numpy.ndarray) -> numpy.ndarray:
-    """Floats in double precision, integers as they are."""
-    import numpy
-
-    return value.astype(numpy.float64) if value.dtype.kind not in "iub" else value
+def _exact(value: numpy.ndarray, precision: str) -> numpy.ndarray:
+    """A copy, which a reference may change: floats in the given precision, integers as they are."""
+    return value.astype(value.dtype if value.dtype.kind in "iub" else precision)
 
 
 def check_data(kernel: Any, given: Mapping[str, int], seed: int = 0) -> dict[str, numpy.ndarray]:
     """The arrays of one kernel's check, by the names above."""
     import numpy
 
+    from lego_mlir.runtime import tolerance
+
     sizes = choose_sizes(kernel, given)
     logical = draw(kernel, sizes, seed)
     results = expected(kernel, logical, sizes)
+    bounds = tolerance.allowed(kernel, logical, sizes, results)
     arrays: dict[str, numpy.ndarray] = {f"{kernel.name}/{name}": numpy.asarray(n) for name, n in sizes.items()}
     for parameter in kernel.params:
         name, stored = f"{kernel.name}/{parameter.name}", numpy.dtype(STORED[parameter.dtype.mlir])
@@ -175,16 +179,18 @@ def check_data(kernel: Any, given: Mapping[str, int], seed: int = 0) -> dict[str
         memory[at] = value
         arrays[name] = memory.view(stored) if memory.dtype.itemsize == stored.itemsize else memory.astype(stored)
         if parameter.name in results:
-            arrays |= _expectation(name, results[parameter.name], at, size)
+            arrays |= _expectation(name, results[parameter.name], bounds[parameter.name], at, size)
     return arrays
 
 
-def _expectation(name: str, result: numpy.ndarray, at: numpy.ndarray, size: int) -> dict[str, numpy.ndarray]:
+def _expectation(
+    name: str, result: numpy.ndarray, bound: numpy.ndarray, at: numpy.ndarray, size: int
+) -> dict[str, numpy.ndarray]:
     import numpy
 
-    after = numpy.zeros(size, result.dtype)
-    after[at] = result
-    arrays = {f"{name}/expected": after}
+    after, allowed = numpy.zeros(size, result.dtype), numpy.zeros(size, numpy.float64)
+    after[at], allowed[at] = result, bound
+    arrays = {f"{name}/expected": after, f"{name}/allowed": allowed if allowed.any() else numpy.zeros(1)}
     if at.size != size:
         where = numpy.zeros(size, bool)
         where[at] = True

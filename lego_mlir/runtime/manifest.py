@@ -78,7 +78,10 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One kernel argument: a tensor (one pointer to `elements` of `dtype`, laid out as `layout`) or a scalar."""
+    """One kernel argument: a tensor (one pointer to `elements` of `dtype`, laid out as `layout`) or a scalar.
+
+    `tolerance` is the relative and absolute error that the spec's reference allows, None where it names none.
+    """
 
     name: str
     kind: str
@@ -88,6 +91,7 @@ class Argument:
     layout: str | None = None
     read: bool = True
     written: bool = True
+    tolerance: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def _kernel(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
             {"name": size.name, "min": size.min, "max": kernel.greatest(size), "multiple_of": size.multiple_of}
             for size in kernel.sizes
         ],
-        "arguments": [_argument(parameter) for parameter in kernel.params],
+        "arguments": [_argument(parameter, kernel.tolerance) for parameter in kernel.params],
     }
 
 
@@ -144,10 +144,12 @@ def _product(shape: Sequence[int | None]) -> int | None:
     return total
 
 
-def _argument(parameter: Any) -> dict[str, Any]:
+def _argument(parameter: Any, tolerance: tuple[float, float] | None) -> dict[str, Any]:
     described = {"name": parameter.name, "dtype": parameter.dtype.mlir}
     if parameter.layout is None:
         return {**described, "kind": "scalar"}
+    if parameter.written and tolerance is not None:
+        described["tolerance"] = tolerance
     return {
         **described,
         "kind": "tensor",

@@ -60,7 +60,7 @@ def line_of(path, needle):
 def test_a_right_kernel(tmp_path, capsys):
     assert main(["run", spec(tmp_path), "--on", "interp"]) == DONE
     out = capsys.readouterr().out
-    assert out.startswith("ok    transpose: 6 blocks of (32, 8, 1)\n  dst: relative error 0.00e+00, allowed")
+    assert out.startswith("ok    transpose: 6 blocks of (32, 8, 1)\n  dst: 6144 elements equal\n")
     assert "0 of them bank conflicts" in out
 
 
@@ -70,7 +70,7 @@ def test_a_race_fails_the_run_although_the_values_are_right(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "; element 33 is shared0[1, 0]\n" in out
     assert out.startswith("FAULT transpose")
-    assert "dst: relative error 0.00e+00" in out
+    assert "dst: 6144 elements equal" in out
     read, write = line_of(path, "= tile[tx"), line_of(path, "tile[ty + r, tx] =")
     assert f"{path}:{read}: race: read of shared0[" in out
     assert f"written by thread (0, 1, 0) at {path}:{write} with no barrier between" in out
@@ -82,9 +82,21 @@ def test_a_wrong_value_is_shown_with_its_writer(tmp_path, capsys):
     assert main(["run", path]) == CHECK_FAILED
     out = capsys.readouterr().out
     assert out.startswith("WRONG transpose")
-    assert "dst: WRONG: relative error" in out
-    assert "dst[40, 3] is " in out
+    assert "dst: WRONG: 1 of 6144 elements; the first is dst[40, 3]: found " in out
+    assert ", must be equal; written by" in out
     assert f"written by block (1, 0, 0), thread (3, 0, 0), at {path}:{line_of(path, 'b[bx, by')}" in out
+
+
+def test_one_negated_element_of_a_large_array_is_wrong(tmp_path, capsys):
+    last = "dst[i] = src[i] + src[i]\n        with lego.when(i > M - 2):\n            dst[i] = -src[i]"
+    text = SIZED.replace("dst[i] = src[i] + src[i]", last.replace("src[i] + src[i]", "src[i]")).replace(
+        "2 * src", "src"
+    )
+    path = spec(tmp_path, text=text)
+    assert main(["run", path, "--size", "M=100000"]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert "WRONG: 1 of 100000 elements; the first is dst[99999]: found " in out
+    assert "must be equal; written by block (3124, 0, 0), thread (31, 0, 0)" in out
 
 
 def test_a_sample_of_blocks_is_compared_where_it_wrote(tmp_path, capsys):
@@ -96,7 +108,7 @@ def test_a_wrong_value_in_a_sample_is_found_at_its_index(tmp_path, capsys):
     path = spec(tmp_path, result="src.T + (np.arange(96)[:, None] == 70) * (np.arange(64) == 40)")
     Path(path).write_text("import numpy as np\n" + Path(path).read_text())
     assert main(["run", path, "--blocks", "2"]) == CHECK_FAILED
-    assert "dst[70, 40] is " in capsys.readouterr().out
+    assert "the first is dst[70, 40]: found " in capsys.readouterr().out
 
 
 def test_sizes(tmp_path, capsys):
@@ -111,7 +123,9 @@ def test_run_as_json(tmp_path, capsys):
     main(["run", spec(tmp_path, barrier="pass"), "--json"])
     (found,) = json.loads(capsys.readouterr().out)
     assert found["right"] is False
-    assert found["tensors"] == [{"name": "dst", "error": 0.0, "tolerance": 2.0**-20, "first_wrong": None}]
+    assert found["tensors"] == [
+        {"name": "dst", "elements": 6144, "wrong": 0, "error": 0.0, "allowed": 0.0, "unit": "ulps", "first_wrong": None}
+    ]
     assert {fault["kind"] for fault in found["faults"]} == {"race"}
 
 

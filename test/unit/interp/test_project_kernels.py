@@ -16,7 +16,7 @@ import pytest
 import lego_mlir.kernels
 from lego_mlir import f16, f32, interp
 from lego_mlir.kernels import copy, matmul, transpose
-from lego_mlir.runtime import comparing, data
+from lego_mlir.runtime import comparing, data, tolerance
 from lego_mlir.toolchain import compile_kernel
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "transform_scripts"
@@ -49,6 +49,7 @@ def test_runs_clean_and_right(name: str):
         module = compilation.stage("transformed", locations=True)
     logical = data.draw(kernel, {}, 0)
     expected = data.expected(kernel, logical, {})
+    allowed = tolerance.allowed(kernel, logical, {}, expected)
     memories = {}
     for parameter in kernel.params:
         memory = np.full(data.concrete(parameter.size, {}), data.UNWRITTEN).astype(parameter.dtype.numpy)
@@ -60,7 +61,9 @@ def test_runs_clean_and_right(name: str):
     for parameter in kernel.params:
         if parameter.name in expected:
             found = memories[parameter.name][data.positions(parameter.layout, {})].astype(np.float64)
-            assert comparing.relative_error(found, expected[parameter.name]) < 2.0**-10
+            name = parameter.name
+            result = comparing.compare(found, expected[name], parameter.dtype.mlir, allowed[name])
+            assert result, f"{name}: {result}"
     if script is not None:
         assert report.totals.conflicts == 0
         assert report.totals.ldmatrix > 0

@@ -83,10 +83,20 @@ def test_a_padded_layout_says_where_its_elements_are():
     assert (arrays["copy/dst"] == data.UNWRITTEN).all()
 
 
+def test_the_file_has_a_bound_for_each_element_of_a_rounded_result():
+    kernel = copy_between(Row(8, 8), Padded(Row(8, 9), [8, 8]))
+    kernel.reference(rtol=0.5)(lambda src: src)
+    arrays = data.check_data(kernel, {})
+    expected, allowed = arrays["copy/dst/expected"], arrays["copy/dst/allowed"]
+    assert np.array_equal(allowed, 0.5 * np.abs(expected))
+
+
 def test_the_file_reads_back():
     arrays = data.check_data(transpose.build("padded", M, N, f32), {"M": 7, "N": 16})
     back = dict(np.load(io.BytesIO(data.to_npz(arrays))))
-    assert back.keys() == {"transpose/src", "transpose/dst", "transpose/dst/expected", "transpose/M", "transpose/N"}
+    names = ("src", "dst", "dst/expected", "dst/allowed", "M", "N")
+    assert back.keys() == {f"transpose/{name}" for name in names}
+    assert back["transpose/dst/allowed"].tolist() == [0]  # a copy is exact
     assert back["transpose/M"] == 7
     assert np.array_equal(back["transpose/dst/expected"].reshape(16, 7).T, back["transpose/src"].reshape(7, 16))
 
