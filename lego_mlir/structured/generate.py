@@ -45,6 +45,8 @@ class Variant:
 
 # Written out, a kernel with more multiply-adds of vectors than this takes longer to compile than it saves.
 FLAT_LIMIT = 5000
+# Factorisations of more rows than this are faster in loops, and LLVM's time for one written out grows as their cube.
+FLAT_ROWS = 24
 # Scratch of this many bytes may stay where LLVM sees through it: it becomes registers.
 REGISTER_SCRATCH = 2048
 LINE_BYTES = 64  # of the first cache, on every processor this generates for
@@ -68,7 +70,7 @@ def work(lowered: Lowered, width: int) -> int:
                 for term in step.terms
                 if len(term.factors) == 2
             ) + len(step.terms)
-        elif isinstance(step, Solve):
+        elif isinstance(step, Solve | Factorise):
             inner = rows
         total += rows * -(-columns // width) * inner if columns > 1 else rows * -(-inner // width)
     return total
@@ -81,7 +83,8 @@ def default(lowered: Lowered, width: int) -> Variant:
         width //= 2
     if all(1 in (step.target.structure.rows, step.target.structure.columns) for step in lowered.steps):
         width = min(width, 4) if max(sizes, default=1) <= SHORT_VECTOR else width
-    rolled = work(lowered, width) > FLAT_LIMIT
+    factored = max((step.target.structure.rows for step in lowered.steps if isinstance(step, Factorise)), default=0)
+    rolled = work(lowered, width) > FLAT_LIMIT or factored > FLAT_ROWS
     if not rolled:
         return Variant(width, 4, 4)
     if width > 8 and any(_ragged(step) for step in lowered.steps):
@@ -277,7 +280,11 @@ class _Generator:
         return copy
 
     def assign(self, target: View, source: View) -> None:
-        """target = source, on the elements that are not zero."""
+        """target = source, on the elements that are not zero, along the contiguous axis of the target.
+
+        A transposed block is cheap to load, with shuffles; stored lane by lane it takes a masked store per element."""
+        if target.T.neighbours > target.neighbours:
+            target, source = target.T, source.T
         grid = updates.grid(target, target.kinds == STORED, self.copying(target.rows))
         self.write(updates.update(grid, [Element(tiles.UNSCALED, source)], self.variant.rolled))
 

@@ -377,16 +377,16 @@ class _Emitter:
         for r in range(step.rows):
             row = self.value(r, 0)
             inverse = f.broadcast(f.div(f.constant(1.0), f.lane(row, r, width)), width)
-            above = f.select([lane > r for lane in range(width)], row, zero)
+            above = f.neg(f.select([lane > r for lane in range(width)], row, zero), width)
             for s in range(r + 1, step.rows):
                 self.eliminate(s, r, inverse, above)
 
     def eliminate(self, row: int, lane: int, inverse: SSA, above: SSA) -> None:
-        """Divide a row's lane by a pivot, keep the quotient there, and subtract it times the pivot's row."""
+        """Divide a row's lane by a pivot, keep the quotient there, and add it times the pivot's row, negated."""
         f, width = self.f, self.width
         old = self.value(row, 0)
         quotient = f.mul(self.spread(old, lane), inverse, width)
-        reduced = f.fma(f.neg(quotient, width), above, old, width)
+        reduced = f.fma(quotient, above, old, width)
         self.acc[row, 0] = f.select([other == lane for other in range(width)], quotient, reduced)
 
     def solve_right(self, step: SolveRight, positions: Iterator[Index]) -> None:
@@ -396,9 +396,10 @@ class _Emitter:
         zero = f.constant(0.0, width)
         for c, pivot in zip(step.order, pivots, strict=True):
             inverse = f.broadcast(f.div(f.constant(1.0), pivot), width)
+            above = f.neg(rows[c] or zero, width)
             for row, vector in list(self.acc):
                 if vector == 0:
-                    self.eliminate(row, c, inverse, rows[c] or zero)
+                    self.eliminate(row, c, inverse, above)
 
     def solve_lanes(self, solve: SolveLanes, integers: Iterator[Index]) -> None:
         """Scale the unknowns and the triangle's rows by the diagonal's inverse first: what remains on the chain from

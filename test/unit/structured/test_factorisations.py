@@ -75,3 +75,38 @@ def test_scratch_with_long_rows_keeps_its_columns():
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))(library.address("k"))
     call(*(arrays[operand.name].ctypes.data for operand in program.operands))
     assert np.abs(arrays["A"] - want).max() <= 1e-12 * np.abs(want).max()
+
+
+CHOL_AND_LU = "S = Symmetric(L, {n}); L = LowerTriangular({n}); A = Matrix({n}, {n}); B = Matrix({n}, {n}); L = chol(S); B = lu(A);"
+TOLERANCE = {
+    "f64": 1e-13,
+    "f32": 1e-5,
+}  # relative to the largest element, for the well-conditioned matrices of `sample`
+
+
+@pytest.mark.parametrize("element", ["f64", "f32"])
+@pytest.mark.parametrize("n", [24, 25, 47, 64, 128])
+def test_the_default_of_large_factorisations_is_rolled_and_right(n, element):
+    program = parse(CHOL_AND_LU.format(n=n))
+    lowered = lower(program)
+    variant = generate.default(lowered, 8 if element == "f64" else 16)
+    assert variant.rolled == (n > generate.FLAT_ROWS)
+    text = generate.emit(lowered, "k", element, variant).text()
+    if n == 128:  # written out, there were over a million lines; in loops, the number of tiles does not matter
+        half = generate.emit(lower(parse(CHOL_AND_LU.format(n=64))), "k", element, variant).text()
+        assert text.count("\n") < 1.1 * half.count("\n") < 12_000
+    library = cpu.load(cpu.assemble(text, ("k",)), ("k",))
+    arrays = reference.sample(program, np.float64 if element == "f64" else np.float32)
+    want = reference.evaluate(program, arrays)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))(library.address("k"))
+    call(*(arrays[operand.name].ctypes.data for operand in program.operands))
+    for operand in program.operands:
+        if operand.name in program.written:
+            error = np.abs(reference.dense(operand, arrays[operand.name]) - want[operand.name]).max()
+            assert error <= TOLERANCE[element] * np.abs(want[operand.name]).max(), operand.name
+
+
+def test_a_transposed_copy_is_written_back_in_whole_rows():
+    # lane by lane, the 256 masked stores of a 16 x 16 tile take LLVM longer than all the rest of chol
+    text = generate.emit(lower(parse(TEXTS[0].format(n=64))), "k", "f32", Variant(16, 8, 2, True)).text()
+    assert text.count("vector.maskedstore") < 100  # only the rows of tiles on the diagonal
