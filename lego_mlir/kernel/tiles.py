@@ -23,6 +23,7 @@ from lego_mlir.kernel.tensor import View
 from lego_mlir.kernel.tracer import current
 from lego_mlir.layout import Row
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.counting import Whole
 
 
 class Transposed(Layout):
@@ -51,6 +52,24 @@ class Transposed(Layout):
 
     def _inv(self, position: Any) -> tuple[Any, ...]:
         return tuple(reversed(self.inner._inv(position)))
+
+    def numel(self) -> Any:
+        return self.inner.numel()
+
+    def _elements(self, axes: Sequence[Whole]) -> Any:
+        return self.inner._elements(axes[::-1])
+
+    def _mask(self, index: tuple[Any, ...]) -> Any:
+        return self.inner._mask(index[::-1])
+
+    def _holds(self, position: Any) -> Any:
+        return self.inner._holds(position)
+
+    def _past_the_end(self, index: tuple[int, ...]) -> str:
+        return self.inner._past_the_end(index[::-1])
+
+    def _regular(self) -> bool:
+        return self.inner._regular()
 
     def check(self) -> Verdict:
         return self.inner.check()

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, LayoutIndexError
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import Size, product
+from lego_mlir.layout.counting import Whole
 from lego_mlir.layout.values import check_range, end_of, enter_all, flat_index, leave, show, symbol_of
 
 if TYPE_CHECKING:
@@ -40,45 +41,94 @@ class Layout:
         """Physical position -> logical index, for values known to be in range."""
         raise NotImplementedError  # every subclass defines it
 
+    def _mask(self, index: tuple[Any, ...]) -> Any:
+        """The condition under which an index inside of `dims()` names an element; True where every one does."""
+        return True
+
+    def _holds(self, position: Any) -> Any:
+        """The condition under which a physical position holds an element; True where every one does."""
+        return True
+
+    def _elements(self, axes: Sequence[Whole]) -> Size:
+        """The number of elements whose index has an allowed value along each axis."""
+        return product([axis.count(n) for axis, n in zip(axes, self.dims(), strict=True)])
+
+    def _past_the_end(self, index: tuple[int, ...]) -> str:
+        """What is wrong with an index that names no element."""
+        return f"index {show(index)} of {self!r} names no element"
+
+    def _regular(self) -> bool:
+        """Whether the maps are arithmetic on axes alone, so that they have a value outside of their range as well."""
+        return True
+
     def _key(self) -> tuple[Any, ...]:
         """What equality and hash compare: the kind of layout, then its parts."""
         raise NotImplementedError  # every subclass defines it
 
     def numel(self) -> Size:
-        """The number of logical elements."""
+        """The number of elements: of the logical indices those that `mask` is true for."""
         return product(self.dims())
 
     def physical_size(self) -> Size:
         """The number of physical positions; more than `numel()` only for a padded layout."""
         return self.numel()
 
-    def apply(self, *index: Any) -> Any:
-        """The physical position of a logical index, one argument a dimension (nested lists of a level are accepted).
-
-        Ints, NumPy integer arrays (elementwise, broadcast), `Index` or SymPy expressions in, the same kind out.
-        Raises LayoutIndexError for a concrete index out of range, LayoutError for a wrong number of them.
-        """
+    def _index(self, given: tuple[Any, ...], caller: str) -> tuple[Any, ...]:
+        """A logical index as the algebra computes with it. Refuses a wrong number of them and what is out of range."""
         dims = self.dims()
-        given = flat_index(index)
         if len(given) != len(dims):
             raise LayoutError(
-                f"apply takes {len(dims)} indices for the logical sizes {show(dims)}, got {len(given)}: {given}"
+                f"{caller} takes {len(dims)} indices for the logical sizes {show(dims)}, got {len(given)}: {given}"
             )
         values = enter_all(given, self.physical_size())
         for axis, (i, n) in enumerate(zip(values, dims, strict=True)):
             check_range(i, n, f"index {axis} of {show(dims)}")
+        return values
+
+    def apply(self, *index: Any) -> Any:
+        """The physical position of a logical index, one argument a dimension (nested lists of a level are accepted).
+
+        Ints, NumPy integer arrays (elementwise, broadcast), `Index` or SymPy expressions in, the same kind out.
+        Raises LayoutIndexError for a concrete index that is out of range or names no element, LayoutError for a wrong
+        number of them.
+        """
+        given = flat_index(index)
+        values = self._index(given, "apply")
+        if self._mask(values) is False:
+            raise LayoutIndexError(self._past_the_end(values))
         return leave(self._apply(values), given)
 
     def inv(self, position: Any) -> tuple[Any, ...]:
-        """The logical index of a physical position; the inverse of `apply`, with the same kinds of values."""
-        (value,) = enter_all((position,), self.physical_size())
-        check_range(value, self.physical_size(), "the position")
+        """The logical index of a physical position; the inverse of `apply`, with the same kinds of values.
+
+        Raises LayoutError for a concrete position that is out of range or padding.
+        """
+        value = self._position(position)
+        if self._holds(value) is False:
+            raise LayoutError(f"position {value} of {self!r} is padding: it holds no element")
         return tuple(leave(i, (position,)) for i in self._inv(value))
 
+    def _position(self, position: Any) -> Any:
+        (value,) = enter_all((position,), self.physical_size())
+        check_range(value, self.physical_size(), "the position")
+        return value
+
     def mask(self, *index: Any) -> Any:
-        """Whether a logical index names an element: True wherever tiles divide their sizes, else a condition."""
-        self.apply(*index)
-        return True
+        """Whether an index inside of `dims()` names an element: a bool, an array of bools, or a condition.
+
+        True where every one does, as wherever tiles divide their sizes. A symbol is taken to be inside of its size.
+        """
+        given = flat_index(index)
+        values = self._index(given, "mask")
+        self.require()
+        mask = self._mask(values)
+        return mask if isinstance(mask, bool) else leave(mask, given)
+
+    def holds(self, position: Any) -> Any:
+        """Whether a physical position holds an element: a bool, an array of bools or a condition."""
+        value = self._position(position)
+        held = self._holds(value)
+        return held if isinstance(held, bool) else leave(held, (position,))
 
     def check(self) -> Verdict:
         """Proved, Refuted with a counter-example, or Unknown with its reason.

@@ -23,7 +23,7 @@ from lego_mlir.layout.base import key_of
 from lego_mlir.layout.canonical import flatten, is_static, product, unflatten
 from lego_mlir.layout.permutations import RegP
 from lego_mlir.layout.proving import own_index, proved
-from lego_mlir.layout.values import ARRAY_LIMIT, show
+from lego_mlir.layout.values import ARRAY_LIMIT, show, subexpressions
 
 if TYPE_CHECKING:
     from lego_mlir.layout.permutations import GenP
@@ -286,26 +286,12 @@ def _instances(perm: GenP) -> Iterator[tuple[dict[Any, int], Verdict]]:
     except (LayoutError, ExpressionError):
         return  # which the proof will say
     symbols = set[Any]().union(*(as_expr(n).free_symbols for n in perm.dims()))
-    symbols |= {s for s in _parts([forward, *backward]) if isinstance(s, Size)}
+    symbols |= {s for s in subexpressions([forward, *backward]) if isinstance(s, Size)}
     for values in _small_sizes(sorted(symbols, key=str)):
         try:
             yield values, _check_instance(perm, values, (index, forward), (p, backward))
         except (ZeroDivisionError, ExpressionError) as error:
             yield values, Unknown(str(error))
-
-
-def _parts(exprs: Sequence[Any]) -> set[Any]:
-    """Every subexpression, each visited once."""
-    from lego_mlir.expr.sharing import operands
-
-    found: set[Any] = set()
-    stack = list(exprs)
-    while stack:
-        expr = stack.pop()
-        if expr not in found:
-            found.add(expr)
-            stack.extend(operands(expr))
-    return found
 
 
 def _small_sizes(sizes: list[Any]) -> Iterator[dict[Any, int]]:

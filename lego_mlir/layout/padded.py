@@ -23,6 +23,7 @@ from lego_mlir.expr.index import as_expr, is_array
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import Layout, all_of, key_of
 from lego_mlir.layout.canonical import Size, as_sizes
+from lego_mlir.layout.counting import WHOLE, Below, Whole
 from lego_mlir.layout.reorder import as_layout
 from lego_mlir.layout.values import show
 
@@ -60,14 +61,26 @@ class Padded(Layout):
         return self.inner._apply(index)
 
     def _inv(self, position: Any) -> tuple[Any, ...]:
-        index = self.inner._inv(position)
-        if isinstance(position, int) and not self._inside(index):
-            raise LayoutError(f"position {position} of {self!r} is padding: it holds no element")
-        return index
+        return self.inner._inv(position)
 
-    def holds(self, position: Any) -> Any:
-        """Whether a physical position holds an element: a bool, an array of bools or a condition."""
-        return self._inside(self.inner.inv(position))
+    def numel(self) -> Size:
+        return self._elements([WHOLE] * len(self._dims))
+
+    def _elements(self, axes: Sequence[Whole]) -> Size:
+        limited = zip(axes, self._dims, self._whole, strict=True)
+        return self.inner._elements([axis if whole else Below(axis, n) for axis, n, whole in limited])
+
+    def _mask(self, index: tuple[Any, ...]) -> Any:
+        return self.inner._mask(index)
+
+    def _past_the_end(self, index: tuple[int, ...]) -> str:
+        return self.inner._past_the_end(index)
+
+    def _regular(self) -> bool:
+        return self.inner._regular()
+
+    def _holds(self, position: Any) -> Any:
+        return conjunction(self.inner._holds(position), self._inside(self.inner._inv(position)))
 
     def _inside(self, index: Sequence[Any]) -> Any:
         inside: Any = True

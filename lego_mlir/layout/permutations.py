@@ -210,6 +210,9 @@ class GenP(Layout):
                 "a table with lego.gallery.tabulated"
             ) from error
 
+    def _regular(self) -> bool:
+        return False
+
     def check(self) -> Verdict:
         if self._verdict is None:
             from lego_mlir.layout.checking import verdict_of

@@ -60,6 +60,9 @@ class OrderBy(Layout):
         offsets = unflatten(position, [perm.numel() for perm in self.perms])
         return tuple(i for perm, here in zip(self.perms, offsets, strict=True) for i in perm._inv(here))
 
+    def _regular(self) -> bool:
+        return all(perm._regular() for perm in self.perms)
+
     def check(self) -> Verdict:
         return all_of([perm.check() for perm in self.perms])
 
@@ -166,6 +169,9 @@ class GroupBy(Layout):
                 return index
             position = flatten(index, dims)
         return unflatten(position, self._dims)
+
+    def _regular(self) -> bool:
+        return all(order._regular() for order in self.orders)
 
     def check(self) -> Verdict:
         return all_of([self._sizes_verdict, *(order.check() for order in self.orders)])

@@ -18,13 +18,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lego_mlir.errors import LayoutError, LayoutIndexError
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import as_expr, is_array, is_symbolic, minimum
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout, all_of, key_of
 from lego_mlir.layout.canonical import Size, as_sizes, flatten, product, unflatten
+from lego_mlir.layout.counting import WHOLE, Whole, mixed
 from lego_mlir.layout.padded import at_most, conjunction
 from lego_mlir.layout.reorder import as_layout, same_number
-from lego_mlir.layout.values import check_range, enter, flat_index, leave, show
+from lego_mlir.layout.values import show, subexpressions
 
 
 class Tiled(Layout):
@@ -86,33 +88,58 @@ class Tiled(Layout):
 
     def _apply(self, index: tuple[Any, ...]) -> Any:
         logical = self.logical(*index)
-        if all(isinstance(i, int) for i in index) and self._mask(logical) is False:
-            raise LayoutIndexError(
-                f"index {show(index)} is past the end of {show(self.inner.dims())}: it is element {show(logical)}"
-            )
-        return self.inner._apply(logical)
+        if all(self._exact) or self.inner._regular():
+            return self.inner._apply(logical)
+        if any(map(is_array, logical)):
+            return self.inner._apply(self._last_at_most(logical))
+        position = self.inner._apply(logical)
+        return self.inner._apply(self._last_at_most(logical)) if _looked_up(position) else position
+
+    def _last_at_most(self, logical: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What lies past the end of an axis as its last index: no table has an entry for more."""
+        axes = zip(logical, self.inner.dims(), self._exact, strict=True)
+        return tuple(i if exact else minimum(i, n - 1) for i, n, exact in axes)
 
     def _inv(self, position: Any) -> tuple[Any, ...]:
         logical = self.inner._inv(position)
         axes = [unflatten(i, self._of_axis(self.levels, axis)) for axis, i in enumerate(logical)]
         return tuple(axis[level] for level in range(len(self.levels)) for axis in axes)
 
-    def mask(self, *index: Any) -> Any:
-        """Whether the index names an element: a bool, an array of bools, or a condition; True where it always does."""
-        self.require()
-        flat = flat_index(index)
-        values = tuple(enter(i) for i in flat)
-        for axis, (i, n) in enumerate(zip(values, self.dims(), strict=True)):
-            check_range(i, n, f"index {axis} of {show(self.dims())}")
-        mask = self._mask(self.logical(*values))
-        return mask if isinstance(mask, bool) else leave(mask, flat)
+    def numel(self) -> Size:
+        return self._elements([WHOLE] * len(self.dims()))
 
-    def _mask(self, logical: tuple[Any, ...]) -> Any:
-        mask: Any = True
+    def _elements(self, axes: Sequence[Whole]) -> Size:
+        levels = self._by_level(axes)
+        return self.inner._elements(
+            [
+                mixed(self._of_axis(levels, axis), self._of_axis(self.levels, axis), exact)
+                for axis, exact in enumerate(self._exact)
+            ]
+        )
+
+    def _mask(self, index: tuple[Any, ...]) -> Any:
+        logical = self.logical(*index)
+        return conjunction(self._reached(logical), self.inner._mask(logical))
+
+    def _reached(self, logical: tuple[Any, ...]) -> Any:
+        """Whether an index of the layout below is inside of it."""
+        inside: Any = True
         for i, n, exact in zip(logical, self.inner.dims(), self._exact, strict=True):
             if not exact:
-                mask = conjunction(mask, i < n)
-        return mask
+                inside = conjunction(inside, i < n)
+        return inside
+
+    def _past_the_end(self, index: tuple[int, ...]) -> str:
+        logical = self.logical(*index)
+        if self._reached(logical):
+            return self.inner._past_the_end(logical)
+        return f"index {show(index)} is past the end of {show(self.inner.dims())}: it is element {show(logical)}"
+
+    def _holds(self, position: Any) -> Any:
+        return self.inner._holds(position)
+
+    def _regular(self) -> bool:
+        return self.inner._regular()
 
     def check(self) -> Verdict:
         return all_of([self._covers, self.inner.check()])
@@ -122,3 +149,10 @@ class Tiled(Layout):
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.tile_by({', '.join(map(show, self.levels))})"
+
+
+def _looked_up(position: Any) -> bool:
+    """Whether a symbolic position is read from a table."""
+    from lego_mlir.expr.nodes import Table
+
+    return is_symbolic(position) and any(isinstance(part, Table) for part in subexpressions([as_expr(position)]))

@@ -104,3 +104,17 @@ def symbol_of(value: Any) -> Any:
 def end_of(n: Size) -> Any:
     """A size as the end of a `Range`: an int or a SymPy expression."""
     return n.expr if isinstance(n, Index) else n
+
+
+def subexpressions(exprs: Sequence[Any]) -> set[Any]:
+    """Every subexpression, each visited once."""
+    from lego_mlir.expr.sharing import operands
+
+    found: set[Any] = set()
+    stack = list(exprs)
+    while stack:
+        expr = stack.pop()
+        if expr not in found:
+            found.add(expr)
+            stack.extend(operands(expr))
+    return found

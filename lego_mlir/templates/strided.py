@@ -57,6 +57,11 @@ def strided(placed: Placed) -> Strided:
     inner = layout.inner
     symbols = [index_symbol(f"i{axis}") for axis in range(len(inner.dims()))]
     ranges = {s.expr: Range(0, end_of(n)) for s, n in zip(symbols, inner.dims(), strict=True)}
+    if inner.mask(*symbols) is not True:
+        raise TemplateError(
+            f"{placed.name}: the layout under its tiles, {brief(repr(inner))}, is masked itself, and hardware masks "
+            "at the end of each axis alone; use offsets, A[..., :, :], instead of a descriptor"
+        )
     strides = [_slope(placed.name, inner.apply(*symbols), s, ranges) for s in symbols]
     unit = [axis for axis, stride in enumerate(strides) if stride == 1]
     if not unit:

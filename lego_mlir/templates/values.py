@@ -24,8 +24,9 @@ from lego_mlir.expr.index import Condition, Index, as_expr
 from lego_mlir.expr.nodes import Le, Lt, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.verdict import Refuted
+from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.padded import conjunction
 from lego_mlir.layout.slices import Colon, Slice
 from lego_mlir.layout.values import check_range, end_of, show
 from lego_mlir.templates.bounded import Bounded, Coordinate, Shown, ranges_of
@@ -181,14 +182,21 @@ class Placed(Shown):
     def __getitem__(self, at: Any) -> Any:
         given = self._one_by_one(at)
         with self._named():
-            found, dims = self.layout[given], self.layout.dims()
-            places = found.places if isinstance(found, Slice) else given
-            for axis, (place, n) in enumerate(zip(places, dims, strict=True)):  # of a slice nobody has asked yet
-                check_range(place, n, f"index {axis} of {show(dims)}")
+            found = self.layout[given]
+        places = self._checked(found, given)
         self._require_inside(places)
         if isinstance(found, Slice):
             return Offsets(self.name, found, self._ranges(found.places) | found.ranges)
         return Bounded(found, self._ranges(given)) if isinstance(found, Index) else found
+
+    def _checked(self, found: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The places of an index, its numbers in range: those of a slice have not been compared yet."""
+        dims = self.layout.dims()
+        places = found.places if isinstance(found, Slice) else given
+        with self._named():
+            for axis, (place, n) in enumerate(zip(places, dims, strict=True)):
+                check_range(place, n, f"index {axis} of {show(dims)}")
+        return places
 
     def apply(self, *at: Any) -> Any:
         """The position of an index."""
@@ -213,7 +221,7 @@ class Placed(Shown):
     def holds(self, position: Any) -> Predicate:
         """Whether a physical position of a padded layout holds an element."""
         known = ranges_of(position) or {as_expr(position): Range(0, end_of(self.layout.physical_size()))}
-        return Predicate(self.layout.holds(position), known)  # type: ignore[attr-defined]
+        return Predicate(self.layout.holds(position), known)
 
     def _one_by_one(self, at: Any) -> tuple[Any, ...]:
         """An index as a tuple. Refuses what is no number, such as the positions of another layout's block."""
@@ -241,17 +249,22 @@ class Placed(Shown):
 
     def _require_inside(self, places: tuple[Any, ...]) -> None:
         """Refuse an index whose own range is shown to leave the axis it is used for."""
-        for axis, (place, n) in enumerate(zip(places, self.layout.dims(), strict=True)):
-            known = ranges_of(place)
-            if not known or isinstance(place, Colon):
-                continue
-            expr = as_expr(place)
-            verdict = prove(sympy.And(Le(0, expr), Lt(expr, as_expr(n))), known)
+        for axis, (_, verdict) in self._claims_inside(places):
             if isinstance(verdict, Refuted):
                 values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
                 raise TemplateError(
-                    f"index {axis} of {self.name} is {brief(repr(place))}, outside 0..{n}-1 for {values}"
+                    f"index {axis} of {self.name} is {brief(repr(places[axis]))}, outside "
+                    f"0..{self.layout.dims()[axis]}-1 for {values}"
                 )
+
+    def _claims_inside(self, places: tuple[Any, ...]) -> Iterator[tuple[int, tuple[Any, Verdict]]]:
+        """For each index that carries ranges: the claim that it is inside of its axis, and what the prover says."""
+        for axis, (place, n) in enumerate(zip(places, self.layout.dims(), strict=True)):
+            known = ranges_of(place)
+            if known and not isinstance(place, Colon):
+                expr = as_expr(place)
+                claim = sympy.And(Le(0, expr), Lt(expr, as_expr(n)))
+                yield axis, (claim, prove(claim, known))
 
     def _ranges(self, places: tuple[Any, ...]) -> dict[Any, Range]:
         """The ranges that an index carries, and those that it has because it is one."""
@@ -280,13 +293,19 @@ class Mask:
         return self[at]
 
     def __getitem__(self, at: Any) -> Predicate:
-        given = self.of._one_by_one(at)
-        if any(isinstance(i, slice) or i is Ellipsis for i in given):
-            found: Offsets = self.of[given]
-            return found.mask
-        with self.of._named():
-            condition = self.of.layout.mask(*given)
-        return Predicate(condition, self.of._ranges(given))
+        of = self.of
+        given = of._one_by_one(at)
+        whole = any(isinstance(i, slice) or i is Ellipsis for i in given)
+        with of._named():
+            found = of.layout[given] if whole else None
+            places = of._checked(found, given)
+            mask = of.layout.mask(*given) if found is None else found.mask
+        for _, (claim, verdict) in of._claims_inside(places):
+            if not isinstance(verdict, Proved):  # the index may leave the layout, and then names no element
+                mask = conjunction(mask, Condition(claim))
+        if found is None:
+            return Predicate(mask, of._ranges(given))
+        return Predicate(mask, of._ranges(places) | found.ranges, found.colons)
 
 
 _WITHOUT_A_NUMBER: Final = (Offsets, Predicate, Placed, Mask)
