@@ -32,6 +32,10 @@ class ExpressionError(LegoError, ValueError):
     """An index expression that has no integer meaning here."""
 
 
+class BudgetError(ExpressionError):
+    """An expression that needs more work than its budget allows; the message names the budget (`expr.budgets`)."""
+
+
 class SymbolicBranchError(ExpressionError, TypeError):
     """Python asked a symbolic condition for its truth: the function works for ints only. Remedy: `lego.where`."""
 

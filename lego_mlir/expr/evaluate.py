@@ -24,26 +24,32 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import sympy
 
-from lego_mlir.errors import ExpressionError
+from lego_mlir.errors import BudgetError, ExpressionError
 from lego_mlir.expr import nodes
+from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.index import as_expr, isqrt
-from lego_mlir.expr.nodes import Select, Size, Table
+from lego_mlir.expr.nodes import Size, Table
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
 
 SAFE = 1 << 62  # int64 results stay below this
+MOST_BITS = 1 << 16  # of a number on the way to a result
 
 
 def evaluate(expr: Any, values: Mapping[Any, Any], tables: Mapping[str, Sequence[int]] | None = None) -> Any:
-    """The value of an integer expression or condition. `values` and `tables` are keyed by symbol or by name.
+    """The value of an integer expression or condition. `values` are keyed by symbol or by name, `tables` by name.
 
-    Raises ExpressionError for a symbol or a run-time table without a value, ZeroDivisionError for a zero divisor.
+    A symbol without a value of its own takes that of its name, if no other symbol of the expression has this name.
+
+    Raises ExpressionError for a symbol or a run-time table without a value, for a value that is no integer and for a
+    number of more than MOST_BITS bits, ZeroDivisionError for a zero divisor, ValueError for the root of a negative
+    number or a shift by one.
     """
-    by_name = {str(symbol): _operand(value) for symbol, value in values.items()}
     if not isinstance(expr, sympy.logic.boolalg.Boolean):
-        expr = as_expr(expr) if not isinstance(expr, bool) else expr
-    return _Evaluator(by_name, dict(tables or {})).value(expr)
+        with within_recursion_limit("evaluated"):
+            expr = as_expr(expr) if not isinstance(expr, bool) else expr
+    return _Evaluator(_Values(values), dict(tables or {})).value(expr)
 
 
 def admissible(values: Mapping[Any, Any], ranges: Ranges) -> bool:
@@ -61,9 +67,43 @@ def admissible(values: Mapping[Any, Any], ranges: Ranges) -> bool:
 
 
 def _operand(value: Any) -> Any:
-    if isinstance(value, numpy.ndarray):
-        return value if value.dtype == object else value.astype(numpy.int64)
-    return int(value)
+    """An int, or an array of int64 or of Python ints that holds each number exactly."""
+    if not isinstance(value, numpy.ndarray):
+        try:
+            return operator.index(value)
+        except TypeError:
+            raise ExpressionError(f"evaluate: {value!r} of type {type(value).__name__} is not an integer") from None
+    if value.ndim == 0:
+        return _operand(value.item())
+    if value.dtype.kind in "bi":
+        return value.astype(numpy.int64)
+    if value.dtype.kind == "u":
+        return _narrow(value.astype(object))
+    if value.dtype != object:
+        raise ExpressionError(f"evaluate: an array of {value.dtype} does not hold integers")
+    return _narrow(numpy.frompyfunc(_operand, 1, 1)(value))
+
+
+class _Values:
+    """The values of symbols: by the symbol itself, and by its name where that tells which symbol is meant."""
+
+    def __init__(self, given: Mapping[Any, Any]) -> None:
+        self.known = {key: _operand(value) for key, value in given.items()}
+        self.by_name: dict[str, list[Any]] = {}
+        for key in self.known:
+            self.by_name.setdefault(str(key), []).append(key)
+        self.meant: dict[Any, Any] = {}  # the symbol that each key stood for
+
+    def of(self, symbol: Any) -> Any:
+        keys = [symbol] if symbol in self.known else self.by_name.get(symbol.name, [])
+        if not keys:
+            raise ExpressionError(f"evaluate: no value for {symbol}; given: {', '.join(sorted(self.by_name))}")
+        if len(keys) > 1 or self.meant.setdefault(keys[0], symbol) != symbol:
+            raise ExpressionError(
+                f"evaluate: two symbols are named {symbol.name}; key the values by the symbols themselves, or rename "
+                "one of them"
+            )
+        return self.known[keys[0]]
 
 
 def _magnitude(value: Any) -> int:
@@ -78,24 +118,31 @@ def _wide(value: Any) -> Any:
 
 def _narrow(value: Any) -> Any:
     """An array of Python ints back as int64 where it fits."""
-    if isinstance(value, numpy.ndarray) and value.dtype == object and value.size and _magnitude(value) < SAFE:
+    if isinstance(value, numpy.ndarray) and value.dtype == object and _magnitude(value) < SAFE:
         return value.astype(numpy.int64)
     return value
 
 
 class _Evaluator:
-    """One evaluation, each distinct node computed once."""
+    """One evaluation, each distinct node computed once, operands first."""
 
-    def __init__(self, values: dict[str, Any], tables: dict[str, Any]) -> None:
+    def __init__(self, values: _Values, tables: dict[str, Any]) -> None:
         self.values = values
         self.tables = tables
         self.done: dict[Any, Any] = {}
 
     def value(self, expr: Any) -> Any:
-        if expr in self.done:
-            return self.done[expr]
-        result = self.done[expr] = self._compute(expr)
-        return result
+        stack = [expr]
+        while stack:
+            node = stack[-1]
+            missing = [operand for operand in _operands(node) if operand not in self.done]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if node not in self.done:
+                self.done[node] = self._compute(node)
+        return self.done[expr]
 
     def _compute(self, expr: Any) -> Any:
         if isinstance(expr, bool) or expr is sympy.true or expr is sympy.false:
@@ -103,17 +150,13 @@ class _Evaluator:
         if expr.is_Integer:
             return int(expr)
         if expr.is_Symbol:
-            if expr.name not in self.values:
-                raise ExpressionError(f"evaluate: no value for {expr}; given: {', '.join(sorted(self.values))}")
-            return self.values[expr.name]
+            return self.values.of(expr)
         if isinstance(expr, Table):
             return self._look_up(expr)
-        operands = [self.value(a) for a in expr.args]
-        if isinstance(expr, Select):
-            condition, a, b = operands
-            return numpy.where(condition, a, b) if isinstance(condition, numpy.ndarray) else a if condition else b
+        operands = [self.done[a] for a in expr.args]
         if isinstance(expr, nodes.COMPARISONS):
-            return type(expr).holds(*operands)
+            holds = type(expr).holds(*operands)
+            return holds.astype(bool) if isinstance(holds, numpy.ndarray) else bool(holds)
         compute = _COMPUTE.get(type(expr))
         if compute is None:
             raise ExpressionError(f"evaluate: no value for the node {type(expr).__name__} in {expr}")
@@ -123,14 +166,20 @@ class _Evaluator:
         entries = expr.entries or self.tables.get(expr.name)
         if entries is None:
             raise ExpressionError(f"evaluate: no entries for the run-time table {expr.name}")
-        index = self.value(expr.index)
+        index = self.done[expr.index]
         if isinstance(index, numpy.ndarray):
             if index.size and (int(index.min()) < 0 or int(index.max()) >= len(entries)):
                 raise ExpressionError(f"evaluate: an index into {expr.name} is outside its {len(entries)} entries")
-            return numpy.asarray(entries, dtype=numpy.int64)[index.astype(numpy.int64)]
+            return _narrow(numpy.array(list(map(int, entries)), dtype=object))[index.astype(numpy.int64)]
         if not 0 <= index < len(entries):
             raise ExpressionError(f"evaluate: {expr.name}[{index}] is outside the table's {len(entries)} entries")
         return int(entries[index])
+
+
+def _operands(expr: Any) -> tuple[Any, ...]:
+    if isinstance(expr, bool) or expr.is_Atom:
+        return ()
+    return (expr.index,) if isinstance(expr, Table) else expr.args
 
 
 def _exact(operation: Callable[[Any, Any], Any], bound: Callable[[int, int], int]) -> Callable[[list[Any]], Any]:
@@ -139,7 +188,8 @@ def _exact(operation: Callable[[Any, Any], Any], bound: Callable[[int, int], int
     def pair(a: Any, b: Any) -> Any:
         if not isinstance(a, numpy.ndarray) and not isinstance(b, numpy.ndarray):
             return operation(a, b)
-        if bound(_magnitude(a), _magnitude(b)) < SAFE:
+        magnitudes = _magnitude(a), _magnitude(b)
+        if max(*magnitudes, bound(*magnitudes)) < SAFE:
             return operation(a, b)
         return _narrow(operation(_wide(a), _wide(b)))
 
@@ -157,12 +207,34 @@ def _division(operation: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any
     return divide
 
 
+def _shift(operation: Callable[[Any, Any], Any], bound: Callable[[int, int], int]) -> Callable[[list[Any]], Any]:
+    exact = _exact(operation, bound)
+
+    def shift(operands: list[Any]) -> Any:
+        x, amount = operands
+        if (amount.size and amount.min() < 0) if isinstance(amount, numpy.ndarray) else amount < 0:
+            raise ValueError("evaluate: a negative shift")
+        if operation is operator.lshift:
+            _require_bits(_magnitude(x).bit_length() + _magnitude(amount))
+        elif _magnitude(amount) > 63:  # what NumPy shifts by 64 and more is the machine's
+            return _narrow(numpy.frompyfunc(operator.rshift, 2, 1)(_wide(x), _wide(amount)))
+        return exact(operands)
+
+    return shift
+
+
 def _shift_bound(magnitude: int, amount: int) -> int:
-    return magnitude << min(amount, 64) if magnitude else 0
+    return magnitude << min(amount, 64)
+
+
+def _require_bits(bits: int) -> None:
+    if bits > MOST_BITS:
+        raise BudgetError(f"evaluate: a number of {bits} bits; numbers of up to {MOST_BITS} bits are computed")
 
 
 def _power(operands: list[Any]) -> Any:
     base, exponent = operands
+    _require_bits(_magnitude(base).bit_length() * exponent)
     if not isinstance(base, numpy.ndarray) or _magnitude(base) ** exponent < SAFE:
         return base**exponent
     return _narrow(_wide(base) ** exponent)
@@ -178,6 +250,15 @@ def _root(operands: list[Any]) -> Any:
     return isqrt(x)
 
 
+def _select(operands: list[Any]) -> Any:
+    condition, a, b = operands
+    if not isinstance(condition, numpy.ndarray):
+        return a if condition else b
+    if max(_magnitude(a), _magnitude(b)) < SAFE:
+        return numpy.where(condition, a, b)
+    return _narrow(numpy.where(condition, numpy.asarray(_wide(a), object), numpy.asarray(_wide(b), object)))
+
+
 def _largest(a: int, b: int) -> int:
     return 2 * max(a, b) + 1  # bits of two numbers of this size, whatever their signs
 
@@ -191,9 +272,10 @@ _COMPUTE: dict[Any, Callable[[list[Any]], Any]] = {
     nodes.BitXor: _exact(operator.xor, _largest),
     nodes.BitAnd: _exact(operator.and_, _largest),
     nodes.BitOr: _exact(operator.or_, _largest),
-    nodes.ShiftLeft: _exact(operator.lshift, _shift_bound),
-    nodes.ShiftRight: _exact(lambda x, n: x >> (numpy.minimum(n, 63) if isinstance(n, numpy.ndarray) else n), max),
+    nodes.ShiftLeft: _shift(operator.lshift, _shift_bound),
+    nodes.ShiftRight: _shift(operator.rshift, max),
     nodes.ISqrt: _root,
+    nodes.Select: _select,
     nodes.Smaller: _exact(lambda a, b: numpy.minimum(a, b) if _any_array(a, b) else min(a, b), max),
     nodes.Larger: _exact(lambda a, b: numpy.maximum(a, b) if _any_array(a, b) else max(a, b), max),
     sympy.And: lambda operands: functools.reduce(operator.and_, operands),

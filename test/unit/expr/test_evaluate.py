@@ -9,7 +9,20 @@ from hypothesis import strategies as st
 
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import admissible, evaluate
-from lego_mlir.expr.nodes import FloorDiv, FloorMod, ISqrt, Lt, ShiftLeft, Size, Table
+from lego_mlir.expr.index import index_symbol
+from lego_mlir.expr.nodes import (
+    BitXor,
+    FloorDiv,
+    FloorMod,
+    ISqrt,
+    Larger,
+    Lt,
+    Select,
+    ShiftLeft,
+    ShiftRight,
+    Size,
+    Table,
+)
 from lego_mlir.expr.ranges import Range
 
 i, j = sympy.symbols("i j", integer=True)
@@ -36,6 +49,55 @@ def test_nothing_wraps_around(expr, value):
     assert evaluate(expr, {i: numpy.array([10**6 + 1])})[0] == value
 
 
+LEAST = -(2**63)
+
+
+@pytest.mark.parametrize(
+    ("expr", "values"),
+    [
+        (Select(Lt(i, 1), 2**63, i), [2**63, 1]),
+        (Select(Lt(i, 1), i, sympy.Integer(LEAST - 1)), [0, LEAST - 1]),
+        (FloorDiv(LEAST, Select(Lt(i, 1), -1, 1)), [2**63, LEAST]),
+        (Larger(i + 2**63, LEAST), [2**63, 2**63 + 1]),
+        (BitXor(LEAST, i - 1), [2**63 - 1, LEAST]),
+        (ShiftRight(Select(Lt(i, 1), 2**100, -(2**100)), 70 + 20 * i), [2**30, -(2**10)]),
+        (Table("t", i, 2, 2**64, [2**63, 2**64 - 1]), [2**63, 2**64 - 1]),
+        (FloorMod(3**40 + i, 2**63), [3**40 % 2**63, (3**40 + 1) % 2**63]),
+    ],
+    ids=str,
+)
+def test_int64_is_left_where_it_ends(expr, values):
+    assert evaluate(expr, {i: numpy.array([0, 1])}).tolist() == values
+    assert [evaluate(expr, {i: value}) for value in (0, 1)] == values
+
+
+def test_arrays_of_any_integer_type():
+    top = numpy.array([2**64 - 1, 0], numpy.uint64)
+    assert evaluate(i + 1, {i: top}).tolist() == [2**64, 1]
+    assert evaluate(i * i, {i: numpy.array([2**31 - 1, -(2**31)], numpy.int32)}).tolist() == [(2**31 - 1) ** 2, 2**62]
+    assert evaluate(i * i, {i: numpy.array([numpy.int64(2**40)], object)}).tolist() == [2**80]
+    assert evaluate(i**4, {i: numpy.array(2**20)}) == 2**80
+
+
+def test_two_symbols_of_one_name_keep_their_values():
+    plain, positive = sympy.Symbol("i", integer=True), sympy.Symbol("i", integer=True, positive=True)
+    assert evaluate(plain - positive, {plain: 7, positive: 3}) == 4
+    assert evaluate(plain + 1, {"i": 7}) == evaluate(positive + 1, {plain: 7}) == 8
+    for values in ({"i": 7}, {plain: 7}):
+        with pytest.raises(ExpressionError, match="two symbols are named i; key the values by the symbols"):
+            evaluate(2 * plain + positive + positive**2, values)
+
+
+def test_deep_expressions_are_evaluated():
+    deep = index_symbol("i")
+    for _ in range(3000):
+        deep = (deep * 3 + 1) % 1009
+    value = 5
+    for _ in range(3000):
+        value = (value * 3 + 1) % 1009
+    assert evaluate(deep, {"i": 5}) == value
+
+
 def test_conditions():
     assert evaluate(sympy.And(Lt(i, 3), sympy.Not(Lt(i, 1))), {i: numpy.arange(4)}).tolist() == [
         False,
@@ -60,6 +122,10 @@ def test_tables_known_and_given():
         (Table("a", i, 2, 9, [7, 8]), {i: 2}, r"a\[2\] is outside the table's 2 entries"),
         (Table("a", i, 2, 9, [7, 8]), {i: numpy.array([0, -1])}, "an index into a is outside its 2 entries"),
         (sympy.Function("f")(i), {i: 1}, "no integer meaning"),
+        (i + 1, {i: 2.5}, "2.5 of type float is not an integer"),
+        (i + 1, {i: numpy.array([2.5])}, "an array of float64 does not hold integers"),
+        (ShiftLeft(1, i), {i: 2**20}, "a number of 1048577 bits; numbers of up to 65536 bits"),
+        (i**100_000, {i: 2}, "a number of 200000 bits"),
     ],
 )
 def test_what_has_no_value_is_refused(expr, values, message):
@@ -71,6 +137,15 @@ def test_what_has_no_value_is_refused(expr, values, message):
 def test_division_by_zero_raises(value):
     with pytest.raises(ZeroDivisionError):
         evaluate(FloorDiv(i, j), {i: value, j: value - 3})
+
+
+def test_roots_and_shifts_without_a_value():
+    for amount in (-1, numpy.array([1, -1])):
+        for node in (ShiftLeft, ShiftRight):
+            with pytest.raises(ValueError, match="a negative shift"):
+                evaluate(node(i, j), {i: 3, j: amount})
+    with pytest.raises(ValueError, match="isqrt of a negative number"):
+        evaluate(ISqrt(i), {i: numpy.array([4, -4])})
 
 
 def test_values_are_checked_against_facts():
