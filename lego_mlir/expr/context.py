@@ -2,15 +2,21 @@
 
 Reading, bounding and simplifying share their tables as long as the ranges of the symbols are the same, as they are for
 all expressions of a kernel. A few contexts are kept; a kernel with other ranges gets a new one.
+
+Each thread has its own contexts: what another thread derives can then not change the form that this one finds.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import ExpressionError
+from lego_mlir.expr.exclusive import LOCK
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.intervals import Facts
 from lego_mlir.expr.ranges import Range
@@ -23,7 +29,15 @@ if TYPE_CHECKING:
 
 KEPT = 16  # contexts kept, the least recently used dropped first
 
-_contexts: OrderedDict[Any, Context] = OrderedDict()
+
+class _Kept(threading.local):
+    """The contexts of one thread, the least recently used first."""
+
+    def __init__(self) -> None:
+        self.contexts: OrderedDict[Any, Context] = OrderedDict()
+
+
+_kept = _Kept()
 
 
 class Context:
@@ -56,17 +70,34 @@ class Context:
 def context_of(ranges: Ranges) -> Context:
     """The context of these ranges; their keys and ends may be SymPy expressions, Index or ints.
 
-    Raises ExpressionError for a key that is no symbol and for a value that is no range.
+    Raises ExpressionError for a key that is no symbol, a value that is no range, and ranges that need each other.
     """
     plain = {_symbol(s): _plain(s, r) for s, r in ranges.items()}
     key = frozenset(plain.items())
-    found = _contexts.pop(key, None)
+    found = _kept.contexts.pop(key, None)
     if found is None:
+        _require_no_cycle(plain)
         found = Context(plain)
-    _contexts[key] = found
-    while len(_contexts) > KEPT:
-        _contexts.popitem(last=False)
+    _kept.contexts[key] = found
+    while len(_kept.contexts) > KEPT:
+        _kept.contexts.popitem(last=False)
     return found
+
+
+@contextmanager
+def working_in(ranges: Ranges) -> Iterator[Context]:
+    """The context of these ranges, for one thread at a time.
+
+    Work that an error ends, KeyboardInterrupt included, leaves tables half filled; that context is dropped.
+    """
+    with LOCK:
+        context = context_of(ranges)
+        try:
+            yield context
+        except BaseException:
+            for key in [key for key, kept in _kept.contexts.items() if kept is context]:
+                del _kept.contexts[key]
+            raise
 
 
 def _symbol(key: Any) -> Any:
@@ -84,6 +115,29 @@ def _plain(key: Any, r: Any) -> Range:
     return Range(as_expr(r.lo), as_expr(r.hi), int(r.step))
 
 
+def _require_no_cycle(ranges: Ranges) -> None:
+    """Refuse a range whose ends need the symbol itself, also by way of other symbols' ranges."""
+    ends = {s: [e for e in r.lo.free_symbols | r.hi.free_symbols if e in ranges] for s, r in ranges.items()}
+    needed = {s for found in ends.values() for s in found}
+    finished: set[Any] = set()
+    for start in sorted(needed, key=str):
+        path = [start]
+        while path:
+            symbol = path[-1]
+            following = next((s for s in sorted(ends[symbol], key=str) if s not in finished), None)
+            if following is None:
+                finished.add(path.pop())
+            elif following in path:
+                cycle = [*path[path.index(following) :], following]
+                raise ExpressionError(
+                    f"ranges: the ends of {cycle[0]}'s range depend on {cycle[0]} itself"
+                    + (f", by way of {', '.join(map(str, cycle[1:-1]))}" if len(cycle) > 2 else "")
+                    + "; let a range end at ints, sizes and symbols whose own ranges do not need it"
+                )
+            else:
+                path.append(following)
+
+
 def forget() -> None:
-    """Drop every context, as a benchmark of cold tables must."""
-    _contexts.clear()
+    """Drop every context of this thread, as a benchmark of cold tables must."""
+    _kept.contexts.clear()

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.nodes import (
     BitAnd,
     BitOr,
@@ -72,11 +73,11 @@ class Bounds:
 
 def bounds(expr: Any, ranges: Ranges) -> Bounds:
     """Constant bounds and congruence of an expression (a SymPy expression, an Index or an int)."""
-    from lego_mlir.expr.context import context_of
+    from lego_mlir.expr.context import working_in
     from lego_mlir.expr.index import as_expr
 
-    context = context_of(ranges)
-    return context.facts.bounds(context.terms.read(as_expr(expr)))
+    with within_recursion_limit("bounded"), working_in(ranges) as context:
+        return context.facts.bounds(context.terms.read(as_expr(expr)))
 
 
 def _sum(a: End, b: End) -> End:

@@ -409,6 +409,12 @@ class Size(sympy.Symbol):
         """The smallest value: `min`, or the first multiple of `multiple_of` above it."""
         return -(-self.min // self.multiple_of) * self.multiple_of
 
+    @property
+    def facts(self) -> str:
+        """What is known of the size, as `lego.size` takes it."""
+        found = [f"min={self.min}"] + ([] if self.max is None else [f"max={self.max}"])
+        return ", ".join(found + ([f"multiple_of={self.multiple_of}"] if self.multiple_of > 1 else []))
+
     def __getnewargs_ex__(self) -> Any:
         return ((self.name,), {"min": self.min, "max": self.max, "multiple_of": self.multiple_of})
 

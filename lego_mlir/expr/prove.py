@@ -18,14 +18,17 @@ Proved(by='intervals')
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from lego_mlir.expr.context import Context, context_of
+from lego_mlir.errors import BudgetError
+from lego_mlir.expr.budgets import within_recursion_limit
+from lego_mlir.expr.context import Context, working_in
 from lego_mlir.expr.index import as_condition
-from lego_mlir.expr.nodes import COMPARISONS, Eq, Le, Lt, Ne
+from lego_mlir.expr.nodes import COMPARISONS, Eq, Le, Lt, Ne, Size
 from lego_mlir.expr.poly import Atom, Poly, Truth
 from lego_mlir.expr.rewrite import Applied, Trace
 from lego_mlir.expr.samples import POINTS
@@ -118,8 +121,14 @@ def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
     The condition is a SymPy Boolean of this package's nodes, a `Condition` or a bool. A claim about an expression
     that divides by zero for some values is a claim about the other values.
     """
-    context = context_of(ranges)
-    claim = as_condition(condition)
+    try:
+        with within_recursion_limit("proved"), working_in(ranges) as context:
+            return _prove(context, as_condition(condition), timeout_ms)
+    except BudgetError as error:
+        return Unknown(str(error))
+
+
+def _prove(context: Context, claim: Any, timeout_ms: int) -> Verdict:
     truth = context.terms.read_condition(claim)
     trace = context.rewriter.condition(truth)
     by = _methods(trace) if trace.result is True else _shown(context, trace.result)
@@ -142,9 +151,23 @@ def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
 
 
 def _refuted(claim: Any, values: Mapping[Any, int]) -> Refuted:
-    example = {str(symbol): value for symbol, value in sorted(values.items(), key=lambda item: str(item[0]))}
+    names = _names(values)
+    example = {names[symbol]: values[symbol] for symbol in sorted(values, key=names.__getitem__)}
     text = ", ".join(f"{name} = {value}" for name, value in example.items())
     return Refuted(example, f"{claim} is false" + (f" for {text}" if text else ""))
+
+
+def _names(symbols: Iterable[Any]) -> dict[Any, str]:
+    """A name for each symbol: its own, with what tells it from another symbol of this name."""
+    symbols = sorted(symbols, key=lambda s: (str(s), str(getattr(s, "facts", ""))))
+    named = Counter(map(str, symbols))
+    names: dict[Any, str] = {}
+    for symbol in symbols:
+        name = f"{symbol} ({symbol.facts})" if named[str(symbol)] > 1 and isinstance(symbol, Size) else str(symbol)
+        while name in names.values():
+            name += "'"
+        names[symbol] = name
+    return names
 
 
 def by_enumeration(claim: Any, ranges: Ranges) -> Proved | Refuted | None:
@@ -156,14 +179,14 @@ def by_enumeration(claim: Any, ranges: Ranges) -> Proved | Refuted | None:
     symbols = sorted(claim.free_symbols, key=str)
     spans = [_constant_span(ranges.get(symbol)) for symbol in symbols]
     known = [span for span in spans if span is not None]
-    count = math.prod(map(len, known))
+    count = math.prod(max(0, -((s.start - s.stop) // s.step)) for s in known)  # len() refuses what int64 cannot hold
     if not symbols or len(known) < len(spans) or not 0 < count <= MOST_VALUES:
         return None
-    grid = numpy.meshgrid(*(numpy.arange(s.start, s.stop, s.step) for s in known), indexing="ij")
+    grid = numpy.meshgrid(*(numpy.array(span, dtype=object) for span in known), indexing="ij")
     values = {symbol: axis.ravel() for symbol, axis in zip(symbols, grid, strict=True)}
     try:
         holds = numpy.broadcast_to(numpy.asarray(evaluate(claim, values)), (count,))
-    except (ZeroDivisionError, ValueError):  # undefined somewhere, or a run-time table
+    except (ZeroDivisionError, ValueError):  # undefined somewhere, a run-time table, or numbers beyond the budget
         return None
     if holds.all():
         return Proved(f"enumeration of {count} values")

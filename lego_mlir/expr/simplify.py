@@ -18,7 +18,6 @@ j % N --> j  by small remainder: 0 <= j and j < N (intervals)
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -26,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from lego_mlir.errors import ExpressionError
-from lego_mlir.expr.context import Context, context_of
+from lego_mlir.expr.budgets import within_recursion_limit
+from lego_mlir.expr.context import Context, working_in
 from lego_mlir.expr.cost import OPERATIONS, CostModel, operations
+from lego_mlir.expr.exclusive import LOCK, exclusive
 from lego_mlir.expr.factor import Writer
 from lego_mlir.expr.index import Condition, as_condition, as_expr
 from lego_mlir.expr.nodes import COMPARISONS
@@ -80,7 +80,8 @@ class Derivation:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        return tuple(_Trail(self._context, self).steps)
+        with LOCK, within_recursion_limit("explained"):
+            return tuple(_Trail(self._context, self).steps)
 
     def __str__(self) -> str:
         return f"{self.raw} -> {self.expr}, {self.before} -> {self.after} operations"
@@ -93,6 +94,7 @@ class Derivation:
         return current
 
 
+@exclusive
 def apply_step(context: Context, expr: Any, step: Step) -> Any:
     """The expression after a step."""
     if step.rule in (LIKE_TERMS, CHEAPEST_FORM):
@@ -117,22 +119,16 @@ def simplify(expr: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> Der
 def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> tuple[Derivation, ...]:
     """Several expressions that will be computed together: of their forms, those that cost least together.
 
-    Raises ExpressionError for an expression nested too deeply for Python's recursion limit.
+    Raises BudgetError for an expression nested too deeply for Python's recursion limit.
     """
-    context = context_of(ranges)
-    raws = tuple(map(_plain, exprs))
-    known = context.derivations.get((raws, model))
-    if known is None:
-        try:
+    with within_recursion_limit("simplified"), working_in(ranges) as context:
+        raws = tuple(map(_plain, exprs))
+        known = context.derivations.get((raws, model))
+        if known is None:
             count = cache(partial(operations, shared=True, model=model))  # of the forms, many are the same
             known = tuple(_least_together(_forms(context, raws, model, count), count))
-        except RecursionError:
-            raise ExpressionError(
-                f"an index expression is nested too deeply to be simplified (Python's recursion limit is "
-                f"{sys.getrecursionlimit()}); a table, lego.gallery.tabulated, says the same without nesting"
-            ) from None
-        context.derivations[raws, model] = known
-    return known
+            context.derivations[raws, model] = known
+        return known
 
 
 def _plain(expr: Any) -> Any:

@@ -5,8 +5,9 @@ Division is encoded by its definition: x // d and x % d are integers q and r wit
 operations, tables and shifts by variables are not Z3's integers: each becomes an unknown integer within the bounds
 that intervals give it. That keeps a proof a proof; a counter-example is checked by whoever asks, by evaluation.
 
-A proof is given so many of Z3's own steps, and not so much time: what is proved decides which text a spec becomes, and
-that must not depend on how fast a machine is, or how busy.
+A proof is limited in Z3's own steps, not in time: what is proved decides which text a spec becomes, and that must not
+depend on how fast a machine is, or how busy. Nor on what was proved before: each question gets its own Z3 context, in
+which terms are numbered from 0. That also keeps threads apart, and a program that uses Z3 itself.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorDiv, FloorMod, Eq, Ne
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from lego_mlir.expr import nodes
+from lego_mlir.expr.exclusive import exclusive
 from lego_mlir.expr.nodes import (
     Eq,
     FloorDiv,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 
 ANSWERS_KEPT = 4096
 STEPS_PER_MS = 5000  # of Z3's own count, `rlimit`; proofs of ours were measured to take 2,000 to 7,000 a millisecond
-SLOWEST = 20  # a machine may be so many times slower before the clock ends a proof
+SAFETY_NET_MS = 120_000  # the clock ends a proof only where Z3 has stopped counting; all its steps take a few seconds
 OUT_OF_STEPS = ("canceled", "max. resource limit exceeded")  # what Z3 calls that
 
 
@@ -60,6 +62,7 @@ class Answer:
     reason: str = ""
 
 
+@exclusive
 def solve(condition: Any, ranges: Ranges, timeout_ms: int, *, assume_defined: bool = True) -> Answer:
     """Ask Z3 for values within the ranges that make the condition false, in the steps of about `timeout_ms`.
 
@@ -73,11 +76,12 @@ def solve(condition: Any, ranges: Ranges, timeout_ms: int, *, assume_defined: bo
 def _solve(condition: Any, ranges: frozenset[Any], timeout_ms: int, assume_defined: bool) -> Answer:
     import z3
 
-    encoder = Encoder(z3, dict(ranges), assume_defined)
+    context = z3.Context()
+    encoder = Encoder(z3, dict(ranges), assume_defined, context)
     claim = encoder.truth(condition)
-    solver = z3.Solver()
+    solver = z3.Solver(ctx=context)
     solver.set("rlimit", timeout_ms * STEPS_PER_MS)
-    solver.set("timeout", timeout_ms * SLOWEST)
+    solver.set("timeout", SAFETY_NET_MS)
     solver.add(*encoder.facts, z3.Not(claim))
     verdict = solver.check()
     if verdict == z3.unsat:
@@ -94,10 +98,14 @@ def _solve(condition: Any, ranges: frozenset[Any], timeout_ms: int, assume_defin
 
 
 class Encoder:
-    """Writes expressions as Z3 terms, gathering the facts that define the fresh variables."""
+    """Writes expressions as Z3 terms, gathering the facts that define the fresh variables.
 
-    def __init__(self, z3: Any, ranges: dict[Any, Any], assume_defined: bool) -> None:
+    The terms belong to a `z3.Context`; None is Z3's default one.
+    """
+
+    def __init__(self, z3: Any, ranges: dict[Any, Any], assume_defined: bool, context: Any = None) -> None:
         self.z3 = z3
+        self.context = context
         self.ranges = ranges
         self.assume_defined = assume_defined
         self.facts: list[Any] = []
@@ -114,7 +122,7 @@ class Encoder:
 
     def _new_term(self, expr: Any) -> Any:
         if expr.is_Integer:
-            return self.z3.IntVal(int(expr))
+            return self.z3.IntVal(int(expr), self.context)
         if expr.is_Symbol:
             return self._symbol(expr)
         if expr.is_Add:
@@ -127,7 +135,7 @@ class Encoder:
         return self._unknown(expr) if encode is None else encode(self, *expr.args)
 
     def _symbol(self, symbol: Any) -> Any:
-        variable = self.symbols[symbol] = self.z3.Int(f"{symbol.name}!{len(self.symbols)}")
+        variable = self.symbols[symbol] = self.z3.Int(f"{symbol.name}!{len(self.symbols)}", self.context)
         self._known[symbol] = variable
         if isinstance(symbol, Size):
             self.facts.append(variable >= symbol.min)
@@ -144,7 +152,7 @@ class Encoder:
         return variable
 
     def _fresh(self, name: str) -> Any:
-        return self.z3.FreshInt(name)
+        return self.z3.FreshInt(name, self.context)
 
     def division(self, x: Any, d: Any) -> tuple[Any, Any]:
         """Quotient and remainder, rounded towards minus infinity."""
@@ -189,7 +197,7 @@ class Encoder:
     def truth(self, condition: Any) -> Any:
         """The Boolean term of a condition."""
         if condition is sympy.true or condition is sympy.false or isinstance(condition, bool):
-            return self.z3.BoolVal(bool(condition))
+            return self.z3.BoolVal(bool(condition), self.context)
         if isinstance(condition, sympy.And):
             return self.z3.And([self.truth(a) for a in condition.args])
         if isinstance(condition, sympy.Or):

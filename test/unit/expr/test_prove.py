@@ -3,13 +3,16 @@
 import pytest
 import sympy
 
+from lego_mlir.errors import BudgetError, ExpressionError
 from lego_mlir.expr import solver
-from lego_mlir.expr.context import context_of
+from lego_mlir.expr.context import context_of, forget
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.expr.index import index_symbol, size
+from lego_mlir.expr.index import index_symbol, minimum, size, where
+from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import BitXor, Eq, FloorDiv, FloorMod, Le, Lt, Ne, Select, Size, Smaller, Table
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.solver import solve
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 
@@ -122,6 +125,82 @@ def test_what_divides_by_zero_is_nobodys_claim():
 def test_wrapped_conditions_and_sizes():
     n, x = size("n"), index_symbol("x")
     assert isinstance(prove((x >= 0) & (x < n), {x: Range(0, n)}), Proved)
+
+
+def test_an_enumeration_does_not_wrap_around():
+    x = index_symbol("x")
+    chosen = where(x == 12345, 2**63, x)
+    assert prove(chosen <= 70000, {x: Range(0, 2**16)}).counter_example == {"x": 12345}
+    least = minimum(chosen, 70000)
+    assert simplify(least, {x: Range(0, 2**16)}).expr == least.expr
+    assert prove(x < 2**64 - 1, {x: Range(2**64 - 8, 2**64)}).counter_example == {"x": 2**64 - 1}
+
+
+def test_a_span_that_int64_cannot_hold_is_not_enumerated():
+    x = index_symbol("x")
+    everything = {x: Range(-(2**63), 2**63)}
+    assert prove(x * x >= 0, everything)
+    assert isinstance(prove(x != 12345678901, everything), Refuted)
+    assert not isinstance(prove(BitXor(x.expr, u) < 2**63, {**everything, u: Range(-(2**63), 2**63)}), Refuted)
+
+
+def test_two_symbols_of_one_name_are_two():
+    small, large = size("N", min=1, max=4), size("N", min=8, max=16)
+    assert isinstance(prove(small < large, {}), Proved)
+    verdict = prove(large <= small, {})
+    assert verdict.counter_example == {"N (min=1, max=4)": 1, "N (min=8, max=16)": 8}
+    plain, positive = sympy.Symbol("a", integer=True), sympy.Symbol("a", integer=True, positive=True)
+    ranges = {plain: Range(0, 4), positive: Range(3, 8)}
+    assert isinstance(prove(Le(plain, positive), ranges), Proved)
+    assert isinstance(prove(Le(BitXor(plain, 1), positive), ranges), Proved)  # by enumeration, which evaluates
+    assert set(prove(Ne(plain, positive), ranges).counter_example) == {"a", "a'"}
+    assert simplify(Smaller(plain, positive), ranges).expr == plain
+
+
+@pytest.mark.parametrize("depth", [300, 3000])
+def test_deep_nesting_ends_in_unknown(depth):
+    deep = index_symbol("x")
+    for step in range(depth):
+        deep = (deep * 3 + step) % (step + 7)
+    verdict = prove(deep < 5, {index_symbol("x"): Range(0, 10**6)})
+    assert isinstance(verdict, Unknown)
+    assert "nested too deeply to be proved (Python's recursion limit" in verdict.reason
+    for asked in (bounds, simplify):
+        with pytest.raises(BudgetError, match="nested too deeply to be"):
+            asked(deep, {index_symbol("x"): Range(0, 10**6)})
+
+
+def test_an_error_leaves_no_half_filled_tables():
+    """What a shallower question finds does not depend on a deeper one that failed under the same ranges."""
+    x = index_symbol("x")
+    ranges = {x: Range(0, 64)}
+    deep, levels = x, []
+    for _ in range(400):
+        deep = (deep % 64 + x) // 2 % 64
+        levels.append(deep)
+    forget()
+    expected = simplify(levels[10], ranges).expr
+    forget()
+    with pytest.raises(BudgetError):
+        simplify(deep, ranges)
+    assert simplify(levels[10], ranges).expr == expected
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        ({"i": "i"}, "the ends of i's range depend on i itself; let a range end at ints, sizes"),
+        ({"i": "j", "j": "i"}, "the ends of i's range depend on i itself, by way of j;"),
+        ({"i": "j", "j": "u", "u": "j"}, "the ends of j's range depend on j itself, by way of u;"),
+    ],
+)
+def test_ranges_that_need_each_other_are_refused(ends, message):
+    named = {"i": i, "j": j, "u": u}
+    ranges = {named[s]: Range(0, named[end] + 1) for s, end in ends.items()}
+    for asked in (lambda: prove(Lt(i, 5), ranges), lambda: simplify(FloorMod(i, 5), ranges), lambda: bounds(i, ranges)):
+        with pytest.raises(ExpressionError, match=message):
+            asked()
+    assert prove(Lt(i, 9), {i: Range(0, j), j: Range(0, u), u: Range(0, 8)})
 
 
 @pytest.mark.parametrize("d", [3, -3, 1, -1])
