@@ -6,7 +6,7 @@ llvmlite with the bits that went in.
 
 >>> from lego_mlir.toolchain import modules
 >>> with modules.session():
-...     module = modules.parse("llvm.func @f() -> f32 { %0 = llvm.mlir.constant(0.1 : f32) : f32 llvm.return %0 : f32 }")
+...     module = modules.parse("llvm.func @f() -> f32 { %0 = llvm.mlir.constant(0.1 : f32) : f32 llvm.return %0 : f32}")
 ...     print(translate(module.operation).splitlines()[4])
   ret float 0x3FB99999A0000000
 """

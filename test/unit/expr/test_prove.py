@@ -10,7 +10,7 @@ from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import index_symbol, minimum, size, where
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import BitXor, Eq, FloorDiv, FloorMod, Le, Lt, Ne, Select, Size, Smaller, Table
-from lego_mlir.expr.prove import prove
+from lego_mlir.expr.prove import by_enumeration, prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.solver import solve
@@ -235,3 +235,10 @@ def test_a_divisor_that_is_shown_to_be_positive_is_not_shown_to_differ_from_zero
     assert prover.proof(Ne, read(rows), read(sympy.Integer(0))) == "z3"
     assert prover.proof(Le, read(sympy.Integer(1)), read(rows)) == "z3"
     assert len(asked) == 1
+
+
+def test_an_index_of_64_bits_is_not_enumerated():
+    claim = Lt(Select(Lt(i, FloorMod(u, 2)), j, i), 2)
+    ranges = {i: Range(0, 2), j: Range(0, 2), u: Range(-(2**63), 2**63)}
+    assert by_enumeration(claim, context_of(ranges).ranges) is None
+    assert isinstance(prove(claim, ranges), Proved | Unknown)
