@@ -75,7 +75,10 @@ DTYPES: Final[dict[Width, str]] = {"i32": "tl.int32", "u32": "tl.int64", "i64": 
 
 
 class TritonPrinter(TextPrinter):
-    """Prints for a Triton kernel. `axes` are the symbols that a slice runs over, outermost first, and their sizes."""
+    """Prints for a Triton kernel. `axes` are the symbols that a slice runs over, outermost first, and their sizes.
+
+    `lanes` are variables that hold vectors, each with the axis that it lies along.
+    """
 
     target: ClassVar[str] = "triton"
 
@@ -85,9 +88,11 @@ class TritonPrinter(TextPrinter):
         names: Mapping[Any, str] | None = None,
         *,
         axes: Sequence[Axis] = (),
+        lanes: Mapping[Any, Any] | None = None,
     ) -> None:
         super().__init__(ranges, names)
         self.axes: dict[Any, AxisSize] = {as_expr(symbol): size for symbol, size in axes}
+        self.lanes = dict(lanes or {})
         self._rank: dict[Any, int] = {}
         for symbol, size in self.axes.items():
             if isinstance(size, int) and (size < 1 or size & (size - 1)):
@@ -125,12 +130,18 @@ class TritonPrinter(TextPrinter):
         """The axes that an expression depends on: none is a scalar, one a vector, more a block of the whole shape."""
         found = self._rank.get(expr)
         if found is None:
-            found = self._rank[expr] = len(expr.free_symbols & self.axes.keys())
+            found = self._rank[expr] = len(self._used(expr))
         return found
+
+    def _used(self, expr: Any) -> tuple[Any, ...]:
+        """The axes that an expression depends on, outermost first."""
+        along = {self.lanes.get(symbol, symbol) for symbol in expr.free_symbols}
+        return tuple(axis for axis in self.axes if axis in along)
 
     def _expander(self, expr: Any) -> str:
         """`[:, None]` for a vector along the first of two axes."""
-        return f"[{', '.join(':' if axis in expr.free_symbols else 'None' for axis in self.axes)}]"
+        used = self._used(expr)
+        return f"[{', '.join(':' if axis in used else 'None' for axis in self.axes)}]"
 
     def operand(self, expr: Any, whole: Any) -> Text:
         """An operand of `whole`: a vector is broadcast where the whole has more axes."""
@@ -148,7 +159,7 @@ class TritonPrinter(TextPrinter):
         """Scalars first, then a vector along each axis, summed before it is broadcast, then what needs several axes."""
         groups: dict[tuple[Any, ...], list[Any]] = {}
         for term in expr.args:
-            used = tuple(axis for axis in self.axes if axis in term.free_symbols)
+            used = self._used(term)
             groups.setdefault(used if len(used) < 2 else tuple(self.axes), []).append(term)
         if len(groups) == 1:
             return super().print_sum(expr)

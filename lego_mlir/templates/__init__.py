@@ -3,7 +3,7 @@
 From a spec to a kernel:
 
 - `template`: a text with its names, and what it becomes; `engine` is Jinja2, `values` what a placeholder sees of
-  layouts, `bounded` the indices that know their range.
+  layouts, `bounded` the indices that know their range, `blocks` those that are vectors.
 - `placeholders`: values become `marks`, and marks become text in the `whole_text`: `surroundings` say which need
   parentheses, `names` keeps names apart, `signature` orders the sizes.
 - The words of templates: `accesses` loads and stores, `statements` assigns, `strided` describes for TMA, `declarations`
@@ -14,7 +14,8 @@ From a spec to a kernel:
   that exists; `refusals` are what builders and words ask first.
 """
 
+from lego_mlir.templates.blocks import block
 from lego_mlir.templates.bounded import index, indices
 from lego_mlir.templates.template import Rendered, Template
 
-__all__ = ["Rendered", "Template", "index", "indices"]
+__all__ = ["Rendered", "Template", "block", "index", "indices"]

@@ -29,6 +29,7 @@ from lego_mlir.layout.canonical import is_static
 from lego_mlir.layout.slices import Colon
 from lego_mlir.printers.cuda import TYPES, CudaPrinter
 from lego_mlir.templates import read_c, read_triton
+from lego_mlir.templates.blocks import lanes
 from lego_mlir.templates.placeholders import Placeholder
 from lego_mlir.templates.points import Points, lengths, mask_of
 from lego_mlir.templates.template import Rendered
@@ -103,7 +104,8 @@ def _by_width(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The samples in two parts, those whose numbers all fit in 32 bits apart: a number is as wide as its column."""
     wide = np.zeros(_shape(values, {}), dtype=bool)
     for column in values.values():
-        wide |= (column < read_triton.INT32[0]) | (column > read_triton.INT32[1])
+        beyond = (column < read_triton.INT32[0]) | (column > read_triton.INT32[1])
+        wide |= beyond if np.ndim(beyond) < 2 else beyond.any(axis=1)
     if wide.all() or not wide.any():
         yield values
         return
@@ -113,7 +115,7 @@ def _by_width(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _shape(values: Mapping[str, Any], axes: Mapping[str, int]) -> tuple[int, ...]:
     """One axis for the samples, and those of the block."""
-    return (max([1, *(np.size(v) for v in values.values())]), *axes.values())
+    return (max([1, *(len(v) for v in values.values() if np.ndim(v))]), *axes.values())
 
 
 def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any], axes: dict[str, int]) -> int:
@@ -121,7 +123,7 @@ def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any
     read = _read_triton if rendered.template.language == "triton" else _read_c
     found = read(rendered, placeholder, values)
     shape = _shape(values, axes)
-    spread = _spread(values, axes)
+    spread = _spread(placeholder, values, axes)
     expected = np.broadcast_to(np.asarray(evaluate(placeholder.raw, spread, rendered.tables)), shape)
     found = _broadcast(found.reshape(-1, *[1] * len(axes)) if found.ndim == 1 else found, shape)
     counts = _inside(placeholder, spread, shape)
@@ -163,13 +165,25 @@ def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, A
     return read_c.evaluate(placeholder.text, names, rendered.tables)
 
 
-def _spread(values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, Any]:
+def _spread(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, Any]:
     """The same values with one array axis for the samples and one for each axis of the block."""
     rank = len(axes)
-    spread: dict[str, Any] = {n: np.reshape(v, (-1,) + (1,) * rank) if np.ndim(v) else v for n, v in values.items()}
+    spread: dict[str, Any] = {
+        n: np.reshape(v, (-1,) + (1,) * rank) if np.ndim(v) == 1 else v for n, v in values.items()
+    }
+    for name, place in _lanes(placeholder, values, axes).items():
+        lengths = [axis if k == place else 1 for k, axis in enumerate(axes.values())]
+        spread[name] = np.reshape(values[name], (-1, *lengths))
     for place, (name, count) in enumerate(axes.items()):
         spread[name] = np.arange(count).reshape([1] + [-1 if k == place else 1 for k in range(rank)])
     return spread
+
+
+def _lanes(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, int]:
+    """The block variables, each with the number of the axis that it lies along."""
+    places = list(axes)
+    found = lanes([placeholder.raw, *placeholder.ranges], (s for s, _ in placeholder.axes))
+    return {str(symbol): places.index(str(axis)) for symbol, axis in found.items() if str(symbol) in values}
 
 
 def _index(placeholder: Placeholder, spread: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]] | None:
@@ -207,7 +221,9 @@ def _same(found: Any, expected: Any, counts: Any, placeholder: Placeholder, valu
     if not wrong.any():
         return
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
-    at = {n: int(np.ravel(v)[place[0]]) if np.size(v) > 1 else int(np.ravel(v)[0]) for n, v in values.items()}
-    at |= dict(zip(axes, place[1:], strict=True))
+    along = _lanes(placeholder, values, axes)
+    at = {n: int(np.ravel(v)[min(place[0], np.size(v) - 1)]) for n, v in values.items() if n not in along}
+    at |= {n: int(values[n][place[0], place[1 + axis]]) for n, axis in along.items()}
+    at |= {n: k for n, k in zip(axes, place[1:], strict=True) if not n.startswith("along ")}
     shown = ", ".join(f"{name} = {value}" for name, value in at.items())
     raise TemplateError(f"the text gives {found[place]} and the layout {expected[place]} for {shown}")

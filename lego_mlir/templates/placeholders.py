@@ -7,12 +7,12 @@ known only when the text is whole: `whole_text` replaces the marks then.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from lego_mlir.errors import TemplateError
+from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.cost import MODELS
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
 from lego_mlir.expr.nodes import Le, Size, Table
@@ -23,6 +23,7 @@ from lego_mlir.layout.slices import Colon
 from lego_mlir.printers.cuda import CudaPrinter
 from lego_mlir.printers.text import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
+from lego_mlir.templates.blocks import axes_of, blocks_in, lanes
 from lego_mlir.templates.bounded import ranges_of
 from lego_mlir.templates.engine import is_undefined
 from lego_mlir.templates.marks import HELPERS, HINTS, INDENT, MARK, NO_MASK, SIZES
@@ -119,12 +120,12 @@ class Filling:
         """A mark of the template's line, of which nothing stays in the text."""
         return f"\ue000at{self.line_of()}\ue001"
 
-    def printer(self, ranges: Any, axes: Sequence[Any] = ()) -> Any:
-        """A printer for this language."""
+    def printer(self, ranges: Any, axes: Sequence[Any] = (), exprs: Sequence[Any] = ()) -> Any:
+        """A printer for this language, and for these expressions over axes."""
         if axes:
             self.require_blocks()
         if self.language == "triton":
-            return TritonPrinter(ranges, axes=axes)
+            return TritonPrinter(ranges, axes=axes, lanes=lanes(exprs, (axis for axis, _ in axes)))
         printer = CudaPrinter(ranges)
         printer.read = self.locals
         return printer
@@ -141,18 +142,24 @@ class Filling:
         """An index expression."""
         raw, ranges = value.expr, ranges_of(value)
         expr = self.simplified(raw, ranges)
-        printer = self.printer(ranges)
+        axes = self.lanes([raw])
+        printer = self.printer(ranges, axes, [raw])
         text = printer.print(expr)
         self.note(printer)
-        return self.record(text.text, text.level < ATOM, raw, expr, ranges)
+        return self.record(text.text, text.level < ATOM, raw, expr, ranges, axes=axes)
+
+    def lanes(self, raws: Sequence[Any]) -> tuple[Any, ...]:
+        """The axis of the block variables in expressions, and its length, where the language has vectors."""
+        varying = blocks_in(*raws) if self.language == "triton" else ()
+        return self.axes(axes_of([sum(varying, as_expr(0))]))
 
     def offsets(self, value: Offsets) -> str:
         """A slice: a block of offsets."""
         raw = value.expr
         expr = self.simplified(raw, value.ranges)
-        axes = self.axes(value.slice.colons)
+        axes = self.axes(value.axes)
         self.agrees_with_assignments(value)
-        printer = self.printer(value.ranges, axes)
+        printer = self.printer(value.ranges, axes, [raw])
         text = self.hinted(printer.block(expr), expr, axes, value.ranges)
         self.note(printer)
         loose = not (expr.is_Symbol or expr.is_Integer)
@@ -186,32 +193,39 @@ class Filling:
 
     def predicate(self, value: Predicate) -> str:
         """A condition, or a block of truth values; where it always holds True, or None for a mask on its own."""
-        if value.colons:
+        along = value.axes if self.language == "triton" or value.places else {}
+        if along:
             self.require_blocks()
         if self.always(value):
-            return NO_MASK if value.colons else "True" if self.language == "triton" else "true"
+            return NO_MASK if along else "True" if self.language == "triton" else "true"
         raw = as_condition(value.condition)
         expr = self.simplified(raw, value.ranges)
-        axes = self.axes(value.colons)
-        printer = self.printer(value.ranges, axes)
+        axes = self.axes(along)
+        printer = self.printer(value.ranges, axes, [raw])
         text = printer.block_condition(expr) if axes else printer.condition(expr)
         self.note(printer)
         return self.record(text, True, raw, expr, value.ranges, axes=axes)
 
-    def always(self, value: Predicate) -> bool:
+    def always(self, value: Any) -> bool:
         """Whether a condition is proved to hold."""
+        if isinstance(value, (bool, Condition)):
+            value = Predicate(value, ranges_of(value))
+        if not isinstance(value, Predicate):
+            raise TemplateError(
+                f"always: a mask or a condition is needed, always(A.mask[i, :]), got {brief(repr(value))}"
+            )
         if isinstance(value.condition, bool):
             return value.condition
         return bool(self.simplified(as_condition(value.condition), value.ranges) == True)  # noqa: E712
 
-    def axes(self, colons: Sequence[Any]) -> tuple[Any, ...]:
+    def axes(self, along: Mapping[Any, Any]) -> tuple[Any, ...]:
         """The symbols that a slice runs over, and how the target names how many values each takes."""
         axes = []
-        for colon in colons:
-            count = colon.count if isinstance(colon.count, int) else as_expr(colon.count)
+        for symbol, given in along.items():
+            count = given if isinstance(given, int) else as_expr(given)
             if not isinstance(count, int):
                 count = self.constexpr(count, f"a slice over {count} values", "tl.arange")
-            axes.append((colon.symbol.expr, count))
+            axes.append((symbol, count))
         return tuple(axes)
 
     def constexpr(self, count: Any, what: str, word: str) -> str:

@@ -41,6 +41,7 @@ from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Size, Table
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout.slices import Colon
+from lego_mlir.templates.blocks import blocks_in, lanes
 from lego_mlir.templates.placeholders import Placeholder
 
 LARGEST_DRAWN: Final = 2**20  # for a size without a maximum: large enough for products beyond 32 bits
@@ -94,7 +95,17 @@ class Points:
         table = self._table
         found = self._drawn(room, rng) if table is None else map(table.rows, _scattered(table.total, room, rng))
         for values in found:
-            yield {**self.chosen, **values}, self.axes
+            yield {**self.chosen, **values, **self._vectors(values)}, self.axes
+
+    def _vectors(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Block variables, a row for each point: the value that was drawn and those that follow it in the range."""
+        vectors = {}
+        for symbol, axis in lanes(self.symbols, (s for s, _ in self.placeholder.axes)).items():
+            drawn = values[str(symbol)]
+            low, step, extent = self._run(symbol, {str(s): values[str(s)] for s in self.sizes}, drawn.size)
+            lane = np.arange(self.axes[str(axis)])
+            vectors[str(symbol)] = low[:, None] + step * ((((drawn - low) // step)[:, None] + lane) % extent[:, None])
+        return vectors
 
     @cached_property
     def _table(self) -> _Table | None:
@@ -241,13 +252,18 @@ def _symbols(placeholder: Placeholder) -> set[Any]:
     """Every symbol that takes part: in the text, in the index and its mask, and the sizes that bound these."""
     tables = {table.args[0] for table in placeholder.raw.atoms(Table)}
     named = (placeholder.raw.free_symbols - tables) | _origin_symbols(placeholder) | _binding_symbols(placeholder)
-    return named | {
-        s
-        for symbol, r in placeholder.ranges.items()
-        if symbol in named
-        for end in (r.lo, r.hi)
-        for s in getattr(as_expr(end), "free_symbols", ())
-    }
+    lengths_of_vectors = {s.count for s in blocks_in(*named) if isinstance(s.count, Size)}
+    return (
+        named
+        | lengths_of_vectors
+        | {
+            s
+            for symbol, r in placeholder.ranges.items()
+            if symbol in named
+            for end in (r.lo, r.hi)
+            for s in getattr(as_expr(end), "free_symbols", ())
+        }
+    )
 
 
 def _origin_symbols(placeholder: Placeholder) -> set[Any]:

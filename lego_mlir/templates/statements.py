@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import TemplateError, brief
-from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.index import Condition, as_expr
 from lego_mlir.printers.cuda import TYPES
 from lego_mlir.templates.bounded import Coordinate, ranges_of
 from lego_mlir.templates.names import require_identifier, temporary
@@ -44,9 +44,9 @@ class Statements:
         raws = self._expressions(targets, given)
         block = given[0] if isinstance(given[0], Offsets) else None
         ranges = ranges_of(*given)
-        axes = () if block is None else filling.axes(block.slice.colons)
+        axes = filling.lanes(raws) if block is None else filling.axes(block.axes)
         exprs = [filling.simplified(raw, ranges) for raw in raws]
-        printer = filling.printer(ranges, axes)
+        printer = filling.printer(ranges, axes, raws)
         lines, bindings = self._shared(printer, exprs)
         for target, expr in zip(targets, exprs, strict=True):
             text = printer.print(expr)
@@ -71,8 +71,8 @@ class Statements:
         if len(set(targets)) < len(targets):
             raise TemplateError(f"assign: one name for two values in {', '.join(targets)}; give each its own")
         for value in given:
-            if isinstance(value, (Predicate, Placed, str)):
-                what = "a condition" if isinstance(value, Predicate) else brief(repr(value))
+            if isinstance(value, (Condition, Predicate, Placed, str)):
+                what = "a condition" if isinstance(value, (Condition, Predicate)) else brief(repr(value))
                 raise TemplateError(
                     f"assign: an index, a position or a block of positions is needed, got {what}; any other value can "
                     "be written as it is, as in inside = {{ A.mask[i, :] }}"

@@ -23,6 +23,7 @@ from lego_mlir.layout.slices import Colon
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.values import end_of
 from lego_mlir.printers.triton import TritonPrinter
+from lego_mlir.templates.blocks import blocks_in
 from lego_mlir.templates.bounded import Bounded, ranges_of
 from lego_mlir.templates.refusals import require_language, require_one_of
 from lego_mlir.templates.values import Offsets, Placed
@@ -195,6 +196,11 @@ class Descriptors:
         shown = [Bounded(as_expr(start[axis]), {**block.ranges, **ranges_of(start[axis])}) for axis in form.order]
         if rank > 2 and form.order != tuple(range(rank)):
             raise TemplateError(f"{block.name}: only a matrix can be read transposed; use offsets, A[..., :, :]")
+        if varying := blocks_in(*shown):
+            raise TemplateError(
+                f"{word}: a descriptor reads one tile, and {varying[0]} holds {varying[0].count} indices; use offsets, "
+                f'load("..", {block!r})'
+            )
         self._require_32_bits(block.name, shown)
         return f"[{', '.join(str(self.filling.finalize(v)) for v in shown)}]", form.order != tuple(range(rank))
 

@@ -91,7 +91,9 @@ class Template:
         filling = Filling(self.name, self.language, self.text)
         compiled = engine.compile_text(self.text, self.name, filling.finalize)
         filling.line_of = lambda: caller_line(compiled)
-        given = {name: visible(name, value) for name, value in {**self.names, **names}.items()}
+        given = {
+            name: visible(name, value, self.language == "triton") for name, value in {**self.names, **names}.items()
+        }
         words = filling.globals()
         for more in (Statements(filling), Accesses(filling), Descriptors(filling), Declarations(filling)):
             words |= more.globals()

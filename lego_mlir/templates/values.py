@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, NoReturn
 import sympy
 
 from lego_mlir.errors import LayoutError, TemplateError, brief
-from lego_mlir.expr.index import Condition, Index, as_expr
+from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
 from lego_mlir.expr.nodes import Le, Lt, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
@@ -29,7 +29,8 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.padded import conjunction
 from lego_mlir.layout.slices import Colon, Slice
 from lego_mlir.layout.values import check_range, end_of, show
-from lego_mlir.templates.bounded import Bounded, Coordinate, Shown, ranges_of
+from lego_mlir.templates.blocks import axes_of, blocks_in
+from lego_mlir.templates.bounded import Bounded, BoundedCondition, Coordinate, Shown, ranges_of
 
 
 class _OfTheKernel(Shown):
@@ -51,11 +52,17 @@ class _OfTheKernel(Shown):
 
 @dataclass(frozen=True, eq=False)
 class Predicate(_OfTheKernel):
-    """A condition, or True, with the ranges of its symbols and the axes that it runs over."""
+    """A condition, or True, with the ranges of its symbols and the index that it is about, whose axes it has."""
 
     condition: Any
     ranges: dict[Any, Range]
-    colons: tuple[Colon, ...] = ()
+    places: tuple[Any, ...] = ()
+
+    @property
+    def axes(self) -> dict[Any, Any]:
+        """The symbols that it runs over, and how many values each takes."""
+        raw = as_condition(self.condition)
+        return axes_of(self.places or ((raw,) if blocks_in(raw) else ()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +99,22 @@ class Offsets(_OfTheKernel):
         return replace(self, relative=True)
 
     def _first(self) -> Any:
+        if varying := blocks_in(*self.slice.places):
+            raise TemplateError(
+                f"{self!r} has no base: {varying[0]} holds a vector, so its positions lie anywhere; write the slice "
+                "itself, {{ A[rows, :] }}"
+            )
         return self.slice.expr.expr.subs({colon.symbol.expr: 0 for colon in self.slice.colons})
 
     @property
     def mask(self) -> Predicate:
         """Which positions of the block name an element; True where all do."""
-        return Predicate(self.slice.mask, self.ranges, self.slice.colons)
+        return Predicate(self.slice.mask, self.ranges, self.slice.places)
+
+    @property
+    def axes(self) -> dict[Any, Any]:
+        """The symbols that it runs over, and how many values each takes."""
+        return axes_of(self.slice.places)
 
     def steps(self, by: Any) -> bool:
         """Whether every position moves equally far from one `by` to the next."""
@@ -134,7 +151,7 @@ class Offsets(_OfTheKernel):
         return simplify(moved, {**self.ranges, **last}).expr
 
     def _moving(self, distance: Any, symbol: Any) -> set[Any]:
-        return distance.free_symbols & ({c.symbol.expr for c in self.slice.colons} | {symbol})
+        return distance.free_symbols & ({c.symbol.expr for c in self.slice.colons} | {symbol, *blocks_in(distance)})
 
 
 def _colon(colon: Colon, n: Any) -> str:
@@ -152,9 +169,10 @@ class Placed(Shown):
     explains_its_index = True
     offers: ClassVar[tuple[str, ...]] = ("apply", "holds", "inv", "mask", "numel", "shape", "size")
 
-    def __init__(self, name: str, layout: Layout) -> None:
+    def __init__(self, name: str, layout: Layout, blocks: bool = True) -> None:
         self.name = name
         self.layout = layout
+        self.blocks = blocks  # whether the language has vectors
 
     @property
     def called(self) -> str:
@@ -187,6 +205,8 @@ class Placed(Shown):
         self._require_inside(places)
         if isinstance(found, Slice):
             return Offsets(self.name, found, self._ranges(found.places) | found.ranges)
+        if self.blocks and blocks_in(*given):
+            return Offsets(self.name, Slice(self.layout, given), self._ranges(given))
         return Bounded(found, self._ranges(given)) if isinstance(found, Index) else found
 
     def _checked(self, found: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -304,19 +324,19 @@ class Mask:
             if not isinstance(verdict, Proved):  # the index may leave the layout, and then names no element
                 mask = conjunction(mask, Condition(claim))
         if found is None:
-            return Predicate(mask, of._ranges(given))
-        return Predicate(mask, of._ranges(places) | found.ranges, found.colons)
+            return Predicate(mask, of._ranges(given), given if of.blocks and blocks_in(*given) else ())
+        return Predicate(mask, of._ranges(places) | found.ranges, found.places)
 
 
 _WITHOUT_A_NUMBER: Final = (Offsets, Predicate, Placed, Mask)
 
 
-def visible(name: str, value: Any) -> Any:
+def visible(name: str, value: Any, blocks: bool = True) -> Any:
     """A value of a spec as a template sees it: layouts by their names, indices with room for ranges."""
     if isinstance(value, Layout):
-        return Placed(name, value)
+        return Placed(name, value, blocks)
     if isinstance(value, Index) and not isinstance(value, Bounded):
         return Bounded(value)
     if isinstance(value, Condition):
-        return Predicate(value, ranges_of(value))
+        return BoundedCondition(value, ranges_of(value))
     return value

@@ -20,6 +20,7 @@ from lego_mlir.printers import cuda, triton
 from lego_mlir.printers.cuda import TYPES, CudaPrinter
 from lego_mlir.templates.marks import HELPERS, INDENT, MARK, SIZES
 from lego_mlir.templates.names import chosen, named
+from lego_mlir.templates.ranks import require_declared
 from lego_mlir.templates.signature import ordered, require_room
 from lego_mlir.templates.surroundings import is_argument, stands_alone
 
@@ -53,16 +54,20 @@ class WholeText:
             indent = line[: len(line) - len(line.lstrip(" \t"))]
             lines.append(line)
         filled = [(self._line_of(line), self._replaced(lines, number), line) for number, line in enumerate(lines)]
-        kept = [(at, new) for at, new, line in filled if new.strip() or not line.strip()]
-        whole = "\n".join(new for _, new in kept)
+        kept = [(at, new, line) for at, new, line in filled if new.strip() or not line.strip()]
+        whole = "\n".join(new for _, new, _ in kept)
         names = chosen(whole)
         self.filling.placeholders = [_renamed(p, names) for p in self.filling.placeholders]
         whole = named(whole, names)
         if self.filling.language == "triton":
-            require_python(
-                self.filling.name, whole, [at for at, new in kept for _ in new.split("\n")], self.filling.source
-            )
+            written = [(at, line) for at, new, line in kept for _ in new.split("\n")]
+            require_python(self.filling.name, whole, [at for at, _ in written], self.filling.source)
+            used = {number: self._placeholders_in(line) for number, (_, line) in enumerate(written, 1)}
+            require_declared(self.filling.name, whole, used, self.filling.placeholders)
         return whole
+
+    def _placeholders_in(self, line: str) -> list[Placeholder]:
+        return [self.filling.placeholders[int(mark[1])] for mark in MARK.finditer(line) if mark[1].isdigit()]
 
     def _line_of(self, line: str) -> int | None:
         """The template's line that a line of the text comes from, as far as its marks tell."""

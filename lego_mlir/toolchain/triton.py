@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from lego_mlir.errors import DependencyError, TemplateError
+from lego_mlir.errors import DependencyError, TemplateError, did_you_mean
 from lego_mlir.templates import Rendered
 from lego_mlir.toolchain.cache import default_folder, replace_file
 from lego_mlir.toolchain.ptxas import Resources, parse_report
@@ -111,6 +111,9 @@ def compile_for(
     Names of no argument are passed over. Raises TemplateError for an argument that neither names.
     """
     triton = require()
+    for unknown in sorted(options.keys() - launch_options()):
+        meant = did_you_mean(unknown, launch_options()) or f"; there are: {', '.join(sorted(launch_options()))}"
+        raise TemplateError(f"compile_for: Triton has no option {unknown!r}{meant}")
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 

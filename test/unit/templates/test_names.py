@@ -154,8 +154,13 @@ def test_options_that_are_strings_are_strings_in_the_call_and_other_is_an_expres
         ('{{ store("x", A[m, :]) }}', "store.*missing a required argument: 'value'"),
         (
             '{{ load("x", A[m, :], mask="a < 3") }}',
-            r"load: the mask is the layout's; with one of your own",
+            r"load: the mask is the layout's; add a condition on indices",
         ),
+        ('{{ load("x", A[m, :], othr=0.0) }}', r"load has no option 'othr'; did you mean other\?"),
+        ('{{ store("x", A[m, :], "v", evict="x") }}', r"store has no option 'evict'; .*eviction_policy"),
+        ('{{ store("x", A[m, :], "v", other=0.0) }}', r"store has no option 'other'"),
+        ('{{ store("x", A[m, :], 1) }}', r"store: the value is an expression of Triton, as text"),
+        ("{{ always(3) }}", r"always: a mask or a condition is needed, always\(A.mask\[i, :\]\), got 3"),
         ('{{ load("x", "A[m, :]") }}', r"load: a slice such as A\[i, :, :\] is needed, got 'A\[m, :\]'"),
     ],
 )

@@ -249,13 +249,13 @@ def test_a_kernel_that_fails_in_the_interpreter_says_so():
 
 
 def test_compiling_needs_each_argument():
-    from lego_mlir.toolchain.triton import compile_for, load
-
     text = "import triton\n\n\n@triton.jit\ndef f(x_ptr, N):\n    pass\n"
     kernel = load(Template.of(text, "f.py.jinja").render(), "f")
     for signature, missing in (({"x_ptr": "*fp32"}, "N"), ({"n": "i32"}, "x_ptr, N")):
         with pytest.raises(TemplateError, match=rf"^f\(x_ptr, N\): {missing} needs a type in the signature, such as"):
             compile_for(kernel, signature, {"M": 3})
+    with pytest.raises(TemplateError, match=r"^compile_for: Triton has no option 'num_warp'; did you mean num_warps\?"):
+        compile_for(kernel, {"x_ptr": "*fp32", "N": "i32"}, {}, num_warp=8)
 
 
 POINTER = {"fp16": "*fp16:16", "fp8": "*fp8e4nv:16"}
