@@ -225,9 +225,9 @@ def kernel(grid: Any, block: Any) -> Callable[[Callable[..., Any]], Kernel]:
 
 def _tolerance(kernel: Kernel, rtol: float | None, atol: float | None) -> tuple[float, float] | None:
     """What a reference was given, as two numbers; None where neither was."""
-    given: tuple[tuple[str, Any], ...] = (("rtol", rtol), ("atol", atol))
-    for name, value in given:
-        number = isinstance(value, Real) and value is not True and value is not False and 0 <= float(value) < inf
+    given: dict[str, Any] = {"rtol": rtol, "atol": atol}
+    for name, value in given.items():
+        number = isinstance(value, (int, float, Real)) and type(value) is not bool and 0 <= float(value) < inf
         if value is not None and not number:
             raise TraceError(
                 f"{kernel.source}: {name}={value!r} of the reference of {kernel.name} must be a number of at least 0, "
