@@ -19,9 +19,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache as memoised
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,8 +109,16 @@ class Kernel:
         self.address = self._library.address(self.name)
         count = len(self.program.operands)
         entry = self._library.address(f"{self.name}_python")
-        self._run: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.py_object] * count)(
-            entry
+        kinds = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.py_object] * count]
+        self._run: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(entry)
+        self._names = names = tuple(operand.name for operand in self.program.operands)
+        self._count = count
+        # by how many operands are named: their arrays from the dictionary of names
+        self._named = [_taker(names[count - number :]) for number in range(count + 1)]
+        self._numbers = tuple(
+            at
+            for at, operand in enumerate(self.program.operands)
+            if driver.takes_numbers(self.program, operand, self.lanes)
         )
 
     def __repr__(self) -> str:
@@ -117,32 +126,57 @@ class Kernel:
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
         """Run on arrays, which are checked; outputs are written in place. Raises ArgumentError on what does not fit."""
-        if named or len(arrays) != len(self.program.operands) or self._run(_NDARRAY, *arrays):
-            self._again(arrays, named)
+        if named:
+            try:
+                arrays += self._named[len(named)](named)
+            except (KeyError, IndexError):
+                raise ArgumentError(self._wanted(f"{len(arrays)} arrays and {list(named)}")) from None
+        if len(arrays) != self._count:
+            raise ArgumentError(self._wanted(f"{len(arrays)} arrays{f' and {list(named)}' if named else ''}"))
+        for at in self._numbers:
+            if (kind := type(arrays[at])) is not float and kind is not _ARRAY:
+                arrays = self._with_floats(arrays)
+                break
+        if self._run(_NDARRAY, _FLOAT, *arrays):
+            self._again(arrays)
 
     def shape(self, operand: Operand) -> tuple[int, ...]:
         """The shape of the array for one matrix, or for one group of matrices where there are lanes."""
         one = driver.array_shape(operand)
         return one if self.lanes == 1 else (*one, self.lanes)
 
-    def _again(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-        """The slow way: put keywords in order, accept numbers for scalars, or say what is wrong."""
-        names = [operand.name for operand in self.program.operands]
-        unknown = [name for name in named if name not in names or name in names[: len(given)]]
-        if len(given) + len(named) != len(names) or unknown:
-            raise ArgumentError(f"{self.name} takes {', '.join(names)}; got {len(given)} arrays and {list(named)}")
-        arguments = [*given, *(named[name] for name in names[len(given) :])]
-        arrays = [self._array(operand, value) for operand, value in zip(self.program.operands, arguments, strict=True)]
-        if self._run(_NDARRAY, *arrays):
-            raise ArgumentError(self._batches(arrays))
+    def _wanted(self, got: str) -> str:
+        return f"{self.name} takes {', '.join(self._names)}; got {got}"
+
+    def _with_floats(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments with the numbers that are not plain floats, where a scalar is only read, made floats."""
+        converted = list(arrays)
+        for at in self._numbers:
+            if isinstance(arrays[at], _NUMBERS):
+                try:
+                    converted[at] = float(arrays[at])
+                except OverflowError as error:
+                    raise ArgumentError(f"{self._names[at]} is too large for {self.dtype}") from error
+        return tuple(converted)
+
+    def _again(self, arrays: tuple[Any, ...]) -> None:
+        """The slow way: run on columns as vectors, or say what is wrong."""
+        arrays = tuple(
+            self._array(operand, value) for operand, value in zip(self.program.operands, arrays, strict=True)
+        )
+        if self._run(_NDARRAY, _FLOAT, *arrays):
+            raise ArgumentError(self._batches(arrays) or self._overlap(arrays))
 
     def _array(self, operand: Operand, value: Any) -> Any:
         shape = self.shape(operand)
         written = operand.name in self.program.written
-        if isinstance(value, int | float) and shape == () and not written:
-            return np.full((), value, self.dtype)
+        if type(value) is float and driver.takes_numbers(self.program, operand, self.lanes):
+            return value
         if type(value) is not np.ndarray:
-            raise ArgumentError(f"{operand.name} must be a numpy.ndarray of {self.dtype}, got {type(value).__name__}")
+            number = "a number or " if driver.takes_numbers(self.program, operand, self.lanes) else ""
+            raise ArgumentError(
+                f"{operand.name} must be {number}a numpy.ndarray of {self.dtype}, got {type(value).__name__}"
+            )
         if value.dtype != self.dtype or not value.dtype.isnative:
             raise ArgumentError(f"{operand.name} must be native {self.dtype}, got {value.dtype.str}")
         if len(shape) == 1 and value.shape[-2:] == (*shape, 1) and value.flags.c_contiguous:
@@ -160,17 +194,44 @@ class Kernel:
             raise ArgumentError(f"{operand.name} is written, and the array is read-only")
         return value
 
-    def _batches(self, arrays: list[Any]) -> str:
+    def _batches(self, arrays: Sequence[Any]) -> str:
+        """What is wrong with the batches; nothing if they agree."""
         found = {
-            operand.name: array.shape[0] if array.ndim > len(self.shape(operand)) else None
-            for operand, array in zip(self.program.operands, arrays, strict=True)
+            operand.name: value.shape[0] if np.ndim(value) > len(self.shape(operand)) else None
+            for operand, value in zip(self.program.operands, arrays, strict=True)
         }
+        counts = {count for count in found.values() if count is not None}
+        if len(counts) < 2 and not (counts and any(found[name] is None for name in self.program.written)):
+            return ""
         return (
             f"the batches do not agree: {found}; all must be equal, and what is written must be batched if anything is"
         )
 
+    def _overlap(self, arrays: Sequence[Any]) -> str:
+        """Which operand that is written shares memory with another."""
+        for a, b in driver.overlapping_pairs(self.program):
+            if isinstance(arrays[b], np.ndarray) and np.may_share_memory(arrays[a], arrays[b]):
+                written, other = self._names[a], self._names[b]
+                return (
+                    f"{written} is written, and its array shares memory with that of {other}, whose elements would change "
+                    "while the kernel runs. Pass a copy of one; to work in place, write the program with one operand on "
+                    "both sides, as in x = L \\ x"
+                )
+        return "the arrays were refused"
 
+
+_ARRAY: Final = np.ndarray
+_NUMBERS: Final = (int, float, np.integer, np.floating)
 _NDARRAY: Final = id(np.ndarray)
+_FLOAT: Final = id(float)
+
+
+def _taker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """A function from a dictionary to the values of these names, in order."""
+    if len(names) == 1:
+        (name,) = names
+        return lambda named: (named[name],)
+    return itemgetter(*names) if names else lambda _: ()
 
 
 @memoised
@@ -192,7 +253,9 @@ def _trusted() -> bool:
         ctypes.c_int.from_address(description + driver.TYPE_NUMBER).value,
         read(driver.TYPE, ctypes.c_void_p),
     )
-    if found != (probe.ctypes.data, 2, 5, 0x501, driver.NUMBER_OF["f32"], id(np.ndarray)):
+    number = 1.5
+    held = ctypes.c_double.from_address(id(number) + driver.FLOAT).value
+    if (*found, held) != (probe.ctypes.data, 2, 5, 0x501, driver.NUMBER_OF["f32"], id(np.ndarray), number):
         raise LegoError(f"NumPy {np.__version__} keeps its arrays in a form that this version does not know")
     return True
 

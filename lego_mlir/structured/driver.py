@@ -2,13 +2,15 @@
 
 `ctypes` passes the array objects themselves; this function reads type, rank, sizes, flags and data pointer from
 where NumPy's C interface keeps them, refuses what does not fit (the caller then explains in Python), and runs the
-kernel once, or for each matrix of a batch. It is LLVM-dialect text, because memrefs hide pointers.
+kernel once, or for each matrix of a batch. A Python float does for a scalar that is only read. Whatever the kernel
+writes must not share memory with another operand. It is LLVM-dialect text, because memrefs hide pointers.
 
-    kernel_python(address of numpy.ndarray, array, array, ...) -> 0 done, 1 refused
+    kernel_python(address of numpy.ndarray, address of float, array, array, ...) -> 0 done, 1 refused
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +24,8 @@ DATA, RANK, SIZES, DESCRIPTION, FLAGS = 16, 24, 32, 56, 64
 BYTE_ORDER, TYPE_NUMBER = 26, 28  # in PyArray_Descr
 C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 NUMBER_OF: Final = {"f32": 11, "f64": 12}
+BYTES_OF: Final = {"f32": 4, "f64": 8}
+FLOAT: Final = 16  # of the double in PyFloatObject
 BIG_ENDIAN: Final = ord(">")
 
 
@@ -32,6 +36,21 @@ def array_shape(operand: Operand) -> tuple[int, ...]:
     if operand.structure.name.startswith("Vector("):
         return (operand.structure.rows,)
     return operand.storage.shape(operand.structure)
+
+
+def takes_numbers(program: Program, operand: Operand, lanes: int = 1) -> bool:
+    """Whether a Python number does for this operand."""
+    return array_shape(operand) == () and lanes == 1 and operand.name not in program.written
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is known of an argument, as SSA values: its data, whether it is a batch, and of how many matrices."""
+
+    operand: Operand
+    data: str
+    batched: str
+    count: str
 
 
 @dataclass
@@ -71,27 +90,13 @@ def text(program: Program, name: str, element: str, lanes: int = 1) -> str:
     """
     operands = program.operands
     pointers = ", ".join(["!llvm.ptr"] * len(operands))
-    arguments = ", ".join(f"%a{at}: !llvm.ptr" for at in range(len(operands)))
+    arguments = "".join(f", %a{at}: !llvm.ptr" for at in range(len(operands)))
     out = _Lines([])
-    none = out.number(-1)
-    total = none
-    found: list[tuple[str, str, str]] = []
-    for at, operand in enumerate(operands):
-        data, batched, count = _checked(out, f"%a{at}", operand, element, operand.name in program.written, lanes)
-        alone = out.value(f"llvm.xor {batched}, {out.number(1, 'i1')} : i1")
-        same = out.either(out.equal(total, none, "i64"), out.equal(total, count, "i64"))
-        out.require(out.either(alone, same))
-        total = out.value(f"llvm.select {batched}, {count}, {total} : i1, i64")
-        found.append((data, batched, operand.name))
-    single = out.equal(total, none, "i64")
-    for _, batched, operand_name in found:
-        if operand_name in program.written:
-            out.require(out.either(single, batched))
-    rounds = out.value(f"llvm.select {single}, {out.number(1)}, {total} : i1, i64")
+    given = [_argument(out, at, program, element, lanes) for at in range(len(operands))]
+    rounds = _rounds(out, program, given)
     zero, one = out.number(0), out.number(1)
-    strides = [
-        _stride(out, operand, element, lanes, batched) for operand, (_, batched, _) in zip(operands, found, strict=True)
-    ]
+    strides = [_stride(out, each, element, lanes) for each in given]
+    _require_apart(out, program, given, strides, rounds)
     out.lines += [
         f"  llvm.br ^head({zero} : i64)",
         "^head(%i: i64):",
@@ -99,16 +104,16 @@ def text(program: Program, name: str, element: str, lanes: int = 1) -> str:
         "  llvm.cond_br %more, ^body, ^done",
         "^body:",
     ]
-    given = []
-    for (data, _, _), stride in zip(found, strides, strict=True):
+    places = []
+    for each, (_, stride) in zip(given, strides, strict=True):
         offset = out.value(f"llvm.mul %i, {stride} : i64")
-        given.append(out.value(f"llvm.getelementptr {data}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8"))
+        places.append(out.value(f"llvm.getelementptr {each.data}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8"))
     lines = [
         "module {",
         f"llvm.func @{name}({pointers})",
-        f"llvm.func @{name}_python(%ndarray: !llvm.ptr{', ' if operands else ''}{arguments}) -> i32 {{",
+        f"llvm.func @{name}_python(%ndarray: !llvm.ptr, %float: !llvm.ptr{arguments}) -> i32 {{",
         *out.lines,
-        f"  llvm.call @{name}({', '.join(given)}) : ({pointers}) -> ()",
+        f"  llvm.call @{name}({', '.join(places)}) : ({pointers}) -> ()",
         f"  %next = llvm.add %i, {one} : i64",
         "  llvm.br ^head(%next : i64)",
         "^done:",
@@ -121,6 +126,72 @@ def text(program: Program, name: str, element: str, lanes: int = 1) -> str:
         "}",
     ]
     return "\n".join(lines)
+
+
+def _argument(out: _Lines, at: int, program: Program, element: str, lanes: int) -> _Given:
+    """Check an argument: an array, or a Python float where the program only reads a scalar."""
+    operand, array = program.operands[at], f"%a{at}"
+    if not takes_numbers(program, operand, lanes):
+        return _array(out, array, operand, element, operand.name in program.written, lanes)
+    slot = out.value(f"llvm.alloca {out.number(1)} x {element} : (i64) -> !llvm.ptr")
+    is_float = out.value(f'llvm.icmp "eq" {out.field(array, TYPE, "!llvm.ptr")}, %float : !llvm.ptr')
+    out.lines += [f"  llvm.cond_br {is_float}, ^float{at}, ^array{at}", f"^float{at}:"]
+    number = out.field(array, FLOAT, "f64")
+    number = number if element == "f64" else out.value(f"llvm.fptrunc {number} : f64 to f32")
+    alone, nothing = out.number(0, "i1"), out.number(0)
+    kinds = "!llvm.ptr, i1, i64"
+    out.lines += [
+        f"  llvm.store {number}, {slot} : {element}, !llvm.ptr",
+        f"  llvm.br ^given{at}({slot}, {alone}, {nothing} : {kinds})",
+        f"^array{at}:",
+    ]
+    found = _array(out, array, operand, element, False, lanes)
+    out.lines += [
+        f"  llvm.br ^given{at}({found.data}, {found.batched}, {found.count} : {kinds})",
+        f"^given{at}(%d{at}: !llvm.ptr, %b{at}: i1, %n{at}: i64):",
+    ]
+    return _Given(operand, f"%d{at}", f"%b{at}", f"%n{at}")
+
+
+def _rounds(out: _Lines, program: Program, given: Sequence[_Given]) -> str:
+    """How many matrices: all batches must agree, and what is written must be batched if anything is."""
+    none = out.number(-1)
+    total = none
+    for each in given:
+        alone = out.value(f"llvm.xor {each.batched}, {out.number(1, 'i1')} : i1")
+        same = out.either(out.equal(total, none, "i64"), out.equal(total, each.count, "i64"))
+        out.require(out.either(alone, same))
+        total = out.value(f"llvm.select {each.batched}, {each.count}, {total} : i1, i64")
+    single = out.equal(total, none, "i64")
+    for each in given:
+        if each.operand.name in program.written:
+            out.require(out.either(single, each.batched))
+    return out.value(f"llvm.select {single}, {out.number(1)}, {total} : i1, i64")
+
+
+def _require_apart(
+    out: _Lines, program: Program, given: Sequence[_Given], strides: Sequence[tuple[str, str]], rounds: str
+) -> None:
+    """Refuse if an operand that is written shares memory with another one. No matrices (an empty batch) share none."""
+    none = out.equal(rounds, out.number(0), "i64")
+    ranges = []
+    for each, (whole, _) in zip(given, strides, strict=True):
+        start = out.value(f"llvm.ptrtoint {each.data} : !llvm.ptr to i64")
+        several = out.value(f"llvm.mul {whole}, {each.count} : i64")
+        size = out.value(f"llvm.select {each.batched}, {several}, {whole} : i1, i64")
+        ranges.append((start, out.value(f"llvm.add {start}, {size} : i64")))
+    for a, b in overlapping_pairs(program):
+        (start, end), (other_start, other_end) = ranges[a], ranges[b]
+        before = out.value(f'llvm.icmp "ule" {end}, {other_start} : i64')
+        behind = out.value(f'llvm.icmp "ule" {other_end}, {start} : i64')
+        out.require(out.either(none, out.either(before, behind)))
+
+
+def overlapping_pairs(program: Program) -> list[tuple[int, int]]:
+    """The pairs of operands, by number, that must not share memory: one is written, and the other has elements."""
+    held = [at for at, operand in enumerate(program.operands) if operand.structure.stored.any()]
+    written = [at for at in held if program.operands[at].name in program.written]
+    return [(a, b) for a in written for b in held if b != a and (b not in written or a < b)]
 
 
 COPIES: Final = 8  # a power of two
@@ -163,10 +234,8 @@ llvm.func @{name}_repeat(%times: i64, {arguments}) {{
 }}"""
 
 
-def _checked(
-    out: _Lines, array: str, operand: Operand, element: str, written: bool, lanes: int
-) -> tuple[str, str, str]:
-    """Data pointer, whether there is a batch dimension, and its length."""
+def _array(out: _Lines, array: str, operand: Operand, element: str, written: bool, lanes: int) -> _Given:
+    """Check that an argument is the array that the operand needs, perhaps with a batch dimension."""
     out.require(out.value(f'llvm.icmp "eq" {out.field(array, TYPE, "!llvm.ptr")}, %ndarray : !llvm.ptr'))
     sizes = array_shape(operand) if lanes == 1 else (*array_shape(operand), lanes)
     flags = out.field(array, FLAGS, "i32")
@@ -181,28 +250,26 @@ def _checked(
     batched = out.equal(rank, out.number(len(sizes) + 1, "i32"), "i32")
     plain = out.equal(rank, out.number(len(sizes), "i32"), "i32")
     out.require(out.either(batched, plain))
-    skip = out.value(f"llvm.zext {batched} : i1 to i64")
     if not sizes:
         # a 0-d array may have no sizes at all: read the batch length only where there is one
         here = out.value(f"llvm.getelementptr {array}[{SIZES}] : (!llvm.ptr) -> !llvm.ptr, i8")
         first = out.value(f"llvm.load {here} : !llvm.ptr -> !llvm.ptr")
         source = out.value(f"llvm.select {batched}, {first}, {here} : i1, !llvm.ptr")
-        return out.field(array, DATA, "!llvm.ptr"), batched, out.value(f"llvm.load {source} : !llvm.ptr -> i64")
+        count = out.value(f"llvm.load {source} : !llvm.ptr -> i64")
+        return _Given(operand, out.field(array, DATA, "!llvm.ptr"), batched, count)
     first = out.field(array, SIZES, "!llvm.ptr")
     length = out.value(f"llvm.load {first} : !llvm.ptr -> i64")
+    skip = out.value(f"llvm.zext {batched} : i1 to i64")
     own = out.value(f"llvm.getelementptr {first}[{skip}] : (!llvm.ptr, i64) -> !llvm.ptr, i64")
     for axis, size in enumerate(sizes):
         out.require(out.equal(out.field(own, 8 * axis, "i64"), out.number(size), "i64"))
-    return out.field(array, DATA, "!llvm.ptr"), batched, length
+    return _Given(operand, out.field(array, DATA, "!llvm.ptr"), batched, length)
 
 
-def _stride(out: _Lines, operand: Operand, element: str, lanes: int, batched: str) -> str:
-    """Bytes from one matrix of a batch to the next, 0 where one is used for all."""
-    elements = lanes
-    for size in array_shape(operand):
-        elements *= size
-    whole = out.number(elements * (8 if element == "f64" else 4))
-    return out.value(f"llvm.select {batched}, {whole}, {out.number(0)} : i1, i64")
+def _stride(out: _Lines, given: _Given, element: str, lanes: int) -> tuple[str, str]:
+    """Bytes of one matrix, and from one matrix of a batch to the next: 0 where one is used for all."""
+    whole = out.number(math.prod(array_shape(given.operand)) * lanes * BYTES_OF[element])
+    return whole, out.value(f"llvm.select {given.batched}, {whole}, {out.number(0)} : i1, i64")
 
 
 def signature(program: Program, name: str, element: str) -> str:

@@ -110,6 +110,60 @@ def test_scalars_vectors_and_floats():
         kernel(2.0, 1.0, x, y)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_every_number_does_for_a_scalar_that_is_read(dtype):
+    kernel = structured.compile("a = Scalar(); x = Vector(3); y = Vector(3); y = a*x;", dtype=dtype, cache=None)
+    x = np.arange(1, 4, dtype=dtype)
+    for number in (0.1, 3, -(2**40), True, np.float64(0.1), np.float32(0.1), np.int8(-3), np.uint64(7), float("inf")):
+        y, named = np.zeros(3, dtype), np.zeros(3, dtype)
+        kernel(number, x, y)
+        kernel(a=number, y=named, x=x)
+        assert np.array_equal(y, dtype(number) * x), number
+        assert np.array_equal(named, y), number
+    batch = np.zeros((4, 3), dtype)
+    kernel(2, x, batch)
+    assert (batch == 2 * x).all()
+    with pytest.raises(structured.ArgumentError, match="a is too large for float"):
+        kernel(10**400, x, y)
+    with pytest.raises(structured.ArgumentError, match=r"a must be a number or a numpy\.ndarray of float.*got complex"):
+        kernel(1j, x, y)
+
+
+def test_names_that_do_not_fit_are_refused(example):
+    A, L, U, S = arrays(example).values()
+    for given, named in [((A, L, U), {"s": S}), ((A, L, U), {"S": S, "L": L}), ((A, L, U, S), {"A": A}), ((), {})]:
+        with pytest.raises(structured.ArgumentError, match=f"takes A, L, U, S; got {len(given)} arrays"):
+            example(*given, **named)
+
+
+def test_what_is_written_shares_memory_with_nothing_else():
+    kernel = structured.compile("A = Matrix(4, 4); B = Matrix(4, 4); C = Matrix(4, 4); C = A*B;", cache=None)
+    memory = np.ones(64)
+    first, second, last = (memory[at : at + 16].reshape(4, 4) for at in (0, 8, 48))
+    kernel(first, second, last)  # what is only read may overlap
+    assert (last == 4).all()
+    for A, B, C, word in [(first, last, first, "A"), (last, first, first, "B"), (first, last, second, "A")]:
+        before = memory.copy()
+        with pytest.raises(structured.ArgumentError, match=rf"C is written.* that of {word}:.*Pass a copy"):
+            kernel(A, B, C)
+        assert np.array_equal(memory, before)
+
+
+def test_overlaps_of_batches_and_of_two_results():
+    kernel = structured.compile("a = Scalar(); x = Vector(4); y = Vector(4); y = a*x; x = 2*x;", cache=None)
+    memory = np.ones((6, 4))
+    kernel(2.0, memory[:3], memory[3:])
+    assert (memory == 2).all()
+    kernel(2.0, memory[:0], memory[:0])  # an empty batch shares nothing
+    with pytest.raises(structured.ArgumentError, match=r"x is written.*that of y"):
+        kernel(2.0, memory[:3], memory[2:5])
+    with pytest.raises(structured.ArgumentError, match=r"x is written.*that of a"):
+        kernel(memory[0, 1:2].reshape(()), memory[0], memory[1])
+    nothing = structured.compile("Z = Zero(2, 2); A = Matrix(2, 2); A = A + Z;", cache=None)
+    square = np.ones((2, 2))
+    nothing(square, square)  # of Z, nothing is ever read
+
+
 def test_python_embedding_and_usage_errors():
     L, x = Operand("L", st.unit_lower(4)), Operand("x", st.general(4, 1))
     kernel = structured.compile(assign(x, solve(L, x)), cache=None)

@@ -77,7 +77,10 @@ def test_scratch_with_long_rows_keeps_its_columns():
     assert np.abs(arrays["A"] - want).max() <= 1e-12 * np.abs(want).max()
 
 
-CHOL_AND_LU = "S = Symmetric(L, {n}); L = LowerTriangular({n}); A = Matrix({n}, {n}); B = Matrix({n}, {n}); L = chol(S); B = lu(A);"
+CHOL_AND_LU = (
+    "S = Symmetric(L, {n}); L = LowerTriangular({n}); A = Matrix({n}, {n}); B = Matrix({n}, {n});"
+    "L = chol(S); B = lu(A);"
+)
 TOLERANCE = {
     "f64": 1e-13,
     "f32": 1e-5,
