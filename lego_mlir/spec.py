@@ -13,11 +13,12 @@ the file, the line and what Python said:
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -75,6 +76,7 @@ def load(path: str | Path) -> Spec:
     path = Path(path)
     source = _read(path)
     module = _execute(path, _compiled(path, source))
+    _require_reachable(path, source, module)
     found: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
     seen: set[int] = set()
     for name, value in vars(module).items():
@@ -88,20 +90,20 @@ def load(path: str | Path) -> Spec:
 
 @contextmanager
 def blame(*paths: Path | str) -> Iterator[None]:
-    """Turn an exception that came out of a spec's own code, now or later, into a SpecError with file and line.
+    """Around code of a spec: its exceptions become SpecError with file and line, its `print` goes to standard error.
 
-    `paths` are the spec and what else holds its code: the files that its kernels were imported from.
+    `paths` are the spec and what else holds its code: the files that its kernels were imported from. Standard output
+    belongs to the results of a command, which another program may read.
     """
     files = [str(path) for path in paths]
     try:
-        yield
-    except (SpecError, DependencyError):
+        with redirect_stdout(sys.stderr):
+            yield
+    except (SpecError, DependencyError, KeyboardInterrupt):
         raise
     except SystemExit as error:
-        raise SpecError(
-            f"{files[0]}: the spec ended the program (exit code {error.code}); a spec only defines"
-        ) from error
-    except Exception as error:
+        raise SpecError(_exit_message(error, files)) from error
+    except BaseException as error:
         place = _place_in(error, files)
         if place is None:
             raise
@@ -111,6 +113,13 @@ def blame(*paths: Path | str) -> Iterator[None]:
             raise SpecError(str(error) if here else f"{file}:{line}: {error}") from error
         said = "".join(traceback.format_exception_only(error)).strip()
         raise SpecError(f"{file}:{line}: {said}\n  {_source_line(Path(file), line)}{_remedy(error)}") from error
+
+
+def _exit_message(error: SystemExit, files: list[str]) -> str:
+    place = _place_in(error, files)
+    where = files[0] if place is None else f"{place[0]}:{place[1]}"
+    shown = "" if place is None else f"\n  {_source_line(Path(place[0]), place[1])}"
+    return f"{where}: the spec ended the program (exit code {error.code}); a spec only defines{shown}"
 
 
 def _read(path: Path) -> bytes:
@@ -151,6 +160,27 @@ def _execute(path: Path, code: CodeType) -> ModuleType:
     return module
 
 
+def _require_reachable(path: Path, source: bytes, module: ModuleType) -> None:
+    """Raise SpecError for a kernel that a later one of the same name replaced, so that no variable holds it."""
+    reachable = {value.source.line for value in vars(module).values() if _kind(value) == "kernels"}
+    latest: dict[str, int] = {}
+    for statement in reversed(ast.parse(source).body):
+        if not (isinstance(statement, ast.FunctionDef) and any(map(_makes_kernel, statement.decorator_list))):
+            continue
+        first, name = statement.decorator_list[0].lineno, statement.name
+        if name in latest and first not in reachable:
+            raise SpecError(
+                f"{path}:{latest[name]}: a second kernel named {name} replaces the one at {path}:{first}; "
+                "give one of them another name"
+            )
+        latest.setdefault(name, first)
+
+
+def _makes_kernel(decorator: ast.expr) -> bool:
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(function).rpartition(".")[2] == "kernel"
+
+
 def _kind(value: Any) -> str | None:
     for kind, (module_name, class_name) in _KINDS.items():
         module = sys.modules.get(module_name)
@@ -171,7 +201,7 @@ def _source_line(path: Path, line: int) -> str:
     return lines[line - 1].strip() if line <= len(lines) else ""
 
 
-def _remedy(error: Exception) -> str:
+def _remedy(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"\n  install what the spec imports: pip install {(error.name or '').partition('.')[0]}"
     if isinstance(error, TypeError) and "does not support ufuncs" in str(error):

@@ -1,4 +1,5 @@
 """The command line: the only part of the project that prints.
 
-`main` holds the registry of commands; each command is one module with HELP, EXAMPLE, `add_arguments` and `run`.
+The program begins in `start`, which handles interruptions; `main` holds the registry of commands; each command is one
+module with HELP, EXAMPLE, `add_arguments` and `run`.
 """

@@ -2,7 +2,7 @@
 
 import sys
 
-from lego_mlir.cli.main import main
+from lego_mlir.cli.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

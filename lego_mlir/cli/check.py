@@ -85,15 +85,24 @@ def run(args: argparse.Namespace) -> int:
 def _groups(
     layouts: Any, kernels: Any, templates: Any, files: Sequence[str], progress: Progress
 ) -> Iterator[tuple[str, list[Line | Note]]]:
+    from lego_mlir import spec
+
     for name, layout in layouts.items():
         progress.update(name)
-        yield f"layout {name} = {layout!r}", [Line("apply and inv are each other's inverse", layout.check())]
+        with spec.blame(*files):
+            verdict = layout.check()
+        yield f"layout {name} = {layout!r}", [Line("apply and inv are each other's inverse", verdict)]
+    found: list[Line | Note]
     for kernel in kernels:
         progress.update(kernel.name)
-        yield f"kernel {kernel.name}, {kernel.source}", list(_kernel_lines(kernel, files))
+        with spec.blame(*files):
+            found = list(_kernel_lines(kernel, files))
+        yield f"kernel {kernel.name}, {kernel.source}", found
     for name, template in templates.items():
         progress.update(name)
-        yield f"template {name}, {template.name}", list(_template_lines(template))
+        with spec.blame(*files):
+            found = list(_template_lines(template))
+        yield f"template {name}, {template.name}", found
 
 
 def _template_lines(template: Any) -> Iterator[Line | Note]:

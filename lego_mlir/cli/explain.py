@@ -31,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
     with Progress(f"deriving {loaded.path.name}") as progress:
         for name, layout in layouts.items():
             progress.update(name)
-            progress.say("\n".join(_layout(name, layout)))
+            with spec.blame(*loaded.files):
+                lines = list(_layout(name, layout))
+            progress.say("\n".join(lines))
         for kernel in kernels:
             progress.update(kernel.name)
             with spec.blame(*loaded.files):

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final, NoReturn
 
+from lego_mlir.cli.start import INTERRUPTED
 from lego_mlir.errors import LegoError, did_you_mean
 
 DONE: Final = 0
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
-INTERRUPTED: Final = 130  # 128 + SIGINT, what a shell expects
 _DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -71,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((a for a in arguments if not a.startswith("-")), None)
     try:
+        _require_command(name)
         parser, module, chosen = _parser(name)
         args, unknown = parser.parse_known_args(arguments)
         if unknown:
@@ -81,6 +82,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return DONE if not arguments else BAD_INPUT
     return _run(module, args)
+
+
+def _require_command(name: str | None) -> None:
+    """Refuse a command that does not exist, in one line with the one that was probably meant."""
+    if name is not None and name not in COMMANDS:
+        meant = did_you_mean(name, COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
+        _Parser(prog="lego-mlir").error(f"there is no command {name!r}{meant}")
 
 
 def _guess(unknown: str, parser: argparse.ArgumentParser) -> str:
@@ -130,38 +138,49 @@ def _run(module: Any, args: argparse.Namespace) -> int:
         code: int = module.run(args)
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()
-    except LegoError as error:
-        if args.debug:
-            raise
-        print(f"lego-mlir {args.command}: {error}", file=sys.stderr)
-        return BAD_INPUT
     except BrokenPipeError:
         # The reader of our output, `head` say, has gone: nothing is left to say.
         _discard_output()
         return DONE
     except KeyboardInterrupt:
-        print(f"lego-mlir {args.command}: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except MemoryError as error:
-        if args.debug:
-            raise
-        print(f"lego-mlir {args.command}: not enough memory here: {error}; take smaller sizes", file=sys.stderr)
-        return BAD_INPUT
-    except Exception as error:  # one message for whatever nobody foresaw; --debug shows the traceback
+        return _interrupted(args)
+    except Exception as error:
+        if _ended_by_interruption(error):
+            return _interrupted(args)
         if args.debug:
             raise
         if isinstance(error, OSError) and error.errno in _DISK_FULL:
             _discard_output()
-            place = error.filename or "standard output or a temporary file"
-            print(f"lego-mlir {args.command}: {place} cannot be written: {error.strerror}", file=sys.stderr)
-            return BAD_INPUT
-        print(
-            f"lego-mlir {args.command}: internal error: {type(error).__name__}: {error}\n"
-            "  this is a defect of lego-mlir; --debug shows where, for a report",
-            file=sys.stderr,
-        )
+        print(f"lego-mlir {args.command}: {_message(error)}", file=sys.stderr)
         return BAD_INPUT
     return code
+
+
+def _interrupted(args: argparse.Namespace) -> int:
+    print(f"lego-mlir {args.command}: interrupted", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _ended_by_interruption(error: BaseException | None) -> bool:
+    """Whether an interruption is among the causes: a library whose loading it ends reports that it cannot be loaded."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _message(error: Exception) -> str:
+    """One message for any error; `--debug` shows the traceback."""
+    if isinstance(error, LegoError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"not enough memory here: {error}; take smaller sizes"
+    if isinstance(error, OSError) and error.errno in _DISK_FULL:
+        place = error.filename or "standard output or a temporary file"
+        return f"{place} cannot be written: {error.strerror}"
+    return (
+        f"internal error: {type(error).__name__}: {error}\n"
+        "  this is a defect of lego-mlir; --debug shows where, for a report"
+    )
 
 
 def _discard_output() -> None:

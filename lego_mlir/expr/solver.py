@@ -82,6 +82,7 @@ def _solve(condition: Any, ranges: frozenset[Any], timeout_ms: int, assume_defin
     solver = z3.Solver(ctx=context)
     solver.set("rlimit", timeout_ms * STEPS_PER_MS)
     solver.set("timeout", SAFETY_NET_MS)
+    solver.set("ctrl_c", False)  # else Z3 takes an interruption for itself, and the program goes on with an unknown
     solver.add(*encoder.facts, z3.Not(claim))
     verdict = solver.check()
     if verdict == z3.unsat:

@@ -55,6 +55,7 @@ class Kernel:
         self.name = function.__name__
         self.function = function
         self.source = Source(code.co_filename, code.co_firstlineno)
+        _require_plain(function, self.source)
         if not (self.name.isidentifier() and self.name.isascii()):
             raise TraceError(
                 f"{self.source}: a kernel cannot be called {self.name}: its name goes into PTX, which knows ASCII "
@@ -252,6 +253,17 @@ def _complete(trace: Trace) -> Trace:
                 "smaller, or their elements"
             )
     return trace
+
+
+def _require_plain(function: Callable[..., Any], source: Source) -> None:
+    """Raise TraceError for a function whose body does not run when it is called, so that nothing would be traced."""
+    asynchronous = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    if asynchronous or inspect.isgeneratorfunction(function):
+        kind, remedy = ("async", "write `def`") if asynchronous else ("a generator", "leave `yield` out")
+        raise TraceError(
+            f"{source}: the kernel {function.__name__} is {kind}, and its body would not run while it is traced; "
+            f"{remedy}: a kernel is a plain function that stores into its tensors"
+        )
 
 
 def _extents(what: str, given: Any, source: Source) -> tuple[Any, ...]:

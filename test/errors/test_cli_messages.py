@@ -1,5 +1,6 @@
 """What a user meets who gives the command line something wrong: exit code 2 and one message with its remedy."""
 
+import json
 import os
 import re
 import subprocess
@@ -23,6 +24,36 @@ SPECS = {
         r"(?s)spec.py:1: ModuleNotFoundError.*pip install no_such_package_here",
     ),
     "exit": ("import sys\nsys.exit(3)\n", r"the spec ended the program \(exit code 3\); a spec only defines"),
+    "exit in a kernel": (
+        "import lego_mlir as lego\nfrom lego_mlir import Row, f32\n"
+        "@lego.kernel(grid=1, block=4)\ndef k(x: lego.Tensor(f32, Row(4))):\n    exit('enough')\n",
+        r"spec.py:5: the spec ended the program \(exit code enough\); a spec only defines\n  exit\('enough'\)",
+    ),
+    "an exception beside Exception": (
+        "class Stop(BaseException): pass\nraise Stop('here')\n",
+        r"spec.py:2: .*Stop: here\n  raise Stop",
+    ),
+    "async": (
+        "import lego_mlir as lego\nfrom lego_mlir import Row, f32\n"
+        "@lego.kernel(grid=1, block=4)\nasync def k(x: lego.Tensor(f32, Row(4))):\n    x[0] = 1.0\n",
+        r"spec.py:3: the kernel k is async, and its body would not run while it is traced; write `def`: a kernel is",
+    ),
+    "async generator": (
+        "import lego_mlir as lego\nfrom lego_mlir import Row, f32\n"
+        "@lego.kernel(grid=1, block=4)\nasync def k(x: lego.Tensor(f32, Row(4))):\n    yield x\n",
+        r"spec.py:3: the kernel k is async",
+    ),
+    "generator": (
+        "import lego_mlir as lego\nfrom lego_mlir import Row, f32\n"
+        "@lego.kernel(grid=1, block=4)\ndef k(x: lego.Tensor(f32, Row(4))):\n    x[0] = 1.0\n    yield\n",
+        r"spec.py:3: the kernel k is a generator, and its body would not run while it is traced; leave `yield` out",
+    ),
+    "a kernel replaced": (
+        "import lego_mlir as lego\nfrom lego_mlir import Row, f32\n"
+        "@lego.kernel(grid=1, block=4)\ndef k(x: lego.Tensor(f32, Row(4))):\n    x[0] = 1.0\n"
+        "@lego.kernel(grid=1, block=4)\ndef k(x: lego.Tensor(f32, Row(8))):\n    x[0] = 2.0\n",
+        r"spec.py:6: a second kernel named k replaces the one at .*spec.py:3; give one of them another name",
+    ),
     "no kernel": ("x = 1\n", r"no kernel in this spec; decorate a function with @lego.kernel\(grid=..., block=...\)"),
     "sigma": (
         "from lego_mlir import RegP\nr = RegP([4, 6], [0, 1])\n",
@@ -76,6 +107,59 @@ def test_a_spec_that_is_wrong(tmp_path, capsys, why):
     error = refused(capsys, "compile", str(path), "-o", str(out))
     assert re.search(message, error), error
     assert out.read_text() == "as it was"
+
+
+TALKATIVE = """
+import sys
+import lego_mlir as lego
+from lego_mlir import GenP, Row, f32
+from lego_mlir.templates import Template
+print("loading")
+def swap(i, j):
+    print("in a layout")
+    return j * 8 + i
+tile = GenP([8, 8], swap, lambda p: (p % 8, p // 8))
+text = Template.of("x = {{ f() }}\\n", "t.py.jinja", f=lambda: print("rendering") or 1)
+@lego.kernel(grid=1, block=4)
+def k(x: lego.Tensor(f32, Row(4)), y: lego.Tensor(f32, Row(4))):
+    print("tracing")
+    y[lego.thread_id[0]] = x[lego.thread_id[0]]
+@k.reference
+def computed(x):
+    print("computing")
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("compile {} -o -", {"loading", "in a layout", "tracing"}),
+        ("run {} --json", {"loading", "tracing", "computing"}),
+        ("run {}", {"loading", "tracing", "computing"}),
+        ("check {}", {"loading", "in a layout", "tracing", "rendering"}),
+        ("explain {}", {"loading", "in a layout", "tracing"}),
+        ("analyze {} --json", {"loading", "tracing"}),
+        ("render text --spec {}", {"loading", "rendering"}),
+    ],
+)
+def test_what_a_spec_prints_does_not_mix_with_results(tmp_path, capfd, command, said):
+    path = tmp_path / "spec.py"
+    path.write_text(TALKATIVE)
+    assert main(command.format(path).split()) == DONE
+    captured = capfd.readouterr()
+    assert said <= set(captured.err.splitlines())
+    assert not set(captured.out.splitlines()) & {"loading", "in a layout", "tracing", "computing", "rendering"}
+    if "--json" in command:
+        json.loads(captured.out)
+
+
+def test_both_kernels_of_one_name_are_found_where_each_has_a_variable(tmp_path, capsys):
+    kernel = "@lego.kernel(grid=1, block=4)\ndef k(x: lego.Tensor(f32, Row(4))):\n    x[0] = 1.0\n"
+    path = tmp_path / "spec.py"
+    path.write_text(f"import lego_mlir as lego\nfrom lego_mlir import Row, f32\n{kernel}a = k\n{kernel}")
+    assert main(["check", str(path)]) == DONE
+    assert capsys.readouterr().out.count("kernel k, ") == 2
 
 
 def test_a_missing_spec(capsys):

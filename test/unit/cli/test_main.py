@@ -1,6 +1,7 @@
 """The command line as a whole: help, version, exit codes, and how an exception becomes one message."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -100,6 +101,76 @@ def test_an_interruption(monkeypatch, capsys):
     failing(monkeypatch, KeyboardInterrupt())
     assert cli.main(["doctor"]) == INTERRUPTED
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_library_that_an_interruption_kept_from_loading_is_an_interruption(monkeypatch, capsys):
+    error = UsageError("no MLIR bindings")
+    error.__cause__ = ImportError("initialization failed")
+    error.__cause__.__context__ = KeyboardInterrupt()
+    failing(monkeypatch, error)
+    assert cli.main(["doctor"]) == INTERRUPTED
+    assert capsys.readouterr().err == "lego-mlir doctor: interrupted\n"
+
+
+STUB = """
+import importlib, os, signal, sys
+os.kill(os.getpid(), signal.SIGINT)
+sys.path.remove({folder!r})
+del sys.modules[{name!r}]
+importlib.import_module({name!r})
+"""
+
+
+@pytest.mark.parametrize("name", ["argparse", "hashlib", "sympy", "lego_mlir_spec_itself"])
+def test_an_interruption_while_modules_are_loaded_is_one_line(tmp_path, name):
+    stubs = tmp_path / "stubs"
+    stubs.mkdir()
+    (stubs / f"{name}.py").write_text(STUB.format(folder=str(stubs), name=name))
+    spec = tmp_path / "spec.py"
+    spec.write_text("import sympy\nimport lego_mlir_spec_itself\n")
+    done = started("check", str(spec), path=str(stubs))
+    assert done.returncode == INTERRUPTED
+    assert done.stderr in ("lego-mlir: interrupted\n", "lego-mlir check: interrupted\n")
+
+
+def test_an_interruption_that_python_would_print_and_forget_ends_the_program(tmp_path):
+    spec = tmp_path / "spec.py"
+    spec.write_text(
+        "import os, signal\nclass Dying:\n    def __del__(self):\n        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        for i in range(1000): pass\nDying()\n"
+    )
+    done = started("check", str(spec))
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "lego-mlir: interrupted\n")
+
+
+def test_an_interruption_during_python_s_own_exit_is_silent(tmp_path):
+    spec = tmp_path / "spec.py"
+    spec.write_text(
+        "import atexit, os, signal\nfrom lego_mlir import Row\ntile = Row(4, 4)\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+    )
+    done = started("check", str(spec))
+    assert (done.returncode, done.stderr) == (DONE, "")
+
+
+def started(*arguments, path=""):
+    """The program itself, with a folder before all others on the import path."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))}
+    command = [sys.executable, "-m", "lego_mlir.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.mark.parametrize(("given", "meant"), [("chek", "check"), ("complie", "compile"), ("doctr", "doctor")])
+def test_a_misspelt_command_is_told_the_one_that_was_meant(given, meant, capsys):
+    assert cli.main([given, "spec.py"]) == BAD_INPUT
+    assert capsys.readouterr().err == (
+        f"lego-mlir: there is no command '{given}'; did you mean {meant}?; see: lego-mlir --help\n"
+    )
+
+
+def test_a_command_that_resembles_none_lists_them(capsys):
+    assert cli.main(["zzz"]) == BAD_INPUT
+    assert "there is no command 'zzz'; the commands are compile, check, explain, run," in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_no_error():
