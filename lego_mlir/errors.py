@@ -72,6 +72,10 @@ class CacheError(LegoError):
     """The compilation cache cannot be used as it is."""
 
 
+class CacheWarning(UserWarning):
+    """What was compiled is right and could not be kept for the next time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rerun:
     """How to see a tool fail again by hand: the stage, its kept input, the command, and what it said."""

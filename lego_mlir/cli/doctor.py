@@ -116,7 +116,12 @@ def _gpu() -> str | None:
 
 
 def _cache() -> None:
+    from lego_mlir.errors import CacheError
     from lego_mlir.toolchain import Cache, default_folder
 
-    entries, size = Cache(default_folder()).size()
+    try:
+        entries, size = Cache(default_folder()).size()
+    except CacheError as error:
+        print(f"  cache    {error}")
+        return
     print(f"  cache    {default_folder()}: {entries} entries, {size / 1e6:.1f} MB; delete the folder to empty it")

@@ -18,13 +18,15 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final, NoReturn
 
 from lego_mlir.cli.start import INTERRUPTED
-from lego_mlir.errors import LegoError, did_you_mean
+from lego_mlir.errors import CacheWarning, LegoError, did_you_mean
 
 DONE: Final = 0
 CHECK_FAILED: Final = 1
@@ -135,7 +137,8 @@ def version() -> str:
 
 def _run(module: Any, args: argparse.Namespace) -> int:
     try:
-        code: int = module.run(args)
+        with _shown_warnings(args.command):
+            code: int = module.run(args)
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()
     except BrokenPipeError:
@@ -156,16 +159,38 @@ def _run(module: Any, args: argparse.Namespace) -> int:
     return code
 
 
+@contextmanager
+def _shown_warnings(command: str) -> Iterator[None]:
+    """Our own warnings as one line each; Python's as Python shows them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", CacheWarning)
+        as_python = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, CacheWarning):
+                print(f"lego-mlir {command}: warning: {message}", file=sys.stderr)
+            else:
+                as_python(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
+
+
 def _interrupted(args: argparse.Namespace) -> int:
     print(f"lego-mlir {args.command}: interrupted", file=sys.stderr)
     return INTERRUPTED
 
 
-def _ended_by_interruption(error: BaseException | None) -> bool:
+def _ended_by_interruption(error: BaseException) -> bool:
     """Whether an interruption is among the causes: a library whose loading it ends reports that it cannot be loaded."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
+    found, left = {id(error): error}, [error]  # causes and contexts can form a cycle
+    while left:
+        latest = left.pop()
+        for cause in (latest.__cause__, latest.__context__):
+            if cause is not None and id(cause) not in found:
+                found[id(cause)] = cause
+                left.append(cause)
+    return any(isinstance(cause, KeyboardInterrupt) for cause in found.values())
 
 
 def _message(error: Exception) -> str:

@@ -14,24 +14,37 @@ writers of one key write the same bytes, and either may win.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from lego_mlir.errors import CacheError
+from lego_mlir.errors import CacheError, CacheWarning
 
 _MAGIC: Final = b"lego-mlir cache entry 1\n"
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
+# A folder that is right and cannot take more: compiling goes on without it.
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def default_folder() -> Path:
-    """Where compiled stages are kept: `$XDG_CACHE_HOME/lego-mlir`, else `~/.cache/lego-mlir`."""
+    """Where compiled stages are kept: `$XDG_CACHE_HOME/lego-mlir`, else `~/.cache/lego-mlir`.
+
+    Raises CacheError for a user without a home folder.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "lego-mlir"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "lego-mlir"
+    except RuntimeError as error:
+        raise CacheError(
+            "this user has no home folder to keep compiled stages in; set XDG_CACHE_HOME, choose a folder with "
+            "--cache-dir, or go without with --no-cache"
+        ) from error
 
 
 def key(stage: str, given: bytes, *parts: str) -> str:
@@ -55,7 +68,7 @@ def _own_code() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A folder of entries. Raises CacheError where the folder cannot be made, read or written."""
+    """A folder of entries. Raises CacheError for a folder that is none, and warns, once, of one that takes no more."""
 
     folder: Path
 
@@ -66,7 +79,8 @@ class Cache:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._unusable(error) from error
+            self._go_without(error)
+            return None
         head, checksum = stored[: len(_MAGIC)], stored[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES]
         body = stored[len(_MAGIC) + _DIGEST_BYTES :]
         if head != _MAGIC or hashlib.sha256(body).digest() != checksum:
@@ -74,13 +88,13 @@ class Cache:
         return body
 
     def write(self, digest: str, body: bytes) -> None:
-        """Keep these bytes under this key."""
+        """Keep these bytes under this key, if the disk can take them."""
         path = self._path(digest)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path, _MAGIC + hashlib.sha256(body).digest() + body)
         except OSError as error:
-            raise self._unusable(error) from error
+            self._go_without(error)
 
     def size(self) -> tuple[int, int]:
         """How many entries there are, and their bytes."""
@@ -90,12 +104,21 @@ class Cache:
     def _path(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest[2:]
 
-    def _unusable(self, error: OSError) -> CacheError:
+    def _go_without(self, error: OSError) -> None:
+        """Warn where the folder has no room or may not be written; raise CacheError where it cannot be one."""
         reason = error.strerror or str(error)
-        return CacheError(
+        if error.errno in _NO_ROOM:
+            warnings.warn(
+                f"the cache folder {self.folder} cannot be used ({reason}), so nothing is kept; make room, "
+                "choose another with --cache-dir, or go without with --no-cache",
+                CacheWarning,
+                stacklevel=1,  # one place for every entry: the warning is shown once
+            )
+            return
+        raise CacheError(
             f"the cache folder {self.folder} cannot be used ({reason}: {error.filename or self.folder}); make it a "
             "folder that you can write to, choose another with --cache-dir, or go without with --no-cache"
-        )
+        ) from error
 
 
 def replace_file(path: Path, body: bytes) -> None:

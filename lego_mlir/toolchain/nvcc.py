@@ -16,6 +16,7 @@ from typing import Final
 
 from lego_mlir.errors import DependencyError, Rerun, ToolchainError
 from lego_mlir.toolchain.cache import Cache, key
+from lego_mlir.toolchain.kept import keep
 from lego_mlir.toolchain.ptxas import Resources, parse_report
 
 REMEDY: Final = "install the CUDA toolkit and put its bin folder on PATH"
@@ -54,10 +55,9 @@ def compile_text(text: str, *, target: str = "sm_90", name: str = "kernel", cach
         command = ["nvcc", *OPTIONS, f"-arch={target}", "-cubin", str(source), "-o", str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            kept = Path(tempfile.mkdtemp(prefix="lego-mlir-kept-"), source.name)
-            kept.write_text(text)
-            again = " ".join(command).replace(str(source), str(kept)).replace(str(cubin), "/dev/null")
-            said = (done.stderr + done.stdout).replace(str(source), kept.name)
+            kept = keep(source.name, text.encode())
+            again = " ".join(command).replace(str(source), str(kept or source.name)).replace(str(cubin), "/dev/null")
+            said = (done.stderr + done.stdout).replace(str(source), kept.name if kept else source.name)
             raise ToolchainError(Rerun("nvcc", kept, again, said, done.returncode))
         report, body = done.stderr + done.stdout, cubin.read_bytes()
     if cache:

@@ -13,14 +13,13 @@ that fails again.
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from lego_mlir.errors import LegoError, Rerun, ToolchainError, UsageError
 from lego_mlir.toolchain import llvm, lowering, ptxas
+from lego_mlir.toolchain.kept import keep
 from lego_mlir.toolchain.llvm import LLVMError
 from lego_mlir.toolchain.modules import ModuleError, name_locations, parse, session, to_text
 from lego_mlir.toolchain.pipeline import Pipeline
@@ -119,12 +118,12 @@ def run_stage(stage: Stage, given: bytes, settings: Settings, name: str = "-") -
 
 def _rerun(stage: Stage, given: bytes, settings: Settings, error: LegoError) -> Rerun:
     before = STAGES[max(0, NAMES.index(stage.name) - 1)]
-    kept = Path(tempfile.mkdtemp(prefix="lego-mlir-failed-")) / f"{stage.name}-input{before.suffix}"
-    kept.write_bytes(given)
+    kept = keep(f"{stage.name}-input{before.suffix}", given)
+    shown = str(kept or "INPUT")
     if isinstance(error, PtxasError):
-        command = ["ptxas", *error.arguments, str(kept), "-o", "/dev/null"]
+        command = ["ptxas", *error.arguments, shown, "-o", "/dev/null"]
         return Rerun(stage.name, kept, shlex.join(command), str(error), error.exit_code)
-    command = ["lego-mlir", "compile", str(kept), "--from", before.name, "--emit", stage.name]
+    command = ["lego-mlir", "compile", shown, "--from", before.name, "--emit", stage.name]
     command += ["--target", settings.target.name]
     if settings.script is not None and stage.name == "transformed":
         command += ["--transform", settings.script.path]

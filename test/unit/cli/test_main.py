@@ -112,6 +112,14 @@ def test_a_library_that_an_interruption_kept_from_loading_is_an_interruption(mon
     assert capsys.readouterr().err == "lego-mlir doctor: interrupted\n"
 
 
+def test_causes_that_form_a_cycle_end(monkeypatch, capsys):
+    error, cause = UsageError("outer"), ValueError("inner")
+    error.__cause__, cause.__context__ = cause, error
+    failing(monkeypatch, error)
+    assert cli.main(["doctor"]) == BAD_INPUT
+    assert capsys.readouterr().err == "lego-mlir doctor: outer\n"
+
+
 STUB = """
 import importlib, os, signal, sys
 os.kill(os.getpid(), signal.SIGINT)

@@ -1,10 +1,8 @@
 """Kept inputs of failed stages go to the test's own folder."""
 
-import tempfile
-
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def _kept_inputs(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("kept")))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("kept")))

@@ -1,14 +1,19 @@
 """The cache: content decides, torn files count as absent, writers do not disturb each other."""
 
 import dataclasses
+import errno
+import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from lego_mlir.errors import CacheError
+from lego_mlir.cli.main import main
+from lego_mlir.errors import CacheError, CacheWarning, ToolchainError
 from lego_mlir.toolchain import Cache, Pass, Pipeline, cache, compile_kernel, llvm, stages, target_named
+from lego_mlir.toolchain.kept import LIMIT, folder, keep
 from lego_mlir.toolchain.lowering import NVVM
 from lego_mlir.toolchain.stages import NAMES, Script, Settings
 
@@ -139,6 +144,83 @@ def test_a_file_where_the_folder_should_be(tmp_path):
     (tmp_path / "cache").write_text("")
     with pytest.raises(CacheError, match=r"cache cannot be used .*--cache-dir, or go without with --no-cache"):
         compile_kernel(TRANSPOSE, cache=Cache(tmp_path / "cache"))
+
+
+NO_ROOM = [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM]
+
+
+def refusing(number):
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number), "the/place")
+
+    return fail
+
+
+@pytest.mark.parametrize("number", NO_ROOM, ids=errno.errorcode.get)
+def test_a_folder_that_takes_no_more_is_one_warning_and_the_same_text(tmp_path, monkeypatch, number):
+    whole = compile_kernel(TRANSPOSE).text
+    monkeypatch.setattr(cache, "replace_file", refusing(number))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        assert compile_kernel(TRANSPOSE, cache=Cache(tmp_path)).text == whole
+    assert [warning.category for warning in said] == [CacheWarning]
+    assert f"the cache folder {tmp_path} cannot be used ({os.strerror(number)})" in str(said[0].message)
+
+
+def test_entries_that_may_not_be_read_are_computed(tmp_path, monkeypatch):
+    whole = compile_kernel(TRANSPOSE, cache=Cache(tmp_path)).text
+    monkeypatch.setattr(Path, "read_bytes", refusing(errno.EACCES))
+    cache._own_code()  # read before
+    with pytest.warns(CacheWarning, match="Permission denied"):
+        assert compile_kernel(TRANSPOSE, cache=Cache(tmp_path)).text == whole
+
+
+def test_the_command_line_shows_the_warning_as_one_line(tmp_path, monkeypatch, capsys):
+    path = Path(__file__).parent / "transpose.mlir"
+    monkeypatch.setattr(cache, "replace_file", refusing(errno.ENOSPC))
+    assert main(["compile", str(path), "--emit", "ptx", "--cache-dir", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert ".visible .entry transpose" in captured.out
+    assert captured.err.startswith(f"lego-mlir compile: warning: the cache folder {tmp_path} cannot be used (No space")
+    assert captured.err.count("\n") == 1
+
+
+def test_a_user_without_a_home_folder(monkeypatch, capsys):
+    def none():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", none)
+    path = str(Path(__file__).parent / "transpose.mlir")
+    assert main(["compile", path, "--emit", "ptx"]) == 2
+    assert "no home folder to keep compiled stages in; set XDG_CACHE_HOME, choose" in capsys.readouterr().err
+    assert main(["compile", path, "--emit", "ptx", "--no-cache"]) == 0
+    assert main(["doctor"]) == 0
+
+
+def test_inputs_of_failures_do_not_pile_up():
+    kept = {keep("ptx-input.ll", b"%d" % n) for n in range(LIMIT + 5)}
+    assert len(kept) == LIMIT + 5
+    left = set(folder().iterdir())
+    assert left < kept
+    assert len(left) == LIMIT
+    latest = keep("ptx-input.ll", b"the latest")
+    assert keep("ptx-input.ll", b"the latest") == latest
+    assert latest.read_bytes() == b"the latest"
+    assert len(list(folder().iterdir())) == LIMIT
+
+
+def test_inputs_are_kept_aside_without_a_cache_folder(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert keep("ptx-input.ll", b"text").read_bytes() == b"text"
+    monkeypatch.setattr("tempfile.mkdtemp", refusing(errno.ENOSPC))
+    assert keep("ptx-input.ll", b"text") is None
+    with pytest.raises(ToolchainError) as caught:
+        compile_kernel("module { foo.bar }")
+    assert caught.value.rerun.kept_input is None
+    assert "mlir compile INPUT --from mlir" in str(caught.value)
 
 
 def test_the_default_folder_follows_xdg(monkeypatch, tmp_path):
