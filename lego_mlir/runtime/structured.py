@@ -213,9 +213,9 @@ class Kernel:
             if isinstance(arrays[b], np.ndarray) and np.may_share_memory(arrays[a], arrays[b]):
                 written, other = self._names[a], self._names[b]
                 return (
-                    f"{written} is written, and its array shares memory with that of {other}, whose elements would change "
-                    "while the kernel runs. Pass a copy of one; to work in place, write the program with one operand on "
-                    "both sides, as in x = L \\ x"
+                    f"{written} is written, and its array shares memory with that of {other}, whose elements would "
+                    "change while the kernel runs. Pass a copy of one; to work in place, write the program with one "
+                    "operand on both sides, as in x = L \\ x"
                 )
         return "the arrays were refused"
 
