@@ -40,7 +40,8 @@ class Placeholder:
     `raw` is the expression or condition before simplification. `bindings` are the (name, text) pairs that are assigned
     before `text` is evaluated, `axes` the symbols that `tl.arange` stands for, `origin` the layout and index it came
     from, where it came from one, `declared` the variables that the text itself declares, with the type of their range,
-    `read` the sizes that the kernel reads itself, into variables of any type.
+    `read` the sizes that the kernel reads itself, into variables of any type, `written` the line of the rendered text
+    that it is on, 0 for a variable that a statement assigns.
     """
 
     line: int
@@ -54,6 +55,7 @@ class Placeholder:
     declared: frozenset[Any] = frozenset()
     read: frozenset[str] = frozenset()
     loose: bool = False
+    written: int = 0
 
 
 @dataclass

@@ -63,6 +63,9 @@ class WholeText:
             written = [(at, line) for at, new, line in kept for _ in new.split("\n")]
             require_python(self.filling.name, whole, [at for at, _ in written], self.filling.source)
             used = {number: self._placeholders_in(line) for number, (_, line) in enumerate(written, 1)}
+            for number, found in used.items():
+                for p in found:
+                    self.filling.placeholders[self.filling.placeholders.index(p)] = replace(p, written=number)
             require_declared(self.filling.name, whole, used, self.filling.placeholders)
         return whole
 

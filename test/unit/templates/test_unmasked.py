@@ -26,6 +26,10 @@ def test_a_block_that_nothing_masks_is_noted():
     assert noted("tl.store(p + {{ A[i, j, :, :] }}, x)\n\ny = {{ A[i, 0, :, :] }}") == [1, 3]
     assert noted("x = {{ load('p', A[i, j, :, :]) }}\ny = tl.load(p + {{ A[j, i, :, :] }})") == [2]
     assert noted("x = {{ A.mask[i, j, 0, :] }}\ny = tl.load(p + {{ A[i, j, :, :] }})") == [2]  # of other elements
+    assert noted("x = {{ load('p', A[i, j, :, :]) }}\ntl.store(p + {{ A[i, j, :, :] }}, x)") == [2]
+    assert noted("at = p + {{ A[i, j, :, :] }}\nx = tl.load(at, mask={{ A[i, j, :, :].mask }})\ntl.store(at, x)") == [1]
+    assert noted("{{ assign('at', A[i, j, :, :]) }}\ntl.store(p + at, tl.load(q + at, mask=at < 9).to(tl.int8))") == [1]
+    assert noted("x = tl.load(p + {{ A[i, j, :, :] }},\n mask=at < 9)\ny = tl.load(p + {{ A[i, j, :, :] }})") == [3]
     n = Row(N).tile_by([lego.cdiv(N, 32)], [32])
     assert noted("def f(p{{ sizes }}):\n    x = tl.load(p + {{ B[i, :] }})", B=n) == [2]
 
@@ -40,6 +44,7 @@ def test_a_block_that_nothing_masks_is_noted():
         "inside = {{ A.mask[i, j, :, :] }}\nx = tl.load(p + {{ A[i, j, :, :] }}, mask=inside)",
         "inside = {{ A.mask[i, 0, :, 0] }}\nx = tl.load(p + {{ A[i, j, :, :] }}, inside[:, None])",
         "at = {{ A[i, j, :, :] }}\nx = tl.load(p + at, mask=at < 6400)",
+        "x = tl.load(p + {{ A[i, j, :, :] }}, mask=m).to(tl.int32)\ny = tl.load(q + x)",
         "x = {{ A[0, j, :, :] }}",
         "x = {{ A[i, j, :, :].base }} + {{ A[i, j, :, :].offsets }}",
         "x = {{ load_block('d', A[i, j, :, :]) }}",
