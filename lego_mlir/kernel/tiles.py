@@ -35,11 +35,15 @@ class Transposed(Layout):
     """
 
     __slots__ = ("inner",)
+    inner: Layout
 
     def __init__(self, inner: Layout) -> None:
         if len(inner.dims()) != 2:
             raise LayoutError(f"Transposed takes a layout of two axes, got {inner!r}")
-        self.inner = inner
+        self._set(inner=inner)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.inner,)
 
     def dims(self) -> tuple[Any, ...]:
         return tuple(reversed(self.inner.dims()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import FunctionType
@@ -27,6 +27,7 @@ from lego_mlir.layout.values import ARRAY_LIMIT, show, subexpressions
 
 if TYPE_CHECKING:
     from lego_mlir.layout.permutations import GenP
+    from lego_mlir.layout.wrapping import Watch
 
 ENUMERATED = 2**24
 """Elements up to which the answer for concrete sizes is exact."""
@@ -36,6 +37,8 @@ BLOCK = 2**17
 """Elements visited at a time: shorter blocks spend their time in the interpreter, longer ones outside the caches."""
 SMALL_INSTANCES = 24
 """Concrete instances of a symbolic layout that are enumerated in search of a counter-example."""
+COMPARED = 2**12
+"""Elements of a larger permutation whose values in arrays are compared with those of Python's ints."""
 REMEMBERED = 512
 """Verdicts kept for permutations that are made again."""
 
@@ -84,56 +87,118 @@ def check_permutation(perm: GenP) -> Verdict:
     elements = product(dims)
     if elements > ENUMERATED:
         return _check_too_large(perm, elements)
+    watch = _watch(perm)
     try:
-        _call_arrays(perm, dims, 0, min(dims[0], 2))
-        _inverse_of_arrays(perm, min(elements, 2))
+        _call_arrays(perm, watch, dims, 0, min(dims[0], 2))
+        perm.backward(_watched(watch, _arange(min(elements, 2))))
     except LayoutError as error:
         if elements > INT_ONLY_ENUMERATED:
             return Unknown(f"{elements} elements are too many for a function that cannot handle arrays ({error})")
-        positions = _positions_one_by_one(perm, dims)
-        return _enumerate(dims, iter([(0, lambda: positions)]), _inverse_one_by_one(perm))
-    return _enumerate(dims, _positions(perm, dims), perm.backward)
+        return _one_by_one(perm, dims)
+    verdict = _enumerate(dims, _positions(perm, watch, dims), lambda p: perm.backward(_watched(watch, p)))
+    return _check_wrapped(perm, dims) if watch is not None and watch.wrapped else verdict
 
 
-def _call_arrays(perm: GenP, dims: tuple[int, ...], start: int, stop: int) -> Any:
+def _watch(perm: GenP) -> Watch | None:
+    """What notices integers that wrap around, for functions that are not this package's."""
+    functions = (perm.f, perm.f_inv)
+    if all(getattr(f, "__module__", None) and f.__module__.startswith("lego_mlir.") for f in functions):
+        return None
+    from lego_mlir.layout.wrapping import Watch
+
+    return Watch()
+
+
+def _watched(watch: Watch | None, array: Any) -> Any:
+    return array if watch is None else watch.over(array)
+
+
+def _arange(*ends: int) -> Any:
+    import numpy as np
+
+    return np.arange(*ends)
+
+
+def _call_arrays(perm: GenP, watch: Watch | None, dims: tuple[int, ...], start: int, stop: int) -> Any:
     """`f` over rows start..stop of the outermost axis, each axis an array that broadcasts against the others."""
     import numpy as np
 
     axes = [np.arange(start, stop), *(np.arange(n) for n in dims[1:])]
     index = [a.reshape([-1 if k == axis else 1 for k in range(len(dims))]) for axis, a in enumerate(axes)]
-    position = perm.forward(tuple(index))
+    position = perm.forward(tuple(_watched(watch, a) for a in index))
     return np.broadcast_to(position, [stop - start, *dims[1:]]).reshape(-1)
 
 
-def _inverse_of_arrays(perm: GenP, stop: int) -> tuple[Any, ...]:
-    """`f_inv` of the first positions."""
-    import numpy as np
-
-    return perm.backward(np.arange(stop))
-
-
-def _positions(perm: GenP, dims: tuple[int, ...]) -> Iterator[tuple[int, Callable[[], Any]]]:
+def _positions(perm: GenP, watch: Watch | None, dims: tuple[int, ...]) -> Iterator[tuple[int, Callable[[], Any]]]:
     """Blocks of consecutive indices: where each starts, and how to compute its positions."""
     row = product(dims[1:])
     rows = max(1, BLOCK // row)
     for start in range(0, dims[0], rows):
-        yield start * row, partial(_call_arrays, perm, dims, start, min(start + rows, dims[0]))
+        yield start * row, partial(_call_arrays, perm, watch, dims, start, min(start + rows, dims[0]))
+
+
+def _one_by_one(perm: GenP, dims: tuple[int, ...]) -> Verdict:
+    """Exact, with Python's ints."""
+    positions = _positions_one_by_one(perm, dims)
+    return _enumerate(dims, iter([(0, lambda: positions)]), _inverse_one_by_one(perm))
+
+
+def _check_wrapped(perm: GenP, dims: tuple[int, ...]) -> Verdict:
+    """A permutation in whose functions int64 wraps around: right with Python's ints, and the same in arrays?"""
+    elements = product(dims)
+    few = elements <= INT_ONLY_ENUMERATED
+    verdict = _one_by_one(perm, dims) if few else Unknown("its functions compute values beyond int64")
+    if isinstance(verdict, Refuted):
+        return verdict
+    sampled = range(elements) if few else [*range(0, elements, -(-elements // COMPARED)), elements - 1]
+    wrapped = _compare_with_arrays(perm, dims, sampled)
+    return verdict if wrapped is None else wrapped
+
+
+def _compare_with_arrays(perm: GenP, dims: tuple[int, ...], sampled: Iterable[int]) -> Refuted | None:
+    """The first index, or position, for which arrays give another value than Python's ints."""
+    import numpy as np
+
+    flat = np.array(sampled)
+    index = unflatten(flat, dims)
+    positions = np.broadcast_to(perm.forward(index), flat.shape)
+    back = [np.broadcast_to(b, flat.shape) for b in perm.backward(flat)]
+    for k, number in enumerate(map(int, flat)):
+        at = unflatten(number, dims)
+        pairs: list[tuple[str, Any, Any, Any]] = [("f", at, int(perm.forward(at)), int(positions[k]))]
+        pairs.append(("f_inv", number, perm.backward(number), tuple(int(b[k]) for b in back)))
+        for what, given, exact, wrapped in pairs:
+            if exact != wrapped:
+                return Refuted(
+                    {"index": at},
+                    f"in 64 bits, as arrays and generated code compute, {what} maps {_shown(given)} to "
+                    f"{_shown(wrapped)} in place of {_shown(exact)}; keep what it computes in between below 2**63",
+                )
+    return None
+
+
+def _shown(value: Any) -> str:
+    return show(value) if isinstance(value, tuple) else str(value)
 
 
 def _positions_one_by_one(perm: GenP, dims: tuple[int, ...]) -> Any:
-    import numpy as np
-
-    return np.array([int(perm.forward(index)) for index in itertools.product(*map(range, dims))])
+    return _integers([int(perm.forward(index)) for index in itertools.product(*map(range, dims))])
 
 
 def _inverse_one_by_one(perm: GenP) -> Any:
-    import numpy as np
-
     def inverse(positions: Any) -> tuple[Any, ...]:
         rows = [perm.backward(int(p)) for p in positions]
-        return tuple(np.array(column) for column in zip(*rows, strict=True))
+        return tuple(_integers(column) for column in zip(*rows, strict=True))
 
     return inverse
+
+
+def _integers(values: Sequence[int]) -> Any:
+    """An array of int64, or of Python's ints where one is larger."""
+    import numpy as np
+
+    fits = min(values) >= -ARRAY_LIMIT and max(values) < ARRAY_LIMIT
+    return np.array(values, dtype=np.int64 if fits else object)
 
 
 def _enumerate(dims: tuple[int, ...], blocks: Iterator[tuple[int, Callable[[], Any]]], inverse: Any) -> Verdict:
@@ -220,6 +285,9 @@ def _wrong_inverse(index: tuple[int, ...], position: int, given: tuple[int, ...]
 def _check_too_large(perm: GenP, elements: int) -> Verdict:
     """Beyond the exact bound: by proof, else by a sample that can only refute."""
     verdict = proved(perm)
+    wrapped = None if isinstance(verdict, Refuted) else _wraps_somewhere(perm, elements)
+    if wrapped is not None:
+        return wrapped
     if not isinstance(verdict, Unknown):
         return verdict
     tried = "10^6 sampled ones agree"
@@ -233,6 +301,17 @@ def _check_too_large(perm: GenP, elements: int) -> Verdict:
         if sampled is not None:
             return sampled
     return Unknown(f"{elements} elements are beyond the exact check of {ENUMERATED}; {tried}; {verdict.reason}")
+
+
+def _wraps_somewhere(perm: GenP, elements: int) -> Refuted | None:
+    """An index for which int64 wraps around, among a few elements from the first to the last."""
+    if elements > ARRAY_LIMIT or _watch(perm) is None:
+        return None
+    try:
+        sampled = [*range(0, elements, -(-elements // COMPARED)), elements - 1]
+        return _compare_with_arrays(perm, tuple(int(n) for n in perm.dims()), sampled)
+    except LayoutError:
+        return None  # for a function that cannot handle arrays there is nothing to compare
 
 
 def _sample(perm: GenP, elements: int) -> Refuted | None:

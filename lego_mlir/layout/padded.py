@@ -35,10 +35,13 @@ class Padded(Layout):
     """
 
     __slots__ = ("_dims", "_fits", "_whole", "inner")
+    inner: Layout
+    _dims: tuple[Size, ...]
+    _fits: Verdict
+    _whole: tuple[bool, ...]
 
     def __init__(self, inner: Any, dims: Sequence[Any]) -> None:
-        self.inner = as_layout(inner)
-        self._dims = as_sizes("Padded", dims)
+        self._set(inner=as_layout(inner), _dims=as_sizes("Padded", dims))
         outer = self.inner.dims()
         if len(outer) != len(self._dims):
             raise LayoutError(f"Padded: {show(self._dims)} must have as many sizes as {inner!r}: {show(outer)}")
@@ -48,8 +51,11 @@ class Padded(Layout):
                 raise LayoutError(
                     f"Padded: {show(self._dims)} does not fit into {show(outer)}: {_larger(n, limit, verdict)}"
                 )
-        self._fits = all_of(verdicts)
-        self._whole = tuple(isinstance(at_most(limit, n), Proved) for n, limit in zip(self._dims, outer, strict=True))
+        whole = tuple(isinstance(at_most(limit, n), Proved) for n, limit in zip(self._dims, outer, strict=True))
+        self._set(_fits=all_of(verdicts), _whole=whole)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.inner, self._dims
 
     def dims(self) -> tuple[Size, ...]:
         return self._dims

@@ -20,7 +20,8 @@ lego_mlir.errors.LayoutError: GenP([2], <lambda>, <lambda>) is not a bijection: 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from lego_mlir.errors import ExpressionError, LayoutError, SymbolicBranchError
 from lego_mlir.expr.index import Index, is_array, is_symbolic
@@ -41,10 +42,15 @@ class RegP(Layout):
     """
 
     __slots__ = ("_dims", "sigma")
+    sigma: tuple[int, ...]
+    _dims: tuple[Size, ...]
 
     def __init__(self, dims: Sequence[Any], sigma: Sequence[int]) -> None:
-        self._dims = as_sizes("RegP", dims)
-        self.sigma = _as_sigma(sigma, self._dims)
+        sizes = as_sizes("RegP", dims)
+        self._set(_dims=sizes, sigma=_as_sigma(sigma, sizes))
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self._dims, self.sigma
 
     def dims(self) -> tuple[Size, ...]:
         return self._dims
@@ -121,10 +127,18 @@ class GenP(Layout):
     NumPy arrays to be checked, and for symbols to be compiled: `lego.where`, `lego.isqrt`, `lego.minimum` and
     `lego.maximum` stand for what Python's `if`, `math.isqrt`, `min` and `max` cannot do there. `text` is the
     expression that `repr` prints, for a permutation that has a constructor of its own, and `identity` is what equality
-    compares where that is more than the text. Raises LayoutError for a pair that is not a bijection with its inverse.
+    compares where that is more than the text; `made` is that constructor and its arguments, by which it is pickled.
+    Raises LayoutError for a pair that is not a bijection with its inverse.
     """
 
-    __slots__ = ("_dims", "_identity", "_text", "_verdict", "f", "f_inv")
+    __slots__ = ("_dims", "_identity", "_made", "_text", "_verdict", "f", "f_inv")
+    f: Callable[..., Any]
+    f_inv: Callable[[Any], Any]
+    _dims: tuple[Size, ...]
+    _identity: Hashable
+    _made: tuple[Callable[..., GenP], tuple[Any, ...]] | None
+    _text: str | None
+    _verdict: Verdict | None
 
     def __init__(
         self,
@@ -134,13 +148,10 @@ class GenP(Layout):
         *,
         text: str | None = None,
         identity: Hashable = None,
+        made: tuple[Callable[..., GenP], tuple[Any, ...]] | None = None,
     ) -> None:
-        self._dims = as_sizes("GenP", dims)
-        self.f = f
-        self.f_inv = f_inv
-        self._text = text
-        self._identity = identity or text or (f, f_inv)
-        self._verdict: Verdict | None = None
+        self._set(_dims=as_sizes("GenP", dims), f=f, f_inv=f_inv)
+        self._set(_text=text, _identity=identity or text or (f, f_inv), _made=made, _verdict=None)
         for what, function in (("f", f), ("f_inv", f_inv)):
             if not callable(function):
                 raise LayoutError(f"GenP: {what} must be a function, got {function!r}")
@@ -148,6 +159,15 @@ class GenP(Layout):
             elements = self.numel()
             if isinstance(elements, int) and elements <= CHECKED_WHEN_BUILT:
                 self.require()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._made is not None:
+            return self._made
+        options: dict[str, Any] = {
+            "text": self._text,
+            "identity": self._identity if self._identity != self._text else None,
+        }
+        return partial(GenP, **options), (self._dims, self.f, self.f_inv)
 
     def dims(self) -> tuple[Size, ...]:
         return self._dims
@@ -162,7 +182,7 @@ class GenP(Layout):
 
     def forward(self, index: tuple[Any, ...]) -> Any:
         """`f` as it was given, its result an integer. For the check alone: everybody else asks `_apply`."""
-        return self._integral(self._call(self.f, "f", index), "f")
+        return self._integral(self._call(self.f, "f", index), "f", index)
 
     def backward(self, position: Any) -> tuple[Any, ...]:
         """`f_inv` as it was given, its result one integer a dimension. For the check alone, as `forward`."""
@@ -173,20 +193,41 @@ class GenP(Layout):
             raise LayoutError(
                 f"{self!r}: f_inv must return one value for each of the sizes {show(self._dims)}, got {len(index)}"
             )
-        return tuple(self._integral(i, "f_inv") for i in index)
+        return tuple(self._integral(i, "f_inv", (position,)) for i in index)
 
-    def _integral(self, value: Any, what: str) -> Any:
-        """Refuse what is no integer: fractions, which `/` makes of ints and arrays alike, None, a list."""
+    def _integral(self, value: Any, what: str, given: tuple[Any, ...]) -> Any:
+        """A result as an int, an int64 array or an `Index`, whatever narrower type it has: a composition multiplies it.
+
+        Refuses what is no integer, such as a fraction, which `/` makes of ints and arrays alike, None or a list, and
+        an array of another shape than the values given.
+        """
         if is_symbolic(value):
             return Index(value)
         kind = value.dtype if hasattr(value, "dtype") else type(value).__name__
         if isinstance(value, float) or (hasattr(value, "dtype") and value.dtype.kind == "f"):
             raise LayoutError(f"{self!r}: {what} gives {kind}, not integers; write integer division as //, not /")
         if is_array(value) and value.dtype.kind in "iub":
-            return value
+            self._require_elementwise(value.shape, what, given)
+            return _as_int64(value) if any(map(is_array, given)) else int(value)
         if not hasattr(value, "__index__") or is_array(value):
             raise LayoutError(f"{self!r}: {what} gives {kind}, not integers; got {value!r}")
-        return value
+        return int(value.__index__())
+
+    def _require_elementwise(self, shape: tuple[int, ...], what: str, given: tuple[Any, ...]) -> None:
+        """Refuse a shape that does not broadcast to that of the values given."""
+        import numpy as np
+
+        wanted = np.broadcast_shapes(*(v.shape for v in given if is_array(v)))
+        try:
+            fits = np.broadcast_shapes(shape, wanted) == wanted
+        except ValueError:
+            fits = False
+        if not fits:
+            values = f"arrays of shape {wanted}" if any(map(is_array, given)) else f"the one value {show(given)}"
+            raise LayoutError(
+                f"{self!r}: {what} gives an array of shape {shape} for {values}; it must give one integer for each "
+                "element, as positions[i] does"
+            )
 
     def _call(self, function: Callable[..., Any], what: str, values: tuple[Any, ...]) -> Any:
         try:
@@ -217,8 +258,8 @@ class GenP(Layout):
         if self._verdict is None:
             from lego_mlir.layout.checking import verdict_of
 
-            self._verdict = verdict_of(self)
-        return self._verdict
+            self._set(_verdict=verdict_of(self))
+        return cast(Verdict, self._verdict)
 
     def _key(self) -> tuple[Any, ...]:
         return ("GenP", key_of(self._dims), self._identity)
@@ -231,3 +272,11 @@ class GenP(Layout):
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", None) or repr(function)
+
+
+def _as_int64(array: Any) -> Any:
+    """Integers or truth values as int64, or as Python's ints where one is larger."""
+    import numpy as np
+
+    wide = array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max
+    return array.astype(object if wide else np.int64, copy=False)

@@ -17,12 +17,13 @@ OrderBy(Col(2, 2), gallery.antidiagonal(3)).OrderBy(RegP([2, 3, 2, 3], [1, 3, 2,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
-from lego_mlir.layout.base import Layout, all_of, key_of
+from lego_mlir.layout.base import Frozen, Layout, all_of, key_of
 from lego_mlir.layout.canonical import Size, as_sizes, flatten, is_static, product, unflatten
 from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.values import show
@@ -34,6 +35,7 @@ class OrderBy(Layout):
     """A hierarchy of permutations, outermost first; the tiles may differ in rank."""
 
     __slots__ = ("perms",)
+    perms: tuple[Permutation, ...]
 
     def __init__(self, *perms: Permutation) -> None:
         if not perms:
@@ -43,7 +45,10 @@ class OrderBy(Layout):
                 raise LayoutError(
                     f"OrderBy takes permutations (RegP, GenP, Row, Col, gallery.*), got {type(perm).__name__}: {perm!r}"
                 )
-        self.perms = perms
+        self._set(perms=perms)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.perms
 
     def dims(self) -> tuple[Size, ...]:
         return tuple(n for perm in self.perms for n in perm.dims())
@@ -89,13 +94,17 @@ class OrderBy(Layout):
         return Chain((self,)).TileBy(*levels)
 
 
-class Chain:
+class Chain(Frozen):
     """Reorderings one after the other, `O1.O2.O3`, waiting for their logical view."""
 
     __slots__ = ("orders",)
+    orders: tuple[OrderBy, ...]
 
     def __init__(self, orders: tuple[OrderBy, ...]) -> None:
-        self.orders = orders
+        self._set(orders=tuple(orders))
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.orders,)
 
     def OrderBy(self, *perms: Permutation) -> Chain:
         """Another reordering, nearer to the program than those before it."""
@@ -128,16 +137,22 @@ class GroupBy(Layout):
     """
 
     __slots__ = ("_dims", "_sizes_verdict", "levels", "orders")
+    levels: tuple[tuple[Size, ...], ...]
+    orders: tuple[OrderBy, ...]
+    _dims: tuple[Size, ...]
+    _sizes_verdict: Verdict
 
     def __init__(self, *levels: Sequence[Any], orders: tuple[OrderBy, ...] = ()) -> None:
         if not levels:
             raise LayoutError("GroupBy needs the logical sizes, such as GroupBy([6, 6])")
         if not all(isinstance(level, (list, tuple)) for level in levels):
             raise LayoutError(f"GroupBy takes one list of sizes a level, such as GroupBy([6, 6]), got {show(levels)}")
-        self.levels = tuple(as_sizes("GroupBy", level) for level in levels)
-        self.orders = orders
-        self._dims = tuple(n for level in self.levels for n in level)
-        self._sizes_verdict = self._compare_sizes()
+        checked = tuple(as_sizes("GroupBy", level) for level in levels)
+        self._set(levels=checked, orders=tuple(orders), _dims=tuple(n for level in checked for n in level))
+        self._set(_sizes_verdict=self._compare_sizes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(GroupBy, orders=self.orders), self.levels
 
     def _compare_sizes(self) -> Verdict:
         """Whether every reordering has as many elements as the view. Raises LayoutError where one has not."""

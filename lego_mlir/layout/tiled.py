@@ -36,15 +36,19 @@ class Tiled(Layout):
     """
 
     __slots__ = ("_covers", "_exact", "inner", "levels")
+    inner: Layout
+    levels: tuple[tuple[Size, ...], ...]
+    _covers: Verdict
+    _exact: tuple[bool, ...]
 
     def __init__(self, inner: Any, levels: Sequence[Sequence[Any]]) -> None:
-        self.inner = as_layout(inner)
+        self._set(inner=as_layout(inner))
         rank = len(self.inner.dims())
         if not levels:
             raise LayoutError(
                 "tile_by needs at least one level of sizes, such as tile_by([M // 32, N // 32], [32, 32])"
             )
-        self.levels = tuple(as_sizes("tile_by", level) for level in levels)
+        self._set(levels=tuple(as_sizes("tile_by", level) for level in levels))
         for level in self.levels:
             if len(level) != rank:
                 raise LayoutError(
@@ -53,9 +57,8 @@ class Tiled(Layout):
                 )
         reach = [product(self._of_axis(self.levels, axis)) for axis in range(rank)]
         covers = []
-        self._exact = tuple(
-            isinstance(same_number(r, n), Proved) for r, n in zip(reach, self.inner.dims(), strict=True)
-        )
+        exact = (isinstance(same_number(r, n), Proved) for r, n in zip(reach, self.inner.dims(), strict=True))
+        self._set(_exact=tuple(exact))
         for axis, (r, n) in enumerate(zip(reach, self.inner.dims(), strict=True)):
             verdict: Verdict = Proved("tiles divide their sizes") if self._exact[axis] else at_most(n, r)
             if isinstance(verdict, Refuted):
@@ -64,7 +67,10 @@ class Tiled(Layout):
                     f"elements; round the number of tiles up with lego.cdiv, or declare the size's multiple_of"
                 )
             covers.append(verdict)
-        self._covers = all_of(covers)
+        self._set(_covers=all_of(covers))
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.inner, self.levels
 
     @staticmethod
     def _of_axis(levels: Sequence[Sequence[Any]], axis: int) -> list[Any]:

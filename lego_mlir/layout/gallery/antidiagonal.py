@@ -40,4 +40,4 @@ def antidiagonal(n: Any) -> GenP:
         j = d - 1 - i
         return where(first_half, i, n - 1 - i), where(first_half, j, n - 1 - j)
 
-    return GenP([n, n], f, f_inv, text=f"gallery.antidiagonal({n!r})")
+    return GenP([n, n], f, f_inv, text=f"gallery.antidiagonal({n!r})", made=(antidiagonal, (n,)))

@@ -40,7 +40,7 @@ def morton(rows: Any, columns: Any = None) -> GenP:
         return (i + beyond, j) if rows > columns else (i, j + beyond)
 
     text = f"gallery.morton({rows!r})" if rows == columns else f"gallery.morton({rows!r}, {columns!r})"
-    return GenP([rows, columns], f, f_inv, text=text)
+    return GenP([rows, columns], f, f_inv, text=text, made=(morton, (rows, columns)))
 
 
 def hilbert(n: Any) -> GenP:
@@ -85,7 +85,7 @@ def hilbert(n: Any) -> GenP:
             transposed, upright = turned(transposed, upright, unlike, sideways)
         return j ^ difference, j
 
-    return GenP([n, n], f, f_inv, text=f"gallery.hilbert({n!r})")
+    return GenP([n, n], f, f_inv, text=f"gallery.hilbert({n!r})", made=(hilbert, (n,)))
 
 
 def _interleaved(upper: Any, lower: Any, k: int) -> Any:

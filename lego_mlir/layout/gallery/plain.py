@@ -26,7 +26,7 @@ def reverse(*dims: Any) -> GenP:
     def f_inv(p: Any) -> tuple[Any, ...]:
         return unflatten(product(dims) - 1 - p, dims)
 
-    return GenP(dims, f, f_inv, text=f"gallery.reverse({', '.join(map(repr, dims))})")
+    return GenP(dims, f, f_inv, text=f"gallery.reverse({', '.join(map(repr, dims))})", made=(reverse, dims))
 
 
 def block_cyclic(n: Any, block: int, owners: int) -> GenP:
@@ -52,7 +52,8 @@ def block_cyclic(n: Any, block: int, owners: int) -> GenP:
     def f_inv(p: Any) -> tuple[Any, ...]:
         return (flatten(dealt._inv(p), dealt.dims()),)
 
-    return GenP([n], f, f_inv, text=f"gallery.block_cyclic({n!r}, {block!r}, {owners!r})")
+    text = f"gallery.block_cyclic({n!r}, {block!r}, {owners!r})"
+    return GenP([n], f, f_inv, text=text, made=(block_cyclic, (n, block, owners)))
 
 
 def padded(rows: Any, columns: Any, pad: Any = 1) -> Padded:

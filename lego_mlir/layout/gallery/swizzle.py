@@ -53,4 +53,5 @@ def xor_swizzle(rows: Any, columns: int, vec: int = 1, per_phase: int = 1, max_p
     given = [rows, columns, *(f"{k}={v}" for k, v, d in (("vec", vec, 1), ("per_phase", per_phase, 1)) if v != d)]
     if max_phase is not None:
         given.append(f"max_phase={max_phase}")
-    return GenP([rows, columns], f, f_inv, text=f"gallery.xor_swizzle({', '.join(map(str, given))})")
+    text = f"gallery.xor_swizzle({', '.join(map(str, given))})"
+    return GenP([rows, columns], f, f_inv, text=text, made=(xor_swizzle, (rows, columns, vec, per_phase, max_phase)))

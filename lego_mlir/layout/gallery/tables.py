@@ -50,6 +50,8 @@ def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime:
     forward = forward.astype(np.int64)
     backward = np.full(elements, -1)
     backward[forward] = np.arange(elements)
+    for entries in (forward, backward):  # a copy of the caller's, checked here, once
+        entries.flags.writeable = False
     if int(backward.min()) < 0:
         k = int(np.argmax(backward[forward] != np.arange(elements)))
         first, second = sorted((k, int(backward[forward[k]])))
@@ -60,14 +62,15 @@ def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime:
         raise LayoutError(f"table: the name {name!r} must be an ASCII identifier; it is a symbol of generated code")
     digest = hashlib.sha256(forward.tobytes()).hexdigest()
     label = name or f"table_{digest[:8]}"
-    entries = repr(forward.tolist()) if elements <= SHOWN else f"<{elements} entries, sha256 {digest[:8]}>"
+    shown = repr(forward.tolist()) if elements <= SHOWN else f"<{elements} entries, sha256 {digest[:8]}>"
     options = (f", name={name!r}" if name else "") + (", runtime=True" if runtime else "")
     return GenP(
         sizes,
         lambda *index: _look_up(label, forward, flatten(index, sizes), runtime),
         lambda p: unflatten(_look_up(f"{label}_inv", backward, p, runtime), sizes),
-        text=f"gallery.table({show(sizes)}, {entries}{options})",
+        text=f"gallery.table({show(sizes)}, {shown}{options})",
         identity=("table", digest, label, runtime),
+        made=(table, (sizes, forward, name, runtime)),
     )
 
 

@@ -1,0 +1,76 @@
+"""Arrays that notice where their integers wrap around.
+
+Python's ints have no end, and those of arrays and generated code have: a product beyond 2**63 comes back as another
+number, in silence. A `Watched` array computes as NumPy does and compares every sum, difference, product, power and left
+shift with the same in float64. Wrapped around, a result is off by a multiple of 2**64, which no rounding hides.
+
+>>> import numpy as np
+>>> watch = Watch()
+>>> i = watch.over(np.arange(4))
+>>> (i * 2**60 % 7).tolist(), watch.wrapped
+([0, 1, 2, 3], False)
+>>> (i * 2**62).tolist(), watch.wrapped
+([0, 4611686018427387904, -9223372036854775808, -4611686018427387904], True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+WATCHED: Final = (np.add, np.subtract, np.multiply, np.power, np.negative)
+
+
+@dataclass
+class Watch:
+    """Whether an integer has wrapped around in one of the arrays made by `over`, or in what was computed from them."""
+
+    wrapped: bool = False
+
+    def over(self, array: Any) -> Any:
+        """The same values, watched."""
+        watched = np.asarray(array).view(Watched)
+        watched.watch = self
+        return watched
+
+    def compare(self, ufunc: Any, inputs: tuple[Any, ...], result: Any) -> None:
+        """Compare a result with the same in float64."""
+        if self.wrapped or result.dtype.kind not in "iu" or not result.size:
+            return
+        with np.errstate(all="ignore"):
+            floats = [np.asarray(i, dtype=np.float64) for i in inputs]
+            exact = np.ldexp(floats[0], np.asarray(inputs[1])) if ufunc is np.left_shift else ufunc(*floats)
+            self.wrapped = not bool((np.abs(exact - result) < 2.0 ** (8 * result.dtype.itemsize - 1)).all())
+
+
+class Watched(np.ndarray[Any, Any]):
+    """An array whose arithmetic tells its `Watch` where an integer wraps around."""
+
+    watch: Watch | None = None
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.watch = getattr(other, "watch", None)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        plain = tuple(_plain(i) for i in inputs)
+        if out is not None:
+            options["out"] = tuple(map(_plain, out))
+        watched = method == "__call__" and (ufunc in WATCHED or ufunc is np.left_shift) and self.watch is not None
+        before = tuple(np.copy(i) for i in plain) if watched and out is not None else plain  # an input may be written
+        result = getattr(ufunc, method)(*plain, **options)
+        if watched and self.watch is not None:
+            self.watch.compare(ufunc, before, np.asarray(result))
+        return self._again(result) if out is None else out[0]
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self._again(super().__array_function__(function, types, args, kwargs))  # numpy.where makes it plain
+
+    def _again(self, result: Any) -> Any:
+        watched = isinstance(result, np.ndarray) and self.watch is not None
+        return self.watch.over(result) if watched and self.watch is not None else result
+
+
+def _plain(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, Watched) else value
