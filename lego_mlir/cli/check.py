@@ -117,7 +117,7 @@ def _template_lines(template: Any) -> Iterator[Line | Note]:
 def _kernel_lines(kernel: Any, files: Sequence[str]) -> Iterator[Line]:
     from lego_mlir import spec
     from lego_mlir.errors import LayoutError, SpecError
-    from lego_mlir.kernel.trace import ToIndex
+    from lego_mlir.kernel.claims import access_verdicts
 
     try:
         with spec.blame(*files):
@@ -130,62 +130,11 @@ def _kernel_lines(kernel: Any, files: Sequence[str]) -> Iterator[Line]:
     for buffer in (*trace.parameters, *trace.shared):
         if hasattr(buffer, "layout"):
             yield Line(f"layout of {buffer.name}, {buffer.layout!r}", buffer.layout.check())
-    from_memory = {s.symbol for s in trace.statements() if isinstance(s, ToIndex)}
-    for what, claim, place in _claims(trace.body, ()):
-        yield Line(what, _believed(_prove(claim, trace.ranges), place.free_symbols & from_memory))
+    for what, verdict in access_verdicts(trace, _TIMEOUT_MS):
+        yield Line(what, verdict)
     for division in trace.divisions:
         yield Line(str(division), division.verdict)
 
 
-def _believed(verdict: Verdict, from_memory: set[Any]) -> Verdict:
-    """Of a place that comes from memory nothing is known but its type: a claim about it need not be wrong.
-
-    Data in a condition alone excuses nothing: whoever writes the input decides which way the branch goes.
-    """
-    if isinstance(verdict, Refuted) and from_memory:
-        return Unknown(
-            f"it is what memory holds that decides, and for {_values(verdict.counter_example)} it would not; to prove "
-            "it, take i = lego.index(data) and use i % n, or guard with lego.when((0 <= i) & (i < n))"
-        )
-    return verdict
-
-
 def _values(counter_example: Mapping[str, object]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in counter_example.items())
-
-
-def _claims(body: tuple[Any, ...], guards: tuple[Any, ...]) -> Iterator[tuple[str, Any, Any]]:
-    """Under the conditions of the branches around it, and under its mask, an access stays inside its memory.
-
-    The claim in words, the claim, and the place that it is about.
-    """
-    import sympy
-
-    from lego_mlir.expr.index import as_expr
-    from lego_mlir.expr.nodes import Le, Lt
-    from lego_mlir.kernel.trace import For, If, Load, Store
-
-    for statement in body:
-        match statement:
-            case Load(access=access) | Store(access=access):
-                last = access.position + access.width - 1
-                inside = sympy.And(Le(0, access.position), Lt(last, as_expr(access.buffer.size)))
-                allowed = sympy.And(*guards, access.mask)
-                verb = "load from" if isinstance(statement, Load) else "store to"
-                index = brief(", ".join(map(str, access.index)))
-                yield (
-                    f"{access.source}: {verb} {access.buffer.name}[{index}] stays inside",
-                    sympy.Or(sympy.Not(allowed), inside),
-                    access.position,
-                )
-            case For(body=inner):
-                yield from _claims(inner, guards)
-            case If(condition=condition, then=then, otherwise=otherwise):
-                yield from _claims(then, (*guards, condition))
-                yield from _claims(otherwise, (*guards, sympy.Not(condition)))
-
-
-def _prove(claim: Any, ranges: Any) -> Verdict:
-    from lego_mlir.expr.prove import prove
-
-    return prove(claim, ranges, timeout_ms=_TIMEOUT_MS)

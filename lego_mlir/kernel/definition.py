@@ -120,6 +120,7 @@ class Kernel:
             else:
                 value = tracer.value(kind)
                 parameters.append(ScalarParameter(name, kind, value))
+                tracer.data.names[value.number] = name
                 arguments.append(Scalar(value))
         _require_names(self, _declared_sizes(self), ())
         forget()  # a kernel's text must not depend on what was derived before it
@@ -144,6 +145,7 @@ class Kernel:
             body=tracer.body,
             source=self.source,
             divisions=tracer.divisions,
+            data=tracer.from_data,
         )
 
     def _tables(self, tracer: Tracer) -> Iterator[Buffer]:

@@ -15,7 +15,7 @@ them into the values that loops and branches carry.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lego_mlir.kernel.dtypes import DType
@@ -340,7 +340,8 @@ class Trace:
 
     `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
-    `divisions` are the claims that divisors are not 0, those aside that are positive by their form.
+    `divisions` are the claims that divisors are not 0, those aside that are positive by their form. `data` holds the
+    symbols that stand for data, and the data in the user's words.
     """
 
     name: str
@@ -354,6 +355,7 @@ class Trace:
     body: tuple[Statement, ...]
     source: Source
     divisions: tuple[Division, ...] = ()
+    data: Mapping[Any, str] = field(default_factory=dict)
 
     def statements(self) -> Iterator[Statement]:
         """Every statement, those of loops and branches after the loop or branch itself."""

@@ -25,6 +25,7 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation, simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.kernel.data_ranges import DataRanges
 from lego_mlir.kernel.divisors import Division, open_divisors, remedy, some_value
 from lego_mlir.kernel.dtypes import DType
 from lego_mlir.kernel.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value, Width
@@ -46,7 +47,8 @@ class Tracer:
         self.shared: list[Buffer] = []
         self.ranges: dict[Any, Range] = {}
         self.ids: dict[Any, tuple[str, str]] = {}
-        self.from_data: set[Any] = set()  # symbols whose values come from memory
+        self.data = DataRanges()
+        self.from_data: dict[Any, str] = {}  # symbols whose values come from memory, and the data in the user's words
         self.path: list[Any] = []  # index conditions that hold in the innermost region
         self._regions: list[list[Statement]] = [[]]
         self._live: list[set[int]] = [set()]  # the numbers of the values each open region has made
@@ -68,6 +70,7 @@ class Tracer:
 
     def append(self, statement: Statement) -> None:
         """Add a statement to the innermost region."""
+        self.data.define(statement)
         self._regions[-1].append(statement)
 
     def value(self, dtype: DType, width: Width = None) -> Value:
@@ -196,12 +199,12 @@ class Tracer:
         return symbol, facts
 
     def data_symbol(self, value: Value) -> Any:
-        """Data as an index: a symbol of which only the range of its type is known."""
+        """Data as an index: a symbol of which the range is known that its type and the operations on it leave."""
         symbol = sympy.Symbol(f"v{value.number}", integer=True)
         if not self._in_scope(symbol):
-            limit = 2 ** (value.dtype.bits - 1) if value.dtype.family != "bool" else 2
-            self.ranges[symbol] = Range(0 if value.dtype.family == "bool" else -limit, limit)
-            self.from_data.add(symbol)
+            low, high = self.data.range(value)
+            self.ranges[symbol] = Range(low, high + 1)
+            self.from_data[symbol] = self.data.text(value)
             self._symbols[-1].add(symbol)
             self.append(ToIndex(symbol, self.use(value), self.here()))
         return symbol
@@ -245,9 +248,9 @@ class Tracer:
             claim = sympy.Or(claim, *map(sympy.Not, given))
             verdict = prove(claim, self.known(claim.free_symbols))
         if isinstance(verdict, Refuted):
-            if divisor.free_symbols & self.from_data:
+            if divisor.free_symbols & self.from_data.keys():
                 verdict = Unknown(f"it is what memory holds that decides; {remedy(divisor)}")
-            elif not claim.free_symbols & self.from_data:
+            elif not claim.free_symbols & self.from_data.keys():
                 values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
                 raise LayoutError(f"{source}: the divisor {divisor} is 0 for {values}; {remedy(divisor)}")
         return Division(divisor, verdict, source)
@@ -273,7 +276,7 @@ class Tracer:
         return {s: ranges[s] for s in symbols if s in ranges}
 
     def _believed(self, verdict: Verdict, about: Any) -> Verdict:
-        if isinstance(verdict, Refuted) and about.free_symbols & self.from_data:
+        if isinstance(verdict, Refuted) and about.free_symbols & self.from_data.keys():
             return Unknown("the index comes from memory")
         return verdict
 
