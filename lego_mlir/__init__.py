@@ -123,8 +123,9 @@ def __getattr__(name: str) -> Any:
     """A public name, from its module (PEP 562)."""
     if name not in _NAMES:
         from lego_mlir.errors import did_you_mean
+        from lego_mlir.words import instead
 
-        meant = "" if name.startswith("_") else did_you_mean(name, _NAMES)
+        meant = instead(name) or ("" if name.startswith("_") else did_you_mean(name, _NAMES))
         raise AttributeError(f"module 'lego_mlir' has no attribute {name!r}{meant}")
     module, attribute = _NAMES[name]
     loaded = importlib.import_module(module)

@@ -13,6 +13,7 @@ and asks for what it needs, so that which package provides it is decided here an
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from functools import cache
 from importlib import metadata
 from types import ModuleType
@@ -20,7 +21,13 @@ from typing import Any, Final
 
 from lego_mlir.errors import DependencyError
 
-# PyPI also holds an unrelated, long dead package called `mlir`: a provider counts only if `<package>.ir` is there.
+# Other packages are called `mlir` too, a long dead one on PyPI among them: a provider counts only with all of these.
+NEEDED: Final = {
+    "ir": ("Context", "Location", "Module", "MLIRError"),
+    "passmanager": ("PassManager",),
+    "dialects.gpu": ("GPUModuleOp",),
+    "dialects.transform.interpreter": ("apply_named_sequence",),
+}
 PROVIDERS: Final = ("mlir", "torch_mlir")
 DISTRIBUTIONS: Final = {"mlir": "mlir-python-bindings", "torch_mlir": "torch-mlir"}
 
@@ -28,8 +35,9 @@ DISTRIBUTIONS: Final = {"mlir": "mlir-python-bindings", "torch_mlir": "torch-mli
 class Bindings:
     """The bindings of one provider: `.ir`, `.passmanager`, `.execution_engine` and `.dialect(name)`, loaded late."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, passed_over: tuple[str, ...] = ()) -> None:
         self.package = package
+        self.passed_over = passed_over  # packages that come before it and lack what is needed, with the reason
 
     def module(self, name: str) -> ModuleType:
         """The submodule `name` of the provider, such as `dialects.gpu`. Raises DependencyError if it lacks it."""
@@ -67,13 +75,27 @@ class Bindings:
 
 @cache
 def load() -> Bindings:
-    """The first provider that is installed. Raises DependencyError, with the remedy, where none is."""
+    """The first provider that has what is needed. Raises DependencyError, with the remedy, where none has."""
+    passed_over: list[str] = []
     for package in PROVIDERS:
-        try:
-            importlib.import_module(f"{package}.ir")
-        except ImportError:
+        if importlib.util.find_spec(package) is None:
             continue
-        return Bindings(package)
-    raise DependencyError(
-        "no MLIR Python bindings found (looked for the packages mlir and torch_mlir); run: pip install torch-mlir"
-    )
+        lacking = _lacking(package)
+        if lacking is None:
+            return Bindings(package, tuple(passed_over))
+        passed_over.append(f"the package {package} {lacking}")
+    found = "; ".join(passed_over) or "looked for the packages mlir and torch_mlir"
+    raise DependencyError(f"no MLIR Python bindings found ({found}); run: pip install torch-mlir")
+
+
+def _lacking(package: str) -> str | None:
+    """What keeps a package from being used, if anything does."""
+    for name, attributes in NEEDED.items():
+        try:
+            module = importlib.import_module(f"{package}.{name}")
+        except Exception as error:  # whatever a package of that name does when it is loaded
+            return f"cannot load '{name}' ({type(error).__name__}: {error})"
+        for attribute in attributes:
+            if not hasattr(module, attribute):
+                return f"has no '{name}.{attribute}'"
+    return None

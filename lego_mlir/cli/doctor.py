@@ -76,10 +76,11 @@ def _compilers() -> Iterator[Finding]:
     from lego_mlir.toolchain import llvm, mathlib
 
     try:
-        found: str | None = bindings.load().version
-    except DependencyError:
-        found = None
-    yield Finding("MLIR bindings", found, True, "run: pip install torch-mlir")
+        loaded = bindings.load()
+        over = "".join(f"; passed over: {reason}" for reason in loaded.passed_over)
+        yield Finding("MLIR bindings", loaded.version + over, True, "")
+    except DependencyError as error:
+        yield Finding("MLIR bindings", None, True, str(error))
     try:
         llvm.binding()
         found = f"{llvm.version()}, with NVPTX"

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import sympy
 
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Le
 from lego_mlir.expr.verdict import Refuted
@@ -129,6 +129,7 @@ def mma(a: Part, b: Part, acc: Accumulator) -> None:
     one depth begins with the column that the depth before has ended with last, whose operand is free first.
     """
     tracer = current("lego.mma")
+    _require_operands(tracer, a, b, acc)
     (m, k), (depth, n) = a.shape, b.shape
     if k != depth or (m, n) != (acc.rows, acc.columns) or m % READ or n % READ or k % READ:
         raise tracer.error(
@@ -148,6 +149,19 @@ def mma(a: Part, b: Part, acc: Accumulator) -> None:
                 total = tracer.value(acc.dtype, SHAPE[:2])
                 tracer.append(Contract(total, x, y, cell.value, tracer.here()))
                 cell.set(Scalar(total))
+
+
+def _require_operands(tracer: Tracer, a: object, b: object, acc: object) -> None:
+    for operand in (a, b):
+        if not isinstance(operand, Part):
+            raise tracer.error(
+                "lego.mma multiplies parts of shared tiles, such as tile.part((0, 0), (rows, columns)), got "
+                f"{brief(repr(operand))}"
+            )
+    if not isinstance(acc, Accumulator):
+        raise tracer.error(
+            f"lego.mma adds into an accumulator, lego.accumulator(dtype, rows, columns), got {brief(repr(acc))}"
+        )
 
 
 def _columns(tracer: Tracer, b: Part, depth: int, n: int) -> Iterator[tuple[int, Value]]:

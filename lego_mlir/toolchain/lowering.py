@@ -123,7 +123,8 @@ def _check_tiles(function: Any) -> None:
     if any(operation.name == "vector.contract" for operation in walk(function)):
         raise ModuleError(
             f"@{string_attribute(function, 'sym_name')} multiplies tiles (vector.contract), and no transform script "
-            "has dealt them out to the lanes of a warp; compile with --transform matmul_sm80.mlir"
+            "has dealt them out to the lanes of a warp; compile with --transform ldmatrix_mma.mlir, or, for tiles that "
+            "lego.stage copies, --transform matmul_sm80.mlir"
         )
 
 

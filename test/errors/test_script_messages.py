@@ -1,13 +1,19 @@
 """Transform scripts: their parameters, and every message that says what a script looked for and what it found."""
 
+import re
+from pathlib import Path
+
 import pytest
 from gemm import SMALL, build, composed, transformed
 
 from lego_mlir import f16, f32, gallery
+from lego_mlir.cli.main import main
 from lego_mlir.errors import SpecError, ToolchainError, UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.toolchain import Cache, compile_kernel, scripts
+
+ROOT = Path(__file__).parents[2]
 
 # -- parameters
 
@@ -91,7 +97,7 @@ def test_scripts_say_what_they_looked_for_and_what_they_found():
 
 
 def test_without_a_script_the_remedy_is_said():
-    with pytest.raises(ToolchainError, match=r"@matmul multiplies tiles .*; compile with --transform matmul_sm80.mlir"):
+    with pytest.raises(ToolchainError, match=r"@matmul multiplies tiles .*; compile with --transform ldmatrix_mma"):
         compile_kernel(build())
 
 
@@ -165,3 +171,64 @@ def test_a_formula_of_an_unknown_parameter(tmp_path):
     part = tmp_path / "pipeline.mlir"
     part.write_text(part.read_text().replace('"stages - 1"', '"levels / 2"'))
     assert "'levels / 2' must be a parameter, or one plus, minus or times a number" in failure(build(), script)
+
+
+# -- tiles without a script
+
+BY_HAND = """
+import lego_mlir as lego
+from lego_mlir import Col, Row, f16, f32
+
+@lego.kernel(grid=1, block=32)
+def product(a: lego.Tensor(f16, Row(16, 16)), b: lego.Tensor(f16, Col(16, 16)), c: lego.Tensor(f32, Row(16, 16))):
+    lane = lego.thread_id[0]
+    left, right = lego.shared(f16, Row(16, 16)), lego.shared(f16, Col(16, 16))
+    out = lego.shared(f32, Row(16, 16))
+    for i in lego.unroll(8):
+        row, column = (32 * i + lane) // 16, lane % 16
+        left[row, column] = a[row, column]
+        right[column, row] = b[column, row]
+    lego.barrier()
+    total = lego.accumulator(f32, 16, 16)
+    lego.mma(left.part((0, 0), (16, 16)), right.part((0, 0), (16, 16)), total)
+    total.store(out, (0, 0))
+    lego.barrier()
+    for i in lego.unroll(8):
+        row, column = (32 * i + lane) // 16, lane % 16
+        c[row, column] = out[row, column]
+
+@product.reference
+def expected(a, b):
+    return a.astype("float32") @ b.astype("float32")
+"""
+
+
+@pytest.mark.parametrize("tiles", ["copied by hand", "staged"])
+def test_tiles_without_a_script_are_told_scripts_that_work(tmp_path, tiles, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    spec = tmp_path / "spec.py"
+    spec.write_text(BY_HAND if tiles == "copied by hand" else (ROOT / "examples" / "matmul.py").read_text())
+    assert main(["compile", str(spec), "--emit", "ptx", "-o", str(tmp_path / "k.ptx")]) == 2
+    said = capsys.readouterr().err
+    first, staged = re.findall(r"--transform (\w+\.mlir)", said)[:2]
+    assert "for tiles that lego.stage copies, --transform" in said
+    for script in [first] if tiles == "copied by hand" else [first, staged]:
+        out = ["--emit", "ptx", "--target", "sm_80", "-o", str(tmp_path / "k.ptx")]
+        assert main(["compile", str(spec), "--transform", script, *out]) == 0, capsys.readouterr().err
+        assert "mma.sync" in (tmp_path / "k.ptx").read_text()
+        assert main(["run", str(spec), "--transform", script]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("left.part((0, 0), (16, 16))", "left"), r"spec.py:16: lego.mma multiplies parts of shared tiles, such as"),
+        (("right.part((0, 0), (16, 16))", "3"), r"spec.py:16: lego.mma multiplies .*, got 3"),
+        (("(16, 16)), total)", "(16, 16)), out)"), r"spec.py:16: lego.mma adds into an accumulator, lego.accumulator"),
+    ],
+)
+def test_operands_of_mma_that_are_none(tmp_path, capsys, change, message):
+    spec = tmp_path / "spec.py"
+    spec.write_text(BY_HAND.replace(*change))
+    assert main(["check", str(spec)]) == 2
+    assert re.search(message, capsys.readouterr().err)

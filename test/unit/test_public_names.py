@@ -1,6 +1,7 @@
 """The public names: each is there, each is loaded late, and the list for type checkers is the list."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import lego_mlir as lego
+from lego_mlir import words
 from lego_mlir.kernel.definition import Kernel
 
 
@@ -56,3 +58,27 @@ def test_a_misspelt_name_is_told_the_one_that_was_meant():
     with pytest.raises(AttributeError, match=r"no attribute 'barier'; did you mean barrier\?"):
         lego.barier
     assert not hasattr(lego, "__wrapped__")
+
+
+@pytest.mark.parametrize(
+    ("word", "remedy"),
+    [
+        ("syncthreads", r"'syncthreads'; write lego.barrier\(\)"),
+        ("atomic_add", "no atomic operations: let one thread own each element that is written, or store one result"),
+        ("shuffle", r"no warp shuffles: exchange values through a tile of lego.shared\(..\), with lego.barrier"),
+        ("min", r"write lego.minimum\(a, b\)"),
+        ("threadIdx", r"write lego.thread_id\[0\]"),
+        ("program_id", r"write lego.block_id\[0\]"),
+        ("float16", "write lego.f16"),
+    ],
+)
+def test_a_word_of_cuda_or_triton_is_told_what_is_here_instead(word, remedy):
+    with pytest.raises(AttributeError, match=remedy):
+        getattr(lego, word)
+
+
+def test_the_words_remedies_name_what_exists_and_no_word_hides_a_name():
+    for word, remedy in words._REMEDIES.items():
+        assert not hasattr(lego, word), word
+        for name in re.findall(r"lego\.([A-Za-z]\w*)", remedy):
+            assert hasattr(lego, name), remedy

@@ -1,0 +1,111 @@
+"""What writers of CUDA and Triton call things, and what the kernel language has instead.
+
+A name that `lego_mlir` does not have is looked up here before names that are spelt alike: `min` means `minimum`, and
+nothing that is spelt like `atomic_add` helps.
+
+>>> instead("syncthreads")
+'; write lego.barrier()'
+>>> instead("nothing_like_it")
+''
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ATOMICS: Final = (
+    "the kernel language has no atomic operations: let one thread own each element that is written, or store one "
+    "result for each block and add these in a second kernel"
+)
+_SHUFFLES: Final = (
+    "the kernel language has no warp shuffles: exchange values through a tile of lego.shared(..), with "
+    "lego.barrier() between the stores and the loads"
+)
+_REDUCTIONS: Final = "add in a lego.register(..) inside a lego.range(..), and across threads through lego.shared(..)"
+_NO_PRINTING: Final = (
+    "a kernel cannot print: store the values into a tensor; `lego-mlir run` finds accesses out of bounds and races"
+)
+_STORES: Final = "tensors are indexed: y[i] = x[i], or y.store(x.load(i, width=4), i) for vectors"
+
+_MEANINGS: Final[dict[str, tuple[str, ...]]] = {
+    "write lego.barrier()": ("syncthreads", "__syncthreads", "sync_threads", "debug_barrier", "sync", "synchronize"),
+    "lego.barrier() is the only barrier": (
+        "syncwarp",
+        "__syncwarp",
+        "threadfence",
+        "__threadfence",
+        "fence",
+        "mbarrier",
+    ),
+    "write lego.thread_id[0]": ("threadIdx", "thread_idx", "tid", "local_id", "get_local_id", "thread"),
+    "write lego.block_id[0]": ("blockIdx", "block_idx", "program_id", "group_id", "get_group_id", "block", "bid"),
+    "write lego.block_dim[0]": ("blockDim", "block_size", "get_local_size", "num_threads"),
+    "write lego.grid_dim[0]": ("gridDim", "num_programs", "num_blocks", "get_num_groups"),
+    "write lego.block_id[0] * lego.block_dim[0] + lego.thread_id[0]": ("global_id", "get_global_id"),
+    "write lego.thread_id[0] % 32": ("lane_id", "laneid", "lane"),
+    _ATOMICS: (
+        *(f"atomic_{what}" for what in ("add", "max", "min", "cas", "xchg", "or", "and", "xor", "sub", "inc")),
+        *(f"atomic{what}" for what in ("Add", "Max", "Min", "CAS", "Exch", "Or", "And", "Xor", "Sub", "Inc")),
+        "atomic",
+        "atomics",
+    ),
+    _SHUFFLES: (
+        "shuffle",
+        *("shfl", "shfl_sync", "shfl_up", "shfl_down", "shfl_xor", "ballot", "vote", "warp_reduce", "any_sync"),
+        *("__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync", "__ballot_sync", "all_sync"),
+    ),
+    _REDUCTIONS: ("sum", "reduce", "mean", "prod", "cumsum", "scan", "argmax", "argmin", "softmax", "associative_scan"),
+    _NO_PRINTING: ("print", "printf", "device_print", "static_print", "device_assert", "trap", "breakpoint"),
+    _STORES: ("load", "store", "gather", "scatter", "get", "set", "make_block_ptr", "advance", "ldg", "__ldg"),
+    "write lego.minimum(a, b)": ("min", "fmin", "fminf"),
+    "write lego.maximum(a, b)": ("max", "fmax", "fmaxf"),
+    "write lego.where(x < 0, -x, x)": ("abs", "fabs", "fabsf"),
+    "write lego.where(condition, a, b)": ("select", "ifelse", "cond", "ternary"),
+    "write lego.exp(y * lego.log(x)), or products": ("pow", "power", "powf"),
+    "write lego.exp(x)": ("expf", "__expf"),
+    "write lego.log(x)": ("logf", "__logf", "ln"),
+    "write lego.sqrt(x)": ("sqrtf", "sqrt_rn"),
+    "write lego.rsqrt(x)": ("rsqrtf",),
+    "write lego.fma(a, b, c)": ("fmaf", "mad", "__fmaf_rn"),
+    "write 1 / (1 + lego.exp(-x))": ("sigmoid",),
+    "write lego.maximum(x, 0)": ("relu",),
+    "write `with lego.when(condition):`": ("if_", "If", "mask", "predicate"),
+    "write `with lego.otherwise():` after a lego.when": ("else_", "Else", "elif_"),
+    "write `for i in lego.range(..):`": ("for_", "For", "fori_loop", "loop", "while_", "while_loop", "arange"),
+    "write `for i in lego.unroll(..):`": ("static_range", "unrolled", "range_constexpr"),
+    "write lego.shared(dtype, layout)": (
+        "shared_memory",
+        "smem",
+        "__shared__",
+        "shared_array",
+        "alloc_shared",
+        "SharedMemory",
+    ),
+    "write lego.register(dtype, value)": ("local", "registers", "zeros", "full", "local_memory", "variable", "var"),
+    "write lego.mma(a, b, accumulator), with lego.accumulator(dtype, rows, columns)": (
+        "dot",
+        "wmma",
+        "tensordot",
+        "gemm",
+    ),
+    "write lego.Tensor(dtype, layout)": ("Array", "array", "tensor", "ndarray", "Buffer", "Pointer", "pointer_type"),
+    "write lego.vector(..)": ("float4", "float2", "int4", "int2", "make_float4", "vec"),
+    "write @lego.kernel(grid=.., block=..)": ("jit", "global_", "__global__", "cuda_jit", "func", "function"),
+    "a plain Python number is a constant of the kernel": ("constexpr", "const", "constant", "static"),
+    "write lego.f16": ("float16", "half", "fp16", "float_16"),
+    "write lego.bf16": ("bfloat16", "nv_bfloat16"),
+    "write lego.f32": ("float32", "float", "single", "fp32", "tf32"),
+    "write lego.f64": ("float64", "double", "fp64"),
+    "write lego.i1": ("bool", "bool_", "int1"),
+    "write lego.i8": ("int8", "uint8", "u8", "char"),
+    "write lego.i16": ("int16", "uint16", "u16", "short"),
+    "write lego.i32": ("int32", "uint32", "u32", "int"),
+    "write lego.i64": ("int64", "uint64", "u64", "long"),
+}
+_REMEDIES: Final = {word: remedy for remedy, words in _MEANINGS.items() for word in words}
+
+
+def instead(word: str) -> str:
+    """The end of a message about a name that does not exist: what the kernel language has for it, or nothing."""
+    remedy = _REMEDIES.get(word)
+    return "" if remedy is None else f"; {remedy}"
