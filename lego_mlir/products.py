@@ -7,7 +7,8 @@ The kernel is chosen from the table that comes with the package, traced for exac
 first use: into the cache on disk, from where other processes take it. An array in rows or in columns is used where it
 lies; another one is copied. Rows of an odd number of elements cannot be copied asynchronously: such products are right
 and slow. The result has the type of `a` unless another is asked for. It is PyTorch's where `a` is, else CuPy's, which
-has no bfloat16: there such a result comes as its 16-bit words.
+has no bfloat16: there such a result comes as its 16-bit words. The product has no derivative: tensors that require a
+gradient are refused, unless gradients are disabled, and so are arrays in the host's memory.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ NOT_AHEAD: Final = "ldmatrix_mma.mlir"  # copies by the threads themselves, in s
 LEAST_COPY: Final = 4  # bytes that an asynchronous copy moves at least; PTX ISA, "cp.async"
 LEAST: Final = 80  # the compute capability from which cp.async, ldmatrix and mma.sync m16n8k16 are there
 ALIGNMENT: Final = 16  # bytes: the widest access of a kernel
+CUDA_MEMORY: Final = (2, 13)  # kDLCUDA and kDLCUDAManaged; DLPack, "DLDeviceType"
 _INPUTS: Final = {"float16": "f16", "bfloat16": "bf16"}
 _RESULTS: Final = {**_INPUTS, "float32": "f32"}
 
@@ -97,6 +99,8 @@ def _operand(cp: Any, name: str, array: Any) -> _Operand:
             f"matmul takes matrices of {' or '.join(_INPUTS)}, got {name} of {dtype or type(array).__name__} and shape "
             f"{shape}"
         )
+    if not isinstance(array, cp.ndarray):
+        _require_on_device(name, array)
     words = array
     if _is_torch(array):  # CuPy has no bfloat16, and needs only the words
         words = array.detach().view(sys.modules["torch"].int16)
@@ -109,6 +113,25 @@ def _operand(cp: Any, name: str, array: Any) -> _Operand:
     if words.data.ptr % ALIGNMENT:
         words = words.copy()
     return _Operand(words.reshape(-1), (int(shape[0]), int(shape[1])), dtype, "T" if in_columns else "N")
+
+
+def _require_on_device(name: str, array: Any) -> None:
+    """Refuse what has no memory on a device, and a tensor whose gradient the product would lose."""
+    if _is_torch(array):
+        if array.requires_grad and sys.modules["torch"].is_grad_enabled():
+            raise UsageError(
+                f"matmul: {name} requires a gradient, and this product has no derivative; pass {name}.detach(), or "
+                "call it under torch.no_grad()"
+            )
+        if array.device.type != "cuda":
+            raise UsageError(f"matmul: {name} is on {array.device}; move it to the GPU: {name}.cuda()")
+    elif not hasattr(array, "__dlpack_device__"):
+        raise UsageError(f"matmul: {name} is a {type(array).__name__}, which does not speak DLPack; pass a CuPy array")
+    elif int(array.__dlpack_device__()[0]) not in CUDA_MEMORY:
+        kind = type(array).__module__.partition(".")[0]
+        raise UsageError(
+            f"matmul: {name}, of {kind}, is in the host's memory; move it to the GPU: cupy.asarray({name})"
+        )
 
 
 def _is_torch(array: Any) -> bool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lego_mlir.errors import LegoError, SpecError
+from lego_mlir.errors import LegoError, SpecError, UsageError
 from lego_mlir.runtime import comparing, cuda
 from lego_mlir.runtime.manifest import Argument, Kernel, evaluate, sizes_of
 
@@ -31,7 +31,9 @@ def main(argv: list[str] | None = None) -> int:
         module = cuda.load(args.code)
         data = _data(Path(args.code).with_suffix(".npz"))
         names = [args.kernel] if args.kernel else list(module.manifest.kernels)
-        results = [_check(module.kernel(name), data, sizes_of(args.size)) for name in names]
+        given = sizes_of(args.size)
+        _refuse_unknown(given, [module.kernel(name).kernel for name in names])
+        results = [_check(module.kernel(name), data, given) for name in names]
         return 0 if all(results) else 1
     except LegoError as error:
         print(f"lego_mlir.runtime: {error}", file=sys.stderr)
@@ -53,12 +55,28 @@ def _data(path: Path) -> Mapping[str, Any]:
         raise SpecError(f"{path}: not the data of a check ({error}); compile again with --with-data") from error
 
 
+def _refuse_unknown(given: Mapping[str, int], kernels: Sequence[Kernel]) -> None:
+    known = {size.name for kernel in kernels for size in kernel.sizes}
+    for name in given:
+        if name not in known:
+            raise UsageError(
+                f"--size {name}: no kernel here has that size; sizes: {', '.join(sorted(known)) or 'none'}"
+            )
+
+
 def _check(launcher: cuda.Launcher, data: Mapping[str, Any], given: Mapping[str, int]) -> bool:
     kernel = launcher.kernel
     sizes = {
         size.name: int(data[f"{kernel.entry}/{size.name}"]) for size in kernel.sizes if _has(data, kernel, size.name)
     }
-    sizes |= {name: value for name, value in given.items() if name not in sizes}
+    for name, value in given.items():
+        if sizes.get(name, value) != value:
+            raise UsageError(
+                f"--size {name}={value}: the data beside the code are for {name} = {sizes[name]}; leave out --size, or "
+                f"compile again with --with-data --size {name}={value}"
+            )
+    own = {size.name for size in kernel.sizes}
+    sizes |= {name: value for name, value in given.items() if name in own}
     kernel.check_sizes(sizes)
     cp = cuda.cupy()
     host = {argument.name: _input(kernel, argument, data, sizes) for argument in kernel.arguments}
@@ -101,8 +119,6 @@ def _has(data: Mapping[str, Any], kernel: Kernel, name: str) -> bool:
 def _input(kernel: Kernel, argument: Any, data: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
     """What the data say, else random bits of small numbers."""
     import numpy
-
-    from lego_mlir.errors import UsageError
 
     name = f"{kernel.entry}/{argument.name}"
     if name in data:

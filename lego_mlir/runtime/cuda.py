@@ -4,8 +4,8 @@
     transpose = module.kernel("transpose")
     transpose(source, destination, sizes={"M": 4096, "N": 4096})
 
-Tensors are CuPy arrays that hold a layout's physical elements, in memory order; the manifest says how many and of which
-type, and what a size may be, and a launch that disagrees is refused before it starts.
+Tensors are CuPy arrays that hold a layout's physical elements, in memory order; the manifest says how many, of which
+type and how aligned, and what a size may be, and a launch that disagrees is refused before it starts (`passable`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.kernel.limits import refusal
-from lego_mlir.runtime.comparing import STORED
-from lego_mlir.runtime.manifest import Argument, Kernel, Manifest, check_code, evaluate, read
+from lego_mlir.runtime import passable
+from lego_mlir.runtime.manifest import Kernel, Manifest, check_code, evaluate, read
 
 # More dynamic shared memory than this must be asked for, for each kernel (CUDA C++ Programming Guide, "Shared Memory").
 UNASKED_DYNAMIC_SHARED: Final = 48 * 1024
@@ -59,11 +59,16 @@ class Launcher:
         if len(arguments) != len(self.kernel.arguments):
             names = ", ".join(argument.name for argument in self.kernel.arguments)
             raise UsageError(f"kernel {self.kernel.entry} takes {names}; got {len(arguments)} arguments")
-        passed = [
-            passable(declared, given, sizes) for declared, given in zip(self.kernel.arguments, arguments, strict=True)
-        ]
+        import cupy
         import numpy
 
+        passed = [
+            passable.scalar(declared, given)
+            if declared.kind == "scalar"
+            else passable.tensor(declared, given, sizes, cupy)
+            for declared, given in zip(self.kernel.arguments, arguments, strict=True)
+        ]
+        passable.require_apart(self.kernel.entry, self.kernel.arguments, passed)
         passed += [numpy.int64(sizes[size.name]) for size in self.kernel.sizes]
         self.function(
             launch_extents("grid", self.kernel.grid, grid, sizes, self.kernel.entry),
@@ -119,25 +124,6 @@ def check_device(target: str, capability: str) -> None:
     wanted, device = int(target.removeprefix("sm_").rstrip("a")), int(capability)
     if device < wanted or (target.endswith("a") and device != wanted):
         raise UsageError(f"the code is for {target} and this device is sm_{device}; compile with --target sm_{device}")
-
-
-def passable(declared: Argument, given: Any, sizes: Mapping[str, int]) -> Any:
-    """The array or scalar as the launch passes it. Raises UsageError where it is not what was declared."""
-    import numpy
-
-    stored = numpy.dtype(STORED[declared.dtype])
-    if declared.kind == "scalar":
-        return stored.type(given)
-    if not hasattr(given, "dtype") or not hasattr(given, "data"):
-        raise UsageError(f"{declared.name} is a tensor of {declared.dtype}: pass a CuPy array, not {given!r}")
-    if given.dtype.itemsize != stored.itemsize:
-        raise UsageError(f"{declared.name} holds {declared.dtype}, and the array holds {given.dtype}")
-    elements = None if declared.elements is None else evaluate(declared.elements, sizes)
-    if elements is not None and given.size != elements:
-        raise UsageError(f"{declared.name} has {elements} elements in memory, and the array has {given.size}")
-    if not given.flags.c_contiguous:
-        raise UsageError(f"{declared.name}: the array is not contiguous; pass cupy.ascontiguousarray of it")
-    return given
 
 
 def launch_extents(

@@ -20,13 +20,14 @@ import json
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.errors import SpecError, UsageError
 
 FORMAT: Final = 1
+WIDEST_ACCESS: Final = 16  # bytes; PTX ISA, ld.global.v4.b32 and cp.async
 Extent = int | str
 
 _BINARY: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
@@ -80,7 +81,9 @@ class Size:
 class Argument:
     """One kernel argument: a tensor (one pointer to `elements` of `dtype`, laid out as `layout`) or a scalar.
 
-    `tolerance` is the relative and absolute error that the spec's reference allows, None where it names none.
+    A tensor begins at a multiple of `alignment` bytes, as its widest access needs; manifests that do not say are of
+    kernels whose accesses may be as wide as there are. `tolerance` is the relative and absolute error that the spec's
+    reference allows, None where it names none.
     """
 
     name: str
@@ -91,6 +94,7 @@ class Argument:
     layout: str | None = None
     read: bool = True
     written: bool = True
+    alignment: int = WIDEST_ACCESS
     tolerance: tuple[float, float] | None = None
 
 
@@ -117,7 +121,10 @@ class Kernel:
             if name not in wanted:
                 raise UsageError(f"kernel {self.entry} has no size {name}; it has: {', '.join(wanted) or 'none'}")
         for size in self.sizes:
-            size.require(sizes[size.name])
+            value = sizes[size.name]
+            if not hasattr(value, "__index__") or isinstance(value, bool):
+                raise UsageError(f"size {size.name} of kernel {self.entry} must be an int, got {value!r}")
+            size.require(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +185,17 @@ def _kernel(data: Mapping[str, Any]) -> Kernel:
         static_shared_bytes=data["static_shared_bytes"],
         sizes=tuple(Size(**size) for size in data["sizes"]),
         arguments=tuple(
-            Argument(**{**argument, "shape": _extents(argument.get("shape"))}) for argument in data["arguments"]
+            Argument(**{**_known(argument, Argument), "shape": _extents(argument.get("shape"))})
+            for argument in data["arguments"]
         ),
         source=data.get("source"),
     )
+
+
+def _known(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The entries that this version has fields for: a later one may write more."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in data.items() if name in names}
 
 
 def _extents(data: Any) -> tuple[Extent, ...] | None:

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any, Final
 
 from lego_mlir import bindings
+from lego_mlir.toolchain import argument_use
 from lego_mlir.toolchain.modules import ModuleError, parse, session, string_attribute, walk
 
 # A kernel whose dynamic shared memory is not used through constant views says here how much it needs.
@@ -22,11 +23,17 @@ _INDEX_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One kernel argument: `kind` is "tensor" (one pointer) or "scalar"; `elements` is None where not static."""
+    """One kernel argument: `kind` is "tensor" (one pointer) or "scalar"; a size is None where it is not static.
+
+    A tensor must begin at a multiple of `alignment` bytes; `read` and `written` say what the kernel does with it.
+    """
 
     kind: str
     dtype: str
     shape: tuple[int | None, ...] = ()
+    alignment: int = 1
+    read: bool = True
+    written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +76,19 @@ def input_types(function: Any) -> list[Any]:
 def facts_of(function: Any) -> KernelFacts:
     """The facts of one `gpu.func`."""
     inputs = input_types(function)
-    attributions = list(function.regions[0].blocks[0].arguments)[len(inputs) :]
+    values = list(function.regions[0].blocks[0].arguments)
+    attributions = values[len(inputs) :]
+    memrefs = [isinstance(type_, bindings.load().ir.MemRefType) for type_ in inputs]
+    sizes = [
+        element_bytes(type_.element_type) if is_memref else 1 for type_, is_memref in zip(inputs, memrefs, strict=True)
+    ]
+    used = argument_use.uses(function, values[: len(inputs)], sizes)
     shared = (
         int(function.attributes["workgroup_attributions"]) if "workgroup_attributions" in function.attributes else 0
     )
     return KernelFacts(
         name=string_attribute(function, "sym_name"),
-        arguments=tuple(map(_argument, inputs)),
+        arguments=tuple(map(_argument, inputs, used)),
         block=_triple(function, "known_block_size"),
         grid=_triple(function, "known_grid_size"),
         static_shared=sum(memref_bytes(value.type) for value in attributions[:shared]),
@@ -83,11 +96,11 @@ def facts_of(function: Any) -> KernelFacts:
     )
 
 
-def _argument(type_: Any) -> Argument:
+def _argument(type_: Any, use: argument_use.Use) -> Argument:
     if not isinstance(type_, bindings.load().ir.MemRefType):
         return Argument("scalar", str(type_))
     shape = tuple(None if type_.is_dynamic_dim(axis) else type_.shape[axis] for axis in range(type_.rank))
-    return Argument("tensor", str(type_.element_type), shape)
+    return Argument("tensor", str(type_.element_type), shape, use.alignment, use.read, use.written)
 
 
 def _triple(function: Any, attribute: str) -> tuple[int, ...] | None:

@@ -123,7 +123,10 @@ def _kernel(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
             {"name": size.name, "min": size.min, "max": kernel.greatest(size), "multiple_of": size.multiple_of}
             for size in kernel.sizes
         ],
-        "arguments": [_argument(parameter, kernel.tolerance) for parameter in kernel.params],
+        "arguments": [
+            _argument(parameter, kernel.tolerance, argument.alignment)
+            for parameter, argument in zip(kernel.params, facts.arguments, strict=False)
+        ],
     }
 
 
@@ -132,6 +135,7 @@ def _plain_argument(position: int, argument: Argument) -> dict[str, Any]:
     described: dict[str, Any] = {"name": f"arg{position}", "kind": argument.kind, "dtype": argument.dtype}
     if argument.kind == "tensor":
         described |= {"shape": list(argument.shape) if known else None, "elements": _product(argument.shape)}
+        described |= {"alignment": argument.alignment, "read": argument.read, "written": argument.written}
     return described
 
 
@@ -144,7 +148,7 @@ def _product(shape: Sequence[int | None]) -> int | None:
     return total
 
 
-def _argument(parameter: Any, tolerance: tuple[float, float] | None) -> dict[str, Any]:
+def _argument(parameter: Any, tolerance: tuple[float, float] | None, alignment: int) -> dict[str, Any]:
     described = {"name": parameter.name, "dtype": parameter.dtype.mlir}
     if parameter.layout is None:
         return {**described, "kind": "scalar"}
@@ -156,6 +160,7 @@ def _argument(parameter: Any, tolerance: tuple[float, float] | None) -> dict[str
         "shape": [portable(n) for n in parameter.layout.dims()],
         "elements": portable(parameter.size),
         "layout": repr(parameter.layout),
+        "alignment": alignment,
         "read": parameter.read,
         "written": parameter.written,
     }

@@ -1,6 +1,7 @@
 """`lego_mlir.matmul`, with CuPy replaced by NumPy and the device by the interpreter."""
 
 import contextlib
+import sys
 import types
 
 import numpy as np
@@ -41,6 +42,13 @@ class Array(np.ndarray):
         return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
 
+class Foreign(np.ndarray):
+    """An array of another library, on a device."""
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
 def array(given, order="C"):
     return np.array(given, order=order).view(Array)
 
@@ -66,7 +74,7 @@ def device(monkeypatch, tmp_path):
 
     module = types.SimpleNamespace(
         ndarray=Array,
-        from_dlpack=lambda x: array(np.from_dlpack(x)),
+        from_dlpack=lambda x: array(np.asarray(x)),
         ascontiguousarray=lambda x: np.asanyarray(x, order="C"),
         empty=lambda shape, dtype: array(np.zeros(shape, dtype)),
     )
@@ -116,7 +124,7 @@ def test_other_arrays_are_copied(device):
 
 
 def test_an_array_of_another_library_comes_by_dlpack(device):
-    a, b = operands(32, 32, 32)
+    a, b = (x.view(Foreign) for x in operands(32, 32, 32))
     np.testing.assert_array_equal(lego_mlir.matmul(a, b), (a.astype(np.float32) @ b.astype(np.float32)))
 
 
@@ -136,6 +144,72 @@ def test_what_cannot_be_multiplied(device, a, b, options, message):
     with pytest.raises(UsageError, match=message):
         lego_mlir.matmul(a, b, **options)
     assert not device
+
+
+class Tensor:
+    """What `matmul` sees of a tensor of PyTorch before it is taken for CuPy."""
+
+    def __init__(self, requires_grad=False, device="cuda"):
+        self.dtype, self.shape, self.requires_grad = "torch.float16", (8, 8), requires_grad
+        self.device = types.SimpleNamespace(type=device, __str__=lambda self: device)
+
+
+Tensor.__module__ = "torch"
+
+
+class HostArray:
+    """An array that speaks DLPack and is in the host's memory."""
+
+    dtype, shape = np.dtype("float16"), (8, 8)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("a", "message"),
+    [
+        (
+            np.zeros((8, 8), "f2"),
+            r"matmul: a, of numpy, is in the host's memory; move it to the GPU: cupy.asarray\(a\)",
+        ),
+        (HostArray(), r"is in the host's memory"),
+        (types.SimpleNamespace(dtype="float16", shape=(8, 8)), r"a is a SimpleNamespace, which does not speak DLPack"),
+        (Tensor(device="cpu"), r"matmul: a is on .*; move it to the GPU: a.cuda\(\)"),
+        (
+            Tensor(requires_grad=True),
+            r"matmul: a requires a gradient, and this product has no derivative; pass a.detach",
+        ),
+    ],
+)
+def test_arrays_on_the_host_and_gradients_are_refused(device, monkeypatch, a, message):
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(is_grad_enabled=lambda: True))
+    with pytest.raises(UsageError, match=message):
+        lego_mlir.matmul(a, array(np.zeros((8, 8), "f2")))
+    assert not device
+
+
+def test_without_gradients_a_parameter_is_multiplied(device, monkeypatch):
+    a, b = operands(32, 32, 32)
+
+    class Parameter(Foreign):
+        requires_grad, detached = True, False
+
+        @property
+        def device(self):
+            return types.SimpleNamespace(type="cuda")
+
+        def detach(self):
+            return self
+
+        def view(self, dtype):
+            return np.ndarray.view(self, dtype)
+
+    Parameter.__module__ = "torch"
+    torch = types.SimpleNamespace(is_grad_enabled=lambda: False, int16=np.float16, from_dlpack=np.asarray)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    product = lego_mlir.matmul(a.view(Parameter), array(b))
+    np.testing.assert_array_equal(product, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
 
 
 def test_the_target_is_the_device_or_the_newest_before_it():

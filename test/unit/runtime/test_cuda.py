@@ -9,18 +9,48 @@ import sys
 import types
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, f32
+from lego_mlir import Col, Row, f32
 from lego_mlir.errors import DependencyError, UsageError
-from lego_mlir.kernels import transpose
+from lego_mlir.kernels import copy, transpose
 from lego_mlir.runtime import __main__ as command
-from lego_mlir.runtime import cuda, data
+from lego_mlir.runtime import cuda, data, passable
+from lego_mlir.runtime.manifest import Argument
 from lego_mlir.toolchain import compile_kernel
 
 M, N = lego.size("M"), lego.size("N", multiple_of=4)
+
+
+class Array(np.ndarray):
+    """A NumPy array that says where it lies as CuPy's arrays do."""
+
+    number = 0
+
+    @property
+    def device(self):
+        return types.SimpleNamespace(id=self.number)
+
+    @property
+    def data(self):
+        return types.SimpleNamespace(ptr=self.__array_interface__["data"][0])
+
+
+def array(shape, dtype=np.float32, shift=0):
+    """Zeros that begin `shift` bytes after a multiple of 256, as a device's allocations do."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 512, np.uint8)
+    start = -memory.__array_interface__["data"][0] % 256 + shift
+    return memory[start : start + size].view(dtype).reshape(shape).view(Array)
+
+
+def on_device(values):
+    made = array(np.shape(values), np.asarray(values).dtype)
+    made[...] = values
+    return made
 
 
 class Driver:
@@ -55,11 +85,12 @@ class Driver:
                 return Function(name)
 
         capability = "90" if self.capability == "broken" else self.capability
-        device = types.SimpleNamespace(compute_capability=capability)
+        device = types.SimpleNamespace(compute_capability=capability, id=0)
         stream = types.SimpleNamespace(synchronize=lambda: None)
         return types.SimpleNamespace(
             RawModule=RawModule,
-            asarray=np.array,
+            ndarray=Array,
+            asarray=on_device,
             asnumpy=np.asarray,
             cuda=types.SimpleNamespace(
                 Device=lambda: device,
@@ -92,7 +123,7 @@ def written(folder, kernel, *, target="sm_80", with_data=False, **sizes):
 def test_a_launch_passes_pointers_then_sizes(tmp_path, machine):
     driver = machine()
     launcher = cuda.load(written(tmp_path, transpose.build("padded", M, N, f32))).kernel()
-    source, target = np.zeros(100 * 64, np.float32), np.zeros(100 * 64, np.float32)
+    source, target = array(100 * 64), array(100 * 64)
     launcher(source, target, sizes={"M": 100, "N": 64})
     ((name, grid, block, arguments, shared),) = driver.launches
     assert (name, grid, block, shared) == ("transpose", (8,), (256,), 0)
@@ -101,14 +132,53 @@ def test_a_launch_passes_pointers_then_sizes(tmp_path, machine):
     assert [(type(a), int(a)) for a in arguments[2:]] == [(np.int64, 100), (np.int64, 64)]
 
 
+def halves():
+    """Two arrays that share half of their memory."""
+    memory = array(9600)
+    return memory[:6400], memory[3200:]
+
+
+def elsewhere(given):
+    given.number = 1
+    return given
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda a, b, s: ((a,), s), r"kernel transpose takes src, dst; got 1 arguments"),
         (lambda a, b, s: ((a, b[:-1]), s), r"dst has 6400 elements in memory, and the array has 6399"),
         (lambda a, b, s: ((a.astype(np.float64), b), s), r"src holds f32, and the array holds float64"),
-        (lambda a, b, s: ((3, b), s), r"src is a tensor of f32: pass a CuPy array, not 3"),
-        (lambda a, b, s: ((np.repeat(a, 2)[::2], b), s), r"src: the array is not contiguous"),
+        (lambda a, b, s: ((3, b), s), r"src is a tensor of f32: pass a CuPy array, not 3$"),
+        (
+            lambda a, b, s: ((np.asarray(a), b), s),
+            r"src is a tensor of f32: .*cupy.asarray\(array\), not a numpy array",
+        ),
+        (lambda a, b, s: ((a, list(range(100))), s), r"dst is a tensor of f32: pass a CuPy array, not a builtins.list"),
+        (lambda a, b, s: ((array(12800)[::2], b), s), r"src: the array is not contiguous"),
+        (
+            lambda a, b, s: ((a.view(np.int32), b), s),
+            r"src holds f32, and the array holds int32; convert it: .*'float32'",
+        ),
+        (
+            lambda a, b, s: ((a.reshape(64, 100), b), s),
+            r"src has the shape \(100, 64\) .*, and the array has \(64, 100\)",
+        ),
+        (
+            lambda a, b, s: ((a, b.reshape(100, 64)), s),
+            r"dst has the shape \(64, 100\) .*, and the array has \(100, 64\)",
+        ),
+        (lambda a, b, s: ((a, a), s), r"kernel transpose: dst, which it writes, shares 25600 bytes of memory with src"),
+        (
+            lambda a, b, s: (halves(), s),
+            r"dst, which it writes, shares 12800 bytes of memory with src; threads run in no",
+        ),
+        (
+            lambda a, b, s: ((array(6400, shift=2), b), s),
+            r"src begins 2 bytes after a multiple of 4, which the kernel's",
+        ),
+        (lambda a, b, s: ((elsewhere(a), b), s), r"src is on device 1, and the launch on device 0; move one of them"),
+        (lambda a, b, s: ((a, b), {"M": 100, "N": 64.0}), r"size N of kernel transpose must be an int, got 64.0"),
         (lambda a, b, s: ((a, b), {"M": 100}), r"needs the sizes M, N; N is missing"),
         (lambda a, b, s: ((a, b), {"M": 100, "N": 63}), r"size N = 63"),
     ],
@@ -116,10 +186,134 @@ def test_a_launch_passes_pointers_then_sizes(tmp_path, machine):
 def test_a_wrong_launch_is_refused_before_it_starts(tmp_path, machine, change, message):
     driver = machine()
     launcher = cuda.load(written(tmp_path, transpose.build("padded", M, N, f32))).kernel()
-    arguments, sizes = change(np.zeros(6400, np.float32), np.zeros(6400, np.float32), {"M": 100, "N": 64})
+    arguments, sizes = change(array(6400), array(6400), {"M": 100, "N": 64})
     with pytest.raises(UsageError, match=message):
         launcher(*arguments, sizes=sizes)
     assert driver.launches == []
+
+
+def test_shapes_that_memory_has_are_passed(tmp_path, machine):
+    driver = machine()
+    launcher = cuda.load(written(tmp_path, transpose.build("padded", M, N, f32))).kernel()
+    launcher(array((100, 64)), array((64, 100)), sizes={"M": 100, "N": 64})
+    columns = cuda.load(written(tmp_path, copy.build(8, 6, f32, source=Col(8, 6)))).kernel()
+    columns(array((6, 8)), array((8, 6)))
+    with pytest.raises(
+        UsageError, match=r"src has the shape \(6, 8\) \(in memory Col\(8, 6\)\), and the array has \(8, 6\)"
+    ):
+        columns(array((8, 6)), array((8, 6)))
+    assert len(driver.launches) == 2
+
+
+def test_arrays_that_are_only_read_may_share_memory(tmp_path, machine):
+    @lego.kernel(grid=1, block=64)
+    def added(x: lego.Tensor(f32, Row(64)), z: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
+        t = lego.thread_id[0]
+        y[t] = x[t] + z[t]
+
+    driver = machine()
+    for given in (added, added.mlir()):
+        launcher = cuda.load(written(tmp_path, given)).kernel()
+        x, y = array(64), array(64)
+        launcher(x, x, y)
+        with pytest.raises(UsageError, match=r"shares 256 bytes"):
+            launcher(x, y, y)
+    assert len(driver.launches) == 2
+
+
+@pytest.mark.parametrize(
+    ("variant", "width", "alignment"), [("vectorised", 4, 16), ("vectorised", 2, 8), ("padded", None, 4)]
+)
+def test_an_array_begins_where_the_widest_access_may(tmp_path, machine, variant, width, alignment):
+    """A misaligned access ends the context of the process."""
+    driver = machine()
+    path = written(tmp_path, transpose.build(variant, 64, 64, f32, width=width))
+    launcher = cuda.load(path).kernel()
+    assert [argument.alignment for argument in launcher.kernel.arguments] == [alignment, alignment]
+    launcher(array(4096, shift=alignment), array(4096))
+    for arguments in (
+        (array(4096, shift=alignment // 2), array(4096)),
+        (array(4096), array(4096, shift=alignment // 2)),
+    ):
+        with pytest.raises(
+            UsageError, match=f"begins {alignment // 2} bytes after a multiple of {alignment}, .*array.copy"
+        ):
+            launcher(*arguments)
+    manifest = json.loads(path.with_suffix(".json").read_text())
+    for argument in manifest["kernels"][0]["arguments"]:  # as older manifests come
+        del argument["alignment"]
+    path.with_suffix(".json").write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match=r"begins 8 bytes after a multiple of 16"):
+        cuda.load(path).kernel()(array(4096, shift=8), array(4096))
+    assert len(driver.launches) == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "right"),
+    [
+        ("f32", np.float32, True), ("f32", np.int32, False), ("f32", np.uint32, False), ("f16", np.float16, True),
+        ("f16", np.uint16, False), ("bf16", np.uint16, True), ("bf16", np.int16, True), ("bf16", np.float16, False),
+        ("bf16", ml_dtypes.bfloat16, True), ("f16", ml_dtypes.bfloat16, False), ("i32", np.int32, True),
+        ("i32", np.uint32, True), ("i32", np.float32, False), ("i1", np.bool_, True), ("i1", np.int8, False),
+        ("i64", np.float64, False), ("i8", np.bool_, False),
+    ],
+)  # fmt: skip
+def test_an_array_of_another_type_of_the_same_width_is_refused(dtype, given, right):
+    declared = Argument("x", "tensor", dtype, (8,), 8, "Row(8)", alignment=1)
+    device = types.SimpleNamespace(
+        ndarray=Array, cuda=types.SimpleNamespace(Device=lambda: types.SimpleNamespace(id=0))
+    )
+    if right:
+        assert passable.tensor(declared, array(8, given), {}, device).dtype == given
+        return
+    with pytest.raises(UsageError, match=f"x holds {dtype}, and the array holds {np.dtype(given)}; convert it"):
+        passable.tensor(declared, array(8, given), {}, device)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "passed"),
+    [("f32", 0.1, np.float32(0.1)), ("f32", 3, np.float32(3)), ("i32", 7, np.int32(7)), ("i8", -128, np.int8(-128)),
+     ("bf16", 1.5, np.uint16(0x3FC0)), ("bf16", 1 + 2**-8, np.uint16(0x3F80)), ("bf16", np.uint16(5), np.uint16(5)),
+     ("i1", True, np.uint8(1))],
+)  # fmt: skip
+def test_numbers_are_passed_in_their_type(dtype, given, passed):
+    number = passable.scalar(Argument("alpha", "scalar", dtype), given)
+    assert (number, number.dtype) == (passed, passed.dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given"), [("i32", 3.7), ("i8", 300), ("f32", "one"), ("i32", None), ("f64", [1.0, 2.0]), ("bf16", "x")]
+)
+def test_a_number_of_another_type_is_refused(dtype, given):
+    with pytest.raises(UsageError, match=f"alpha is one number of {dtype}, and .* is none of that type"):
+        passable.scalar(Argument("alpha", "scalar", dtype), given)
+
+
+class TorchTensor:
+    """What a launch sees of a tensor of PyTorch."""
+
+    def __init__(self, dtype="torch.float32", device="cuda"):
+        self.dtype, self.device = dtype, types.SimpleNamespace(type=device)
+
+    size, data = (lambda self: 4), property(lambda self: self)
+
+
+TorchTensor.__module__ = "torch"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "remedy"),
+    [
+        (TorchTensor(), r"cupy.from_dlpack\(tensor.detach\(\)\), not a torch.Tensor"),
+        (TorchTensor("torch.bfloat16"), r"cupy.from_dlpack\(tensor.detach\(\).view\(torch.int16\)\), not"),
+        (TorchTensor(device="cpu"), r"cupy.from_dlpack\(tensor.detach\(\).cuda\(\)\), not"),
+    ],
+)
+def test_a_tensor_of_pytorch_is_refused_with_its_remedy(tmp_path, machine, tensor, remedy):
+    machine()
+    launcher = cuda.load(written(tmp_path, transpose.build("naive", 64, 64, f32))).kernel()
+    with pytest.raises(UsageError, match=remedy):
+        launcher(tensor, array(4096))
 
 
 def test_an_open_grid_is_given_and_a_fixed_one_is_not(tmp_path, machine):
@@ -127,12 +321,12 @@ def test_an_open_grid_is_given_and_a_fixed_one_is_not(tmp_path, machine):
     driver = machine()
     launcher = cuda.load(written(tmp_path, text)).kernel()
     with pytest.raises(UsageError, match=r"kernel k: its module does not say the grid; pass grid=\(x, y, z\)"):
-        launcher(np.zeros(4, np.float32))
-    launcher(np.zeros(4, np.float32), grid=(3,), block=(32,))
+        launcher(array(4))
+    launcher(array(4), grid=(3,), block=(32,))
     assert driver.launches[0][1:3] == ((3,), (32,))
     fixed = cuda.load(written(tmp_path, transpose.build("naive", 64, 64, f32))).kernel()
     with pytest.raises(UsageError, match=r"grid is fixed by its manifest"):
-        fixed(np.zeros(4096, np.float32), np.zeros(4096, np.float32), grid=(1,))
+        fixed(array(4096), array(4096), grid=(1,))
 
 
 def test_more_dynamic_shared_memory_than_48_kib_is_asked_for(tmp_path, machine):
@@ -142,7 +336,7 @@ def test_more_dynamic_shared_memory_than_48_kib_is_asked_for(tmp_path, machine):
     driver = machine()
     launcher = cuda.load(written(tmp_path, text)).kernel()
     assert launcher.function.max_dynamic_shared_size_bytes == 100_000
-    launcher(np.zeros(4, np.float32))
+    launcher(array(4))
     assert driver.launches[0][4] == 100_000
 
 
@@ -239,6 +433,17 @@ def test_without_data_it_is_launched_and_nothing_is_claimed(tmp_path, machine, c
     assert command.main([str(path), "--size", "M=10", "--size", "N=8"]) == 0
     assert len(driver.launches) == 1
     assert "nothing to compare with; compile with --with-data" in capsys.readouterr().out
+
+
+def test_a_size_beside_data_is_that_of_the_data(tmp_path, machine, capsys):
+    machine(result=play_transpose)
+    path = written(tmp_path, transpose.build("padded", M, N, f32), with_data=True, M=33, N=64)
+    assert command.main([str(path), "--size", "M=40"]) == 2
+    said = capsys.readouterr().err
+    assert "--size M=40: the data beside the code are for M = 33; leave out --size, or compile again with" in said
+    assert command.main([str(path), "--size", "K=40"]) == 2
+    assert "--size K: no kernel here has that size; sizes: M, N" in capsys.readouterr().err
+    assert command.main([str(path), "--size", "M=33"]) == 0
 
 
 def test_bad_input_to_the_command(tmp_path, machine, capsys):
