@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.errors import LegoError, UsageError
+from lego_mlir.errors import LegoError, UsageError, did_you_mean
 from lego_mlir.runtime import cpu
 from lego_mlir.structured import driver, generate, isa, lanes, scalar, sets
 from lego_mlir.structured.generate import Variant
@@ -41,6 +41,8 @@ from lego_mlir.structured.syntax import program as as_program
 from lego_mlir.toolchain.cache import Cache, default_folder, key
 
 ELEMENTS: Final[dict[Any, str]] = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
+VARIANTS: Final = ("scalar", "tune")
+OPTIONS: Final = ("dtype", "name", "target", "variant", "types", "by_lanes", "cache")
 DTYPES: Final[dict[str, Any]] = {element: dtype for dtype, element in ELEMENTS.items()}
 
 
@@ -105,11 +107,12 @@ class Kernel:
         self.name = source.name
         self.lanes = source.lanes
         self.dtype = DTYPES[source.element]
+        self._code = code
         self._library = cpu.load(code, (self.name, f"{self.name}_python"))
         self.address = self._library.address(self.name)
         count = len(self.program.operands)
         entry = self._library.address(f"{self.name}_python")
-        kinds = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.py_object] * count]
+        kinds: list[Any] = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.py_object] * count]
         self._run: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(entry)
         self._names = names = tuple(operand.name for operand in self.program.operands)
         self._count = count
@@ -123,6 +126,10 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}: {self.program}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with its machine code; a machine with another processor compiles the program again."""
+        return _restored, (self.source, self._code, cpu.processor())
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
         """Run on arrays, which are checked; outputs are written in place. Raises ArgumentError on what does not fit."""
@@ -220,6 +227,23 @@ class Kernel:
         return "the arrays were refused"
 
 
+def _restored(source: Source, code: bytes, processor: str) -> Kernel:
+    """A kernel that was pickled. Raises UsageError where this machine has another number of lanes for `by_lanes`."""
+    _trusted()
+    if processor == cpu.processor():
+        return Kernel(source, code)
+    if source.lanes > 1 and host().lanes(source.element) != source.lanes:
+        raise UsageError(
+            f"{source.name} computes {source.lanes} matrices at once, as the arrays of the machine that pickled it are "
+            "laid out; this machine has vectors of another length: compile it here"
+        )
+    scalar_path = source.variant is None and source.lanes == 1
+    return compile(
+        source.program, dtype=DTYPES[source.element], name=source.name, by_lanes=source.lanes > 1,
+        variant="scalar" if scalar_path else None,
+    )  # fmt: skip
+
+
 _ARRAY: Final = np.ndarray
 _NUMBERS: Final = (int, float, np.integer, np.floating)
 _NDARRAY: Final = id(np.ndarray)
@@ -285,8 +309,9 @@ def source_of(
     """What `compile` compiles, not compiled. `variant` "scalar" asks for the paper's scalar path."""
     if np.dtype(dtype) not in ELEMENTS:
         raise UsageError(f"kernels work on float64 or float32, not {np.dtype(dtype)}")
-    if not name.isidentifier():
+    if not (name.isidentifier() and name.isascii()):
         raise UsageError(f"a kernel's name is an identifier, got {name!r}")
+    _require_variant(variant, by_lanes, ["scalar"])
     element = ELEMENTS[np.dtype(dtype)]
     row = row_of(target)
     with sets.LOCK:
@@ -297,13 +322,30 @@ def source_of(
     return Source(program, name, element, row, chosen)
 
 
-def _program(
-    given: str | Program | Statement, operands: Mapping[str, Operand | Structure], types: Mapping[str, Any] | None
-) -> Program:
-    if isinstance(given, Program):
-        return given
-    if isinstance(given, Statement):
-        return as_program(given)
+def _require_variant(variant: object, by_lanes: bool, known: Sequence[str] = VARIANTS) -> None:
+    """Raises UsageError for an unknown variant, and for one beside `by_lanes`."""
+    if variant is not None and by_lanes:
+        raise UsageError(f"by_lanes computes one matrix in each lane, in one way; it takes no variant, got {variant!r}")
+    if variant is None or isinstance(variant, Variant) or variant in known:
+        return
+    meant = did_you_mean(variant, known) if isinstance(variant, str) else ""
+    raise UsageError(f"a variant is a Variant, {', '.join(map(repr, known))} or None, got {variant!r}{meant}")
+
+
+def _program(given: Any, operands: Mapping[str, Any], types: Mapping[str, Any] | None) -> Program:
+    """The program that was given, in any of its forms. Raises UsageError for what is not a program or operand."""
+    for name, value in operands.items():
+        if not isinstance(value, Operand | Structure):
+            meant = did_you_mean(name, OPTIONS)
+            raise UsageError(
+                f"compile has no option {name!r}{meant}, and {value!r} is no operand such as structured.Matrix(4, 4)"
+            )
+    if isinstance(given, Program | Statement):
+        if operands:
+            raise UsageError(f"a Program or a Statement brings its operands; got {', '.join(operands)} beside it")
+        return as_program(given) if isinstance(given, Statement) else given
+    if not isinstance(given, str):
+        raise UsageError(f"compile takes LL text, a Program or a Statement, got {type(given).__name__}")
     declared = {
         name: Operand(name, value.structure, value.storage) if isinstance(value, Operand) else Operand(name, value)
         for name, value in operands.items()
@@ -339,6 +381,7 @@ def compile(  # the name is the contract's: lego.structured.compile
         cache = Cache(default_folder() if cache == DEFAULT_CACHE else Path(cache))
     with sets.LOCK:
         program = _program(given, operands, types)
+    _require_variant(variant, by_lanes)
     if variant == "tune":
         from lego_mlir.runtime.structured_tuning import tuned
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lego_mlir.errors import UsageError
 from lego_mlir.structured.syntax import Operand, Program
 
 # Offsets in PyObject and PyArrayObject_fields on 64-bit CPython; `runtime.structured` tests them before it relies on
@@ -272,10 +273,41 @@ def _stride(out: _Lines, given: _Given, element: str, lanes: int) -> tuple[str, 
     return whole, out.value(f"llvm.select {given.batched}, {whole}, {out.number(0)} : i1, i64")
 
 
+# Words that are keywords in C, in C++, or in both; a header is for either.
+_WORDS: Final = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
+    concept const const_cast consteval constexpr constinit continue co_await co_return co_yield decltype default delete
+    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires restrict return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using virtual void volatile
+    wchar_t while xor xor_eq
+"""
+KEYWORDS: Final = frozenset(_WORDS.split())
+
+
+def parameter_names(program: Program) -> list[str]:
+    """The operands' names as C takes them: a keyword gets an underscore, or as many as make the names differ."""
+    taken = {operand.name for operand in program.operands}
+    found = []
+    for operand in program.operands:
+        name = operand.name
+        while name in KEYWORDS or (name != operand.name and name in taken):
+            name += "_"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
 def signature(program: Program, name: str, element: str) -> str:
-    """The kernel's declaration in C."""
+    """The kernel's declaration in C. Raises UsageError for a name that C cannot declare."""
+    if name in KEYWORDS:
+        raise UsageError(f"{name} is a keyword of C or C++, which cannot declare a function of this name; take another")
     kind = {"f64": "double", "f32": "float"}[element]
-    arguments = [f"{'' if o.name in program.written else 'const '}{kind} *{o.name}" for o in program.operands]
+    arguments = [
+        f"{'' if o.name in program.written else 'const '}{kind} *{parameter}"
+        for o, parameter in zip(program.operands, parameter_names(program), strict=True)
+    ]
     return f"void {name}({', '.join(arguments)});"
 
 
@@ -283,8 +315,8 @@ def header(program: Program, name: str, element: str, arguments: Sequence[str]) 
     """A C header for the kernel, with what each argument is."""
     guard = f"{name.upper()}_H"
     described = [
-        f" *   {o.name}: {o.structure}, {storage}, {'written' if o.name in program.written else 'read'}"
-        for o, storage in zip(program.operands, arguments, strict=True)
+        f" *   {parameter}: {o.structure}, {storage}, {'written' if o.name in program.written else 'read'}"
+        for o, parameter, storage in zip(program.operands, parameter_names(program), arguments, strict=True)
     ]
     return "\n".join([
         f"#ifndef {guard}", f"#define {guard}", "",

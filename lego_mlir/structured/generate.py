@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from lego_mlir.structured import tiles, updates, vector, views
 from lego_mlir.structured.builder import Function
-from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update
+from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update, buffer_name
 from lego_mlir.structured.roll import Code
 from lego_mlir.structured.storage import Full, Strided
 from lego_mlir.structured.structures import STORED, ZERO
@@ -135,7 +135,7 @@ class _Generator:
             self.by_table(originals[name], leaf)
         for step in self.lowered.steps:
             self.step(self.place(step))
-        for name in self.lowered.program.written:
+        for name in map(buffer_name, self.lowered.program.written):
             if name in self.moved:
                 self.by_table(self.moved[name], originals[name])
         bytes_each = 8 if self.f.element == "f64" else 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lego_mlir.errors import UsageError
+from lego_mlir.errors import UsageError, did_you_mean
 
 BYTES_OF: Final = {"f32": 4, "f64": 8}
 
@@ -48,7 +48,8 @@ ISAS: Final = {
 def isa_named(name: str) -> ISA:
     """The row of a name. Raises UsageError for an unknown one."""
     if name not in ISAS:
-        raise UsageError(f"no instruction set is named {name!r}; there are host, {', '.join(ISAS)}")
+        meant = did_you_mean(name, ["host", *ISAS])
+        raise UsageError(f"no instruction set is named {name!r}; there are host, {', '.join(ISAS)}{meant}")
     return ISAS[name]
 
 

@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lego_mlir.errors import LegoError
+from lego_mlir.errors import LegoError, did_you_mean
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.storage import as_storage
 from lego_mlir.structured.syntax import (
@@ -52,7 +52,8 @@ from lego_mlir.structured.syntax import (
 )
 
 _TOKEN: Final = re.compile(
-    r"(?P<space>\s+|#[^\n]*|%[^\n]*)|(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*\\'=;,()\[\]])"
+    r"(?P<space>\s+|#[^\n]*|%[^\n]*)|(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*\\'=;,()\[\]])",
+    re.ASCII,
 )
 
 
@@ -168,9 +169,15 @@ class Parser:
             self.expect(";")
 
     def undeclared(self, token: Token) -> LLError:
+        following = self.tokens[self.tokens.index(token) + 1].text
+        known = (*self.types, *FUNCTIONS) if following == "(" else self.operands
+        meant = did_you_mean(token.text, known)
+        if following == "(":
+            kinds = ", ".join((*FUNCTIONS, *self.types))
+            return fail(token.position, f"{token.text} is no function and no type; there are {kinds}{meant}")
         return fail(
             token.position,
-            f"{token.text} is not declared; write {token.text} = Matrix(m, n); or another type first",
+            f"{token.text} is not declared; write {token.text} = Matrix(m, n); or another type first{meant}",
         )
 
     def declaration(self, target: Token) -> None:
@@ -182,13 +189,15 @@ class Parser:
         except LegoError as error:
             raise fail(target.position, str(error)) from error
         if options:
-            raise fail(target.position, f"{target.text}: no option {', '.join(options)}; there is storage")
+            meant = did_you_mean(next(iter(options)), ["storage"])
+            raise fail(target.position, f"{target.text}: no option {', '.join(options)}; there is storage{meant}")
         self.operands[target.text] = Operand(target.text, structure, storage)
 
     def structure(self) -> tuple[st.Structure, dict[str, str]]:
         head = self.word("name")
         if head.text not in self.types:
-            raise fail(head.position, f"no type is named {head.text}; there are {', '.join(self.types)}")
+            meant = did_you_mean(head.text, self.types)
+            raise fail(head.position, f"no type is named {head.text}; there are {', '.join(self.types)}{meant}")
         usage, make = self.types[head.text]
         self.expect("(")
         arguments: list[Any] = []

@@ -14,9 +14,10 @@ A = t0 * S + x * x'
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -278,8 +279,23 @@ class _Lowering:
 _ONE = Leaf("one", structures.identity(1), Full())
 
 
+# Values and buffers that generated code makes: constants, masks, loop variables, temporaries, copies, tables.
+_GENERATED: Final = re.compile(
+    r"(c|cm|k|i|r|t|copy|mask)\d+|a\d+_\d+|true|one|row|column|\w+_full|positions_\w+|\w+_(from|to)"
+)
+
+
+def buffer_name(name: str) -> str:
+    """What an operand's buffer is called in generated code: its name, or a longer one that nothing else has there.
+
+    >>> buffer_name("A"), buffer_name("t0")
+    ('A', 't0.operand')
+    """
+    return f"{name}.operand" if _GENERATED.fullmatch(name) else name
+
+
 def _leaf(operand: Operand) -> Leaf:
-    return Leaf(operand.name, operand.structure, operand.storage)
+    return Leaf(buffer_name(operand.name), operand.structure, operand.storage)
 
 
 def _fills(target: Leaf, value: Structure) -> bool:
@@ -294,7 +310,7 @@ def _scaled(term: Term, number: float, scalars: tuple[Leaf, ...]) -> Term:
 def _uses(expression: Expression, leaf: Leaf) -> bool:
     match expression:
         case Name(operand):
-            return operand.name == leaf.name
+            return buffer_name(operand.name) == leaf.name
         case Number():
             return False
         case Negated(argument) | Transposed(argument) | Call(_, argument):

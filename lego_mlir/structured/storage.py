@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import numpy as np
 
-from lego_mlir.errors import LegoError
+from lego_mlir.errors import LegoError, did_you_mean
 from lego_mlir.structured.structures import Structure
 
 if TYPE_CHECKING:
@@ -146,7 +146,10 @@ def as_storage(given: object) -> Storage:
     """A storage from its name, from itself, or from a LEGO layout. Raises StorageError for anything else."""
     if isinstance(given, str):
         if given not in NAMED:
-            raise StorageError(f"no storage is named {given!r}; there are {', '.join(NAMED)}, and any LEGO layout")
+            meant = did_you_mean(given, NAMED)
+            raise StorageError(
+                f"no storage is named {given!r}; there are {', '.join(NAMED)}, and any LEGO layout{meant}"
+            )
         return NAMED[given]
     if hasattr(given, "positions") and hasattr(given, "shape"):
         return cast(Storage, given)

@@ -23,7 +23,7 @@ A user's own structure needs no more than these; the generator learns everything
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -72,6 +72,10 @@ class Structure:
 
     def __str__(self) -> str:
         return self.name
+
+    def __getstate__(self) -> dict[str, object]:
+        """The fields: what was computed from them holds isl's sets, which cannot be pickled."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def regions(self) -> dict[str, Region]:

@@ -236,6 +236,14 @@ class Program:
     operands: tuple[Operand, ...]
     statements: tuple[Statement, ...]
 
+    def __post_init__(self) -> None:
+        for operand in self.operands:
+            if not (operand.name.isidentifier() and operand.name.isascii()):
+                raise LLError(
+                    f"an operand's name is a word of ASCII letters, digits and underscores, got {operand.name!r} for "
+                    f"{operand.structure}; give it one with name="
+                )
+
     def __str__(self) -> str:
         return "; ".join(map(str, self.statements))
 

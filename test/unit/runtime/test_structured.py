@@ -1,14 +1,18 @@
 """LL programs as Python functions: checks, batches, threads, caches, exports, tuning."""
 
 import ctypes
+import dataclasses
 import mmap
+import multiprocessing
 import os
+import pickle
 import platform
 import re
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
@@ -179,6 +183,102 @@ def test_python_embedding_and_usage_errors():
         structured.compile(assign(x, solve(L, x)), target="mmx")
     with pytest.raises(LLError, match="A is not declared"):
         structured.compile("A = B")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"variant": "tuned"}, "a variant is a Variant, 'scalar', 'tune' or None, got 'tuned'; did you mean tune"),
+        ({"variant": 4}, "a variant is a Variant.*got 4$"),
+        ({"variant": "scalar", "by_lanes": True}, "by_lanes .* takes no variant, got 'scalar'"),
+        ({"varient": "tune"}, "no option 'varient'; did you mean variant"),
+        ({"dtyp": np.float32}, "no option 'dtyp'; did you mean dtype"),
+        ({"target": "avx51"}, "no instruction set is named 'avx51'.*did you mean avx512"),
+        ({"target": "AVX2"}, "no instruction set is named 'AVX2'"),
+        ({"name": "größe"}, "a kernel's name is an identifier"),
+    ],
+    ids=str,
+)
+def test_misspelt_options_are_refused(options, words):
+    with pytest.raises(UsageError, match=words):
+        structured.compile("x = Vector(2); y = Vector(2); y = 2*x;", **{"cache": None, **options})
+    with pytest.raises(UsageError, match="'scalar' or None, got 'tune'"):
+        structured.source_of("x = Vector(2); y = Vector(2); y = 2*x;", variant="tune")
+
+
+def test_operands_that_would_be_ignored_are_refused():
+    x = Operand("x", st.general(4, 1))
+    with pytest.raises(UsageError, match="a Statement brings its operands; got y beside it"):
+        structured.compile(assign(x, 2 * x), y=x)
+    with pytest.raises(UsageError, match="takes LL text, a Program or a Statement, got Operand"):
+        structured.compile(x)
+    with pytest.raises(LLError, match=r"got '' for Matrix\(4, 1\); give it one with name="):
+        structured.compile(assign(Operand("", st.general(4, 1)), 2 * x))
+
+
+AWKWARD = (
+    "int for double restrict this c0 c8 k0 true mask1 mask11111000 i0 i5 a0_0 r3 row column t0 t1 copy0 one A_full "
+    "positions_kernel_A kernel_A_to_A_full_from lambda chol Matrix func kernel"
+)
+
+
+@pytest.mark.parametrize("variant", [None, Variant(8, 8, 2, True), Variant(4, 4, 2), "scalar"], ids=str)
+@pytest.mark.parametrize("names", [AWKWARD.split()[at::4] for at in range(4)], ids=str)
+def test_operands_of_any_name(names, variant):
+    for name in names:
+        text = (
+            f"{name} = Symmetric(L, 9, storage=packed); B = Matrix(9, 9, storage=column_major); A = Matrix(9, 9);"
+            f"C = LowerTriangular(9); A = ({name} + B)*(A*A)' + 2*{name}'; C = chol({name}); B = {name}*B;"
+        )
+        kernel = structured.compile(text, cache=None, variant=variant)
+        given = arrays(kernel)
+        want = reference.evaluate(kernel.program, given)
+        kernel(*(given[operand.name] for operand in kernel.program.operands))
+        for operand in kernel.program.operands:
+            found = reference.dense(operand, given[operand.name])
+            assert np.allclose(found, want[operand.name], rtol=1e-10), name
+
+
+def test_a_header_renames_keywords(tmp_path):
+    text = "int = Vector(2); int_ = Vector(2); for = Matrix(2, 2); class = Scalar(); int = class*for*int_;"
+    header = structured.source_of(text).header()
+    assert "void kernel(double *int__, const double *int_, const double *for_, const double *class_);" in header
+    assert "for_: Matrix(2, 2), " in header
+    with pytest.raises(UsageError, match="double is a keyword of C"):
+        structured.source_of(text, name="double").header()
+
+
+def test_a_kernel_goes_to_another_process():
+    band = "B = Banded(6, 6, 1, 1, storage=band); x = Vector(6); y = Vector(6); y = B*x;"
+    kernels = [structured.compile(EXAMPLE.format(n=5), cache=None), structured.compile(band, dtype="f4", cache=None)]
+    program = (
+        "import pickle, sys\n"
+        "for kernel, given in (jobs := pickle.load(sys.stdin.buffer)):\n"
+        "    kernel(*given)\n"
+        "pickle.dump([given for _, given in jobs], sys.stdout.buffer)"
+    )
+    jobs = [(kernel, list(arrays(kernel).values())) for kernel in kernels]
+    done = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(jobs), check=True, capture_output=True)
+    for (kernel, given), there in zip(jobs, pickle.loads(done.stdout), strict=True):
+        kernel(*given)
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(given, there, strict=True))
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pool.submit(kernels[0], *jobs[0][1]).result()  # its process gets the kernel and runs it on copies
+
+
+def test_a_kernel_from_another_processor_is_compiled_again(monkeypatch):
+    kernel = structured.compile("x = Vector(3); y = Vector(3); y = 2*x;", cache=None)
+    lanes = structured.compile("x = Vector(3); y = Vector(3); y = 2*x;", cache=None, by_lanes=True)
+    pickled, by_lanes = pickle.dumps(kernel), pickle.dumps(dataclasses.replace(lanes.source, lanes=3))
+    code = kernel._code
+    monkeypatch.setattr(cpu, "processor", lambda: "another")
+    monkeypatch.setattr(structured, "DEFAULT_CACHE", None)
+    again = pickle.loads(pickled)
+    y = np.zeros(3)
+    again(np.arange(3.0), y)
+    assert y.tolist() == [0, 2, 4]
+    with pytest.raises(UsageError, match="computes 3 matrices at once"):
+        structured._restored(pickle.loads(by_lanes), code, "a third")
 
 
 def test_a_users_structure_by_its_two_dictionaries():

@@ -113,3 +113,21 @@ def test_types_as_python_functions():
     with pytest.raises(AttributeError, match="has no attribute 'Sparse'"):
         structured.Sparse
     assert {"Matrix", "compile", "solve", "tune"} <= set(dir(structured))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A = Matrx(4, 4);", "A is not declared|Matrx is no function and no type.*did you mean Matrix"),
+        ("A = Matrix(4, 4); A = choll(A);", "choll is no function and no type.*did you mean chol"),
+        ("Alpha = Matrix(4, 4); Alpha = Alpah + Alpha;", "Alpah is not declared.*did you mean Alpha"),
+        ("A = Matrix(4, 4, storge=packed);", "no option storge; there is storage; did you mean storage"),
+        ("A = Matrix(4, 4, storage=pakced);", "no storage is named 'pakced'.*did you mean packed"),
+        ("A = Blocked([Diagnal(2)]);", "no type is named Diagnal.*did you mean Diagonal"),
+        ("Aä = Matrix(4, 4);", "'ä' begins no word of LL"),
+        ("A = Matrix(٣, 4);", "begins no word of LL"),
+    ],
+)
+def test_misspelt_words_and_other_alphabets(text, words):
+    with pytest.raises(LLError, match=words):
+        parse(text)
