@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import linecache
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
@@ -71,10 +72,16 @@ class Spec:
         raise SpecError(f"{self.path}: no kernel named {name!r}; it has: {', '.join(self.kernels)}")
 
 
-def load(path: str | Path) -> Spec:
-    """Run a spec and collect what it names. Raises SpecError for whatever is wrong with it."""
+def load(path: str | Path, source: bytes | None = None) -> Spec:
+    """Run a spec and collect what it names; `source` is its text where `path` is only what messages call it.
+
+    Raises SpecError for whatever is wrong with it.
+    """
     path = Path(path)
-    source = _read(path)
+    if source is None:
+        source = _read(path)
+    else:
+        _remember_lines(path, source)
     module = _execute(path, _compiled(path, source))
     _require_reachable(path, source, module)
     found: dict[str, dict[str, Any]] = {kind: {} for kind in _KINDS}
@@ -196,9 +203,15 @@ def _place_in(error: BaseException, files: list[str]) -> tuple[str, int] | None:
     return places[-1] if places else None
 
 
+def _remember_lines(path: Path, source: bytes) -> None:
+    """Let messages show the lines of a text that is in no file."""
+    lines = source.decode(errors="replace").splitlines(keepends=True)
+    linecache.cache[str(path)] = (len(source), None, lines, str(path))
+
+
 def _source_line(path: Path, line: int) -> str:
-    lines = path.read_text(errors="replace").splitlines()
-    return lines[line - 1].strip() if line <= len(lines) else ""
+    linecache.checkcache(str(path))
+    return linecache.getline(str(path), line).strip()
 
 
 def _remedy(error: BaseException) -> str:

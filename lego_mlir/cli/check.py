@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Final
 
 from lego_mlir.cli.progress import Progress
@@ -35,6 +37,22 @@ class Line:
             case Unknown(reason):
                 return f"  unknown  {self.claim}: {brief(reason, _REASON_COLUMNS)}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        match self.verdict:
+            case Proved(by):
+                return {"claim": self.claim, "verdict": "proved", "by": by}
+            case Refuted(counter_example, explanation):
+                values = {str(name): _plain(value) for name, value in counter_example.items()}
+                return {"claim": self.claim, "verdict": "refuted", "why": explanation, "counter_example": values}
+            case Unknown(reason):
+                return {"claim": self.claim, "verdict": "unknown", "why": reason}
+
+
+def _plain(value: object) -> int | str:
+    """A value of a counter-example as JSON has it."""
+    return int(value) if isinstance(value, Integral) else str(value)
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -46,63 +64,93 @@ class Note:
         return f"  note     {self.text}"
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The claims about one layout, kernel or template, under their title."""
+
+    kind: str
+    name: str
+    title: str
+    lines: Sequence[Line | Note]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "title": self.title,
+            "claims": [line.to_dict() for line in self.lines if isinstance(line, Line)],
+            "notes": [line.text for line in self.lines if isinstance(line, Note)],
+        }
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file")
+    parser.add_argument("spec", help="the spec, a Python file, or - for a spec on standard input")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     parser.add_argument("--kernel", metavar="NAME", help="check this kernel only; default: all layouts and kernels")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a verdict for each claim; CHECK_FAILED where one is refuted."""
-    from lego_mlir import spec
-    from lego_mlir.cli.main import CHECK_FAILED, DONE
+    from lego_mlir.cli import files
     from lego_mlir.errors import LayoutError, SpecError
 
     try:
-        loaded = spec.load(args.spec)
+        loaded = files.load_spec(args.spec)
     except SpecError as error:
         if not isinstance(error.__cause__, LayoutError):
             raise
-        print(Line("every layout of the spec is one", Refuted({}, str(error))))  # refused where it is built
-        return CHECK_FAILED
+        line = Line("every layout of the spec is one", Refuted({}, str(error)))  # refused where it is built
+        if not args.json:
+            print(line)
+        return _finish(args, [Group("spec", args.spec, "the spec", [line])])
     kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
     layouts = {} if args.kernel else loaded.layouts
     templates = {} if args.kernel else loaded.templates
     if not layouts and not kernels and not templates:
         raise SpecError(f"{loaded.path}: no layout and no kernel in this spec, and no template")
-    counts = {Proved: 0, Refuted: 0, Unknown: 0}
+    groups = []
     with Progress(f"checking {loaded.path.name}") as progress:
-        for title, lines in _groups(layouts, kernels, templates, loaded.files, progress):
-            progress.say(title)
-            for line in lines:
-                if isinstance(line, Line):
-                    counts[type(line.verdict)] += 1
-                progress.say(str(line))
-    print(f"{counts[Proved]} proved, {counts[Refuted]} refuted, {counts[Unknown]} unknown")
-    return CHECK_FAILED if counts[Refuted] else DONE
+        for group in _groups(layouts, kernels, templates, loaded.files, progress):
+            groups.append(group)
+            if not args.json:
+                progress.say("\n".join(map(str, [group.title, *group.lines])))
+    return _finish(args, groups, summary=True)
 
 
-def _groups(
-    layouts: Any, kernels: Any, templates: Any, files: Sequence[str], progress: Progress
-) -> Iterator[tuple[str, list[Line | Note]]]:
+def _finish(args: argparse.Namespace, groups: Sequence[Group], summary: bool = False) -> int:
+    """Print the numbers of verdicts, or everything as JSON; the exit code."""
+    from lego_mlir.cli.main import CHECK_FAILED, DONE
+
+    verdicts = [type(line.verdict) for group in groups for line in group.lines if isinstance(line, Line)]
+    counts = {name.__name__.lower(): verdicts.count(name) for name in (Proved, Refuted, Unknown)}
+    if args.json:
+        print(json.dumps({"spec": args.spec, **counts, "groups": [group.to_dict() for group in groups]}, indent=2))
+    elif summary:
+        print(", ".join(f"{count} {name}" for name, count in counts.items()))
+    return CHECK_FAILED if counts["refuted"] else DONE
+
+
+def _groups(layouts: Any, kernels: Any, templates: Any, files: Sequence[str], progress: Progress) -> Iterator[Group]:
     from lego_mlir import spec
 
+    lines: list[Line | Note]
     for name, layout in layouts.items():
         progress.update(name)
         with spec.blame(*files):
-            verdict = layout.check()
-        yield f"layout {name} = {layout!r}", [Line("apply and inv are each other's inverse", verdict)]
-    found: list[Line | Note]
+            lines = [Line("apply and inv are each other's inverse", layout.check())]
+        yield Group("layout", name, f"layout {name} = {layout!r}", lines)
     for kernel in kernels:
         progress.update(kernel.name)
         with spec.blame(*files):
-            found = list(_kernel_lines(kernel, files))
-        yield f"kernel {kernel.name}, {kernel.source}", found
+            lines = list(_kernel_lines(kernel, files))
+        yield Group("kernel", kernel.name, f"kernel {kernel.name}, {kernel.source}", lines)
     for name, template in templates.items():
         progress.update(name)
         with spec.blame(*files):
-            found = list(_template_lines(template))
-        yield f"template {name}, {template.name}", found
+            lines = list(_template_lines(template))
+        yield Group("template", name, f"template {name}, {template.name}", lines)
 
 
 def _template_lines(template: Any) -> Iterator[Line | Note]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata, util
-from typing import Final
+from typing import Any, Final
 
 HELP: Final = "Say what is installed, what is missing, and how to get it."
 EXAMPLE: Final = "lego-mlir doctor"
@@ -36,21 +37,41 @@ class Finding:
             return f"  ok       {self.name:<14} {self.version}"
         return f"  {'MISSING' if self.needed else 'missing'}  {self.name:<14} {self.remedy}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        found = self.version is not None
+        return {
+            "name": self.name,
+            "found": self.version,
+            "needed": self.needed,
+            "remedy": None if found else self.remedy,
+        }
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No arguments: the report is about this machine."""
+    """The command line: the report is about this machine."""
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print one line for each thing; CHECK_FAILED where one that is needed is missing."""
     from lego_mlir.cli.main import CHECK_FAILED, DONE, version
 
-    print(f"lego-mlir {version()} on Python {platform.python_version()}, {platform.system()} {platform.machine()}")
-    missing = False
-    for finding in (*_packages(), *_compilers(), *_programs()):
-        print(finding)
-        missing |= finding.needed and finding.version is None
-    _cache()
+    findings = [*_packages(), *_compilers(), *_programs()]
+    missing = any(finding.needed and finding.version is None for finding in findings)
+    machine = {
+        "version": version(),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+    cache = _cache()
+    if args.json:
+        rows = [finding.to_dict() for finding in findings]
+        print(json.dumps({**machine, "complete": not missing, "findings": rows, "cache": cache}, indent=2))
+    else:
+        print("lego-mlir {version} on Python {python}, {platform}".format(**machine))
+        print(*findings, sep="\n")
+        print(_cache_line(cache))
     return CHECK_FAILED if missing else DONE
 
 
@@ -116,13 +137,20 @@ def _gpu() -> str | None:
     return done.stdout.strip().replace("\n", "; ") or None if done.returncode == 0 else None
 
 
-def _cache() -> None:
+def _cache() -> dict[str, Any]:
     from lego_mlir.errors import CacheError
     from lego_mlir.toolchain import Cache, default_folder
 
     try:
-        entries, size = Cache(default_folder()).size()
+        folder = default_folder()
     except CacheError as error:
-        print(f"  cache    {error}")
-        return
-    print(f"  cache    {default_folder()}: {entries} entries, {size / 1e6:.1f} MB; delete the folder to empty it")
+        return {"folder": None, "remedy": str(error)}
+    entries, size = Cache(folder).size()
+    return {"folder": str(folder), "entries": entries, "bytes": size}
+
+
+def _cache_line(cache: Mapping[str, Any]) -> str:
+    if cache["folder"] is None:
+        return f"  cache    {cache['remedy']}"
+    held = f"{cache['entries']} entries, {cache['bytes'] / 1e6:.1f} MB"
+    return f"  cache    {cache['folder']}: {held}; delete the folder to empty it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -15,31 +16,80 @@ EXAMPLE: Final = "lego-mlir explain examples/transpose.py"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file")
+    parser.add_argument("spec", help="the spec, a Python file, or - for a spec on standard input")
+    parser.add_argument("--json", action="store_true", help="print the derivations as JSON")
     parser.add_argument("--kernel", metavar="NAME", help="explain this kernel only; default: all layouts and kernels")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the derivation of every layout and access."""
     from lego_mlir import spec
+    from lego_mlir.cli import files
 
-    loaded = spec.load(args.spec)
+    loaded = files.load_spec(args.spec)
     kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
     layouts = {} if args.kernel else loaded.layouts
     if not layouts and not kernels:
         raise SpecError(f"{loaded.path}: no layout and no kernel in this spec")
+    found: dict[str, list[Any]] = {"layouts": [], "kernels": []}
     with Progress(f"deriving {loaded.path.name}") as progress:
         for name, layout in layouts.items():
             progress.update(name)
             with spec.blame(*loaded.files):
+                if args.json:
+                    found["layouts"].append(_layout_dict(name, layout))
+                    continue
                 lines = list(_layout(name, layout))
             progress.say("\n".join(lines))
         for kernel in kernels:
             progress.update(kernel.name)
             with spec.blame(*loaded.files):
                 trace = kernel.trace()
-            progress.say("\n".join(_kernel(trace)))
+            if args.json:
+                found["kernels"].append(_kernel_dict(trace))
+            else:
+                progress.say("\n".join(_kernel(trace)))
+    if args.json:
+        print(json.dumps({"spec": args.spec, **found}, indent=2))
     return 0
+
+
+def _layout_dict(name: str, layout: Any) -> dict[str, Any]:
+    inverse = [derivation_dict(derivation) for derivation in layout.derive_inv()]
+    return {"name": name, "layout": repr(layout), "apply": derivation_dict(layout.derive()), "inv": inverse}
+
+
+def _kernel_dict(trace: Any) -> dict[str, Any]:
+    accesses = [
+        {
+            "source": str(access.source),
+            "kind": type(statement).__name__.lower(),
+            "tensor": access.buffer.name,
+            "index": [str(index) for index in access.index],
+            "mask": str(access.mask) if access.is_masked else None,
+            "width": access.width,
+            "position": derivation_dict(access.derivation),
+        }
+        for statement, access in trace.accesses()
+    ]
+    return {"name": trace.name, "source": str(trace.source), "accesses": accesses}
+
+
+def derivation_dict(derivation: Any) -> dict[str, Any]:
+    """A derivation as `--json` prints it: the operations are those of the whole expression after each step."""
+    steps = [
+        {
+            "rule": step.rule,
+            "before": str(step.before),
+            "after": str(step.after),
+            "since": [str(condition) for condition in step.condition],
+            "proof": step.proof or None,
+            "operations": step.operations[1],
+        }
+        for step in derivation.steps
+    ]
+    operations = {"before": derivation.before, "after": derivation.after}
+    return {"raw": str(derivation.raw), "result": str(derivation.expr), "operations": operations, "steps": steps}
 
 
 def _layout(name: str, layout: Any) -> Iterator[str]:

@@ -6,10 +6,13 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.toolchain.cache import replace_file
+
+if TYPE_CHECKING:
+    from lego_mlir.spec import Spec
 
 STANDARD: Final = "-"
 
@@ -26,6 +29,13 @@ def read_bytes(path: str) -> bytes:
         raise UsageError(f"{path}: no such file") from error
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def load_spec(path: str) -> Spec:
+    """The spec in a file, or on standard input for "-". Raises SpecError and UsageError."""
+    from lego_mlir import spec
+
+    return spec.load("<stdin>", read_bytes(path)) if path == STANDARD else spec.load(path)
 
 
 def is_named(path: str | None) -> bool:

@@ -1,7 +1,12 @@
 """`check` gives verdicts and an exit code; `explain` shows derivations; `doctor` finds what is there."""
 
+import io
+import json
 import re
+import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lego_mlir.cli import doctor
@@ -223,3 +228,92 @@ def test_doctor_says_how_to_get_what_is_missing(monkeypatch, capsys):
     assert "  MISSING  sympy          run: pip install sympy" in out
     assert "  missing  ptxas          for --emit cubin; run: pip install nvidia-cuda-nvcc" in out
     assert "pip install nvidia-nvvm" in out
+
+
+# -- for other programs: --json, and a spec on standard input
+
+
+def documented(heading):
+    """The keys that docs/command-line.md names in the JSON schema of a command."""
+    text = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text()
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"`(\w+)`", section))
+
+
+def keys(value):
+    if isinstance(value, dict):
+        return set(value) | {key for name, inner in value.items() if name != "counter_example" for key in keys(inner)}
+    return {key for inner in value for key in keys(inner)} if isinstance(value, list) else set()
+
+
+def as_json(capsys, *arguments, code=DONE):
+    assert main([*arguments, "--json"]) == code
+    captured = capsys.readouterr()
+    return json.loads(captured.out)
+
+
+def test_check_as_json(tmp_path, capsys):
+    path = spec(tmp_path, GOOD)
+    found = as_json(capsys, "check", path)
+    assert (found["spec"], found["refuted"], found["unknown"]) == (path, 0, 0)
+    claims = [claim for group in found["groups"] for claim in group["claims"]]
+    assert found["proved"] == len(claims) == sum(claim["verdict"] == "proved" for claim in claims) > 5
+    assert [(group["kind"], group["name"]) for group in found["groups"]] == [
+        ("layout", "tile"),
+        ("layout", "tiled"),
+        ("kernel", "copy"),
+    ]
+    assert keys(found) <= documented("check")
+
+
+def test_a_refutation_as_json(tmp_path, capsys):
+    found = as_json(capsys, "check", spec(tmp_path, REFUTED), code=CHECK_FAILED)
+    assert found["refuted"] == 1
+    assert "apply maps [0, 1] and [1, 0] both to position 1" in found["groups"][0]["claims"][0]["why"]
+    found = as_json(capsys, "check", spec(tmp_path, OUTSIDE), code=CHECK_FAILED)
+    (claim,) = (c for group in found["groups"] for c in group["claims"] if c["verdict"] == "refuted")
+    assert "spec.py:7" in claim["claim"] + claim["why"]
+    assert keys(found) <= documented("check")
+
+
+def test_the_values_of_a_counter_example_are_numbers():
+    made = Line("a claim", Refuted({"i": np.int64(4), "L": "any"}, "too large")).to_dict()
+    assert json.loads(json.dumps(made))["counter_example"] == {"i": 4, "L": "any"}
+
+
+def test_explain_as_json(tmp_path, capsys):
+    found = as_json(capsys, "explain", spec(tmp_path, GOOD))
+    assert [layout["name"] for layout in found["layouts"]] == ["tile", "tiled"]
+    assert len(found["layouts"][0]["inv"]) == 2
+    load, store = found["kernels"][0]["accesses"]
+    assert (load["kind"], load["tensor"], load["index"]) == ("load", "src", ["32*bx + tx"])
+    assert (store["kind"], store["position"]["result"]) == ("store", "32*bx + tx")
+    steps = found["layouts"][1]["apply"]["steps"]
+    assert {"remainder", "small remainder"} & {step["rule"] for step in steps}
+    assert steps[-1]["operations"] == found["layouts"][1]["apply"]["operations"]["after"]
+    assert keys(found) <= documented("explain")
+
+
+def test_doctor_as_json(capsys, monkeypatch):
+    found = as_json(capsys, "doctor")
+    assert found["complete"] is True
+    rows = {row["name"]: row for row in found["findings"]}
+    assert rows["numpy"] == {"name": "numpy", "found": np.__version__, "needed": True, "remedy": None}
+    assert keys(found) <= documented("doctor")
+    monkeypatch.setattr(doctor, "_installed", lambda distribution, module: None)
+    missing = as_json(capsys, "doctor", code=CHECK_FAILED)
+    assert missing["complete"] is False
+    assert {"name": "sympy", "found": None, "needed": True, "remedy": "run: pip install sympy"} in missing["findings"]
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_a_spec_on_standard_input(capsys, monkeypatch, command):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GOOD.encode())))
+    assert main([command, "-"]) == DONE
+    assert "kernel copy, <stdin>:8" in capsys.readouterr().out
+
+
+def test_a_mistake_in_a_spec_on_standard_input_has_its_line(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a = 1\nb = a / 0\n")))
+    assert main(["check", "-"]) == 2
+    assert capsys.readouterr().err == ("lego-mlir check: <stdin>:2: ZeroDivisionError: division by zero\n  b = a / 0\n")
