@@ -8,6 +8,7 @@ Each thread has its own contexts: what another thread derives can then not chang
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.exclusive import LOCK
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.intervals import Facts
+from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.terms import Terms
 
@@ -112,7 +114,18 @@ def _plain(key: Any, r: Any) -> Range:
         r = Range(r.start, r.stop, r.step)
     if not isinstance(r, Range):
         raise ExpressionError(f"ranges: {key} needs a range such as lego.Range(0, 32), got {r!r}")
-    return Range(as_expr(r.lo), as_expr(r.hi), int(r.step))
+    r = Range(as_expr(r.lo), as_expr(r.hi), int(r.step))
+    symbol = as_expr(key)
+    return _narrowed(symbol, r) if isinstance(symbol, Size) and r.lo.is_Integer and r.hi.is_Integer else r
+
+
+def _narrowed(size: Size, r: Range) -> Range:
+    """The values of a range that a size may have."""
+    low = max(int(r.lo), size.min)
+    high = int(r.hi) if size.max is None else min(int(r.hi), size.max + 1)
+    step = math.lcm(r.step, size.multiple_of)
+    first = next((v for v in range(low, min(high, low + step)) if v in r and size.takes(v)), high)
+    return Range(as_expr(first), as_expr(max(high, first)), step)
 
 
 def _require_no_cycle(ranges: Ranges) -> None:

@@ -368,16 +368,18 @@ class Facts:
 
 def _symbol_interval(facts: Facts, atom: Atom) -> Interval:
     symbol = atom.args[0]
+    least, most = None, None
     if isinstance(symbol, Size):
-        scale = symbol.multiple_of
-        return -(-symbol.min // scale), None if symbol.max is None else symbol.max // scale
+        least, most = -(-symbol.min // atom.scale), None if symbol.max is None else symbol.max // atom.scale
     if symbol not in facts.terms.ranges:
-        return None, None
+        return least, most
     known = facts.terms.ranges[symbol]
     lo, _ = facts.interval(facts.terms.read(known.lo))
     _, hi = facts.interval(facts.terms.read(known.hi))
     low = None if lo is None else -((atom.offset - lo) // atom.scale)
-    return low, None if hi is None else (hi - 1 - atom.offset) // atom.scale
+    high = None if hi is None else (hi - 1 - atom.offset) // atom.scale
+    lows, highs = ([e for e in ends if e is not None] for ends in ((least, low), (most, high)))
+    return max(lows, default=None), min(highs, default=None)
 
 
 def _quotient_interval(facts: Facts, atom: Atom) -> Interval:

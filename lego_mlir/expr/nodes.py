@@ -415,6 +415,10 @@ class Size(sympy.Symbol):
         found = [f"min={self.min}"] + ([] if self.max is None else [f"max={self.max}"])
         return ", ".join(found + ([f"multiple_of={self.multiple_of}"] if self.multiple_of > 1 else []))
 
+    def takes(self, value: int) -> bool:
+        """Whether this is a value that the size may have."""
+        return self.min <= value and (self.max is None or value <= self.max) and value % self.multiple_of == 0
+
     def __getnewargs_ex__(self) -> Any:
         return ((self.name,), {"min": self.min, "max": self.max, "multiple_of": self.multiple_of})
 

@@ -85,7 +85,7 @@ class Samples:
     def _draw(self, atom: Atom, point: int) -> int | None:
         symbol = atom.args[0]
         source = random.Random(f"{symbol}{point}")
-        if isinstance(symbol, Size):
+        if isinstance(symbol, Size) and symbol not in self.terms.ranges:
             low = -(-symbol.min // atom.scale)
             high = None if symbol.max is None else symbol.max // atom.scale
             likely = max(low, (0, low + 1, *(-(-n // atom.scale) for n in LIKELY_SIZES))[point % 5])
@@ -100,7 +100,10 @@ class Samples:
             return None
         steps = (hi - 1 - lo) // known.step
         chosen = steps if point % 3 == 0 else 0 if point == 1 else source.randint(0, steps)
-        return (lo + known.step * chosen - atom.offset) // atom.scale
+        value = lo + known.step * chosen
+        if isinstance(symbol, Size) and not symbol.takes(value):
+            return None
+        return (value - atom.offset) // atom.scale
 
     def _compute(self, atom: Atom, point: int) -> int | None:
         if atom.op is Table:

@@ -144,7 +144,7 @@ class Encoder:
                 self.facts.append(variable <= symbol.max)
             if symbol.multiple_of > 1:
                 self.facts.append(variable == symbol.multiple_of * self._fresh("multiple"))
-        elif symbol in self.ranges:
+        if symbol in self.ranges:
             known = self.ranges[symbol]
             lo = self.term(known.lo)
             self.facts += [lo <= variable, variable < self.term(known.hi)]
