@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import LayoutError, LayoutIndexError
-from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_symbolic
+from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_symbolic, maximum
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.canonical import is_static
+from lego_mlir.layout.padded import at_most, conjunction
 from lego_mlir.layout.values import end_of, show
 
 if TYPE_CHECKING:
@@ -28,12 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Colon:
-    """One sliced axis: its indices are `start + step * symbol` for the symbol in 0..count-1."""
+    """One sliced axis: its indices are `start + step * symbol` for the symbol in 0..count-1.
+
+    `inside` where its last index is proved to be below the axis' size.
+    """
 
     symbol: Index
     start: Any
     step: int
     count: Any
+    inside: bool = True
 
     def at(self, offset: Any) -> Any:
         """The index at an offset from the slice's start."""
@@ -76,7 +82,7 @@ class Slice:
     @property
     def mask(self) -> Any:
         """True, or the condition under which the position names an element."""
-        return self.layout.mask(*self.index)
+        return mask_of(self.layout, self.places)
 
     def derive(self, ranges: dict[Any, Range] | None = None) -> Derivation:
         """The simplified position, given the ranges of the other symbols in it."""
@@ -104,6 +110,19 @@ class Slice:
     def __repr__(self) -> str:
         over = ", ".join(f"{s} in {r}" for s, r in self.ranges.items())
         return f"Slice({self.derive().expr}, {over})"
+
+
+def mask_of(layout: Layout, places: tuple[Any, ...]) -> Any:
+    """True, or the condition under which an index with these places names an element.
+
+    A slice that may reach past the end of its axis is compared with the size.
+    """
+    index = [p.at(p.symbol) if isinstance(p, Colon) else p for p in places]
+    mask = layout.mask(*index)
+    for place, i, n in zip(places, index, layout.dims(), strict=True):
+        if isinstance(place, Colon) and not place.inside:
+            mask = conjunction(mask, Index(as_expr(i)) < n)
+    return mask
 
 
 def take(layout: Layout, index: Any) -> Any:
@@ -138,25 +157,40 @@ def _names(given: tuple[Any, ...], dims: tuple[Any, ...]) -> set[str]:
 
 
 def _colon(s: slice, n: Any, axis: int, taken: set[str]) -> Colon:
-    """One slice as a Colon; for a symbolic size, ends are taken as they stand, without NumPy's clipping."""
+    """One slice as a Colon. For a symbolic size, a negative number counts from the end, and only it is clipped."""
     name = f"s{axis}"
     while name in taken:
         name += "_"
     symbol = index_symbol(name)
+    if s.step is not None and isinstance(s.step, int) and s.step == 0:
+        raise LayoutIndexError(f"slice of axis {axis}: the step must not be 0")
     if isinstance(n, int) and all(v is None or isinstance(v, int) for v in (s.start, s.stop, s.step)):
-        if s.step is not None and s.step == 0:
-            raise LayoutIndexError(f"slice of axis {axis}: the step must not be 0")
         run = range(*s.indices(n))
         if not run:
             raise LayoutIndexError(f"slice of axis {axis}: {_text(s)} holds no index of 0..{n - 1}")
         return Colon(symbol, run.start, run.step, len(run))
-    start, step = (0 if s.start is None else s.start), (1 if s.step is None else s.step)
+    start, step = _from_the_end(s.start, n, 0), (1 if s.step is None else s.step)
     if not isinstance(step, int) or step < 1:
         raise LayoutIndexError(f"slice of axis {axis}: the step must be an int >= 1 for the size {n!r}, got {step!r}")
-    stop = n if s.stop is None else s.stop
+    stop = _from_the_end(s.stop, n, n)
+    if isinstance(at_most(stop, start), Proved):
+        raise LayoutIndexError(f"slice of axis {axis}: {_text(s)} holds no index of 0..{n!r}-1")
+    if isinstance(at_most(n + 1, stop), Proved):
+        raise LayoutIndexError(f"slice of axis {axis}: {_text(s)} reaches past the end of the size {n!r}")
     count = Index(as_expr(stop)) - start
     count = cdiv(count, step) if step != 1 else count
-    return Colon(symbol, start, step, int(count.expr) if count.expr.is_Integer else count)
+    inside = s.stop is None or isinstance(at_most(stop, n), Proved)
+    return Colon(symbol, start, step, int(count.expr) if count.expr.is_Integer else count, inside)
+
+
+def _from_the_end(end: Any, n: Any, default: Any) -> Any:
+    """An end of a slice as an index: a negative number counts from the end of the axis, and not beyond its start."""
+    if end is None:
+        return default
+    if not isinstance(end, int) or end >= 0:
+        return end
+    whole = isinstance(at_most(-end, n), Proved)
+    return n + end if whole else maximum(n + end, 0)
 
 
 def _text(s: slice) -> str:

@@ -40,6 +40,7 @@ from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Size, Table
 from lego_mlir.expr.ranges import Range
+from lego_mlir.layout import slices
 from lego_mlir.layout.slices import Colon
 from lego_mlir.templates.blocks import blocks_in, lanes
 from lego_mlir.templates.placeholders import Placeholder
@@ -245,7 +246,7 @@ def _powers(size: Size) -> list[int]:
 def mask_of(placeholder: Placeholder) -> Any:
     """Whether the index that a placeholder comes from names an element: a bool or a condition."""
     layout, places = placeholder.origin
-    return layout.mask(*(p.at(p.symbol) if isinstance(p, Colon) else p for p in places))
+    return slices.mask_of(layout, places)
 
 
 def _symbols(placeholder: Placeholder) -> set[Any]:
