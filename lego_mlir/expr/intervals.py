@@ -80,6 +80,24 @@ def bounds(expr: Any, ranges: Ranges) -> Bounds:
         return context.facts.bounds(context.terms.read(as_expr(expr)))
 
 
+def within(expr: Any, ranges: Ranges, low: int, high: int) -> bool:
+    """Whether low <= value <= high is shown by eliminating symbols, which sees what constant bounds do not:
+
+    >>> import sympy
+    >>> from lego_mlir.expr.ranges import Range
+    >>> M, T, tile = Size("M", max=100), Size("T", max=64), sympy.Symbol("tile", integer=True)
+    >>> ranges = {tile: Range(0, FloorDiv(M + T - 1, T))}
+    >>> bounds(tile * T, ranges).hi, within(tile * T, ranges, 0, 99)
+    (10368, True)
+    """
+    from lego_mlir.expr.context import context_of
+    from lego_mlir.expr.index import as_expr
+
+    context = context_of(ranges)
+    value = context.terms.read(as_expr(expr))
+    return context.facts.nonnegative(value.plus(-low)) and context.facts.nonnegative((-value).plus(high))
+
+
 def _sum(a: End, b: End) -> End:
     return None if a is None or b is None else a + b
 

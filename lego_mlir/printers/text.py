@@ -221,7 +221,7 @@ class TextPrinter:
             low, high = self.interval(term)
             lo = None if lo is None or low is None else lo + low  # type: ignore[assignment]
             hi = None if hi is None or high is None else hi + high  # type: ignore[assignment]
-            prefixes.append((lo, hi))
+            prefixes.append(self.partial_sum(terms[: len(prefixes) + 1], (lo, hi)))
         magnitudes = [-t if is_subtracted(t) else t for t in terms]
         width = self.fit([*prefixes, *map(self.interval, magnitudes)], expr)
         parts = self.widened([self.operand(t, expr) for t in magnitudes], width)
@@ -229,6 +229,10 @@ class TextPrinter:
         for term, part in zip(terms[1:], parts[1:], strict=True):
             text += f" - {part.at(PRODUCT)}" if is_subtracted(term) else f" + {part.at(PRODUCT)}"
         return Text(text, SUM, width)
+
+    def partial_sum(self, terms: Sequence[Any], added: Interval) -> Interval:
+        """The interval of the first terms of a sum, of which their own intervals, added, are known."""
+        return added
 
     def print_product(self, expr: Any) -> Text:
         if expr.args[0].is_Integer and int(expr.args[0]) < 0:

@@ -21,6 +21,7 @@ what depends on none stays a scalar and comes first, so that `ptr + <text>` move
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any, ClassVar, Final
 
@@ -28,12 +29,15 @@ import sympy
 
 from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_condition, as_expr
+from lego_mlir.expr.intervals import bounds, within
 from lego_mlir.expr.ranges import Range
 from lego_mlir.printers.text import (
     ATOM,
+    HOLDS,
     LOOSE,
     PRODUCT,
     SUM,
+    Interval,
     Text,
     TextPrinter,
     Width,
@@ -71,13 +75,25 @@ def _lego_isqrt(x):
 AxisSize = int | str
 Axis = tuple[Any, AxisSize]  # a symbol, and how many values it takes: a number or the name of a constexpr
 MOST_ELEMENTS: Final = 2**20  # of a block; triton.language.TRITON_MAX_TENSOR_NUMEL
+
+
+def _ends(known: Range) -> tuple[Any, Any]:
+    return known.lo, known.hi
+
+
+def _fits_int32(interval: Interval) -> bool:
+    (lo, hi), (low, high) = interval, HOLDS["i32"]
+    return lo is not None and hi is not None and low <= lo and hi <= high
+
+
 DTYPES: Final[dict[Width, str]] = {"i32": "tl.int32", "u32": "tl.int64", "i64": "tl.int64"}
 
 
 class TritonPrinter(TextPrinter):
     """Prints for a Triton kernel. `axes` are the symbols that a slice runs over, outermost first, and their sizes.
 
-    `lanes` are variables that hold vectors, each with the axis that it lies along.
+    `lanes` are variables that hold vectors, each with the axis that it lies along. `tuned` are the tile
+    sizes that are constexprs, each as a size with the maximum that Triton's blocks leave it.
     """
 
     target: ClassVar[str] = "triton"
@@ -89,8 +105,10 @@ class TritonPrinter(TextPrinter):
         *,
         axes: Sequence[Axis] = (),
         lanes: Mapping[Any, Any] | None = None,
+        tuned: Mapping[Any, Any] | None = None,
     ) -> None:
         super().__init__(ranges, names)
+        self.tuned = dict(tuned or {})
         self.axes: dict[Any, AxisSize] = {as_expr(symbol): size for symbol, size in axes}
         self.lanes = dict(lanes or {})
         self._rank: dict[Any, int] = {}
@@ -173,6 +191,32 @@ class TritonPrinter(TextPrinter):
         if is_subtracted(parts[0]):
             parts.sort(key=is_subtracted)  # stable: the order of the groups stays
         return self.print_terms(expr, parts)
+
+    # -- ranges: a tile times the number of tiles is no larger than what is tiled, whatever both may be alone
+
+    def interval(self, expr: Any) -> Interval:
+        found = super().interval(expr)
+        if not self.tuned or _fits_int32(found) or not self._depends_on_tuned(expr):
+            return found
+        expr, ranges = expr.xreplace(self.tuned), self._tuned_ranges
+        known = bounds(expr, ranges)
+        if _fits_int32((known.lo, known.hi)) or not within(expr, ranges, *HOLDS["i32"]):
+            return known.lo, known.hi
+        low, high = HOLDS["i32"]
+        return max(low, low if known.lo is None else known.lo), min(high, high if known.hi is None else known.hi)
+
+    def partial_sum(self, terms: Sequence[Any], added: Interval) -> Interval:
+        return self.interval(sympy.Add(*terms)) if self.tuned and not _fits_int32(added) else added
+
+    def _depends_on_tuned(self, expr: Any) -> bool:
+        ends = (as_expr(end) for s in expr.free_symbols & self.ranges.keys() for end in _ends(self.ranges[s]))
+        free = expr.free_symbols.union(*(end.free_symbols for end in ends))
+        return not free.isdisjoint(self.tuned)
+
+    @cached_property
+    def _tuned_ranges(self) -> dict[Any, Range]:
+        ends = {s: [as_expr(end).xreplace(self.tuned) for end in _ends(r)] for s, r in self.ranges.items()}
+        return {s: Range(low, high, self.ranges[s].step) for s, (low, high) in ends.items()}
 
     # -- types: what Triton promotes by itself needs no cast; it makes a kernel argument int32 whenever its value fits
 

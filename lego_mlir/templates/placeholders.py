@@ -41,7 +41,7 @@ class Placeholder:
     before `text` is evaluated, `axes` the symbols that `tl.arange` stands for, `origin` the layout and index it came
     from, where it came from one, `declared` the variables that the text itself declares, with the type of their range,
     `read` the sizes that the kernel reads itself, into variables of any type, `written` the line of the rendered text
-    that it is on, 0 for a variable that a statement assigns.
+    that it is on, 0 for a variable that a statement assigns, `tuned` the tile sizes with the maxima that hold for them.
     """
 
     line: int
@@ -56,13 +56,15 @@ class Placeholder:
     read: frozenset[str] = frozenset()
     loose: bool = False
     written: int = 0
+    tuned: Mapping[Any, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Filling:
     """One filling-in of a template: its language, and what has been printed so far.
 
-    `declared` are the sizes that the kernel is given for its layouts' sake, `sizes` those that the text uses.
+    `declared` are the sizes that the kernel is given for its layouts' sake, `sizes` those that the text uses, `shapes`
+    those of its blocks. `tuned` are the tile sizes that an earlier filling-in found to be constexprs.
     """
 
     name: str
@@ -72,6 +74,8 @@ class Filling:
     placeholders: list[Placeholder] = field(default_factory=list)
     sizes: dict[str, Any] = field(default_factory=dict)
     constexprs: set[str] = field(default_factory=set)
+    shapes: list[tuple[Any, ...]] = field(default_factory=list)
+    tuned: dict[Any, Any] = field(default_factory=dict)
     locals: set[str] = field(default_factory=set)
     indices: set[str] = field(default_factory=set)
     assigned: dict[str, Any] = field(default_factory=dict)
@@ -127,7 +131,8 @@ class Filling:
         if axes:
             self.require_blocks()
         if self.language == "triton":
-            return TritonPrinter(ranges, axes=axes, lanes=lanes(exprs, (axis for axis, _ in axes)))
+            along = lanes(exprs, (axis for axis, _ in axes))
+            return TritonPrinter(ranges, axes=axes, lanes=along, tuned=self.tuned)
         printer = CudaPrinter(ranges)
         printer.read = self.locals
         return printer
@@ -228,6 +233,7 @@ class Filling:
             if not isinstance(count, int):
                 count = self.constexpr(count, f"a slice over {count} values", "tl.arange")
             axes.append((symbol, count))
+        self.shapes.append(tuple(count for _, count in axes))
         return tuple(axes)
 
     def constexpr(self, count: Any, what: str, word: str) -> str:
@@ -250,7 +256,7 @@ class Filling:
         self.collect(raw, simplified)
         ranges = {as_expr(s): r for s, r in ranges.items()}
         more["bindings"] = _needed(text, more.get("bindings", ()))
-        more |= {"loose": loose, "read": frozenset(self.locals)}
+        more |= {"loose": loose, "read": frozenset(self.locals), "tuned": self.tuned}
         self.placeholders.append(Placeholder(self.line_of(), text, raw, simplified, ranges, **more))
         return f"\ue000{len(self.placeholders) - 1}\ue001"
 

@@ -111,9 +111,10 @@ class Points:
     @cached_property
     def _table(self) -> _Table | None:
         """All rows, where they can be counted, and are few or have no size among them."""
-        if any(s.max is None for s in self.sizes):
+        known = [self.placeholder.tuned.get(s, s) for s in self.sizes]
+        if any(s.max is None for s in known):
             return None
-        values = [range(s.least, s.max + 1, s.multiple_of) for s in self.sizes]
+        values = [range(s.least, s.max + 1, s.multiple_of) for s in known]
         choices = prod(map(len, values))
         if choices > self.sampled:
             return None
@@ -156,6 +157,7 @@ class Points:
 
     def _draw_size(self, size: Size, room: int, ends: Any, rng: np.random.Generator) -> Any:
         """Values that a size may take, every fourth of any magnitude, the others mostly large."""
+        size = self.placeholder.tuned.get(size, size)
         largest = LARGEST_DRAWN if len(self.sizes) < 4 else 2 ** (60 // len(self.sizes))  # a product fits in int64
         greatest = max(size.least, size.max if size.max is not None else max(largest, size.min))
         count = (greatest - size.least) // size.multiple_of + 1
@@ -225,7 +227,8 @@ def lengths(placeholder: Placeholder, seed: int = 0) -> list[dict[str, int]]:
     """Values of the sizes that `tl.arange` runs to: the least, the greatest and others; one choice where none does."""
     named = {n for _, n in placeholder.axes}
     sizes = sorted((s for s in _symbols(placeholder) if isinstance(s, Size) and str(s) in named), key=str)
-    every = [dict(zip(map(str, sizes), values, strict=True)) for values in product(*map(_powers, sizes))]
+    powers = [_powers(placeholder.tuned.get(s, s)) for s in sizes]
+    every = [dict(zip(map(str, sizes), values, strict=True)) for values in product(*powers)]
     inner = every[1:-1]
     return [*every[:1], *random.Random(seed).sample(inner, min(len(inner), CHOICES - 2)), *every[1:][-1:]]
 

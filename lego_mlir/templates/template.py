@@ -31,6 +31,7 @@ from lego_mlir.templates.placeholders import Filling, Placeholder, caller_line
 from lego_mlir.templates.signature import sizes_of
 from lego_mlir.templates.statements import Statements
 from lego_mlir.templates.strided import Descriptors
+from lego_mlir.templates.tiles import tile_sizes
 from lego_mlir.templates.values import visible
 from lego_mlir.templates.whole_text import WholeText
 
@@ -88,7 +89,12 @@ class Template:
 
     def render(self, **names: Any) -> Rendered:
         """The text, filled in. Raises TemplateError with the template's line for whatever is wrong."""
-        filling = Filling(self.name, self.language, self.text)
+        first = self._filled(names, {})
+        return first if not first.tiles else self._filled(names, first.tiles)
+
+    def _filled(self, names: Mapping[str, Any], tuned: Mapping[Any, Any]) -> Rendered:
+        """The text; what are tile sizes is known only when it has been filled in once."""
+        filling = Filling(self.name, self.language, self.text, tuned=dict(tuned))
         compiled = engine.compile_text(self.text, self.name, filling.finalize)
         filling.line_of = lambda: caller_line(compiled)
         given = {
@@ -111,7 +117,9 @@ class Template:
             printing.reset(token)
         whole = WholeText(filling, text)
         finished = whole.finish()
-        return Rendered(self, finished, tuple(filling.placeholders), dict(filling.tables), whole.sizes())
+        return Rendered(
+            self, finished, tuple(filling.placeholders), dict(filling.tables), whole.sizes(), tile_sizes(filling, text)
+        )
 
     def _declare_sizes(self, filling: Filling, given: Mapping[str, Any]) -> None:
         """The sizes of what the template mentions, in any of its branches, are the kernel's whatever its text needs."""
@@ -129,7 +137,7 @@ class Rendered:
     """The text of a filled-in template, with a record of every placeholder.
 
     `tables` are the tables of its layouts: in Triton, kernel arguments of their names. `sizes` are the sizes that
-    `{{ sizes }}` has become, in order.
+    `{{ sizes }}` has become, in order. `tiles` are those that are constexprs, each with the maximum that it can have.
     """
 
     template: Template
@@ -137,6 +145,7 @@ class Rendered:
     placeholders: tuple[Placeholder, ...] = field(repr=False)
     tables: dict[str, tuple[int, ...]] = field(repr=False)
     sizes: tuple[Any, ...]
+    tiles: Mapping[Any, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def digest(self) -> str:

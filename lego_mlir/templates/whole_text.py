@@ -23,6 +23,7 @@ from lego_mlir.templates.names import chosen, named
 from lego_mlir.templates.ranks import require_declared
 from lego_mlir.templates.signature import ordered, require_room
 from lego_mlir.templates.surroundings import is_argument, stands_alone
+from lego_mlir.templates.tiles import LONGEST
 
 if TYPE_CHECKING:
     from lego_mlir.templates.placeholders import Filling, Placeholder
@@ -62,15 +63,17 @@ class WholeText:
         if self.filling.language == "triton":
             written = [(at, line) for at, new, line in kept for _ in new.split("\n")]
             require_python(self.filling.name, whole, [at for at, _ in written], self.filling.source)
-            used = {number: self._placeholders_in(line) for number, (_, line) in enumerate(written, 1)}
-            for number, found in used.items():
-                for p in found:
-                    self.filling.placeholders[self.filling.placeholders.index(p)] = replace(p, written=number)
+            used = {number: self._placed(line, number) for number, (_, line) in enumerate(written, 1)}
             require_declared(self.filling.name, whole, used, self.filling.placeholders)
         return whole
 
-    def _placeholders_in(self, line: str) -> list[Placeholder]:
-        return [self.filling.placeholders[int(mark[1])] for mark in MARK.finditer(line) if mark[1].isdigit()]
+    def _placed(self, line: str, written: int) -> list[Placeholder]:
+        """The placeholders of a line with its marks, which learn the line of the text that they are on."""
+        placeholders = self.filling.placeholders
+        found = [int(mark[1]) for mark in MARK.finditer(line) if mark[1].isdigit()]
+        for k in found:
+            placeholders[k] = replace(placeholders[k], written=placeholders[k].written or written)
+        return [placeholders[k] for k in found]
 
     def _line_of(self, line: str) -> int | None:
         """The template's line that a line of the text comes from, as far as its marks tell."""
@@ -157,6 +160,8 @@ class WholeText:
         makes: so the divisor goes on a maximum, which the bound assumed above it lets the compiler remove."""
         lines = []
         given = {name: symbol for name, symbol in self.arguments().items() if name not in self.filling.constexprs}
+        for name in sorted(self.filling.constexprs & self.arguments().keys()):
+            lines += _required(self.filling.sizes[name], self.filling.tuned.get(self.filling.sizes[name]))
         for name, symbol in given.items():
             if name not in self.filling.sizes:
                 continue
@@ -170,6 +175,16 @@ class WholeText:
                 lines.append(f"{name} = tl.multiple_of({name}, {symbol.multiple_of})")
             lines += _bounds_assumed(name, symbol)
         return f"\n{before}".join(lines)
+
+
+def _required(size: Any, tile: Any) -> list[str]:
+    """What a tile size promises, or is taken to, as assertions that Triton makes when it compiles."""
+    claims = [f"{size} >= {size.least}"] if size.least > 1 else []
+    claims += [f"{size} <= {size.max}"] if size.max is not None else []
+    claims += [f"{size} % {size.multiple_of} == 0"] if size.multiple_of > 1 else []
+    if tile is not None and size.max is None and tile.max <= LONGEST:
+        claims.append(f"{size} <= {tile.max}, \"for larger tiles give the size a max, lego.size('{size}', max=..)\"")
+    return [f"tl.static_assert({claim})" for claim in claims]
 
 
 def _bounds_assumed(name: str, symbol: Any) -> list[str]:

@@ -200,6 +200,23 @@ def test_hints_name_no_bound_that_an_int32_argument_could_not_be_compared_with()
     assert "tl.assume(N >= 1)\n" in text and "tl.assume(N <=" not in text
 
 
+@pytest.mark.parametrize(
+    ("rows", "block", "hints", "wide"),
+    [
+        (2**10, "m, 0, 0, :", False, False),  # one axis: 2**20 elements
+        (2**12, "m, 0, 0, :", False, True),
+        (2**12, "m, 0, 0, :", True, True),
+        (2**13, "m, 0, :, :", False, True),  # 2**19 elements beside an axis of two
+        (2**12, "m, 0, :, :", True, False),  # 4096, which hints assert
+    ],
+)
+def test_a_tile_size_is_as_large_as_blocks_let_it_be(rows, block, hints, wide):
+    B = lego.size("B")
+    tiles = Row(rows, B).tile_by([rows // 2, 1], [2, B])
+    text = f"def f(x{{{{ sizes }}}}):\n    {'{{ hints }}' * hints}\n    y = {{{{ A[{block}] }}}}\n"
+    assert ("int64" in filled(text, A=tiles)) == wide
+
+
 def test_a_size_that_the_kernel_reads_is_hinted_where_it_is_read():
     n = lego.size("N", max=4096, multiple_of=16)
     text = filled("{{ local(n) }} = tl.load(p)\n{{ hints }}\ny = {{ A[m, k] }}\n", A=Row(64, n), n=n)

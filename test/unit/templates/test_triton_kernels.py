@@ -107,6 +107,25 @@ def test_hints_of_sizes_beyond_int32_compile_for_arguments_of_both_widths(kind):
     assert "cp.async.cg" in compile_for(kernel, types, {}, target="sm_90", num_warps=4, num_stages=3).ptx
 
 
+@pytest.mark.parametrize("facts", [{}, {"min": 16, "max": 256, "multiple_of": 16}], ids=["default", "declared"])
+def test_tile_sizes_as_constexprs_cost_no_64_bit_arithmetic(facts):
+    sizes = [lego.size(name, max=32768) for name in "MNK"]
+    template = matmul(*sizes, tile=tuple(lego.size(name, **facts) for name in ("BM", "BN", "BK")))
+    kernel = template.render()
+    assert "int64" not in kernel.text
+    limit = 256 if facts else 4096
+    assert all(f"tl.static_assert({name} <= {limit}" in kernel.text for name in ("BM", "BN", "BK"))
+
+
+def test_a_tile_size_beyond_what_its_offsets_are_computed_for_does_not_compile():
+    sizes = [lego.size(name, max=32768) for name in "MNK"]
+    kernel = load(matmul(*sizes, tile=(lego.size("BM", max=64), 32, 32)).render(), "matmul")
+    types = {f"{name}_ptr": "*fp16" for name in "abc"} | dict.fromkeys("MNK", "i32")
+    with pytest.raises(Exception, match=r"BM <= 64"):
+        compile_for(kernel, types, {"BM": 128})
+    assert compile_for(kernel, types, {"BM": 64}).code
+
+
 @pytest.mark.parametrize("order", [gallery.morton(2, 4), gallery.reverse(2, 4)], ids=["morton", "reverse"])
 def test_another_order_of_programs_changes_no_result(order):
     a, b, c = random(64, 32), random(32, 128, seed=1), np.zeros((64, 128), np.float16)

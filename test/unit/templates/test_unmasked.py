@@ -5,7 +5,7 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Col, Padded, Row
 from lego_mlir.cli.main import main
-from lego_mlir.templates import Template, indices
+from lego_mlir.templates import Template, index, indices
 from lego_mlir.templates.library.attention import attention
 from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, relayout
 from lego_mlir.templates.library.rows import layer_norm, softmax
@@ -94,3 +94,8 @@ def test_the_command_line_notes_it_and_goes_on(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"  note     {said}" in printed
     assert "2 proved, 0 refuted, 0 unknown" in printed
+
+
+def test_a_placeholder_beside_helpers_of_several_lines_is_read_once():
+    root = Template.of("{{ helpers }}x = {{ isqrt(i) }}", "t.py.jinja", isqrt=lego.isqrt, i=index("i", 64)).render()
+    assert unmasked(root) == []
