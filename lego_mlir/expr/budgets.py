@@ -1,7 +1,8 @@
 """How much work an expression may need before it is refused, and the refusal.
 
 A budget counts something that is the same on every machine (nodes, nesting, digits, steps of Z3), never seconds. Work
-that would exceed one ends in a `BudgetError` that names the budget, or, in a proof, in Unknown with that reason.
+that would exceed one ends in a `BudgetError` that names the budget, in a proof in Unknown with that reason, or takes a
+cheaper way: a sum that is too long to be factored stays as it was written.
 
 Nesting is bounded by Python's recursion limit: expressions are read and rewritten by recursive functions.
 
@@ -17,8 +18,39 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from lego_mlir.errors import BudgetError
+
+CHARACTERS: Final = 200_000
+"""Of one printed text."""
+
+
+class Budget:
+    """A number of steps; `spend` tells whether there are any left.
+
+    >>> budget = Budget(2)
+    >>> budget.spend(), budget.spend(), budget.spend()
+    (True, True, False)
+    """
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def spend(self, steps: int = 1) -> bool:
+        """Take steps from the budget. False once it has ended, and from then on."""
+        self.left -= steps
+        return self.left >= 0
+
+
+def require_characters(target: str, text: str) -> None:
+    """Refuse a text that is longer than anyone reads or compiles."""
+    if len(text) > CHARACTERS:
+        raise BudgetError(
+            f"{target}: the text of an expression exceeds its budget of {CHARACTERS} characters, because it repeats "
+            "shared parts; name them with assign(..) in a template or printers.cuda.function in C, or use a table "
+            "(lego.gallery.tabulated)"
+        )
 
 
 @contextmanager

@@ -42,6 +42,28 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
+class PlainRanges(dict[Any, Range]):
+    """Ranges with SymPy's symbols and ends, put in that form once for the many questions that are asked under them.
+
+    Raises ExpressionError for a key that is no symbol and for a value that is no range.
+    """
+
+    def __init__(self, ranges: Ranges) -> None:
+        super().__init__({_symbol(s): _plain(s, r) for s, r in ranges.items()})
+        self._key: frozenset[Any] | None = None
+
+    def __setitem__(self, symbol: Any, over: Range) -> None:
+        super().__setitem__(_symbol(symbol), _plain(symbol, over))
+        self._key = None
+
+    @property
+    def key(self) -> frozenset[Any]:
+        """The same for equal ranges; it keeps its hash."""
+        if self._key is None:
+            self._key = frozenset(self.items())
+        return self._key
+
+
 class Context:
     """The tables of one set of ranges."""
 
@@ -74,12 +96,12 @@ def context_of(ranges: Ranges) -> Context:
 
     Raises ExpressionError for a key that is no symbol, a value that is no range, and ranges that need each other.
     """
-    plain = {_symbol(s): _plain(s, r) for s, r in ranges.items()}
-    key = frozenset(plain.items())
+    plain = ranges if isinstance(ranges, PlainRanges) else PlainRanges(ranges)
+    key = plain.key
     found = _kept.contexts.pop(key, None)
     if found is None:
         _require_no_cycle(plain)
-        found = Context(plain)
+        found = Context(dict(plain))
     _kept.contexts[key] = found
     while len(_kept.contexts) > KEPT:
         _kept.contexts.popitem(last=False)

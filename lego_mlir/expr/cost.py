@@ -78,11 +78,16 @@ MODELS = {
 }
 
 
-def operations(*exprs: Any, shared: bool = False, model: CostModel = OPERATIONS) -> int:
-    """The operations of the expressions together; `shared` computes once what occurs twice, parts of sums included."""
+def operations(
+    *exprs: Any, shared: bool = False, model: CostModel = OPERATIONS, counted: dict[Any, int] | None = None
+) -> int:
+    """The operations of the expressions together; `shared` computes once what occurs twice, parts of sums included.
+
+    `counted` keeps what has been counted without sharing, for the next call under the same model.
+    """
     if not shared:
-        counted: dict[Any, int] = {}
-        return sum(_tree(e, model, counted) for e in exprs)
+        known: dict[Any, int] = {} if counted is None else counted
+        return sum(_tree(e, model, known) for e in exprs)
     code = Sharing(exprs)
     additions = sum(_additions(terms) for terms in code.sums.values()) + len(code.parts)
     products = sum(max(0, sum(factors.values()) - 1) for factors in code.products.values()) + len(code.factors)

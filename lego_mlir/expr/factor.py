@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from lego_mlir.expr.budgets import Budget
 from lego_mlir.expr.cost import CostModel, operations, quick_operations
 from lego_mlir.expr.nodes import COMPARISONS, BitAnd, Eq, FloorDiv, Le, Lt, Ne, ShiftLeft, ShiftRight, Table
 from lego_mlir.expr.poly import PRODUCT, ZERO, Atom, Monomial, Poly, Truth, number
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Outer = dict[tuple[Factor, ...], int]
 WIDE = 8  # sums of more terms than this try only the most frequent factors
 FEW = 3  # how many factors a wide sum tries
+STEPS = 50_000  # divisions tried to find the whole numbers that a sum's coefficients share
 
 
 class Writer:
@@ -47,6 +49,7 @@ class Writer:
         self._parts: dict[Monomial, dict[Poly, None]] = {}  # sums that may stand in larger sums, by one of their terms
         self._plans: dict[frozenset[Any], tuple[int, Any]] = {}
         self._busy: set[Poly] = set()
+        self._counted: dict[Any, int] = {}
         self._seen: set[Any] = set()
 
     # ---- forms that stood in the input
@@ -96,7 +99,7 @@ class Writer:
 
     def cost(self, expr: Any) -> tuple[int, int]:
         """For comparing forms of one value; parts of sums are not looked for here."""
-        return quick_operations(expr, self.model), operations(expr, model=self.model)
+        return quick_operations(expr, self.model), operations(expr, model=self.model, counted=self._counted)
 
     def _candidates(self, poly: Poly) -> Iterator[Any]:
         """Forms of a polynomial; of equally cheap ones the first is taken, in which others may find parts of theirs."""
@@ -212,6 +215,8 @@ def _common_factors(terms: Outer, whole_numbers: bool) -> list[Factor | int]:
     """
     counts: Counter[Any] = Counter()
     values = {abs(c) for m, c in terms.items() if m and abs(c) > 1}
+    if not Budget(STEPS).spend(len(values) * len(terms)):
+        values = set()
     for m, c in terms.items():
         counts.update(set(m))
         counts.update(v for v in values if c % v == 0)

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lego_mlir.errors import ExpressionError, SymbolicBranchError
+from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
 
 if TYPE_CHECKING:
     import sympy
@@ -81,7 +81,7 @@ class Index:
         return self.expr
 
     def __repr__(self) -> str:
-        return str(self.expr)
+        return _shown(self.expr)
 
     def __hash__(self) -> int:
         return hash(self.expr)
@@ -203,7 +203,7 @@ class Index:
         return _condition("Ne", self, other)
 
     def __bool__(self) -> bool:
-        return _truth(self.expr, f"{self!r} != 0")
+        return _truth(self, " != 0")
 
     def __index__(self) -> int:
         if self.expr.is_Integer:
@@ -229,7 +229,7 @@ class Condition:
         return self.expr
 
     def __repr__(self) -> str:
-        return str(self.expr)
+        return _shown(self.expr)
 
     def __hash__(self) -> int:
         return hash(self.expr)
@@ -248,7 +248,7 @@ class Condition:
         return _logic("Not", self)
 
     def __bool__(self) -> bool:
-        return _truth(self.expr, repr(self))
+        return _truth(self)
 
     # A truth value is also 0 or 1, as in Python: `(j >= n) + i`.
     def __add__(self, other: Any) -> Index:
@@ -295,13 +295,20 @@ def kept(result: Any, given: Sequence[Any]) -> Any:
     return result
 
 
-def _truth(expr: Any, text: str) -> bool:
-    if getattr(expr, "is_Integer", False) or str(expr) in ("True", "False"):
+def _shown(expr: Any) -> str:
+    from lego_mlir.expr.prefix import shown
+
+    return shown(expr)
+
+
+def _truth(value: Index | Condition, compared: str = "") -> bool:
+    expr: Any = value.expr
+    if expr.is_Integer or (expr.is_Boolean and not expr.args):
         return bool(expr)
     raise SymbolicBranchError(
-        f"the truth of '{text}' depends on symbols, so `if`, `and`, `or`, `not`, min() and max() cannot be used on it; "
-        "use lego.where(condition, a, b), &, |, ~, lego.minimum and lego.maximum, which work for ints, arrays and "
-        "symbols"
+        f"the truth of '{brief(value)}{compared}' depends on symbols, so `if`, `and`, `or`, `not`, min() and max() "
+        "cannot be used on it; use lego.where(condition, a, b), &, |, ~, lego.minimum and lego.maximum, which work "
+        "for ints, arrays and symbols"
     )
 
 

@@ -20,7 +20,9 @@ where(i < 4, i, 4)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import sympy
 from sympy import Expr, Integer
@@ -31,10 +33,98 @@ from sympy.printing.precedence import PRECEDENCE
 from lego_mlir.errors import ExpressionError
 
 
-class _IntegerNode(Expr):
-    """An integer-valued node over integer arguments; its facts are constants, so that asking for them is free."""
+class _Shared:
+    """A node of which equal ones are one object, and which remembers its symbols.
+
+    SymPy compares, replaces and collects symbols part by part: an expression whose parts are used many times is walked
+    as the tree that it would be with copies, 2**30 nodes after thirty levels. Equal parts that are one object compare
+    in one step.
+    """
 
     __slots__ = ()
+
+    @classmethod
+    def _unique(cls, base: type[Any], *args: Any) -> Any:
+        """The node of these arguments: the one that exists, or a new one of the SymPy class `base`."""
+        key = (cls, args)
+        found = _unique_nodes.get(key)
+        if found is None:
+            found = base.__new__(cls, *args)
+            found = _unique_nodes.setdefault(key, found)
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(self) is type(other) and hash(self) == hash(other) and super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+    @property
+    def free_symbols(self) -> frozenset[Any]:
+        """The symbols that the value depends on."""
+        if not hasattr(self, "_symbols"):
+            for node in every_node(self):  # operands first: nothing nests deeply
+                if isinstance(node, _Shared) and not hasattr(node, "_symbols"):
+                    known = frozenset[Any]().union(*(a.free_symbols for a in node._depends_on()))
+                    object.__setattr__(node, "_symbols", known)
+        found: frozenset[Any] = self._symbols  # type: ignore[attr-defined]
+        return found
+
+    def _depends_on(self) -> tuple[Any, ...]:
+        args: tuple[Any, ...] = self.args  # type: ignore[attr-defined]
+        return args
+
+    def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+        if not isinstance(rule, _Replacement):
+            rule = _Replacement(rule)
+        found = rule.replaced.get(self)
+        if found is None:
+            found = rule.replaced[self] = super()._xreplace(rule)  # type: ignore[misc]
+        return found
+
+
+_unique_nodes: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+
+
+class _Replacement(dict[Any, Any]):
+    """What `replaced` replaces, and what has become of each node already."""
+
+    def __init__(self, rule: Mapping[Any, Any]) -> None:
+        super().__init__(rule)
+        self.replaced: dict[Any, tuple[Any, bool]] = {}
+
+
+def replaced(expr: Any, rule: Mapping[Any, Any]) -> Any:
+    """SymPy's `xreplace`, with each node replaced once however often it is used."""
+    return expr._xreplace(_Replacement(rule))[0]
+
+
+def every_node(*exprs: Any) -> Iterator[Any]:
+    """Each distinct node of some expressions once, operands first; SymPy's `atoms` meets a node at every use."""
+    seen: set[Any] = set()
+    stack = [(expr, False) for expr in reversed(exprs)]
+    while stack:
+        node, entered = stack.pop()
+        if entered:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            operands = node._depends_on() if isinstance(node, _Shared) else node.args
+            stack.extend((operand, False) for operand in reversed(operands))
+
+
+def tables_of(*exprs: Any) -> Iterator[Any]:
+    """Each distinct `Table` in some expressions once."""
+    return (node for node in every_node(*exprs) if isinstance(node, Table))
+
+
+class _IntegerNode(_Shared, Expr):
+    """An integer-valued node over integer arguments; its facts are constants, so that asking for them is free."""
+
+    __slots__ = ("__weakref__", "_symbols")
     is_commutative = True
     is_integer = True
     is_number = False
@@ -42,7 +132,7 @@ class _IntegerNode(Expr):
     def __new__(cls, *args: Any) -> Any:
         args = tuple(map(sympy.sympify, args))
         folded = cls.fold(*args)
-        return Expr.__new__(cls, *args) if folded is None else folded
+        return cls._unique(Expr, *args) if folded is None else folded
 
     @classmethod
     def fold(cls, *args: Any) -> Any:
@@ -282,7 +372,7 @@ class Table(_IntegerNode):
             if not 0 <= int(index) < len(entries):
                 raise ExpressionError(f"{name}[{index}] is outside the table's {len(entries)} entries")
             return entries[int(index)]
-        return Expr.__new__(cls, name, index, sympy.sympify(length), sympy.sympify(bound), entries)
+        return cls._unique(Expr, name, index, sympy.sympify(length), sympy.sympify(bound), entries)
 
     @property
     def name(self) -> str:
@@ -304,19 +394,17 @@ class Table(_IntegerNode):
     def entries(self) -> tuple[int, ...]:
         return tuple(map(int, self.args[4]))
 
-    @property
-    def free_symbols(self) -> set[Any]:
-        """The symbols that the value depends on; the table's name is none of them."""
-        return self.index.free_symbols | self.length.free_symbols | self.bound.free_symbols
+    def _depends_on(self) -> tuple[Any, ...]:
+        return (self.index, self.length, self.bound)  # the table's name is not a symbol of the expression
 
     def _sympystr(self, printer: Any) -> str:
         return f"{self.name}[{printer._print(self.index)}]"
 
 
-class _Comparison(Boolean):
+class _Comparison(_Shared, Boolean):
     """A comparison of two integers, decided only between constants and between equal operands."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_symbols")
     symbol: ClassVar[str]
     equal_operands: ClassVar[bool]
     precedence = PRECEDENCE["Relational"]
@@ -327,7 +415,7 @@ class _Comparison(Boolean):
             return sympy.true if cls.equal_operands else sympy.false
         if a.is_Integer and b.is_Integer:
             return sympy.true if cls.holds(int(a), int(b)) else sympy.false
-        return Boolean.__new__(cls, a, b)
+        return cls._unique(Boolean, a, b)
 
     @classmethod
     def holds(cls, a: Any, b: Any) -> Any:
@@ -337,10 +425,6 @@ class _Comparison(Boolean):
     def _sympystr(self, printer: Any) -> str:
         left, right = (printer.parenthesize(a, PRECEDENCE["Relational"]) for a in self.args)
         return f"{left} {self.symbol} {right}"
-
-    @property
-    def free_symbols(self) -> set[Any]:
-        return self.args[0].free_symbols | self.args[1].free_symbols
 
 
 class Lt(_Comparison):

@@ -30,6 +30,7 @@ from lego_mlir.expr.context import Context, working_in
 from lego_mlir.expr.index import as_condition
 from lego_mlir.expr.nodes import COMPARISONS, Eq, Le, Lt, Ne, Size
 from lego_mlir.expr.poly import Atom, Poly, Truth
+from lego_mlir.expr.prefix import shown
 from lego_mlir.expr.rewrite import Applied, Trace
 from lego_mlir.expr.samples import POINTS
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
@@ -154,7 +155,7 @@ def _refuted(claim: Any, values: Mapping[Any, int]) -> Refuted:
     names = _names(values)
     example = {names[symbol]: values[symbol] for symbol in sorted(values, key=names.__getitem__)}
     text = ", ".join(f"{name} = {value}" for name, value in example.items())
-    return Refuted(example, f"{claim} is false" + (f" for {text}" if text else ""))
+    return Refuted(example, f"{shown(claim)} is false" + (f" for {text}" if text else ""))
 
 
 def _names(symbols: Iterable[Any]) -> dict[Any, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import ExpressionError
+from lego_mlir.expr.budgets import Budget
 from lego_mlir.expr.cost import OPERATIONS
 from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, FloorMod, Ne
 from lego_mlir.expr.poly import PRODUCT, SYMBOL, ZERO, Atom, Poly, Truth
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lego_mlir.expr.context import Context
 
 ROUNDS = 20  # of the sum rules over one sum
+STEPS = 20_000  # terms looked at in one such round
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,18 @@ class Rewriter:
         """Sums equal to this one with a remainder taken apart or a quotient put together, where that is cheaper."""
         if len(poly.terms) < 2:
             return
+        budget = Budget(STEPS)
         for atom in poly.atoms():
+            if atom.op is not FloorMod and atom.op is not FloorDiv:
+                continue
+            if not budget.spend(len(poly.terms)):
+                return
             parts = poly.split(atom)
             if parts is None:
                 continue
             if atom.op is FloorMod:
                 yield from self._taken_apart(poly, atom, parts, history)
-            elif atom.op is FloorDiv:
+            else:
                 yield from self._put_together(poly, atom, parts, history)
 
     def _taken_apart(

@@ -50,9 +50,9 @@ def operands(expr: Any) -> tuple[Any, ...]:
 
 def signed(term: Any) -> tuple[Any, int]:
     """A term of a sum as what is added or subtracted, and its sign."""
-    if term.is_Integer and term.is_negative:
+    if term.is_Integer and int(term) < 0:
         return -term, -1
-    if term.is_Mul and term.args[0].is_Integer and term.args[0].is_negative:
+    if term.is_Mul and term.args[0].is_Integer and int(term.args[0]) < 0:
         rest = term.args[1:]
         factor = -term.args[0]
         if factor is not sympy.S.One:

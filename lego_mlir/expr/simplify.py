@@ -31,7 +31,7 @@ from lego_mlir.expr.cost import OPERATIONS, CostModel, operations
 from lego_mlir.expr.exclusive import LOCK, exclusive
 from lego_mlir.expr.factor import Writer
 from lego_mlir.expr.index import Condition, as_condition, as_expr
-from lego_mlir.expr.nodes import COMPARISONS
+from lego_mlir.expr.nodes import COMPARISONS, replaced
 from lego_mlir.expr.piecewise import Form, Pieces, is_condition, rewriting
 from lego_mlir.expr.poly import Poly
 from lego_mlir.expr.rewrite import Applied, Trace
@@ -99,8 +99,8 @@ def apply_step(context: Context, expr: Any, step: Step) -> Any:
     """The expression after a step."""
     if step.rule in (LIKE_TERMS, CHEAPEST_FORM):
         return step.after if expr == step.before else expr
-    replaced = expr.xreplace({step.before: step.after})
-    return expr if replaced is expr or replaced == expr else _collected(context, replaced)
+    found = replaced(expr, {step.before: step.after})
+    return expr if found is expr or found == expr else _collected(context, found)
 
 
 def _collected(context: Context, expr: Any) -> Any:
@@ -229,12 +229,12 @@ class _Trail:
 
     def take(self, step: Step) -> bool:
         """Apply a step, and keep it if it changed anything."""
-        replaced = apply_step(self.context, self.current, step)
-        if replaced == self.current:
+        found = apply_step(self.context, self.current, step)
+        if found == self.current:
             return False
-        count = operations(replaced, shared=True, model=self.model)
+        count = operations(found, shared=True, model=self.model)
         self.steps.append(replace(step, operations=(self.count, count)))
-        self.current, self.count = replaced, count
+        self.current, self.count = found, count
         return True
 
 

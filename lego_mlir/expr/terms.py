@@ -339,7 +339,7 @@ def _distributed(
 
 
 def _factor_order(factor: Factor) -> Any:
-    return (0, str(factor[0]), factor[1]) if isinstance(factor, tuple) else (1, "", factor.order)
+    return (0, factor[0].name, factor[1]) if isinstance(factor, tuple) else (1, "", factor.order)
 
 
 def rebuild(atom: Atom, write: Callable[[Poly], Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lego_mlir.expr.nodes import Table
+from lego_mlir.expr.nodes import tables_of
 from lego_mlir.kernel.trace import For, FromCondition, FromIndex, If, Load, Statement, Store, TileLoad, TileStore
 
 
@@ -42,7 +42,7 @@ def runtime_tables(body: tuple[Statement, ...]) -> dict[str, Any]:
     """The `Table` nodes without entries, by name: what the caller passes."""
     found: dict[str, Any] = {}
     for expr in expressions(body):
-        for table in expr.atoms(Table):
+        for table in tables_of(expr):
             if not table.entries:
                 found.setdefault(table.name, table)
     return found

@@ -172,7 +172,7 @@ class CudaPrinter(TextPrinter):
         return Text(f"{expr.name}[{self.print(expr.index).text}]", ATOM, width)
 
     def print_logic(self, condition: Any) -> Text:
-        parts = [self.print_condition(c).at(ATOM) for c in sorted(condition.args, key=str)]
+        parts = [self.print_condition(c).at(ATOM) for c in sorted(condition.args, key=self.beginning)]
         if isinstance(condition, sympy.Not):
             return Text(f"!{parts[0]}", ATOM, "i32")
         return Text(f" {'&&' if isinstance(condition, sympy.And) else '||'} ".join(parts), LOOSE, "i32")

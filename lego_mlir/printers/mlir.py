@@ -37,8 +37,11 @@ import sympy
 
 from lego_mlir.errors import PrintError
 from lego_mlir.expr import nodes
+from lego_mlir.expr.budgets import within_recursion_limit
+from lego_mlir.expr.context import PlainRanges
 from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.intervals import bounds
+from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
 from lego_mlir.expr.ranges import Range
 from lego_mlir.printers.affine import AffineMap, affine_map
 from lego_mlir.printers.builder import Builder
@@ -73,8 +76,9 @@ class MlirPrinter:
             )
         self.form, self.integer = form, integer
         self.build = Builder()
-        self.ranges: dict[Any, Range] = {as_expr(s): r for s, r in (ranges or {}).items()}
+        self.ranges = PlainRanges(ranges or {})
         self.tables = dict(tables or {})
+        self._beginning = PrefixPrinter(COMPARED).text
         self._memo: list[dict[Any, Any]] = [{as_expr(s): v for s, v in values.items()}]
 
     def bind(self, symbol: Any, value: Any, over: Range | None = None) -> None:
@@ -92,11 +96,13 @@ class MlirPrinter:
         finally:
             self._memo.pop()
 
+    @within_recursion_limit("printed")
     def value(self, expr: Any, kind: str | None = None) -> Any:
         """The value of an integer expression, cast to the integer type `kind` where one is given."""
         emitted = self._emit(as_expr(expr))
         return emitted if kind is None else self._cast(emitted, kind)
 
+    @within_recursion_limit("printed")
     def condition(self, expr: Any) -> Any:
         """The value (i1) of a condition."""
         return self.remember(as_condition(expr), "i1", self._emit_condition)
@@ -170,7 +176,7 @@ class MlirPrinter:
             return self._emit_pow(expr)
         name = BINARY.get(type(expr))
         if name is not None:
-            ordered = type(expr)(*sorted(expr.args, key=str)) if name in COMMUTATIVE else expr
+            ordered = type(expr)(*sorted(expr.args, key=self._beginning)) if name in COMMUTATIVE else expr
             if ordered != expr:
                 return self._emit(ordered)
             return self._operation(name, self._kind(expr, *expr.args), *map(self._emit, expr.args))
@@ -290,7 +296,7 @@ class MlirPrinter:
             return self._compare(type(expr), self._kind(a, b), self._emit(a), self._emit(b))
         if isinstance(expr, (sympy.And, sympy.Or)):
             name = "arith.andi" if isinstance(expr, sympy.And) else "arith.ori"
-            first, *rest = (self.condition(a) for a in sorted(expr.args, key=str))
+            first, *rest = (self.condition(a) for a in sorted(expr.args, key=self._beginning))
             for operand in rest:
                 first = self._logical(name, first, operand)
             return first

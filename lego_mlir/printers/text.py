@@ -11,17 +11,20 @@ A printer is a subclass with a target's spelling of what is not the same everywh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 import sympy
 from sympy.logic.boolalg import Boolean
 
-from lego_mlir.errors import PrintError
+from lego_mlir.errors import PrintError, brief
 from lego_mlir.expr import nodes
+from lego_mlir.expr.budgets import require_characters, within_recursion_limit
+from lego_mlir.expr.context import PlainRanges
 from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.intervals import Bounds, bounds
+from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 
@@ -68,12 +71,14 @@ class TextPrinter:
     widths: ClassVar[tuple[Width, ...]] = ("i32", "i64")
 
     def __init__(self, ranges: Mapping[Any, Range] | None = None, names: Mapping[Any, str] | None = None) -> None:
-        self.ranges: dict[Any, Range] = {as_expr(s): r for s, r in (ranges or {}).items()}
+        self.ranges = PlainRanges(ranges or {})
         self.names: dict[Any, str] = {as_expr(e): text for e, text in (names or {}).items()}
         self.helpers: dict[str, None] = {}
         self.declared: set[Any] = set()
         self._bound: dict[Any, Width] = {}
         self._bounds: dict[Any, Bounds] = {}
+        self._printed: dict[Any, Text] | None = None  # while a text is being printed: that of each of its parts
+        self.beginning = PrefixPrinter(COMPARED).text
 
     # -- what a caller asks
 
@@ -89,6 +94,7 @@ class TextPrinter:
         """The type that the printed text of an expression has."""
         return self.print(as_expr(expr)).width
 
+    @within_recursion_limit("printed")
     def named(self, exprs: Sequence[Any], prefix: str = "t") -> tuple[list[tuple[str, Any]], list[Any]]:
         """Name what the expressions share: (name, subexpression) in order of need. The names hold from here on."""
         given = [as_expr(e) for e in exprs]
@@ -144,8 +150,13 @@ class TextPrinter:
         low, high = HOLDS["i64"]
         for lo, hi in intervals:
             if (lo is not None and lo > high) or (hi is not None and hi < low):
-                raise PrintError(f"{self.target}: {what} lies in [{lo}, {hi}], which no integer type holds")
+                shown = self.short(what)
+                raise PrintError(f"{self.target}: {shown} lies in [{lo}, {hi}], which no integer type holds")
         return "i64"
+
+    def short(self, expr: Any) -> str:
+        """An expression as a message shows it."""
+        return brief(self.beginning(expr) if isinstance(expr, sympy.Basic) else expr)
 
     def as_width(self, text: Text, width: Width) -> Text:
         """The same value in a type that holds it."""
@@ -170,6 +181,27 @@ class TextPrinter:
 
     def print(self, expr: Any) -> Text:
         """The text of a SymPy integer expression in the nodes of `expr.nodes`."""
+        return self._once(expr, self._print)
+
+    def _once(self, expr: Any, show: Callable[[Any], Text]) -> Text:
+        """The text of a part, made once while a whole is printed, however often the whole uses it."""
+        if self._printed is None:
+            return self._whole(expr, show)
+        found = self._printed.get(expr)
+        if found is None:
+            found = self._printed[expr] = show(expr)
+            require_characters(self.target, found.text)
+        return found
+
+    @within_recursion_limit("printed")
+    def _whole(self, expr: Any, show: Callable[[Any], Text]) -> Text:
+        self._printed = {}
+        try:
+            return self._once(expr, show)
+        finally:
+            self._printed = None
+
+    def _print(self, expr: Any) -> Text:
         if expr in self.names:
             return self.name(self.names[expr], expr)
         if expr.is_Integer:
@@ -184,7 +216,7 @@ class TextPrinter:
             return self.print_factors(expr, [expr.base] * int(expr.exp))
         method = _METHODS.get(type(expr))
         if method is None:
-            raise PrintError(f"{self.target}: no form for {type(expr).__name__} in {expr}")
+            raise PrintError(f"{self.target}: no form for {type(expr).__name__} in {self.short(expr)}")
         result: Text = getattr(self, method)(expr)
         return result
 
@@ -208,7 +240,7 @@ class TextPrinter:
 
     def ordered(self, terms: Sequence[Any]) -> list[Any]:
         """The terms of a sum: what is added, then what is subtracted, constants last."""
-        return sorted(terms, key=lambda t: (is_subtracted(t), t.is_Integer, str(t)))
+        return sorted(terms, key=lambda t: (is_subtracted(t), t.is_Integer, self.beginning(t)))
 
     def print_sum(self, expr: Any) -> Text:
         return self.print_terms(expr, self.ordered(expr.args))
@@ -238,7 +270,7 @@ class TextPrinter:
         if expr.args[0].is_Integer and int(expr.args[0]) < 0:
             return self.print_terms(expr, [expr])
         factors: list[Any] = []
-        for factor in sorted(expr.args, key=lambda f: (f.is_Integer, str(f))):
+        for factor in sorted(expr.args, key=lambda f: (f.is_Integer, self.beginning(f))):
             factors.extend([factor.base] * int(factor.exp) if factor.is_Pow else [factor])
         return self.print_factors(expr, factors)
 
@@ -275,7 +307,7 @@ class TextPrinter:
         bits = 64 if width == "i64" else 32
         if amount.lo is None or amount.lo < 0 or amount.hi is None or amount.hi >= bits:
             raise PrintError(
-                f"{self.target}: the shift {expr} is by {expr.args[1]}, not shown to lie in "
+                f"{self.target}: the shift {self.short(expr)} is by {self.short(expr.args[1])}, not shown to lie in "
                 f"0..{bits - 1}; give its range"
             )
         a, b = self.as_width(self.operand(expr.args[0], expr), width), self.operand(expr.args[1], expr)
@@ -300,6 +332,9 @@ class TextPrinter:
 
     def print_condition(self, condition: Any) -> Text:
         """The text of a SymPy Boolean in the nodes of `expr.nodes`."""
+        return self._once(condition, self._print_condition)
+
+    def _print_condition(self, condition: Any) -> Text:
         if condition in (sympy.true, sympy.false):
             return self.truth(bool(condition))
         if isinstance(condition, nodes._Comparison):
@@ -311,7 +346,8 @@ class TextPrinter:
         for kind in (sympy.And, sympy.Or, sympy.Not):
             if isinstance(condition, kind):
                 return self.print_logic(condition)
-        raise PrintError(f"{self.target}: no form for {type(condition).__name__} in the condition {condition}")
+        shown = self.short(condition)
+        raise PrintError(f"{self.target}: no form for {type(condition).__name__} in the condition {shown}")
 
     def print_comparison(self, whole: Any, symbol: str, a: Any, b: Any) -> Text:
         width = self.fit([self.interval(a), self.interval(b)], a)
@@ -369,7 +405,9 @@ def shared_subexpressions(exprs: Sequence[Any]) -> list[Any]:
 def _operands(expr: Any) -> Sequence[Any]:
     if isinstance(expr, nodes.Table):
         return (expr.index,)
-    return (expr.base,) if expr.is_Pow else expr.args
+    if expr.is_Pow:
+        return (expr.base,) * min(2, int(expr.exp))  # printed as often as the exponent says
+    return expr.args
 
 
 _OPPOSITE: Final = {"<": ("<=", True), "<=": ("<", True), "==": ("!=", False), "!=": ("==", False)}

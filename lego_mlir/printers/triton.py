@@ -287,7 +287,7 @@ class TritonPrinter(TextPrinter):
     # -- conditions
 
     def print_logic(self, condition: Any) -> Text:
-        parts = [self.operand(c, condition).at(ATOM) for c in sorted(condition.args, key=str)]
+        parts = [self.operand(c, condition).at(ATOM) for c in sorted(condition.args, key=self.beginning)]
         if isinstance(condition, sympy.Not):
             return Text(f"{parts[0]} == 0", LOOSE, "i32")
         return Text(f" {'&' if isinstance(condition, sympy.And) else '|'} ".join(parts), LOOSE, "i32")

@@ -15,7 +15,7 @@ from typing import Any
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.cost import MODELS
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
-from lego_mlir.expr.nodes import Le, Size, Table
+from lego_mlir.expr.nodes import Le, Size, tables_of
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.verdict import Refuted
@@ -267,7 +267,7 @@ class Filling:
                 self.know(symbol, self.sizes)
             else:
                 require_identifier("an index", str(symbol), self.language)
-        for table in raw.atoms(Table):
+        for table in tables_of(raw):
             self.tables[table.name] = table.entries
         symbols = raw.free_symbols | printed.free_symbols
         self.indices |= {str(s) for s in symbols if not isinstance(s, Size)} - self.tables.keys()

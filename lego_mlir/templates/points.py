@@ -38,7 +38,7 @@ import numpy as np
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import Size, Table
+from lego_mlir.expr.nodes import Size, tables_of
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout import slices
 from lego_mlir.layout.slices import Colon
@@ -254,7 +254,7 @@ def mask_of(placeholder: Placeholder) -> Any:
 
 def _symbols(placeholder: Placeholder) -> set[Any]:
     """Every symbol that takes part: in the text, in the index and its mask, and the sizes that bound these."""
-    tables = {table.args[0] for table in placeholder.raw.atoms(Table)}
+    tables = {table.args[0] for table in tables_of(placeholder.raw)}
     named = (placeholder.raw.free_symbols - tables) | _origin_symbols(placeholder) | _binding_symbols(placeholder)
     lengths_of_vectors = {s.count for s in blocks_in(*named) if isinstance(s.count, Size)}
     return (

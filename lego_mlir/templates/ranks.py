@@ -59,8 +59,8 @@ def _rank(node: ast.expr, known: Mapping[str, int]) -> int | None:
             return known.get(name)
         case ast.UnaryOp(operand=operand):
             return _rank(operand, known)
-        case ast.BinOp(left=left, right=right):
-            return _widest([left, right], known)
+        case ast.BinOp():
+            return _widest(list(_chain(node)), known)
         case ast.Compare(left=left, comparators=others):
             return _widest([left, *others], known)
         case ast.Subscript(slice=ast.Tuple(elts=places)):
@@ -75,6 +75,14 @@ def _rank(node: ast.expr, known: Mapping[str, int]) -> int | None:
         case ast.Call(func=ast.Attribute(value=value, attr="to")):
             return _rank(value, known)
     return None
+
+
+def _chain(node: ast.expr) -> Iterator[ast.expr]:
+    """The operands of `a + b + c`, which Python nests once a term; sums have thousands."""
+    while isinstance(node, ast.BinOp):
+        yield node.right
+        node = node.left
+    yield node
 
 
 def _widest(nodes: Sequence[ast.expr], known: Mapping[str, int]) -> int | None:

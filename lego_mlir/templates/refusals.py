@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import Size, Table
+from lego_mlir.expr.nodes import Size, tables_of
 from lego_mlir.templates.names import Language
 
 MAX_THREADS: Final = 1024  # of a block, every architecture; CUDA C++ Programming Guide, compute capabilities
@@ -74,7 +74,7 @@ def require_ranges(exprs: Iterable[Any], ranges: Mapping[Any, Any]) -> None:
     A name alone needs none: whatever type it has, its text is itself.
     """
     for expr in exprs:
-        tables = {table.args[0] for table in expr.atoms(Table)}
+        tables = {table.args[0] for table in tables_of(expr)}
         named = set() if expr.is_Symbol else expr.free_symbols - tables
         ends = (as_expr(end) for s in named if s in ranges for end in (ranges[s].lo, ranges[s].hi))
         unknown = {

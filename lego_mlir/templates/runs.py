@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from lego_mlir.expr.index import index_symbol
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.nodes import INTEGER_NODES
+from lego_mlir.expr.nodes import INTEGER_NODES, every_node
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 
@@ -38,7 +38,7 @@ class Run:
 
 def contiguous_run(expr: Any, axis: Any, count: int, ranges: dict[Any, Range]) -> Run | None:
     """The longest run along an axis, for an expression in which Triton would not find it; None for any other."""
-    hidden = any(node.has(axis) for node in expr.atoms(*INTEGER_NODES))
+    hidden = any(axis in node.free_symbols for node in every_node(expr) if isinstance(node, INTEGER_NODES))
     if not hidden:
         return None
     length = min(LONGEST, count & -count)

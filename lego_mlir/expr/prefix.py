@@ -1,0 +1,62 @@
+"""The beginning of an expression's text, at a cost that its distinct parts have.
+
+An expression whose parts are used many times is small as a graph and has a text without end: after thirty steps from
+x to x*(x + 1) modulo a number, 2**30 names. Here each part is written once, and only as far as it can reach into the
+result. Sums are ordered by these beginnings and messages show them; a text that ends earlier is SymPy's own, character
+by character.
+
+>>> import sympy
+>>> from lego_mlir.expr.nodes import FloorMod
+>>> x = sympy.Symbol("x", integer=True)
+>>> for _ in range(100):
+...     x = FloorMod(x * (x + 1), 1009)
+>>> prefix(x, 40)
+'(((((((((((((((((((((((((((((((((((((((('
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sympy.printing.str import StrPrinter
+
+from lego_mlir.expr.nodes import every_node
+
+COMPARED: Final = 4000
+"""Characters by which expressions are ordered; those that agree so far keep SymPy's order of arguments."""
+SHOWN: Final = 20_000
+"""Characters of a `repr`."""
+
+
+class PrefixPrinter(StrPrinter):
+    """SymPy's `str`, cut off after some characters; a part's own text is cut there too, which changes nothing."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__({"order": None})
+        self.columns = columns
+        self._texts: dict[Any, str] = {}
+
+    def text(self, expr: Any) -> str:
+        """The first characters of an expression's text."""
+        for part in every_node(expr):  # operands first, so that nothing is nested deeply
+            self._print(part)
+        return self._print(expr)
+
+    def _print(self, expr: Any, **options: Any) -> str:
+        if options:
+            return str(super()._print(expr, **options))[: self.columns]
+        found = self._texts.get(expr)
+        if found is None:
+            found = self._texts[expr] = str(super()._print(expr))[: self.columns]
+        return found
+
+
+def prefix(expr: Any, columns: int = COMPARED) -> str:
+    """The first characters of `str(expr)`."""
+    return PrefixPrinter(columns).text(expr)
+
+
+def shown(expr: Any) -> str:
+    """The text of an expression as a `repr` gives it, cut off where it has no end."""
+    text = prefix(expr, SHOWN)
+    return text if len(text) < SHOWN else f"{text} .."
