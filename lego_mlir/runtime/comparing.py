@@ -193,7 +193,9 @@ def numbers(stored: numpy.ndarray, dtype: str) -> numpy.ndarray:
 
 
 def _short(value: float) -> str:
-    return f"{value:.2g}" if 0.01 <= value < 1e5 or not value else f"{value:.1e}"
+    if 100 <= value < 1e6:
+        return f"{value:.0f}"
+    return f"{value:.2g}" if 0.01 <= value < 100 or not value else f"{value:.1e}"
 
 
 def _allowed(bound: float, unit: str) -> str:

@@ -52,6 +52,8 @@ def test_integers_must_be_equal():
     values = np.arange(10, dtype=np.int32)
     assert compare(values, values.astype(np.int64), "i32")
     assert not compare(values, values + (values == 5), "i32")
+    result = compare(values, values + 300 * (values == 5), "i32")
+    assert str(result.first_wrong) == "found 5, expected 305, off by 300, must be equal"
 
 
 def test_integers_beyond_double_precision_are_compared_exactly():
