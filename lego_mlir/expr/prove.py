@@ -265,12 +265,13 @@ def _follows(context: Context, claim: Any, given: list[Poly]) -> bool:
 
 
 def _sampled_counter_example(context: Context, claim: Any, truth: Truth) -> dict[Any, int] | None:
+    """Sample values that make the claim false; evaluated, since reading it may have dropped a division by zero."""
+    symbols = None
     for point in range(POINTS):
         if context.facts.samples.truth(truth, point) is False:
-            values = {
-                s: context.facts.samples.value(context.terms.read(s), point) for s in _involved(claim, context.ranges)
-            }
-            if None not in values.values():
+            symbols = symbols or _involved(claim, context.ranges)
+            values = {s: context.facts.samples.value(context.terms.read(s), point) for s in symbols}
+            if None not in values.values() and _fails(claim, values, context.ranges):  # type: ignore[arg-type]
                 return values  # type: ignore[return-value]  # checked just now
     return None
 

@@ -122,6 +122,13 @@ def test_what_divides_by_zero_is_nobodys_claim():
     assert isinstance(prove(Eq(z * FloorDiv(u, z) + FloorMod(u, z), u), {}, timeout_ms=1000), Proved)
 
 
+def test_a_counter_example_is_one_where_the_claim_has_a_value():
+    size_ = Size("s")
+    claim = Ne(FloorMod(Table("t", FloorMod(4 * u + 1, 4), 2, 9, [7, 0]), FloorMod(i, size_)), 0)  # 0 % .., read as 0
+    example = prove(claim, {i: Range(0, 4 * size_)}).counter_example
+    assert example["i"] % example["s"] != 0
+
+
 def test_wrapped_conditions_and_sizes():
     n, x = size("n"), index_symbol("x")
     assert isinstance(prove((x >= 0) & (x < n), {x: Range(0, n)}), Proved)
