@@ -19,10 +19,11 @@ import sympy
 
 from lego_mlir.errors import brief
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Size
+from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Ne, Select, Size
 from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
-from lego_mlir.kernel.trace import For, If, Load, Store, Trace
+from lego_mlir.kernel.trace import For, If, Load, Store, Trace, Value
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
@@ -45,23 +46,44 @@ class Claim:
 
 def access_verdicts(trace: Trace, timeout_ms: int) -> Iterator[tuple[str, Verdict]]:
     """Each access of a kernel in words, and whether it stays inside its memory."""
-    words = _words(trace)
-    ranges = {words.get(symbol, symbol): known for symbol, known in trace.ranges.items()}
-    for claim in _claims(trace.body, (), (), words):
-        yield claim.text, _verdict(claim, ranges, set(words.values()), timeout_ms)
+    words = _Words(trace)
+    ranges = {**trace.ranges, **words.ranges}
+    for claim in _claims(trace.body, (), (), words.meaning):
+        yield claim.text, _verdict(claim, ranges, set(words.ranges), timeout_ms)
 
 
-def _words(trace: Trace) -> dict[Any, Any]:
-    """For each symbol that stands for data, a symbol that is called what the user wrote."""
-    found: dict[Any, Any] = {}
-    taken: set[str] = set()
-    for symbol, text in trace.data.items():
-        name = f"({text})" if " " in text and not text.endswith("]") else text
-        while name in taken:  # the same place, read again, may hold something else
-            name += "'"
-        taken.add(name)
-        found[symbol] = sympy.Symbol(name, integer=True)
-    return found
+class _Words:
+    """What the symbols that stand for data mean, over symbols that are called what the user wrote.
+
+    An operation on data that cannot wrap around becomes index arithmetic, and a comparison a condition, so that a guard
+    on data is a guard, and a counter-example gives values that memory can hold.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.data = trace.data
+        self.meaning: dict[Any, Any] = {}
+        self.ranges: dict[Any, Range] = {}
+        self._symbols: dict[int, Any] = {}
+        for symbol, value in self.data.symbols.items():
+            if value.dtype.family == "bool":
+                holds = self.data.condition(value, self.leaf).xreplace(self.meaning)
+                self.meaning |= {Ne(symbol, 0): holds, Eq(symbol, 0): sympy.Not(holds), symbol: Select(holds, 1, 0)}
+            else:
+                self.meaning[symbol] = self.data.expression(value, self.leaf).xreplace(self.meaning)
+
+    def leaf(self, value: Value) -> Any:
+        """The symbol of a value that is no arithmetic on others, such as a loaded one."""
+        if value.number not in self._symbols:
+            text = self.data.text(value)
+            name = f"({text})" if " " in text and not text.endswith("]") else text
+            while (
+                sympy.Symbol(name, integer=True) in self.ranges
+            ):  # the same place, read again, may hold another number
+                name += "'"
+            symbol = self._symbols[value.number] = sympy.Symbol(name, integer=True)
+            low, high = self.data.range(value)
+            self.ranges[symbol] = Range(low, high + 1)
+        return self._symbols[value.number]
 
 
 def _claims(
@@ -89,7 +111,7 @@ def _claims(
 
 def _in_words(index: Any, words: Mapping[Any, Any]) -> str:
     text = str(as_expr(index).xreplace(words))
-    return text[1:-1] if index in words and text.startswith("(") else text
+    return text[1:-1] if words.get(index, index).is_Symbol and text.startswith("(") else text
 
 
 def _verdict(claim: Claim, ranges: Ranges, data: set[Any], timeout_ms: int) -> Verdict:

@@ -1,8 +1,9 @@
-"""What is known of data that is used as an index: its range, and the user's words for it.
+"""What is known of data that is used as an index: its range, how it is computed, and the user's words for it.
 
 Data comes from memory, and nothing limits what memory holds but the element type. What a kernel then computes from it
 may be limited all the same: `x[i] & 63` is in 0 .. 63 and `x[i] % n` below n, whatever x holds. The intervals here are
 those of the machine's integers: an operation that may leave its type wraps around, so its result has the type's range.
+One that cannot is integer arithmetic, and an index expression says what it computes.
 
 >>> from lego_mlir.kernel.dtypes import i32
 >>> from lego_mlir.kernel.trace import Source
@@ -20,9 +21,25 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any, Final
 
+import sympy
+
 from lego_mlir.errors import brief
+from lego_mlir.expr import nodes
+from lego_mlir.expr.intervals import Bounds
+from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
 from lego_mlir.kernel.dtypes import DType
-from lego_mlir.kernel.trace import Compose, Compute, Constant, Convert, FromIndex, Lane, Load, Statement, Value
+from lego_mlir.kernel.trace import (
+    Compose,
+    Compute,
+    Constant,
+    Convert,
+    FromCondition,
+    FromIndex,
+    Lane,
+    Load,
+    Statement,
+    Value,
+)
 
 Span = tuple[int, int]  # both ends are values
 COLUMNS: Final = 60  # of the text of a value
@@ -41,10 +58,12 @@ def type_span(dtype: DType) -> Span:
 class DataRanges:
     """The statements that define a kernel's values, and what follows from them."""
 
-    def __init__(self) -> None:
+    def __init__(self, index_bounds: Callable[[Any], Bounds] = lambda expr: Bounds(None, None)) -> None:
+        self._index_bounds = index_bounds
         self._definitions: dict[int, Statement] = {}
         self._spans: dict[int, Span] = {}
         self.names: dict[int, str] = {}  # of scalar parameters
+        self.symbols: dict[Any, Value] = {}  # the symbols of index expressions that stand for data
 
     def define(self, statement: Any) -> None:
         """Note a statement, if it defines a value."""
@@ -79,12 +98,20 @@ class DataRanges:
         return () if any(o.dtype.is_float for o in found) else found
 
     def _span(self, value: Value) -> Span:
+        exact = self._exact_span(value)
+        return type_span(value.dtype) if exact is None else exact
+
+    def _exact_span(self, value: Value) -> Span | None:
+        """The range of what an operation computes if it is that of integers; None where it may wrap around."""
         whole = type_span(value.dtype)
         spans = [self._spans[o.number] for o in self._operands(value)]
         exact: Span | None = None
         match self._definitions.get(value.number):
             case Constant(number=number):
                 exact = (int(number), int(number))
+            case FromIndex(expr=expr):
+                known = self._index_bounds(expr)
+                exact = None if known.lo is None or known.hi is None else (known.lo, known.hi)
             case Compute(operation=operation) if spans and operation in _operations(value.dtype):
                 exact = _EXACT[operation](*spans)
                 if operation in _SHIFTS and not 0 <= spans[1][0] <= spans[1][1] < value.dtype.bits:
@@ -93,7 +120,41 @@ class DataRanges:
                 exact = spans[0]
             case Compose() if spans:
                 exact = _hull(*spans)
-        return exact if exact is not None and whole[0] <= exact[0] and exact[1] <= whole[1] else whole
+        return exact if exact is not None and whole[0] <= exact[0] and exact[1] <= whole[1] else None
+
+    def expression(self, value: Value, leaf: Callable[[Value], Any], depth: int = 8) -> Any:
+        """An integer value as an index expression over what `leaf` gives for values that are none."""
+        self.range(value)
+        exact = depth > 0 and value.dtype.family == "int" and self._exact_span(value) is not None
+        match self._definitions.get(value.number):
+            case Constant(number=number):
+                return sympy.Integer(int(number))
+            case FromIndex(expr=expr) if exact:
+                return expr
+            case Convert(operand=operand) if exact and operand.dtype.family == "int":
+                return self.expression(operand, leaf, depth - 1)
+            case Compute(operation=operation, operands=operands) if exact and operation in _NODES:
+                return _NODES[operation](*(self.expression(o, leaf, depth - 1) for o in operands))
+            case _:
+                return leaf(value)
+
+    def condition(self, value: Value, leaf: Callable[[Value], Any], depth: int = 8) -> Any:
+        """A truth value as an index condition over what `leaf` gives."""
+        match self._definitions.get(value.number):
+            case FromCondition(condition=condition):
+                return condition
+            case Compute(operation=operation, operands=operands) if depth > 0 and operation in ("and", "or"):
+                parts = [self.condition(o, leaf, depth - 1) for o in operands]
+                return sympy.And(*parts) if operation == "and" else sympy.Or(*parts)
+            case Compute(operation="xor", operands=(a, b)) if depth > 0:
+                one, other = (self.condition(o, leaf, depth - 1) for o in (a, b))
+                return sympy.Or(sympy.And(one, sympy.Not(other)), sympy.And(other, sympy.Not(one)))
+            case Constant(number=number):
+                return sympy.true if number else sympy.false
+            case Compute(operation=operation, operands=(a, b)) if operation in _COMPARED and a.dtype.family == "int":
+                return _COMPARED[operation](*(self.expression(o, leaf, depth - 1) for o in (a, b)))
+            case _:
+                return Ne(leaf(value), 0)
 
     def text(self, value: Value) -> str:
         """The value in the user's words, cut short where they are many."""
@@ -173,6 +234,29 @@ def _absolute(a: Span) -> Span:
     return (0 if a[0] <= 0 <= a[1] else min(map(abs, a))), max(map(abs, a))
 
 
+_NODES: Final[dict[str, Callable[..., Any]]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+    "floordiv": nodes.FloorDiv,
+    "mod": nodes.FloorMod,
+    "and": nodes.BitAnd,
+    "or": nodes.BitOr,
+    "xor": nodes.BitXor,
+    "lshift": nodes.ShiftLeft,
+    "rshift": nodes.ShiftRight,
+    "minimum": nodes.Smaller,
+    "maximum": nodes.Larger,
+}
+_COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "eq": Eq,
+    "ne": Ne,
+    "lt": Lt,
+    "le": Le,
+    "gt": lambda a, b: Lt(b, a),
+    "ge": lambda a, b: Le(b, a),
+}
 _SHIFTS: Final = ("lshift", "rshift")
 _ON_BITS: Final = ("and", "or", "xor", "select")  # what an i1 shares with wider integers: as a number, true is -1
 

@@ -145,7 +145,7 @@ class Kernel:
             body=tracer.body,
             source=self.source,
             divisions=tracer.divisions,
-            data=tracer.from_data,
+            data=tracer.data,
         )
 
     def _tables(self, tracer: Tracer) -> Iterator[Buffer]:

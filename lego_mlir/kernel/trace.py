@@ -23,6 +23,7 @@ from lego_mlir.kernel.dtypes import DType
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Range
     from lego_mlir.expr.simplify import Derivation
+    from lego_mlir.kernel.data_ranges import DataRanges
     from lego_mlir.kernel.divisors import Division
     from lego_mlir.layout.base import Layout
 
@@ -340,8 +341,8 @@ class Trace:
 
     `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
-    `divisions` are the claims that divisors are not 0, those aside that are positive by their form. `data` holds the
-    symbols that stand for data, and the data in the user's words.
+    `divisions` are the claims that divisors are not 0, those aside that are positive by their form. `data` tells what is
+    known of the symbols that stand for data.
     """
 
     name: str
@@ -354,8 +355,8 @@ class Trace:
     ranges: Mapping[Any, Range]
     body: tuple[Statement, ...]
     source: Source
+    data: DataRanges = field(repr=False, compare=False)
     divisions: tuple[Division, ...] = ()
-    data: Mapping[Any, str] = field(default_factory=dict)
 
     def statements(self) -> Iterator[Statement]:
         """Every statement, those of loops and branches after the loop or branch itself."""

@@ -47,8 +47,8 @@ class Tracer:
         self.shared: list[Buffer] = []
         self.ranges: dict[Any, Range] = {}
         self.ids: dict[Any, tuple[str, str]] = {}
-        self.data = DataRanges()
-        self.from_data: dict[Any, str] = {}  # symbols whose values come from memory, and the data in the user's words
+        self.data = DataRanges(lambda expr: bounds(expr, self.known(expr.free_symbols)))
+        self.from_data = self.data.symbols.keys()  # symbols whose values come from memory
         self.path: list[Any] = []  # index conditions that hold in the innermost region
         self._regions: list[list[Statement]] = [[]]
         self._live: list[set[int]] = [set()]  # the numbers of the values each open region has made
@@ -204,7 +204,7 @@ class Tracer:
         if not self._in_scope(symbol):
             low, high = self.data.range(value)
             self.ranges[symbol] = Range(low, high + 1)
-            self.from_data[symbol] = self.data.text(value)
+            self.data.symbols[symbol] = value
             self._symbols[-1].add(symbol)
             self.append(ToIndex(symbol, self.use(value), self.here()))
         return symbol
@@ -248,9 +248,9 @@ class Tracer:
             claim = sympy.Or(claim, *map(sympy.Not, given))
             verdict = prove(claim, self.known(claim.free_symbols))
         if isinstance(verdict, Refuted):
-            if divisor.free_symbols & self.from_data.keys():
+            if divisor.free_symbols & self.from_data:
                 verdict = Unknown(f"it is what memory holds that decides; {remedy(divisor)}")
-            elif not claim.free_symbols & self.from_data.keys():
+            elif not claim.free_symbols & self.from_data:
                 values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
                 raise LayoutError(f"{source}: the divisor {divisor} is 0 for {values}; {remedy(divisor)}")
         return Division(divisor, verdict, source)
@@ -276,7 +276,7 @@ class Tracer:
         return {s: ranges[s] for s in symbols if s in ranges}
 
     def _believed(self, verdict: Verdict, about: Any) -> Verdict:
-        if isinstance(verdict, Refuted) and about.free_symbols & self.from_data.keys():
+        if isinstance(verdict, Refuted) and about.free_symbols & self.from_data:
             return Unknown("the index comes from memory")
         return verdict
 
