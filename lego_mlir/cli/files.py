@@ -31,6 +31,15 @@ def read_bytes(path: str) -> bytes:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
 
 
+def read_text(path: str) -> str:
+    """The text of an input file, or of standard input for "-". Raises UsageError where it is none."""
+    body = read_bytes(path)
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not a text in UTF-8: byte {body[error.start]:#04x} at {error.start}") from error
+
+
 def load_spec(path: str) -> Spec:
     """The spec in a file, or on standard input for "-". Raises SpecError and UsageError."""
     from lego_mlir import spec

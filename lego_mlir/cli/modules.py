@@ -47,7 +47,7 @@ def reports(
     from lego_mlir import interp
 
     options.require_transform(args)
-    text = files.read_bytes(args.spec).decode()
+    text = files.read_text(args.spec)
     if args.transform is not None:
         text = _transformed(args, text)
     compiler = interp.compile_module(text, source=args.spec)

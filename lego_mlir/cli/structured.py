@@ -37,7 +37,7 @@ def _source(args: argparse.Namespace) -> Any:
     """The program of a command line, with the name of its file and the type that a `# dtype: float` line gives."""
     from lego_mlir.runtime import structured
 
-    text = files.read_bytes(args.spec).decode()
+    text = files.read_text(args.spec)
     target = "host" if args.target in (None, "sm_80") else args.target  # the default of a GPU kernel means nothing here
     if target not in TARGETS:
         raise UsageError(f"--target {target}: an LL program is compiled for a CPU; there are {', '.join(TARGETS)}")

@@ -19,6 +19,7 @@ from typing import Any, Final
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; x, y, z.
 THREADS_PER_BLOCK: Final = 1024
 STATIC_SHARED_BYTES: Final = 48 * 1024  # what a block may declare; more is dynamic, and a transform script's work
+LARGEST_SHARED_BYTES: Final = 227 * 1024  # of a block of the largest target, sm_90; dynamic
 LARGEST_BLOCK: Final = (1024, 1024, 64)
 LARGEST_GRID: Final = (2**31 - 1, 65535, 65535)
 

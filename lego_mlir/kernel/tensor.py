@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.kernel.access import Place
 from lego_mlir.kernel.dtypes import DType
+from lego_mlir.kernel.limits import LARGEST_SHARED_BYTES
 from lego_mlir.kernel.scalar import Scalar, as_value
 from lego_mlir.kernel.trace import Buffer, Load, Store
 from lego_mlir.kernel.tracer import Tracer, current
@@ -137,7 +138,13 @@ def shared(dtype: DType, layout: Any) -> View:
     size = tile.physical_size()
     if not isinstance(size, int):
         raise tracer.error(f"lego.shared needs sizes that are ints, got {tile!r} of {size!r} elements", LayoutError)
-    buffer = Buffer(tracer.shared_name(), _element_type(dtype, "lego.shared"), tile, "workgroup", size, tracer.here())
+    element = _element_type(dtype, "lego.shared")
+    if size * element.bytes > LARGEST_SHARED_BYTES:
+        raise tracer.error(
+            f"lego.shared of {size} elements of {element} takes {size * element.bytes} bytes, and no GPU has more than "
+            f"{LARGEST_SHARED_BYTES} for a block; take a smaller tile"
+        )
+    buffer = Buffer(tracer.shared_name(), element, tile, "workgroup", size, tracer.here())
     tracer.shared.append(buffer)
     return View(tracer, buffer, tile)
 

@@ -216,6 +216,16 @@ def test_text_that_does_not_parse_is_placed(tmp_path, capsys):
     assert "to see it again: lego-mlir compile" in error
 
 
+@pytest.mark.parametrize(
+    "command", ["run k.mlir", "analyze k.mlir", "compile k.mlir --emit ptx", "run k.ll", "compile k.ll"]
+)
+def test_a_text_that_is_not_utf_8(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    Path("k.mlir").write_bytes(b"modul\xff {}")
+    Path("k.ll").write_bytes(b"A = Matrix(4, 4);\xff")
+    assert re.search(r"k.\w+: not a text .*0xff", refused(capsys, *command.split()))
+
+
 def test_a_missing_folder_for_the_output(tmp_path, capsys):
     error = refused(capsys, "compile", TRANSPOSE, "-o", str(tmp_path / "none" / "k.mlir"))
     assert f"there is no folder {tmp_path / 'none'}; make it first" in error

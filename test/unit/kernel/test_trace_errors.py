@@ -615,3 +615,10 @@ def test_a_choice_between_numbers_suggests_their_type(one, kind):
 def test_an_unknown_argument_of_the_decorator():
     with pytest.raises(TraceError, match=r"@lego.kernel takes grid and block, not blok; did you mean block\?"):
         lego.kernel(grid=1, block=64, blok=3)
+
+
+def test_a_shared_tile_that_no_gpu_has_room_for():
+    def body(x, y):
+        lego.shared(f16, Row(64, 65536))  # HERE
+
+    refuse(TraceError, "lego.shared of 4194304 elements of f16 takes 8388608 bytes, and no GPU has more than 23", body)
