@@ -216,6 +216,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     from lego_mlir.errors import LegoError
     from lego_mlir.runtime import cuda
 
+    cp.cuda.set_allocator(None)  # no pool: memcheck then sees where each array ends
     wrong, done = [], Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = unpacked(name)
@@ -296,7 +297,7 @@ def refuse(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def shipped(options: argparse.Namespace) -> dict[str, Any]:
-    """Each shipped kernel with its data, by `python -m lego_mlir.runtime`; no memory pool, so that ends are seen."""
+    """Each shipped kernel with its data, by `python -m lego_mlir.runtime`, without a memory pool."""
     import cupy as cp
 
     from lego_mlir.runtime.__main__ import main as check
