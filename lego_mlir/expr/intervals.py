@@ -40,7 +40,7 @@ from lego_mlir.expr.nodes import (
     Table,
 )
 from lego_mlir.expr.poly import ONE, PRODUCT, SYMBOL, ZERO, Atom, Monomial, Poly, number
-from lego_mlir.expr.samples import Samples
+from lego_mlir.expr.samples import POINTS, Samples
 from lego_mlir.expr.terms import Terms
 
 if TYPE_CHECKING:
@@ -96,6 +96,17 @@ def within(expr: Any, ranges: Ranges, low: int, high: int) -> bool:
     context = context_of(ranges)
     value = context.terms.read(as_expr(expr))
     return context.facts.nonnegative(value.plus(-low)) and context.facts.nonnegative((-value).plus(high))
+
+
+def value_beyond(expr: Any, ranges: Ranges, low: int, high: int) -> int | None:
+    """A value below `low` or above `high` that the expression has at one of the sample points; None where none is."""
+    from lego_mlir.expr.context import working_in
+    from lego_mlir.expr.index import as_expr
+
+    with working_in(ranges) as context:
+        poly = context.terms.read(as_expr(expr))
+        found = (context.facts.samples.value(poly, point) for point in range(POINTS))
+        return next((value for value in found if value is not None and not low <= value <= high), None)
 
 
 def _sum(a: End, b: End) -> End:

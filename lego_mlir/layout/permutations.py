@@ -174,11 +174,37 @@ class GenP(Layout):
 
     def _apply(self, index: tuple[Any, ...]) -> Any:
         self.require()
-        return self.forward(index)
+        return self._exactly(index)[0] if self._may_wrap(index) else self.forward(index)
 
     def _inv(self, position: Any) -> tuple[Any, ...]:
         self.require()
-        return self.backward(position)
+        return self._exactly(position) if self._may_wrap((position,)) else self.backward(position)
+
+    def _may_wrap(self, given: tuple[Any, ...]) -> bool:
+        """Whether arrays are given to a permutation that is too large for an enumeration to show that none wraps."""
+        from lego_mlir.layout.checking import ENUMERATED
+
+        elements = self.numel()
+        return isinstance(elements, int) and elements > ENUMERATED and any(map(is_array, given))
+
+    def _exactly(self, given: Any) -> tuple[Any, ...]:
+        """`f` of an index, or `f_inv` of a position, in arrays; with Python's ints where int64 wraps around inside."""
+        from lego_mlir.layout.wrapping import Watch, one_by_one
+
+        forward = isinstance(given, tuple)
+        watch, values = Watch(), given if forward else (given,)
+        watched = tuple(watch.over(v) if is_array(v) else v for v in values)
+
+        def found(index: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (self.forward(index),) if forward else self.backward(*index)
+
+        try:
+            result = found(watched)
+        except LayoutError:
+            if not watch.wrapped:  # such as the root of a number that has become negative
+                raise
+            return one_by_one(found, values)
+        return one_by_one(found, values) if watch.wrapped else result
 
     def forward(self, index: tuple[Any, ...]) -> Any:
         """`f` as it was given, its result an integer. For the check alone: everybody else asks `_apply`."""

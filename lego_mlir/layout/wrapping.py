@@ -15,6 +15,7 @@ shift with the same in float64. Wrapped around, a result is off by a multiple of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,3 +75,10 @@ class Watched(np.ndarray[Any, Any]):
 
 def _plain(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, Watched) else value
+
+
+def one_by_one(function: Callable[[tuple[Any, ...]], tuple[Any, ...]], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A function of ints for each element of arrays that broadcast against each other, each result an int64 array."""
+    spread = np.broadcast_arrays(*arrays)
+    rows = [function(tuple(map(int, at))) for at in zip(*(a.reshape(-1) for a in spread), strict=True)]
+    return tuple(np.array(column, dtype=np.int64).reshape(spread[0].shape) for column in zip(*rows, strict=True))

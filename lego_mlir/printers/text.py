@@ -23,7 +23,7 @@ from lego_mlir.expr import nodes
 from lego_mlir.expr.budgets import require_characters, within_recursion_limit
 from lego_mlir.expr.context import PlainRanges
 from lego_mlir.expr.index import as_condition, as_expr
-from lego_mlir.expr.intervals import Bounds, bounds
+from lego_mlir.expr.intervals import Bounds, bounds, value_beyond
 from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
@@ -152,11 +152,25 @@ class TextPrinter:
             if (lo is not None and lo > high) or (hi is not None and hi < low):
                 shown = self.short(what)
                 raise PrintError(f"{self.target}: {shown} lies in [{lo}, {hi}], which no integer type holds")
+            if (hi is not None and hi > high) or (lo is not None and lo < low):
+                self._refuse_a_value_outside(what)
         return "i64"
 
     def short(self, expr: Any) -> str:
         """An expression as a message shows it."""
         return brief(self.beginning(expr) if isinstance(expr, sympy.Basic) else expr)
+
+    def _refuse_a_value_outside(self, what: Any) -> None:
+        """Refuse an expression that has a value beyond 64 bits for some values in the ranges.
+
+        That its bounds lie beyond is not enough: they may be wider than its values, and a size's maximum is often
+        given larger than any size is.
+        """
+        if isinstance(what, sympy.Expr):
+            value = value_beyond(what, self.ranges, *HOLDS["i64"])
+            if value is not None:
+                shown = f"{self.short(what)} is {value} for values in its ranges"
+                raise PrintError(f"{self.target}: {shown}, which no integer type holds")
 
     def as_width(self, text: Text, width: Width) -> Text:
         """The same value in a type that holds it."""

@@ -28,7 +28,7 @@ from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.padded import conjunction
 from lego_mlir.layout.slices import Colon, Slice
-from lego_mlir.layout.values import check_range, end_of, show
+from lego_mlir.layout.values import ARRAY_LIMIT, check_range, end_of, show
 from lego_mlir.templates.blocks import axes_of, blocks_in
 from lego_mlir.templates.bounded import Bounded, BoundedCondition, Coordinate, Shown, ranges_of
 
@@ -170,6 +170,11 @@ class Placed(Shown):
     offers: ClassVar[tuple[str, ...]] = ("apply", "holds", "inv", "mask", "numel", "shape", "size")
 
     def __init__(self, name: str, layout: Layout, blocks: bool = True) -> None:
+        size = layout.physical_size()
+        if isinstance(size, int) and size > ARRAY_LIMIT:
+            raise TemplateError(
+                f"{name}: {layout!r} has {size} positions, more than the 64-bit integers of generated code count"
+            )
         self.name = name
         self.layout = layout
         self.blocks = blocks  # whether the language has vectors

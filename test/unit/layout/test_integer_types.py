@@ -5,8 +5,11 @@ import pytest
 
 import lego_mlir as lego
 from lego_mlir import GenP, OrderBy, RegP, Row, gallery
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, PrintError, TemplateError
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
+from lego_mlir.printers.cuda import CudaPrinter
+from lego_mlir.printers.triton import TritonPrinter
+from lego_mlir.templates import Template, index
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint64])
@@ -116,3 +119,28 @@ def test_where_and_steps_in_place_are_watched():
 def test_functions_of_this_package_are_as_before():
     assert isinstance(gallery.hilbert(64).check(), Proved)
     assert isinstance(RegP([4, 4], [2, 1]).check(), Proved)
+
+
+def test_arrays_of_a_large_permutation_are_computed_with_ints_where_int64_wraps():
+    """The inverse of an anti-diagonal order takes the root of 8q + 1, beyond 2**63 for q above 2**60."""
+    large = gallery.antidiagonal(2**31)
+    positions = np.array([0, 5, 2**61 - 1, 2**61, 2**62 - 1])
+    back = large.inv(positions)
+    assert [tuple(int(b[k]) for b in back) for k in range(5)] == [large.inv(int(p)) for p in positions]
+    assert large.apply(*back).tolist() == positions.tolist()
+    assert large.apply(np.array([[2**31 - 1]]), np.array([0, 1])).shape == (1, 2)
+
+
+def test_positions_beyond_64_bits_are_not_printed():
+    huge = Row(2**40, 2**40)
+    for name in ("t.py.jinja", "t.cu.jinja"):
+        with pytest.raises(TemplateError, match=rf"A: Row\(.*\) has {2**80} positions, more than the 64-bit integers"):
+            Template.of("{{ A[i, j] }}", name, A=huge, i=index("i"), j=index("j")).render()
+    i, j = lego.symbols("i j")
+    ranges = huge.ranges(i, j)
+    for printer in (CudaPrinter, TritonPrinter):
+        with pytest.raises(PrintError, match=rf"i \+ j is {2**80 - 1} for values in its ranges, which no integer type"):
+            printer(ranges).expression(huge.apply(i, j))
+        assert printer(ranges).expression(Row(2**40, 2**20).apply(i, j % 2**20))  # within 64 bits
+    m = lego.size("M", max=2**40)  # a maximum that no size has is no position
+    assert CudaPrinter(Row(m, m).ranges(i, j)).expression(Row(m, m).apply(i, j)) == "M * i + j"
