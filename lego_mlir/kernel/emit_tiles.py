@@ -15,6 +15,7 @@ a transform script puts into the addresses once it has dealt out the tile (`lego
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import Any
 
@@ -110,7 +111,11 @@ class TileEmitter:
 
 
 def order_of(buffer: Buffer) -> str | None:
-    """What the attribute `lego.order` of a tile says, "line, place ^ (line & 7) << 3"; None for straight lines."""
+    """What the attribute `lego.order` of a tile says, "line, place ^ (line & 7) << 3"; None for straight lines.
+
+    None as well for an order that the attribute cannot express, with a call in it: any order gives the same values, and
+    `lego-swizzle` then chooses its own.
+    """
     lines = lines_of(buffer.layout)
     if lines is None or lines.order is None:
         return None
@@ -119,7 +124,9 @@ def order_of(buffer: Buffer) -> str | None:
 
     count, length = lines.index(*buffer.layout.dims())
     printer = TritonPrinter({LINE: Range(0, count), PLACE: Range(0, length)})
-    return ", ".join(printer.expression(part) for part in lines.order)
+    order = ", ".join(printer.expression(part) for part in lines.order)
+    called = any(isinstance(node, (ast.Call, ast.Compare)) for node in ast.walk(ast.parse(order)))
+    return None if called else order
 
 
 def _line(access: Access, lines: Lines) -> tuple[Any, Any]:

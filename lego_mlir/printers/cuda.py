@@ -28,8 +28,9 @@ from typing import Any, ClassVar, Final
 
 import sympy
 
+from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import Size
+from lego_mlir.expr.nodes import ShiftLeft, Size
 from lego_mlir.printers.text import ATOM, LOOSE, PRODUCT, SUM, Text, TextPrinter, Width, power_of_two
 
 TYPES: Final[dict[Width, str]] = {"i32": "int", "u32": "unsigned", "i64": "long long"}
@@ -97,6 +98,7 @@ class CudaPrinter(TextPrinter):
     """
 
     target: ClassVar[str] = "cuda"
+    reserved: ClassVar[frozenset[str]] = KEYWORDS
     widths: ClassVar[tuple[Width, ...]] = ("i32", "u32", "i64")
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -150,6 +152,17 @@ class CudaPrinter(TextPrinter):
             self.helpers[name] = None
         return Text(f"{function}({', '.join(a.text for a in arguments)})", ATOM, width)
 
+    def print_shift(self, expr: Any) -> Text:
+        """A shift to the left of what may be negative, which C leaves undefined, is a product with a power of two."""
+        x, n = expr.args
+        if not isinstance(expr, ShiftLeft) or self.not_negative(x):
+            return super().print_shift(expr)
+        most = self.shifted_by(expr, 63)
+        width = self.fit([self.interval(expr), self.interval(x), (1, 2**most)], expr)
+        a, one = self.as_width(self.operand(x, expr), width), self.as_width(self.constant(1), width)
+        power = self.constant(2**most).text if n.is_Integer else f"({one.text} << {self.operand(n, expr).at(ATOM)})"
+        return Text(f"{a.at(PRODUCT)} * {power}", PRODUCT, width)
+
     def print_root(self, expr: Any) -> Text:
         width, (x,) = self.operands(expr, expr.args)
         return self._call("lego_isqrt", width, x)
@@ -166,6 +179,7 @@ class CudaPrinter(TextPrinter):
 
     def print_table(self, expr: Any) -> Text:
         """A constant table becomes an array before the function; any other is a pointer argument of its name."""
+        self.require_table(expr)
         width = self.fit([self.interval(expr)], expr)
         if expr.entries:
             self.tables[expr.name] = expr.entries
@@ -220,6 +234,11 @@ def function(
     }
     <BLANKLINE>
     """
+    names = [str(as_expr(p)) for p in parameters]
+    for given in (name, *names):
+        if given in KEYWORDS or names.count(given) > 1:
+            why = "two parameters have that name" if names.count(given) > 1 else "C++ reserves that word"
+            raise PrintError(f"cuda: {given} in the function {name}({', '.join(names)}): {why}; rename it")
     printer.helpers["LEGO_DEVICE"] = None
     printer.declared |= {as_expr(p) for p in parameters}
     code = straight_line([expr], printer)

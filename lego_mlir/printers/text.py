@@ -68,6 +68,8 @@ class TextPrinter:
     """
 
     target: ClassVar[str]
+    reserved: ClassVar[frozenset[str]] = frozenset()
+    """Words of the target's language that no variable and no table can be called."""
     widths: ClassVar[tuple[Width, ...]] = ("i32", "i64")
 
     def __init__(self, ranges: Mapping[Any, Range] | None = None, names: Mapping[Any, str] | None = None) -> None:
@@ -77,6 +79,8 @@ class TextPrinter:
         self.declared: set[Any] = set()
         self._bound: dict[Any, Width] = {}
         self._bounds: dict[Any, Bounds] = {}
+        self.checks_names = True  # False where the caller has checked all names of the text
+        self._called: dict[str, Any] = {}  # what each name in the printed texts means: a symbol, or a table's contents
         self._printed: dict[Any, Text] | None = None  # while a text is being printed: that of each of its parts
         self.beginning = PrefixPrinter(COMPARED).text
 
@@ -99,6 +103,7 @@ class TextPrinter:
         """Name what the expressions share: (name, subexpression) in order of need. The names hold from here on."""
         given = [as_expr(e) for e in exprs]
         taken = {str(s) for s in self.declared.union(*(e.free_symbols for e in given))} | set(self.names.values())
+        taken |= {table.name for table in nodes.tables_of(*given)}
         names = (n for k in range(10**6) if (n := f"{prefix}{k}") not in taken)
         bindings = []
         for shared in shared_subexpressions(given):
@@ -221,6 +226,7 @@ class TextPrinter:
         if expr.is_Integer:
             return self.constant(int(expr))
         if expr.is_Symbol:
+            self.require_name(str(expr), "a variable", expr)
             return self.name(str(expr), expr)
         if expr.is_Add:
             return self.print_sum(expr)
@@ -233,6 +239,22 @@ class TextPrinter:
             raise PrintError(f"{self.target}: no form for {type(expr).__name__} in {self.short(expr)}")
         result: Text = getattr(self, method)(expr)
         return result
+
+    def require_name(self, name: str, what: str, meaning: Any) -> None:
+        """Refuse a name that the target's language keeps for itself, or that would mean two things in the text."""
+        if not self.checks_names:
+            return
+        if name in self.reserved:
+            raise PrintError(f"{self.target}: {what} cannot be called '{name}', which the language reserves; rename it")
+        if self._called.setdefault(name, meaning) != meaning:
+            raise PrintError(
+                f"{self.target}: two different things are called '{name}': tables, sizes and indices need distinct "
+                f"names; rename one (a table as in lego.gallery.table(.., name='{name}_2'))"
+            )
+
+    def require_table(self, table: Any) -> None:
+        """Refuse a table without a name that is only its own."""
+        self.require_name(table.name, "a table", ("table", table.entries, table.length, table.bound))
 
     def name(self, text: str, expr: Any) -> Text:
         """A symbol, or an expression that has been given a name."""
@@ -316,16 +338,20 @@ class TextPrinter:
 
     def print_shift(self, expr: Any) -> Text:
         """A shift by a number that is smaller than the type has bits."""
-        amount = self.bounds(expr.args[1])
         width = self.fit([self.interval(expr), self.interval(expr.args[0])], expr)
-        bits = 64 if width == "i64" else 32
+        self.shifted_by(expr, 64 if width == "i64" else 32)
+        a, b = self.as_width(self.operand(expr.args[0], expr), width), self.operand(expr.args[1], expr)
+        return Text(f"{a.at(ATOM)} {expr.symbol} {b.at(ATOM)}", LOOSE, width)
+
+    def shifted_by(self, expr: Any, bits: int) -> int:
+        """The most that a shift shifts by, below `bits`. Raises PrintError where it may be outside."""
+        amount = self.bounds(expr.args[1])
         if amount.lo is None or amount.lo < 0 or amount.hi is None or amount.hi >= bits:
             raise PrintError(
                 f"{self.target}: the shift {self.short(expr)} is by {self.short(expr.args[1])}, not shown to lie in "
                 f"0..{bits - 1}; give its range"
             )
-        a, b = self.as_width(self.operand(expr.args[0], expr), width), self.operand(expr.args[1], expr)
-        return Text(f"{a.at(ATOM)} {expr.symbol} {b.at(ATOM)}", LOOSE, width)
+        return amount.hi
 
     def print_root(self, expr: Any) -> Text:
         raise NotImplementedError  # every target has its own helper

@@ -20,6 +20,7 @@ what depends on none stays a scalar and comes first, so that `ptr + <text>` move
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
@@ -64,13 +65,17 @@ def _lego_floor_mod(x, d):
     "_lego_isqrt": '''\
 @triton.jit
 def _lego_isqrt(x):
-    """The floor of the square root of x >= 0: a rounded float root is off by one at most, which two squares repair."""
+    """The floor of the square root of x >= 0: a rounded float root is off by one at most, which is repaired."""
     r = tl.sqrt(x.to(tl.float64)).to(tl.int64)
     r = tl.where(r * r > x, r - 1, r)
-    return tl.where((r + 1) * (r + 1) <= x, r + 1, r).to(x.dtype)
+    return tl.where(x - r * r > 2 * r, r + 1, r).to(x.dtype)  # (r + 1) * (r + 1) may exceed int64
 ''',
 }
 """Functions that a printed text may call, to be defined in the module around the kernel."""
+
+CALLED: Final = frozenset(("abs", "bool", "float", "int", "isinstance", "len", "max", "min", "print", "range", "tuple"))
+"""Builtins of Python that a Triton kernel may call."""
+RESERVED: Final = frozenset(keyword.kwlist) | {"tl", "triton"} | CALLED
 
 AxisSize = int | str
 Axis = tuple[Any, AxisSize]  # a symbol, and how many values it takes: a number or the name of a constexpr
@@ -97,6 +102,7 @@ class TritonPrinter(TextPrinter):
     """
 
     target: ClassVar[str] = "triton"
+    reserved: ClassVar[frozenset[str]] = RESERVED
 
     def __init__(
         self,
@@ -277,6 +283,7 @@ class TritonPrinter(TextPrinter):
 
     def print_table(self, expr: Any) -> Text:
         """A table is a kernel argument of the table's name: a pointer to int32, or to int64 for larger entries."""
+        self.require_table(expr)
         width = self.fit([self.interval(expr)], expr)
         index = self.operand(expr.index, expr)
         return Text(f"tl.load({expr.name} + {index.at(PRODUCT)})", ATOM, width)

@@ -11,19 +11,18 @@ t_1 = t_1_ + t_0
 
 from __future__ import annotations
 
-import keyword
 import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
 from lego_mlir.errors import TemplateError
-from lego_mlir.printers import cuda
+from lego_mlir.printers import cuda, triton
 
 Language = Literal["triton", "cuda"]
 
 SPOKEN: Final[dict[Language, str]] = {"triton": "Python", "cuda": "C++"}
 TAKEN: Final[dict[Language, frozenset[str]]] = {
-    "triton": frozenset(keyword.kwlist) | {"tl", "triton"},  # the modules that every text calls
+    "triton": triton.RESERVED,
     "cuda": cuda.KEYWORDS,
 }
 _WORD: Final = re.compile(r"[^\W\d]\w*")

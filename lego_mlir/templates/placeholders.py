@@ -132,9 +132,11 @@ class Filling:
             self.require_blocks()
         if self.language == "triton":
             along = lanes(exprs, (axis for axis, _ in axes))
-            return TritonPrinter(ranges, axes=axes, lanes=along, tuned=self.tuned)
-        printer = CudaPrinter(ranges)
-        printer.read = self.locals
+            printer: Any = TritonPrinter(ranges, axes=axes, lanes=along, tuned=self.tuned)
+        else:
+            printer = CudaPrinter(ranges)
+            printer.read = self.locals
+        printer.checks_names = False  # `collect` does, for the whole template
         return printer
 
     def require_blocks(self) -> None:
@@ -268,11 +270,22 @@ class Filling:
             else:
                 require_identifier("an index", str(symbol), self.language)
         for table in tables_of(raw):
-            self.tables[table.name] = table.entries
+            self.know_table(table)
         symbols = raw.free_symbols | printed.free_symbols
+        if taken := sorted({str(s) for s in symbols} & self.tables.keys()):
+            raise TemplateError(f"a table and an index or size are both called {taken[0]}; give one another name")
         self.indices |= {str(s) for s in symbols if not isinstance(s, Size)} - self.tables.keys()
         if both := sorted(self.indices & (self.declared.keys() | {str(s) for s in symbols if isinstance(s, Size)})):
             raise TemplateError(f"a size and an index are both called {both[0]}; give one of them another name")
+
+    def know_table(self, table: Any) -> None:
+        """One more of the kernel's tables. Raises TemplateError where its name is taken, or cannot be one."""
+        require_identifier("a table", table.name, self.language)
+        if self.tables.setdefault(table.name, table.entries) != table.entries:
+            raise TemplateError(
+                f"two different tables are called {table.name}; name one of them, as in lego.gallery.table(.., "
+                f"name='{table.name}_2')"
+            )
 
     def know(self, size: Size, sizes: dict[str, Any]) -> None:
         """One more of these sizes. Raises TemplateError where its name is taken, or cannot be one."""

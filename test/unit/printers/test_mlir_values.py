@@ -1,6 +1,7 @@
 """What the printer emits computes what the expression means: compiled by LLVM, run, and compared with `evaluate`."""
 
 import ctypes
+import math
 import random
 
 import numpy
@@ -140,3 +141,12 @@ def test_narrow_arithmetic_widens_where_thirty_two_bits_do_not_suffice():
     assert bounds(expr, RANGES).hi > 2**31
     points = {i: [1023], j: [0], m: [2**20 - 1], n: [0]}
     assert run([expr], points, "arith", "smallest")[0].tolist() == [(2**20 - 1) ** 2 + 1023]
+
+
+def test_the_square_root_around_perfect_squares():
+    """test_roots.py has those of Triton and C."""
+    last = math.isqrt(2**63 - 1)
+    values = [x for r in (1, 46341, 2**26, 94906266, 2**31, last - 1, last) for x in (r * r - 1, r * r, r * r + 2 * r)]
+    values = [*(x for x in values if x < 2**63), 2**63 - 1]
+    rows = run([nodes.ISqrt(n)], {n: values}, "arith", ranges={n: Range(0, 2**63)})
+    assert rows[0].tolist() == list(map(math.isqrt, values))
