@@ -87,7 +87,31 @@ def _compile(_):
     return [compiled.stage("mlir"), compiled.text, str(compiled.manifest)]
 
 
-TASKS = {"prove": _prove, "derive": _derive, "check": _check, "compile": _compile}
+def _run(round_):
+    import numpy as np
+
+    from lego_mlir.interp.kernels import run_kernel
+
+    source, result = np.arange(64 * 32, dtype=np.float32) % (7 + round_), np.zeros(64 * 32, np.float32)
+    report = run_kernel(_kernel(), {"src": source, "dst": result}, {"M": 64, "N": 32})
+    return [result.tolist(), report.clean]
+
+
+def _render(_):
+    import lego_mlir as lego
+    from lego_mlir import gallery
+    from lego_mlir.templates import Template
+
+    i, j = lego.symbols("i j")
+    box = {i.expr: lego.Range(0, 16), j.expr: lego.Range(0, 16)}
+    text = "x = {{ A[i, j] }}; y = {{ B[i, j] }}"
+    layouts = {"A": gallery.hilbert(16), "B": gallery.xor_swizzle(16, 16)}
+    return [
+        Template.of(text, f"t.{kind}.jinja", i=i, j=j, ranges=box, **layouts).render().text for kind in ("py", "cu")
+    ]
+
+
+TASKS = {"prove": _prove, "derive": _derive, "check": _check, "compile": _compile, "run": _run, "render": _render}
 
 
 def _all(round_):
@@ -105,7 +129,8 @@ def threads():
         barrier.wait()
         found[number] = [shared.mlir()]
         for round_ in range(rounds):
-            names = list(TASKS)[number % 4 :] + list(TASKS)[: number % 4]
+            begin = number % len(TASKS)
+            names = list(TASKS)[begin:] + list(TASKS)[:begin]
             results = {name: TASKS[name](round_) for name in names}
             found[number].append({name: results[name] for name in TASKS})
 
