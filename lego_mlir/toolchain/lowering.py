@@ -14,7 +14,7 @@ from lego_mlir import bindings
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.toolchain.facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.toolchain.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
-from lego_mlir.toolchain.passes import bf16_products
+from lego_mlir.toolchain.passes import bf16_products, subgroup_reduce
 from lego_mlir.toolchain.pipeline import Pass, Pipeline
 from lego_mlir.toolchain.targets import STATIC_SHARED_PER_BLOCK
 
@@ -66,8 +66,9 @@ def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
         for function in list(kernels(module)):
             _check_tiles(function)
             _check_shared_memory(function)
-            _arguments_as_pointers(function)
+            arguments_as_pointers(function)
         bf16_products.lower(module)
+        subgroup_reduce.lower(module)
         run(module, pipeline, name)
         modules = gpu_modules(module)
         if not modules:
@@ -93,7 +94,7 @@ def to_llvm(text: str, name: str = "-") -> str:
     return mathlib.link_math(merged)
 
 
-def _arguments_as_pointers(function: Any) -> None:
+def arguments_as_pointers(function: Any) -> None:
     """Make `memref<?xf32>` arguments passable as one pointer each.
 
     A bare pointer stands for a memref of static shape only. The number of elements of a one-dimensional memref is
