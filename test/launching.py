@@ -4,6 +4,7 @@ import numpy as np
 
 from lego_mlir import interp
 from lego_mlir.expr.evaluate import evaluate
+from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.runtime.data import concrete, positions
 
 UNTOUCHED = -77
@@ -12,6 +13,29 @@ UNTOUCHED = -77
 def launch(kernel, *arrays, sizes=None, form="affine", clean=True):
     """The logical arrays and numbers of the signature in; the arrays after the kernel out, in the same order."""
     sizes = sizes or {}
+    memories, placed = in_memory(kernel, arrays, sizes)
+    report = interp.launch(
+        kernel.mlir(form),
+        grid=[int(evaluate(n, sizes)) for n in kernel.grid],
+        block=[int(evaluate(n, sizes)) for n in kernel.block],
+        args=[*memories, *(sizes[s.name] for s in kernel.sizes)],
+    )
+    if clean:
+        assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
+    return logical(memories, placed)
+
+
+def launch_on_cpu(kernel, *arrays, sizes=None, form="affine", compiled=None):
+    """The same on this machine's processor; `compiled` is the kernel's HostKernel where it is there already."""
+    sizes = sizes or {}
+    memories, placed = in_memory(kernel, arrays, sizes)
+    compiled = compiled or compile_kernels(kernel.mlir(form))[kernel.name]
+    compiled([*memories, *(sizes[s.name] for s in kernel.sizes)], [int(evaluate(n, sizes)) for n in kernel.grid])
+    return logical(memories, placed)
+
+
+def in_memory(kernel, arrays, sizes):
+    """Arrays as memory holds them, and where each element is; None for a number."""
     memories, placed = [], []
     for parameter, given in zip(kernel.params, arrays, strict=True):
         if parameter.layout is None:
@@ -23,12 +47,8 @@ def launch(kernel, *arrays, sizes=None, form="affine", clean=True):
         memory[where] = np.asarray(given).astype(parameter.dtype.numpy)
         memories.append(memory)
         placed.append(where)
-    report = interp.launch(
-        kernel.mlir(form),
-        grid=[int(evaluate(n, sizes)) for n in kernel.grid],
-        block=[int(evaluate(n, sizes)) for n in kernel.block],
-        args=[*memories, *(sizes[s.name] for s in kernel.sizes)],
-    )
-    if clean:
-        assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
+    return memories, placed
+
+
+def logical(memories, placed):
     return [m if w is None else m[w] for m, w in zip(memories, placed, strict=True)]

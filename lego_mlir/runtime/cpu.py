@@ -51,14 +51,14 @@ _numbers = itertools.count()
 _LOADING: Final = threading.Lock()
 
 
-def lowered(text: str, driver: str = "") -> Any:
+def lowered(text: str, driver: str = "", passes: Sequence[str] = PASSES) -> Any:
     """The module in the LLVM dialect, with the LLVM-dialect functions of `driver` beside the lowered ones.
 
     A driver is a module that declares what it calls; it is needed where pointers are computed, which memrefs hide.
     Runs inside a `modules.session`.
     """
     module = modules.parse(text)
-    module_passes = bindings.load().passmanager.PassManager.parse(f"builtin.module({','.join(PASSES)})")
+    module_passes = bindings.load().passmanager.PassManager.parse(f"builtin.module({','.join(passes)})")
     module_passes.enable_verifier(False)
     module_passes.run(module.operation)
     _attribute(module, '["noinline"]')
@@ -79,13 +79,20 @@ def _attribute(module: Any, passthrough: str) -> None:
             operation.attributes["passthrough"] = ir.Attribute.parse(passthrough)
 
 
-def assemble(text: str, symbols: Sequence[str], driver: str = "", cpu: str = "", features: str = "") -> bytes:
+def assemble(
+    text: str,
+    symbols: Sequence[str],
+    driver: str = "",
+    cpu: str = "",
+    features: str = "",
+    passes: Sequence[str] = PASSES,
+) -> bytes:
     """The object code of a module for this machine, through MLIR's ExecutionEngine.
 
     `cpu` and `features` restrict the instructions to those of an older processor of the same family.
     """
     with modules.session(), tempfile.TemporaryDirectory() as folder:
-        module = lowered(text, driver)
+        module = lowered(text, driver, passes)
         if cpu:
             _attribute(module, f'["noinline", ["target-cpu", "{cpu}"], ["target-features", "{features}"]]')
         engine = bindings.load().execution_engine.ExecutionEngine(

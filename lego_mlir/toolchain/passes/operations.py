@@ -70,11 +70,10 @@ def named(block: Any, *names: str) -> list[Any]:
 def ancestor_in(operation: Any, block: Any) -> Any:
     """The operation of `block` that is, or holds, this one; None where it is elsewhere."""
     current = operation
-    while current is not None:
+    while current.parent is not None:  # the outermost operation is in no block
         if current.block == block:
             return current
-        parent = current.parent
-        current = None if parent is None else parent.operation
+        current = current.parent.operation
     return None
 
 

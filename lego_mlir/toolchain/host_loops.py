@@ -1,0 +1,454 @@
+"""A GPU kernel as loops of a CPU: blocks and threads become loops, cut where threads wait for each other.
+
+    store %v, %tile[%t]                       for each block:
+    gpu.barrier                 -->             for each thread: store v[t], tile[t]
+    %w = load %tile[%u]                         for each thread: w[t] = load tile[u]
+
+A thread runs from one barrier to the next without seeing the others, so each stretch between barriers, a *run*, becomes
+a loop over the block's threads of its own. A value that a later run uses is computed again where that takes only ids
+and constants, and is otherwise kept in an array with an element for each thread. A loop or branch with a barrier inside
+stays outside of the loops over threads: all threads of a block take it alike, or the kernel is wrong on a GPU as well.
+What a loop carries is such an array, too. (Stratton, Stone, Hwu, "MCUDA", 2008.)
+
+The function of a kernel `k(a, b)` is `k(a, b, grid x, grid y, first block, last block)`: it runs the blocks of a range,
+counted along x, then y, then z, so that several processors can share a grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.toolchain.facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
+from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
+from lego_mlir.toolchain.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
+from lego_mlir.toolchain.passes.operations import ancestor_in, clone, is_pure, producer
+
+BARRIER: Final = "gpu.barrier"
+_LAUNCH: Final = ("gpu.block_id", "gpu.thread_id", "gpu.block_dim", "gpu.grid_dim")
+_AGAIN: Final = (
+    *_LAUNCH,
+    "memref.get_global",
+    "memref.reinterpret_cast",
+    "memref.subview",
+    "memref.cast",
+    "memref.view",
+)
+_FOREIGN: Final = ("gpu.", "nvgpu.", "nvvm.")
+_AXES: Final = "xyz"
+
+
+def to_host(text: str, name: str = "-") -> tuple[str, dict[str, tuple[str, ...]]]:
+    """The module with a `func.func` for every kernel, and what each takes: "tensor", or a number's type.
+
+    Raises ModuleError for what only a GPU can do.
+    """
+    ir = bindings.load().ir
+    with session():
+        module = parse(text, name)
+        run(module, OUTLINE, name)
+        host = ir.Module.create()
+        for gpu_module in gpu_modules(module):
+            _move_tables(gpu_module, host)
+        signatures = {}
+        for function in list(kernels(module)):
+            arguments_as_pointers(function)
+            built = HostFunction(function, host)
+            built.build()
+            signatures[built.facts.name] = tuple(
+                a.dtype if a.kind == "scalar" else a.kind for a in built.facts.arguments
+            )
+        host.operation.verify()
+        return to_text(host, locations=True), signatures
+
+
+def _move_tables(gpu_module: Any, host: Any) -> None:
+    """Move constant tables to the host's module, under names that hold the name of their own."""
+    ir, prefix = bindings.load().ir, string_attribute(gpu_module, "sym_name")
+    for operation in walk(gpu_module):
+        if operation.name == "memref.get_global":
+            table = str(ir.FlatSymbolRefAttr(operation.attributes["name"]).value)
+            operation.attributes["name"] = ir.FlatSymbolRefAttr.get(f"{prefix}_{table}")
+    for operation in list(gpu_module.regions[0].blocks[0].operations):
+        if operation.operation.name == "memref.global":
+            name = string_attribute(operation.operation, "sym_name")
+            operation.operation.attributes["sym_name"] = ir.StringAttr.get(f"{prefix}_{name}")
+            host.body.append(operation)
+
+
+@dataclass(eq=False)
+class Run:
+    """One loop over the threads of a block: the block of operations inside, the ids, and the thread's number."""
+
+    body: Any
+    ids: dict[str, Any]
+    number: Any
+    first: Any  # what is computed again, or loaded, goes before this operation
+    again: dict[Any, Any] = field(default_factory=dict)  # values of other runs, as this one has them
+
+
+class HostFunction:
+    """Builds the function of one kernel; the operations of the kernel move into it."""
+
+    def __init__(self, function: Any, host: Any) -> None:
+        self.ir = bindings.load().ir
+        self.function, self.host = function, host
+        self.facts: KernelFacts = facts_of(function)
+        if self.facts.block is None:
+            raise ModuleError(f"@{self.facts.name} does not fix its block; give the gpu.func a known_block_size")
+        self.threads = prod(self.facts.block)
+        self.runs: list[Run] = []
+        self.slots: dict[Any, Any] = {}  # a value -> the array that keeps it, an element a thread
+        self.marks: list[Any] = []  # stand for what a loop carries, until its loads are placed
+        self.origins: dict[Any, Any] = {}  # a run's copy or load of a value of another run -> that value
+        self.arrays: list[Any] = []
+        self.constants: dict[int, Any] = {}
+
+    # -- the frame: the function, its memory, the loop over blocks
+
+    def build(self) -> None:
+        """Move the kernel's operations into the function of the host."""
+        ir, entry = self.ir, self.function.regions[0].blocks[0]
+        inputs = input_types(self.function)
+        bits = ir.IntegerType.get_signless(16)  # how C passes a number of 16 bits
+        passed = [bits if str(given) in ("f16", "bf16") else given for given in inputs]
+        type_ = ir.FunctionType.get([*passed, *[ir.IndexType.get()] * 4], [])
+        attributes = {"sym_name": ir.StringAttr.get(self.facts.name), "function_type": ir.TypeAttr.get(type_)}
+        with self.function.location:
+            with ir.InsertionPoint(self.host.body):
+                made = ir.Operation.create("func.func", attributes=attributes, regions=1)
+            locations = [self.function.location] * len(type_.inputs)
+            self.entry = made.regions[0].blocks.append(*type_.inputs, arg_locs=locations)
+            with ir.InsertionPoint(self.entry):
+                self.end = ir.Operation.create("func.return")
+            *arguments, self.grid_x, self.grid_y, first, last = self.entry.arguments
+            old = list(entry.arguments)
+            for before, after in zip(old[: len(inputs)], arguments, strict=True):
+                if before.type != after.type:
+                    with ir.InsertionPoint(self.end):
+                        after = ir.Operation.create("arith.bitcast", [before.type], [after]).results[0]
+                before.replace_all_uses_with(after)
+            self._shared_memory(old[len(inputs) :])
+            with ir.InsertionPoint(self.end):
+                body, number = self._loop(first, last)
+            with ir.InsertionPoint.at_block_terminator(body):
+                self._block_ids(number)
+                self._place([op.operation for op in entry.operations][:-1])
+        self._connect()
+        with self.function.location, ir.InsertionPoint(self.end):
+            for array in self.arrays:
+                ir.Operation.create("memref.dealloc", operands=[array])
+        self._replace_ids(made)
+        for operation in list(walk(made)):
+            if operation.name == "arith.truncf" and "f64" in str(operation.operands[0].type):
+                self._round_once(operation)
+            elif operation.name.startswith(_FOREIGN):
+                raise ModuleError(f"{operation.location}: {operation.name} has no form on a CPU")
+
+    def _shared_memory(self, attributions: Sequence[Any]) -> None:
+        count = "workgroup_attributions"
+        shared = int(self.function.attributes[count]) if count in self.function.attributes else 0
+        if len(attributions) > shared:
+            raise ModuleError(f"@{self.facts.name} declares private memory, which has no form on a CPU yet")
+        for attribution in attributions:
+            tile = self._array(list(attribution.type.shape), attribution.type.element_type)
+            attribution.replace_all_uses_with(tile)
+
+    def _block_ids(self, number: Any) -> None:
+        row = self._value("arith.divui", number, self.grid_x)
+        self.block = {
+            "x": self._value("arith.remui", number, self.grid_x),
+            "y": self._value("arith.remui", row, self.grid_y),
+            "z": self._value("arith.divui", row, self.grid_y),
+        }
+
+    def _round_once(self, narrowing: Any) -> None:
+        """f64 to 16 bits through f32 rounded to odd, which rounding once more cannot spoil; see interp/rounding.py.
+
+        An x86 has no such instruction, and the function of the C library that LLVM calls instead is not everywhere.
+        """
+        ir, result = self.ir, narrowing.results[0]
+        wide, element = str(narrowing.operands[0].type), str(result.type).removesuffix(">").split("x")[-1]
+        if element not in ("f16", "bf16"):
+            return
+        single, bits, truth = (ir.Type.parse(wide.replace("f64", kind)) for kind in ("f32", "i32", "i1"))
+
+        def make(name: str, type_: Any, *operands: Any, **attributes: str) -> Any:
+            parsed = {key: ir.Attribute.parse(text) for key, text in attributes.items()}
+            return ir.Operation.create(name, [type_], operands, attributes=parsed).results[0]
+
+        def number(text: str) -> Any:
+            return make("arith.constant", bits, value=f"dense<{text}> : {bits}" if "<" in wide else f"{text} : i32")
+
+        with narrowing.location, ir.InsertionPoint(narrowing):
+            given = narrowing.operands[0]
+            near = make("arith.truncf", single, given)
+            back = make("arith.extf", given.type, near)
+            exact = make("arith.cmpf", truth, back, given, predicate="8 : i64")  # ueq: a NaN is as it should be
+            sizes = [make("math.absf", given.type, x) for x in (back, given)]
+            beyond = make("arith.cmpf", truth, *sizes, predicate="2 : i64")  # ogt
+            pattern = make("arith.bitcast", bits, near)
+            lower = make("arith.subi", bits, pattern, number("1"))
+            odd = make("arith.ori", bits, make("arith.select", bits, beyond, lower, pattern), number("1"))
+            chosen = make("arith.select", single, exact, near, make("arith.bitcast", single, odd))
+            result.replace_all_uses_with(make("arith.truncf", result.type, chosen))
+        narrowing.erase()
+
+    # -- building blocks
+
+    def _value(self, name: str, *operands: Any) -> Any:
+        return self.ir.Operation.create(name, [operands[0].type], operands).results[0]
+
+    def _constant(self, number: int) -> Any:
+        """A constant at the head of the function, made once."""
+        if number not in self.constants:
+            index = self.ir.IndexType.get()
+            with self.ir.InsertionPoint.at_block_begin(self.entry), self.function.location:
+                self.constants[number] = self.ir.Operation.create(
+                    "arith.constant", [index], attributes={"value": self.ir.IntegerAttr.get(index, number)}
+                ).results[0]
+        return self.constants[number]
+
+    def _array(self, shape: list[int], element: Any) -> Any:
+        """Memory that lives as long as the call."""
+        segments = {"operandSegmentSizes": self.ir.DenseI32ArrayAttr.get([0, 0])}
+        with self.function.location:
+            type_ = self.ir.MemRefType.get(shape, element)
+            with self.ir.InsertionPoint.at_block_begin(self.entry):
+                self.arrays.append(self.ir.Operation.create("memref.alloc", [type_], attributes=segments).results[0])
+        return self.arrays[-1]
+
+    def _loop(self, low: Any, high: Any, step: Any = None) -> tuple[Any, Any]:
+        """A loop at the insertion point: its body, and its variable."""
+        step = self._constant(1) if step is None else step
+        loop = self.ir.Operation.create("scf.for", operands=[low, high, step], regions=1)
+        body = loop.regions[0].blocks.append(low.type, arg_locs=[loop.location])
+        with self.ir.InsertionPoint(body):
+            self.ir.Operation.create("scf.yield")
+        return body, body.arguments[0]
+
+    def _new_run(self) -> Run:
+        """An empty loop over the threads at the insertion point."""
+        ids: dict[str, Any] = {}
+        with _nested(self.ir) as enter:
+            assert self.facts.block is not None
+            for axis in reversed(range(len(self.facts.block))):
+                body, ids[_AXES[axis]] = self._loop(self._constant(0), self._constant(self.facts.block[axis]))
+                enter(body)
+            number = ids[_AXES[len(self.facts.block) - 1]]
+            for axis in reversed(range(len(self.facts.block) - 1)):
+                row = self._value("arith.muli", number, self._constant(self.facts.block[axis]))
+                number = self._value("arith.addi", row, ids[_AXES[axis]])
+            first = self.ir.Operation.create("scf.execute_region", regions=1)  # a mark; erased when all is placed
+            first.regions[0].blocks.append()
+        self.runs.append(Run(body, ids, number, first))
+        return self.runs[-1]
+
+    # -- runs, and what stays outside of them
+
+    def _place(self, operations: Sequence[Any]) -> None:
+        """Place operations at the insertion point: runs, and between them barriers, loops and branches around one."""
+        together: list[Any] = []
+        for operation in operations:
+            if not _waits(operation):
+                together.append(operation)
+                continue
+            self._place_run(together)
+            together = []
+            match operation.name:
+                case "gpu.barrier":
+                    operation.erase()
+                case "scf.for":
+                    self._place_loop(operation)
+                case "scf.if":
+                    self._place_branch(operation)
+                case _:
+                    raise ModuleError(f"{operation.location}: a barrier inside {operation.name} has no form on a CPU")
+        self._place_run(together)
+
+    def _place_run(self, operations: Sequence[Any]) -> None:
+        if operations:
+            run_ = self._new_run()
+            for operation in operations:
+                operation.move_before(run_.body.operations[len(list(run_.body.operations)) - 1])
+
+    def _keep(self, marks: Sequence[Any], values: Sequence[Any]) -> None:
+        """A run that puts these values into the arrays that the marks stand for."""
+        if values:
+            run_ = self._new_run()
+            with self.ir.InsertionPoint.at_block_terminator(run_.body):
+                for mark, value in zip(marks, values, strict=True):
+                    self.ir.Operation.create("memref.store", operands=[value, self.slots[mark], run_.number])
+
+    def _marks(self, values: Sequence[Any]) -> list[Any]:
+        """A mark for each value that a loop or branch carries out, with an array behind it."""
+        marks = []
+        for value in values:
+            with self.ir.InsertionPoint.at_block_begin(self.entry), self.function.location:
+                marks.append(self.ir.Operation.create("ub.poison", [value.type], attributes={}).results[0])
+            self.slots[marks[-1]] = self._array([self.threads], value.type)
+        self.marks += marks
+        return marks
+
+    def _place_loop(self, loop: Any) -> None:
+        low, high, step, *initial = loop.operands
+        old = loop.regions[0].blocks[0]
+        marks = self._marks(loop.results)
+        self._keep(marks, initial)
+        body, variable = self._loop(*(self._uniform(bound, loop) for bound in (low, high, step)))
+        for before, after in zip(old.arguments, (variable, *marks), strict=True):
+            before.replace_all_uses_with(after)
+        for before, after in zip(loop.results, marks, strict=True):
+            before.replace_all_uses_with(after)
+        with self.ir.InsertionPoint.at_block_terminator(body):
+            self._place_region(old, marks)
+        loop.erase()
+
+    def _place_branch(self, branch: Any) -> None:
+        condition = self._uniform(branch.operands[0], branch)
+        marks = self._marks(branch.results)
+        for before, after in zip(branch.results, marks, strict=True):
+            before.replace_all_uses_with(after)
+        made = self.ir.Operation.create("scf.if", operands=[condition], regions=2)
+        for region, old in zip(made.regions, branch.regions, strict=True):
+            if len(list(old.blocks)):
+                block = region.blocks.append()
+                with self.ir.InsertionPoint(block):
+                    self.ir.Operation.create("scf.yield")
+                with self.ir.InsertionPoint.at_block_terminator(block):
+                    self._place_region(old.blocks[0], marks)
+        branch.erase()
+
+    def _place_region(self, old: Any, marks: Sequence[Any]) -> None:
+        *operations, terminator = [op.operation for op in old.operations]
+        yielded = list(terminator.operands)
+        kept = [(mark, value) for mark, value in zip(marks, yielded, strict=True) if mark != value]
+        self._place(operations)
+        # a swap of two carried values: all are read before one is written, since loads go to the head of a run
+        self._keep([mark for mark, _ in kept], [value for _, value in kept])
+        terminator.erase()
+
+    def _uniform(self, value: Any, around: Any) -> Any:
+        """A value that all threads of a block have in common, at the insertion point, outside of the runs."""
+        source = producer(value)
+        if source is None or self._is_outside(source):
+            if value in self.slots:
+                raise ModuleError(f"{around.location}: a barrier under a {around.name} whose bounds threads compute")
+            return value
+        if source.name == "gpu.thread_id" or not (is_pure(source) or source.name in _LAUNCH):
+            raise ModuleError(
+                f"{around.location}: a barrier inside {around.name} that not all threads of the block need take alike: "
+                f"it depends on {source.name}"
+            )
+        operands = [self._uniform(operand, around) for operand in source.operands]
+        copy = clone(source, dict(zip(source.operands, operands, strict=True)))
+        return copy.results[list(source.results).index(value)]
+
+    def _is_outside(self, operation: Any) -> bool:
+        return not any(ancestor_in(operation, run_.body) is not None for run_ in self.runs)
+
+    # -- values that pass from run to run
+
+    def _connect(self) -> None:
+        """Give every run its own loads, or copies, of what other runs computed."""
+        homes = {value: run_ for run_ in self.runs for op in _operations(run_.body) for value in op.results}
+        for run_ in self.runs:
+            for operation in _operations(run_.body):
+                for inner in (operation, *walk(operation)):
+                    for number, operand in enumerate(inner.operands):
+                        found = self._here(operand, run_, homes)
+                        if found is not operand:
+                            inner.operands[number] = found
+        for run_ in self.runs:
+            run_.first.erase()
+        for mark in self.marks:
+            mark.owner.operation.erase()
+
+    def _here(self, value: Any, run_: Run, homes: dict[Any, Run]) -> Any:
+        """A value inside a run."""
+        if value in self.origins and homes[value] is not run_:
+            value = self.origins[value]
+        if value in self.slots and value in self.marks:
+            return self._loaded(value, run_, homes)
+        if homes.get(value, run_) is run_ or value in run_.again:
+            return run_.again.get(value, value)
+        source = producer(value)
+        if self._is_repeatable(source, homes):
+            operands = [self._here(operand, run_, homes) for operand in source.operands]
+            with self.ir.InsertionPoint(run_.first), source.location:
+                copy = clone(source, dict(zip(source.operands, operands, strict=True)))
+            for old, new in zip(source.results, copy.results, strict=True):
+                run_.again[old], self.origins[new], homes[new] = new, old, run_
+            return run_.again[value]
+        if isinstance(value.type, self.ir.MemRefType):
+            raise ModuleError(f"{source.location}: {source.name} is used after a barrier and has no form on a CPU")
+        if value not in self.slots:
+            self.slots[value] = self._array([self.threads], value.type)
+            with _after(self.ir, source), source.location:
+                self.ir.Operation.create("memref.store", operands=[value, self.slots[value], homes[value].number])
+        return self._loaded(value, run_, homes)
+
+    def _loaded(self, value: Any, run_: Run, homes: dict[Any, Run]) -> Any:
+        if value not in run_.again:
+            with self.ir.InsertionPoint(run_.first), run_.first.location:
+                run_.again[value] = self.ir.Operation.create(
+                    "memref.load", [value.type], [self.slots[value], run_.number]
+                ).results[0]
+            self.origins[run_.again[value]], homes[run_.again[value]] = value, run_
+        return run_.again[value]
+
+    def _is_repeatable(self, source: Any, homes: dict[Any, Run]) -> bool:
+        """Whether an operation takes only ids and constants, or makes a view, which no array can hold."""
+        if source.name in _AGAIN:
+            return True
+        if not is_pure(source):
+            return False
+        originals = [self.origins.get(operand, operand) for operand in source.operands]
+        return all(
+            operand not in self.slots and (operand not in homes or self._is_repeatable(producer(operand), homes))
+            for operand in originals
+        )
+
+    def _replace_ids(self, made: Any) -> None:
+        for operation in [op for op in walk(made) if op.name in _LAUNCH]:
+            axis = str(operation.attributes["dimension"]).removeprefix("#gpu<dim ").removesuffix(">")
+            operation.results[0].replace_all_uses_with(self._id(operation, axis))
+            operation.erase()
+
+    def _id(self, operation: Any, axis: str) -> Any:
+        assert self.facts.block is not None
+        match operation.name:
+            case "gpu.block_id":
+                return self.block[axis]
+            case "gpu.block_dim":
+                return self._constant(self.facts.block[_AXES.index(axis)])
+            case "gpu.thread_id":
+                inside = next(run_ for run_ in self.runs if ancestor_in(operation, run_.body) is not None)
+                return inside.ids[axis]
+            case _ if axis in "xy":
+                return self.grid_x if axis == "x" else self.grid_y
+        raise ModuleError(f"{operation.location}: the grid's extent along z is not known on a CPU")
+
+
+def _operations(block: Any) -> list[Any]:
+    return [op.operation for op in block.operations]
+
+
+def _waits(operation: Any) -> bool:
+    return operation.name == BARRIER or any(inner.name == BARRIER for inner in walk(operation))
+
+
+def _after(ir: Any, operation: Any) -> Any:
+    following = _operations(operation.block)
+    return ir.InsertionPoint(following[following.index(operation) + 1])
+
+
+@contextmanager
+def _nested(ir: Any) -> Iterator[Any]:
+    """Insertion points that go into block after block, all left at the end."""
+    with ExitStack() as stack:
+        yield lambda block: stack.enter_context(ir.InsertionPoint.at_block_terminator(block))

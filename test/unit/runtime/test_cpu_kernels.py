@@ -1,0 +1,107 @@
+"""GPU kernels as loops of this machine: barriers, what passes them, and what only a GPU can do."""
+
+import numpy as np
+import pytest
+from launching import launch, launch_on_cpu
+
+import lego_mlir as lego
+from lego_mlir import Row, bf16, f16, f32, gallery, i32
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime.cpu_kernels import compile_kernels
+from lego_mlir.toolchain.host_loops import to_host
+from lego_mlir.toolchain.modules import ModuleError
+
+
+@lego.kernel(grid=(2,), block=(8, 4))
+def _turns(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
+    b, tx, ty = lego.block_id[0], lego.thread_id[0], lego.thread_id[1]
+    t = ty * 8 + tx
+    tile = lego.shared(f32, Row(32))
+    total = lego.register(f32, 0.0)
+    mine = x[b * 32 + t] * 0.1
+    for k in lego.range(b + 2):
+        tile[t] = mine + total
+        lego.barrier()
+        total += tile[(31 - t + k) % 32]
+        lego.barrier()
+    y[b * 32 + t] = total + mine
+
+
+def test_values_and_carried_sums_pass_barriers():
+    given = [np.arange(64.0), np.zeros(64)]
+    np.testing.assert_array_equal(launch_on_cpu(_turns, *given)[1], launch(_turns, *given)[1])
+
+
+@lego.kernel(grid=(lego.cdiv(100, 16), 3), block=16)
+def _half(
+    x: lego.Tensor(f16, Row(3, 100)),
+    a: f16,
+    b: bf16,
+    n: i32,
+    y: lego.Tensor(f32, gallery.table([300], list(range(299, -1, -1)))),
+):
+    u = x.tile_by([3, lego.cdiv(100, 16)], [1, 16])
+    i, j = lego.block_id[1], lego.block_id[0] * 16 + lego.thread_id[0]
+    with lego.when(j < 100):
+        y[i * 100 + j] = (u[i, lego.block_id[0], 0, lego.thread_id[0]] * a).to(f32) + b.to(f32) * f32(n)
+
+
+def test_masks_tables_and_numbers_of_16_bits():
+    given = [np.arange(300.0).reshape(3, 100) / 8, np.float16(0.3), 0.7, -3, np.zeros(300)]
+    expected = launch(_half, *given[:2], _half.params[2].dtype.numpy.type(0.7), *given[3:])[4]
+    np.testing.assert_array_equal(launch_on_cpu(_half, *given)[4], expected)
+    assert expected.any()
+
+
+BODY = """module attributes {{gpu.container_module}} {{ gpu.module @m {{
+  gpu.func @k(%p: memref<64xf32>) kernel attributes {{{block}}} {{
+    %t = gpu.thread_id x
+    %v = memref.load %p[%t] : memref<64xf32>
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    {body}
+    gpu.return }} }} }}"""
+BLOCK = "known_block_size = array<i32: 64, 1, 1>"
+
+
+@pytest.mark.parametrize(
+    ("body", "block", "message"),
+    [
+        ("gpu.barrier", "", "@k does not fix its block"),
+        ("scf.for %i = %c0 to %t step %c1 { gpu.barrier }", BLOCK, "not all threads of the block .* gpu.thread_id"),
+        (
+            "%b = arith.cmpf ogt, %v, %zero : f32\nscf.if %b { gpu.barrier }",
+            BLOCK,
+            "a barrier inside scf.if .* depends on memref.load",
+        ),
+        ("%s = gpu.subgroup_reduce add %v : (f32) -> f32", BLOCK, "gpu.subgroup_reduce has no form on a CPU"),
+    ],
+)
+def test_what_only_a_gpu_can_do_is_named(body, block, message):
+    with pytest.raises(ModuleError, match=message):
+        to_host(BODY.format(body=body, block=block))
+
+
+def test_a_branch_that_all_threads_take_alike_may_hold_a_barrier():
+    body = """%b = gpu.block_id x
+    %first = arith.cmpi eq, %b, %c0 : index
+    %w = scf.if %first -> (f32) {
+      gpu.barrier
+      %x = arith.addf %v, %v : f32
+      scf.yield %x : f32
+    } else {
+      scf.yield %v : f32
+    }
+    memref.store %w, %p[%t] : memref<64xf32>"""
+    x = np.arange(64, dtype=np.float32)
+    compile_kernels(BODY.format(body=body, block=BLOCK))["k"]([x], grid=(2,))
+    np.testing.assert_array_equal(x, 2 * np.arange(64))
+
+
+def test_arguments_are_checked():
+    kernel = compile_kernels(_turns.mlir())["_turns"]
+    with pytest.raises(UsageError, match="_turns takes 2 arguments, got 1"):
+        kernel([np.zeros(64, np.float32)], grid=(2,))
+    with pytest.raises(UsageError, match="C-contiguous NumPy array, got list"):
+        kernel([[0.0] * 64, np.zeros(64, np.float32)], grid=(2,))
