@@ -217,6 +217,52 @@ class Layout(Frozen):
 
         return Tiled(self, levels)
 
+    def __matmul__(self, inner: Any) -> Layout:
+        """`A @ B`, the composition: `B` first, and its position is a row-major logical index of `A`."""
+        from lego_mlir.layout.group import compose
+
+        return compose(self, inner)
+
+    def inverse(self) -> Layout:
+        """The layout of one axis whose `apply(p)` is the row-major number of the logical index `inv(p)`."""
+        from lego_mlir.layout.group import inverse
+
+        return inverse(self)
+
+    def reshape(self, *dims: Any) -> Layout:
+        """The same memory under another logical box of as many elements, in the same row-major order."""
+        from lego_mlir.layout.group import reshape
+
+        return reshape(self, *dims)
+
+    def transpose(self, *axes: Any) -> Layout:
+        """The same memory with its logical axes in another order, 1-based; reversed without arguments."""
+        from lego_mlir.layout.group import transpose
+
+        return transpose(self, *axes)
+
+    def equivalent(self, other: Any) -> Verdict:
+        """Whether another layout has the same logical sizes and the same position for every index."""
+        from lego_mlir.layout.equivalence import equivalent
+
+        return equivalent(self, other)
+
+    def subs(self, **sizes: Any) -> Layout:
+        """The layout with some of its sizes replaced by ints or by other sizes: `L.subs(M=64)`.
+
+        Raises LayoutError for a name that is none of its sizes, and for a value that its size may not have.
+        """
+        from lego_mlir.layout.substitute import substitute
+
+        found: Layout = substitute(self, sizes)
+        return found
+
+    def strides(self) -> tuple[Any, ...] | None:
+        """The distance in elements between neighbours along each axis; None where no constant one is proved."""
+        from lego_mlir.layout.equivalence import strides
+
+        return strides(self)
+
     def __getitem__(self, index: Any) -> Slice | Any:
         """`L[i, :, :]`: the positions over the ranges of the colons; with no colon, `apply`."""
         from lego_mlir.layout.slices import take

@@ -172,6 +172,11 @@ class GenP(Layout):
     def dims(self) -> tuple[Size, ...]:
         return self._dims
 
+    @property
+    def made(self) -> tuple[Callable[..., GenP], tuple[Any, ...]] | None:
+        """The constructor and the arguments of a permutation that has one of its own, such as those of the gallery."""
+        return self._made
+
     def _apply(self, index: tuple[Any, ...]) -> Any:
         self.require()
         return self._exactly(index)[0] if self._may_wrap(index) else self.forward(index)

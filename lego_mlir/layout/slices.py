@@ -19,6 +19,7 @@ from lego_mlir.errors import LayoutError, LayoutIndexError
 from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_symbolic, maximum
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.layout.base import key_of
 from lego_mlir.layout.canonical import is_static
 from lego_mlir.layout.padded import at_most, conjunction
 from lego_mlir.layout.values import end_of, show
@@ -44,6 +45,14 @@ class Colon:
     def at(self, offset: Any) -> Any:
         """The index at an offset from the slice's start."""
         return self.start + offset * self.step
+
+    def text(self, n: Any) -> str:
+        """NumPy's notation for an axis of `n` elements."""
+        if self.start == 0 and self.step == 1 and key_of([self.count]) == key_of([n]):
+            return ":"
+        end = self.at(self.count)
+        stop = "" if isinstance(end, int) and end < 0 else repr(end)
+        return f"{self.start!r}:{stop}" + (f":{self.step}" if self.step != 1 else "")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,6 +112,28 @@ class Slice:
             if not is_symbolic(position):
                 return np.broadcast_to(position, self.shape)
         raise LayoutError(f"{self!r} has symbols besides its colons; give them values first")
+
+    def as_layout(self) -> Layout:
+        """The slice as a layout, whose positions count from `offset`.
+
+        Raises LayoutError where the elements do not lie at consecutive positions, or are not known to.
+        """
+        from lego_mlir.layout.sublayouts import sublayout
+
+        return sublayout(self)[0]
+
+    @property
+    def offset(self) -> Any:
+        """The position at which `as_layout` begins."""
+        from lego_mlir.layout.sublayouts import sublayout
+
+        return sublayout(self)[1]
+
+    @property
+    def text(self) -> str:
+        """The slice as it is written."""
+        places = zip(self.places, self.layout.dims(), strict=True)
+        return f"{self.layout!r}[{', '.join(p.text(n) if isinstance(p, Colon) else repr(p) for p, n in places)}]"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.positions().astype(dtype or "int64")

@@ -80,6 +80,11 @@ class Tiled(Layout):
         rank = len(self.levels[0])
         return [index[k : k + rank] for k in range(0, len(index), rank)]
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the tiles are proved to divide their sizes, so that every index names an element."""
+        return all(self._exact)
+
     def dims(self) -> tuple[Size, ...]:
         return tuple(n for level in self.levels for n in level)
 

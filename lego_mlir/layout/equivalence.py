@@ -1,0 +1,170 @@
+"""Whether two layouts put every element at the same position, and whether one has strides.
+
+Both are questions with three answers. Concrete layouts of up to 2**24 elements are compared element by element, others
+by proof of their index expressions.
+
+>>> from lego_mlir import Col, RegP, Row, TileBy
+>>> TileBy([2, 2], [3, 3]).equivalent(Row(6, 6).tile_by([2, 2], [3, 3]))
+Proved(by='enumeration of 36 elements')
+>>> Row(2, 3).equivalent(RegP([2, 3], [2, 1])).explanation
+'[0, 1] is at position 1 of Row(2, 3) and at position 2 of Col(2, 3)'
+>>> Row(4, 6).tile_by([2, 3], [2, 2]).strides(), Col(4, 6).strides(), Row(4, 6).reshape(8, 3).strides()
+((12, 2, 6, 1), (1, 4), (3, 1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import Index, as_expr, index_symbol
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.layout.base import Layout
+from lego_mlir.layout.canonical import is_static, unflatten
+from lego_mlir.layout.reorder import as_layout, same_number
+from lego_mlir.layout.values import show
+
+ENUMERATED = 2**24
+"""Elements up to which two concrete layouts are compared one by one."""
+BLOCK = 2**17
+"""Elements compared at a time."""
+
+
+def equivalent(a: Layout, b: Any) -> Verdict:
+    """Whether two layouts have the same logical sizes and put every element at the same position.
+
+    Where tiles are partial, both must have the same elements as well. Levels do not matter: `GroupBy([2, 2], [3, 3])`
+    and `GroupBy([2, 2, 3, 3])` have the same sizes.
+    """
+    b = as_layout(b)
+    if a == b:
+        return Proved("the same layout")
+    mine, others = a.dims(), b.dims()
+    if len(mine) != len(others):
+        return Refuted({}, f"the logical sizes differ: {show(mine)} and {show(others)}")
+    for verdict in (same_number(n, m) for n, m in zip(mine, others, strict=True)):
+        if isinstance(verdict, Refuted):
+            return Refuted(verdict.counter_example, f"the logical sizes differ: {show(mine)} and {show(others)}")
+        if isinstance(verdict, Unknown):
+            return verdict
+    for layout in (a, b):
+        layout.require()
+    elements = _box(a)
+    if elements is not None and elements <= ENUMERATED:
+        try:
+            return _compare_all(a, b, elements)
+        except LayoutError:
+            pass  # a function that handles neither arrays nor, it may be, symbols
+    return _compare_by_proof(a, b)
+
+
+def _box(layout: Layout) -> int | None:
+    """The number of indices of a concrete box; None for a symbolic one."""
+    if not is_static(layout.dims()):
+        return None
+    elements = 1
+    for n in layout.dims():
+        elements *= int(n)
+    return elements
+
+
+def _blocks(layout: Layout, elements: int) -> Iterator[tuple[Any, ...]]:
+    import numpy as np
+
+    for start in range(0, elements, BLOCK):
+        yield unflatten(np.arange(start, min(start + BLOCK, elements)), layout.dims())
+
+
+def _compare_all(a: Layout, b: Layout, elements: int) -> Verdict:
+    import numpy as np
+
+    for index in _blocks(a, elements):
+        shape = index[0].shape
+        here, there = (np.broadcast_to(layout.mask(*index), shape) for layout in (a, b))
+        for layout, inside in ((a, here), (b, there)):
+            only = inside & ~(there if layout is a else here)
+            if only.any():
+                at = tuple(int(i[int(only.argmax())]) for i in index)
+                return Refuted({"index": at}, f"{show(at)} is an element of {layout!r} alone")
+        first, second = (np.broadcast_to(layout.apply(*index), shape) for layout in (a, b))
+        wrong = (first != second) & here
+        if wrong.any():
+            k = int(wrong.argmax())
+            at, positions = tuple(int(i[k]) for i in index), (int(first[k]), int(second[k]))
+            return Refuted(
+                {"index": at, "positions": positions},
+                f"{show(at)} is at position {positions[0]} of {a!r} and at position {positions[1]} of {b!r}",
+            )
+    return Proved(f"enumeration of {elements} elements")
+
+
+def _compare_by_proof(a: Layout, b: Layout) -> Verdict:
+    from lego_mlir.expr.nodes import Eq
+    from lego_mlir.expr.prove import prove
+
+    index = tuple(index_symbol(f"i{axis}") for axis in range(len(a.dims())))
+    ranges = a.ranges(*index)
+    masks = [layout.mask(*index) for layout in (a, b)]
+    if not all(mask is True for mask in masks) and as_expr_of(masks[0]) != as_expr_of(masks[1]):
+        return Unknown("the conditions of partial tiles differ as expressions")
+    positions = [as_expr(layout.apply(*index)) for layout in (a, b)]
+    if positions[0] == positions[1]:
+        return Proved("the same index expression")
+    return prove(Eq(*positions), ranges)
+
+
+def as_expr_of(mask: Any) -> Any:
+    """A mask as an expression that compares by structure."""
+    return getattr(mask, "expr", mask)
+
+
+def strides(layout: Layout) -> tuple[Any, ...] | None:
+    """How far apart the neighbours along each axis are, in elements; None where no constant distance is proved.
+
+    An axis of one element has the stride 0. Positions are `apply(0, .., 0)` plus the strides times the index.
+    """
+    dims = layout.dims()
+    origin = [0] * len(dims)
+    try:
+        start = layout.apply(*origin)
+        found = tuple(
+            0 if isinstance(n, int) and n == 1 else _step(layout, origin, axis, start) for axis, n in enumerate(dims)
+        )
+        return found if isinstance(_is_affine(layout, start, found), Proved) else None
+    except LayoutError as error:
+        if isinstance(layout.check(), Refuted):
+            raise
+        del error  # such as a function that handles no symbols, or an index past the end of a partial tile
+        return None
+
+
+def _step(layout: Layout, origin: list[int], axis: int, start: Any) -> Any:
+    unit = [*origin]
+    unit[axis] = 1
+    step = layout.apply(*unit) - start
+    if isinstance(step, Index):
+        from lego_mlir.expr.simplify import simplify
+
+        step = Index(simplify(step.expr, {}).expr)
+        return int(step.expr) if step.expr.is_Integer else step
+    return step
+
+
+def _is_affine(layout: Layout, start: Any, steps: tuple[Any, ...]) -> Verdict:
+    import numpy as np
+
+    elements = _box(layout)
+    if elements is not None and elements <= ENUMERATED:
+        for index in _blocks(layout, elements):
+            inside = np.broadcast_to(layout.mask(*index), index[0].shape)
+            expected = start + sum(i * step for i, step in zip(index, steps, strict=True))
+            if bool(((layout.apply(*index) != expected) & inside).any()):
+                return Refuted({}, "the distance changes")
+        return Proved(f"enumeration of {elements} elements")
+    from lego_mlir.expr.nodes import Eq
+    from lego_mlir.expr.prove import prove
+
+    symbols = tuple(index_symbol(f"i{axis}") for axis in range(len(steps)))
+    expected = as_expr(start) + sum(as_expr(s) * as_expr(step) for s, step in zip(symbols, steps, strict=True))
+    return prove(Eq(as_expr(layout.apply(*symbols)), expected), layout.ranges(*symbols))
