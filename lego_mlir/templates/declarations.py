@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.errors import TemplateError
+from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.nodes import Size
 from lego_mlir.printers import cuda
 from lego_mlir.printers.cuda import TYPES, CudaPrinter, StraightLine
 from lego_mlir.templates.bounded import Bounded, ranges_of
 from lego_mlir.templates.names import require_identifier
-from lego_mlir.templates.refusals import require_language
+from lego_mlir.templates.refusals import require_language, require_text
 from lego_mlir.templates.signature import ordered, sizes_of
 from lego_mlir.templates.values import Placed
 
@@ -44,7 +44,7 @@ class Declarations:
 
     def device_function(self, name: str, layout: Placed) -> str:
         """A C function from a logical index to its position; sizes are further parameters, as a kernel's are."""
-        self._require_c("device_function", "a function", name)
+        self._require_c("device_function", "a function", name, layout)
         parameters = _parameters(layout)
         raw, expr, ranges = self._position(layout, parameters)
         sizes = _sizes(layout, [expr])
@@ -55,7 +55,7 @@ class Declarations:
 
     def layout_class(self, name: str, layout: Placed) -> str:
         """A C++ class with `apply`, `inv` and `size`; the layout's sizes are its members, in a kernel's order."""
-        self._require_c("layout_class", "a class", name)
+        self._require_c("layout_class", "a class", name, layout)
         if name in MEMBERS:
             raise TemplateError(f"layout_class: a class cannot be called {name!r}, as one of its members is; rename it")
         parameters, position = _parameters(layout), _position_name(layout)
@@ -86,10 +86,13 @@ class Declarations:
         ]
         return self.filling.lines(_class(name, index_kind, sizes, methods))
 
-    def _require_c(self, word: str, what: str, name: str) -> None:
-        """Refuse a template that does not become C, and a name that nothing can have there."""
+    def _require_c(self, word: str, what: str, name: Any, layout: Any) -> None:
+        """Refuse a template that does not become C, a name that nothing can have there, and what is no layout."""
         require_language(f"{word} declares C", "cuda", self.filling.language, "write {{ A[i, j] }} itself")
+        require_text(word, f"the name of {what}", name)
         require_identifier(f"{word}: {what}", name, "cuda")
+        if not isinstance(layout, Placed):
+            raise TemplateError(f"{word}: a layout is needed, {word}({name!r}, A), got {brief(repr(layout))}")
 
     def _position(self, layout: Placed, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
         """A layout's position of some parameters: the expression before and after simplification, and the ranges."""

@@ -187,7 +187,8 @@ def _line(error: Exception, name: str) -> int | None:
 def _said(error: Exception, names: Mapping[str, Any], words: Mapping[str, Any]) -> str:
     """What went wrong; of an unknown name also which one was meant, or which there are."""
     if not isinstance(error, jinja2.UndefinedError):
-        return str(error) if isinstance(error, LegoError) else f"{type(error).__name__}: {error}"
+        reason = (str(error).strip() or "no reason given").splitlines()[0]
+        return str(error) if isinstance(error, LegoError) else f"cannot be computed ({type(error).__name__}: {reason})"
     message = str(error.message)
     missing = re.fullmatch(r"'(\w+)' is undefined", message)
     if missing is None:

@@ -240,7 +240,7 @@ class Filling:
 
     def constexpr(self, count: Any, what: str, word: str) -> str:
         """The name of a size that is to be a constexpr parameter, because Triton's `word` needs a number there."""
-        if not count.is_Symbol:
+        if not isinstance(count, Size):
             raise TemplateError(
                 f"{what}: {word} needs a number or a constexpr; make the tile's size an int, or a lego.size that is a "
                 "constexpr argument of the kernel"
@@ -309,9 +309,9 @@ class Filling:
 
     def local(self, size: Any) -> str:
         """A size that the kernel reads itself: its name, and no argument."""
-        symbol = as_expr(size)
+        symbol = size.expr if isinstance(size, Index) else None
         if not isinstance(symbol, Size):
-            raise TemplateError(f"local: a size is needed, a lego.size of the spec, got {size!r}")
+            raise TemplateError(f"local: a size is needed, a lego.size of the spec, got {brief(repr(size))}")
         self.locals.add(str(symbol))
         self.know(symbol, self.sizes)
         return str(symbol)

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, Final
 
 from lego_mlir.errors import TemplateError, brief
-from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Size, tables_of
 from lego_mlir.templates.names import Language
 
@@ -66,6 +66,24 @@ def require_language(said: str, wanted: Language, language: Language, remedy: st
     """What is one language's stands in a template that becomes that language; `said` says what it is, and whose."""
     if language != wanted:
         raise TemplateError(f"{said}, and this template becomes {'Triton' if wanted == 'cuda' else 'C'}; {remedy}")
+
+
+def require_text(word: str, what: str, value: Any) -> None:
+    """An argument of a word is text, such as the name of a variable of the kernel."""
+    if not isinstance(value, str):
+        raise TemplateError(f"{word}: {what} is given as text, in quotes, got {brief(repr(value))}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is an int or an expression of indices and sizes, which a layout can be asked for."""
+    return isinstance(value, Index) or (
+        hasattr(value, "__index__") and not isinstance(value, bool) and not shaped(value)
+    )
+
+
+def shaped(value: Any) -> bool:
+    """Whether a value is an array."""
+    return bool(getattr(value, "shape", ()))
 
 
 def require_ranges(exprs: Iterable[Any], ranges: Mapping[Any, Any]) -> None:

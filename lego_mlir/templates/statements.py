@@ -21,7 +21,8 @@ from lego_mlir.expr.index import Condition, as_expr
 from lego_mlir.printers.cuda import TYPES
 from lego_mlir.templates.bounded import Coordinate, ranges_of
 from lego_mlir.templates.names import require_identifier, temporary
-from lego_mlir.templates.values import Offsets, Placed, Predicate
+from lego_mlir.templates.refusals import is_number, require_text
+from lego_mlir.templates.values import Offsets, Predicate
 
 if TYPE_CHECKING:
     from lego_mlir.templates.placeholders import Filling
@@ -38,6 +39,7 @@ class Statements:
 
     def assign(self, names: str, values: Any) -> str:
         """Statements that give names to values: `{{ assign("lpid_m, lpid_n", grid.inv(pid)) }}`, or one to a block."""
+        require_text("assign", "the first argument, the variables", names)
         filling = self.filling
         targets = [n.strip() for n in names.split(",")]
         given = list(values) if isinstance(values, (tuple, list)) else [values]
@@ -71,7 +73,7 @@ class Statements:
         if len(set(targets)) < len(targets):
             raise TemplateError(f"assign: one name for two values in {', '.join(targets)}; give each its own")
         for value in given:
-            if isinstance(value, (Condition, Predicate, Placed, str)):
+            if not (is_number(value) or isinstance(value, Offsets)):
                 what = "a condition" if isinstance(value, (Condition, Predicate)) else brief(repr(value))
                 raise TemplateError(
                     f"assign: an index, a position or a block of positions is needed, got {what}; any other value can "

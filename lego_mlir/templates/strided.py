@@ -25,7 +25,7 @@ from lego_mlir.layout.values import end_of
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.blocks import blocks_in
 from lego_mlir.templates.bounded import Bounded, ranges_of
-from lego_mlir.templates.refusals import require_language, require_one_of
+from lego_mlir.templates.refusals import require_language, require_one_of, require_text
 from lego_mlir.templates.values import Offsets, Placed
 
 if TYPE_CHECKING:
@@ -139,6 +139,9 @@ class Descriptors:
     def descriptor(self, pointer: str, placed: Placed, dtype: str | None = None) -> str:
         """`tl.make_tensor_descriptor` of a tiled layout; its block is the innermost tile, `dtype` Triton's type."""
         self._require_triton("descriptor")
+        require_text("descriptor", "the pointer", pointer)
+        if dtype is not None:
+            require_text("descriptor", "the type", dtype)
         if not isinstance(placed, Placed):
             raise TemplateError(
                 f"descriptor: a layout is needed, descriptor({pointer!r}, A), got {brief(repr(placed))}"
@@ -158,12 +161,13 @@ class Descriptors:
 
     def load_block(self, name: str, block: Offsets) -> str:
         """A block read through the descriptor `name`; what lies past the end is 0."""
-        places, transposed = self._places("load_block", block)
+        places, transposed = self._places("load_block", name, block)
         return f"{name}.load({places}){'.T' if transposed else ''}"
 
     def store_block(self, name: str, block: Offsets, value: str) -> str:
         """A block written through the descriptor `name`; what lies past the end is left out."""
-        places, transposed = self._places("store_block", block)
+        require_text("store_block", "the value, an expression of Triton,", value)
+        places, transposed = self._places("store_block", name, block)
         return f"{name}.store({places}, {f'tl.trans({value})' if transposed else value})"
 
     def _require_triton(self, word: str) -> None:
@@ -174,9 +178,10 @@ class Descriptors:
             "write the access itself, a[...], with {{ A[i, j] }} as its index",
         )
 
-    def _places(self, word: str, block: Offsets) -> tuple[str, bool]:
+    def _places(self, word: str, name: str, block: Offsets) -> tuple[str, bool]:
         """Where a block begins, in the order of the descriptor's axes, and whether that order is another."""
         self._require_triton(word)
+        require_text(word, "the descriptor's variable", name)
         if not isinstance(block, Offsets) or block.relative:
             raise TemplateError(f"{word}: a slice such as A[i, k, :, :] is needed, got {brief(repr(block))}")
         placed = Placed(block.name, block.slice.layout)

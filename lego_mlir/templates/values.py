@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import sympy
 
@@ -31,6 +31,7 @@ from lego_mlir.layout.slices import Colon, Slice
 from lego_mlir.layout.values import ARRAY_LIMIT, check_range, end_of, show
 from lego_mlir.templates.blocks import axes_of, blocks_in
 from lego_mlir.templates.bounded import Bounded, BoundedCondition, Coordinate, Shown, ranges_of
+from lego_mlir.templates.refusals import is_number
 
 
 class _OfTheKernel(Shown):
@@ -229,8 +230,7 @@ class Placed(Shown):
 
     def inv(self, position: Any) -> tuple[Any, ...]:
         """The index of a position."""
-        if isinstance(position, _WITHOUT_A_NUMBER):
-            raise TemplateError(f"{self.name}.inv takes the number of one position, got {brief(repr(position))}")
+        self._require_position("inv", position)
         known = ranges_of(position)
         symbol = as_expr(position)
         if symbol.is_Symbol and symbol not in known:
@@ -245,14 +245,21 @@ class Placed(Shown):
 
     def holds(self, position: Any) -> Predicate:
         """Whether a physical position of a padded layout holds an element."""
+        self._require_position("holds", position)
         known = ranges_of(position) or {as_expr(position): Range(0, end_of(self.layout.physical_size()))}
         return Predicate(self.layout.holds(position), known)
+
+    def _require_position(self, word: str, position: Any) -> None:
+        """Refuse what is no number of a position."""
+        if not is_number(position):
+            raise TemplateError(f"{self.name}.{word} takes the number of one position, got {brief(repr(position))}")
 
     def _one_by_one(self, at: Any) -> tuple[Any, ...]:
         """An index as a tuple. Refuses what is no number, such as the positions of another layout's block."""
         given = at if isinstance(at, tuple) else (at,)
         for axis, i in enumerate(given):
-            if isinstance(i, _WITHOUT_A_NUMBER):
+            parts = (i.start, i.stop, i.step) if isinstance(i, slice) else (i,)
+            if not all(is_number(p) or (isinstance(i, slice) and p is None) or p is Ellipsis for p in parts):
                 raise TemplateError(
                     f"index {axis} of {self.name} is {brief(repr(i))}; an index is a number, an index variable or an "
                     "expression of them, and ':' takes a whole axis"
@@ -331,9 +338,6 @@ class Mask:
         if found is None:
             return Predicate(mask, of._ranges(given), given if of.blocks and blocks_in(*given) else ())
         return Predicate(mask, of._ranges(places) | found.ranges, found.places)
-
-
-_WITHOUT_A_NUMBER: Final = (Offsets, Predicate, Placed, Mask)
 
 
 def visible(name: str, value: Any, blocks: bool = True) -> Any:

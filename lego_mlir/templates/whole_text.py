@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lego_mlir.templates.placeholders import Filling, Placeholder
 
 INT32_MAX: Final = 2**31 - 1
+_WORDS: Final = ("sizes", "helpers", "hints")
 _WHERE: Final = {
     "helpers": "above the kernel, where functions and tables are defined",
     "sizes": "at the end of the kernel's parameters",
@@ -124,6 +125,11 @@ class WholeText:
                 text = placeholder.text if bare else f"({placeholder.text})"
             elif what == "always":
                 text = "None" if is_argument(*around) else "True"
+            elif not what.startswith("at") and what not in _WORDS:
+                raise TemplateError(
+                    f"{self.filling.name}:{self._line_of(lines[number]) or 0}: a filter has changed a value that is "
+                    "filled in when the text is whole; write it without the filter"
+                )
             else:
                 text = "" if what.startswith("at") else getattr(self, f"_{what}_text")(before)
             line = before + text + after

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import subprocess
 import sys
 import tempfile
@@ -116,6 +117,7 @@ def compile_for(
         raise TemplateError(f"compile_for: Triton has no option {unknown!r}{meant}")
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.errors import TritonError
 
     names = list(kernel.arg_names)
     if missing := [n for n in names if n not in signature and n not in constants]:
@@ -123,14 +125,35 @@ def compile_for(
             f"{kernel.__name__}({', '.join(names)}): {', '.join(missing)} needs a type in the signature, such as i32, "
             "or a value among the constants"
         )
+    _require_types(kernel.__name__, {n: signature[n] for n in names if n not in constants})
     types = {n: "constexpr" if n in constants else signature[n].partition(":")[0] for n in names}
     divisible = {(k,): [["tt.divisibility", 16]] for k, n in enumerate(names) if signature.get(n, "").endswith(":16")}
     source = ASTSource(kernel, types, {(names.index(n),): value for n, value in constants.items()}, divisible)
+    if not isinstance(target, str) or not re.fullmatch(r"sm_\d+[af]?", target):
+        raise TemplateError(f"compile_for: a target is named as sm_80 or sm_90a is, got {target!r}")
     architecture = int(target.removeprefix("sm_").rstrip("af"))
     chosen = {"enable_fp_fusion": True, **options}  # Triton 3.9 warns where its default is relied on
-    done = triton.compile(source, target=GPUTarget("cuda", architecture, WARP_SIZE), options=chosen)
+    try:
+        done = triton.compile(source, target=GPUTarget("cuda", architecture, WARP_SIZE), options=chosen)
+    except TritonError as error:
+        raise TemplateError(f"{kernel.__name__}: Triton cannot compile it: {error}") from None
     ptx, cubin = done.asm["ptx"], done.asm["cubin"]
     return Compiled(ptx, cubin, _resources(ptx, architecture), done.metadata.shared, read(listing(cubin)))
+
+
+def _require_types(kernel: str, signature: Mapping[str, Any]) -> None:
+    """Raise TemplateError for a type of an argument that Triton does not have."""
+    from triton._utils import type_canonicalisation_dict
+
+    known = {"i1", *type_canonicalisation_dict.values()}
+    for name, given in signature.items():
+        plain = given.partition(":")[0].removeprefix("*").removeprefix("k") if isinstance(given, str) else ""
+        if plain not in known and not plain.startswith(("tensordesc", "*")):
+            meant = did_you_mean(plain, known) if plain else ""
+            raise TemplateError(
+                f"{kernel}: the type of {name} is {given!r}, which Triton has not{meant}; a number is i32 or fp32, "
+                "a pointer *fp16, and :16 behind says that it divides by 16"
+            )
 
 
 def _tool(name: str) -> Path:

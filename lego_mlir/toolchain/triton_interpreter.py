@@ -34,6 +34,7 @@ def interpret(rendered: Rendered, kernel: str, grid: Sequence[int], *arguments: 
     A list of arrays is an argument too: the kernel gets an array of their addresses, as 64-bit integers. Raises
     TemplateError, with the rendered line, where the kernel fails or leaves its arguments, and where they do not fit it.
     """
+    _require_grid(f"{rendered.template.name}: {kernel}", grid)
     positional = [_contiguous(a) for a in arguments]
     named = {name: _contiguous(a) for name, a in constants.items()}
     name = rendered.template.name
@@ -59,6 +60,13 @@ def interpret(rendered: Rendered, kernel: str, grid: Sequence[int], *arguments: 
                 array[...] = new
 
 
+def _require_grid(kernel: str, grid: Any) -> None:
+    """Raise TemplateError for what is no number of programs along one to three axes."""
+    axes = tuple(grid) if isinstance(grid, (tuple, list)) else ()
+    if not (1 <= len(axes) <= 3 and all(hasattr(n, "__index__") and n >= 0 for n in axes)):
+        raise TemplateError(f"{kernel}: a grid is one to three numbers of programs, such as (4,), got {grid!r}")
+
+
 class _ChildError(Exception):
     """The traceback of an exception in the interpreter's process."""
 
@@ -76,7 +84,7 @@ def _contiguous(value: Any) -> Any:
     import numpy
 
     if isinstance(value, list):
-        return [numpy.ascontiguousarray(part) for part in value]
+        return [numpy.ascontiguousarray(part) if _is_array(part) else part for part in value]
     return numpy.ascontiguousarray(value) if _is_array(value) else value
 
 
@@ -177,6 +185,11 @@ def _bound(name: str, function: Any, arguments: Any, constants: Any) -> dict[str
     except TypeError as error:
         raise TemplateError(f"{shown}: {error}") from error
     for n, value in bound.items():
+        if isinstance(value, list) and not (value and all(map(_is_array, value))):
+            raise TemplateError(
+                f"{shown}: {n} is a list, which stands for the addresses of the NumPy arrays in it; for one array of "
+                "numbers give numpy.array(..)"
+            )
         for array in value if isinstance(value, list) else [value]:
             if _is_array(array) and array.dtype.kind in NO_NUMBERS:
                 raise TemplateError(
