@@ -175,7 +175,12 @@ def fill(template: jinja2.Template, names: Mapping[str, Any], words: Mapping[str
         line = _line(error, template.name or "")
         if line is None:
             raise
-        raise TemplateError(f"{template.name}:{line}: {_said(error, names, words or {})}") from error
+        raise TemplateError(f"{template.name}:{line}: {_said(error, names, words or {})}") from _reason(error)
+
+
+def _reason(error: Exception) -> Exception | None:
+    """What a message leaves out: an error of our own says all, and needs no traceback before the message's."""
+    return None if isinstance(error, (LegoError, jinja2.UndefinedError)) else error
 
 
 def _line(error: Exception, name: str) -> int | None:

@@ -112,7 +112,7 @@ class Template:
         try:
             text = engine.fill(compiled, given, words)
         except TemplateError as error:
-            raise TemplateError(filling.readable(str(error))) from error
+            raise TemplateError(filling.readable(str(error))) from error.__cause__
         finally:
             printing.reset(token)
         whole = WholeText(filling, text)

@@ -38,6 +38,7 @@ def test_a_wrong_argument_of_a_word_is_refused_in_one_line(word, value, language
     with pytest.raises(TemplateError) as refused:
         Template.of(f"{{{{ {word.format(value)} }}}}{{{{ sizes }}}}", f"t.{language}.jinja", **NAMES).render()
     message = str(refused.value)
+    assert refused.value.__cause__ is None
     assert message.startswith(f"t.{language}.jinja:1: ") and "\n" not in message
     assert "cannot be computed" not in message and "has no attribute" not in message
 
