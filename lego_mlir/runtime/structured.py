@@ -11,7 +11,8 @@
 True
 
 The arguments are the operands in the order of their declaration, as keywords of `compile` or in the text. An array
-with one dimension more is a batch; an operand that is only read may be the same for the whole batch.
+with one dimension more is a batch; an operand that is only read may be the same for the whole batch. What a structure
+does not store is never read: NaN there has no effect (docs/structured.md, "NaN and infinity").
 """
 
 from __future__ import annotations

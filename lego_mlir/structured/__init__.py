@@ -27,7 +27,9 @@ _MODULES: Final = {
     "lego_mlir.structured.lanes": "interleave separate",
     "lego_mlir.structured.language": "parse",
     "lego_mlir.structured.structures": "Access Structure",
-    "lego_mlir.structured.syntax": "LLError Operand Program Statement assign chol inv lu program solve",
+    "lego_mlir.structured.syntax": (
+        "LLError Operand Program Statement assign chol inv lu program solve symmetric tril triu unit_tril unit_triu"
+    ),
     # Compiling needs the toolchain, which is above this package: docs/decisions/0005-structured-matrices.md.
     "lego_mlir.runtime.structured": "ArgumentError Kernel compile source_of",
     "lego_mlir.runtime.structured_tuning": "tune",

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from lego_mlir.structured import tiles, updates, vector, views
 from lego_mlir.structured.builder import Function
-from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update, buffer_name
+from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update, Within, buffer_name
 from lego_mlir.structured.roll import Code
 from lego_mlir.structured.storage import Full, Strided
 from lego_mlir.structured.structures import STORED, ZERO
@@ -145,6 +145,9 @@ class _Generator:
         """The step on the full copies of what had to be moved."""
 
         def leaf(old: Leaf) -> Leaf:
+            if isinstance(old.storage, Within):
+                whole = factor(old.storage.whole)
+                return replace(old, name=whole.leaf.name, storage=Within(whole))
             return self.moved.get(old.name) or self.temporaries.get(old.name, old)
 
         def factor(old: Factor) -> Factor:

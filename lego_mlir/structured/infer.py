@@ -25,6 +25,7 @@ from lego_mlir.structured import structures as st
 from lego_mlir.structured.sets import Region
 from lego_mlir.structured.structures import ONE, Structure
 from lego_mlir.structured.syntax import (
+    PARTS,
     Binary,
     Call,
     Expression,
@@ -132,6 +133,8 @@ def transposed(expression: Expression) -> Expression:
     match expression:
         case Name(operand):
             return expression if operand.structure.symmetric else Transposed(expression)
+        case Call("symmetric"):
+            return expression
         case Number():
             return expression
         case Negated(argument):
@@ -178,7 +181,9 @@ def mirrored(expression: Expression) -> bool:
             return operand.structure.symmetric
         case Transposed(argument) | Negated(argument):
             return mirrored(argument)
-        case Call("inv", argument):
+        case Call("symmetric"):
+            return True
+        case Call("inv" | "tril" | "triu" | "unit_tril" | "unit_triu", argument):
             return letter(infer(argument)) == "D"
         case Binary(("+" | "-") as op, left, right):
             return (mirrored(left) and mirrored(right)) or (op == "+" and right == transposed(left))
@@ -261,7 +266,9 @@ def triangle_kind(structure: Structure, expression: Expression, position: Positi
     below, above = bool(np.tril(kinds, -1).any()), bool(np.triu(kinds, 1).any())
     if below and above:
         raise fail(
-            position, f"{expression} is {structure}: \\ and inv need a triangular matrix; take chol or lu of it first"
+            position,
+            f"{expression} is {structure}: \\ and inv need a triangular matrix; take chol of it first, or lu: of its "
+            "result F, unit_tril(F) and triu(F) are the factors",
         )
     return "L" if below else "U" if above else "D"
 
@@ -275,6 +282,8 @@ def _solved(kind: str, right: Structure) -> Region:
 
 
 def _call(function: str, inner: Structure, argument: Expression, position: Position | None) -> Structure:
+    if function in PARTS:
+        return st.part(function, inner)
     n = inner.rows
     i, j = np.nonzero(inner.kinds != st.ZERO)
     below, above = max(int((i - j).max(initial=0)), 0), max(int((j - i).max(initial=0)), 0)
@@ -314,5 +323,6 @@ def check(statement: Statement) -> None:
         raise fail(
             statement.position,
             f"{target.name} is {want}, which keeps ({i}, {j}) at ({rows[i, j]}, {columns[i, j]}), but {value} is not "
-            f"known to be symmetric; declare {target.name} as Matrix{target.shape}",
+            f"known to be symmetric; write symmetric({value}) if it is, or declare {target.name} as "
+            f"Matrix{target.shape}",
         )

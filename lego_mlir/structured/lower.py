@@ -25,6 +25,7 @@ from lego_mlir.structured import infer, structures
 from lego_mlir.structured.storage import Full, Storage
 from lego_mlir.structured.structures import Structure
 from lego_mlir.structured.syntax import (
+    PARTS,
     Binary,
     Call,
     Expression,
@@ -81,6 +82,20 @@ class Factor:
     @property
     def T(self) -> Factor:
         return Factor(self.leaf, not self.transposed and not self.leaf.structure.symmetric)
+
+
+@dataclass(frozen=True)
+class Within:
+    """The storage of a part of a matrix: where the elements of that matrix lie."""
+
+    whole: Factor
+
+    def shape(self, structure: Structure) -> tuple[int, ...]:
+        return self.whole.leaf.storage.shape(self.whole.leaf.structure)
+
+    def positions(self, structure: Structure) -> NDArray[np.int64]:
+        found = self.whole.leaf.positions
+        return np.where(structure.stored, found.T if self.whole.transposed else found, -1)
 
 
 @dataclass(frozen=True)
@@ -172,7 +187,12 @@ class _Lowering:
         match statement.value:
             case Binary("\\", left, right, position) if not _uses(left, target):
                 self.solve_into(target, left, right, position)
-            case Call(function, argument, position) as call if _fills(target, infer.infer(call)):
+            case Call("symmetric", argument) if _keeps_a_half(target):
+                half = argument if target.structure.stored[-1, 0] else Transposed(argument)
+                self.update(target, self.terms(half))
+            case Call(function, argument, position) as call if function not in PARTS and _fills(
+                target, infer.infer(call)
+            ):
                 self.call_into(target, function, argument, position)
             case value:
                 self.update(target, self.terms(value))
@@ -224,6 +244,8 @@ class _Lowering:
                 return self.terms(left) + tuple(_scaled(term, -1.0, ()) for term in self.terms(right))
             case Binary("*", left, right):
                 return self.product(left, right)
+            case Call(function) if function in PARTS:
+                return (Term(1.0, (), (self.factor(expression),)),)
         return (Term(1.0, (), (Factor(self.named(expression)),)),)
 
     def product(self, left: Expression, right: Expression) -> tuple[Term, ...]:
@@ -254,6 +276,9 @@ class _Lowering:
                 return scale, factor.T
             case Name(operand):
                 return (1.0, ()), Factor(_leaf(operand))
+            case Call(function, argument) if function in PARTS and _in_memory(argument):
+                whole = self.factor(argument)
+                return (1.0, ()), Factor(Leaf(whole.leaf.name, infer.infer(expression), Within(whole)))
         return (1.0, ()), Factor(self.named(expression))
 
     def factor(self, expression: Expression) -> Factor:
@@ -268,6 +293,8 @@ class _Lowering:
             match expression:
                 case Binary("\\", left, right, position):
                     self.solve_into(leaf, left, right, position)
+                case Call(function, argument) if function in PARTS:
+                    self.steps.append(Update(leaf, self.terms(argument)))
                 case Call(function, argument, position):
                     self.call_into(leaf, function, argument, position)
                 case _:
@@ -319,6 +346,25 @@ def _uses(expression: Expression, leaf: Leaf) -> bool:
             return _uses(left, leaf) or _uses(right, leaf)
 
 
+def _in_memory(expression: Expression) -> bool:
+    """Whether an expression has all its elements in a buffer, of which a part can be read."""
+    match expression:
+        case Name() | Call():
+            return True
+        case Transposed(argument):
+            return _in_memory(argument)
+        case Binary(op):
+            return op == "\\"
+    return False
+
+
+def _keeps_a_half(target: Leaf) -> bool:
+    """Whether the target is symmetric by its structure, and has one half in memory."""
+    n, structure = target.structure.rows, target.structure
+    off = structure.stored & ~np.eye(n, dtype=bool) if structure.symmetric else structure.stored
+    return n > 1 and structure.symmetric and bool(off[-1, 0] != off[0, -1])
+
+
 def _hazard(term: Term, target: Leaf) -> bool:
     """Whether computing the term into the target element by element reads elements that were written before."""
     if target.name in {leaf.name for leaf in term.scalars}:
@@ -326,7 +372,17 @@ def _hazard(term: Term, target: Leaf) -> bool:
     if len(term.factors) == 2:
         return any(factor.leaf.name == target.name for factor in term.factors)
     factor = term.factors[0]
+    if isinstance(factor.leaf.storage, Within):
+        return _moves(factor, target)
     return factor.leaf.name == target.name and factor.transposed
+
+
+def _moves(factor: Factor, target: Leaf) -> bool:
+    """Whether a part of the target is read elsewhere than where it is written."""
+    if factor.leaf.name != target.name:
+        return False
+    read = factor.leaf.positions.T if factor.transposed else factor.leaf.positions
+    return bool(((read >= 0) & (read != target.positions)).any())
 
 
 def lower(program: Program) -> Lowered:

@@ -18,6 +18,7 @@ import numpy as np
 from lego_mlir.structured import structures
 from lego_mlir.structured.lower import Leaf
 from lego_mlir.structured.syntax import (
+    PARTS,
     Binary,
     Call,
     Expression,
@@ -82,11 +83,21 @@ def _call(function: str, matrix: NDArray[Any]) -> NDArray[Any]:
         return np.linalg.cholesky(matrix)
     if function == "inv":
         return np.linalg.inv(matrix)
+    if function in PARTS:
+        return _part(function, matrix)
     factors = matrix.copy()
     for k in range(len(factors)):
         factors[k + 1 :, k] /= factors[k, k]
         factors[k + 1 :, k + 1 :] -= np.outer(factors[k + 1 :, k], factors[k, k + 1 :])
     return factors
+
+
+def _part(function: str, matrix: NDArray[Any]) -> NDArray[Any]:
+    if function == "symmetric":
+        return np.tril(matrix) + np.tril(matrix, -1).T
+    unit = function.startswith("unit_")
+    triangle = np.tril(matrix, -unit) if function.endswith("tril") else np.triu(matrix, unit)
+    return triangle + np.eye(len(matrix)) if unit else triangle
 
 
 def sample(program: Program, dtype: Any = np.float64, seed: int = 0) -> dict[str, NDArray[Any]]:

@@ -16,13 +16,14 @@ memref.store %3, %y[%i0] : memref<3xf64>
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import assert_never
 
 from lego_mlir.errors import ExpressionError
 from lego_mlir.structured import loops, statements
 from lego_mlir.structured.builder import SSA, Function
-from lego_mlir.structured.lower import Leaf, Lowered, Step
+from lego_mlir.structured.lower import Leaf, Lowered, Step, Within
 from lego_mlir.structured.statements import Body, Product, Read
 from lego_mlir.structured.storage import Full
 
@@ -46,6 +47,8 @@ def emit(lowered: Lowered, name: str, element: str) -> Function:
 def emit_step(function: Function, step: Step) -> None:
     """The code of one step, into a function that has its buffers."""
     found = statements.statements(step)
+    if not found:
+        return
     _Emitter(function, {s.name: s for s in found}).tree(statements.scan(found), {})
 
 
@@ -170,8 +173,11 @@ class _Emitter:
         return f.index_op("addi", f.index_op("muli", row, f.index(width)), column)
 
     def table(self, leaf: Leaf) -> str:
+        """The table of a leaf's positions; parts of one buffer have different ones."""
+        held = [max(int(value), 0) for value in leaf.storage.positions(leaf.structure).ravel()]
         name = f"positions_{self.f.name}_{leaf.name}"
+        if isinstance(leaf.storage, Within):
+            name += "_" + hashlib.sha256(repr(held).encode()).hexdigest()[:16]
         if name not in self.f.globals:
-            held = leaf.storage.positions(leaf.structure)
-            self.f.table(name, [max(int(value), 0) for value in held.ravel()])
+            self.f.table(name, held)
         return name

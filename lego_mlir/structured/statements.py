@@ -200,6 +200,8 @@ def _update(step: Update, order: Sequence[str] | None) -> list[Statement]:
             pieces = [_Piece(where & there, Product(*term.scale, (read,))) for where, read in expanded.reads]
             absent = "true"
         inits = _add(inits, pieces, Region(f"{{ {written} : {absent} }}"), written)
+    if not inits:  # the target stores no element
+        return []
     whole = reduce(Region.__or__, [domain for domain, _ in inits])
     result = Read(step.target, ROW, COLUMN)
     bodies = [(domain, Body(result, "=", terms)) for domain, terms in inits]

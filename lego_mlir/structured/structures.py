@@ -268,6 +268,41 @@ def blocked(blocks: Sequence[Sequence[Structure]]) -> Structure:
     return Structure(name, sum(heights), sum(widths), tags, tuple(ainfo))
 
 
+def part(function: str, structure: Structure) -> Structure:
+    """The triangle of a square matrix that tril, triu, unit_tril or unit_triu take, or the symmetric matrix that has
+    its lower half; each element is read at its own place, or mirrored.
+
+    >>> part("unit_triu", general(2, 2)).kinds.tolist(), part("symmetric", upper(2)).kinds.tolist()
+    ([[2, 1], [0, 2]], [[1, 0], [0, 1]])
+    """
+    n = structure.rows
+    unit = function.startswith("unit_")
+    triangle = "j >= i" if function.endswith("triu") else "j <= i"
+    triangle = triangle.replace("=", "") if unit else triangle
+    own = Region(_box(n, n, triangle))
+    tags: dict[str, Region] = {}
+    if unit:
+        tags["I"] = Region(_box(n, n, "j = i"))
+    for tag, region in structure.regions.items():
+        inside = region & own
+        if function == "symmetric":
+            inside = inside | inside.along("{ [i, j] -> [j, i] }")
+        if _KIND_OF_TAG.get(tag) != ZERO and not inside.empty:
+            tags[tag] = tags[tag] | inside if tag in tags else inside
+    stored = [region for tag, region in tags.items() if tag not in _KIND_OF_TAG]
+    outside = Region(_box(n, n))
+    for region in tags.values():
+        outside = outside - region
+    if not outside.empty:
+        tags["Z"] = outside
+    ainfo = [Access(str(region & own)) for region in stored]
+    if function == "symmetric":
+        above = [region & Region(_box(n, n, "j > i")) for region in stored]
+        ainfo += [Access(str(region), SWAPPED) for region in above if not region.empty]
+    sinfo = tuple((tag, str(region)) for tag, region in tags.items())
+    return Structure(f"{function}({structure.name})", n, n, sinfo, tuple(ainfo))
+
+
 def from_region(name: str, rows: int, columns: int, region: Region, mirrored: bool) -> Structure:
     """The structure of a computed matrix: general in a region, zero elsewhere, the lower half stored if mirrored."""
     box = Region(_box(rows, columns))

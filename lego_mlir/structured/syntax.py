@@ -152,7 +152,8 @@ class Binary(Arithmetic):
 
 @dataclass(frozen=True, slots=True)
 class Call(Arithmetic):
-    """`chol(S)`: the lower Cholesky factor; `lu(A)`: both factors in one matrix; `inv(L)`: a triangle's inverse."""
+    """`chol(S)`: the lower Cholesky factor; `lu(A)`: both factors in one matrix; `inv(L)`: a triangle's inverse; and
+    the `PARTS` of a matrix."""
 
     function: str
     argument: Expression
@@ -163,7 +164,9 @@ class Call(Arithmetic):
 
 
 Expression = Name | Number | Negated | Transposed | Binary | Call
-FUNCTIONS: Final = ("chol", "lu", "inv")
+# Parts of a matrix, which cost nothing where the matrix is in memory; the others compute.
+PARTS: Final = ("tril", "triu", "unit_tril", "unit_triu", "symmetric")
+FUNCTIONS: Final = ("chol", "lu", "inv", *PARTS)
 _LEVEL: Final = {"+": 1, "-": 1, "*": 2, "\\": 2}
 
 
@@ -210,6 +213,32 @@ def lu(matrix: object) -> Call:
 def inv(triangle: object) -> Call:
     """The inverse of a triangular or diagonal matrix."""
     return Call("inv", as_expression(triangle))
+
+
+def tril(matrix: object) -> Call:
+    """The lower triangle of a matrix."""
+    return Call("tril", as_expression(matrix))
+
+
+def triu(matrix: object) -> Call:
+    """The upper triangle of a matrix: U of `lu`'s result."""
+    return Call("triu", as_expression(matrix))
+
+
+def unit_tril(matrix: object) -> Call:
+    """What is below the diagonal, with ones on it: L of `lu`'s result."""
+    return Call("unit_tril", as_expression(matrix))
+
+
+def unit_triu(matrix: object) -> Call:
+    """What is above the diagonal, with ones on it."""
+    return Call("unit_triu", as_expression(matrix))
+
+
+def symmetric(matrix: object) -> Call:
+    """The symmetric matrix that has the lower half of this one: states that a value is symmetric. It is not checked; of
+    a value that is not, the upper half does not count."""
+    return Call("symmetric", as_expression(matrix))
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,13 +266,13 @@ def test_a_kernel_goes_to_another_process():
         pool.submit(kernels[0], *jobs[0][1]).result()  # its process gets the kernel and runs it on copies
 
 
-def test_a_kernel_from_another_processor_is_compiled_again(monkeypatch):
+def test_a_kernel_from_another_processor_is_compiled_again(monkeypatch, tmp_path):
     kernel = structured.compile("x = Vector(3); y = Vector(3); y = 2*x;", cache=None)
     lanes = structured.compile("x = Vector(3); y = Vector(3); y = 2*x;", cache=None, by_lanes=True)
     pickled, by_lanes = pickle.dumps(kernel), pickle.dumps(dataclasses.replace(lanes.source, lanes=3))
     code = kernel._code
     monkeypatch.setattr(cpu, "processor", lambda: "another")
-    monkeypatch.setattr(structured, "DEFAULT_CACHE", None)
+    monkeypatch.setattr(structured, "default_folder", lambda: tmp_path)
     again = pickle.loads(pickled)
     y = np.zeros(3)
     again(np.arange(3.0), y)
