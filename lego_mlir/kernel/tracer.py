@@ -28,10 +28,12 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.kernel.data_ranges import DataRanges
 from lego_mlir.kernel.divisors import Division, open_divisors, remedy, some_value
 from lego_mlir.kernel.dtypes import DType
+from lego_mlir.kernel.endless import PATIENCE, EndlessError, stopped_if_endless
 from lego_mlir.kernel.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value, Width
 
 ID_PREFIX = {"thread_id": "t", "block_id": "b"}
 AXES = "xyz"
+MOST_STATEMENTS = 100_000  # of a traced kernel; compilers take thousands
 
 _current: ContextVar[Tracer | None] = ContextVar("lego kernel being traced", default=None)
 
@@ -54,7 +56,7 @@ class Tracer:
         self._live: list[set[int]] = [set()]  # the numbers of the values each open region has made
         self._registers: list[set[int]] = [set()]
         self._symbols: list[set[Any]] = [set()]  # the index symbols each open region has made
-        self._values = self._loops = 0
+        self._values = self._loops = self.statements = 0
         self._divided: dict[Any, Division] = {}
         self.entered = False  # the kernel's function runs: every id has a value
         self.unopened: dict[object, tuple[str, Source]] = {}  # written branches and loops that no `with`, `for` opened
@@ -69,7 +71,13 @@ class Tracer:
     # -- statements and regions
 
     def append(self, statement: Statement) -> None:
-        """Add a statement to the innermost region."""
+        """Add a statement to the innermost region. Refused beyond what a kernel can have."""
+        self.statements += 1
+        if self.statements > MOST_STATEMENTS:
+            raise self.error(
+                f"tracing stopped: {self.name} has more than {MOST_STATEMENTS} statements, because a loop of Python "
+                "(range, while, lego.unroll) is traced once for each of its steps; lego.range makes one loop of it"
+            )
         self.data.define(statement)
         self._regions[-1].append(statement)
 
@@ -304,7 +312,13 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
     token = _current.set(tracer)
     tracer.entered = True
     try:
-        returned = function(*arguments)
+        with stopped_if_endless(lambda: tracer.statements, function.__code__):
+            returned = function(*arguments)
+    except EndlessError as error:
+        raise TraceError(
+            f"{_line_in(error) or tracer.source}: tracing stopped: Python code has run for {PATIENCE} seconds without "
+            "a statement of the kernel, and may never end; a loop of the kernel is `for i in lego.range(..):`"
+        ) from None
     finally:
         _current.reset(token)
     if tracer.abandoned is not None:
@@ -321,6 +335,16 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
 
 OUR_PACKAGES = ("lego_mlir.kernel.", "lego_mlir.expr.", "lego_mlir.layout.", "sympy.", "contextlib")
 """Modules whose lines are not the user's: ours that trace, and what they call back from."""
+
+
+def _line_in(error: BaseException) -> Source | None:
+    """The innermost line of a spec in an error's traceback."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_globals.get("__name__", "").startswith(OUR_PACKAGES):
+            found = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
 
 
 def user_line() -> Source | None:

@@ -7,8 +7,10 @@ from gemm import LAYOUTS, build, check, composed, transformed
 
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, f16, gallery
+from lego_mlir.kernel.emit_tiles import order_of
 from lego_mlir.kernel.lines import lines_of
 from lego_mlir.kernel.tiles import Transposed
+from lego_mlir.kernel.trace import Buffer, Source
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.toolchain import scripts, target_named, transforms
 from lego_mlir.toolchain.modules import ModuleError
@@ -79,3 +81,15 @@ def test_an_order_that_is_none(order):
     text = re.sub(r'lego.order = ".*?"', f'lego.order = "{order}"', kernel.mlir())
     with pytest.raises(ModuleError, match=MESSAGES[order]):
         transforms.apply(text, scripts.read("matmul_sm80.mlir", {"stages": 3}), target_named("sm_80"))
+
+
+def test_an_order_with_a_call_in_it_is_left_out():
+    """The attribute has operators only; the script then gives the tile an order of its own."""
+    halves = lego.GenP(
+        [32, 64],
+        lambda i, j: i * 64 + lego.where(i < 16, j, j ^ 8),
+        lambda p: (p // 64, lego.where(p < 1024, p % 64, p % 64 ^ 8)),
+    )
+    layout = lego.as_layout(halves)
+    assert "where(" in str(lines_of(layout).order)
+    assert order_of(Buffer("tile", f16, layout, "shared", 2048, Source("", 0))) is None
