@@ -3,6 +3,7 @@
     python test/run.py            everything
     python test/run.py lint lit   only these steps
     python test/run.py --long     everything, with the long fuzzing
+    python test/run.py newest     a part of the tests on the newest Python of this machine, which only this runs
 
 CI runs the same command. Each step prints its own output; the first lines of a failure are where it stands, the
 summary at the end says which steps failed.
@@ -28,8 +29,11 @@ STEPS: dict[str, list[str]] = {
     "layers": [str(BIN / "lint-imports")],
     "docs": [PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", "build/site"],
     "lit": [str(BIN / "lit"), "-v", "test/lit"],
+    "floors": [PYTHON, "test/versions.py", "floors"],
+    "newest": [PYTHON, "test/versions.py", "newest"],
     "tests": [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--dist", "loadgroup", "--durations", "15"],
 }
+BY_NAME = ("newest",)  # depends on what the machine has
 
 
 def main() -> int:
@@ -38,7 +42,7 @@ def main() -> int:
     parser.add_argument("--long", action="store_true", help="also run the long fuzzing")
     options = parser.parse_args()
     failed = []
-    for name in options.steps or STEPS:
+    for name in options.steps or [step for step in STEPS if step not in BY_NAME]:
         command = STEPS[name] + (["--long"] if options.long and name == "tests" else [])
         print(f"--- {name}: {' '.join(command)}", flush=True)
         start = time.perf_counter()

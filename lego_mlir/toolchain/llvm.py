@@ -27,6 +27,7 @@ from lego_mlir.toolchain.targets import Target
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 OPTIMISATION_LEVEL: Final = 3
+_DEBUG_INFO: Final = '!"Debug Info Version"'
 
 # Intrinsics that only some targets have; reads of special registers, barriers and f32 approximations are everywhere.
 _EVERYWHERE: Final = r"read\.ptx\.sreg\.(?:n?tid|n?ctaid|laneid|warpid)|barrier|ex2\.approx|rsqrt\.approx"
@@ -77,8 +78,11 @@ def version() -> str:
 
 def parse(text: str) -> Any:
     """The verified module of this LLVM IR text, of this or a newer version. Raises LLVMError with LLVM's own words."""
+    text = literals.portable(text)
     try:
-        module = binding().parse_assembly(literals.portable(text))
+        if _DEBUG_INFO in text:  # LLVM verifies such a module while it parses, and ends the process if that fails
+            binding().parse_assembly(text.replace(_DEBUG_INFO, '!"verified first"')).verify()
+        module = binding().parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         raise LLVMError(str(error)) from error

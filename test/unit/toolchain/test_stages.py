@@ -188,6 +188,14 @@ def test_a_pass_that_does_not_exist_is_a_failure_of_its_stage():
     assert "--pipeline 'builtin.module(" in caught.value.rerun.command
 
 
+def test_a_broken_module_that_llvm_verifies_while_it_parses_does_not_end_the_process():
+    flags = '!llvm.module.flags = !{!0}\n!0 = !{i32 33, !"Debug Info Version", i32 3}\n'
+    code = f"from lego_mlir.toolchain import compile_kernel; compile_kernel({flags!r}, start='llvm', emit='ptx')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, "LLVM ERROR" in done.stderr) == (1, False)
+    assert "invalid behavior operand in module flag" in done.stderr
+
+
 def test_llvm_ir_that_does_not_parse_is_a_failure_of_the_ptx_stage():
     with pytest.raises(ToolchainError, match=r"(?s)stage 'ptx' failed.*expected"):
         compile_kernel("define nonsense", start="llvm", emit="ptx")
