@@ -230,7 +230,7 @@ class Parser:
             if not number.text.isdigit():
                 raise fail(number.position, f"sizes are whole numbers, got {number.text}")
             return int(number.text)
-        if self.tokens[self.at + 1].text == "(":
+        if self.token.kind == "name" and self.tokens[self.at + 1].text == "(":
             return self.structure()[0]
         return self.word("name").text
 

@@ -71,6 +71,7 @@ def test_options_comments_and_blocks():
     [
         ("A = Matrix(4, 4);\nA = A @ A;", "line 2, column 7", "'@' begins no word"),
         ("A = Matrix(4, 4);\nA = A * ;", "line 2, column 9", "expected a name"),
+        ("S = Symmetric(L, ", "line 1, column 18", "expected a name"),
         ("A = Matrix(4, 4);\nA = (A;", "line 2, column 7", "expected ')'"),
         ("A = Matrix(4, 4)", "line 1, column 17", "assigns nothing"),
         ("A = Matrix(4);", "line 1, column 5", "Matrix(m, n) does not take 1 arguments"),
