@@ -86,16 +86,18 @@ class Group:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file, or - for a spec on standard input")
+    parser.add_argument("spec", help="the spec, a Python file, or - for a spec on standard input; or an LL program")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     parser.add_argument("--kernel", metavar="NAME", help="check this kernel only; default: all layouts and kernels")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a verdict for each claim; CHECK_FAILED where one is refuted."""
-    from lego_mlir.cli import files
+    from lego_mlir.cli import files, structured
     from lego_mlir.errors import LayoutError, SpecError
 
+    if structured.is_program(args.spec):
+        return _finish(args, [_program_group(args)], summary=True)
     try:
         loaded = files.load_spec(args.spec)
     except SpecError as error:
@@ -130,6 +132,17 @@ def _finish(args: argparse.Namespace, groups: Sequence[Group], summary: bool = F
     elif summary:
         print(", ".join(f"{count} {name}" for name, count in counts.items()))
     return CHECK_FAILED if counts["refuted"] else DONE
+
+
+def _program_group(args: argparse.Namespace) -> Group:
+    """The claims about a program in LL."""
+    from lego_mlir.cli import structured
+
+    title, found = structured.claims(args)
+    group = Group("program", args.spec, title, [Line(*one) for one in found])
+    if not args.json:
+        print("\n".join(map(str, [group.title, *group.lines])))
+    return group
 
 
 def _groups(layouts: Any, kernels: Any, templates: Any, files: Sequence[str], progress: Progress) -> Iterator[Group]:

@@ -16,7 +16,7 @@ EXAMPLE: Final = "lego-mlir explain examples/transpose.py"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file, or - for a spec on standard input")
+    parser.add_argument("spec", help="the spec, a Python file, or - for a spec on standard input; or an LL program")
     parser.add_argument("--json", action="store_true", help="print the derivations as JSON")
     parser.add_argument("--kernel", metavar="NAME", help="explain this kernel only; default: all layouts and kernels")
 
@@ -24,8 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the derivation of every layout and access."""
     from lego_mlir import spec
-    from lego_mlir.cli import files
+    from lego_mlir.cli import files, structured
 
+    if structured.is_program(args.spec):
+        return structured.explain_program(args)
     loaded = files.load_spec(args.spec)
     kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
     layouts = {} if args.kernel else loaded.layouts

@@ -7,6 +7,7 @@ LLVM IR does, so the first words decide.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,24 +39,32 @@ def _source(args: argparse.Namespace) -> Any:
     from lego_mlir.runtime import structured
 
     text = files.read_text(args.spec)
-    target = "host" if args.target in (None, "sm_80") else args.target  # the default of a GPU kernel means nothing here
+    given = getattr(args, "target", None)
+    target = "host" if given in (None, "sm_80") else given  # the default of a GPU kernel means nothing here
     if target not in TARGETS:
         raise UsageError(f"--target {target}: an LL program is compiled for a CPU; there are {', '.join(TARGETS)}")
     found = _DTYPE.search(text)
     if found is not None and found[1] not in _DTYPES:
         raise UsageError(f"{args.spec}: dtype: {found[1]} is not known; write double or float")
     dtype = _DTYPES[found[1]] if found else "float64"
-    name = re.sub(r"\W", "_", Path(args.spec).stem) or "kernel"
     try:
-        return structured.source_of(text, dtype=dtype, name=name if name.isidentifier() else f"k_{name}", target=target)
+        return structured.source_of(text, dtype=dtype, name=_function_name(args.spec), target=target)
     except structured.LLError as error:
         raise UsageError(f"{args.spec}: {error}") from error
+
+
+def _function_name(path: str) -> str:
+    """The kernel's name: that of its file, changed where C could not declare it."""
+    from lego_mlir.structured import driver
+
+    name = re.sub(r"\W", "_", Path(path).stem, flags=re.ASCII) or "kernel"
+    return name if name.isidentifier() and name not in driver.KEYWORDS else f"k_{name}"
 
 
 def _refuse(args: argparse.Namespace, options: Sequence[str], taken: str) -> None:
     """Raise UsageError for an option that means nothing to an LL program."""
     for option in options:
-        if getattr(args, option):
+        if getattr(args, option, None):
             name = option.replace("_", "-")
             raise UsageError(f"--{name} belongs to GPU kernels; an LL program takes {taken}")
 
@@ -113,3 +122,54 @@ def run_program(args: argparse.Namespace) -> int:
             right &= fine
             print(f"  {'ok   ' if fine else 'WRONG'} {operand.name}: relative error {error:.2e}, allowed {allowed:.0e}")
     return 0 if right else 1
+
+
+def claims(args: argparse.Namespace) -> tuple[str, list[tuple[str, Any]]]:
+    """A program's title, and its claims with their verdicts, for `check`."""
+    from lego_mlir.structured import claims as proved
+    from lego_mlir.structured import sets
+
+    program = _program(args)
+    with sets.LOCK:
+        return f"program {program}", list(proved.claims(program))
+
+
+def explain_program(args: argparse.Namespace) -> int:
+    """Print how a program becomes steps, statements on sets, and loops."""
+    from lego_mlir.structured import loops, sets, statements
+    from lego_mlir.structured.lower import lower
+
+    program = _program(args)
+    found: list[dict[str, Any]] = []
+    with sets.LOCK:
+        for step in lower(program).steps:
+            made = statements.statements(step)
+            listed = [{"name": s.name, "body": str(s.body), "domain": str(s.domain)} for s in made]
+            target = {"name": step.target.name, "structure": str(step.target.structure)}
+            loop = loops.show(statements.scan(made)) if made else ""
+            found.append({"step": str(step), "target": target, "statements": listed, "loops": loop})
+    if args.json:
+        operands = {o.name: {"structure": str(o.structure), "sinfo": dict(o.structure.sinfo)} for o in program.operands}
+        print(json.dumps({"program": str(program), "operands": operands, "steps": found}, indent=2))
+        return 0
+    print(f"program {program}")
+    for operand in program.operands:
+        print(f"  {operand.name}: {operand.structure}, {operand.storage}")
+        print("\n".join(f"    {tag}: {region}" for tag, region in operand.structure.sinfo))
+    for number, one in enumerate(found):
+        print(f"\nstep {number}: {one['step']}, {one['target']['name']} is {one['target']['structure']}")
+        print("\n".join(f"  {s['name']}: {s['body']} for {s['domain']}" for s in one["statements"]))
+        print("\n".join(f"    {line}" for line in one["loops"].splitlines()))
+    return 0
+
+
+def _program(args: argparse.Namespace) -> Any:
+    """The program of a command line that compiles nothing. Raises UsageError with the file's name."""
+    from lego_mlir.structured.language import parse
+    from lego_mlir.structured.syntax import LLError
+
+    _refuse(args, ("kernel",), "the program alone")
+    try:
+        return parse(files.read_bytes(args.spec).decode())
+    except LLError as error:
+        raise UsageError(f"{args.spec}: {error}") from error

@@ -1,5 +1,7 @@
 """`lego-mlir compile expr.ll` and `run expr.ll`, told apart from LLVM IR by their content."""
 
+import json
+
 import pytest
 
 from lego_mlir.cli import structured
@@ -85,3 +87,52 @@ def test_stages_of_other_inputs_are_refused(tmp_path, capsys):
     (tmp_path / "k.mlir").write_text("module {}")
     assert main(["compile", str(tmp_path / "k.mlir"), "--emit", "obj"]) == 2
     assert "belongs to LL programs" in capsys.readouterr().err
+
+
+def test_check_says_what_is_proved(program, capsys, tmp_path):
+    assert main(["check", str(program)]) == 0
+    out = capsys.readouterr().out
+    assert "program A = L * U + S\n  proved   A = L * U + S: A can hold the value: " in out
+    assert "each stored element is computed once: 2 disjoint regions make up the 81 elements" in out
+    assert out.endswith("3 proved, 0 refuted, 0 unknown\n")
+    claimed = tmp_path / "claimed.ll"
+    claimed.write_text("A = Matrix(3, 3); S = Symmetric(L, 3); S = symmetric(A*A) + symmetric(A*A');")
+    assert main(["check", str(claimed)]) == 0
+    out = capsys.readouterr().out
+    assert "unknown  S = symmetric(A * A) + symmetric(A * A'): A * A is symmetric: the program states it" in out
+    assert "proved   S = symmetric(A * A) + symmetric(A * A'): A * A' is symmetric: by its form" in out
+    wrong = tmp_path / "wrong.ll"
+    wrong.write_text("A = Matrix(3, 3); L = LowerTriangular(3); L = A;")
+    assert main(["check", str(wrong), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["refuted"] == 1
+    assert found["groups"][0]["kind"] == "program"
+
+
+def test_explain_shows_sets_statements_and_loops(program, capsys):
+    assert main(["explain", str(program)]) == 0
+    out = capsys.readouterr().out
+    assert "  S: Symmetric(L, 9), " in out
+    assert "step 0: A = L * U + S, A is Matrix(9, 9)" in out
+    assert "S2: A[i, j] += L[i, k] * U[k, j] for {" in out
+    assert "    for (" in out
+    assert main(["explain", str(program), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"][0]["statements"][0]["name"] == "S0"
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_check_and_explain_refuse_what_they_cannot_read(command, tmp_path, capsys):
+    path = tmp_path / "k.ll"
+    path.write_text("A = Matrix(3, 3); A = B;")
+    assert main([command, str(path)]) == 2
+    assert "k.ll: line 1, column 23: B is not declared" in capsys.readouterr().err
+    path.write_text("A = Matrix(3, 3); A = A;")
+    assert main([command, str(path), "--kernel", "k"]) == 2
+    assert "--kernel belongs to GPU kernels" in capsys.readouterr().err
+
+
+def test_a_file_named_like_a_keyword(tmp_path, capsys):
+    path = tmp_path / "for.ll"
+    path.write_text(PROGRAM)
+    assert main(["compile", str(path), "--emit", "c-header"]) == 0
+    assert "void k_for(double *A" in capsys.readouterr().out

@@ -1,0 +1,120 @@
+"""What is proved about a program before any code is generated, on isl sets, and what is taken on trust.
+
+Inference settles sizes and structures. Of the statements it is shown that each stored element of a target is
+initialised by exactly one of them, and that every element they read is one that the operand stores:
+
+>>> from lego_mlir.structured.language import parse
+>>> program = parse("L = LowerTriangular(3); A = Matrix(3, 3); S = Symmetric(L, 3); A = L*A; S = symmetric(A);")
+>>> for claim, verdict in claims(program):
+...     print(type(verdict).__name__, claim)
+Proved A = L * A: A can hold the value
+Proved S = symmetric(A): S can hold the value
+Unknown S = symmetric(A): A is symmetric
+Proved t0 = L * A: each stored element is computed once
+Proved t0 = L * A: all reads are of stored elements
+Proved A = t0: each stored element is computed once
+Proved A = t0: all reads are of stored elements
+Proved S = A: each stored element is computed once
+Proved S = A: all reads are of stored elements
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import combinations
+
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.structured import infer, loops, statements
+from lego_mlir.structured.lower import Update, lower
+from lego_mlir.structured.sets import Region
+from lego_mlir.structured.structures import STORED
+from lego_mlir.structured.syntax import (
+    Binary,
+    Call,
+    Expression,
+    LLError,
+    Name,
+    Negated,
+    Number,
+    Program,
+    Transposed,
+)
+
+ONCE = "each stored element is computed once"
+READS = "all reads are of stored elements"
+
+
+def claims(program: Program) -> Iterator[tuple[str, Verdict]]:
+    """The claims about a program, each with its verdict."""
+    for statement in program.statements:
+        claim = f"{statement}: {statement.target.name} can hold the value"
+        try:
+            infer.check(statement)
+        except LLError as error:
+            yield claim, Refuted({}, str(error))
+            return
+        yield claim, Proved("sizes agree; zeros, ones and symmetry of the value are inferred on isl sets")
+        for argument in dict.fromkeys(_stated(statement.value)):
+            yield f"{statement}: {argument} is symmetric", _symmetry(argument)
+    for step in lower(program).steps:
+        found = statements.statements(step)
+        if isinstance(step, Update):
+            yield f"{step}: {ONCE}", _once(step, found)
+        yield f"{step}: {READS}", _reads(found)
+
+
+def _stated(expression: Expression) -> Iterator[Expression]:
+    """What the expression states to be symmetric."""
+    match expression:
+        case Name() | Number():
+            return
+        case Call(function, argument):
+            if function == "symmetric":
+                yield argument
+            yield from _stated(argument)
+        case Negated(argument) | Transposed(argument):
+            yield from _stated(argument)
+        case Binary(_, left, right):
+            yield from _stated(left)
+            yield from _stated(right)
+
+
+def _symmetry(expression: Expression) -> Verdict:
+    if infer.mirrored(expression):
+        return Proved("by its form")
+    return Unknown("the program states it and nothing checks it; where it is not, the upper half does not count")
+
+
+def _once(step: Update, found: Sequence[statements.Statement]) -> Verdict:
+    """Whether the initialising statements write each element that the target keeps, and none twice."""
+    wanted = statements.own_elements(step.target.structure)
+    written = [s.domain.along(f"{{ [{', '.join(s.space)}] -> [i, j] }}") for s in found if s.body.op == "="]
+    whole = reduce(Region.__or__, written, Region("{ [i, j] : false }"))
+    for left_over in (wanted - whole, whole - wanted, *(a & b for a, b in combinations(written, 2))):
+        if not left_over.empty:
+            return Refuted({}, f"not so at {left_over.points()[0]}")
+    return Proved(f"{len(written)} disjoint regions make up the {wanted.count()} elements")
+
+
+def _reads(found: Sequence[statements.Statement]) -> Verdict:
+    """Whether each element that is read is kept by its matrix at that place."""
+    count = 0
+    for statement in found:
+        for read in (read for product in statement.body.products for read in product.reads):
+            if read.leaf is None:
+                continue
+            space, row, column = ", ".join(statement.space), loops.text(read.row), loops.text(read.column)
+            touched = statement.domain.along(f"{{ [{space}] -> [{row}, {column}] }}")
+            outside = [(i, j) for i, j in touched.points() if not _stores(read, i, j)]
+            if outside:
+                return Refuted({}, f"{read} is read at {outside[0]}, which {read.leaf.structure} does not store")
+            count += touched.count()
+    return Proved(f"{count} elements, all within what is stored")
+
+
+def _stores(read: statements.Read, i: int, j: int) -> bool:
+    structure = read.leaf.structure if read.leaf is not None else None
+    if structure is None or not (0 <= i < structure.rows and 0 <= j < structure.columns):
+        return False
+    return structure.kinds[i, j] == STORED and bool(structure.stored[i, j])
