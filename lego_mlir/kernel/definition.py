@@ -6,6 +6,7 @@ A `Kernel` is a value: nothing is launched here. Its function is traced when the
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ from numbers import Integral, Real
 from types import TracebackType
 from typing import Any, Final
 
-from lego_mlir.errors import LegoError, SymbolicBranchError, TraceError
+from lego_mlir.errors import BudgetError, LegoError, SymbolicBranchError, TraceError
 from lego_mlir.expr.context import forget
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
@@ -130,6 +131,13 @@ class Kernel:
             record(tracer, self.function, arguments)
         except LegoError as error:
             raise _located(error, self.source) from error
+        except RecursionError as error:
+            ended = BudgetError(
+                f"tracing {self.name} exceeds Python's recursion limit ({sys.getrecursionlimit()}): an index is nested "
+                "too deeply, and a table, lego.gallery.tabulated, says the same without nesting; or a function calls "
+                "itself without end"
+            )
+            raise _located(ended.with_traceback(error.__traceback__), self.source) from None
         return _complete(self._trace(tracer, parameters))
 
     def _trace(self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter]) -> Trace:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from lego_mlir.expr.index import is_symbolic
-from lego_mlir.expr.nodes import FloorDiv, FloorMod, Lt, Size
+from lego_mlir.expr.nodes import FloorDiv, FloorMod, Lt, Size, every_node
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Verdict
 from lego_mlir.kernel.trace import Source
@@ -41,10 +41,8 @@ class Division:
 @lru_cache(maxsize=EXPRESSIONS_KEPT)
 def open_divisors(expr: Any) -> tuple[Any, ...]:
     """The divisors in an expression or a condition that are not positive by their form, each once."""
-    found = dict.fromkeys(divisor for part in expr.args for divisor in open_divisors(part))
-    if isinstance(expr, (FloorDiv, FloorMod)) and not _is_positive(expr.args[1]):
-        found[expr.args[1]] = None
-    return tuple(found)
+    divisors = (node.args[1] for node in every_node(expr) if isinstance(node, (FloorDiv, FloorMod)))
+    return tuple(dict.fromkeys(divisor for divisor in divisors if not _is_positive(divisor)))
 
 
 def _is_positive(expr: Any) -> bool:

@@ -341,8 +341,8 @@ class Trace:
 
     `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
-    `divisions` are the claims that divisors are not 0, those aside that are positive by their form. `data` tells what is
-    known of the symbols that stand for data.
+    `divisions` are the claims that divisors are not 0, those aside that are positive by their form. `data` tells what
+    is known of the symbols that stand for data.
     """
 
     name: str

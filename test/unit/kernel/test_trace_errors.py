@@ -7,7 +7,15 @@ import pytest
 
 import lego_mlir as lego
 from lego_mlir import GenP, Padded, Row, f16, f32, gallery, i32
-from lego_mlir.errors import ExpressionError, LayoutError, LayoutIndexError, LegoError, SymbolicBranchError, TraceError
+from lego_mlir.errors import (
+    BudgetError,
+    ExpressionError,
+    LayoutError,
+    LayoutIndexError,
+    LegoError,
+    SymbolicBranchError,
+    TraceError,
+)
 from lego_mlir.expr.index import index_symbol
 
 
@@ -622,3 +630,23 @@ def test_a_shared_tile_that_no_gpu_has_room_for():
         lego.shared(f16, Row(64, 65536))  # HERE
 
     refuse(TraceError, "lego.shared of 4194304 elements of f16 takes 8388608 bytes, and no GPU has more than 23", body)
+
+
+def test_an_index_nested_beyond_the_recursion_limit():
+    def body(x, y):
+        k = lego.thread_id[0]
+        for step in range(900):
+            k = (k * 3 + step) % (step + 7)
+        y[k % 32] = 0.0  # HERE
+
+    refuse(BudgetError, r"tracing run exceeds Python's recursion limit \(\d+\): an index is nested too deeply", body)
+
+
+def test_a_function_that_calls_itself_without_end():
+    def body(x, y):
+        again(lego.thread_id[0])
+
+    def again(i):
+        return again(i + 1)
+
+    refuse(BudgetError, "or a function calls itself without end", body)
