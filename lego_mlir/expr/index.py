@@ -306,9 +306,9 @@ def _truth(value: Index | Condition, compared: str = "") -> bool:
     if expr.is_Integer or (expr.is_Boolean and not expr.args):
         return bool(expr)
     raise SymbolicBranchError(
-        f"the truth of '{brief(repr(value))}{compared}' depends on symbols, so `if`, `and`, `or`, `not`, min() and max() "
-        "cannot be used on it; use lego.where(condition, a, b), &, |, ~, lego.minimum and lego.maximum, which work "
-        "for ints, arrays and symbols"
+        f"the truth of '{brief(repr(value))}{compared}' depends on symbols, so `if`, `and`, `or`, `not`, min() and "
+        "max() cannot be used on it; use lego.where(condition, a, b), &, |, ~, lego.minimum and lego.maximum, which "
+        "work for ints, arrays and symbols"
     )
 
 

@@ -21,9 +21,12 @@ from lego_mlir.printers import cuda, triton
 Language = Literal["triton", "cuda"]
 
 SPOKEN: Final[dict[Language, str]] = {"triton": "Python", "cuda": "C++"}
+CUDA_BUILTINS: Final = frozenset(
+    ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "min", "max", "NULL", "LEGO_DEVICE")
+)
 TAKEN: Final[dict[Language, frozenset[str]]] = {
-    "triton": triton.RESERVED,
-    "cuda": cuda.KEYWORDS,
+    "triton": triton.RESERVED | triton.HELPERS.keys(),
+    "cuda": cuda.KEYWORDS | cuda.HELPERS.keys() | CUDA_BUILTINS,
 }
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _TEMPORARY: Final = re.compile("\ue003(\\w+)\ue004")

@@ -13,7 +13,7 @@ them have axes; whatever is not known to have any is left alone.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
@@ -115,6 +115,31 @@ def require_declared(name: str, text: str, used: Mapping[int, Sequence[Any]], ev
                 f"{name}:{placeholder.line}: {variable} is declared as {declared}, and the kernel assigns {is_a} to "
                 f"it; {remedy}"
             )
+
+
+def require_kept(name: str, text: str, sizes: Collection[str]) -> None:
+    """Refuse a size that is a parameter and that the kernel's own text gives another value: a loop variable, say.
+
+    A statement that computes it from itself, `M = M // 8 * 8`, is left alone. Raises TemplateError.
+    """
+    for function in (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)):
+        given = {argument.arg for argument in function.args.args} & set(sizes)
+        for node in ast.walk(function):
+            if isinstance(node, ast.For):
+                changed = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+            elif isinstance(node, ast.Assign):
+                changed = {target for target, value in _pairs(node) if not _mentions(value, target)}
+            else:
+                continue
+            if taken := sorted(changed & given):
+                raise TemplateError(
+                    f"{name}: {taken[0]} is a size and a parameter of {function.name}, and the kernel gives it another "
+                    "value; rename the size or the variable"
+                )
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
 
 
 def _indices(placeholder: Any) -> set[Any]:

@@ -20,7 +20,7 @@ from lego_mlir.printers import cuda, triton
 from lego_mlir.printers.cuda import TYPES, CudaPrinter
 from lego_mlir.templates.marks import HELPERS, INDENT, MARK, SIZES
 from lego_mlir.templates.names import chosen, named
-from lego_mlir.templates.ranks import require_declared
+from lego_mlir.templates.ranks import require_declared, require_kept
 from lego_mlir.templates.signature import ordered, require_room
 from lego_mlir.templates.surroundings import is_argument, stands_alone
 from lego_mlir.templates.tiles import LONGEST
@@ -65,6 +65,7 @@ class WholeText:
             written = [(at, line) for at, new, line in kept for _ in new.split("\n")]
             require_python(self.filling.name, whole, [at for at, _ in written], self.filling.source)
             used = {number: self._placed(line, number) for number, (_, line) in enumerate(written, 1)}
+            require_kept(self.filling.name, whole, self.arguments())
             require_declared(self.filling.name, whole, used, self.filling.placeholders)
         return whole
 

@@ -258,3 +258,25 @@ def test_a_text_in_c_is_taken_as_it_is():
 def test_matmuls_own_text_is_python_in_all_its_forms():
     for form in ({}, {"descriptors": True}, {"persistent": 4}):
         ast.parse(matmul(64, 64, 64, tile=(32, 32, 32), **form).render().text)
+
+
+@pytest.mark.parametrize(
+    ("body", "size"),
+    [("for K in range(0, 3):\n        x = {{ A[m, k] }}", "K"), ("K = 3\n    x = {{ A[m, k] }}", "K"),
+     ("M, K = 3, tl.arange(0, 8)\n    x = {{ A[m, k] }}", "K")],
+)  # fmt: skip
+def test_a_size_is_not_given_another_value(body, size):
+    layout = Row(8, lego.size(size, max=64))
+    refused(f"def f(p{{{{ sizes }}}}):\n    {body}\n", rf"{size} is a size and a parameter of f, and the", A=layout)
+    own = "def f(p{{ sizes }}):\n    K = K // 8 * 8\n    x = {{ A[m, k] }}\ndef g():\n    K = 3\n"
+    assert Template.of(own, "t.py.jinja", A=layout, m=m, k=k).render().text
+
+
+@pytest.mark.parametrize(
+    ("name", "template"),
+    [("_lego_floor_div", "t.py.jinja"), ("threadIdx", "t.cu.jinja"), ("lego_isqrt", "t.cu.jinja"),
+     ("min", "t.cu.jinja"), ("LEGO_DEVICE", "t.cu.jinja")],
+)  # fmt: skip
+def test_what_printed_texts_call_is_no_name_of_a_size(name, template):
+    text = "{{ helpers }}f(p{{ sizes }}) {{ A[m, k] }}"
+    refused(text, f"a size is called '{name}', which", template, A=Row(8, lego.size(name, max=64)))
