@@ -55,6 +55,16 @@ def to_odd_f32(value: Array) -> Array:
     return np.where(inexact, odd, near)
 
 
+def to_odd_f64(value: Array) -> Array:
+    """Integers to f64; of those that need more than 53 bits the last bit that stays is set if one below it was."""
+    if value.dtype.itemsize < F64.itemsize:
+        return value.astype(F64)
+    kind, limit = value.dtype.type, 1 << 53
+    is_small = value < kind(limit) if value.dtype.kind == "u" else (value < kind(limit)) & (value > kind(-limit))
+    low = value & kind(2047)
+    return np.where(is_small, value, (value - low) | np.where(low, kind(2048), kind(0))).astype(F64)
+
+
 def fma(a: Array, b: Array, c: Array) -> Array:
     """`a * b + c`, rounded once."""
     dtype = c.dtype

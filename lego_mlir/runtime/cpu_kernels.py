@@ -35,15 +35,14 @@ from lego_mlir.toolchain import host_loops
 if TYPE_CHECKING:
     from lego_mlir.runtime import image
 
-# Before the passes of cpu: what a structured kernel never holds. bf16 is computed in f32 and rounded, as a GPU does.
+# The passes of cpu, and those for what a structured kernel never holds.
 PASSES: Final = (
     "lower-affine",
     "convert-vector-to-scf",
-    "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}",
     "arith-expand{include-bf16=true}",
-    *cpu.PASSES[:3],
+    *cpu.PASSES[:4],
     "convert-math-to-libm",
-    *cpu.PASSES[3:],
+    *cpu.PASSES[4:],
 )
 _SCALARS: Final = {
     "f32": ctypes.c_float, "f64": ctypes.c_double, "index": ctypes.c_int64,

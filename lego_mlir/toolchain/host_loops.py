@@ -26,7 +26,9 @@ from lego_mlir import bindings
 from lego_mlir.toolchain.facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.toolchain.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
+from lego_mlir.toolchain.passes import bf16_integers
 from lego_mlir.toolchain.passes.operations import ancestor_in, clone, is_pure, producer
+from lego_mlir.toolchain.pipeline import Pass, Pipeline
 
 BARRIER: Final = "gpu.barrier"
 _LAUNCH: Final = ("gpu.block_id", "gpu.thread_id", "gpu.block_dim", "gpu.grid_dim")
@@ -38,6 +40,7 @@ _AGAIN: Final = (
     "memref.cast",
     "memref.view",
 )
+_BF16_AS_F32: Final = {"source-types": "bf16", "target-type": "f32"}
 _FOREIGN: Final = ("gpu.", "nvgpu.", "nvvm.")
 _AXES: Final = "xyz"
 
@@ -63,7 +66,19 @@ def to_host(text: str, name: str = "-") -> tuple[str, dict[str, tuple[str, ...]]
                 a.dtype if a.kind == "scalar" else a.kind for a in built.facts.arguments
             )
         host.operation.verify()
+        _compute_bf16_in_f32(host)
         return to_text(host, locations=True), signatures
+
+
+def _compute_bf16_in_f32(host: Any) -> None:
+    """Let every operation on bf16 be one on f32 that is rounded at once, as hardware does.
+
+    Upstream's pass allows the rounding to be left out where another operation follows (`contract`); here it stays.
+    """
+    run(host, Pipeline("builtin.module", (Pass("arith-emulate-unsupported-floats", _BF16_AS_F32),)))
+    for operation in walk(host.operation):
+        if operation.name in ("arith.extf", "arith.truncf") and "fastmath" in operation.attributes:
+            operation.attributes["fastmath"] = bindings.load().ir.Attribute.parse("#arith.fastmath<none>")
 
 
 def _move_tables(gpu_module: Any, host: Any) -> None:
@@ -143,6 +158,7 @@ class HostFunction:
             for array in self.arrays:
                 ir.Operation.create("memref.dealloc", operands=[array])
         self._replace_ids(made)
+        bf16_integers.replace_in(made)
         for operation in list(walk(made)):
             if operation.name == "arith.truncf" and "f64" in str(operation.operands[0].type):
                 self._round_once(operation)

@@ -14,7 +14,7 @@ from lego_mlir import bindings
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.toolchain.facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.toolchain.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
-from lego_mlir.toolchain.passes import bf16_products, subgroup_reduce
+from lego_mlir.toolchain.passes import bf16_integers, bf16_products, subgroup_reduce
 from lego_mlir.toolchain.pipeline import Pass, Pipeline
 from lego_mlir.toolchain.targets import STATIC_SHARED_PER_BLOCK
 
@@ -68,6 +68,7 @@ def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
             _check_shared_memory(function)
             arguments_as_pointers(function)
         bf16_products.lower(module)
+        bf16_integers.lower(module)
         subgroup_reduce.lower(module)
         run(module, pipeline, name)
         modules = gpu_modules(module)

@@ -297,7 +297,7 @@ def integer_to_float(op: Operation) -> Step:
             a = -a.astype(np.int8) if is_signed else a.astype(np.int8)
         elif not is_signed:
             a = unsigned(a)
-        return a.astype(dtype) if dtype.kind == "f" else rounding.narrow(a.astype(np.float64), dtype)
+        return a.astype(dtype) if dtype.kind == "f" else rounding.narrow(rounding.to_odd_f64(a), dtype)
 
     return op.elementwise(compute)
 

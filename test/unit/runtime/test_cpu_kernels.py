@@ -5,7 +5,7 @@ import pytest
 from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
-from lego_mlir import Row, bf16, f16, f32, gallery, i32
+from lego_mlir import Row, bf16, f16, f32, f64, gallery, i32
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain.host_loops import to_host
@@ -51,6 +51,22 @@ def test_masks_tables_and_numbers_of_16_bits():
     expected = launch(_half, *given[:2], _half.params[2].dtype.numpy.type(0.7), *given[3:])[4]
     np.testing.assert_array_equal(launch_on_cpu(_half, *given)[4], expected)
     assert expected.any()
+
+
+@lego.kernel(grid=1, block=4)
+def _rounded(
+    x: lego.Tensor(i32, Row(4)), y: lego.Tensor(f32, Row(4)), z: lego.Tensor(f64, Row(4)), r: lego.Tensor(f64, Row(4))
+):
+    t = lego.thread_id[0]
+    y[t] = (x[t].to(bf16) * 3.65505274708805e-38).to(f32)  # -321 is no bf16: each step is rounded
+    r[t] = lego.rsqrt(z[t]) + z[t].to(f16).to(f64) + z[t].to(bf16).to(f64)
+
+
+def test_every_operation_on_16_bits_is_rounded():
+    given = [[-321, 3, 257, 1], np.zeros(4), [1 + 2**-11 + 2**-40, 0.3, 1 + 2**-8 + 2**-40, 7.0], np.zeros(4)]
+    expected, found = launch(_rounded, *given), launch_on_cpu(_rounded, *given)
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_array_equal(found[3], expected[3])
 
 
 BODY = """module attributes {{gpu.container_module}} {{ gpu.module @m {{
