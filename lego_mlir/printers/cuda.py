@@ -239,6 +239,9 @@ def function(
         if given in KEYWORDS or names.count(given) > 1:
             why = "two parameters have that name" if names.count(given) > 1 else "C++ reserves that word"
             raise PrintError(f"cuda: {given} in the function {name}({', '.join(names)}): {why}; rename it")
+    for p in map(as_expr, parameters):
+        if p not in printer.names:
+            printer.require_name(str(p), "a parameter", p)
     printer.helpers["LEGO_DEVICE"] = None
     printer.declared |= {as_expr(p) for p in parameters}
     code = straight_line([expr], printer)

@@ -35,12 +35,12 @@ from typing import Any
 
 import sympy
 
-from lego_mlir.errors import PrintError
+from lego_mlir.errors import PrintError, brief
 from lego_mlir.expr import nodes
 from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.context import PlainRanges
 from lego_mlir.expr.index import as_condition, as_expr
-from lego_mlir.expr.intervals import bounds
+from lego_mlir.expr.intervals import bounds, value_beyond
 from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
 from lego_mlir.expr.ranges import Range
 from lego_mlir.printers.affine import AffineMap, affine_map
@@ -79,6 +79,7 @@ class MlirPrinter:
         self.ranges = PlainRanges(ranges or {})
         self.tables = dict(tables or {})
         self._beginning = PrefixPrinter(COMPARED).text
+        self._checked: set[Any] = set()
         self._memo: list[dict[Any, Any]] = [{as_expr(s): v for s, v in values.items()}]
 
     def bind(self, symbol: Any, value: Any, over: Range | None = None) -> None:
@@ -99,13 +100,33 @@ class MlirPrinter:
     @within_recursion_limit("printed")
     def value(self, expr: Any, kind: str | None = None) -> Any:
         """The value of an integer expression, cast to the integer type `kind` where one is given."""
+        self._require_64_bits(as_expr(expr))
         emitted = self._emit(as_expr(expr))
         return emitted if kind is None else self._cast(emitted, kind)
 
     @within_recursion_limit("printed")
     def condition(self, expr: Any) -> Any:
         """The value (i1) of a condition."""
+        self._require_64_bits(as_condition(expr))
         return self.remember(as_condition(expr), "i1", self._emit_condition)
+
+    def _require_64_bits(self, expr: Any) -> None:
+        """Refuse operands beyond 64 bits where they may not wrap around, as sums, products and bits may."""
+        if expr in self._checked:
+            return
+        for node in nodes.every_node(expr):
+            if node in self._checked or not isinstance(node, _EXACT):
+                continue
+            self._checked.add(node)
+            for operand in node.args:
+                known = bounds(operand, self.ranges) if isinstance(operand, sympy.Expr) else None
+                if known is None or ((known.lo or 0) >= -(2**63) and (known.hi or 0) < 2**63):
+                    continue
+                value = value_beyond(operand, self.ranges, -(2**63), 2**63 - 1)
+                if value is not None:
+                    shown = f"{brief(self._beginning(operand))} is {value} for values in its ranges"
+                    raise PrintError(f"mlir: {shown}, which no integer type holds")
+        self._checked.add(expr)
 
     # -- the memo
 
@@ -321,6 +342,18 @@ _EXCEPTIONS: dict[type[Any], Callable[[MlirPrinter, Any], Any]] = {
     nodes.ISqrt: MlirPrinter._emit_isqrt,
     nodes.Table: MlirPrinter._emit_table,
 }
+
+
+_EXACT: tuple[type[Any], ...] = (
+    nodes.FloorDiv,
+    nodes.FloorMod,
+    nodes.ShiftRight,
+    nodes.ISqrt,
+    nodes.Smaller,
+    nodes.Larger,
+    *nodes.COMPARISONS,
+)
+"""Operations that give something else where an operand has wrapped around."""
 
 
 def _subtracted(term: Any) -> bool:

@@ -9,6 +9,7 @@ import pytest
 import sympy
 
 from lego_mlir import bindings
+from lego_mlir.errors import PrintError
 from lego_mlir.expr import nodes
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.intervals import bounds
@@ -150,3 +151,10 @@ def test_the_square_root_around_perfect_squares():
     values = [*(x for x in values if x < 2**63), 2**63 - 1]
     rows = run([nodes.ISqrt(n)], {n: values}, "arith", ranges={n: Range(0, 2**63)})
     assert rows[0].tolist() == list(map(math.isqrt, values))
+
+
+@pytest.mark.parametrize(("form", "integer"), FORMS)
+def test_an_operand_that_wraps_around_is_refused(form, integer):
+    """n*n lies beyond 64 bits: a remainder of it would be another number, a difference that cancels would not."""
+    with pytest.raises(PrintError, match=r"n\*\*2.* which no integer type holds"):
+        run([nodes.FloorMod(n * n, 1009)], {s: [1] for s in RANGES}, form, integer)

@@ -105,3 +105,9 @@ def test_a_negative_number_is_not_shifted_to_the_left_in_c():
     assert CudaPrinter({j.expr: Range(0, 8), n.expr: Range(0, 5)}).expression(j << n) == "j << n"
     with pytest.raises(PrintError, match=r"not shown to lie in 0\.\.62"):
         CudaPrinter({j.expr: Range(-1, 1), n.expr: Range(0, 64)}).expression(j << n)
+
+
+def test_a_function_refuses_a_table_called_like_a_parameter():
+    index = index_symbol("j")
+    with pytest.raises(PrintError, match="two different things are called 'i'"):
+        function("f", [I, index], looked_up("i", (0, 1, 2, 3), index.expr), CudaPrinter({index.expr: Range(0, 4)}))
