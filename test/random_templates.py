@@ -11,7 +11,7 @@ import numpy as np
 
 from lego_mlir import cdiv, size
 from lego_mlir.layout import Col, GroupBy, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, gallery
-from lego_mlir.templates import Template, grids, index
+from lego_mlir.templates import Template, block, grids, index
 
 POINTS = 6
 AROUND = (
@@ -98,6 +98,15 @@ class Case:
         self.given[name] = index(name, **declared)
         return name
 
+    def vector(self, columns):
+        """A new block variable whose elements have these values, a column each."""
+        at, name = len(self.names), f"v{len(self.names)}"
+        self.body.append(f"    {name} = tl.load(in_ptr + {at} + tl.arange(0, {len(columns)}))")
+        self.names += [f"{name}_{k}" for k in range(len(columns))]
+        self.columns += [np.asarray(column, dtype=np.int64) for column in columns]
+        self.given[name] = block(name, len(columns))
+        return name
+
     def scalar(self, text, expected, counts=True):
         """One value that is written out."""
         at = self.outputs
@@ -132,7 +141,11 @@ def case(seed, language):
     drawn = Case(seed, make(**{**values, **sizes}), numbers, {n: values[n] for n in sizes}, language)
     drawn.wide = rng.random() < 0.5
     many = [_position, _mask, _inverse, _holds]
-    many += [_function, _class, _expression] if language == "cuda" else [_block, _block, _block, _moved, _expression]
+    many += (
+        [_function, _class, _expression]
+        if language == "cuda"
+        else [_block, _block, _block, _moved, _expression, _gather]
+    )
     for use in rng.choices(many, k=rng.randint(2, 4)):
         use(rng, drawn)
     return drawn
@@ -481,6 +494,24 @@ def _block(rng, drawn):
                     drawn.stored = np.full(drawn.numbers.physical_size(), UNTOUCHED)
                 drawn.stored[positions[inside]] = 5
                 drawn.body.append(f'    {{{{ store("to_ptr", {text}, "5") }}}}')
+
+
+def _gather(rng, drawn):
+    """A vector of indices along one axis: its positions and what it loads."""
+    axis, count = rng.randrange(len(drawn.numbers.dims())), rng.choice([1, 2, 4, 8])
+    found = _indices(rng, drawn, {axis})
+    columns = [_drawn(rng, drawn.numbers.dims()[axis]) for _ in range(count)]
+    found[axis] = (drawn.vector(columns), None)
+    at = [None if c is None else np.broadcast_to(c, (POINTS,)).reshape(-1, 1) for _, c in found]
+    at[axis] = np.stack(columns, axis=1)
+    at = np.broadcast_arrays(*at)
+    positions = np.asarray(drawn.numbers.apply(*at))
+    inside = np.broadcast_to(drawn.numbers.mask(*at), positions.shape)
+    drawn.block("{{ " + _called(found) + " }}", positions, inside, (count,))
+    if drawn.numbers.physical_size() <= 2**16:
+        loaded = np.where(inside, data_of(drawn)[np.where(inside, positions, 0)], -7)
+        text = f'{{{{ load("data_ptr", {_called(found)}, other="-7") }}}}'
+        drawn.block(text, loaded, inside if np.all(drawn.numbers.mask(*at)) else np.True_, (count,))
 
 
 def _moved(rng, drawn):
