@@ -52,6 +52,8 @@ def reports(
         text = _transformed(args, text)
     compiler = interp.compile_module(text, source=args.spec)
     names = [args.kernel] if args.kernel else compiler.kernels() or compiler.functions()
+    if not names:
+        raise UsageError(f"{args.spec}: no kernel and no function in this module: there is nothing to run")
     found = []
     with Progress(f"running {Path(args.spec).name}") as progress:
         for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +44,14 @@ def cache_of(args: argparse.Namespace) -> Any:
     if args.no_cache:
         return None
     return Cache(Path(args.cache_dir) if args.cache_dir else default_folder())
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of an option that is a whole number from `least` on."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"takes a whole number from {least} on, not {text!r}")
+        return int(text)
+
+    return number

@@ -36,11 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before the run")
     options.add_parameters(parser)
     parser.add_argument("--target", help="the GPU architecture, for --on cuda (default: sm_80)")
-    parser.add_argument("--seed", type=int, help="the seed of the random input (default: 0)")
+    parser.add_argument("--seed", type=options.at_least(0), help="the seed of the random input (default: 0)")
     parser.add_argument("--blocks", type=int, metavar="N", help="run a spread-out sample of N blocks (interp)")
     parser.add_argument(
         "--memory",
-        type=int,
+        type=options.at_least(1),
         metavar="MB",
         help=f"memory for the blocks that run at once (interp; default: {DEFAULT_MEMORY})",
     )

@@ -243,12 +243,17 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
             raise _NoArithmeticError(ast.dump(node))
 
 
+_LARGEST_SIZE: Final = 2**48
+
+
 def sizes_of(given: Sequence[str]) -> dict[str, int]:
     """The sizes of `--size M=4096 --size N=512`. Raises UsageError for anything else."""
     sizes: dict[str, int] = {}
     for text in given:
         name, equals, value = text.partition("=")
-        if not equals or not value.isdigit():
+        if not equals or not value.isdecimal():
             raise UsageError(f"--size takes NAME=N, such as M=4096, not {text!r}")
+        if int(value) > _LARGEST_SIZE:
+            raise UsageError(f"--size {text}: a size is at most {_LARGEST_SIZE}, which no memory holds")
         sizes[name] = int(value)
     return sizes

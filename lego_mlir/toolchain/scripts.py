@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir import bindings
-from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.errors import SpecError, UsageError, brief
 from lego_mlir.toolchain.modules import ModuleError, walk
 from lego_mlir.toolchain.passes import PASSES
 
@@ -129,10 +129,16 @@ def declared(schedule: Any) -> dict[str, Parameter]:
     """The parameters that a parsed script declares."""
     if PARAMETERS not in schedule.attributes:
         return {}
-    return {
-        entry.name: Parameter(entry.name, **{row.name: _number(row.attr) for row in entry.attr})
-        for entry in schedule.attributes[PARAMETERS]
-    }
+    try:
+        return {
+            entry.name: Parameter(entry.name, **{row.name: _number(row.attr) for row in entry.attr})
+            for entry in schedule.attributes[PARAMETERS]
+        }
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModuleError(
+            f"{PARAMETERS} must be a dictionary such as {{stages = {{default = 4 : i64, min = 2 : i64, max = 8 : i64}}}}, "
+            f"got {brief(str(schedule.attributes[PARAMETERS]))}"
+        ) from error
 
 
 def values(script: Script, schedule: Any, outer: Mapping[str, Number]) -> dict[str, Number]:

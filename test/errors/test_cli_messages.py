@@ -226,6 +226,26 @@ def test_a_text_that_is_not_utf_8(tmp_path, monkeypatch, capsys, command):
     assert re.search(r"k.\w+: not a text .*0xff", refused(capsys, *command.split()))
 
 
+def test_numbers_that_an_option_does_not_take(capsys):
+    assert "argument --seed: takes a whole number from 0 on, not '-1'" in refused(capsys, "run", TRANSPOSE, "--seed=-1")
+    error = refused(capsys, "run", TRANSPOSE, "--memory", "0")
+    assert "argument --memory: takes a whole number from 1 on, not '0'" in error
+
+
+def test_a_size_beyond_any_array(capsys):
+    symbolic = str(ROOT / "examples" / "symbolic.py")
+    assert "--size M=99999999999999999999: a size is at most" in refused(
+        capsys, "run", symbolic, "--size", "M=99999999999999999999"
+    )
+
+
+def test_a_module_with_nothing_to_run(tmp_path, capsys):
+    (tmp_path / "k.mlir").write_text("")
+    assert "no kernel and no function in this module: there is nothing to run" in refused(
+        capsys, "run", str(tmp_path / "k.mlir")
+    )
+
+
 def test_a_missing_folder_for_the_output(tmp_path, capsys):
     error = refused(capsys, "compile", TRANSPOSE, "-o", str(tmp_path / "none" / "k.mlir"))
     assert f"there is no folder {tmp_path / 'none'}; make it first" in error

@@ -232,3 +232,13 @@ def test_operands_of_mma_that_are_none(tmp_path, capsys, change, message):
     spec.write_text(BY_HAND.replace(*change))
     assert main(["check", str(spec)]) == 2
     assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "parameters", ["{stages = {where = 2 : i64}}", "{stages = 3 : i64}", "{stages = {min = 2 : i64}}", "3 : i64"]
+)
+def test_parameters_that_a_script_declares_wrongly(tmp_path, parameters):
+    script = tmp_path / "mine.mlir"
+    script.write_text(f"module attributes {{transform.with_named_sequence, lego.parameters = {parameters}}} {{}}")
+    with pytest.raises(ToolchainError, match="lego.parameters must be a dictionary such as"):
+        transformed(build(), str(script))
