@@ -240,5 +240,5 @@ def test_operands_of_mma_that_are_none(tmp_path, capsys, change, message):
 def test_parameters_that_a_script_declares_wrongly(tmp_path, parameters):
     script = tmp_path / "mine.mlir"
     script.write_text(f"module attributes {{transform.with_named_sequence, lego.parameters = {parameters}}} {{}}")
-    with pytest.raises(ToolchainError, match="lego.parameters must be a dictionary such as"):
+    with pytest.raises(ToolchainError, match=r"lego.parameters must be a dictionary such as"):
         transformed(build(), str(script))
