@@ -136,8 +136,8 @@ def declared(schedule: Any) -> dict[str, Parameter]:
         }
     except (TypeError, ValueError, AttributeError) as error:
         raise ModuleError(
-            f"{PARAMETERS} must be a dictionary such as {{stages = {{default = 4 : i64, min = 2 : i64, max = 8 : i64}}}}"
-            f", got {brief(str(schedule.attributes[PARAMETERS]))}"
+            f"{PARAMETERS} must be a dictionary such as {{stages = {{default = 4 : i64, min = 2 : i64}}}}, "
+            f"got {brief(str(schedule.attributes[PARAMETERS]))}"
         ) from error
 
 
