@@ -278,7 +278,7 @@ class _Lowering:
                 return (1.0, ()), Factor(_leaf(operand))
             case Call(function, argument) if function in PARTS and _in_memory(argument):
                 whole = self.factor(argument)
-                return (1.0, ()), Factor(Leaf(whole.leaf.name, infer.infer(expression), Within(whole)))
+                return (1.0, ()), Factor(Leaf(whole.leaf.name, _part(function, whole), Within(whole)))
         return (1.0, ()), Factor(self.named(expression))
 
     def factor(self, expression: Expression) -> Factor:
@@ -356,6 +356,15 @@ def _in_memory(expression: Expression) -> bool:
         case Binary(op):
             return op == "\\"
     return False
+
+
+def _part(function: str, whole: Factor) -> Structure:
+    """The structure of a part of what is in memory; a transposed matrix keeps its ones, which are not stored."""
+    structure = whole.leaf.structure
+    if whole.transposed:
+        turned = tuple((tag, str(r.along("{ [i, j] -> [j, i] }"))) for tag, r in structure.regions.items())
+        structure = Structure(f"{structure.name}'", structure.columns, structure.rows, turned, ())
+    return structures.part(function, structure)
 
 
 def _keeps_a_half(target: Leaf) -> bool:

@@ -47,6 +47,9 @@ B = symmetric(symmetric(A)*S*symmetric(A'))'+inv(tril(A))-tril(inv(triu(A'))');
 
 A = Matrix({n}, {n}); P = Symmetric(L, {n}); M = Matrix({n}, {n}); M = A*A'; P = symmetric(M);
 A = tril(2*A-M)*symmetric(P);
+
+I = Identity({n}); U = UnitUpper({n}); x = Matrix({n}, 2); y = Matrix({n}, 2);
+y = (triu(I') \ x) + tril(U')*x - unit_tril(symmetric(U')')*x;
 """.strip().split("\n\n")
 
 
