@@ -14,8 +14,9 @@ dictionaries: no SymPy object is made.
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import sympy
@@ -27,7 +28,7 @@ PRODUCT = sympy.Mul  # the `op` of an atom that is a sum kept whole, because exp
 class Atom:
     """A symbol or an operation on polynomials, one object a value within its `Terms`, so identity is equality."""
 
-    __slots__ = ("args", "offset", "op", "order", "scale")
+    __slots__ = ("args", "offset", "op", "order", "rank", "scale")
 
     def __init__(self, op: Any, args: tuple[Any, ...], order: int, scale: int = 1, offset: int = 0) -> None:
         self.op = op
@@ -35,6 +36,7 @@ class Atom:
         self.order = order
         self.scale = scale
         self.offset = offset
+        self.rank = _rank_of(op, args)
 
     def __repr__(self) -> str:
         if self.op is SYMBOL:
@@ -176,9 +178,37 @@ def _order(atom: Atom) -> int:
     return atom.order
 
 
-def rank(poly: Poly) -> list[tuple[list[int], int]]:
-    """An order of polynomials, by the age of their atoms; a constant is last."""
-    return sorted(([a.order for a in m] or [sys.maxsize], c) for m, c in poly.terms.items())
+Rank = tuple[int, str, bytes, int, int, bytes]  # depth, operation, digest of the top atom; terms, a coefficient, digest
+
+
+def rank(poly: Poly) -> Rank:
+    """An order of polynomials that depends on nothing but what they are: by their deepest atom, then by their terms.
+
+    By age it would depend on what else had been read before. A constant is last.
+    """
+    if poly.constant is not None:
+        return sys.maxsize, "", b"", 0, poly.constant, b"%d" % poly.constant
+    depth, operation, top, *_ = max(a.rank for a in poly.atoms())
+    terms = sorted(b"".join(sorted(a.rank[-1] for a in m)) + b" %d;" % c for m, c in poly.terms.items())
+    return depth, operation, top, len(terms), max(poly.terms.values()), _digest(terms)
+
+
+def _rank_of(op: Any, args: tuple[Any, ...]) -> Rank:
+    """The rank of an atom, from those of its parts, so that what is shared is not walked again."""
+    if op is SYMBOL:
+        (symbol,) = args
+        depth, operation, parts = 0, str(symbol), [f"{symbol} {getattr(symbol, 'facts', '')}".encode()]
+    else:
+        ranks = [rank(a) if isinstance(a, Poly) else a.rank for a in args if isinstance(a, (Poly, Atom))]
+        depth, operation = 1 + max((r[0] for r in ranks if r[0] < sys.maxsize), default=0), op.__name__
+        others = [str(a) for a in args if not isinstance(a, (Poly, Atom, tuple))]  # a table by its name
+        parts = [operation.encode(), *(r[-1] for r in ranks), *(text.encode() for text in others)]
+    found = _digest(parts)
+    return depth, operation, found, 1, 1, found
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    return hashlib.blake2b(b"|".join(parts), digest_size=12).digest()
 
 
 def without(monomial: Monomial, factor: Monomial) -> Monomial | None:
