@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
+from lego_mlir.expr.frozen import Frozen
 
 if TYPE_CHECKING:
     import sympy
@@ -67,15 +68,19 @@ def as_condition(value: Any) -> Any:
     return nodes.canonical(bool(value) if isinstance(value, bool) else value)
 
 
-class Index:
-    """A SymPy integer expression with Python's integer operators."""
+class Index(Frozen):
+    """A SymPy integer expression with Python's integer operators. It does not change once it is made."""
 
     __slots__ = ("expr",)
+    _refusal = ExpressionError
     expr: sympy.Expr
     __array_ufunc__ = None  # ndarray + Index asks Index, which refuses, instead of making an object array
 
     def __init__(self, expr: Any) -> None:
-        self.expr = as_expr(expr)
+        object.__setattr__(self, "expr", as_expr(expr))
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.expr,)
 
     def _sympy_(self) -> sympy.Expr:
         return self.expr
@@ -216,14 +221,19 @@ class Index:
     __int__ = __index__
 
 
-class Condition:
+class Condition(Frozen):
     """A truth value over symbols: combine with `&`, `|` and `~`, and choose with `where`."""
 
     __slots__ = ("expr",)
+    _refusal = ExpressionError
+    expr: Any
     __array_ufunc__ = None
 
     def __init__(self, expr: Any) -> None:
-        self.expr = as_condition(expr)
+        object.__setattr__(self, "expr", as_condition(expr))
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.expr,)
 
     def _sympy_(self) -> Any:
         return self.expr

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import LayoutError, LayoutIndexError
+from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
@@ -22,32 +23,6 @@ from lego_mlir.layout.values import check_range, end_of, enter_all, flat_index, 
 if TYPE_CHECKING:
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.slices import Slice
-
-
-class Frozen:
-    """A value that does not change once it is made, for what was proved of it would not hold any longer.
-
-    `_arguments` are those of the constructor: copies and pickles are made by it, and checked by it.
-    """
-
-    __slots__ = ()
-
-    def _set(self, **fields: Any) -> None:
-        """Give fields their value. For constructors, and for what a value remembers of itself."""
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-    def _arguments(self) -> tuple[Any, ...]:
-        raise NotImplementedError  # every subclass defines it
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise LayoutError(f"{self!r} does not change once it is made, and {name} was set; make another one")
-
-    def __delattr__(self, name: str) -> None:
-        raise LayoutError(f"{self!r} does not change once it is made, and {name} was deleted; make another one")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._arguments()
 
 
 class Layout(Frozen):

@@ -21,9 +21,10 @@ from functools import partial
 from typing import Any
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
-from lego_mlir.layout.base import Frozen, Layout, all_of, key_of
+from lego_mlir.layout.base import Layout, all_of, key_of
 from lego_mlir.layout.canonical import Size, as_sizes, flatten, is_static, product, unflatten
 from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.values import show

@@ -46,7 +46,10 @@ class Bounded(Shown, Index):
 
     def __init__(self, expr: Any, ranges: Ranges | None = None) -> None:
         super().__init__(expr)
-        self.ranges = dict(ranges or {})
+        self._set(ranges=dict(ranges or {}))
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.expr, self.ranges
 
     def keep(self, result: Any, given: Sequence[Any]) -> Any:
         """A result of these operands with their ranges."""
@@ -64,7 +67,10 @@ class BoundedCondition(Shown, Condition):
 
     def __init__(self, expr: Any, ranges: Ranges) -> None:
         super().__init__(expr)
-        self.ranges = dict(ranges)
+        self._set(ranges=dict(ranges))
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.expr, self.ranges
 
     def keep(self, result: Any, given: Sequence[Any]) -> Any:
         """A result of these operands with their ranges."""
@@ -101,7 +107,10 @@ class Coordinate(Bounded):
 
     def __init__(self, expr: Any, ranges: Ranges, stop: Any) -> None:
         super().__init__(expr, ranges)
-        self.stop = stop
+        self._set(stop=stop)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.expr, self.ranges, self.stop
 
     def __hash__(self) -> int:
         return super().__hash__()

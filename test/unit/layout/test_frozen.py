@@ -8,9 +8,11 @@ import pytest
 
 import lego_mlir as lego
 from lego_mlir import Col, GenP, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, as_layout, gallery
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import ExpressionError, LayoutError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.kernel.tiles import Transposed
+from lego_mlir.templates import index
+from lego_mlir.templates.bounded import Coordinate
 
 M = lego.size("M", min=32, multiple_of=32)
 
@@ -82,6 +84,32 @@ def test_no_part_of_a_layout_can_be_set_or_deleted(layout):
         with pytest.raises(LayoutError, match=f"does not change once it is made, and {name} was deleted"):
             delattr(layout, name)
     assert not hasattr(layout, "__dict__")
+
+
+i = index("i", 8)
+INDICES = [M, M // 32 + 1, M < 64, i, i % 4, i < 3, Coordinate(i // 4, i.ranges, 2)]
+
+
+@pytest.mark.parametrize("value", INDICES, ids=repr)
+def test_no_part_of_an_index_can_be_set_or_deleted(value):
+    fields = {name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())}
+    kept = {name: getattr(value, name) for name in fields}
+    for name in (*fields, "note"):
+        with pytest.raises(ExpressionError, match=f"does not change once it is made, and {name} was set"):
+            setattr(value, name, i.expr)
+        with pytest.raises(ExpressionError, match=f"does not change once it is made, and {name} was deleted"):
+            delattr(value, name)
+    assert {name: getattr(value, name) for name in fields} == kept
+    for again in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value)):
+        assert type(again) is type(value)
+        assert {name: getattr(again, name) for name in fields} == kept
+
+
+def test_a_size_inside_of_a_layout_does_not_change():
+    layout = Row(M, 4)
+    with pytest.raises(ExpressionError, match="M does not change once it is made, and expr was set"):
+        layout.dims()[0].expr = lego.size("N").expr
+    assert layout.dims()[0].same(M)
 
 
 def test_a_proof_holds_for_what_was_proved():
