@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.cli import files, structured
     from lego_mlir.errors import LayoutError, SpecError
 
-    if structured.is_program(args.spec):
+    if structured.require_program(args.spec):
         return _finish(args, [_program_group(args)], summary=True)
     try:
         loaded = files.load_spec(args.spec)

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir import spec
     from lego_mlir.cli import files, structured
 
-    if structured.is_program(args.spec):
+    if structured.require_program(args.spec):
         return structured.explain_program(args)
     loaded = files.load_spec(args.spec)
     kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.cli import structured
     from lego_mlir.runtime import data
 
-    if structured.is_program(args.spec):
+    if structured.require_program(args.spec):
         return structured.run_program(args)
 
     if modules.is_module(args.spec):

@@ -1,7 +1,8 @@
 """LL programs on the command line: what `compile expr.ll` and `run expr.ll` do.
 
-LLVM IR and LL share the suffix `.ll`. A program in LL begins with a declaration such as `A = Matrix(4, 4);`, which no
-LLVM IR does, so the first words decide.
+LLVM IR and LL share the suffix `.ll`. A file is LLVM IR if a line begins as only LLVM IR does, such as `define void`;
+any other is a program in LL, so that a mistake in its first declaration is reported as one in LL. Only `compile` takes
+LLVM IR.
 """
 
 from __future__ import annotations
@@ -20,18 +21,30 @@ from lego_mlir.errors import UsageError
 EMITTED: Final = ("mlir", "llvm", "obj", "c-header")
 _EMITTED_BY_SUFFIX: Final = {"": "mlir", ".mlir": "mlir", ".ll": "llvm", ".o": "obj", ".h": "c-header"}
 TARGETS: Final = ("host", "scalar", "sse2", "avx2", "avx512", "neon", "sve256")
-_COMMENTS: Final = r"(?:\s+|[#%][^\n]*\n)*"
-_DECLARATION: Final = re.compile(_COMMENTS + r"[A-Za-z_]\w*\s*=\s*[A-Z]\w*\s*\(")
+_LLVM_IR: Final = re.compile(
+    r"^(?:; ModuleID|source_filename\s*=\s*\"|target\s+(?:triple|datalayout)|(?:define|declare)\s+[\w%{<\[]"
+    r"|module\s+asm|attributes\s+#|[@!$]\S+\s*=|%\S+\s*=\s*type\b)",
+    re.MULTILINE,
+)
 _DTYPE: Final = re.compile(r"^[#%]\s*dtype:\s*(\w+)\s*$", re.MULTILINE)
 _DTYPES: Final = {"double": "float64", "float": "float32", "float64": "float64", "float32": "float32"}
 TOLERANCE: Final = {"float64": 1e-12, "float32": 1e-4}
 
 
 def is_program(path: str) -> bool:
-    """Whether a file is a program in LL."""
+    """Whether a file is a program in LL: its suffix is `.ll`, and it is not LLVM IR."""
     if Path(path).suffix != ".ll" or not Path(path).is_file():
         return False
-    return _DECLARATION.match(files.read_bytes(path).decode(errors="replace")) is not None
+    return _LLVM_IR.search(files.read_bytes(path).decode(errors="replace")) is None
+
+
+def require_program(path: str) -> bool:
+    """The same for commands that do not take LLVM IR. Raises UsageError for LLVM IR."""
+    if is_program(path):
+        return True
+    if Path(path).suffix == ".ll" and Path(path).is_file():
+        raise UsageError(f"{path} is LLVM IR, which only `lego-mlir compile` takes; here a .ll file is an LL program")
+    return False
 
 
 def _source(args: argparse.Namespace) -> Any:
@@ -138,11 +151,16 @@ def explain_program(args: argparse.Namespace) -> int:
     """Print how a program becomes steps, statements on sets, and loops."""
     from lego_mlir.structured import loops, sets, statements
     from lego_mlir.structured.lower import lower
+    from lego_mlir.structured.syntax import LLError
 
     program = _program(args)
     found: list[dict[str, Any]] = []
     with sets.LOCK:
-        for step in lower(program).steps:
+        try:
+            steps = lower(program).steps
+        except LLError as error:
+            raise UsageError(f"{args.spec}: {error}") from error
+        for step in steps:
             made = statements.statements(step)
             listed = [{"name": s.name, "body": str(s.body), "domain": str(s.domain)} for s in made]
             target = {"name": step.target.name, "structure": str(step.target.structure)}

@@ -1,6 +1,7 @@
 """`lego-mlir compile expr.ll` and `run expr.ll`, told apart from LLVM IR by their content."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,35 @@ def test_ll_is_told_from_llvm_ir(tmp_path, program):
     ir.write_text("; ModuleID = 'x'\ntarget triple = \"nvptx64-nvidia-cuda\"\ndefine void @f() { ret void }\n")
     assert not structured.is_program(str(ir))
     assert not structured.is_program(str(tmp_path / "missing.ll"))
+    math = Path(structured.__file__).parents[1] / "toolchain" / "device_math.ll"
+    assert not structured.is_program(str(math))
+
+
+@pytest.mark.parametrize("command", ["run", "check", "explain", "compile"])
+@pytest.mark.parametrize(
+    ("declaration", "words"),
+    [
+        ("A = matrix(3, 3);", "k.ll: line 1, column 1: A is not declared"),
+        ("A Matrix(3, 3);", "k.ll: line 1, column 3: "),
+        ("define = Matrix(3, 3)", "k.ll: line 2, column 1: "),
+        ("", "k.ll: "),
+    ],
+)
+def test_a_mistake_in_the_first_declaration_is_one_in_ll(tmp_path, capsys, command, declaration, words):
+    path = tmp_path / "k.ll"
+    path.write_text(f"{declaration}\n")
+    assert main([command, str(path)]) == 2
+    message = capsys.readouterr().err
+    assert words in message
+    assert "syntax error" not in message
+
+
+@pytest.mark.parametrize("command", ["run", "check", "explain"])
+def test_llvm_ir_is_refused_where_it_cannot_be_taken(tmp_path, capsys, command):
+    path = tmp_path / "module.ll"
+    path.write_text("define void @f() { ret void }\n")
+    assert main([command, str(path)]) == 2
+    assert f"{path} is LLVM IR, which only `lego-mlir compile` takes" in capsys.readouterr().err
 
 
 def test_run_compares_with_numpy(program, capsys, tmp_path):
@@ -126,6 +156,9 @@ def test_check_and_explain_refuse_what_they_cannot_read(command, tmp_path, capsy
     path.write_text("A = Matrix(3, 3); A = B;")
     assert main([command, str(path)]) == 2
     assert "k.ll: line 1, column 23: B is not declared" in capsys.readouterr().err
+    path.write_text("A = Matrix(3, 3); L = LowerTriangular(3); L = A;")
+    assert main([command, str(path)]) == (1 if command == "check" else 2)  # a refuted claim, or an error with the file
+    assert command == "check" or "k.ll: line 1, column 43: L is LowerTriangular(3)" in capsys.readouterr().err
     path.write_text("A = Matrix(3, 3); A = A;")
     assert main([command, str(path), "--kernel", "k"]) == 2
     assert "--kernel belongs to GPU kernels" in capsys.readouterr().err
