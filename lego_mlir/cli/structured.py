@@ -28,7 +28,6 @@ _LLVM_IR: Final = re.compile(
 )
 _DTYPE: Final = re.compile(r"^[#%]\s*dtype:\s*(\w+)\s*$", re.MULTILINE)
 _DTYPES: Final = {"double": "float64", "float": "float32", "float64": "float64", "float32": "float32"}
-TOLERANCE: Final = {"float64": 1e-12, "float32": 1e-4}
 
 
 def is_program(path: str) -> bool:
@@ -107,7 +106,8 @@ def run_program(args: argparse.Namespace) -> int:
     import numpy
 
     from lego_mlir.cli.options import cache_of
-    from lego_mlir.runtime import structured
+    from lego_mlir.runtime import structured, structured_tolerance
+    from lego_mlir.runtime.comparing import compare
     from lego_mlir.structured import driver, reference
 
     ours = ("transform", "param", "kernel", "size", "grid", "block", "blocks", "memory", "json")
@@ -121,20 +121,25 @@ def run_program(args: argparse.Namespace) -> int:
             cache=cache_of(args),
         )  # fmt: skip
     arrays = reference.sample(source.program, kernel.dtype, args.seed or 0)
-    expected = reference.evaluate(source.program, arrays)
+    judged = structured_tolerance.allowed(source.program, arrays, source.element)
     kernel(*(arrays[operand.name].reshape(driver.array_shape(operand)) for operand in source.program.operands))
     right = True
-    allowed = TOLERANCE[kernel.dtype.name]
     print(f"{source.name}: {source.program} in {kernel.dtype}, {source.isa.name}, {source.variant}")
     for operand in source.program.operands:
-        if operand.name in source.program.written:
-            want = expected[operand.name]
-            found = reference.dense(operand, arrays[operand.name])
-            error = float(numpy.abs(found - want).max() / max(float(numpy.abs(want).max()), 1e-300))
-            fine = error <= allowed
-            right &= fine
-            print(f"  {'ok   ' if fine else 'WRONG'} {operand.name}: relative error {error:.2e}, allowed {allowed:.0e}")
+        if operand.name in judged:
+            found = compare(reference.dense(operand, arrays[operand.name]), judged[operand.name][0], source.element,
+                            judged[operand.name][1])  # fmt: skip
+            right &= bool(found)
+            print(f"  {'ok   ' if found else 'WRONG'} {operand.name}: {found.summary}{_first_wrong(operand, found)}")
     return 0 if right else 1
+
+
+def _first_wrong(operand: Any, found: Any) -> str:
+    """Which element is the first wrong one, by its row and column, with both values; nothing where all are right."""
+    if found.first_wrong is None:
+        return ""
+    row, column = divmod(found.first_wrong.position, operand.structure.columns)
+    return f"; the first is {operand.name}[{row}, {column}]: {found.first_wrong}"
 
 
 def claims(args: argparse.Namespace) -> tuple[str, list[tuple[str, Any]]]:

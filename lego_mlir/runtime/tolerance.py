@@ -53,12 +53,13 @@ def allowed(
         if name not in rounded:
             found[name] = numpy.zeros(value.shape)
             continue
-        bound = _bound(chains[name], _double(value), moved[name], lost.get(name, 0.0))
+        bound = bound_of(chains[name], _double(value), moved[name], lost.get(name, 0.0))
         found[name] = bound + _rounding_of_reference(value, types[name])
     return found
 
 
-def _bound(chain: Roundings, value: numpy.ndarray, moved: numpy.ndarray, lost: Any) -> numpy.ndarray:
+def bound_of(chain: Roundings, value: numpy.ndarray, moved: numpy.ndarray, lost: Any = 0.0) -> numpy.ndarray:
+    """The formula at the head of this module, for results, their sensitivity, and the noise of the reference."""
     import numpy
 
     error = chain.share * numpy.abs(value) + chain.walk * moved + NOISE * lost

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +33,9 @@ from lego_mlir.structured.syntax import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# A value and the size of the rounding errors to simulate in it -> the value with some.
+Change = Callable[["NDArray[Any]", "NDArray[Any]"], "NDArray[Any]"]
+
 
 def dense(operand: Operand, array: NDArray[Any]) -> NDArray[Any]:
     """The logical matrix that an operand's array stands for."""
@@ -48,43 +51,58 @@ def store(operand: Operand, array: NDArray[Any], matrix: NDArray[Any]) -> None:
     array.reshape(-1)[held[held >= 0]] = matrix[held >= 0]
 
 
-def evaluate(program: Program, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The logical matrices of all operands after the program, in double precision."""
+def evaluate(
+    program: Program, arrays: Mapping[str, NDArray[Any]], change: Change | None = None
+) -> dict[str, NDArray[Any]]:
+    """The logical matrices of all operands after the program, in double precision; `change` is applied throughout."""
     values = {operand.name: dense(operand, arrays[operand.name]) for operand in program.operands}
     for statement in program.statements:
-        values[statement.target.name] = value(statement.value, values)
+        values[statement.target.name] = value(statement.value, values, change)
     return values
 
 
-def value(expression: Expression, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """One expression, given the matrices."""
+def value(expression: Expression, values: Mapping[str, NDArray[Any]], change: Change | None = None) -> NDArray[Any]:
+    """One expression, given the matrices; `change` is applied at each use of an operand and to each result."""
     match expression:
-        case Name(operand):
-            return values[operand.name]
-        case Number(number):
-            return np.array([[number]])
         case Negated(argument):
-            return -value(argument, values)
+            return -value(argument, values, change)
         case Transposed(argument):
-            return value(argument, values).T
+            return value(argument, values, change).T
+        case Call(function, argument) if function in PARTS:
+            return _part(function, value(argument, values, change))
+        case Name(operand):
+            result = values[operand.name]
+        case Number(number):
+            result = np.array([[number]])
         case Call(function, argument):
-            return _call(function, value(argument, values))
+            result = _call(function, value(argument, values, change), change)
         case Binary(op, left, right):
-            a, b = value(left, values), value(right, values)
-            if op == "\\":
-                return np.linalg.solve(a, b)
-            if op == "*":
-                return a * b if (1, 1) in (a.shape, b.shape) else a @ b
-            return a + b if op == "+" else a - b
+            result = _binary(op, value(left, values, change), value(right, values, change))
+    return result if change is None else change(result, np.abs(result))
 
 
-def _call(function: str, matrix: NDArray[Any]) -> NDArray[Any]:
-    if function == "chol":
-        return np.linalg.cholesky(matrix)
+def _binary(op: str, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    if op == "\\":
+        return np.linalg.solve(a, b)
+    if op == "*":
+        return a * b if (1, 1) in (a.shape, b.shape) else a @ b
+    return a + b if op == "+" else a - b
+
+
+def _call(function: str, matrix: NDArray[Any], change: Change | None) -> NDArray[Any]:
+    """A factorisation or an inverse. Rounding in a factorisation acts like a change of the matrix by |L| |U|."""
     if function == "inv":
         return np.linalg.inv(matrix)
-    if function in PARTS:
-        return _part(function, matrix)
+    factorise = np.linalg.cholesky if function == "chol" else _lu
+    factors = factorise(matrix)
+    if change is None:
+        return factors
+    lower = factors if function == "chol" else _part("unit_tril", factors)
+    upper = factors.T if function == "chol" else _part("triu", factors)
+    return factorise(change(matrix, np.abs(lower) @ np.abs(upper)))
+
+
+def _lu(matrix: NDArray[Any]) -> NDArray[Any]:
     factors = matrix.copy()
     for k in range(len(factors)):
         factors[k + 1 :, k] /= factors[k, k]

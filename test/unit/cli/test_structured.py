@@ -7,6 +7,7 @@ import pytest
 
 from lego_mlir.cli import structured
 from lego_mlir.cli.main import main
+from lego_mlir.runtime import structured as runtime
 
 PROGRAM = """# a comment first
 A = Matrix(9, 9);    L = LowerTriangular(9);
@@ -63,10 +64,76 @@ def test_run_compares_with_numpy(program, capsys, tmp_path):
     assert main(["run", str(program), "--cache-dir", str(tmp_path / "cache")]) == 0
     out = capsys.readouterr().out
     assert "lusym: A = L * U + S in float64" in out
-    assert "ok    A: relative error" in out
+    assert "ok    A: 81 elements within their bounds, the closest off by " in out
     program.write_text("# dtype: float\n" + PROGRAM)
     assert main(["run", str(program), "--no-cache"]) == 0
     assert "in float32" in capsys.readouterr().out
+
+
+LARGE = "A = Matrix(64, 64); L = LowerTriangular(64); S = Symmetric(L, 64, storage=packed); A = L*S + 0.5*A;"
+
+
+def run_with_an_error(monkeypatch, path, row, column, relative):
+    """Run the program at `path`, whose kernel then gets one element of A wrong by a part of the largest one."""
+    compiled = runtime.compile
+
+    def broken(*arguments, **named):
+        kernel = compiled(*arguments, **named)
+
+        def call(*arrays):
+            kernel(*arrays)
+            arrays[0][row, column] += relative * abs(arrays[0]).max()
+
+        call.dtype = kernel.dtype
+        return call
+
+    monkeypatch.setattr(runtime, "compile", broken)
+    return main(["run", str(path), "--no-cache"])
+
+
+@pytest.mark.parametrize(("head", "relative"), [("", 5e-13), ("# dtype: float\n", 5e-5)])
+def test_one_wrong_element_is_named(tmp_path, capsys, monkeypatch, head, relative):
+    path = tmp_path / "large.ll"
+    path.write_text(head + LARGE)
+    assert run_with_an_error(monkeypatch, path, 17, 5, relative) == 1
+    out = capsys.readouterr().out
+    assert "WRONG A: WRONG: 1 of 4096 elements; the first is A[17, 5]: found " in out
+    assert " ulps, allowed " in out
+
+
+def test_what_was_only_moved_must_be_equal(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "moved.ll"
+    path.write_text("A = Matrix(9, 9); B = Matrix(9, 9); A = -B';")
+    assert main(["run", str(path), "--no-cache"]) == 0
+    assert "ok    A: 81 elements equal" in capsys.readouterr().out
+    assert run_with_an_error(monkeypatch, path, 8, 8, 3e-16) == 1
+    assert "the first is A[8, 8]: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("head", ["", "# dtype: float\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        LARGE,
+        "S = Symmetric(L, 64); L = LowerTriangular(64); B = Matrix(64, 64); L = chol(S); B = lu(B);",
+        "L = LowerTriangular(47); x = Vector(47); A = Matrix(47, 47); x = L \\ (A*x); A = inv(L)*A;",
+        "A = Matrix(33, 33); B = Matrix(33, 33); C = Matrix(33, 33); A = B*C - (B + 1e-6*C)*C;",
+        "A = Matrix(24, 24); x = Vector(24); A = lu(A - 0.7*symmetric(A)); x = triu(A) \\ (unit_tril(A) \\ x);",
+    ],
+)
+def test_rounding_is_within_the_bounds(tmp_path, capsys, head, text):
+    path = tmp_path / "k.ll"
+    path.write_text(head + text)
+    assert main(["run", str(path), "--no-cache"]) == 0, capsys.readouterr().out
+
+
+def test_a_program_that_numpy_cannot_compute_has_no_verdict(tmp_path, capsys):
+    path = tmp_path / "k.ll"
+    path.write_text("S = Symmetric(L, 4); L = LowerTriangular(4); L = chol(-S);")
+    assert main(["run", str(path), "--no-cache"]) == 2
+    assert "NumPy cannot compute L = chol(-S) on this random input: Matrix is not positive definite" in (
+        capsys.readouterr().err
+    )
 
 
 def test_what_is_emitted(program, capsys, tmp_path):
