@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 import lego_mlir as lego
 from lego_mlir import Col, GroupBy, Row, Tensor
 from lego_mlir.errors import LayoutError, UsageError
-from lego_mlir.kernel.dtypes import dtype_named
 from lego_mlir.kernels import copy, transpose
 from lego_mlir.runtime.data import concrete, positions
+from lego_mlir.tracing.dtypes import dtype_named
 
 sys.path.insert(0, str(harness.BENCH.parent / "test"))
 
@@ -218,8 +218,8 @@ PRODUCTS = ((100, 77, 50), (129, 136, 72), (64, 200, 136), (1, 1, 1))
 def shipped(target: str) -> Iterator[tuple[str, Any, bytes]]:
     """The shipped kernels at odd sizes, compiled, with data to check with; `refused` is for launches that must fail."""
     from lego_mlir.kernels import matmul
-    from lego_mlir.products import LEAST_COPY, NOT_AHEAD, PIPELINED
     from lego_mlir.runtime import data
+    from lego_mlir.runtime.products import LEAST_COPY, NOT_AHEAD, PIPELINED
     from lego_mlir.toolchain import compile_kernel
 
     def made(name: str, kernel: Any, sizes: dict[str, int], script: str | None = None, **options: int) -> Any:

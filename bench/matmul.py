@@ -56,9 +56,9 @@ def label(choice: Any) -> str:
 def compiled(choice: Any, size: Size, layouts: str, dtype: str = "f16", result: str = "f16") -> Any:
     """The kernel of a choice for a size, to PTX."""
     from lego_mlir import Col, Row
-    from lego_mlir.kernel.dtypes import dtype_named
     from lego_mlir.kernels import matmul
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+    from lego_mlir.tracing.dtypes import dtype_named
 
     m, n, k = size
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))

@@ -55,7 +55,8 @@ def render(folder: Path) -> None:
 
 def static() -> list[dict[str, Any]]:
     from lego_mlir.templates.library.nw import buffer, nw, shared_bytes
-    from lego_mlir.toolchain import nvcc, sass, triton
+    from lego_mlir.templates.run import nvcc, triton
+    from lego_mlir.toolchain import sass
 
     rows = []
     for b in BLOCKS:

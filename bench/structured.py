@@ -104,9 +104,11 @@ def build(folder: Path, sizes: list[int], packages: Path, tune: bool) -> None:
 
 def ours(folder: Path, library: str, sizes: list[int], tune: bool) -> str:
     """Our kernels of all points as one library; which variants they are is written beside it."""
-    from lego_mlir.runtime import cpu, structured, structured_tuning
+    from lego_mlir.runtime import cpu
+    from lego_mlir.store import Cache
+    from lego_mlir.structured import build as structured
+    from lego_mlir.structured import tuning as structured_tuning
     from lego_mlir.structured.language import parse
-    from lego_mlir.toolchain.cache import Cache
 
     objects, variants = [], {}
     cache = Cache(folder / "tuned")

@@ -34,9 +34,9 @@ TRITON_WARPS = (2, 4, 8)
 
 
 def compiled(variant: str, size: int, dtype: str) -> Any:
-    from lego_mlir.kernel.dtypes import dtype_named
     from lego_mlir.kernels import transpose
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+    from lego_mlir.tracing.dtypes import dtype_named
 
     kernel = transpose.build(variant, size, size, dtype_named(dtype))
     return compile_kernel(kernel, target=TARGET, cache=Cache(default_folder()))
@@ -44,7 +44,7 @@ def compiled(variant: str, size: int, dtype: str) -> Any:
 
 def by_hand(dtype: str) -> Any:
     """The rivals of an element type: one cubin of all kernels, and the resources of each."""
-    from lego_mlir.toolchain import nvcc
+    from lego_mlir.templates.run import nvcc
 
     return nvcc.compile_text(f"#define ELEMENT {DTYPES[dtype]}\n{RIVALS.read_text()}", target=TARGET, name="transpose")
 

@@ -37,7 +37,7 @@ def render(folder: Path) -> None:
 def static() -> list[dict[str, Any]]:
     from rivals.triton_attention import attention as hand
 
-    from lego_mlir.toolchain import triton
+    from lego_mlir.templates.run import triton
 
     rows = []
     types = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr"), "*fp16:16") | {"lse_ptr": "*fp32:16"}

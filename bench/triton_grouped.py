@@ -58,7 +58,7 @@ def render(folder: Path) -> None:
 def static() -> list[dict[str, Any]]:
     from rivals import triton_matmul as hand
 
-    from lego_mlir.toolchain import triton
+    from lego_mlir.templates.run import triton
 
     rows = []
     for tile, warps, stages in TILES[:3:2]:

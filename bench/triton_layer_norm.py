@@ -38,7 +38,7 @@ def static() -> list[dict[str, Any]]:
     from rivals import triton_rows as hand
 
     from lego_mlir.templates.library.rows import block_of
-    from lego_mlir.toolchain import triton
+    from lego_mlir.templates.run import triton
 
     rows = []
     vectors = dict.fromkeys(("mean_ptr", "rstd_ptr", "dw_ptr", "db_ptr"), "*fp32:16")

@@ -73,7 +73,7 @@ def static() -> list[dict[str, Any]]:
     from rivals.triton_matmul import matmul as hand
     from rivals.triton_matmul import matmul_descriptors, matmul_persistent
 
-    from lego_mlir.toolchain import triton
+    from lego_mlir.templates.run import triton
 
     rows = []
     for kind, pointer in {"f16": "fp16", "e4m3": "fp8e4nv"}.items():

@@ -36,7 +36,7 @@ def static() -> list[dict[str, Any]]:
     from rivals.triton_rows import softmax as hand
 
     from lego_mlir.templates.library.rows import block_of, softmax
-    from lego_mlir.toolchain import triton
+    from lego_mlir.templates.run import triton
 
     rows = []
     types = {"x_ptr": "*fp32:16", "y_ptr": "*fp32:16"}

@@ -27,49 +27,6 @@ if TYPE_CHECKING:
     from lego_mlir.expr.prove import prove as prove
     from lego_mlir.expr.ranges import Range as Range
     from lego_mlir.expr.simplify import simplify as simplify
-    from lego_mlir.kernel.control import barrier as barrier
-    from lego_mlir.kernel.control import block_dim as block_dim
-    from lego_mlir.kernel.control import block_id as block_id
-    from lego_mlir.kernel.control import grid_dim as grid_dim
-    from lego_mlir.kernel.control import loop as _loop
-    from lego_mlir.kernel.control import otherwise as otherwise
-    from lego_mlir.kernel.control import register as register
-    from lego_mlir.kernel.control import thread_id as thread_id
-    from lego_mlir.kernel.control import unroll as unroll
-    from lego_mlir.kernel.control import when as when
-    from lego_mlir.kernel.definition import Kernel as Kernel
-    from lego_mlir.kernel.definition import kernel as kernel
-    from lego_mlir.kernel.dtypes import DType as DType
-    from lego_mlir.kernel.dtypes import bf16 as bf16
-    from lego_mlir.kernel.dtypes import f16 as f16
-    from lego_mlir.kernel.dtypes import f32 as f32
-    from lego_mlir.kernel.dtypes import f64 as f64
-    from lego_mlir.kernel.dtypes import i1 as i1
-    from lego_mlir.kernel.dtypes import i8 as i8
-    from lego_mlir.kernel.dtypes import i16 as i16
-    from lego_mlir.kernel.dtypes import i32 as i32
-    from lego_mlir.kernel.dtypes import i64 as i64
-    from lego_mlir.kernel.dtypes import index as index
-    from lego_mlir.kernel.functions import cos as cos
-    from lego_mlir.kernel.functions import erf as erf
-    from lego_mlir.kernel.functions import exp as exp
-    from lego_mlir.kernel.functions import exp2 as exp2
-    from lego_mlir.kernel.functions import fma as fma
-    from lego_mlir.kernel.functions import log as log
-    from lego_mlir.kernel.functions import log2 as log2
-    from lego_mlir.kernel.functions import maximum as maximum
-    from lego_mlir.kernel.functions import minimum as minimum
-    from lego_mlir.kernel.functions import rsqrt as rsqrt
-    from lego_mlir.kernel.functions import sin as sin
-    from lego_mlir.kernel.functions import sqrt as sqrt
-    from lego_mlir.kernel.functions import tanh as tanh
-    from lego_mlir.kernel.functions import where as where
-    from lego_mlir.kernel.mma import accumulator as accumulator
-    from lego_mlir.kernel.mma import mma as mma
-    from lego_mlir.kernel.scalar import vector as vector
-    from lego_mlir.kernel.tensor import Tensor as Tensor
-    from lego_mlir.kernel.tensor import shared as shared
-    from lego_mlir.kernel.tiles import stage as stage
     from lego_mlir.layout import Col as Col
     from lego_mlir.layout import GenP as GenP
     from lego_mlir.layout import GroupBy as GroupBy
@@ -82,7 +39,50 @@ if TYPE_CHECKING:
     from lego_mlir.layout import TileOrderBy as TileOrderBy
     from lego_mlir.layout import as_layout as as_layout
     from lego_mlir.layout import gallery as gallery
-    from lego_mlir.products import matmul as matmul
+    from lego_mlir.runtime.products import matmul as matmul
+    from lego_mlir.tracing.control import barrier as barrier
+    from lego_mlir.tracing.control import block_dim as block_dim
+    from lego_mlir.tracing.control import block_id as block_id
+    from lego_mlir.tracing.control import grid_dim as grid_dim
+    from lego_mlir.tracing.control import loop as _loop
+    from lego_mlir.tracing.control import otherwise as otherwise
+    from lego_mlir.tracing.control import register as register
+    from lego_mlir.tracing.control import thread_id as thread_id
+    from lego_mlir.tracing.control import unroll as unroll
+    from lego_mlir.tracing.control import when as when
+    from lego_mlir.tracing.definition import Kernel as Kernel
+    from lego_mlir.tracing.definition import kernel as kernel
+    from lego_mlir.tracing.dtypes import DType as DType
+    from lego_mlir.tracing.dtypes import bf16 as bf16
+    from lego_mlir.tracing.dtypes import f16 as f16
+    from lego_mlir.tracing.dtypes import f32 as f32
+    from lego_mlir.tracing.dtypes import f64 as f64
+    from lego_mlir.tracing.dtypes import i1 as i1
+    from lego_mlir.tracing.dtypes import i8 as i8
+    from lego_mlir.tracing.dtypes import i16 as i16
+    from lego_mlir.tracing.dtypes import i32 as i32
+    from lego_mlir.tracing.dtypes import i64 as i64
+    from lego_mlir.tracing.dtypes import index as index
+    from lego_mlir.tracing.functions import cos as cos
+    from lego_mlir.tracing.functions import erf as erf
+    from lego_mlir.tracing.functions import exp as exp
+    from lego_mlir.tracing.functions import exp2 as exp2
+    from lego_mlir.tracing.functions import fma as fma
+    from lego_mlir.tracing.functions import log as log
+    from lego_mlir.tracing.functions import log2 as log2
+    from lego_mlir.tracing.functions import maximum as maximum
+    from lego_mlir.tracing.functions import minimum as minimum
+    from lego_mlir.tracing.functions import rsqrt as rsqrt
+    from lego_mlir.tracing.functions import sin as sin
+    from lego_mlir.tracing.functions import sqrt as sqrt
+    from lego_mlir.tracing.functions import tanh as tanh
+    from lego_mlir.tracing.functions import where as where
+    from lego_mlir.tracing.mma import accumulator as accumulator
+    from lego_mlir.tracing.mma import mma as mma
+    from lego_mlir.tracing.scalar import vector as vector
+    from lego_mlir.tracing.tensor import Tensor as Tensor
+    from lego_mlir.tracing.tensor import shared as shared
+    from lego_mlir.tracing.tiles import stage as stage
 
     range = _loop
 
@@ -95,17 +95,17 @@ _MODULES = {
     "lego_mlir.expr.prove": "prove",
     "lego_mlir.expr.ranges": "Range",
     "lego_mlir.expr.simplify": "simplify",
-    "lego_mlir.kernel.definition": "Kernel",
-    "lego_mlir.kernel.tensor": "Tensor shared",
-    "lego_mlir.kernel.control": (
+    "lego_mlir.tracing.definition": "Kernel kernel",
+    "lego_mlir.tracing.tensor": "Tensor shared",
+    "lego_mlir.tracing.control": (
         "barrier block_dim block_id grid_dim otherwise range=loop register thread_id unroll when"
     ),
-    "lego_mlir.kernel.dtypes": "DType bf16 f16 f32 f64 i1 i16 i32 i64 i8 index",
-    "lego_mlir.kernel.functions": "cos erf exp exp2 fma log log2 maximum minimum rsqrt sin sqrt tanh where",
-    "lego_mlir.kernel.mma": "accumulator mma",
-    "lego_mlir.kernel.scalar": "vector",
-    "lego_mlir.kernel.tiles": "stage",
-    "lego_mlir.products": "matmul",
+    "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 i1 i16 i32 i64 i8 index",
+    "lego_mlir.tracing.functions": "cos erf exp exp2 fma log log2 maximum minimum rsqrt sin sqrt tanh where",
+    "lego_mlir.tracing.mma": "accumulator mma",
+    "lego_mlir.tracing.scalar": "vector",
+    "lego_mlir.tracing.tiles": "stage",
+    "lego_mlir.runtime.products": "matmul",
 }
 _NAMES = {
     entry.partition("=")[0]: (module, entry.partition("=")[2] or entry)
@@ -113,14 +113,38 @@ _NAMES = {
     for entry in entries.split()
 }
 
-_NAMES["kernel"] = ("lego_mlir.kernel", "")  # the package itself, which is the decorator too
 _NAMES["structured"] = ("lego_mlir.structured", "")
+
+_ROOMS = frozenset(
+    [
+        "analysis",
+        "bindings",
+        "cli",
+        "errors",
+        "expr",
+        "hardware",
+        "interp",
+        "kernels",
+        "layout",
+        "printers",
+        "runtime",
+        "spec",
+        "store",
+        "templates",
+        "toolchain",
+        "tracing",
+        "transforms",
+        "words",
+    ]
+)
 
 __all__ = sorted(_NAMES.keys() - dir(builtins))  # `import *` leaves Python's own range as it is
 
 
 def __getattr__(name: str) -> Any:
     """A public name, from its module (PEP 562)."""
+    if name in _ROOMS:  # `from lego_mlir import layout` asks here first
+        return importlib.import_module(f"lego_mlir.{name}")
     if name not in _NAMES:
         from lego_mlir.errors import did_you_mean
         from lego_mlir.words import instead

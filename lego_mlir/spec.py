@@ -29,7 +29,7 @@ from lego_mlir.errors import DependencyError, LegoError, SpecError
 
 # The classes whose instances count: looked up among the modules that the spec itself has loaded.
 _KINDS: Final = {
-    "kernels": ("lego_mlir.kernel.definition", "Kernel"),
+    "kernels": ("lego_mlir.tracing.definition", "Kernel"),
     "layouts": ("lego_mlir.layout.base", "Layout"),
     "templates": ("lego_mlir.templates", "Template"),
 }

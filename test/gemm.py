@@ -7,7 +7,8 @@ from lego_mlir import Col, Row, f16, interp
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.runtime.data import positions
-from lego_mlir.toolchain import compile_kernel, scripts
+from lego_mlir.toolchain import compile_kernel
+from lego_mlir.transforms import scripts
 
 SMALL = Tiling(32, 64, 32, (1, 2))
 SIZES = (64, 128, 128)

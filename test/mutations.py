@@ -290,7 +290,7 @@ def _warm_up() -> None:
     for name in ("check", "compile", "explain", "run", "analyze", "render", "structured"):
         importlib.import_module(f"lego_mlir.cli.{name}")
     importlib.import_module("lego_mlir.interp")
-    importlib.import_module("lego_mlir.runtime.structured")
+    importlib.import_module("lego_mlir.structured.build")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ import numpy as np
 
 from lego_mlir import cdiv, size
 from lego_mlir.layout import Col, GroupBy, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, gallery
-from lego_mlir.templates import Template, block, grids, index
+from lego_mlir.layout.gallery import grids
+from lego_mlir.templates import Template, block, index
 
 POINTS = 6
 AROUND = (

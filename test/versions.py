@@ -25,7 +25,7 @@ FIRST, LAST = (3, 11), (3, 15)  # requires-python, and one beyond the newest rel
 TESTS = (
     *("test/test_examples.py", "test/unit/layout/test_paper.py", "test/unit/layout/test_symbolic.py"),
     *("test/unit/expr/test_prove.py", "test/unit/expr/test_sharing.py", "test/unit/layout/test_gallery.py"),
-    *("test/unit/cli/test_compile.py", "test/unit/cli/test_spec.py", "test/unit/kernel/test_values.py"),
+    *("test/unit/cli/test_compile.py", "test/unit/cli/test_spec.py", "test/unit/tracing/test_values.py"),
     *("test/unit/templates/test_render.py", "test/unit/structured/test_infer.py", "test/unit/runtime/test_data.py"),
 )
 TOOLS = ("pytest", "hypothesis")

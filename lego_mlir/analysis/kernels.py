@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 import sympy
 
-from lego_mlir.analysis.banks import WARP, Array
 from lego_mlir.analysis.observed import Observed
 from lego_mlir.analysis.repair import Repair, Use, repairs, wavefronts_of
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.kernel.trace import For, If, Load, Source, Store, TileLoad, TileStore, ToIndex
+from lego_mlir.hardware.banks import WARP, Array
+from lego_mlir.tracing.trace import For, If, Load, Source, Store, TileLoad, TileStore, ToIndex
 
 MAX_POINTS: Final = 64
 """Rounds of the loops for which an access is evaluated."""

@@ -24,9 +24,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.analysis import banks, coalescing
-from lego_mlir.analysis.banks import BANK_BYTES, BANKS, WARP, Array
 from lego_mlir.analysis.patterns import MAX_WARPS, Pattern, positions
+from lego_mlir.hardware import banks
+from lego_mlir.hardware import sectors as coalescing
+from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
 
 PROOF_MS: Final = 2000
 

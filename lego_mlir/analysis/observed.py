@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.analysis.banks import WARP, Array
-from lego_mlir.analysis.coalescing import Runs, runs
 from lego_mlir.analysis.repair import Use
+from lego_mlir.hardware.banks import WARP, Array
+from lego_mlir.hardware.sectors import Runs, runs
 
 KEPT_WARPS: Final = 2048
 """Requests to a shared tile that are kept for each line; later ones are not tried with other layouts."""

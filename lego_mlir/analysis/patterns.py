@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.analysis.banks import WARP, Array
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.banks import WARP, Array
 
 MAX_WARPS: Final = 1 << 14
 """Warps beyond which a pattern is not enumerated but proved, or failing that sampled."""

@@ -22,10 +22,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.analysis import banks
-from lego_mlir.analysis.banks import BANK_BYTES, BANKS, WARP, Array
 from lego_mlir.analysis.patterns import Pattern, values_of
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.hardware import banks
+from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
 from lego_mlir.layout import OrderBy, Row, gallery
 from lego_mlir.layout.padded import Padded
 

@@ -29,7 +29,7 @@ from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
-from lego_mlir.kernel.trace import ToIndex
+from lego_mlir.tracing.trace import ToIndex
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def _chosen_layouts(args: argparse.Namespace, loaded: Any, sizes: Mapping[str, i
         )
     layout = loaded.layouts[args.layout]
     if not _has_fixed_sizes(layout):
-        from lego_mlir.analysis.sized import AtSizes
+        from lego_mlir.layout.at_sizes import AtSizes
 
         layout = AtSizes(layout, sizes)
     return {args.layout: layout}

@@ -167,8 +167,8 @@ def _groups(layouts: Any, kernels: Any, templates: Any, files: Sequence[str], pr
 
 
 def _template_lines(template: Any) -> Iterator[Line | Note]:
-    from lego_mlir.templates.check import verdicts
-    from lego_mlir.templates.unmasked import REMEDY, unmasked
+    from lego_mlir.templates.readback.check import verdicts
+    from lego_mlir.templates.readback.unmasked import REMEDY, unmasked
 
     rendered = template.render()
     yield from (Line(*found) for found in verdicts(rendered))
@@ -178,7 +178,7 @@ def _template_lines(template: Any) -> Iterator[Line | Note]:
 def _kernel_lines(kernel: Any, files: Sequence[str]) -> Iterator[Line]:
     from lego_mlir import spec
     from lego_mlir.errors import LayoutError, SpecError
-    from lego_mlir.kernel.claims import access_verdicts
+    from lego_mlir.tracing.claims import access_verdicts
 
     try:
         with spec.blame(*files):

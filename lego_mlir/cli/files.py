@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.toolchain.cache import replace_file
+from lego_mlir.store import replace_file
 
 if TYPE_CHECKING:
     from lego_mlir.spec import Spec

@@ -25,7 +25,7 @@ def require_transform(args: argparse.Namespace) -> None:
 
 def parameters_of(args: argparse.Namespace) -> dict[str, int | bool]:
     """The script's parameters that the command line sets."""
-    from lego_mlir.toolchain import scripts
+    from lego_mlir.transforms import scripts
 
     return scripts.parse_parameters(args.param)
 

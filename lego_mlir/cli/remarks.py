@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lego_mlir.analysis.coalescing import SECTOR_BYTES, Runs
+from lego_mlir.hardware.sectors import SECTOR_BYTES, Runs
 
 SHOWN_LANES: Final = 4
 

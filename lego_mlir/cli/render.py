@@ -64,8 +64,8 @@ def _agrees(rendered: Any) -> bool:
     import sys
 
     from lego_mlir.expr.verdict import Refuted
-    from lego_mlir.templates.check import verdicts
-    from lego_mlir.templates.unmasked import REMEDY, unmasked
+    from lego_mlir.templates.readback.check import verdicts
+    from lego_mlir.templates.readback.unmasked import REMEDY, unmasked
 
     wrong = [(claim, v) for claim, v in verdicts(rendered) if isinstance(v, Refuted)]
     for claim, verdict in wrong:

@@ -48,7 +48,7 @@ def require_program(path: str) -> bool:
 
 def _source(args: argparse.Namespace) -> Any:
     """The program of a command line, with the name of its file and the type that a `# dtype: float` line gives."""
-    from lego_mlir.runtime import structured
+    from lego_mlir.structured import build as structured
 
     text = files.read_text(args.spec)
     given = getattr(args, "target", None)
@@ -106,9 +106,9 @@ def run_program(args: argparse.Namespace) -> int:
     import numpy
 
     from lego_mlir.cli.options import cache_of
-    from lego_mlir.runtime import structured, structured_tolerance
     from lego_mlir.runtime.comparing import compare
-    from lego_mlir.structured import driver, reference
+    from lego_mlir.structured import build as structured
+    from lego_mlir.structured import driver, reference, tolerance
 
     ours = ("transform", "param", "kernel", "size", "grid", "block", "blocks", "memory", "json")
     _refuse(args, ours, "--seed and --target, and runs on this machine's CPU")
@@ -121,7 +121,7 @@ def run_program(args: argparse.Namespace) -> int:
             cache=cache_of(args),
         )  # fmt: skip
     arrays = reference.sample(source.program, kernel.dtype, args.seed or 0)
-    judged = structured_tolerance.allowed(source.program, arrays, source.element)
+    judged = tolerance.allowed(source.program, arrays, source.element)
     kernel(*(arrays[operand.name].reshape(driver.array_shape(operand)) for operand in source.program.operands))
     right = True
     print(f"{source.name}: {source.program} in {kernel.dtype}, {source.isa.name}, {source.variant}")

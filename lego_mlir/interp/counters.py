@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lego_mlir.analysis import banks, coalescing
+from lego_mlir.hardware import banks
+from lego_mlir.hardware import sectors as coalescing
 from lego_mlir.interp import values
 from lego_mlir.interp.geometry import WARP
 from lego_mlir.interp.report import Site

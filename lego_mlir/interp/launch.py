@@ -27,6 +27,7 @@ import numpy as np
 
 from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
+from lego_mlir.hardware.limits import refusal
 from lego_mlir.interp import dialects, memory, shadow, values
 from lego_mlir.interp.counters import Counters
 from lego_mlir.interp.faults import Faults
@@ -35,7 +36,6 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import Buffer, MemRef, Space
 from lego_mlir.interp.program import Compiler, Function
 from lego_mlir.interp.report import BufferTraffic, Report
-from lego_mlir.kernel.limits import refusal
 
 if TYPE_CHECKING:
     from lego_mlir.interp.counters import Observe

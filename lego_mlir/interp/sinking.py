@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lego_mlir.toolchain.passes.operations import is_pure, operations, users
+from lego_mlir.transforms.passes.operations import is_pure, operations, users
 
 LOADS: Final = frozenset({"memref.load", "vector.load", "affine.load"})
 _PURE: Final = ("math.", "vector.broadcast", "vector.shape_cast", "vector.insert", "vector.from_elements")

@@ -20,8 +20,8 @@ from importlib import resources
 from typing import Any, Final
 
 from lego_mlir.errors import SpecError, UsageError
-from lego_mlir.kernel.dtypes import f32
 from lego_mlir.kernels.matmul import LEAST_STEPS, OUT_PAD, Tiling
+from lego_mlir.tracing.dtypes import f32
 
 FORMAT: Final = 2
 FILE: Final = "matmul_choices.json"

@@ -16,7 +16,7 @@ from typing import Any
 
 import lego_mlir as lego
 from lego_mlir import Kernel, Row
-from lego_mlir.kernel.dtypes import DType
+from lego_mlir.tracing.dtypes import DType
 
 TILE, ROWS = 32, 8
 """A block copies a TILE x TILE tile with TILE x ROWS threads: neighbours along a row share memory transactions."""

@@ -25,9 +25,9 @@ from typing import Any, Final
 import lego_mlir as lego
 from lego_mlir import Kernel, Row, gallery
 from lego_mlir.errors import LayoutError, UsageError
-from lego_mlir.kernel.dtypes import DType, f32
-from lego_mlir.kernel.tiles import dealt_out
 from lego_mlir.kernels.orders import walk_of
+from lego_mlir.tracing.dtypes import DType, f32
+from lego_mlir.tracing.tiles import dealt_out
 
 WARP: Final = 32
 GROUPED_ROWS: Final = 2048

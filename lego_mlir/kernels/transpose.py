@@ -27,10 +27,10 @@ from typing import Any, Final
 import lego_mlir as lego
 from lego_mlir import Kernel, Padded, Row, gallery
 from lego_mlir.errors import UsageError
-from lego_mlir.kernel.access import VECTOR_BYTES
-from lego_mlir.kernel.dtypes import DType
-from lego_mlir.kernel.tiles import dealt_out
 from lego_mlir.kernels.orders import walk_of
+from lego_mlir.tracing.access import VECTOR_BYTES
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.tiles import dealt_out
 
 SIDE: Final = 32
 """The tile's side where elements move one by one: a warp along a row of it."""

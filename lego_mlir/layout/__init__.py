@@ -6,9 +6,9 @@ logical view (LEGO, figure 5). `Padded` and `Tiled` add what sizes that do not d
 
 from lego_mlir.layout import gallery
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.chain import Chain, GroupBy, OrderBy, TileBy, TileOrderBy, as_layout, tile_sigma
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import Col, GenP, RegP, Row
-from lego_mlir.layout.reorder import Chain, GroupBy, OrderBy, TileBy, TileOrderBy, as_layout, tile_sigma
 from lego_mlir.layout.slices import Slice
 from lego_mlir.layout.tiled import Tiled
 

@@ -22,7 +22,7 @@ from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import is_static, unflatten
-from lego_mlir.layout.reorder import as_layout, same_number
+from lego_mlir.layout.chain import as_layout, same_number
 from lego_mlir.layout.values import show
 
 ENUMERATED = 2**24

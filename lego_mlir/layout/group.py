@@ -30,9 +30,9 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Refuted, Verdict
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size, as_sizes, flatten, unflatten
+from lego_mlir.layout.chain import GroupBy, OrderBy, TileBy, as_layout, same_number
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP
-from lego_mlir.layout.reorder import GroupBy, OrderBy, TileBy, as_layout, same_number
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.values import show
 

@@ -23,8 +23,8 @@ from lego_mlir.expr.index import as_expr, is_array
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import Layout, all_of, key_of
 from lego_mlir.layout.canonical import Size, as_sizes
+from lego_mlir.layout.chain import as_layout
 from lego_mlir.layout.counting import WHOLE, Below, Whole
-from lego_mlir.layout.reorder import as_layout
 from lego_mlir.layout.values import show
 
 

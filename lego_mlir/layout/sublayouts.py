@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.canonical import Size, is_static, product
+from lego_mlir.layout.chain import same_number
 from lego_mlir.layout.permutations import GenP, RegP
-from lego_mlir.layout.reorder import same_number
 from lego_mlir.layout.values import show
 
 if TYPE_CHECKING:

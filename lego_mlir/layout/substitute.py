@@ -27,9 +27,9 @@ from lego_mlir.expr.index import Index, as_expr, index_symbol, is_array, is_symb
 from lego_mlir.expr.nodes import Size as SizeSymbol
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size
+from lego_mlir.layout.chain import GroupBy, OrderBy
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP
-from lego_mlir.layout.reorder import GroupBy, OrderBy
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.values import subexpressions
 

@@ -23,9 +23,9 @@ from lego_mlir.expr.index import as_expr, is_array, is_symbolic, minimum
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout, all_of, key_of
 from lego_mlir.layout.canonical import Size, as_sizes, flatten, product, unflatten
+from lego_mlir.layout.chain import as_layout, same_number
 from lego_mlir.layout.counting import WHOLE, Whole, mixed
 from lego_mlir.layout.padded import at_most, conjunction
-from lego_mlir.layout.reorder import as_layout, same_number
 from lego_mlir.layout.values import show, subexpressions
 
 

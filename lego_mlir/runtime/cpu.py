@@ -32,9 +32,10 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.isa import ISA
 from lego_mlir.runtime import image
-from lego_mlir.structured.isa import ISA
-from lego_mlir.toolchain import exchange, llvm, modules
+from lego_mlir.toolchain import exchange, llvm
+from lego_mlir.transforms import modules
 
 # vector before memref, because transfers become memref operations; every memref is a bare pointer of a known size
 PASSES: Final = (

@@ -28,9 +28,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.kernel.dtypes import dtype_named
 from lego_mlir.runtime import cpu
 from lego_mlir.toolchain import host_loops
+from lego_mlir.tracing.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.runtime import image

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.errors import DependencyError, UsageError
-from lego_mlir.kernel.limits import refusal
+from lego_mlir.hardware.limits import refusal
 from lego_mlir.runtime import passable
 from lego_mlir.runtime.manifest import Kernel, Manifest, check_code, evaluate, read
 

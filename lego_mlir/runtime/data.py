@@ -100,7 +100,7 @@ def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
     """Random logical input for each parameter: tensors of normal numbers or small integers, and scalars."""
     import numpy
 
-    from lego_mlir.kernel.symbols import runtime_tables
+    from lego_mlir.tracing.symbols import runtime_tables
 
     for name in runtime_tables(kernel.trace().body):
         raise UsageError(

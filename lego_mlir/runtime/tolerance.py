@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import LegoError
-from lego_mlir.kernel.roundings import Roundings, roundings
 from lego_mlir.runtime.comparing import ulp
+from lego_mlir.tracing.roundings import Roundings, roundings
 
 if TYPE_CHECKING:
     import numpy

@@ -31,8 +31,8 @@ _MODULES: Final = {
         "LLError Operand Program Statement assign chol inv lu program solve symmetric tril triu unit_tril unit_triu"
     ),
     # Compiling needs the toolchain, which is above this package: docs/decisions/0005-structured-matrices.md.
-    "lego_mlir.runtime.structured": "ArgumentError Kernel compile source_of",
-    "lego_mlir.runtime.structured_tuning": "tune",
+    "lego_mlir.structured.build": "ArgumentError Kernel compile source_of",
+    "lego_mlir.structured.tuning": "tune",
 }
 _NAMES: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
 

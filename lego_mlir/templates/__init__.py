@@ -14,8 +14,8 @@ From a spec to a kernel:
   that exists; `refusals` are what builders and words ask first.
 """
 
-from lego_mlir.templates.blocks import block
-from lego_mlir.templates.bounded import index, indices
-from lego_mlir.templates.template import Rendered, Template
+from lego_mlir.templates.render.blocks import block
+from lego_mlir.templates.render.indices import index, indices
+from lego_mlir.templates.render.template import Rendered, Template
 
 __all__ = ["Rendered", "Template", "block", "index", "indices"]

@@ -28,10 +28,10 @@ from __future__ import annotations
 from typing import Any
 
 from lego_mlir.errors import TemplateError
-from lego_mlir.layout.reorder import as_layout
-from lego_mlir.templates.declarations import LETTERS
-from lego_mlir.templates.names import require_identifier
-from lego_mlir.templates.template import Rendered, Template
+from lego_mlir.layout.chain import as_layout
+from lego_mlir.templates.render.names import require_identifier
+from lego_mlir.templates.render.template import Rendered, Template
+from lego_mlir.templates.words.declarations import LETTERS
 
 
 def header(name: str, layout: Any) -> str:

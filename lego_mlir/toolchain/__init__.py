@@ -1,22 +1,40 @@
 """The toolchain: mlir -> transformed -> nvvm -> llvm -> ptx -> cubin, from Python packages alone.
 
-`compile_kernel` is the entry, `stages` the road, `targets` the table of GPUs. Nothing heavy is imported until a stage
-runs.
+`compile.compile_kernel` is the entry, `stages` the pipeline, `lowering` the passes of MLIR, `llvm` and `ptxas` what
+turns LLVM IR into PTX and machine code. It knows no front end.
+
+Each name below is loaded from its module when it is first used, and nothing heavy before a stage runs.
 """
 
-from lego_mlir.toolchain.cache import Cache, default_folder
-from lego_mlir.toolchain.compile import Compilation, compile_kernel
-from lego_mlir.toolchain.pipeline import Pass, Pipeline
-from lego_mlir.toolchain.targets import TARGETS, Target, target_named
+from __future__ import annotations
 
-__all__ = [
-    "TARGETS",
-    "Cache",
-    "Compilation",
-    "Pass",
-    "Pipeline",
-    "Target",
-    "compile_kernel",
-    "default_folder",
-    "target_named",
-]
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from lego_mlir.hardware.targets import TARGETS as TARGETS
+    from lego_mlir.hardware.targets import Target as Target
+    from lego_mlir.hardware.targets import target_named as target_named
+    from lego_mlir.store import Cache as Cache
+    from lego_mlir.store import default_folder as default_folder
+    from lego_mlir.toolchain.compile import Compilation as Compilation
+    from lego_mlir.toolchain.compile import compile_kernel as compile_kernel
+    from lego_mlir.transforms.pipeline import Pass as Pass
+    from lego_mlir.transforms.pipeline import Pipeline as Pipeline
+
+_MODULES: Final = {
+    "lego_mlir.hardware.targets": "TARGETS Target target_named",
+    "lego_mlir.store": "Cache default_folder",
+    "lego_mlir.toolchain.compile": "Compilation compile_kernel",
+    "lego_mlir.transforms.pipeline": "Pass Pipeline",
+}
+_NAMES: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = sorted(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from its module (PEP 562)."""
+    if name not in _NAMES:
+        raise AttributeError(f"module 'lego_mlir.toolchain' has no attribute {name!r}")
+    return getattr(importlib.import_module(_NAMES[name]), name)

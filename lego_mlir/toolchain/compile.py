@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.toolchain import scripts
-from lego_mlir.toolchain.cache import Cache, key
-from lego_mlir.toolchain.facts import KernelFacts, kernel_facts
+from lego_mlir.hardware.targets import target_named
+from lego_mlir.store import Cache, key
 from lego_mlir.toolchain.manifest import build
-from lego_mlir.toolchain.modules import merge, strip_locations
-from lego_mlir.toolchain.pipeline import Pipeline
 from lego_mlir.toolchain.stages import NAMES, STAGES, Settings, Stage, run_stage, stage_named
-from lego_mlir.toolchain.targets import target_named
+from lego_mlir.transforms import scripts
+from lego_mlir.transforms.kernel_facts import KernelFacts, kernel_facts
+from lego_mlir.transforms.modules import merge, strip_locations
+from lego_mlir.transforms.pipeline import Pipeline
 
 SCRIPTED: Final = "transformed"  # the stage that a transform script makes
 

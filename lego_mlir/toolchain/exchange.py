@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.errors import DependencyError
-from lego_mlir.toolchain import literals, llvm, modules
+from lego_mlir.toolchain import literals, llvm
+from lego_mlir.transforms import modules
 
 # Type, bits as MLIR writes them, and what llvmlite must have read: a number that no decimal gives exactly, a signaling
 # NaN with a payload, infinity, negative zero, the smallest denormal.

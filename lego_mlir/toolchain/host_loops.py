@@ -23,12 +23,12 @@ from math import prod
 from typing import Any, Final
 
 from lego_mlir import bindings
-from lego_mlir.toolchain.facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
-from lego_mlir.toolchain.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
-from lego_mlir.toolchain.passes import bf16_integers
-from lego_mlir.toolchain.passes.operations import ancestor_in, clone, is_pure, producer
-from lego_mlir.toolchain.pipeline import Pass, Pipeline
+from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
+from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
+from lego_mlir.transforms.passes import bf16_integers
+from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, producer
+from lego_mlir.transforms.pipeline import Pass, Pipeline
 
 BARRIER: Final = "gpu.barrier"
 _LAUNCH: Final = ("gpu.block_id", "gpu.thread_id", "gpu.block_dim", "gpu.grid_dim")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from lego_mlir.errors import CacheError
-from lego_mlir.toolchain.cache import default_folder, replace_file
+from lego_mlir.store import default_folder, replace_file
 
 LIMIT: Final = 20
 _DIGITS: Final = 12

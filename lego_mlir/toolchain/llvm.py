@@ -4,7 +4,7 @@ llvmlite carries LLVM with its NVPTX code generator, which the MLIR bindings fro
 text (whose constants `literals` spells for any version), is set up for the target, optimised as `opt -O3` would, and
 written out:
 
->>> from lego_mlir.toolchain.targets import target_named
+>>> from lego_mlir.hardware.targets import target_named
 >>> ptx = to_ptx("define ptx_kernel void @k() { ret void }", target_named("sm_80"))
 >>> [line for line in ptx.splitlines() if line.startswith((".target", ".visible"))]
 ['.target sm_80', '.visible .entry k()']
@@ -19,11 +19,13 @@ import sys
 from collections import defaultdict
 from functools import cache
 from importlib import metadata
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import DependencyError, LegoError
 from lego_mlir.toolchain import literals
-from lego_mlir.toolchain.targets import Target
+
+if TYPE_CHECKING:
+    from lego_mlir.hardware.targets import Target
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 OPTIMISATION_LEVEL: Final = 3

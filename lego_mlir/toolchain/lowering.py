@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lego_mlir import bindings
+from lego_mlir.hardware.targets import STATIC_SHARED_PER_BLOCK
 from lego_mlir.toolchain import exchange, llvm, mathlib
-from lego_mlir.toolchain.facts import facts_of, gpu_modules, input_types, kernels
-from lego_mlir.toolchain.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
-from lego_mlir.toolchain.passes import bf16_integers, bf16_products, subgroup_reduce
-from lego_mlir.toolchain.pipeline import Pass, Pipeline
-from lego_mlir.toolchain.targets import STATIC_SHARED_PER_BLOCK
+from lego_mlir.transforms.kernel_facts import facts_of, gpu_modules, input_types, kernels
+from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
+from lego_mlir.transforms.passes import bf16_integers, bf16_products, subgroup_reduce
+from lego_mlir.transforms.pipeline import Pass, Pipeline
 
 # A module that launches its kernel in place, with gpu.launch, becomes one with the kernel outlined; others stay.
 OUTLINE: Final = Pipeline("builtin.module", (Pass("gpu-launch-sink-index-computations"), Pass("gpu-kernel-outlining")))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import PrintError, UsageError
 from lego_mlir.toolchain import llvm
-from lego_mlir.toolchain.facts import Argument, KernelFacts
+from lego_mlir.transforms.kernel_facts import Argument, KernelFacts
 
 if TYPE_CHECKING:
     from lego_mlir.toolchain.compile import Compilation

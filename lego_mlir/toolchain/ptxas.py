@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from lego_mlir.errors import DependencyError, LegoError
-from lego_mlir.toolchain.targets import Target
+from lego_mlir.hardware.targets import Target
 
 REMEDY: Final = "run: pip install nvidia-cuda-nvcc (or put a CUDA toolkit's bin folder on PATH)"
 _ENTRY: Final = re.compile(r"Compiling entry function '([^']+)'")

@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lego_mlir.errors import LegoError, Rerun, ToolchainError, UsageError
+from lego_mlir.hardware.targets import Target, target_named
 from lego_mlir.toolchain import llvm, lowering, ptxas
 from lego_mlir.toolchain.kept import keep
 from lego_mlir.toolchain.llvm import LLVMError
-from lego_mlir.toolchain.modules import ModuleError, name_locations, parse, session, to_text
-from lego_mlir.toolchain.pipeline import Pipeline
 from lego_mlir.toolchain.ptxas import PtxasError
-from lego_mlir.toolchain.scripts import Script
-from lego_mlir.toolchain.targets import Target, target_named
-from lego_mlir.toolchain.transforms import apply
+from lego_mlir.transforms.apply import apply
+from lego_mlir.transforms.modules import ModuleError, name_locations, parse, session, to_text
+from lego_mlir.transforms.pipeline import Pipeline
+from lego_mlir.transforms.scripts import Script
 
 
 @dataclass(frozen=True, slots=True)

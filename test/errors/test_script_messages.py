@@ -11,7 +11,8 @@ from lego_mlir.cli.main import main
 from lego_mlir.errors import SpecError, ToolchainError, UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.toolchain import Cache, compile_kernel, scripts
+from lego_mlir.toolchain import Cache, compile_kernel
+from lego_mlir.transforms import scripts
 
 ROOT = Path(__file__).parents[2]
 

@@ -65,7 +65,7 @@ def kernel():
 @triton
 @pytest.mark.parametrize("given", [[], [1, 2], [1.5], [np.zeros(2), None]])
 def test_a_list_is_one_of_arrays(given):
-    from lego_mlir.toolchain.triton_interpreter import interpret
+    from lego_mlir.templates.run.triton_interpreter import interpret
 
     with pytest.raises(TemplateError, match=r"^k\.py\.jinja: f\(x_ptr, n\): x_ptr is a list, .* give numpy\.array"):
         interpret(kernel(), "f", (1,), given, 1)
@@ -74,7 +74,7 @@ def test_a_list_is_one_of_arrays(given):
 @triton
 @pytest.mark.parametrize("grid", [1, (), (-1,), ("a",), (1, 1, 1, 1), None, 1.5])
 def test_a_grid_is_one_to_three_numbers(grid):
-    from lego_mlir.toolchain.triton_interpreter import interpret
+    from lego_mlir.templates.run.triton_interpreter import interpret
 
     with pytest.raises(TemplateError, match=r"^k\.py\.jinja: f: a grid is one to three numbers of programs"):
         interpret(kernel(), "f", grid, np.zeros(1, np.float32), 1)
@@ -93,7 +93,7 @@ def test_a_grid_is_one_to_three_numbers(grid):
     ],
 )
 def test_what_cannot_be_compiled(types, target, said):
-    from lego_mlir.toolchain.triton import compile_for, load
+    from lego_mlir.templates.run.triton import compile_for, load
 
     with pytest.raises(LegoError, match=f"^{said}") as refused:
         compile_for(load(kernel(), "f"), types, {}, target=target)

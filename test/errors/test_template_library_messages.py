@@ -7,7 +7,7 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row
 from lego_mlir.errors import TemplateError
-from lego_mlir.templates import grids
+from lego_mlir.layout.gallery import grids
 from lego_mlir.templates.library.attention import attention
 from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, matmul_fp8, relayout
 from lego_mlir.templates.library.nw import nw

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lego_mlir import Col, Row, gallery
-from lego_mlir.analysis import banks, coalescing
+from lego_mlir.hardware import banks
+from lego_mlir.hardware import sectors as coalescing
 from lego_mlir.layout import GenP, OrderBy, RegP
 
 LAYOUTS = 1000

@@ -15,7 +15,8 @@ from launching import launch, launch_on_cpu
 from random_kernels import cases, wrong
 
 from lego_mlir.runtime.cpu_kernels import compile_kernels
-from lego_mlir.toolchain import compile_kernel, modules, ptxas
+from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.transforms import modules
 
 TOGETHER = 5
 EVERYDAY, LONG = 500 // TOGETHER, 100_000 // TOGETHER

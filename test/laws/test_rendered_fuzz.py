@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from lego_mlir.errors import LegoError
-from lego_mlir.templates import check
-from lego_mlir.toolchain.triton_interpreter import interpret
+from lego_mlir.templates.readback import check
+from lego_mlir.templates.run.triton_interpreter import interpret
 
 import random_templates
 from random_templates import POINTS, UNTOUCHED

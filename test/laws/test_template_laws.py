@@ -6,8 +6,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from lego_mlir.layout import GroupBy, OrderBy, Row, gallery
-from lego_mlir.templates import Template, check, indices
+from lego_mlir.templates import Template, indices
 from lego_mlir.templates.header import render_header
+from lego_mlir.templates.readback import check
 
 import strategies
 

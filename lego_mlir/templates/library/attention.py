@@ -7,9 +7,9 @@ import math
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv
 from lego_mlir.layout import RegP, Row
-from lego_mlir.templates.bounded import index, indices
-from lego_mlir.templates.refusals import require_one_of, require_parts
-from lego_mlir.templates.template import Template
+from lego_mlir.templates.render.indices import index, indices
+from lego_mlir.templates.render.require import require_one_of, require_parts
+from lego_mlir.templates.render.template import Template
 
 ORDERS = {"bhsd": (1, 2, 3, 4), "bshd": (1, 3, 2, 4)}
 """How a (batch, head, position, feature) array lies in memory: the axes from the slowest to the fastest."""

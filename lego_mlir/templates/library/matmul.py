@@ -12,10 +12,10 @@ from typing import Any, Final
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv, size
 from lego_mlir.layout import Col, Layout, Row
-from lego_mlir.templates.bounded import index, indices
-from lego_mlir.templates.grids import grouped
-from lego_mlir.templates.refusals import require_dims, require_one_of, require_parts, require_positive
-from lego_mlir.templates.template import Template
+from lego_mlir.layout.gallery.grids import grouped
+from lego_mlir.templates.render.indices import index, indices
+from lego_mlir.templates.render.require import require_dims, require_one_of, require_parts, require_positive
+from lego_mlir.templates.render.template import Template
 
 TILE: Final = ("rows", "columns", "depth")
 DTYPES: Final = ("float16", "bfloat16", "float32", "float8e4nv", "float8e5")  # Triton's names

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.layout import Layout, Padded, Row, as_layout, gallery
-from lego_mlir.templates.bounded import index
-from lego_mlir.templates.refusals import require_one_of, require_positive, require_threads
-from lego_mlir.templates.template import Template
+from lego_mlir.templates.render.indices import index
+from lego_mlir.templates.render.require import require_one_of, require_positive, require_threads
+from lego_mlir.templates.render.template import Template
 
 BUFFERS: Final[dict[str, Callable[[int], Layout]]] = {
     "row-major": lambda n: as_layout(Row(n, n)),

@@ -11,9 +11,9 @@ from typing import Any, Final
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import Index, cdiv
 from lego_mlir.layout import Layout, Row
-from lego_mlir.templates.bounded import indices
-from lego_mlir.templates.refusals import require_positive
-from lego_mlir.templates.template import Template
+from lego_mlir.templates.render.indices import indices
+from lego_mlir.templates.render.require import require_positive
+from lego_mlir.templates.render.template import Template
 
 
 def block_of(columns: int) -> int:

@@ -23,8 +23,14 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout import GenP, Layout, RegP, Row, TileOrderBy, as_layout
-from lego_mlir.templates.refusals import require_dims, require_one_of, require_parts, require_positive, require_threads
-from lego_mlir.templates.template import Template
+from lego_mlir.templates.render.require import (
+    require_dims,
+    require_one_of,
+    require_parts,
+    require_positive,
+    require_threads,
+)
+from lego_mlir.templates.render.template import Template
 
 Point = tuple[int, int, int, float]
 

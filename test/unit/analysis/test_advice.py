@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 import lego_mlir as lego
 from lego_mlir import Col, OrderBy, Padded, RegP, Row, f32, gallery, i32
 from lego_mlir.analysis import widening
-from lego_mlir.analysis.coalescing import Runs, requests, runs
 from lego_mlir.analysis.layouts import shared, through_cache
 from lego_mlir.analysis.observed import KEPT_WARPS, Observed
 from lego_mlir.analysis.patterns import parse, require_inside, walks
-from lego_mlir.analysis.sized import AtSizes
 from lego_mlir.analysis.widening import Widening, granted
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.sectors import Runs, requests, runs
 from lego_mlir.interp.report import Place, Site
+from lego_mlir.layout.at_sizes import AtSizes
 
 LANE = np.arange(32)
 

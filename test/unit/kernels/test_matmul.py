@@ -9,10 +9,10 @@ from gemm import check, operands
 import lego_mlir as lego
 from lego_mlir import Col, OrderBy, RegP, Row, bf16, f16, f32, gallery
 from lego_mlir.errors import LayoutError, TraceError, UsageError
-from lego_mlir.kernel.tiles import Transposed
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.orders import ORDERS, walk_of
+from lego_mlir.tracing.tiles import Transposed
 
 SMALL = Tiling(32, 32, 32, (1, 2))
 LAYOUTS = {"NN": (Row, Row), "NT": (Row, Col), "TN": (Col, Row), "TT": (Col, Col)}

@@ -10,8 +10,8 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32, gallery, interp
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.kernel.trace import Barrier, Load, Store
 from lego_mlir.kernels import copy, transpose
+from lego_mlir.tracing.trace import Barrier, Load, Store
 
 SIZES = [(64, 128), (100, 52), (33, 65)]
 

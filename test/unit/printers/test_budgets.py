@@ -24,7 +24,7 @@ def cuda(exprs, ranges):
 
 def triton(exprs, ranges):
     """Statements, as a template's `assign` writes them."""
-    from lego_mlir.templates.bounded import Bounded
+    from lego_mlir.templates.render.indices import Bounded
 
     names = ", ".join(f"r{k}" for k in range(len(exprs)))
     values = tuple(Bounded(e, ranges) for e in exprs)

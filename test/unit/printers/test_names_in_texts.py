@@ -13,7 +13,8 @@ from lego_mlir.expr.nodes import FloorMod, Table
 from lego_mlir.expr.ranges import Range
 from lego_mlir.printers.cuda import CudaPrinter, function
 from lego_mlir.printers.triton import TritonPrinter
-from lego_mlir.templates import Template, read_c
+from lego_mlir.templates import Template
+from lego_mlir.templates.readback import read_c
 
 I = index_symbol("i")  # noqa: E741
 RANGES = {I.expr: Range(0, 4)}

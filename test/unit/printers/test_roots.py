@@ -15,8 +15,8 @@ from lego_mlir.expr.index import isqrt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.printers.cuda import CudaPrinter, definitions, function
 from lego_mlir.templates import Template
-from lego_mlir.templates.bounded import Bounded
-from lego_mlir.toolchain.triton_interpreter import interpret
+from lego_mlir.templates.render.indices import Bounded
+from lego_mlir.templates.run.triton_interpreter import interpret
 
 LAST = math.isqrt(2**63 - 1)
 ROOTS = [1, 2, 46340, 46341, 65535, 65536, 2**21, 2**26 - 1, 2**26, 94906265, 94906266, 2**31, LAST - 1, LAST]

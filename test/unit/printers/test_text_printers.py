@@ -16,7 +16,7 @@ from lego_mlir.expr.index import index_symbol, size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.printers.cuda import MACRO, CudaPrinter, definitions, function
 from lego_mlir.printers.triton import TritonPrinter
-from lego_mlir.templates import read_c, read_triton
+from lego_mlir.templates.readback import read_c, read_triton
 
 SEEDS = range(250)
 TABLES = {"lut": random_expressions.TABLE}

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lego_mlir.kernel.dtypes import DTYPES
 from lego_mlir.runtime.comparing import FLOATS, STORED, compare, numbers, ulp
+from lego_mlir.tracing.dtypes import DTYPES
 
 RANDOM = np.random.default_rng(3)
 

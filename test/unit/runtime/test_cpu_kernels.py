@@ -9,7 +9,7 @@ from lego_mlir import Row, bf16, f16, f32, f64, gallery, i32
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain.host_loops import to_host
-from lego_mlir.toolchain.modules import ModuleError
+from lego_mlir.transforms.modules import ModuleError
 
 
 @lego.kernel(grid=(2,), block=(8, 4))

@@ -9,10 +9,10 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, i32
 from lego_mlir.errors import TraceError
-from lego_mlir.kernel.roundings import Roundings, roundings
 from lego_mlir.kernels import copy, matmul, transpose
 from lego_mlir.runtime import data, tolerance
 from lego_mlir.runtime.comparing import compare
+from lego_mlir.tracing.roundings import Roundings, roundings
 
 
 def judged(kernel, found_of, sizes=None, seed=0):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lego_mlir.runtime import structured
+from lego_mlir.structured import build as structured
 from lego_mlir.structured import driver, reference
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.generate import Variant

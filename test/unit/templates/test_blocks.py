@@ -8,8 +8,9 @@ import pytest
 
 from lego_mlir import Padded, Row, as_layout, cdiv, gallery, size
 from lego_mlir.errors import TemplateError
-from lego_mlir.templates import Template, block, check, index, indices
-from lego_mlir.templates.unmasked import unmasked
+from lego_mlir.templates import Template, block, index, indices
+from lego_mlir.templates.readback import check
+from lego_mlir.templates.readback.unmasked import unmasked
 
 triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="needs the package triton (pip install lego-mlir[triton])"
@@ -25,7 +26,7 @@ def filled(text, name="t.py.jinja", **names):
 
 def ran(body, grid, *arguments, sizes=None, **names):
     """Render a kernel `f`, compare its placeholders with the layouts, and run it."""
-    from lego_mlir.toolchain.triton_interpreter import interpret
+    from lego_mlir.templates.run.triton_interpreter import interpret
 
     rendered = Template.of(HEAD + body, "t.py.jinja", **names).render()
     check.require(rendered, sampled=20_000)

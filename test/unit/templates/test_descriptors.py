@@ -7,7 +7,7 @@ from lego_mlir import Col, Padded, RegP, Row, as_layout
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import Template
 from lego_mlir.templates.library import matmul
-from lego_mlir.templates.strided import BYTES
+from lego_mlir.templates.words.descriptors import BYTES
 
 
 def described(layout, dtype=None, tile=(32, 32)):

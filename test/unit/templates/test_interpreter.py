@@ -7,8 +7,8 @@ import pytest
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import Template
-from lego_mlir.toolchain.triton_interpreter import interpret
-from lego_mlir.toolchain.triton_memory import GAP, Memory, OutsideError
+from lego_mlir.templates.run.triton_interpreter import interpret
+from lego_mlir.templates.run.triton_memory import GAP, Memory, OutsideError
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="needs the package triton (pip install lego-mlir[triton])"

@@ -8,8 +8,9 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Col, Padded, Row, as_layout, gallery
 from lego_mlir.errors import TemplateError
-from lego_mlir.templates import Template, check, index, indices
+from lego_mlir.templates import Template, index, indices
 from lego_mlir.templates.library.matmul import matmul
+from lego_mlir.templates.readback import check
 
 m, k, p = indices("m k p")
 MORTON = as_layout(gallery.morton(8))

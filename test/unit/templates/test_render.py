@@ -9,7 +9,9 @@ from lego_mlir import Col, Padded, Row, TileOrderBy, as_layout, gallery
 from lego_mlir.cli.main import main
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv
-from lego_mlir.templates import Template, check, grids, index, indices
+from lego_mlir.layout.gallery import grids
+from lego_mlir.templates import Template, index, indices
+from lego_mlir.templates.readback import check
 
 m, k, p = indices("m k p")
 

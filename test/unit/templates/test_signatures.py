@@ -8,8 +8,9 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Col, Padded, Row, gallery
 from lego_mlir.errors import TemplateError
-from lego_mlir.templates import Template, check, index, indices
+from lego_mlir.templates import Template, index, indices
 from lego_mlir.templates.library.matmul import batched_matmul, matmul
+from lego_mlir.templates.readback import check
 
 m, k = indices("m k")
 M, N = (lego.size(name, max=4096) for name in "MN")
@@ -176,7 +177,7 @@ def test_a_named_part_is_as_wide_as_it_was_computed():
 
 
 def test_sizes_are_taken_by_position_and_by_name():
-    interpret = pytest.importorskip("lego_mlir.toolchain.triton_interpreter").interpret
+    interpret = pytest.importorskip("lego_mlir.templates.run.triton_interpreter").interpret
     pytest.importorskip("triton")
     text = (
         "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef row(x_ptr, y_ptr{{ sizes }}):\n"

@@ -9,8 +9,9 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, gallery
 from lego_mlir.errors import TemplateError
 from lego_mlir.printers import cuda, triton
-from lego_mlir.templates import Template, check, index, indices, points, read_c, read_triton
+from lego_mlir.templates import Template, index, indices
 from lego_mlir.templates.library.matmul import grouped_gemm, matmul
+from lego_mlir.templates.readback import check, points, read_c, read_triton
 
 m, k = indices("m k")
 

@@ -13,13 +13,14 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Padded, RegP, Row, as_layout, gallery
 from lego_mlir.errors import TemplateError
-from lego_mlir.templates import Template, check
+from lego_mlir.templates import Template
 from lego_mlir.templates.library import rows as rows_templates
 from lego_mlir.templates.library.attention import attention
 from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, matmul_fp8, relayout
 from lego_mlir.templates.library.rows import layer_norm, softmax
-from lego_mlir.toolchain.triton import compile_for, load
-from lego_mlir.toolchain.triton_interpreter import interpret
+from lego_mlir.templates.readback import check
+from lego_mlir.templates.run.triton import compile_for, load
+from lego_mlir.templates.run.triton_interpreter import interpret
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="needs the package triton (pip install lego-mlir[triton])"
@@ -281,7 +282,7 @@ POINTER = {"fp16": "*fp16:16", "fp8": "*fp8e4nv:16"}
 
 
 def compiled(kernel, name, signature, constants=None, **options):
-    from lego_mlir.toolchain import triton
+    from lego_mlir.templates.run import triton
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Triton's own code generator uses ast.Num

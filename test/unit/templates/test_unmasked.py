@@ -9,7 +9,7 @@ from lego_mlir.templates import Template, index, indices
 from lego_mlir.templates.library.attention import attention
 from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, relayout
 from lego_mlir.templates.library.rows import layer_norm, softmax
-from lego_mlir.templates.unmasked import unmasked
+from lego_mlir.templates.readback.unmasked import unmasked
 
 i, j = indices("i j")
 RAGGED = Row(100, 64).tile_by([4, 2], [32, 32])

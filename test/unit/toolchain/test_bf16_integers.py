@@ -8,8 +8,9 @@ import pytest
 
 from lego_mlir import interp
 from lego_mlir.runtime.cpu_kernels import compile_kernels
-from lego_mlir.toolchain import compile_kernel, literals, modules
-from lego_mlir.toolchain.passes import bf16_integers
+from lego_mlir.toolchain import compile_kernel, literals
+from lego_mlir.transforms import modules
+from lego_mlir.transforms.passes import bf16_integers
 
 WIDTHS = {"i32": np.int32, "i64": np.int64}
 

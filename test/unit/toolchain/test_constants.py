@@ -10,9 +10,10 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import DependencyError
+from lego_mlir.hardware.isa import ISAS
 from lego_mlir.runtime import cpu
-from lego_mlir.structured.isa import ISAS
-from lego_mlir.toolchain import compile_kernel, exchange, literals, llvm, modules, ptxas
+from lego_mlir.toolchain import compile_kernel, exchange, literals, llvm, ptxas
+from lego_mlir.transforms import modules
 
 SEED = 11
 WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}

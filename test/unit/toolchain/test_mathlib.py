@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from lego_mlir.errors import DependencyError
+from lego_mlir.hardware.targets import target_named
 from lego_mlir.toolchain import mathlib
 from lego_mlir.toolchain.llvm import parse, to_ptx
-from lego_mlir.toolchain.targets import target_named
 
 
 @pytest.fixture(scope="module")

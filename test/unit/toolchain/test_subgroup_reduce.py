@@ -6,8 +6,9 @@ import pytest
 
 from lego_mlir import interp
 from lego_mlir.errors import ToolchainError
-from lego_mlir.toolchain import compile_kernel, modules, ptxas
-from lego_mlir.toolchain.passes import subgroup_reduce
+from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.transforms import modules
+from lego_mlir.transforms.passes import subgroup_reduce
 
 FLOAT_KINDS = ("add", "mul", "minnumf", "maxnumf", "minimumf", "maximumf")
 INTEGER_KINDS = ("add", "mul", "minui", "minsi", "maxui", "maxsi", "and", "or", "xor")

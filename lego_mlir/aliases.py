@@ -1,0 +1,52 @@
+"""Names for values of libraries without types: what a signature means where a type checker sees `Any`.
+
+SymPy, MLIR's bindings, Z3, CuPy and llvmlite come without types that a strict checker can use. A signature that takes
+one of their objects says which.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Expr: TypeAlias = Any
+"""A SymPy integer expression over the nodes of `expr.nodes`."""
+Cond: TypeAlias = Any
+"""A SymPy Boolean of comparisons of such expressions, or a Python bool."""
+Symbol: TypeAlias = Any
+"""A SymPy symbol: an index, a size, a variable of a loop."""
+IndexLike: TypeAlias = Any
+"""What a layout takes as one index: an int, a NumPy integer array, an `Index`, or a SymPy expression."""
+Operand: TypeAlias = Any
+"""What a kernel computes with: a traced `Scalar`, a number, or an index."""
+Z3Expr: TypeAlias = Any
+"""A Z3 expression."""
+Module: TypeAlias = Any
+"""An MLIR module of the bindings."""
+Op: TypeAlias = Any
+"""An MLIR operation."""
+Value: TypeAlias = Any
+"""An SSA value."""
+Type: TypeAlias = Any
+"""An MLIR type."""
+Attribute: TypeAlias = Any
+"""An MLIR attribute."""
+Block: TypeAlias = Any
+"""An MLIR block."""
+Region: TypeAlias = Any
+"""An MLIR region."""
+LlvmModule: TypeAlias = Any
+"""A module of llvmlite."""
+DeviceArray: TypeAlias = Any
+"""A CuPy array."""
+Tensor: TypeAlias = Any
+"""A tensor of PyTorch."""
+IslSet: TypeAlias = Any
+"""A set, map or value of isl."""
+Array: TypeAlias = "npt.NDArray[Any]"
+"""A NumPy array of any element type."""
+IntArray: TypeAlias = "npt.NDArray[np.int64]"
+"""A NumPy array of int64."""

@@ -1,0 +1,44 @@
+"""What a launch may be at most, the same on every GPU that is compiled for, in one place and with one message.
+
+>>> refusal("grid", (1, 70000))
+'grid y = 70000: a launch takes at most 65535 blocks along y, and 2147483647 along x; put the long axis there, or let \
+each block do several in a loop'
+>>> refusal("block", (32, 64, 1))
+'block (32, 64, 1) has 2048 threads: a block has at most 1024 threads; give each of them more to do, and launch more \
+blocks'
+>>> refusal("grid", (70000, 1, 65535))
+''
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; x, y, z.
+THREADS_PER_BLOCK: Final = 1024
+STATIC_SHARED_BYTES: Final = 48 * 1024  # what a block may declare; more is dynamic, and a transform script's work
+LARGEST_SHARED_BYTES: Final = 227 * 1024  # of a block of the largest target, sm_90; dynamic
+LARGEST_BLOCK: Final = (1024, 1024, 64)
+LARGEST_GRID: Final = (2**31 - 1, 65535, 65535)
+
+
+def refusal(what: str, extents: Sequence[int]) -> str:
+    """Why no GPU launches a `"grid"` or `"block"` of these sizes, and what to do; nothing where it may."""
+    if what == "block" and prod(extents) > THREADS_PER_BLOCK:
+        return (
+            f"block {tuple(extents)} has {prod(extents)} threads: a block has at most {THREADS_PER_BLOCK} threads; "
+            "give each of them more to do, and launch more blocks"
+        )
+    largest, of = (LARGEST_GRID, "blocks") if what == "grid" else (LARGEST_BLOCK, "threads")
+    for axis, n, limit in zip("xyz", extents, largest, strict=False):
+        if n < 1:
+            return f"{what} {axis} = {n}: a launch takes at least 1; where there is nothing to do, launch nothing"
+        if n > limit:
+            elsewhere = "" if axis == "x" else f", and {largest[0]} along x; put the long axis there"
+            instead = f"let each {of[:-1]} do several in a loop"
+            return f"{what} {axis} = {n}: a launch takes at most {limit} {of} along {axis}" + (
+                f"{elsewhere}, or {instead}" if elsewhere else f"; {instead}"
+            )
+    return ""

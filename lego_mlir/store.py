@@ -1,0 +1,141 @@
+"""Compiled stages on disk, by content: the key is a digest of everything that changes the output.
+
+An entry is one file, written beside its place and renamed into it, so that a reader sees the whole of it or none; its
+head holds a checksum, so that a file which a crash or a full disk cut short counts as absent and is made again. Two
+writers of one key write the same bytes, and either may win.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     cache = Cache(Path(folder))
+...     k = key("ptx", b"define ...", "sm_80")
+...     cache.read(k), cache.write(k, b".version 8.0"), cache.read(k)
+(None, None, b'.version 8.0')
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from lego_mlir.errors import CacheError, CacheWarning
+
+_MAGIC: Final = b"lego-mlir cache entry 1\n"
+_DIGEST_BYTES: Final = hashlib.sha256().digest_size
+# A folder that is right and cannot take more: compiling goes on without it.
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def default_folder() -> Path:
+    """Where compiled stages are kept: `$XDG_CACHE_HOME/lego-mlir`, else `~/.cache/lego-mlir`.
+
+    Raises CacheError for a user without a home folder.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "lego-mlir"
+    except RuntimeError as error:
+        raise CacheError(
+            "this user has no home folder to keep compiled stages in; set XDG_CACHE_HOME, choose a folder with "
+            "--cache-dir, or go without with --no-cache"
+        ) from error
+
+
+def key(stage: str, given: bytes, *parts: str) -> str:
+    """The digest of a stage's name, its input, what else changes its output, and this compiler's own code."""
+    digest = hashlib.sha256()
+    for part in (stage.encode(), given, *(part.encode() for part in parts), _own_code()):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+_COMPILING: Final = ("hardware", "toolchain", "transforms")  # the rooms whose code decides what a stage makes
+
+
+@cache
+def _own_code() -> bytes:
+    """A digest of what turns modules into code: the package's version alone does not change while it is worked on."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    for path in sorted(p for room in _COMPILING for kind in ("*.py", "*.ll") for p in (package / room).rglob(kind)):
+        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A folder of entries. Raises CacheError for a folder that is none, and warns, once, of one that takes no more."""
+
+    folder: Path
+
+    def read(self, digest: str) -> bytes | None:
+        """The bytes under this key, or None where there are none, or where the file is not whole."""
+        try:
+            stored = self._path(digest).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._go_without(error)
+            return None
+        head, checksum = stored[: len(_MAGIC)], stored[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES]
+        body = stored[len(_MAGIC) + _DIGEST_BYTES :]
+        if head != _MAGIC or hashlib.sha256(body).digest() != checksum:
+            return None
+        return body
+
+    def write(self, digest: str, body: bytes) -> None:
+        """Keep these bytes under this key, if the disk can take them."""
+        path = self._path(digest)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, _MAGIC + hashlib.sha256(body).digest() + body)
+        except OSError as error:
+            self._go_without(error)
+
+    def size(self) -> tuple[int, int]:
+        """How many entries there are, and their bytes."""
+        sizes = [path.stat().st_size for path in self.folder.glob("??/*") if path.is_file()]
+        return len(sizes), sum(sizes)
+
+    def _path(self, digest: str) -> Path:
+        return self.folder / digest[:2] / digest[2:]
+
+    def _go_without(self, error: OSError) -> None:
+        """Warn where the folder has no room or may not be written; raise CacheError where it cannot be one."""
+        reason = error.strerror or str(error)
+        if error.errno in _NO_ROOM:
+            warnings.warn(
+                f"the cache folder {self.folder} cannot be used ({reason}), so nothing is kept; make room, "
+                "choose another with --cache-dir, or go without with --no-cache",
+                CacheWarning,
+                stacklevel=1,  # one place for every entry: the warning is shown once
+            )
+            return
+        raise CacheError(
+            f"the cache folder {self.folder} cannot be used ({reason}: {error.filename or self.folder}); make it a "
+            "folder that you can write to, choose another with --cache-dir, or go without with --no-cache"
+        ) from error
+
+
+def replace_file(path: Path, body: bytes) -> None:
+    """Write a file whole or leave what was there: a temporary file beside it, flushed to disk, renamed into place."""
+    temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.{secrets.token_hex(4)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask, as any new file
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            temporary.chmod(path.stat().st_mode)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink()
+        raise

@@ -1,0 +1,451 @@
+"""LL programs as Python functions on NumPy arrays: generated, compiled, cached, checked and batched.
+
+>>> import numpy as np
+>>> from lego_mlir.structured import structures as st
+>>> operands = {"A": st.general(4, 4), "L": st.lower(4), "U": st.upper(4), "S": st.symmetric(4, "L")}
+>>> kernel = compile("A = L*U + S", cache=None, **operands)
+>>> L, U, S = np.tril(np.ones((4, 4))), np.triu(np.ones((4, 4))), np.eye(4)
+>>> A = np.empty((4, 4))
+>>> kernel(A, L, U, S)
+>>> bool((A == L @ U + S).all())
+True
+
+The arguments are the operands in the order of their declaration, as keywords of `compile` or in the text. An array
+with one dimension more is a batch; an operand that is only read may be the same for the whole batch. What a structure
+does not store is never read: NaN there has no effect (docs/structured.md, "NaN and infinity").
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache as memoised
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from lego_mlir.errors import LegoError, UsageError, did_you_mean
+from lego_mlir.hardware import isa
+from lego_mlir.runtime import cpu
+from lego_mlir.store import Cache, default_folder, key
+from lego_mlir.structured import driver, generate, lanes, scalar, sets
+from lego_mlir.structured.generate import Variant
+from lego_mlir.structured.language import parse
+from lego_mlir.structured.lower import Lowered, lower
+from lego_mlir.structured.storage import ByLayout
+from lego_mlir.structured.structures import Structure
+from lego_mlir.structured.syntax import LLError, Operand, Program, Statement
+from lego_mlir.structured.syntax import program as as_program
+
+ELEMENTS: Final[dict[Any, str]] = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
+VARIANTS: Final = ("scalar", "tune")
+OPTIONS: Final = ("dtype", "name", "target", "variant", "types", "by_lanes", "cache")
+DTYPES: Final[dict[str, Any]] = {element: dtype for dtype, element in ELEMENTS.items()}
+
+
+class ArgumentError(LegoError, TypeError, ValueError):
+    """A call with arrays that the kernel was not made for."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is compiled: the program, its name in machine code, its element type, and how it was generated."""
+
+    program: Program
+    name: str
+    element: str
+    isa: isa.ISA
+    variant: Variant | None  # None: the scalar path of the paper
+    lanes: int = 1  # how many matrices are computed at once, one in each lane
+
+    def mlir(self) -> str:
+        """The kernel's module."""
+        with sets.LOCK:
+            lowered = lower(self.program)
+            return _function(lowered, self).text() + "\n"
+
+    def header(self) -> str:
+        """A C header for the kernel."""
+        storages = [_storage_name(operand) for operand in self.program.operands]
+        return driver.header(self.program, self.name, self.element, storages)
+
+    def object(self) -> bytes:
+        """Relocatable object code with the kernel under its name, for a linker."""
+        return cpu.object_code(self.mlir(), self.isa)
+
+    def assembly(self) -> str:
+        """The same as text, for reading."""
+        return cpu.assembly(self.mlir(), self.isa)
+
+    def llvm(self) -> str:
+        """LLVM IR, optimised by nobody yet."""
+        return cpu.llvm_ir(self.mlir(), self.isa)
+
+
+def _function(lowered: Lowered, source: Source) -> Any:
+    if source.lanes > 1:
+        return lanes.emit(lowered, source.name, source.element, source.lanes)
+    if source.variant is None:
+        return scalar.emit(lowered, source.name, source.element)
+    return generate.emit(lowered, source.name, source.element, source.variant)
+
+
+def _storage_name(operand: Operand) -> str:
+    return f"{operand.storage} in {'x'.join(map(str, driver.array_shape(operand))) or '1'} elements"
+
+
+class Kernel:
+    """A compiled program. Calls may come from several threads at once; each uses its own stack and nothing else."""
+
+    def __init__(self, source: Source, code: bytes) -> None:
+        self.source = source
+        self.program = source.program
+        self.variant = source.variant
+        self.name = source.name
+        self.lanes = source.lanes
+        self.dtype = DTYPES[source.element]
+        self._code = code
+        self._library = cpu.load(code, (self.name, f"{self.name}_python"))
+        self.address = self._library.address(self.name)
+        count = len(self.program.operands)
+        entry = self._library.address(f"{self.name}_python")
+        kinds: list[Any] = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.py_object] * count]
+        self._run: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(entry)
+        self._names = names = tuple(operand.name for operand in self.program.operands)
+        self._count = count
+        # by how many operands are named: their arrays from the dictionary of names
+        self._named = [_taker(names[count - number :]) for number in range(count + 1)]
+        self._numbers = tuple(
+            at
+            for at, operand in enumerate(self.program.operands)
+            if driver.takes_numbers(self.program, operand, self.lanes)
+        )
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}: {self.program}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled with its machine code; a machine with another processor compiles the program again."""
+        return _restored, (self.source, self._code, cpu.processor())
+
+    def __call__(self, *arrays: Any, **named: Any) -> None:
+        """Run on arrays, which are checked; outputs are written in place. Raises ArgumentError on what does not fit."""
+        if named:
+            try:
+                arrays += self._named[len(named)](named)
+            except (KeyError, IndexError):
+                raise ArgumentError(self._wanted(f"{len(arrays)} arrays and {list(named)}")) from None
+        if len(arrays) != self._count:
+            raise ArgumentError(self._wanted(f"{len(arrays)} arrays{f' and {list(named)}' if named else ''}"))
+        for at in self._numbers:
+            if (kind := type(arrays[at])) is not float and kind is not _ARRAY:
+                arrays = self._with_floats(arrays)
+                break
+        if self._run(_NDARRAY, _FLOAT, *arrays):
+            self._again(arrays)
+
+    def shape(self, operand: Operand) -> tuple[int, ...]:
+        """The shape of the array for one matrix, or for one group of matrices where there are lanes."""
+        one = driver.array_shape(operand)
+        return one if self.lanes == 1 else (*one, self.lanes)
+
+    def _wanted(self, got: str) -> str:
+        return f"{self.name} takes {', '.join(self._names)}; got {got}"
+
+    def _with_floats(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments with the numbers that are not plain floats, where a scalar is only read, made floats."""
+        converted = list(arrays)
+        for at in self._numbers:
+            if isinstance(arrays[at], _NUMBERS):
+                try:
+                    converted[at] = float(arrays[at])
+                except OverflowError as error:
+                    raise ArgumentError(f"{self._names[at]} is too large for {self.dtype}") from error
+        return tuple(converted)
+
+    def _again(self, arrays: tuple[Any, ...]) -> None:
+        """The slow way: run on columns as vectors, or say what is wrong."""
+        arrays = tuple(
+            self._array(operand, value) for operand, value in zip(self.program.operands, arrays, strict=True)
+        )
+        if self._run(_NDARRAY, _FLOAT, *arrays):
+            raise ArgumentError(self._batches(arrays) or self._overlap(arrays))
+
+    def _array(self, operand: Operand, value: Any) -> Any:
+        shape = self.shape(operand)
+        written = operand.name in self.program.written
+        if type(value) is float and driver.takes_numbers(self.program, operand, self.lanes):
+            return value
+        if type(value) is not np.ndarray:
+            number = "a number or " if driver.takes_numbers(self.program, operand, self.lanes) else ""
+            raise ArgumentError(
+                f"{operand.name} must be {number}a numpy.ndarray of {self.dtype}, got {type(value).__name__}"
+            )
+        if value.dtype != self.dtype or not value.dtype.isnative:
+            raise ArgumentError(f"{operand.name} must be native {self.dtype}, got {value.dtype.str}")
+        if len(shape) == 1 and value.shape[-2:] == (*shape, 1) and value.flags.c_contiguous:
+            value = value.reshape(value.shape[:-1])
+        if value.shape != shape and value.shape[1:] != shape:
+            raise ArgumentError(
+                f"{operand.name} is {operand.structure}, kept as an array of shape {shape}, or of one more dimension "
+                f"for a batch; got shape {value.shape}"
+            )
+        if not (value.flags.c_contiguous and value.flags.aligned):
+            raise ArgumentError(
+                f"{operand.name} must be C-contiguous and aligned, got strides {value.strides} for {value.shape}"
+            )
+        if written and not value.flags.writeable:
+            raise ArgumentError(f"{operand.name} is written, and the array is read-only")
+        return value
+
+    def _batches(self, arrays: Sequence[Any]) -> str:
+        """What is wrong with the batches; nothing if they agree."""
+        found = {
+            operand.name: value.shape[0] if np.ndim(value) > len(self.shape(operand)) else None
+            for operand, value in zip(self.program.operands, arrays, strict=True)
+        }
+        counts = {count for count in found.values() if count is not None}
+        if len(counts) < 2 and not (counts and any(found[name] is None for name in self.program.written)):
+            return ""
+        return (
+            f"the batches do not agree: {found}; all must be equal, and what is written must be batched if anything is"
+        )
+
+    def _overlap(self, arrays: Sequence[Any]) -> str:
+        """Which operand that is written shares memory with another."""
+        for a, b in driver.overlapping_pairs(self.program):
+            if isinstance(arrays[b], np.ndarray) and np.may_share_memory(arrays[a], arrays[b]):
+                written, other = self._names[a], self._names[b]
+                return (
+                    f"{written} is written, and its array shares memory with that of {other}, whose elements would "
+                    "change while the kernel runs. Pass a copy of one; to work in place, write the program with one "
+                    "operand on both sides, as in x = L \\ x"
+                )
+        return "the arrays were refused"
+
+
+def _restored(source: Source, code: bytes, processor: str) -> Kernel:
+    """A kernel that was pickled. Raises UsageError where this machine has another number of lanes for `by_lanes`."""
+    _trusted()
+    if processor == cpu.processor():
+        return Kernel(source, code)
+    if source.lanes > 1 and host().lanes(source.element) != source.lanes:
+        raise UsageError(
+            f"{source.name} computes {source.lanes} matrices at once, as the arrays of the machine that pickled it are "
+            "laid out; this machine has vectors of another length: compile it here"
+        )
+    scalar_path = source.variant is None and source.lanes == 1
+    return compile(
+        source.program, dtype=DTYPES[source.element], name=source.name, by_lanes=source.lanes > 1,
+        variant="scalar" if scalar_path else None,
+    )  # fmt: skip
+
+
+_ARRAY: Final = np.ndarray
+_NUMBERS: Final = (int, float, np.integer, np.floating)
+_NDARRAY: Final = id(np.ndarray)
+_FLOAT: Final = id(float)
+
+
+def _taker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """A function from a dictionary to the values of these names, in order."""
+    if len(names) == 1:
+        (name,) = names
+        return lambda named: (named[name],)
+    return itemgetter(*names) if names else lambda _: ()
+
+
+@memoised
+def _trusted() -> bool:
+    """Whether NumPy keeps an array's fields where the driver reads them. Raises LegoError otherwise."""
+    probe = np.zeros((3, 5), np.float32)
+    base = id(probe)
+
+    def read(offset: int, kind: Any) -> int:
+        return int(kind.from_address(base + offset).value)
+
+    description = read(driver.DESCRIPTION, ctypes.c_void_p)
+    sizes = read(driver.SIZES, ctypes.c_void_p)
+    found = (
+        read(driver.DATA, ctypes.c_void_p),
+        read(driver.RANK, ctypes.c_int),
+        ctypes.c_int64.from_address(sizes + 8).value,
+        read(driver.FLAGS, ctypes.c_int) & 0x501,
+        ctypes.c_int.from_address(description + driver.TYPE_NUMBER).value,
+        read(driver.TYPE, ctypes.c_void_p),
+    )
+    number = 1.5
+    held = ctypes.c_double.from_address(id(number) + driver.FLOAT).value
+    if (*found, held) != (probe.ctypes.data, 2, 5, 0x501, driver.NUMBER_OF["f32"], id(np.ndarray), number):
+        raise LegoError(f"NumPy {np.__version__} keeps its arrays in a form that this version does not know")
+    return True
+
+
+@memoised
+def host() -> isa.ISA:
+    """This machine's widest instruction set."""
+    return isa.of_host(dict(cpu.host_features()))
+
+
+def row_of(target: str) -> isa.ISA:
+    """The instruction set that a target names, "host" this machine's."""
+    return host() if target == "host" else isa.isa_named(target)
+
+
+def source_of(
+    given: str | Program | Statement,
+    *,
+    dtype: Any = np.float64,
+    name: str = "kernel",
+    target: str = "host",
+    variant: Variant | str | None = None,
+    types: Mapping[str, Any] | None = None,
+    by_lanes: bool = False,
+    **operands: Operand | Structure,
+) -> Source:
+    """What `compile` compiles, not compiled. `variant` "scalar" asks for the paper's scalar path."""
+    if np.dtype(dtype) not in ELEMENTS:
+        raise UsageError(f"kernels work on float64 or float32, not {np.dtype(dtype)}")
+    if not (name.isidentifier() and name.isascii()):
+        raise UsageError(f"a kernel's name is an identifier, got {name!r}")
+    _require_variant(variant, by_lanes, ["scalar"])
+    element = ELEMENTS[np.dtype(dtype)]
+    row = row_of(target)
+    with sets.LOCK:
+        program = _program(given, operands, types)
+        if variant == "scalar" or by_lanes:
+            return Source(program, name, element, row, None, row.lanes(element) if by_lanes else 1)
+        chosen = variant if isinstance(variant, Variant) else generate.default(lower(program), row.lanes(element))
+    return Source(program, name, element, row, chosen)
+
+
+def _require_variant(variant: object, by_lanes: bool, known: Sequence[str] = VARIANTS) -> None:
+    """Raises UsageError for an unknown variant, and for one beside `by_lanes`."""
+    if variant is not None and by_lanes:
+        raise UsageError(f"by_lanes computes one matrix in each lane, in one way; it takes no variant, got {variant!r}")
+    if variant is None or isinstance(variant, Variant) or variant in known:
+        return
+    meant = did_you_mean(variant, known) if isinstance(variant, str) else ""
+    raise UsageError(f"a variant is a Variant, {', '.join(map(repr, known))} or None, got {variant!r}{meant}")
+
+
+def _program(given: Any, operands: Mapping[str, Any], types: Mapping[str, Any] | None) -> Program:
+    """The program that was given, in any of its forms. Raises UsageError for what is not a program or operand."""
+    for name, value in operands.items():
+        if not isinstance(value, Operand | Structure):
+            meant = did_you_mean(name, OPTIONS)
+            raise UsageError(
+                f"compile has no option {name!r}{meant}, and {value!r} is no operand such as structured.Matrix(4, 4)"
+            )
+    if isinstance(given, Program | Statement):
+        if operands:
+            raise UsageError(f"a Program or a Statement brings its operands; got {', '.join(operands)} beside it")
+        return as_program(given) if isinstance(given, Statement) else given
+    if not isinstance(given, str):
+        raise UsageError(f"compile takes LL text, a Program or a Statement, got {type(given).__name__}")
+    declared = {
+        name: Operand(name, value.structure, value.storage) if isinstance(value, Operand) else Operand(name, value)
+        for name, value in operands.items()
+    }
+    return parse(given, declared, types)
+
+
+DEFAULT_CACHE: Final = "default"
+
+
+def compile(  # the name is the contract's: lego.structured.compile
+    given: str | Program | Statement,
+    *,
+    dtype: Any = np.float64,
+    name: str = "kernel",
+    target: str = "host",
+    variant: Variant | str | None = None,
+    types: Mapping[str, Any] | None = None,
+    by_lanes: bool = False,
+    cache: Cache | str | None = DEFAULT_CACHE,
+    **operands: Operand | Structure,
+) -> Kernel:
+    """A kernel for an LL program, from the cache if it was compiled before.
+
+    `given` is LL text, a `Program` or a `Statement`; operands that the text does not declare come as keywords.
+    `variant` is a `Variant`, "scalar", "tune" (time the candidates and remember the best) or None for the default.
+    `by_lanes` computes one matrix in each lane, for sizes up to 8: arrays are groups of `kernel.lanes` matrices, of
+    shape (groups, *one matrix, lanes), as `interleave` makes them. `cache` is a toolchain Cache, a folder, or None to
+    compile afresh. Raises LLError, UsageError.
+    """
+    _trusted()
+    if isinstance(cache, str):
+        cache = Cache(default_folder() if cache == DEFAULT_CACHE else Path(cache))
+    with sets.LOCK:
+        program = _program(given, operands, types)
+    _require_variant(variant, by_lanes)
+    if variant == "tune":
+        from lego_mlir.structured.tuning import tuned
+
+        variant = tuned(program, np.dtype(dtype), target, cache)
+    entry = digest(program, np.dtype(dtype), name, target, "lanes" if by_lanes else variant)
+    known = cache.read(entry) if cache is not None else None
+    if known is not None:
+        return _from_cache(program, np.dtype(dtype), name, known)
+    source = source_of(program, dtype=dtype, name=name, target=target, variant=variant, by_lanes=by_lanes)
+    entries = driver.text(program, name, source.element, source.lanes)
+    code = cpu.assemble(source.mlir(), (name, f"{name}_python"), entries, *processor(source, target))
+    if cache is not None:
+        head = {"variant": source.variant and fields(source.variant), "isa": source.isa.name, "lanes": source.lanes}
+        cache.write(entry, json.dumps(head).encode() + b"\n" + code)
+    return Kernel(source, code)
+
+
+def processor(source: Source, target: str) -> tuple[str, str]:
+    """The processor and features to restrict the code to; none for this machine's own."""
+    return ("", "") if target in ("host", "scalar") else (source.isa.cpu, source.isa.features)
+
+
+def fields(variant: Variant) -> dict[str, Any]:
+    """A variant as it is kept on disk."""
+    return {"width": variant.width, "rows": variant.rows, "vectors": variant.vectors, "rolled": variant.rolled}
+
+
+def _from_cache(program: Program, dtype: Any, name: str, known: bytes) -> Kernel:
+    """The kernel of a cache entry; neither MLIR nor LLVM is loaded for it."""
+    head, _, code = known.partition(b"\n")
+    kept = json.loads(head)
+    variant = kept["variant"] and Variant(**kept["variant"])
+    return Kernel(Source(program, name, ELEMENTS[dtype], isa.isa_named(kept["isa"]), variant, kept["lanes"]), code)
+
+
+def digest(program: Program, dtype: Any, name: str, target: str, variant: Variant | str | None) -> str:
+    """The key of a compiled kernel: the program with every structure and storage, and all that shapes the code."""
+    return key(
+        "structured", describe(program).encode(), str(dtype), name, target, repr(variant), cpu.processor(), _own_code()
+    )
+
+
+def describe(program: Program) -> str:
+    """The program with all that its operands are, as one text; a layout counts by its positions."""
+    parts = [str(program)]
+    for operand in program.operands:
+        structure = operand.structure
+        storage = str(operand.storage)
+        if isinstance(operand.storage, ByLayout) or type(operand.storage).__module__ != ByLayout.__module__:
+            storage = hashlib.sha256(operand.storage.positions(structure).tobytes()).hexdigest()
+        parts.append(repr((operand.name, structure.name, structure.sinfo, structure.ainfo, storage)))
+    return "\n".join(parts)
+
+
+@memoised
+def _own_code() -> str:
+    """A digest of the generator's own source."""
+    digest = hashlib.sha256()
+    for folder in (Path(__file__).parent, Path(cpu.__file__).parent):
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+__all__ = ["ArgumentError", "Kernel", "LLError", "Source", "compile", "describe", "host", "source_of"]

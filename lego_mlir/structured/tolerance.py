@@ -1,0 +1,113 @@
+"""How far each element that an LL program computes may be from NumPy: the formula of `runtime.tolerance`.
+
+The steps of the lowered program tell how often a value is rounded: a product of inner size k adds k multiply-adds to
+the chain of its sum, a triangular solve or a factorisation of size n adds 3n operations. The reference tells how much
+a rounding matters. It is run again with random relative changes at each use of an operand and in each intermediate
+result, so that a difference that cancels, an ill-conditioned triangle and growth inside a factorisation all show:
+
+>>> from lego_mlir.structured.language import parse
+>>> program = parse("A = Matrix(2, 2); B = Matrix(2, 2); C = Matrix(2, 2); A = B*C + 0.5*B;")
+>>> rounded = roundings(program, "f64")["A"]
+>>> rounded.before, rounded.last                                    # f16, bf16, f32, f64; the reference rounds as well
+((0, 0, 0, 7), (0, 0, 0, 1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime.tolerance import bound_of
+from lego_mlir.structured import reference
+from lego_mlir.structured.lower import Factorise, Solve, Step, Term, Update, buffer_name, lower
+from lego_mlir.structured.syntax import Program
+from lego_mlir.tracing.roundings import UNIT, Roundings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PROBES: Final = 16
+CHANGE: Final = {"f32": 2.0**-20, "f64": 2.0**-36}  # relative: above the rounding of the reference, and small
+STEPS_PER_ROW: Final = 3  # of a solve or a factorisation: multiply-add, reciprocal or root, multiplication
+
+
+def roundings(program: Program, element: str) -> dict[str, Roundings]:
+    """For each operand that the program writes, the longest chain of roundings, by the type that is rounded to."""
+    chains: dict[str, int] = {}
+    for step in lower(program).steps:
+        chains[step.target.name] = _chain(step, chains, element)
+    return {name: _counted(chains.get(buffer_name(name), 0), element) for name in program.written}
+
+
+def _chain(step: Step, chains: Mapping[str, int], element: str) -> int:
+    match step:
+        case Update(_, terms):
+            used = [leaf.name for t in terms for leaf in (*t.scalars, *(factor.leaf for factor in t.factors))]
+            before = max((chains.get(name, 0) for name in used), default=0)
+            return before + sum(_operations(term, element) for term in terms) + max(len(terms) - 1, 0)
+        case Solve(target, triangle):
+            before = max(chains.get(target.name, 0), chains.get(triangle.leaf.name, 0))
+            return before + STEPS_PER_ROW * target.structure.rows
+        case Factorise(target):
+            return chains.get(target.name, 0) + STEPS_PER_ROW * target.structure.rows
+
+
+def _operations(term: Term, element: str) -> int:
+    """The roundings of one term: its sum, its scaling, and its constant where the type cannot hold that."""
+    scaling = len(term.scalars) + (abs(term.number) != 1)
+    constant = int(element == "f32" and float(np.float32(term.number)) != term.number)
+    if len(term.factors) == 1:
+        return scaling + constant
+    first = term.factors[0]
+    return scaling + constant + (first.leaf.structure.rows if first.transposed else first.leaf.structure.columns)
+
+
+def _counted(chain: int, element: str) -> Roundings:
+    """As many roundings of the kernel in its type as of the reference in f64; the kernel's last one is apart."""
+    if not chain:
+        return Roundings()
+    before = {element: chain - 1}
+    before["f64"] = before.get("f64", 0) + (chain if chain > 1 or element == "f32" else 0)
+    return Roundings(tuple(before.get(name, 0) for name in UNIT), tuple(int(name == element) for name in UNIT))
+
+
+def allowed(program: Program, arrays: Mapping[str, NDArray[Any]], element: str) -> dict[str, Any]:
+    """For each written operand the expected matrix, and the largest right error of each of its elements.
+
+    Raises UsageError where NumPy cannot compute the program on these arrays.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            expected = reference.evaluate(program, arrays)
+            moved = _sensitivity(program, arrays, expected, CHANGE[element])
+    except np.linalg.LinAlgError as error:
+        raise UsageError(f"NumPy cannot compute {program} on this random input: {error}; try another --seed") from error
+    with np.errstate(all="ignore"):  # a constant may be beyond the largest float
+        chains = roundings(program, element)
+    bounds = {}
+    for name, chain in chains.items():
+        size = np.where(np.isfinite(expected[name]), expected[name], 0.0)
+        bounds[name] = np.zeros(size.shape) if chain.exact else bound_of(chain, size, moved[name])
+    return {name: (expected[name], bounds[name]) for name in chains}
+
+
+def _sensitivity(
+    program: Program, arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], relative: float
+) -> dict[str, NDArray[Any]]:
+    """How far each element moves for relative changes throughout, divided by their size (root mean square)."""
+    random = np.random.default_rng(1)
+
+    def change(value: NDArray[Any], size: NDArray[Any]) -> NDArray[Any]:
+        changed: NDArray[Any] = value + relative * size * random.standard_normal(value.shape)
+        return changed
+
+    squares = {name: np.zeros(expected[name].shape) for name in program.written}
+    for _ in range(PROBES):
+        probed = reference.evaluate(program, arrays, change)
+        for name, square in squares.items():
+            moved = (probed[name] - expected[name]) / relative
+            square += np.where(np.isfinite(moved), moved, 0.0) ** 2
+    return {name: np.sqrt(square / PROBES) for name, square in squares.items()}

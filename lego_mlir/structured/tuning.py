@@ -1,0 +1,138 @@
+"""Choosing a kernel's variant by timing a bounded number of them, and remembering the choice.
+
+The candidates differ in vector width, register tile, and whether loops are rolled. Each is run many times in a loop of
+machine code on the same arrays, all of them in turn, round after round: what disturbs a timing makes it longer, and
+may last for a second, so that the least time of a candidate's rounds counts, and no candidate has all the bad ones.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from lego_mlir.hardware import isa
+from lego_mlir.runtime import cpu
+from lego_mlir.store import Cache
+from lego_mlir.structured import build as structured
+from lego_mlir.structured import driver, generate, reference, sets
+from lego_mlir.structured.generate import Variant
+from lego_mlir.structured.lower import lower
+from lego_mlir.structured.syntax import Program
+
+# (rows, vectors) of register tiles that leave room for operands among 32 vector registers
+TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (8, 1), (4, 2))
+NARROW_TILES: Final = ((4, 2), (8, 1), (4, 4))
+SECONDS: Final = 6.0
+ROUNDS: Final = 100
+WORTH: Final = 0.97  # of the default's time: what is gained by less is noise
+LINE: Final = 64
+COPIED_BYTES: Final = 24_000  # copies of all arrays stay in the first cache
+ROUND_SECONDS: Final = 5e-5  # fifty times what calling from Python costs
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A candidate and its time for one run, in seconds."""
+
+    variant: Variant
+    seconds: float
+
+
+def candidates(program: Program, element: str, row: isa.ISA) -> list[Variant]:
+    """The variants worth timing, the default one first."""
+    with sets.LOCK:
+        lowered = lower(program)
+    first = generate.default(lowered, row.lanes(element))
+    found = [first]
+    width = row.lanes(element)
+    while width >= 1:
+        flat = generate.work(lowered, width) <= generate.FLAT_LIMIT
+        for rows, vectors in TILES if width == row.lanes(element) else NARROW_TILES:
+            for rolled in (False, True) if flat and generate.work(lowered, width) > 200 else (not flat,):
+                found.append(Variant(width, rows, vectors, rolled))
+        width = width // 2 if width > 2 else width - 1
+        if generate.work(lowered, max(width, 1)) > generate.FLAT_LIMIT // 4 and width < row.lanes(element) // 2:
+            break
+    return list(dict.fromkeys(found))
+
+
+class Timer:
+    """A variant's machine code with a loop around it, so that the time of a call from Python does not count."""
+
+    def __init__(
+        self, source: structured.Source, arrays: dict[str, Any], restricted: tuple[str, str] = ("", "")
+    ) -> None:
+        symbol = f"{source.name}_repeat"
+        code = cpu.assemble(source.mlir(), (symbol,), driver.repeat(source.program, source.name), *restricted)
+        self.source = source
+        self._library = cpu.load(code, (symbol,))
+        kinds = [ctypes.c_void_p, ctypes.c_int64] * len(source.program.operands)
+        self._repeat = ctypes.CFUNCTYPE(None, ctypes.c_int64, *kinds)(self._library.address(symbol))
+        size = sum(array.nbytes for array in arrays.values())
+        copies = driver.COPIES if size * driver.COPIES <= COPIED_BYTES else 1
+        self._held = [_copies(arrays[operand.name], copies) for operand in source.program.operands]
+        self._pointers = [
+            part for held, stride in self._held for part in (held.ctypes.data, stride if copies > 1 else 0)
+        ]
+        self._repeats = 1
+        while (taken := self._once()) < ROUND_SECONDS:
+            self._repeats *= 2 if taken > ROUND_SECONDS / 8 else 8
+
+    def seconds(self) -> float:
+        """The time of one run, from one round. What is written in place drifts; the arrays given are not changed."""
+        return self._once() / self._repeats
+
+    def _once(self) -> float:
+        start = time.perf_counter()
+        self._repeat(self._repeats, *self._pointers)
+        return time.perf_counter() - start
+
+
+def _copies(array: Any, count: int) -> tuple[Any, int]:
+    """Aligned copies of an array, a cache line apart, so that a store into one does not delay a load of the next."""
+    stride = -(-array.nbytes // LINE) * LINE + LINE
+    memory = np.zeros(count * stride + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    held = memory[start : start + count * stride]
+    for at in range(0, count * stride, stride):
+        held[at : at + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return held, stride
+
+
+def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SECONDS) -> list[Timing]:
+    """The candidates' timings, the fastest first; no new candidate is compiled after `seconds`."""
+    element = structured.ELEMENTS[np.dtype(dtype)]
+    row = structured.row_of(target)
+    arrays = reference.sample(program, dtype)
+    started = time.perf_counter()
+    timers: list[tuple[Variant, Timer]] = []
+    for variant in candidates(program, element, row):
+        if timers and time.perf_counter() - started > seconds:
+            break
+        source = structured.source_of(program, dtype=dtype, target=target, variant=variant)
+        timers.append((variant, Timer(source, arrays, structured.processor(source, target))))
+    rounds = [[timer.seconds() for _, timer in timers] for _ in range(ROUNDS)]
+    least = np.min(rounds, axis=0).tolist()
+    found = [Timing(variant, taken) for (variant, _), taken in zip(timers, least, strict=True)]
+    return sorted(found, key=lambda timing: timing.seconds)
+
+
+def tuned(program: Program, dtype: Any, target: str, store: Cache | None) -> Variant:
+    """The best variant, or the default one where none is clearly better: the remembered one if this program was tuned
+    on this processor before."""
+    digest = structured.digest(program, np.dtype(dtype), "", target, "tuned")
+    known = store.read(digest) if store is not None else None
+    if known is not None:
+        return Variant(**json.loads(known))
+    timings = tune(program, dtype, target)
+    first = candidates(program, structured.ELEMENTS[np.dtype(dtype)], structured.row_of(target))[0]
+    usual = next(timing for timing in timings if timing.variant == first)
+    best = first if timings[0].seconds > WORTH * usual.seconds else timings[0].variant
+    if store is not None:
+        store.write(digest, json.dumps(structured.fields(best)).encode())
+    return best

@@ -1,0 +1,229 @@
+"""The translation check: what every placeholder's text means, against what its layout says.
+
+The text that was emitted is read back by the target's own rules (`read_triton`, `read_c`) and evaluated; the layout is
+asked for the same indices by `apply`, `inv` and `mask` on arrays, or, where its sizes are symbols, by its expression
+before simplification. All indices, of all sizes, where there are few; a million that name an element, the corners
+among them, where there are more (`points`).
+
+>>> from lego_mlir.layout import Col
+>>> from lego_mlir.templates import Template, index
+>>> t = Template.of("x = {{ A[i, :] }}\\n", "x.py.jinja", A=Col(8, 4), i=index("i", 8))
+>>> check(t.render())
+(Checked(line=1, text='i + tl.arange(0, 4) * 8', indices=32, exhaustive=True, error=None),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from lego_mlir.errors import LegoError, TemplateError
+from lego_mlir.expr.evaluate import evaluate
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.layout.canonical import is_static
+from lego_mlir.layout.slices import Colon
+from lego_mlir.printers.cuda import TYPES, CudaPrinter
+from lego_mlir.templates.readback import read_c, read_triton
+from lego_mlir.templates.readback.points import Points, lengths, mask_of
+from lego_mlir.templates.render.blocks import lanes
+from lego_mlir.templates.render.placeholders import Placeholder
+from lego_mlir.templates.render.template import Rendered
+
+SAMPLED: Final = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One placeholder: its line and text, how many indices were compared, whether all, and what was wrong, if any."""
+
+    line: int
+    text: str
+    indices: int
+    exhaustive: bool
+    error: str | None = None
+
+
+def check(rendered: Rendered, *, sampled: int = SAMPLED, seed: int = 0) -> tuple[Checked, ...]:
+    """Compare every placeholder of a rendered text with its layout."""
+    return tuple(_check(rendered, p, sampled, seed) for p in rendered.placeholders)
+
+
+def require(rendered: Rendered, *, sampled: int = SAMPLED) -> None:
+    """Raise TemplateError with the first placeholder whose text does not mean what its layout says."""
+    for found in check(rendered, sampled=sampled):
+        if found.error is not None:
+            raise TemplateError(f"{rendered.template.name}:{found.line}: {found.text!r}: {found.error}")
+
+
+def verdicts(rendered: Rendered, *, sampled: int = SAMPLED) -> list[tuple[str, Verdict]]:
+    """A claim and a verdict for every placeholder: proved only where every index was compared."""
+    found: list[tuple[str, Verdict]] = []
+    for c in check(rendered, sampled=sampled):
+        claim = f"{rendered.template.name}:{c.line}: {c.text} is what the layout says"
+        if c.error is not None:
+            found.append((claim, Refuted({}, c.error)))
+        elif c.exhaustive:
+            found.append((claim, Proved(f"read back, all {c.indices} indices")))
+        else:
+            found.append((claim, Unknown(f"read back, {c.indices} drawn indices agree; there are more")))
+    return found
+
+
+def _check(rendered: Rendered, placeholder: Placeholder, sampled: int, seed: int) -> Checked:
+    compared, complete = 0, True
+    try:
+        choices = lengths(placeholder, seed)
+        for done, chosen in enumerate(choices):
+            share = max(1, -(-(sampled - compared) // (len(choices) - done)))
+            points = Points.of(placeholder, sampled=share, seed=seed, chosen=chosen)
+            counted, all_of_them = _check_at(rendered, points)
+            compared, complete = compared + counted, complete and all_of_them
+    except LegoError as error:
+        return Checked(placeholder.line, placeholder.text, compared, False, str(error))
+    return Checked(placeholder.line, placeholder.text, compared, complete)
+
+
+def _check_at(rendered: Rendered, points: Points) -> tuple[int, bool]:
+    """Compare until so many points that name an element have been, or none is left: how many, and whether all."""
+    compared = visited = 0
+    for values, axes in points.batches():
+        for part in _by_width(values):
+            compared += _compare(rendered, points.placeholder, part, axes)
+            visited += prod(_shape(part, axes))
+        if compared >= points.sampled:
+            break
+    return compared, not points.chosen and visited == points.total
+
+
+def _by_width(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The samples in two parts, those whose numbers all fit in 32 bits apart: a number is as wide as its column."""
+    wide = np.zeros(_shape(values, {}), dtype=bool)
+    for column in values.values():
+        beyond = (column < read_triton.INT32[0]) | (column > read_triton.INT32[1])
+        wide |= beyond if np.ndim(beyond) < 2 else beyond.any(axis=1)
+    if wide.all() or not wide.any():
+        yield values
+        return
+    for part in (wide, ~wide):
+        yield {name: column[part] if np.ndim(column) else column for name, column in values.items()}
+
+
+def _shape(values: Mapping[str, Any], axes: Mapping[str, int]) -> tuple[int, ...]:
+    """One axis for the samples, and those of the block."""
+    return (max([1, *(len(v) for v in values.values() if np.ndim(v))]), *axes.values())
+
+
+def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any], axes: dict[str, int]) -> int:
+    """One trial: all samples at once. Raises TemplateError at the first difference; gives how many were compared."""
+    read = _read_triton if rendered.template.language == "triton" else _read_c
+    found = read(rendered, placeholder, values)
+    shape = _shape(values, axes)
+    spread = _spread(placeholder, values, axes)
+    expected = np.broadcast_to(np.asarray(evaluate(placeholder.raw, spread, rendered.tables)), shape)
+    found = _broadcast(found.reshape(-1, *[1] * len(axes)) if found.ndim == 1 else found, shape)
+    counts = _inside(placeholder, spread, shape)
+    _same(found, expected, counts, placeholder, values, axes)
+    asked = _asked(placeholder, spread)
+    if asked is not None:
+        _same(found, np.broadcast_to(asked, shape), counts, placeholder, values, axes)
+    return int(counts.sum())
+
+
+def _broadcast(found: Any, shape: tuple[int, ...]) -> Any:
+    """The text's values in the shape of the block. Raises TemplateError where they have another."""
+    try:
+        return np.broadcast_to(found, shape)
+    except ValueError as error:
+        given, wanted = (" x ".join(map(str, s[1:])) for s in (found.shape, shape))
+        raise TemplateError(f"the text is a block of {given}, and the layout's is {wanted}") from error
+
+
+def _read_triton(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Any]) -> Any:
+    """The text's values by Triton's rules: a size or an index is as wide as its value, what is assigned as its text."""
+    names = dict(values)
+    for name, text in placeholder.bindings:
+        names[name] = read_triton.typed(text, names, rendered.tables)
+    return read_triton.evaluate(placeholder.text, names, rendered.tables)
+
+
+def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Any]) -> Any:
+    """The text's values by C's rules: what it declares has the type of its range, any other variable is an int."""
+    printer = CudaPrinter(placeholder.ranges)
+    printer.declared |= placeholder.declared
+    printer.read = placeholder.read
+    names: dict[str, Any] = {}
+    for symbol in {s for s in placeholder.raw.free_symbols | set(placeholder.ranges) if str(s) in values}:
+        array = np.atleast_1d(np.asarray(values[str(symbol)], dtype=np.int64))
+        names[str(symbol)] = read_c.Value(array, TYPES[printer.width_of(symbol)])
+    for name, text in placeholder.bindings:
+        names[name] = read_c.typed(text, names, rendered.tables)
+    return read_c.evaluate(placeholder.text, names, rendered.tables)
+
+
+def _spread(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, Any]:
+    """The same values with one array axis for the samples and one for each axis of the block."""
+    rank = len(axes)
+    spread: dict[str, Any] = {
+        n: np.reshape(v, (-1,) + (1,) * rank) if np.ndim(v) == 1 else v for n, v in values.items()
+    }
+    for name, place in _lanes(placeholder, values, axes).items():
+        lengths = [axis if k == place else 1 for k, axis in enumerate(axes.values())]
+        spread[name] = np.reshape(values[name], (-1, *lengths))
+    for place, (name, count) in enumerate(axes.items()):
+        spread[name] = np.arange(count).reshape([1] + [-1 if k == place else 1 for k in range(rank)])
+    return spread
+
+
+def _lanes(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, int]:
+    """The block variables, each with the number of the axis that it lies along."""
+    places = list(axes)
+    found = lanes([placeholder.raw, *placeholder.ranges], (s for s, _ in placeholder.axes))
+    return {str(symbol): places.index(str(axis)) for symbol, axis in found.items() if str(symbol) in values}
+
+
+def _index(placeholder: Placeholder, spread: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]] | None:
+    """The layout that a placeholder comes from, and the index as arrays; None where it comes from none."""
+    if placeholder.origin is None:
+        return None
+    layout, places = placeholder.origin
+    if not is_static(layout.dims()) or not is_static((layout.physical_size(),)):
+        return None
+    exprs = [as_expr(p.at(p.symbol) if isinstance(p, Colon) else p) for p in places]
+    return layout, tuple(np.asarray(evaluate(e, spread)) if e.free_symbols else int(e) for e in exprs)
+
+
+def _asked(placeholder: Placeholder, spread: Mapping[str, Any]) -> Any:
+    """What the layout itself says, for concrete sizes."""
+    known = _index(placeholder, spread)
+    if known is None:
+        return None
+    layout, index = known
+    return layout.apply(*np.broadcast_arrays(*index)) if any(np.ndim(i) for i in index) else layout.apply(*index)
+
+
+def _inside(placeholder: Placeholder, spread: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+    """Which samples count: those whose index names an element, where a mask says so."""
+    if placeholder.origin is None:
+        return np.ones(shape, dtype=bool)
+    mask = mask_of(placeholder)
+    if isinstance(mask, bool):
+        return np.full(shape, mask)
+    return np.broadcast_to(np.asarray(evaluate(mask.expr, spread)), shape).astype(bool)
+
+
+def _same(found: Any, expected: Any, counts: Any, placeholder: Placeholder, values: Any, axes: Any) -> None:
+    wrong = (found != expected) & counts
+    if not wrong.any():
+        return
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    along = _lanes(placeholder, values, axes)
+    at = {n: int(np.ravel(v)[min(place[0], np.size(v) - 1)]) for n, v in values.items() if n not in along}
+    at |= {n: int(values[n][place[0], place[1 + axis]]) for n, axis in along.items()}
+    at |= {n: k for n, k in zip(axes, place[1:], strict=True) if not n.startswith("along ")}
+    shown = ", ".join(f"{name} = {value}" for name, value in at.items())
+    raise TemplateError(f"the text gives {found[place]} and the layout {expected[place]} for {shown}")

@@ -1,0 +1,137 @@
+"""Blocks that reach past the end of their layout and that an access takes unmasked: a note, and no error.
+
+Tiles that do not divide their sizes have indices that name no element. `load`, `store`, `masked` and `.mask` handle
+those; positions alone, `tl.load(p + {{ A[i, :] }})`, do not. The rendered text is read once more: a block is followed
+into the `tl.load` and `tl.store` calls whose pointer contains it, through variables too, and each call without a mask
+is noted. A mask of the author's own, `mask=at < n`, is taken to be right, and a block that stays within the memory of
+its layout needs none. A block that no such call takes is noted where the template prints no mask of it.
+
+>>> from lego_mlir.layout import Row
+>>> from lego_mlir.templates import Template, index
+>>> X = Row(100).tile_by([4], [32])
+>>> for access in ("tl.load(p + {{ X[i, :] }})", '{{ load("p", X[i, :]) }}'):
+...     print(unmasked(Template.of(f"x = {access}", "x.py.jinja", X=X, i=index("i")).render()))
+[(1, 'i * 32 + tl.arange(0, 32)')]
+[]
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+from sympy.logic.boolalg import Boolean
+
+from lego_mlir.expr.index import as_condition, as_expr
+from lego_mlir.expr.nodes import Lt
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.simplify import simplify
+from lego_mlir.templates.readback.points import mask_of
+
+if TYPE_CHECKING:
+    from lego_mlir.templates.render.placeholders import Placeholder
+    from lego_mlir.templates.render.template import Rendered
+
+REMEDY: Final = (
+    "reaches past the end of its layout, and nothing masks it; read and write it with load(..) and store(..), add "
+    "{{ masked(..) }} to an access of your own, or tile by sizes that divide"
+)
+_OF_ITS_OWN: Final = re.compile(r"\bmask\s*=(?!=)\s*(?!\{\{)\S")
+_WITHOUT_MASK: Final = {"load": 1, "store": 2}  # of the calls; one more is the mask
+
+
+def unmasked(rendered: Rendered) -> list[tuple[int, str]]:
+    """The template's line and the text of every such block, by line."""
+    if rendered.template.language != "triton":
+        return []
+    printed = {part for p in rendered.placeholders if _is_condition(p) for part in _parts(p.simplified)}
+    own = _OF_ITS_OWN.search(rendered.template.text)
+    accesses = _Accesses(ast.parse(rendered.text))
+    found = []
+    for p in rendered.placeholders:
+        if not _is_block(p) or not (needed := _needed(p)):
+            continue
+        masks = accesses.masks(p)
+        if (not all(masks) if masks else not own and needed - printed) and not _inside(p):
+            found.append((p.line, p.text))
+    return found
+
+
+class _Accesses:
+    """The loads and stores of a rendered text, and what its variables are computed from."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.functions: list[ast.AST] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)] or [tree]
+
+    def masks(self, placeholder: Placeholder) -> list[bool]:
+        """Whether there is a mask, for each access whose pointer contains the placeholder's text or what is made of
+        it."""
+        text = placeholder.text.strip()
+        wanted = ast.dump(ast.parse(text, mode="eval").body)
+        return [mask for f in self.functions for mask in _Flow(f, text, wanted, placeholder.written).masks()]
+
+
+class _Flow:
+    """Where the value of one placeholder goes in one function: that of `text` at a line, or, at line 0, a variable."""
+
+    def __init__(self, function: ast.AST, text: str, wanted: str, line: int) -> None:
+        self.function, self.wanted, self.line = function, wanted, line
+        self.names = set() if line else {text}
+
+    def masks(self) -> Iterator[bool]:
+        """The accesses at its positions, each with whether it has a mask."""
+        statements = sorted((n for n in ast.walk(self.function) if isinstance(n, ast.stmt)), key=lambda n: n.lineno)
+        for node in statements:
+            if isinstance(node, (ast.Assign, ast.AugAssign)) and self._contains(node.value):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                self.names |= {t.id for t in targets if isinstance(t, ast.Name)}
+        for call in ast.walk(self.function):
+            if (word := _access(call)) and isinstance(call, ast.Call) and self._contains(call.args[0]):
+                yield len(call.args) > _WITHOUT_MASK[word] or any(k.arg == "mask" for k in call.keywords)
+
+    def _contains(self, node: ast.AST) -> bool:
+        """Whether a value is computed from the positions, and is not what lies there."""
+        if _access(node):
+            return False
+        if isinstance(node, ast.Name) and node.id in self.names:
+            return True
+        here = isinstance(node, ast.expr) and node.lineno <= self.line <= (node.end_lineno or node.lineno)
+        if here and ast.dump(node) == self.wanted:
+            return True
+        return any(map(self._contains, ast.iter_child_nodes(node)))
+
+
+def _access(node: ast.AST) -> str | None:
+    """The word of a call of `tl.load` or `tl.store`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="tl"), attr=word), args=[_, *_]) if word in _WITHOUT_MASK:
+            return word
+    return None
+
+
+def _is_condition(placeholder: Placeholder) -> bool:
+    return isinstance(placeholder.raw, Boolean) and not placeholder.raw.is_Symbol  # a symbol of SymPy could be either
+
+
+def _is_block(placeholder: Placeholder) -> bool:
+    return bool(placeholder.axes) and placeholder.origin is not None and not _is_condition(placeholder)
+
+
+def _parts(condition: Any) -> set[Any]:
+    """The conditions that must all hold."""
+    return {part for part in sympy.And.make_args(condition) if part != sympy.true}
+
+
+def _needed(placeholder: Placeholder) -> set[Any]:
+    """What is not proved of the mask."""
+    mask = mask_of(placeholder)
+    return set() if mask is True else _parts(simplify(as_condition(mask), placeholder.ranges).expr)
+
+
+def _inside(placeholder: Placeholder) -> bool:
+    """Whether all positions lie in the layout's memory, elements or not."""
+    layout, _ = placeholder.origin
+    return bool(prove(Lt(placeholder.raw, as_expr(layout.physical_size())), placeholder.ranges))

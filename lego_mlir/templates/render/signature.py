@@ -1,0 +1,76 @@
+"""Which sizes a kernel is given, in which order, and what may stand before them.
+
+A kernel's parameters are what its callers rely on, so they follow from the logical sizes, which its callers know too,
+and not from how the layouts store them: the sizes in the logical dims of every layout that the template mentions, in
+the order of the spec's names and each layout's dims from left to right, whether or not the text needs them. A size that
+the spec names itself counts like a layout with that one dim.
+
+>>> from lego_mlir.expr.index import size
+>>> from lego_mlir.layout import Col, Padded, Row
+>>> from lego_mlir.templates import Template, indices
+>>> m, k = indices("m k")
+>>> M, N, pitch = size("M", max=4096), size("N", max=4096), size("pitch", max=4096)
+>>> def signature(layout):
+...     text = "def f(a{{ sizes }}): return a + {{ A[m, k] }}"
+...     return Template.of(text, "f.py.jinja", A=layout, m=m, k=k).render().text
+>>> print(signature(Row(M, N)), signature(Col(M, N)), signature(Padded(Row(M, N + pitch), [M, N])), sep="\\n")
+def f(a, M, N): return a + (N * m + k)
+def f(a, M, N): return a + (M * k + m)
+def f(a, M, N, pitch): return a + (k + (N + pitch) * m)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from lego_mlir.errors import TemplateError
+from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.nodes import Size
+from lego_mlir.templates.render.names import Language
+from lego_mlir.templates.render.values import Placed
+
+_BRACKETS: Final = {")": 1, "]": 1, "}": 1, "(": -1, "[": -1, "{": -1}
+
+
+def sizes_of(value: Any) -> dict[str, Size]:
+    """The sizes in a layout's logical dims, or in an expression that the spec names; those of one dim by name."""
+    dims = value.layout.dims() if isinstance(value, Placed) else (value,) if isinstance(value, Index) else ()
+    symbols = (s for n in dims for s in sorted(as_expr(n).free_symbols, key=str))
+    return {str(s): s for s in symbols if isinstance(s, Size)}
+
+
+def ordered(declared: Mapping[str, Size], used: Mapping[str, Size], constexprs: Collection[str]) -> dict[str, Size]:
+    """Parameters: the logical sizes, what else the text uses by name, and last those that Triton may tune."""
+    every = {**declared, **{name: used[name] for name in sorted(used)}}
+    return {name: every[name] for name in sorted(every, key=lambda name: name in constexprs)}
+
+
+def require_room(before: str, sizes: Iterable[str], language: Language) -> None:
+    """Refuse a place for `{{ sizes }}` that is not right behind a parameter, or behind one that has a size's name."""
+    if before.rstrip().endswith(("(", ",")):
+        raise TemplateError(
+            "{{ sizes }} begins with a comma where there are sizes, and is nothing where there are none; write it "
+            "right behind the last parameter, as in f(x_ptr{{ sizes }})"
+        )
+    if taken := sorted(set(_parameters(before, language)) & set(sizes)):
+        raise TemplateError(
+            f"the parameter {taken[0]} has the name of a size, and {{{{ sizes }}}} brings that itself; leave yours "
+            "out, or rename one of them"
+        )
+
+
+def _parameters(before: str, language: Language) -> list[str]:
+    """The names of the parameters that a text ends in, behind the last parenthesis that is still open."""
+    parts, depth = [""], 0
+    for letter in reversed(before):
+        depth += _BRACKETS.get(letter, 0)
+        if depth < 0:
+            names = (re.findall(r"[^\W\d]\w*", part.partition("=")[0].partition("[")[0]) for part in parts)
+            return [found[0 if language == "triton" else -1] for found in names if found]
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] = letter + parts[-1]
+    return []

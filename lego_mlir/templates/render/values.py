@@ -1,0 +1,351 @@
+"""What a placeholder sees of layouts: positions, blocks of positions, and masks, each with the ranges it depends on.
+
+An index of a layout is in range by definition, so `A[lpid_m, k, :, :]` says that lpid_m and k lie below A's first two
+sizes: nobody has to declare it.
+
+>>> from lego_mlir.layout import Row
+>>> from lego_mlir.templates.render.indices import index
+>>> k = index("k", 64)
+>>> Placed("A", Row(8, 4))[k // 8, :].ranges
+{k: Range(0, 64), s1: Range(0, 4)}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NoReturn
+
+import sympy
+
+from lego_mlir.errors import LayoutError, TemplateError, brief
+from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
+from lego_mlir.expr.nodes import Le, Lt, Size
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved, Refuted, Verdict
+from lego_mlir.layout.base import Layout
+from lego_mlir.layout.padded import conjunction
+from lego_mlir.layout.slices import Colon, Slice
+from lego_mlir.layout.values import ARRAY_LIMIT, check_range, end_of, show
+from lego_mlir.templates.render.blocks import axes_of, blocks_in
+from lego_mlir.templates.render.indices import Bounded, BoundedCondition, Coordinate, Shown, ranges_of
+from lego_mlir.templates.render.require import is_number
+
+
+class _OfTheKernel(Shown):
+    """A value that there is only while the kernel runs: a template writes it, and cannot compute with it."""
+
+    __slots__ = ()
+
+    def _refuse(self, *others: Any) -> NoReturn:
+        what = "a block of positions" if isinstance(self, Offsets) else "a condition"
+        raise TemplateError(
+            f"{what} is known only when the kernel runs; write operators behind it, {{{{ A[i, :] }}}} + 1; "
+            "{% if always(A.mask[i, :]) %} asks whether a mask is proved"
+        )
+
+    __bool__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _refuse
+    __mod__ = __rmod__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, eq=False)
+class Predicate(_OfTheKernel):
+    """A condition, or True, with the ranges of its symbols and the index that it is about, whose axes it has."""
+
+    condition: Any
+    ranges: dict[Any, Range]
+    places: tuple[Any, ...] = ()
+
+    @property
+    def axes(self) -> dict[Any, Any]:
+        """The symbols that it runs over, and how many values each takes."""
+        raw = as_condition(self.condition)
+        return axes_of(self.places or ((raw,) if blocks_in(raw) else ()))
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets(_OfTheKernel):
+    """A slice of a layout: a block of positions, or, `relative`, how far they lie from the block's first."""
+
+    offers: ClassVar[tuple[str, ...]] = ("base", "mask", "offsets", "step", "steps")
+
+    name: str
+    slice: Slice
+    ranges: dict[Any, Range]
+    relative: bool = False
+
+    def __repr__(self) -> str:
+        places = zip(self.slice.places, self.slice.layout.dims(), strict=True)
+        index = ", ".join(_colon(p, n) if isinstance(p, Colon) else brief(repr(p), 40) for p, n in places)
+        return f"{self.name}[{index}]{'.offsets' if self.relative else ''}"
+
+    @property
+    def expr(self) -> Any:
+        """The positions as an expression of the indices and of the symbols that run along the axes."""
+        positions = self.slice.expr.expr
+        return positions - self._first() if self.relative else positions
+
+    @property
+    def base(self) -> Bounded:
+        """Where the block begins: the position of its first element, one number for the whole block."""
+        first = self._first()
+        return Bounded(first, {s: r for s, r in self.ranges.items() if s in first.free_symbols})
+
+    @property
+    def offsets(self) -> Offsets:
+        """How far each element lies from the block's first."""
+        return replace(self, relative=True)
+
+    def _first(self) -> Any:
+        if varying := blocks_in(*self.slice.places):
+            raise TemplateError(
+                f"{self!r} has no base: {varying[0]} holds a vector, so its positions lie anywhere; write the slice "
+                "itself, {{ A[rows, :] }}"
+            )
+        return self.slice.expr.expr.subs({colon.symbol.expr: 0 for colon in self.slice.colons})
+
+    @property
+    def mask(self) -> Predicate:
+        """Which positions of the block name an element; True where all do."""
+        return Predicate(self.slice.mask, self.ranges, self.slice.places)
+
+    @property
+    def axes(self) -> dict[Any, Any]:
+        """The symbols that it runs over, and how many values each takes."""
+        return axes_of(self.slice.places)
+
+    def steps(self, by: Any) -> bool:
+        """Whether every position moves equally far from one `by` to the next."""
+        symbol = self._stepped(by)
+        return not self._moving(self._distance(symbol), symbol)
+
+    def step(self, by: Any) -> Bounded:
+        """How far every position moves when the index `by` grows by one. Refused where they move differently."""
+        symbol = self._stepped(by)
+        distance = self._distance(symbol)
+        if self._moving(distance, symbol):
+            raise TemplateError(
+                f"{self!r}: index the layout with {symbol} inside the loop instead of stepping: from one {symbol} to "
+                f"the next its positions move by {brief(distance)}, which is not the same for all of them"
+            )
+        return Bounded(distance, {s: r for s, r in self.ranges.items() if s in distance.free_symbols})
+
+    def _stepped(self, by: Any) -> Any:
+        """The symbol of an index that the slice is taken at. Anything else stands still: a misspelt loop variable."""
+        places = (p.start if isinstance(p, Colon) else p for p in self.slice.places)
+        known = {s for p in places for s in as_expr(p).free_symbols if not isinstance(s, Size)}
+        if not isinstance(by, Index) or by.expr not in known:
+            indices = f"its indices are {', '.join(sorted(map(str, known)))}" if known else "none of its indices moves"
+            raise TemplateError(f"{self!r} cannot step by {brief(repr(by))}, which is no index of it; {indices}")
+        return by.expr
+
+    def _distance(self, symbol: Any) -> Any:
+        from lego_mlir.expr.simplify import simplify
+
+        raw = self.expr
+        moved = raw.xreplace({symbol: symbol + 1}) - raw
+        known = self.ranges.get(symbol)
+        last = {} if known is None else {symbol: Range(known.lo, known.hi - 1)}  # symbol + 1 is an index too
+        return simplify(moved, {**self.ranges, **last}).expr
+
+    def _moving(self, distance: Any, symbol: Any) -> set[Any]:
+        return distance.free_symbols & ({c.symbol.expr for c in self.slice.colons} | {symbol, *blocks_in(distance)})
+
+
+def _colon(colon: Colon, n: Any) -> str:
+    """A sliced axis as it was written, or as well as it can be told."""
+    if isinstance(colon.count, int) and isinstance(colon.start, int):
+        stop = colon.start + colon.step * colon.count
+        whole = (colon.start, colon.step, colon.count) == (0, 1, n)
+        return ":" if whole else f"{colon.start}:{stop}" + ("" if colon.step == 1 else f":{colon.step}")
+    return ":" if isinstance(colon.start, int) and colon.start == 0 else f"{brief(repr(colon.start), 40)}:"
+
+
+class Placed(Shown):
+    """A layout under its name in the template."""
+
+    explains_its_index = True
+    offers: ClassVar[tuple[str, ...]] = ("apply", "holds", "inv", "mask", "numel", "shape", "size")
+
+    def __init__(self, name: str, layout: Layout, blocks: bool = True) -> None:
+        size = layout.physical_size()
+        if isinstance(size, int) and size > ARRAY_LIMIT:
+            raise TemplateError(
+                f"{name}: {layout!r} has {size} positions, more than the 64-bit integers of generated code count"
+            )
+        self.name = name
+        self.layout = layout
+        self.blocks = blocks  # whether the language has vectors
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"{self.name} = {self.layout!r}"
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The logical sizes."""
+        return tuple(Bounded(n) if isinstance(n, Index) else n for n in self.layout.dims())
+
+    @property
+    def numel(self) -> Any:
+        """The number of logical elements."""
+        return self.layout.numel()
+
+    @property
+    def size(self) -> Any:
+        """The number of physical positions."""
+        return self.layout.physical_size()
+
+    def __getitem__(self, at: Any) -> Any:
+        given = self._one_by_one(at)
+        with self._named():
+            found = self.layout[given]
+        places = self._checked(found, given)
+        self._require_inside(places)
+        if isinstance(found, Slice):
+            return Offsets(self.name, found, self._ranges(found.places) | found.ranges)
+        if self.blocks and blocks_in(*given):
+            return Offsets(self.name, Slice(self.layout, given), self._ranges(given))
+        return Bounded(found, self._ranges(given)) if isinstance(found, Index) else found
+
+    def _checked(self, found: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The places of an index, its numbers in range: those of a slice have not been compared yet."""
+        dims = self.layout.dims()
+        places = found.places if isinstance(found, Slice) else given
+        with self._named():
+            for axis, (place, n) in enumerate(zip(places, dims, strict=True)):
+                check_range(place, n, f"index {axis} of {show(dims)}")
+        return places
+
+    def apply(self, *at: Any) -> Any:
+        """The position of an index."""
+        return self[at]
+
+    def inv(self, position: Any) -> tuple[Any, ...]:
+        """The index of a position."""
+        self._require_position("inv", position)
+        known = ranges_of(position)
+        symbol = as_expr(position)
+        if symbol.is_Symbol and symbol not in known:
+            known[symbol] = Range(0, end_of(self.layout.physical_size()))
+        coordinates = zip(self.layout.inv(position), self.layout.dims(), strict=True)
+        return tuple(Coordinate(i, known, n) if isinstance(i, Index) else i for i, n in coordinates)
+
+    @property
+    def mask(self) -> Mask:
+        """`A.mask(i, j)`, or with slices `A.mask[i, k, :, :]`: whether an index names an element."""
+        return Mask(self)
+
+    def holds(self, position: Any) -> Predicate:
+        """Whether a physical position of a padded layout holds an element."""
+        self._require_position("holds", position)
+        known = ranges_of(position) or {as_expr(position): Range(0, end_of(self.layout.physical_size()))}
+        return Predicate(self.layout.holds(position), known)
+
+    def _require_position(self, word: str, position: Any) -> None:
+        """Refuse what is no number of a position."""
+        if not is_number(position):
+            raise TemplateError(f"{self.name}.{word} takes the number of one position, got {brief(repr(position))}")
+
+    def _one_by_one(self, at: Any) -> tuple[Any, ...]:
+        """An index as a tuple. Refuses what is no number, such as the positions of another layout's block."""
+        given = at if isinstance(at, tuple) else (at,)
+        for axis, i in enumerate(given):
+            parts = (i.start, i.stop, i.step) if isinstance(i, slice) else (i,)
+            if not all(is_number(p) or (isinstance(i, slice) and p is None) or p is Ellipsis for p in parts):
+                raise TemplateError(
+                    f"index {axis} of {self.name} is {brief(repr(i))}; an index is a number, an index variable or an "
+                    "expression of them, and ':' takes a whole axis"
+                )
+        dims = self.layout.dims()
+        if len(given) != len(dims) and not any(i is Ellipsis for i in given):
+            raise TemplateError(
+                f"{self.name}: {len(dims)} indices are needed for its sizes {show(dims)}, got {len(given)}"
+            )
+        return given
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """What the layout says is wrong with an index, with the layout's name."""
+        try:
+            yield
+        except LayoutError as error:
+            raise TemplateError(f"{self.name}: {error}") from error
+
+    def _require_inside(self, places: tuple[Any, ...]) -> None:
+        """Refuse an index whose own range is shown to leave the axis it is used for."""
+        for axis, (_, verdict) in self._claims_inside(places):
+            if isinstance(verdict, Refuted):
+                values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
+                raise TemplateError(
+                    f"index {axis} of {self.name} is {brief(repr(places[axis]))}, outside "
+                    f"0..{self.layout.dims()[axis]}-1 for {values}"
+                )
+
+    def _claims_inside(self, places: tuple[Any, ...]) -> Iterator[tuple[int, tuple[Any, Verdict]]]:
+        """For each index that carries ranges: the claim that it is inside of its axis, and what the prover says."""
+        for axis, (place, n) in enumerate(zip(places, self.layout.dims(), strict=True)):
+            known = ranges_of(place)
+            if known and not isinstance(place, Colon):
+                expr = as_expr(place)
+                claim = sympy.And(Le(0, expr), Lt(expr, as_expr(n)))
+                yield axis, (claim, prove(claim, known))
+
+    def _ranges(self, places: tuple[Any, ...]) -> dict[Any, Range]:
+        """The ranges that an index carries, and those that it has because it is one."""
+        known = ranges_of(*(p for p in places if not isinstance(p, Colon)))
+        for place, n in zip(places, self.layout.dims(), strict=True):
+            symbol = None if isinstance(place, Colon) else as_expr(place)
+            if symbol is not None and symbol.is_Symbol and symbol not in known and not isinstance(symbol, Size):
+                known[symbol] = Range(0, end_of(n))
+        return known
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """The masks of a layout: called with indices, or indexed with slices."""
+
+    of: Placed = field(repr=False)
+    explains_its_index: ClassVar[bool] = True
+    offers: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return f"{self.of.name}.mask"
+
+    def __call__(self, *at: Any) -> Predicate:
+        return self[at]
+
+    def __getitem__(self, at: Any) -> Predicate:
+        of = self.of
+        given = of._one_by_one(at)
+        whole = any(isinstance(i, slice) or i is Ellipsis for i in given)
+        with of._named():
+            found = of.layout[given] if whole else None
+            places = of._checked(found, given)
+            mask = of.layout.mask(*given) if found is None else found.mask
+        for _, (claim, verdict) in of._claims_inside(places):
+            if not isinstance(verdict, Proved):  # the index may leave the layout, and then names no element
+                mask = conjunction(mask, Condition(claim))
+        if found is None:
+            return Predicate(mask, of._ranges(given), given if of.blocks and blocks_in(*given) else ())
+        return Predicate(mask, of._ranges(places) | found.ranges, found.places)
+
+
+def visible(name: str, value: Any, blocks: bool = True) -> Any:
+    """A value of a spec as a template sees it: layouts by their names, indices with room for ranges."""
+    if isinstance(value, Layout):
+        return Placed(name, value, blocks)
+    if isinstance(value, Index) and not isinstance(value, Bounded):
+        return Bounded(value)
+    if isinstance(value, Condition):
+        return BoundedCondition(value, ranges_of(value))
+    return value

@@ -1,0 +1,1 @@
+"""Rendered text compiled and run: Triton, its interpreter on the CPU, and nvcc."""

@@ -1,0 +1,187 @@
+"""Rendered Triton text -> a kernel to launch, or to compile for a GPU that is not there.
+
+The one module that imports Triton. A rendered text is written to the cache under its digest and imported from there,
+because Triton reads a kernel's source from its file; the same text gives the same module. Nothing here needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from lego_mlir.errors import DependencyError, TemplateError, did_you_mean
+from lego_mlir.store import default_folder, replace_file
+from lego_mlir.templates import Rendered
+from lego_mlir.toolchain.ptxas import Resources, parse_report
+from lego_mlir.toolchain.sass import Instruction, read
+
+WARP_SIZE: Final = 32
+REMEDY: Final = "install it with: pip install triton (or lego-mlir[triton])"
+
+
+def require() -> Any:
+    """Triton. Raises DependencyError, with the remedy, where it is not installed."""
+    try:
+        import triton
+    except ImportError as error:
+        raise DependencyError(f"a Triton kernel needs the package triton, which is not installed; {REMEDY}") from error
+    return triton
+
+
+def interpreter() -> Any:
+    """The module of Triton's interpreter."""
+    require()
+    return importlib.import_module("triton.runtime.interpreter")
+
+
+def launch_options() -> frozenset[str]:
+    """What a launch takes beside a kernel's own arguments, such as num_warps."""
+    require()
+    from triton.backends.nvidia.compiler import CUDAOptions
+
+    return frozenset(CUDAOptions.__dataclass_fields__)
+
+
+def load(rendered: Rendered, kernel: str, *, folder: Path | None = None) -> Any:
+    """The kernel of this name in a rendered text: a `triton.jit` function. Raises TemplateError where there is none."""
+    module = _module(rendered, folder or default_folder() / "rendered")
+    found = getattr(module, kernel, None)
+    if not hasattr(found, "fn"):
+        names = ", ".join(name for name, value in vars(module).items() if hasattr(value, "fn"))
+        raise TemplateError(f"{rendered.template.name}: it has no kernel {kernel!r}; there are: {names or 'none'}")
+    return found
+
+
+def _module(rendered: Rendered, folder: Path) -> ModuleType:
+    """The rendered text as a module; the file stays, because Triton and tracebacks read it."""
+    require()
+    if rendered.template.language != "triton":
+        raise TemplateError(f"{rendered.template.name} is a CUDA template; lego_mlir.templates.run.nvcc compiles it")
+    name = f"lego_rendered_{rendered.digest[:20]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    path = folder / f"{name}.py"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text(encoding="utf-8") != rendered.text:
+        replace_file(path, rendered.text.encode())
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TemplateError(f"{path}: cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, SyntaxError):
+            raise TemplateError(f"{rendered.template.name}: the rendered text, {path}: {error}") from error
+        raise
+    return module
+
+
+# -- for a GPU that is not there
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel compiled for a target: PTX, cubin, what it takes, and its machine instructions."""
+
+    ptx: str
+    cubin: bytes
+    resources: Resources
+    shared_bytes: int
+    code: tuple[Instruction, ...]
+
+
+def compile_for(
+    kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], *, target: str = "sm_90", **options: Any
+) -> Compiled:
+    """A `triton.jit` function compiled without a device.
+
+    `signature` gives each run-time argument its type, such as "*fp16" or "i32", with ":16" behind it where a pointer
+    or number is known to be divisible by 16; `constants` the others. `options` are Triton's: num_warps, num_stages.
+    Names of no argument are passed over. Raises TemplateError for an argument that neither names.
+    """
+    triton = require()
+    for unknown in sorted(options.keys() - launch_options()):
+        meant = did_you_mean(unknown, launch_options()) or f"; there are: {', '.join(sorted(launch_options()))}"
+        raise TemplateError(f"compile_for: Triton has no option {unknown!r}{meant}")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.errors import TritonError
+
+    names = list(kernel.arg_names)
+    if missing := [n for n in names if n not in signature and n not in constants]:
+        raise TemplateError(
+            f"{kernel.__name__}({', '.join(names)}): {', '.join(missing)} needs a type in the signature, such as i32, "
+            "or a value among the constants"
+        )
+    _require_types(kernel.__name__, {n: signature[n] for n in names if n not in constants})
+    types = {n: "constexpr" if n in constants else signature[n].partition(":")[0] for n in names}
+    divisible = {(k,): [["tt.divisibility", 16]] for k, n in enumerate(names) if signature.get(n, "").endswith(":16")}
+    source = ASTSource(kernel, types, {(names.index(n),): value for n, value in constants.items()}, divisible)
+    if not isinstance(target, str) or not re.fullmatch(r"sm_\d+[af]?", target):
+        raise TemplateError(f"compile_for: a target is named as sm_80 or sm_90a is, got {target!r}")
+    architecture = int(target.removeprefix("sm_").rstrip("af"))
+    chosen = {"enable_fp_fusion": True, **options}  # Triton 3.9 warns where its default is relied on
+    try:
+        done = triton.compile(source, target=GPUTarget("cuda", architecture, WARP_SIZE), options=chosen)
+    except TritonError as error:
+        raise TemplateError(f"{kernel.__name__}: Triton cannot compile it: {error}") from None
+    ptx, cubin = done.asm["ptx"], done.asm["cubin"]
+    return Compiled(ptx, cubin, _resources(ptx, architecture), done.metadata.shared, read(listing(cubin)))
+
+
+def _require_types(kernel: str, signature: Mapping[str, Any]) -> None:
+    """Raise TemplateError for a type of an argument that Triton does not have."""
+    from triton._utils import type_canonicalisation_dict
+
+    known = {"i1", *type_canonicalisation_dict.values()}
+    for name, given in signature.items():
+        plain = given.partition(":")[0].removeprefix("*").removeprefix("k") if isinstance(given, str) else ""
+        if plain not in known and not plain.startswith(("tensordesc", "*")):
+            meant = did_you_mean(plain, known) if plain else ""
+            raise TemplateError(
+                f"{kernel}: the type of {name} is {given!r}, which Triton has not{meant}; a number is i32 or fp32, "
+                "a pointer *fp16, and :16 behind says that it divides by 16"
+            )
+
+
+def _tool(name: str) -> Path:
+    """A program that Triton brings along."""
+    program = Path(require().__file__).parent / "backends" / "nvidia" / "bin" / name
+    if not program.is_file():
+        raise DependencyError(f"{name} is needed, and this Triton does not bring it: {program}; install triton 3.9")
+    return program
+
+
+def _resources(ptx: str, architecture: int) -> Resources:
+    """Registers and spills, as Triton's own ptxas reports them: its PTX is newer than an installed toolkit may read."""
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    suffix = "a" if architecture >= 90 else ""
+    with tempfile.TemporaryDirectory(prefix="lego-mlir-") as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(ptx)
+        options = ["-v", "--regAllocOptLevel=2", f"--gpu-name=sm_{architecture}{suffix}"]  # as Triton calls it
+        command = [str(get_ptxas(architecture).path), *options, str(source), "-o", f"{folder}/out"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return parse_report(done.stderr + done.stdout)[0]
+
+
+def listing(cubin: bytes) -> str:
+    """The machine code of a cubin as text."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(_tool("cuobjdump")), "-sass", file.name]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,124 @@
+"""Loads and stores of a slice in Triton, with the mask that is needed, or none.
+
+>>> from lego_mlir.layout import Row
+>>> from lego_mlir.templates import Template, index
+>>> text = '{{ load("x_ptr", X[m, 0, 0, :], other="-1.0", cache_modifier=".cg") }}'
+>>> for width in (32, 30):
+...     X = Row(4, width).tile_by([4, 1], [1, 32])
+...     print(Template.of(text, "x.py.jinja", X=X, m=index("m")).render().text)
+tl.load(x_ptr + (m * 32 + tl.arange(0, 32)), cache_modifier='.cg')
+tl.load(x_ptr + (m * 30 + tl.arange(0, 32)), mask=tl.arange(0, 32) < 30, other=-1.0, cache_modifier='.cg')
+
+The pointer, `value` and `other` are expressions of Triton, given as text; every other option that is a string is one in
+the call as well.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lego_mlir.errors import TemplateError, brief, did_you_mean
+from lego_mlir.expr.index import Condition, Index, as_condition
+from lego_mlir.templates.render.blocks import blocks_in
+from lego_mlir.templates.render.indices import ranges_of
+from lego_mlir.templates.render.require import require_language
+from lego_mlir.templates.render.values import Offsets, Predicate
+
+if TYPE_CHECKING:
+    from lego_mlir.templates.render.placeholders import Filling
+
+
+OPTIONS: Final = {
+    "load": ("boundary_check", "padding_option", "cache_modifier", "eviction_policy", "volatile"),
+    "store": ("boundary_check", "cache_modifier", "eviction_policy"),
+}
+"""Of `tl.load` and `tl.store`, Triton 3.9, beside those that the words write themselves."""
+ACCEPTED: Final = {"load": ("other", "where", *OPTIONS["load"]), "store": ("where", *OPTIONS["store"])}
+
+
+class Accesses:
+    """The template's functions that load and store a slice."""
+
+    def __init__(self, filling: Filling) -> None:
+        self.filling = filling
+
+    def globals(self) -> dict[str, Any]:
+        return {f.__name__: f for f in (self.load, self.store, self.masked)}
+
+    def load(self, pointer: str, block: Any, other: Any = None, *, where: Any = True, **options: Any) -> str:
+        """`tl.load` of a slice, with its mask where one is needed; `other` is an expression of Triton."""
+        self._accessible("load", pointer, block, options)
+        mask = self.masked(block, other, where=where)
+        return f"tl.load({pointer} + {self.filling.finalize(block)}{mask}{_keywords(options)})"
+
+    def store(self, pointer: str, block: Any, value: str, *, where: Any = True, **options: Any) -> str:
+        """`tl.store` to a slice, with its mask where one is needed; `value` is an expression of Triton."""
+        self._accessible("store", pointer, block, options)
+        if not isinstance(value, str):
+            raise TemplateError(
+                f'store: the value is an expression of Triton, as text, store("c_ptr", C[i, :], "value"), got '
+                f"{brief(repr(value))}"
+            )
+        mask = self.masked(block, where=where)
+        return f"tl.store({pointer} + {self.filling.finalize(block)}, {value}{mask}{_keywords(options)})"
+
+    def masked(self, block: Any, other: Any = None, *, where: Any = True) -> str:
+        """`, mask=..., other=...` where the slice needs a mask, else nothing: for a `tl.load` of one's own.
+
+        `where` is a condition on its indices that must hold as well, or several.
+        """
+        self._require_slice("masked", block)
+        mask = _both(block, where)
+        if self.filling.always(mask):
+            return ""
+        return f", mask={self.filling.predicate(mask)}" + ("" if other is None else f", other={other}")
+
+    def _accessible(self, word: str, pointer: Any, block: Any, options: dict[str, Any]) -> None:
+        """Refuse what `load` and `store` cannot write."""
+        if not isinstance(pointer, str):
+            raise TemplateError(
+                f'{word}: the pointer comes first, as text, {word}("a_ptr", A[i, :], ..), got {brief(repr(pointer))}'
+            )
+        self._require_slice(word, block)
+        if "mask" in options:
+            raise TemplateError(
+                f"{word}: the mask is the layout's; add a condition on indices, where=i < n, or with a mask of your "
+                f"own write tl.{word}({pointer} + {{{{ A[i, :] }}}}, .., mask={{{{ A.mask[i, :] }}}} & (..))"
+            )
+        for name in options.keys() - set(OPTIONS[word]):
+            meant = did_you_mean(name, ACCEPTED[word]) or f"; there are: {', '.join(ACCEPTED[word])}"
+            raise TemplateError(f"{word} has no option {name!r}{meant}")
+
+    def _require_slice(self, word: str, block: Any) -> None:
+        require_language(f"{word} is Triton's", "triton", self.filling.language, "write a[{{ A[i, j] }}] itself")
+        if isinstance(block, (int, Index)):
+            raise TemplateError(
+                f"{word}: a slice such as A[i, :, :] is needed, got the one position {brief(repr(block))}; for one "
+                "element write tl.load(a_ptr + {{ A[i, j] }}) or tl.store(a_ptr + {{ A[i, j] }}, value)"
+            )
+        if not isinstance(block, Offsets):
+            raise TemplateError(f"{word}: a slice such as A[i, :, :] is needed, got {brief(repr(block))}")
+
+
+def _both(block: Any, where: Any) -> Predicate:
+    """The mask of a slice, where further conditions hold. Raises TemplateError for one over another axis."""
+    mask = block.mask
+    ranges, both = dict(mask.ranges), as_condition(mask.condition)
+    for given in where if isinstance(where, (tuple, list)) else (where,):
+        if not isinstance(given, (bool, Condition)):
+            raise TemplateError(
+                "where= is a condition on the indices of the slice, such as where=rows < n, or several, "
+                f"(rows < n, i < m); got {brief(repr(given))}; with what only the kernel knows write the mask "
+                "yourself, mask={{ A.mask[i, :] }} & (..)"
+            )
+        both &= as_condition(given)
+        ranges |= ranges_of(given)
+        if other := [s for s in blocks_in(both) if s.axis not in mask.axes]:
+            raise TemplateError(f"where= compares {other[0]}, a block variable that is no index of {block!r}")
+    return Predicate(both, ranges, mask.places)
+
+
+def _keywords(options: dict[str, Any]) -> str:
+    """Options of a call; a string is one there too."""
+    shown = {name: repr(value) if isinstance(value, str) else str(value) for name, value in options.items()}
+    return "".join(f", {name}={value}" for name, value in shown.items())

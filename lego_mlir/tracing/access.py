@@ -1,0 +1,155 @@
+"""One access to memory: where it goes, whether it is inside, under which mask, and how wide it may be.
+
+All four are claims about index expressions, settled while tracing. An index that is refuted, some thread of the launch
+would leave the logical space, is an error at the line that wrote it, with the values of a thread that does. A mask that
+is proved true disappears. A width is granted only where these four are proved for all its elements:
+
+    inside       the last index stays below its size
+    contiguous   apply(.., j + k) == apply(.., j) + k          for k in 0 .. width-1
+    aligned      apply(.., j) % width == 0                     memory itself starts at 16 bytes
+    one mask     the first element's mask implies every other's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.errors import LayoutError, LayoutIndexError, TraceError, brief
+from lego_mlir.expr.index import Index, as_condition, as_expr, is_array
+from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import Derivation
+from lego_mlir.expr.verdict import Proved, Refuted, Verdict
+from lego_mlir.layout.base import Layout
+from lego_mlir.tracing.trace import Access, Buffer
+from lego_mlir.tracing.tracer import Tracer
+
+VECTOR_BYTES: Final = 16  # the widest load and store of a thread, ld.global.v4.b32; PTX ISA
+LANE: Final = sympy.Symbol("lane", integer=True)  # an element of a vector, in claims about all of them
+
+
+class Place:
+    """A logical index of a view of memory, before its width is chosen."""
+
+    def __init__(self, tracer: Tracer, buffer: Buffer, layout: Layout, index: tuple[Any, ...]) -> None:
+        self.tracer, self.buffer, self.layout = tracer, buffer, layout
+        self.dims = tuple(as_expr(n) for n in layout.dims())
+        self.index = tuple(self._entry(i) for i in index)
+        if len(self.index) != len(self.dims):
+            raise tracer.error(
+                f"{buffer.name} takes {len(self.dims)} indices for its logical sizes {list(self.dims)}, "
+                f"got {len(self.index)}: {list(self.index)}",
+                LayoutError,
+            )
+        self._require_inside()
+        self.derivation = self._derive(self.index)
+        tracer.require_divisors(self.derivation.raw)
+        self.mask = self._mask(self.index)
+
+    def access(self, width: int) -> Access:
+        """The access of `width` elements. Raises LayoutError where that width is not proved."""
+        if width != 1:
+            reason = self.obstacle(width)
+            if reason:
+                raise self.tracer.error(
+                    f"{self._shown()}: {width} elements of {self.buffer.dtype} at once are not "
+                    f"possible: {reason}; the widest proved is {self.widest()}, which width=None takes",
+                    LayoutError,
+                )
+        here = self.tracer.here()
+        return Access(self.buffer, self.layout, self.index, self.mask, self.derivation, width, here)
+
+    def widest(self) -> int:
+        """The largest width for which there is no obstacle."""
+        return next((w for w in self._widths() if not self.obstacle(w)), 1)
+
+    def obstacle(self, width: int) -> str:
+        """Why this width cannot be taken, or nothing."""
+        limit = VECTOR_BYTES // self.buffer.dtype.bytes
+        if width < 1 or width & (width - 1) or width > limit:
+            return f"a width is a power of two of at most {VECTOR_BYTES} bytes, that is {limit} elements"
+        lanes = {LANE: Range(0, width)}
+        for name, claim in self._claims(width, lanes):
+            verdict = self.tracer.prove(claim, lanes)
+            if not isinstance(verdict, Proved):
+                return f"not {name}, {_reason(verdict)}{self._other_direction(lanes)}"
+        return ""
+
+    def _other_direction(self, lanes: Mapping[Any, Range]) -> str:
+        """Of a layout whose neighbours lie along another dimension than the last: that, and what to do."""
+        *outer, last = range(len(self.index))
+        if self._runs_along(last, lanes):
+            return ""
+        for axis in outer:
+            if self._runs_along(axis, lanes):
+                turned = f", or load from {self.buffer.name}.T" if len(outer) == 1 else ""
+                return (
+                    f" (a vector runs along the last dimension, and neighbours in memory lie along dimension {axis}: "
+                    f"reorder the layout{turned})"
+                )
+        return ""
+
+    def _runs_along(self, axis: int, lanes: Mapping[Any, Range]) -> bool:
+        moved = (*self.index[:axis], self.index[axis] + LANE, *self.index[axis + 1 :])
+        return bool(sympy.expand(self._derive(moved, lanes).expr - self.derivation.expr - LANE) == 0)
+
+    def _widths(self) -> Iterator[int]:
+        width = VECTOR_BYTES // self.buffer.dtype.bytes
+        while width > 1:
+            yield width
+            width //= 2
+
+    def _claims(self, width: int, lanes: Mapping[Any, Range]) -> Iterator[tuple[str, Any]]:
+        *outer, last = self.index
+        position = self.derivation.expr
+        yield "inside", Lt(last + width - 1, self.dims[-1])
+        yield "aligned", Eq(FloorMod(position, width), 0)
+        there = self._derive((*outer, last + LANE), lanes).expr
+        same = sympy.expand(there - position - LANE) == 0
+        yield "contiguous", sympy.true if same else Eq(there, position + LANE)
+        yield "under one mask", sympy.Or(sympy.Not(self.mask), self._mask((*outer, last + LANE), lanes))
+
+    def _shown(self) -> str:
+        return f"{self.buffer.name}[{', '.join(map(brief, self.index))}]"
+
+    def _entry(self, value: Any) -> Any:
+        if isinstance(value, (slice, list)) or value is None or value is Ellipsis or is_array(value):
+            raise self.tracer.error(
+                f"{self.buffer.name}: a kernel's index is one integer for each dimension, got {value!r}; vectors are "
+                "loaded with .load(.., width=..)"
+            )
+        return self.tracer.index(value)
+
+    def _derive(self, index: tuple[Any, ...], also: Mapping[Any, Range] | None = None) -> Derivation:
+        return self.tracer.derive(as_expr(self.layout.apply(*map(Index, index))), also)
+
+    def _require_inside(self) -> None:
+        for axis, (i, n) in enumerate(zip(self.index, self.dims, strict=True)):
+            verdict = self.tracer.prove(sympy.And(Le(0, i), Lt(i, n)))
+            if isinstance(verdict, Refuted):
+                raise self.tracer.error(
+                    f"{self._shown()}: index {axis} of {list(self.dims)} leaves 0 .. {n - 1}: "
+                    f"{_reason(verdict)}; guard it with `with lego.when(..):`, or tile with tile_by, which masks",
+                    LayoutIndexError,
+                )
+
+    def _mask(self, index: tuple[Any, ...], also: Mapping[Any, Range] | None = None) -> Any:
+        """The condition under which the index names an element, without its proved parts."""
+        mask = as_condition(self.layout.mask(*map(Index, index)))
+        if also is None:
+            self.tracer.require_divisors(mask)
+        parts = mask.args if isinstance(mask, sympy.And) else (mask,)
+        open_parts = (p for p in parts if not isinstance(self.tracer.prove(p, also), Proved))
+        return sympy.And(*(self.tracer.simplified(p, also) for p in open_parts))
+
+
+def _reason(verdict: Verdict) -> str:
+    if isinstance(verdict, Refuted):
+        values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
+        return f"for {values}" if values else verdict.explanation
+    if isinstance(verdict, Proved):
+        raise TraceError(f"proved by {verdict.by}")
+    return verdict.reason

@@ -1,0 +1,164 @@
+"""What must hold of a traced kernel: every access stays inside its memory. Each claim in words, with its verdict.
+
+A claim is made under what is known where the access runs: the conditions of the branches around it, its mask, and the
+bounds of the loops around it. A range says less than a loop's bounds where these are no sizes, as in
+`lego.range(tx, n, 32)` or `lego.range(row[i], row[i + 1])`; so a counter-example counts only if it also satisfies them.
+
+Data that memory holds is a special case. A position computed from data, or from the variable of a loop that ends at
+data, may be right for all inputs that occur, so such a claim is Unknown where it would be refuted. Data in a condition
+alone excuses nothing: the branch can be taken, and the first round of a loop can run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from lego_mlir.errors import brief
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Ne, Select, Size
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.tracing.trace import For, If, Load, Store, Trace, Value
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.ranges import Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An access in words, what is claimed of it and under which conditions, and the loops around it."""
+
+    text: str
+    inside: Any
+    position: Any
+    conditions: tuple[Any, ...]
+    loops: tuple[For, ...]
+
+    def given(self, facts: tuple[Any, ...]) -> Any:
+        """The claim where the conditions and these facts hold."""
+        return sympy.Or(sympy.Not(sympy.And(*self.conditions, *facts)), self.inside)
+
+
+def access_verdicts(trace: Trace, timeout_ms: int) -> Iterator[tuple[str, Verdict]]:
+    """Each access of a kernel in words, and whether it stays inside its memory."""
+    words = _Words(trace)
+    ranges = {**trace.ranges, **words.ranges}
+    for claim in _claims(trace.body, (), (), words.meaning):
+        yield claim.text, _verdict(claim, ranges, set(words.ranges), timeout_ms)
+
+
+class _Words:
+    """What the symbols that stand for data mean, over symbols that are called what the user wrote.
+
+    An operation on data that cannot wrap around becomes index arithmetic, and a comparison a condition, so that a guard
+    on data is a guard, and a counter-example gives values that memory can hold.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.data = trace.data
+        self.meaning: dict[Any, Any] = {}
+        self.ranges: dict[Any, Range] = {}
+        self._symbols: dict[int, Any] = {}
+        for symbol, value in self.data.symbols.items():
+            if value.dtype.family == "bool":
+                holds = self.data.condition(value, self.leaf).xreplace(self.meaning)
+                self.meaning |= {Ne(symbol, 0): holds, Eq(symbol, 0): sympy.Not(holds), symbol: Select(holds, 1, 0)}
+            else:
+                self.meaning[symbol] = self.data.expression(value, self.leaf).xreplace(self.meaning)
+
+    def leaf(self, value: Value) -> Any:
+        """The symbol of a value that is no arithmetic on others, such as a loaded one."""
+        if value.number not in self._symbols:
+            text = self.data.text(value)
+            name = f"({text})" if " " in text and not text.endswith("]") else text
+            while (
+                sympy.Symbol(name, integer=True) in self.ranges
+            ):  # the same place, read again, may hold another number
+                name += "'"
+            symbol = self._symbols[value.number] = sympy.Symbol(name, integer=True)
+            low, high = self.data.range(value)
+            self.ranges[symbol] = Range(low, high + 1)
+        return self._symbols[value.number]
+
+
+def _claims(
+    body: tuple[Any, ...], conditions: tuple[Any, ...], loops: tuple[For, ...], words: Mapping[Any, Any]
+) -> Iterator[Claim]:
+    for statement in body:
+        match statement:
+            case Load(access=access) | Store(access=access):
+                position, mask = as_expr(access.position).xreplace(words), access.mask.xreplace(words)
+                inside = sympy.And(
+                    Le(0, position), Lt(position + access.width - 1, as_expr(access.buffer.size).xreplace(words))
+                )
+                verb = "load from" if isinstance(statement, Load) else "store to"
+                index = brief(", ".join(_in_words(part, words) for part in access.index))
+                text = f"{access.source}: {verb} {access.buffer.name}[{index}] stays inside"
+                yield Claim(text, inside, position, (*conditions, mask), loops)
+            case For(symbol=symbol, lo=lo, hi=hi, step=step, body=inner, source=source):
+                low, high, by = (as_expr(end).xreplace(words) for end in (lo, hi, step))
+                yield from _claims(inner, conditions, (*loops, For(symbol, low, high, by, (), source)), words)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                holds = condition.xreplace(words)
+                yield from _claims(then, (*conditions, holds), loops, words)
+                yield from _claims(otherwise, (*conditions, sympy.Not(holds)), loops, words)
+
+
+def _in_words(index: Any, words: Mapping[Any, Any]) -> str:
+    text = str(as_expr(index).xreplace(words))
+    return text[1:-1] if words.get(index, index).is_Symbol and text.startswith("(") else text
+
+
+def _verdict(claim: Claim, ranges: Ranges, data: set[Any], timeout_ms: int) -> Verdict:
+    verdict = prove(claim.given(()), ranges, timeout_ms=timeout_ms)
+    facts = tuple(fact for loop in claim.loops for fact in _facts(loop))
+    if facts and not isinstance(verdict, Proved):
+        verdict = prove(claim.given(facts), ranges, timeout_ms=timeout_ms)
+    if isinstance(verdict, Refuted) and claim.position.free_symbols & _from_memory(claim.loops, data):
+        return _of_data(claim, facts, verdict, ranges, data, timeout_ms)
+    return verdict
+
+
+def _facts(loop: For) -> Iterator[Any]:
+    """What the variable's range leaves out of the loop's bounds: a range ends at sizes, and begins at one."""
+    if not _over_sizes(loop.lo):
+        yield Le(loop.lo, loop.symbol)
+        if loop.step != 1:
+            yield Eq(FloorMod(loop.symbol - loop.lo, loop.step), 0)
+    if not _over_sizes(loop.hi):
+        yield Lt(loop.symbol, loop.hi)
+
+
+def _over_sizes(expr: Any) -> bool:
+    return all(isinstance(symbol, Size) for symbol in expr.free_symbols)
+
+
+def _from_memory(loops: tuple[For, ...], data: set[Any]) -> set[Any]:
+    """The symbols whose values data decides: data itself, and variables of loops whose bounds are computed from it."""
+    found = set(data)
+    for loop in loops:
+        if (loop.lo.free_symbols | loop.hi.free_symbols | loop.step.free_symbols) & found:
+            found.add(loop.symbol)
+    return found
+
+
+def _of_data(
+    claim: Claim, facts: tuple[Any, ...], refuted: Refuted, ranges: Ranges, data: set[Any], timeout_ms: int
+) -> Verdict:
+    """Unknown for a position that data decides, unless the loops that end at data begin outside in any case."""
+    first = {loop.symbol: loop.lo for loop in claim.loops if not loop.lo.free_symbols & _from_memory(claim.loops, data)}
+    position = claim.position.xreplace(first)
+    if not position.free_symbols & _from_memory(claim.loops, data):
+        begun = prove(claim.given(facts).xreplace(first), ranges, timeout_ms=timeout_ms)
+        if isinstance(begun, Refuted):
+            return begun
+    values = ", ".join(f"{name} = {value}" for name, value in refuted.counter_example.items())
+    return Unknown(
+        f"it is what memory holds that decides, and for {values} it would not; to prove it, take i = lego.index(data) "
+        "and use i % n, or guard with lego.when((0 <= i) & (i < n))"
+    )

@@ -1,0 +1,294 @@
+"""Ids, loops, branches, registers and barriers.
+
+| written | runs |
+|---|---|
+| `lego.thread_id`, `lego.block_id` | x, y, z of the thread in its block, of the block in the grid |
+| `for i in lego.range(lo, hi, step):` | a loop of the kernel; `i` is an index |
+| `for i in lego.unroll(lo, hi, step):` | the body once for each int, while tracing |
+| `with lego.when(condition):` | the body where the condition holds |
+| `with lego.otherwise():` | right after it: the body where it does not |
+| `acc = lego.register(f32, 0.0)` | a place for a value; `acc += x`, `acc.set(x)` change it, in loops too |
+| `lego.barrier()` | every thread of the block arrives before any goes on |
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Generic, NoReturn, TypeVar, overload
+
+import sympy
+
+from lego_mlir.expr.index import Index
+from lego_mlir.expr.nodes import Lt
+from lego_mlir.expr.verdict import Proved
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.scalar import Scalar, as_value
+from lego_mlir.tracing.trace import Barrier, For, If, Read, Register, Value, Write
+from lego_mlir.tracing.tracer import Tracer, current
+
+T = TypeVar("T")
+
+
+class _Axes(Generic[T]):
+    """Something along x, y, z: indexed and sliced like a tuple in that order; `.x`, `.y` and `.z` are the same."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def _all(self) -> tuple[T, ...]:
+        raise NotImplementedError  # every subclass defines it
+
+    def _extents(self) -> tuple[Any, ...]:
+        tracer = current(f"lego.{self._kind}")
+        return tracer.block if self._is_of_block else tracer.grid
+
+    @property
+    def _is_of_block(self) -> bool:
+        return self._kind in ("thread_id", "block_dim")
+
+    @overload
+    def __getitem__(self, axis: int) -> T: ...
+
+    @overload
+    def __getitem__(self, axis: slice) -> tuple[T, ...]: ...
+
+    def __getitem__(self, axis: int | slice) -> T | tuple[T, ...]:
+        try:
+            return self._all()[axis]
+        except (IndexError, TypeError):
+            raise self._missing(axis) from None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @property
+    def x(self) -> T:
+        return self[0]
+
+    @property
+    def y(self) -> T:
+        return self[1]
+
+    @property
+    def z(self) -> T:
+        return self[2]
+
+    def _missing(self, axis: Any) -> Exception:
+        tracer = current(f"lego.{self._kind}")
+        what = "block" if self._is_of_block else "grid"
+        return tracer.error(
+            f"lego.{self._kind}[{axis!r}]: the {what} has {len(self._all())} dimensions, in x, y, z order"
+        )
+
+
+class Ids(_Axes[Index]):
+    """The ids of one kind: of the thread in its block, or of the block in the grid."""
+
+    def _all(self) -> tuple[Index, ...]:
+        tracer = current(f"lego.{self._kind}")
+        return tuple(Index(tracer.id_symbol(self._kind, axis)) for axis in builtins.range(len(self._extents())))
+
+
+class Extents(_Axes[Any]):
+    """The sizes of the block or of the grid: ints, or indices where they are symbolic."""
+
+    def _all(self) -> tuple[Any, ...]:
+        return self._extents()
+
+
+thread_id = Ids("thread_id")
+block_id = Ids("block_id")
+block_dim = Extents("block_dim")
+grid_dim = Extents("grid_dim")
+
+
+def barrier() -> None:
+    """Every thread of the block arrives here before any goes on; what was stored before it is seen after it."""
+    tracer = current("lego.barrier")
+    tracer.append(Barrier(tracer.here()))
+
+
+def unroll(*bounds: int) -> builtins.range:
+    """`range` over ints while tracing: the body is traced once for each. Raises TraceError for anything but ints."""
+    if not all(isinstance(b, int) for b in bounds):
+        tracer = current("lego.unroll")
+        raise tracer.error(f"lego.unroll takes ints, got {bounds}; lego.range makes a loop of the kernel")
+    return builtins.range(*bounds)
+
+
+class Opened:
+    """What a `with` or `for` of the kernel opens. One that nothing opens, or whose truth is asked, is a mistake."""
+
+    def __init__(self, written: str) -> None:
+        self._written = written
+        self._tracer = current(written.partition("(")[0])
+        self._tracer.unopened[self] = (written, self._tracer.here())
+
+    def _open(self) -> Tracer:
+        tracer = current(self._written.partition("(")[0])
+        tracer.unopened.pop(self, None)
+        return tracer
+
+    def __bool__(self) -> NoReturn:
+        raise self._tracer.error(
+            f"{self._written} is no condition that Python could decide; in a kernel a branch is "
+            "`with lego.when(condition):`, and a loop `for i in lego.range(..):`"
+        )
+
+
+class Loop(Opened):
+    """What `lego.range` gives to `for`."""
+
+    def __init__(self, low: Any, high: Any, step: Any) -> None:
+        super().__init__("lego.range(..)")
+        self._bounds = low, high, step
+
+    def __iter__(self) -> Iterator[Index]:
+        tracer = self._open()
+        symbol, facts = tracer.loop_symbol(*self._bounds)
+        source = tracer.here()
+        with tracer.region(*facts, variable=symbol) as body:
+            try:
+                yield Index(symbol)
+            except GeneratorExit:
+                tracer.abandoned = source
+                raise
+        tracer.append(For(symbol, *self._bounds, tuple(body), source))
+
+
+def loop(*bounds: Any) -> Loop:
+    """`for i in lego.range(hi)`, `(lo, hi)` or `(lo, hi, step)`: a loop of the kernel. Bounds are ints or indices.
+
+    The step is positive. A value that the body makes ends with it; `lego.register` carries values along.
+    """
+    tracer = current("lego.range")
+    if not 1 <= len(bounds) <= 3:
+        raise tracer.error(f"lego.range takes one to three bounds, as range does, got {len(bounds)}")
+    lo, hi = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
+    low, high, step = (tracer.simplified(tracer.index(b)) for b in (lo, hi, bounds[2] if len(bounds) == 3 else 1))
+    if not isinstance(tracer.prove(Lt(0, step)), Proved):
+        raise tracer.error(
+            f"lego.range: the step must be positive, got {step}; count up and subtract for a descending loop"
+        )
+    return Loop(low, high, step)
+
+
+class Branch(Opened):
+    """What `lego.when` and `lego.otherwise` give to `with`."""
+
+    def __init__(self, written: str, body: Callable[[Tracer], AbstractContextManager[None]]) -> None:
+        super().__init__(written)
+        self._body = body
+        self._entered: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        region = self._body(self._open())
+        region.__enter__()
+        self._entered.append(region)
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._entered.pop().__exit__(*error)
+
+
+def when(condition: Any) -> Branch:
+    """`with lego.when(condition):` runs its body where the condition holds. A condition of indices or an i1."""
+    tracer = current("lego.when")
+    if isinstance(condition, bool):
+        condition = sympy.true if condition else sympy.false
+    elif isinstance(condition, Scalar) and condition.dtype.family != "bool":
+        raise tracer.error(f"lego.when takes a condition, got {condition!r}; compare it with something")
+    wanted = tracer.condition(condition)
+    simplified = sympy.true if isinstance(tracer.prove(wanted), Proved) else tracer.simplified(wanted)
+    return Branch("lego.when(..)", lambda tracer: _then(tracer, simplified))
+
+
+@contextmanager
+def _then(tracer: Tracer, condition: Any) -> Iterator[None]:
+    source = tracer.here()
+    with tracer.region(condition) as body:
+        yield
+    tracer.append(If(condition, tuple(body), (), source))
+
+
+def otherwise() -> Branch:
+    """`with lego.otherwise():` right after a `with lego.when(..):` runs its body where that condition did not hold."""
+    return Branch("lego.otherwise()", _otherwise)
+
+
+@contextmanager
+def _otherwise(tracer: Tracer) -> Iterator[None]:
+    branch = tracer.last()
+    if not isinstance(branch, If) or branch.otherwise:
+        raise tracer.error("lego.otherwise must directly follow the body of a `with lego.when(..):`")
+    with tracer.region(sympy.Not(branch.condition)) as body:
+        yield
+    tracer.replace_last(If(branch.condition, branch.then, tuple(body), branch.source))
+
+
+class Cell(Scalar):
+    """A thread's own place for a value. In an expression it stands for the value that it holds at that moment."""
+
+    __slots__ = ("_register",)
+
+    def __init__(self, register: Register) -> None:
+        self._register = register
+
+    @property
+    def value(self) -> Value:  # type: ignore[override]
+        """The value now: reading it is a statement."""
+        tracer = current("a register")
+        register = tracer.use_register(self._register)
+        result = tracer.value(register.dtype, register.width)
+        tracer.append(Read(result, register, tracer.here()))
+        return result
+
+    @property
+    def dtype(self) -> DType:
+        return self._register.dtype
+
+    @property
+    def width(self) -> Any:  # a Width; arithmetic is on vectors and numbers
+        return self._register.width
+
+    def __repr__(self) -> str:
+        return f"<register {self._register.number} of {self.dtype}>"
+
+    def get(self) -> Scalar:
+        """The value now, which later changes of the register leave as it is."""
+        return Scalar(self.value)
+
+    def set(self, value: Any) -> None:
+        """Replace the value."""
+        tracer = current("a register")
+        register = tracer.use_register(self._register)
+        tracer.append(Write(register, as_value(value, self.dtype, self.width), tracer.here()))
+
+    def __iadd__(self, other: Any) -> Cell:
+        self.set(self + other)
+        return self
+
+    def __isub__(self, other: Any) -> Cell:
+        self.set(self - other)
+        return self
+
+    def __imul__(self, other: Any) -> Cell:
+        self.set(self * other)
+        return self
+
+
+def register(dtype: DType, initial: Any = None, width: int | None = None) -> Cell:
+    """A place for a value of this element type, or for a vector of `width`, that loops and branches may change."""
+    tracer = current("lego.register")
+    if initial is None:
+        raise tracer.error("lego.register takes the value it holds first: write lego.register(lego.f32, 0.0)")
+    if width is None and isinstance(initial, Scalar):
+        width = initial.width
+    first = as_value(initial, dtype, width)
+    place = tracer.register(dtype, width)
+    tracer.append(Write(place, first, tracer.here()))
+    return Cell(place)

@@ -1,0 +1,284 @@
+"""What is known of data that is used as an index: its range, how it is computed, and the user's words for it.
+
+Data comes from memory, and nothing limits what memory holds but the element type. What a kernel then computes from it
+may be limited all the same: `x[i] & 63` is in 0 .. 63 and `x[i] % n` below n, whatever x holds. The intervals here are
+those of the machine's integers: an operation that may leave its type wraps around, so its result has the type's range.
+One that cannot is integer arithmetic, and an index expression says what it computes.
+
+>>> from lego_mlir.tracing.dtypes import i32
+>>> from lego_mlir.tracing.trace import Source
+>>> x, mask, masked = Value(0, i32), Value(1, i32), Value(2, i32)
+>>> here = Source("spec.py", 1)
+>>> data = DataRanges()
+>>> data.define(Constant(mask, 63, here))
+>>> data.define(Compute(masked, "and", (x, mask), here))
+>>> data.range(masked), data.range(x), data.text(masked)
+((0, 63), (-2147483648, 2147483647), '%0 & 63')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.errors import brief
+from lego_mlir.expr import nodes
+from lego_mlir.expr.intervals import Bounds
+from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.trace import (
+    Compose,
+    Compute,
+    Constant,
+    Convert,
+    FromCondition,
+    FromIndex,
+    Lane,
+    Load,
+    Statement,
+    Value,
+)
+
+Span = tuple[int, int]  # both ends are values
+COLUMNS: Final = 60  # of the text of a value
+
+INFIX: Final = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|",
+    "xor": "^", "lshift": "<<", "rshift": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+
+def type_span(dtype: DType) -> Span:
+    """The least and the greatest value of an integer type."""
+    return (0, 1) if dtype.family == "bool" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+
+
+class DataRanges:
+    """The statements that define a kernel's values, and what follows from them."""
+
+    def __init__(self, index_bounds: Callable[[Any], Bounds] = lambda expr: Bounds(None, None)) -> None:
+        self._index_bounds = index_bounds
+        self._definitions: dict[int, Statement] = {}
+        self._spans: dict[int, Span] = {}
+        self.names: dict[int, str] = {}  # of scalar parameters
+        self.symbols: dict[Any, Value] = {}  # the symbols of index expressions that stand for data
+
+    def define(self, statement: Any) -> None:
+        """Note a statement, if it defines a value."""
+        result = getattr(statement, "result", None)
+        if result is not None:
+            self._definitions[result.number] = statement
+
+    def range(self, value: Value) -> Span:
+        """The least and the greatest integer that a value can be."""
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            missing = [o for o in self._operands(current) if o.number not in self._spans]
+            if missing:
+                pending += missing
+            else:
+                self._spans.setdefault(current.number, self._span(current))
+                pending.pop()
+        return self._spans[value.number]
+
+    def _operands(self, value: Value) -> tuple[Value, ...]:
+        """The values that a value's range follows from."""
+        match self._definitions.get(value.number):
+            case Compute(operation="select", operands=(_, *operands)):
+                found = tuple(operands)
+            case Compute(operands=operands) | Compose(operands=operands):
+                found = operands
+            case Convert(operand=operand) | Lane(operand=operand):
+                found = (operand,)
+            case _:
+                found = ()
+        return () if any(o.dtype.is_float for o in found) else found
+
+    def _span(self, value: Value) -> Span:
+        exact = self._exact_span(value)
+        return type_span(value.dtype) if exact is None else exact
+
+    def _exact_span(self, value: Value) -> Span | None:
+        """The range of what an operation computes if it is that of integers; None where it may wrap around."""
+        whole = type_span(value.dtype)
+        spans = [self._spans[o.number] for o in self._operands(value)]
+        exact: Span | None = None
+        match self._definitions.get(value.number):
+            case Constant(number=number):
+                exact = (int(number), int(number))
+            case FromIndex(expr=expr):
+                known = self._index_bounds(expr)
+                exact = None if known.lo is None or known.hi is None else (known.lo, known.hi)
+            case Compute(operation=operation) if spans and operation in _operations(value.dtype):
+                exact = _EXACT[operation](*spans)
+                if operation in _SHIFTS and not 0 <= spans[1][0] <= spans[1][1] < value.dtype.bits:
+                    exact = None  # a shift by the type's bits or more is whatever the machine makes of it
+            case Convert() | Lane() if spans:
+                exact = spans[0]
+            case Compose() if spans:
+                exact = _hull(*spans)
+        return exact if exact is not None and whole[0] <= exact[0] and exact[1] <= whole[1] else None
+
+    def expression(self, value: Value, leaf: Callable[[Value], Any], depth: int = 8) -> Any:
+        """An integer value as an index expression over what `leaf` gives for values that are none."""
+        self.range(value)
+        exact = depth > 0 and value.dtype.family == "int" and self._exact_span(value) is not None
+        match self._definitions.get(value.number):
+            case Constant(number=number):
+                return sympy.Integer(int(number))
+            case FromIndex(expr=expr) if exact:
+                return expr
+            case Convert(operand=operand) if exact and operand.dtype.family == "int":
+                return self.expression(operand, leaf, depth - 1)
+            case Compute(operation=operation, operands=operands) if exact and operation in _NODES:
+                return _NODES[operation](*(self.expression(o, leaf, depth - 1) for o in operands))
+            case _:
+                return leaf(value)
+
+    def condition(self, value: Value, leaf: Callable[[Value], Any], depth: int = 8) -> Any:
+        """A truth value as an index condition over what `leaf` gives."""
+        match self._definitions.get(value.number):
+            case FromCondition(condition=condition):
+                return condition
+            case Compute(operation=operation, operands=operands) if depth > 0 and operation in ("and", "or"):
+                parts = [self.condition(o, leaf, depth - 1) for o in operands]
+                return sympy.And(*parts) if operation == "and" else sympy.Or(*parts)
+            case Compute(operation="xor", operands=(a, b)) if depth > 0:
+                one, other = (self.condition(o, leaf, depth - 1) for o in (a, b))
+                return sympy.Or(sympy.And(one, sympy.Not(other)), sympy.And(other, sympy.Not(one)))
+            case Constant(number=number):
+                return sympy.true if number else sympy.false
+            case Compute(operation=operation, operands=(a, b)) if operation in _COMPARED and a.dtype.family == "int":
+                return _COMPARED[operation](*(self.expression(o, leaf, depth - 1) for o in (a, b)))
+            case _:
+                return Ne(leaf(value), 0)
+
+    def text(self, value: Value) -> str:
+        """The value in the user's words, cut short where they are many."""
+        return brief(self._text(value, 6), COLUMNS)
+
+    def _text(self, value: Value, depth: int) -> str:
+        if depth == 0:
+            return ".."
+        match self._definitions.get(value.number):
+            case Constant(number=number):
+                return str(number)
+            case Load(access=access):
+                return f"{access.buffer.name}[{', '.join(map(str, access.index))}]"
+            case FromIndex(expr=expr):
+                return str(expr)
+            case Compute(operation=operation, operands=(a, b)) if operation in INFIX:
+                return f"{self._part(a, depth)} {INFIX[operation]} {self._part(b, depth)}"
+            case Compute(operation=operation, operands=operands):
+                return f"{operation}({', '.join(self._text(o, depth - 1) for o in operands)})"
+            case Convert(operand=operand):
+                return self._text(operand, depth)
+            case Lane(operand=operand, lane=lane):
+                return f"{self._part(operand, depth)}[{lane}]"
+            case Compose(operands=(operand,)):
+                return self._text(operand, depth)
+            case _:
+                return self.names.get(value.number, str(value))
+
+    def _part(self, value: Value, depth: int) -> str:
+        text = self._text(value, depth - 1)
+        return f"({text})" if " " in text and not text.endswith((")", "]")) else text
+
+
+def _hull(*spans: Span) -> Span:
+    return min(low for low, _ in spans), max(high for _, high in spans)
+
+
+def _products(a: Span, b: Span) -> Span:
+    corners = [m * n for m in a for n in b]
+    return min(corners), max(corners)
+
+
+def _and(a: Span, b: Span) -> Span | None:
+    ends = [high for low, high in (a, b) if low >= 0]
+    return (0, min(ends)) if ends else None
+
+
+def _or(a: Span, b: Span) -> Span | None:
+    return (max(a[0], b[0]), _ones(a, b)) if a[0] >= 0 and b[0] >= 0 else None
+
+
+def _xor(a: Span, b: Span) -> Span | None:
+    return (0, _ones(a, b)) if a[0] >= 0 and b[0] >= 0 else None
+
+
+def _ones(a: Span, b: Span) -> int:
+    """The least number 2**n - 1 that neither exceeds."""
+    return (1 << max(a[1], b[1]).bit_length()) - 1
+
+
+def _quotient(a: Span, b: Span) -> Span | None:
+    return _hull(*((m // n, m // n) for m in a for n in b)) if b[0] > 0 else None
+
+
+def _remainder(a: Span, b: Span) -> Span | None:
+    if b[0] <= 0:
+        return None
+    return a if a[0] >= 0 and a[1] < b[0] else (0, min(b[1] - 1, a[1]) if a[0] >= 0 else b[1] - 1)
+
+
+def _shifted(a: Span, b: Span, shift: Callable[[int, int], int]) -> Span | None:
+    amounts = range(b[0], b[1] + 1) if b[0] >= 0 and b[1] < 64 else ()
+    return _hull(*((shift(m, n), shift(m, n)) for m in a for n in (amounts[0], amounts[-1]))) if amounts else None
+
+
+def _absolute(a: Span) -> Span:
+    return (0 if a[0] <= 0 <= a[1] else min(map(abs, a))), max(map(abs, a))
+
+
+_NODES: Final[dict[str, Callable[..., Any]]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+    "floordiv": nodes.FloorDiv,
+    "mod": nodes.FloorMod,
+    "and": nodes.BitAnd,
+    "or": nodes.BitOr,
+    "xor": nodes.BitXor,
+    "lshift": nodes.ShiftLeft,
+    "rshift": nodes.ShiftRight,
+    "minimum": nodes.Smaller,
+    "maximum": nodes.Larger,
+}
+_COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "eq": Eq,
+    "ne": Ne,
+    "lt": Lt,
+    "le": Le,
+    "gt": lambda a, b: Lt(b, a),
+    "ge": lambda a, b: Le(b, a),
+}
+_SHIFTS: Final = ("lshift", "rshift")
+_ON_BITS: Final = ("and", "or", "xor", "select")  # what an i1 shares with wider integers: as a number, true is -1
+
+
+def _operations(dtype: DType) -> Container[str]:
+    return _ON_BITS if dtype.family == "bool" else _EXACT
+
+
+_EXACT: dict[str, Callable[..., Span | None]] = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "mul": _products,
+    "neg": lambda a: (-a[1], -a[0]),
+    "abs": _absolute,
+    "floordiv": _quotient,
+    "mod": _remainder,
+    "and": _and,
+    "or": _or,
+    "xor": _xor,
+    "lshift": lambda a, b: _shifted(a, b, lambda m, n: m << n),
+    "rshift": lambda a, b: _shifted(a, b, lambda m, n: m >> n),
+    "minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "select": _hull,
+}

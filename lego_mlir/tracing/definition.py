@@ -1,0 +1,389 @@
+"""`@lego.kernel(grid, block)`: a Python function becomes a kernel that can be traced, printed and compared.
+
+A `Kernel` is a value: nothing is launched here. Its function is traced when the trace is first asked for, once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from keyword import iskeyword
+from math import inf
+from numbers import Integral, Real
+from types import TracebackType
+from typing import Any, Final
+
+from lego_mlir.errors import BudgetError, LegoError, SymbolicBranchError, TraceError, did_you_mean
+from lego_mlir.expr.context import forget
+from lego_mlir.expr.index import Index, as_expr, is_symbolic
+from lego_mlir.expr.nodes import Size
+from lego_mlir.hardware.limits import STATIC_SHARED_BYTES, refusal
+from lego_mlir.layout import Row, as_layout
+from lego_mlir.layout.gallery import tables
+from lego_mlir.printers.operations import Form
+from lego_mlir.tracing.dtypes import DType, i32
+from lego_mlir.tracing.scalar import Scalar
+from lego_mlir.tracing.size_limits import greatest
+from lego_mlir.tracing.symbols import expressions, runtime_tables
+from lego_mlir.tracing.tensor import Tensor, View
+from lego_mlir.tracing.trace import Buffer, Load, ScalarParameter, Source, Store, Trace
+from lego_mlir.tracing.tracer import OUR_PACKAGES, Tracer, record
+
+_IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of the signature. A scalar has no layout; `size` counts a tensor's physical elements."""
+
+    name: str
+    dtype: DType
+    layout: Any
+    size: Any
+    read: bool
+    written: bool
+
+
+class Kernel:
+    """A kernel: a function over tensors with layouts, launched on `grid` blocks of `block` threads, each (x, y, z)."""
+
+    def __init__(self, function: Callable[..., Any], grid: Any, block: Any) -> None:
+        if not inspect.isfunction(function):
+            raise TraceError(f"@lego.kernel decorates a Python function, got {function!r}")
+        code = function.__code__
+        self.name = function.__name__
+        self.function = function
+        self.source = Source(code.co_filename, code.co_firstlineno)
+        _require_plain(function, self.source)
+        if not (self.name.isidentifier() and self.name.isascii()):
+            raise TraceError(
+                f"{self.source}: a kernel cannot be called {self.name}: its name goes into PTX, which knows ASCII "
+                "letters, digits and underscores"
+            )
+        self.grid = _extents("grid", grid, self.source)
+        self.block = _extents("block", block, self.source)
+        self.signature = _signature(function, self.source)
+        self.expected: Callable[..., Any] | None = None
+        self.tolerance: tuple[float, float] | None = None
+        self._texts: dict[tuple[str, bool], str] = {}
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}, grid {self.grid}, block {self.block}, {self.source}>"
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TraceError(
+            f"{self.name} is a kernel and is not called: compile it with `lego-mlir compile`, or run it with "
+            "`lego-mlir run` or lego_mlir.interp.launch"
+        )
+
+    def reference(
+        self, function: Callable[..., Any] | None = None, *, rtol: float | None = None, atol: float | None = None
+    ) -> Callable[..., Any]:
+        """`@k.reference`: what the kernel computes, in NumPy; kept as `k.expected`.
+
+        The function names the parameters, sizes among them, that it takes. Tensors come as arrays of their logical
+        shape; it returns the array of the one tensor that is written, or a tuple in the order of the signature.
+
+        `@k.reference(rtol=1e-3, atol=1e-6)` accepts an element that differs by at most `atol + rtol * |expected|`; one
+        that is left out is 0. Without either, the bound follows from the roundings of the kernel.
+        """
+        tolerance = _tolerance(self, rtol, atol)
+        if function is None:
+            return lambda function: self.reference(function, rtol=rtol, atol=atol)
+        if not inspect.isfunction(function):
+            raise TraceError(
+                f"{self.source}: the reference of {self.name} is a function, got {function!r}; a tolerance is written "
+                f"@{self.name}.reference(rtol=1e-3)"
+            )
+        known = {*self.signature, *(s.name for s in _declared_sizes(self))}
+        for name in inspect.signature(function).parameters:
+            if name not in known:
+                raise TraceError(
+                    f"{self.source}: the reference of {self.name} takes '{name}', which is no parameter or size of it; "
+                    f"there are {', '.join(sorted(known))}"
+                )
+        self.expected, self.tolerance = function, tolerance
+        return function
+
+    @cached_property
+    def _traced(self) -> Trace:
+        tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature)
+        parameters: list[Buffer | ScalarParameter] = []
+        arguments: list[Any] = []
+        for name, kind in self.signature.items():
+            if isinstance(kind, Tensor):
+                size = kind.layout.physical_size()
+                buffer = Buffer(name, kind.dtype, kind.layout, "global", size, self.source)
+                parameters.append(buffer)
+                arguments.append(View(tracer, buffer, kind.layout))
+            else:
+                value = tracer.value(kind)
+                parameters.append(ScalarParameter(name, kind, value))
+                tracer.data.names[value.number] = name
+                arguments.append(Scalar(value))
+        _require_names(self, _declared_sizes(self), ())
+        forget()  # a kernel's text must not depend on what was derived before it
+        try:
+            for n in _declared_extents(self):
+                tracer.require_divisors(as_expr(n), self.source)
+            record(tracer, self.function, arguments)
+        except LegoError as error:
+            raise _located(error, self.source) from error
+        except RecursionError as error:
+            ended = BudgetError(
+                f"tracing {self.name} exceeds Python's recursion limit ({sys.getrecursionlimit()}): an index is nested "
+                "too deeply, and a table, lego.gallery.tabulated, says the same without nesting; or a function calls "
+                "itself without end"
+            )
+            raise _located(ended.with_traceback(error.__traceback__), self.source) from None
+        return _complete(self._trace(tracer, parameters))
+
+    def _trace(self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter]) -> Trace:
+        return Trace(
+            name=self.name,
+            parameters=(*parameters, *self._tables(tracer)),
+            sizes=_sizes(self, tracer),
+            grid=self.grid,
+            block=self.block,
+            shared=tuple(tracer.shared),
+            ids=tracer.ids,
+            ranges=tracer.ranges,
+            body=tracer.body,
+            source=self.source,
+            divisions=tracer.divisions,
+            data=tracer.data,
+        )
+
+    def _tables(self, tracer: Tracer) -> Iterator[Buffer]:
+        """The run-time tables that layouts look positions up in: parameters after those of the signature."""
+        layouts = [kind.layout for kind in self.signature.values() if isinstance(kind, Tensor)]
+        layouts += [tile.layout for tile in tracer.shared]
+        entries: dict[str, str] = {}
+        for name, digest in (named for layout in layouts for named in tables.runtime_tables(layout)):
+            if entries.setdefault(name, digest) != digest:
+                raise TraceError(
+                    f"{self.source}: two run-time tables of {self.name} are named '{name}' and differ in their "
+                    "entries; give each a name of its own"
+                )
+        taken = {*self.signature, *(tile.name for tile in tracer.shared)}
+        for name, table in runtime_tables(tracer.body).items():
+            if name in taken:
+                raise TraceError(
+                    f"{self.source}: the run-time table '{name}' of {self.name} needs another name, one that "
+                    "no parameter and no shared tile has"
+                )
+            layout = as_layout(Row(int(table.length)))
+            yield Buffer(name, i32, layout, "global", int(table.length), self.source)
+
+    def trace(self) -> Trace:
+        """The traced program. Raises TraceError or LayoutError, with the line of the spec, where it is not one."""
+        return self._traced
+
+    @property
+    def sizes(self) -> tuple[Any, ...]:
+        """The symbolic sizes (`Size` symbols), trailing arguments in this order."""
+        return self._traced.sizes
+
+    def greatest(self, size: Any) -> int | None:
+        """The largest value of one of the sizes that this kernel can be launched with, where that is known."""
+        return greatest(size, self.grid, self.block)
+
+    @cached_property
+    def params(self) -> tuple[Parameter, ...]:
+        """The parameters, run-time tables last, and whether the kernel reads and writes them."""
+        read, written = set(runtime_tables(self._traced.body)), set()
+        for statement, access in self._traced.accesses():
+            match statement:
+                case Load():
+                    read.add(access.buffer.name)
+                case Store():
+                    written.add(access.buffer.name)
+        return tuple(
+            Parameter(p.name, p.dtype, p.layout, p.size, p.name in read, p.name in written)
+            if isinstance(p, Buffer)
+            else Parameter(p.name, p.dtype, None, None, True, False)
+            for p in self._traced.parameters
+        )
+
+    def module(self, form: Form = "affine") -> Any:
+        """The verified module (`ir.Module`), in a context of its own."""
+        from lego_mlir.tracing.emit import emit_module
+
+        return emit_module(self._traced, form)
+
+    def mlir(self, form: Form = "affine", *, locations: bool = True) -> str:
+        """The verified module as text; `locations` keeps the spec's file and line of every operation."""
+        text = self._texts.get((form, locations))
+        if text is None:
+            text = self.module(form).operation.get_asm(enable_debug_info=locations)
+            self._texts[form, locations] = text
+        return text
+
+
+def kernel(grid: Any = None, block: Any = None, **other: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
+
+    Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. Raises TraceError
+    for other options, and where one of the two is missing.
+    """
+    for name in other:
+        raise TraceError(
+            f"@lego.kernel takes grid and block, not {name}{did_you_mean(name, ['grid', 'block'])}: "
+            "write @lego.kernel(grid=.., block=..)"
+        )
+    if grid is None or block is None:
+        raise TraceError("the decorator takes the sizes of the launch: write @lego.kernel(grid=.., block=..)")
+
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        return Kernel(function, grid, block)
+
+    return decorate
+
+
+def _tolerance(kernel: Kernel, rtol: float | None, atol: float | None) -> tuple[float, float] | None:
+    """What a reference was given, as two numbers; None where neither was."""
+    given: dict[str, Any] = {"rtol": rtol, "atol": atol}
+    for name, value in given.items():
+        number = isinstance(value, (int, float, Real)) and type(value) is not bool and 0 <= float(value) < inf
+        if value is not None and not number:
+            raise TraceError(
+                f"{kernel.source}: {name}={value!r} of the reference of {kernel.name} must be a number of at least 0, "
+                "such as 1e-3"
+            )
+    return None if rtol is None and atol is None else (float(rtol or 0), float(atol or 0))
+
+
+def _complete(trace: Trace) -> Trace:
+    """The trace of a kernel that does something, and fits a block. Raises TraceError for another."""
+    if not any(
+        isinstance(statement, Store) and access.buffer.space == "global" for statement, access in trace.accesses()
+    ):
+        raise TraceError(f"{trace.source}: kernel {trace.name} writes no tensor; a store is written y[i, j] = value")
+    used = 0
+    for tile in trace.shared:
+        used += tile.size * tile.dtype.bytes
+        if used > STATIC_SHARED_BYTES and not trace.tile_rows():  # of lego.mma's, a transform script takes care
+            raise TraceError(
+                f"{tile.source}: with {tile.name}, {tile.layout!r} of {tile.dtype}, the shared tiles of {trace.name} "
+                f"take {used} bytes; static shared memory ends at {STATIC_SHARED_BYTES} bytes a block; make tiles "
+                "smaller, or their elements"
+            )
+    return trace
+
+
+def _require_plain(function: Callable[..., Any], source: Source) -> None:
+    """Raise TraceError for a function whose body does not run when it is called, so that nothing would be traced."""
+    asynchronous = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    if asynchronous or inspect.isgeneratorfunction(function):
+        kind, remedy = ("async", "write `def`") if asynchronous else ("a generator", "leave `yield` out")
+        raise TraceError(
+            f"{source}: the kernel {function.__name__} is {kind}, and its body would not run while it is traced; "
+            f"{remedy}: a kernel is a plain function that stores into its tensors"
+        )
+
+
+def _extents(what: str, given: Any, source: Source) -> tuple[Any, ...]:
+    extents = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    if not 1 <= len(extents) <= 3:
+        raise TraceError(f"{source}: {what}={given!r} must have one to three sizes, in x, y, z order")
+    checked: list[Any] = []
+    for axis, n in zip("xyz", extents, strict=False):
+        if is_symbolic(n):
+            checked.append(n if isinstance(n, Index) else Index(n))
+        elif isinstance(n, bool) or not isinstance(n, Integral):
+            raise TraceError(f"{source}: {what} {axis} must be an int or a symbolic size, got {n!r}")
+        else:
+            checked.append(int(n))
+    if refused := refusal(what, [n if isinstance(n, int) else 1 for n in checked]):
+        raise TraceError(f"{source}: {refused}")
+    return tuple(checked)
+
+
+def _signature(function: Callable[..., Any], source: Source) -> dict[str, Tensor | DType]:
+    """The parameters' declarations, evaluated where the annotations are strings."""
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise TraceError(
+            f"{source}: an annotation of {function.__name__} cannot be evaluated ({error}); where it names something "
+            "local to a function, leave out `from __future__ import annotations` there"
+        ) from error
+    declared: dict[str, Tensor | DType] = {}
+    for name, parameter in signature.parameters.items():
+        kind = parameter.annotation
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or parameter.default is not parameter.empty:
+            raise TraceError(
+                f"{source}: parameter '{name}' of {function.__name__} must be a plain one, without a default, * or /: "
+                "a launch passes every argument, in order"
+            )
+        if not (isinstance(kind, Tensor) or (isinstance(kind, DType) and kind.family in ("float", "int"))):
+            given = "none" if kind is parameter.empty else repr(kind)
+            raise TraceError(
+                f"{source}: parameter '{name}' of {function.__name__} needs the annotation lego.Tensor(dtype, layout), "
+                f"or an element type such as lego.f32 for a number, got {given}"
+            )
+        declared[name] = kind
+    return declared
+
+
+def _declared_extents(kernel: Kernel) -> Iterator[Any]:
+    """Every extent of the tensors, the grid and the block."""
+    for kind in kernel.signature.values():
+        if isinstance(kind, Tensor):
+            yield from (*kind.layout.dims(), kind.layout.physical_size())
+    yield from (*kernel.grid, *kernel.block)
+
+
+def _declared_sizes(kernel: Kernel) -> dict[Any, None]:
+    """The sizes that the signature, the grid and the block name, in order of first use."""
+    found: dict[Any, None] = {}
+    for n in _declared_extents(kernel):
+        for symbol in as_expr(n).free_symbols if is_symbolic(n) else ():
+            if not isinstance(symbol, Size):
+                raise TraceError(f"{kernel.source}: {symbol} in {n!r} is no size; make one with lego.size('{symbol}')")
+        _collect(n, found)
+    return found
+
+
+def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
+    """The declared sizes, then those that only the body uses."""
+    found = _declared_sizes(kernel)
+    for expr in expressions(tracer.body):
+        _collect(expr, found)
+    _require_names(kernel, found, {*(str(s) for s in tracer.ranges), *runtime_tables(tracer.body)})
+    return tuple(found)
+
+
+def _require_names(kernel: Kernel, sizes: Collection[Any], also: Collection[str]) -> None:
+    """Refuse sizes that a launch could not tell from each other, or from what else has a name."""
+    names = [s.name for s in sizes]
+    for name in names:
+        if names.count(name) > 1 or name in kernel.signature or name in also or iskeyword(name):
+            raise TraceError(
+                f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is a word of Python, or "
+                "also a parameter, a run-time table, an id of the kernel (tx, bx, k0, ..), or another size with other "
+                "facts"
+            )
+
+
+def _collect(value: Any, found: dict[Any, None]) -> None:
+    for symbol in sorted(as_expr(value).free_symbols if is_symbolic(value) else (), key=str):
+        if isinstance(symbol, Size):
+            found[symbol] = None
+
+
+def _located(error: LegoError, source: Source) -> LegoError:
+    """The error with the line of the spec in front, unless it names one already."""
+    if str(error).startswith(source.file):
+        return error
+    where = source
+    remedy = _IN_A_KERNEL if isinstance(error, SymbolicBranchError) else ""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_globals.get("__name__", "").startswith(OUR_PACKAGES):
+            where = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return type(error)(f"{where}: {error}{remedy}")

@@ -1,0 +1,303 @@
+"""A traced kernel as one verified MLIR module.
+
+    gpu.module @<kernel>_module {
+      gpu.func @<kernel>(memrefs and numbers of the signature, then sizes) workgroup(shared tiles) kernel
+
+Tensors are one-dimensional memrefs over their physical elements, indexed by the simplified positions. Registers become
+the values that loops and branches carry: a region takes those it writes and hands them on. A masked access is a branch.
+Every operation carries the file and line of the statement it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, assert_never
+
+from lego_mlir import bindings
+from lego_mlir.printers.mlir import MlirPrinter
+from lego_mlir.printers.operations import Form
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
+from lego_mlir.tracing.emit_values import ValueEmitter
+from lego_mlir.tracing.symbols import symbols
+from lego_mlir.tracing.trace import (
+    Barrier,
+    Buffer,
+    Compose,
+    Compute,
+    Constant,
+    Contract,
+    Convert,
+    For,
+    FromCondition,
+    FromIndex,
+    If,
+    Lane,
+    Load,
+    Piece,
+    Read,
+    Register,
+    Source,
+    Statement,
+    Store,
+    TileLoad,
+    TileStore,
+    ToIndex,
+    Trace,
+    Value,
+    Write,
+    registers_written,
+)
+
+WORKGROUP: Final = "#gpu.address_space<workgroup>"
+TILE_ALIGNMENT: Final = 16  # bytes: what the widest access of a thread needs
+
+
+def emit_module(trace: Trace, form: Form = "affine") -> Any:
+    """The module, verified, in a new context."""
+    ir = bindings.load().ir
+    with ir.Context(), _location(ir, trace.source):
+        module = ir.Module.create()
+        module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+        with ir.InsertionPoint(module.body):
+            outer = ir.Operation.create(
+                "gpu.module", attributes={"sym_name": ir.StringAttr.get(f"{trace.name}_module")}, regions=1
+            )
+        with ir.InsertionPoint(outer.regions[0].blocks.append()):
+            KernelEmitter(trace, form).emit()
+        module.operation.verify()
+        return module
+
+
+def _location(ir: Any, source: Source) -> Any:
+    return ir.Location.file(source.file, source.line, 1)
+
+
+class KernelEmitter:
+    """Emits one kernel at the current insertion point."""
+
+    def __init__(self, trace: Trace, form: Form) -> None:
+        self.trace, self.form = trace, form
+        self.ir = bindings.load().ir
+        self.rows = trace.tile_rows()
+        self._values: dict[int, Any] = {}
+        self._registers: dict[Register, Any] = {}
+        self._memrefs: dict[str, Any] = {}
+        self._locations: dict[Source, Any] = {}
+
+    def emit(self) -> None:
+        """The gpu.func with its body."""
+        entry = self._function()
+        count = len(self.trace.parameters)
+        for parameter, argument in zip(self.trace.parameters, entry.arguments, strict=False):
+            if isinstance(parameter, Buffer):
+                self._memrefs[parameter.name] = argument
+            else:
+                self._values[parameter.value.number] = argument
+        sizes = dict(zip(self.trace.sizes, list(entry.arguments)[count:], strict=False))
+        for tile, argument in zip(self.trace.shared, list(entry.arguments)[count + len(sizes) :], strict=True):
+            self._memrefs[tile.name] = argument
+        with self.ir.InsertionPoint(entry):
+            self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
+            self.compute = ValueEmitter(self.printer.build)
+            self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
+            self._emit_ids()
+            self._emit_body(self.trace.body)
+            self.printer.build.operation("gpu.return")
+
+    # -- the function
+
+    def _function(self) -> Any:
+        ir, trace = self.ir, self.trace
+        inputs = [_memref(p) if isinstance(p, Buffer) else p.dtype.mlir for p in trace.parameters]
+        inputs += ["index"] * len(trace.sizes)
+        tiles = [_memref(tile, self.rows.get(tile.name)) for tile in trace.shared]
+        attributes = {
+            "sym_name": ir.StringAttr.get(trace.name),
+            "function_type": ir.TypeAttr.parse(f"({', '.join(inputs)}) -> ()"),
+            "kernel": ir.UnitAttr.get(),
+        }
+        for name, extents in (("known_block_size", trace.block), ("known_grid_size", trace.grid)):
+            if all(isinstance(n, int) for n in extents):
+                attributes[name] = ir.DenseI32ArrayAttr.get([*extents, 1, 1][:3])
+        if tiles:
+            attributes["workgroup_attributions"] = ir.Attribute.parse(f"{len(tiles)} : i64")
+            attributes["workgroup_attrib_attrs"] = ir.ArrayAttr.get([self._tile_facts(tile) for tile in trace.shared])
+        function = ir.Operation.create("gpu.func", attributes=attributes, regions=1)
+        types = [ir.Type.parse(t) for t in (*inputs, *tiles)]
+        return function.regions[0].blocks.append(*types, arg_locs=[function.location] * len(types))
+
+    def _tile_facts(self, tile: Buffer) -> Any:
+        """The attributes of a shared tile."""
+        order = order_of(tile) if tile.name in self.rows else None
+        listed = {"llvm.align": self.ir.Attribute.parse(f"{TILE_ALIGNMENT} : i64")}
+        if order is not None:
+            listed["lego.order"] = self.ir.StringAttr.get(order)
+        return self.ir.DictAttr.get(listed)
+
+    def _emit_ids(self) -> None:
+        used = symbols(self.trace.body)
+        for symbol, (kind, axis) in self.trace.ids.items():
+            if symbol in used:
+                value = self.printer.build.value(f"gpu.{kind}", (), "index", {"dimension": f"#gpu<dim {axis}>"})
+                self.printer.bind(symbol, value)
+
+    # -- statements
+
+    def _emit_body(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            location = self._locations.get(statement.source)
+            if location is None:
+                location = self._locations[statement.source] = _location(self.ir, statement.source)
+            with location:
+                self._emit(statement)
+
+    def _emit(self, statement: Statement) -> None:
+        values, build = self._values, self.printer.build
+        match statement:
+            case Constant(result, number):
+                values[result.number] = self.printer.remember(
+                    repr(number), result.mlir, lambda _: self.compute.constant(number, result)
+                )
+            case Compute(result, operation, operands):
+                values[result.number] = self.compute.compute(operation, operands, self._operands(operands), result)
+            case Convert(result, operand):
+                values[result.number] = self.compute.convert(values[operand.number], operand, result)
+            case FromIndex(result, expr):
+                values[result.number] = self.printer.value(expr, result.mlir)
+            case ToIndex(symbol, operand):
+                self.printer.bind(symbol, self.compute.to_index(values[operand.number], operand))
+            case FromCondition(result, condition):
+                values[result.number] = self.printer.condition(condition)
+            case Lane(result, operand, lane):
+                position = {"static_position": f"array<i64: {lane}>"}
+                values[result.number] = build.value("vector.extract", (values[operand.number],), result.mlir, position)
+            case Compose(result, operands):
+                name = "vector.broadcast" if len(operands) == 1 else "vector.from_elements"
+                values[result.number] = build.value(name, self._operands(operands), result.mlir)
+            case Load():
+                values[statement.result.number] = self._emit_load(statement)
+            case Store():
+                self._emit_store(statement)
+            case TileLoad(result, buffer):
+                values[result.number] = self.tiles.load(statement, self._memrefs[buffer.name])
+            case TileStore(value, buffer):
+                self.tiles.store(statement, values[value.number], self._memrefs[buffer.name])
+            case Piece(result, operand):
+                values[result.number] = self.tiles.piece(statement, values[operand.number])
+            case Contract(result, a, b, c):
+                values[result.number] = self.tiles.contract(statement, *self._operands((a, b, c)))
+            case Barrier():
+                build.operation("gpu.barrier")
+            case Read(result, register):
+                values[result.number] = self._registers[register]
+            case Write(register, value):
+                self._registers[register] = values[value.number]
+            case For():
+                self._emit_for(statement)
+            case If():
+                self._emit_if(statement)
+            case _:
+                assert_never(statement)
+
+    def _operands(self, operands: Sequence[Value]) -> list[Any]:
+        return [self._values[o.number] for o in operands]
+
+    def _emit_load(self, load: Load) -> Any:
+        if load.other is None:
+            return self._load_now(load)
+        branch = self._branch(load.access.mask, [load.result.mlir])
+        with self._region(branch, 0):
+            self._yield([self._load_now(load)])
+        with self._region(branch, 1):
+            self._yield([self._values[load.other.number]])
+        return branch.results[0]
+
+    def _load_now(self, load: Load) -> Any:
+        access, build = load.access, self.printer.build
+        operands = (self._memrefs[access.buffer.name], *self.tiles.indices(access))
+        if access.width == 1:
+            return build.value("memref.load", operands, load.result.mlir)
+        return build.value("vector.load", operands, load.result.mlir, _alignment(access.width, access.buffer.dtype))
+
+    def _emit_store(self, store: Store) -> None:
+        if not store.access.is_masked:
+            self._store_now(store)
+            return
+        branch = self._branch(store.access.mask, [])
+        with self._region(branch, 0):
+            self._store_now(store)
+            self._yield([])
+
+    def _store_now(self, store: Store) -> None:
+        access, build = store.access, self.printer.build
+        memref = self._memrefs[access.buffer.name]
+        operands = (self._values[store.value.number], memref, *self.tiles.indices(access))
+        if access.width == 1:
+            build.operation("memref.store", operands)
+        else:
+            build.operation("vector.store", operands, (), _alignment(access.width, access.buffer.dtype))
+
+    # -- regions
+
+    def _emit_for(self, loop: For) -> None:
+        carried = [r for r in registers_written(loop.body) if r in self._registers]
+        bounds = [self.printer.value(b, "index") for b in (loop.lo, loop.hi, loop.step)]
+        types = [_register_type(r) for r in carried]
+        operation = self.printer.build.operation(
+            "scf.for", (*bounds, *(self._registers[r] for r in carried)), types, regions=1
+        )
+        index = self.printer.build.type("index")
+        arguments = [index, *map(self.printer.build.type, types)]
+        block = operation.regions[0].blocks.append(*arguments, arg_locs=[operation.location] * len(arguments))
+        before = dict(self._registers)
+        with self.ir.InsertionPoint(block), self.printer.scope():
+            self.printer.bind(loop.symbol, block.arguments[0])
+            self._registers.update(zip(carried, list(block.arguments)[1:], strict=True))
+            self._emit_body(loop.body)
+            self._yield([self._registers[r] for r in carried])
+        self._registers = {**before, **dict(zip(carried, operation.results, strict=True))}
+
+    def _emit_if(self, branch: If) -> None:
+        if branch.condition == True:  # noqa: E712  SymPy's true is not Python's
+            self._emit_body(branch.then)
+            return
+        carried = [r for r in registers_written((*branch.then, *branch.otherwise)) if r in self._registers]
+        operation = self._branch(branch.condition, [_register_type(r) for r in carried])
+        before = dict(self._registers)
+        for number, body in enumerate((branch.then, branch.otherwise)):
+            if number and not body and not carried:
+                continue
+            self._registers = dict(before)
+            with self._region(operation, number):
+                self._emit_body(body)
+                self._yield([self._registers[r] for r in carried])
+        self._registers = {**before, **dict(zip(carried, operation.results, strict=True))}
+
+    def _branch(self, condition: Any, results: list[str]) -> Any:
+        """An scf.if without blocks yet."""
+        return self.printer.build.operation("scf.if", (self.printer.condition(condition),), results, regions=2)
+
+    @contextmanager
+    def _region(self, operation: Any, number: int) -> Iterator[None]:
+        with self.ir.InsertionPoint(operation.regions[number].blocks.append()), self.printer.scope():
+            yield
+
+    def _yield(self, values: Sequence[Any]) -> None:
+        self.printer.build.operation("scf.yield", values)
+
+
+def _memref(buffer: Buffer, row: int | None = None) -> str:
+    """The memref type; of rows and columns where `row` is the length of a row."""
+    size = "?" if not buffer.is_static else buffer.size if row is None else f"{buffer.size // row}x{row}"
+    space = f", {WORKGROUP}" if buffer.space == "workgroup" else ""
+    return f"memref<{size}x{buffer.dtype.mlir}{space}>"
+
+
+def _register_type(register: Register) -> str:
+    return Value(register.number, register.dtype, register.width).mlir
+
+
+def _alignment(width: int, dtype: DType) -> dict[str, str]:
+    return {"alignment": f"{width * dtype.bytes} : i64"}

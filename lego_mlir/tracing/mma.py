@@ -1,0 +1,186 @@
+"""`lego.mma`: a warp multiplies tiles of shared memory into accumulators that it keeps in registers.
+
+    acc = lego.accumulator(f32, 64, 64)
+    for k in lego.range(tiles):
+        ...
+        lego.mma(a.part((m, 0), (64, 32)), b.part((0, n), (32, 64)), acc)
+    acc.store(out, (m, n))
+
+A statement says what a warp computes, not with which instruction: tiles become `vector.contract` over rectangles of
+`SHAPE`, which a transform script turns into the target's matrix unit, and which also run as they stand.
+
+A tile that is read from must keep runs of 8 neighbours of a row, or of a column, together: what every matrix unit loads
+from. Where neighbouring rows fall into the same banks, padding, a swizzled layout or the swizzle script separates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.errors import LayoutError, brief
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.nodes import Le
+from lego_mlir.expr.verdict import Refuted
+from lego_mlir.tracing.control import Cell
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.scalar import Scalar, convert
+from lego_mlir.tracing.shared_lines import RUN, Lines, lines_of
+from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import Constant, Contract, Piece, TileLoad, TileStore, Value, Write
+from lego_mlir.tracing.tracer import Tracer, current
+
+SHAPE: Final = (16, 8, 16)
+"""Rows, columns and depth of one contraction: the smallest that a tensor core takes of 16-bit floats."""
+READ: Final = 16
+"""Rows and columns of one read: two contractions' worth of the right operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A rectangle of a shared tile, by its first index and its shape."""
+
+    view: View
+    at: tuple[Any, Any]
+    shape: tuple[int, int]
+
+    def read(self, row: int, column: int, shape: tuple[int, int], *, turned: bool = False) -> Value:
+        """A piece of the part as a value of a warp; `turned` gives its transpose."""
+        tracer = current("a tile")
+        lines = _lines(tracer, self.view)
+        at = lines.index(self.at[0] + row, self.at[1] + column)
+        result = tracer.value(self.view.dtype, (shape[1], shape[0]) if turned else shape)
+        place = (as_expr(at[0]), as_expr(at[1]))
+        transposed = lines.transposed != turned
+        tracer.append(TileLoad(result, self.view.buffer, place, lines.stride, transposed, tracer.here()))
+        return result
+
+
+def part(view: View, at: Sequence[Any], shape: Sequence[int]) -> Part:
+    """The rectangle of `shape` that begins at the index `at`. Raises LayoutError where it leaves the tile."""
+    tracer = current(f"a part of {view.buffer.name}")
+    if view.buffer.space != "workgroup" or len(view.dims()) != 2:
+        raise tracer.error(
+            f"a part is taken of a two-dimensional tile in shared memory, got {view!r}; copy it there with lego.stage",
+            LayoutError,
+        )
+    (first, second), (rows, columns) = at, shape
+    for axis, (start, extent, n) in enumerate(zip(map(tracer.index, at), shape, view.dims(), strict=True)):
+        inside = tracer.prove(sympy.And(Le(0, start), Le(start + extent, n)))
+        if isinstance(inside, Refuted):
+            values = ", ".join(f"{name} = {value}" for name, value in inside.counter_example.items())
+            raise tracer.error(
+                f"{view.buffer.name}: a part of {extent} from {start} leaves axis {axis} of {n} for {values}",
+                LayoutError,
+            )
+    return Part(view, (first, second), (rows, columns))
+
+
+class Accumulator:
+    """A rows x columns tile of numbers that a warp keeps in registers, in pieces of 16 x 8."""
+
+    def __init__(self, dtype: DType, rows: int, columns: int, cells: dict[tuple[int, int], Cell]) -> None:
+        self.dtype, self.rows, self.columns, self.cells = dtype, rows, columns, cells
+
+    def __repr__(self) -> str:
+        return f"<accumulator of {self.rows} x {self.columns} {self.dtype}>"
+
+    def store(self, view: View, at: Sequence[Any]) -> None:
+        """Write the tile, rounded to the view's type, into shared rows; its first element goes to the index `at`."""
+        tracer = current("an accumulator")
+        target = part(view, at, (self.rows, self.columns))
+        lines = _lines(tracer, view)
+        if lines.transposed or lines.order is not None or not view.dtype.is_float or view.dtype.bits > self.dtype.bits:
+            raise tracer.error(
+                f"an accumulator of {self.dtype} is stored into shared rows of it or of a shorter float, got {view!r}",
+                LayoutError,
+            )
+        for (row, column), cell in self.cells.items():
+            place = (as_expr(target.at[0] + row), as_expr(target.at[1] + column))
+            value = convert(cell, view.dtype) if view.dtype != self.dtype else cell
+            tracer.append(TileStore(value.value, view.buffer, place, lines.stride, tracer.here()))
+
+
+def accumulator(dtype: DType, rows: int, columns: int) -> Accumulator:
+    """Zeros to add products to: `rows` a multiple of 16, `columns` of 8."""
+    tracer = current("lego.accumulator")
+    if rows % SHAPE[0] or columns % SHAPE[1] or rows < 1 or columns < 1:
+        raise tracer.error(
+            f"lego.accumulator: rows must be a multiple of {SHAPE[0]} and columns of {SHAPE[1]}, got {rows} x {columns}"
+        )
+    cells: dict[tuple[int, int], Cell] = {}
+    for row in range(0, rows, SHAPE[0]):
+        for column in range(0, columns, SHAPE[1]):
+            zero = tracer.value(dtype, SHAPE[:2])
+            tracer.append(Constant(zero, 0.0, tracer.here()))
+            place = tracer.register(dtype, SHAPE[:2])
+            tracer.append(Write(place, zero, tracer.here()))
+            cells[row, column] = Cell(place)
+    return Accumulator(dtype, rows, columns, cells)
+
+
+def mma(a: Part, b: Part, acc: Accumulator) -> None:
+    """`acc += a @ b`, by a warp: a is (m, k), b is (k, n). Raises TraceError where the shapes do not fit.
+
+    The contractions go to and fro along the rows of the result, so that each has an operand of the one before it; and
+    one depth begins with the column that the depth before has ended with last, whose operand is free first.
+    """
+    tracer = current("lego.mma")
+    _require_operands(tracer, a, b, acc)
+    (m, k), (depth, n) = a.shape, b.shape
+    if k != depth or (m, n) != (acc.rows, acc.columns) or m % READ or n % READ or k % READ:
+        raise tracer.error(
+            f"lego.mma: {m} x {k} times {depth} x {n} into {acc.rows} x {acc.columns}; the depths must agree, the "
+            f"result must have the accumulator's sizes, and all are multiples of {READ}"
+        )
+    if a.view.dtype != b.view.dtype or a.view.dtype.bits != 16 or not a.view.dtype.is_float:
+        raise tracer.error(
+            f"lego.mma multiplies f16 with f16 or bf16 with bf16, got {a.view.dtype} with {b.view.dtype}"
+        )
+    for step, depth in enumerate(range(0, k, READ)):
+        left = {row: a.read(row, depth, (READ, READ)) for row in range(0, m, READ)}
+        right = list(_columns(tracer, b, depth, n))
+        for turn, (row, x) in enumerate(left.items()):
+            for column, y in right if (step + turn) % 2 == 0 else reversed(right):
+                cell = acc.cells[row, column]
+                total = tracer.value(acc.dtype, SHAPE[:2])
+                tracer.append(Contract(total, x, y, cell.value, tracer.here()))
+                cell.set(Scalar(total))
+
+
+def _require_operands(tracer: Tracer, a: object, b: object, acc: object) -> None:
+    for operand in (a, b):
+        if not isinstance(operand, Part):
+            raise tracer.error(
+                "lego.mma multiplies parts of shared tiles, such as tile.part((0, 0), (rows, columns)), got "
+                f"{brief(repr(operand))}"
+            )
+    if not isinstance(acc, Accumulator):
+        raise tracer.error(
+            f"lego.mma adds into an accumulator, lego.accumulator(dtype, rows, columns), got {brief(repr(acc))}"
+        )
+
+
+def _columns(tracer: Tracer, b: Part, depth: int, n: int) -> Iterator[tuple[int, Value]]:
+    """The right operand at one depth, as (n, k) pieces by their first column."""
+    for column in range(0, n, READ):
+        both = b.read(depth, column, (READ, READ), turned=True)
+        for half in range(0, READ, SHAPE[1]):
+            piece = tracer.value(b.view.dtype, (SHAPE[1], SHAPE[2]))
+            tracer.append(Piece(piece, both, half, tracer.here()))
+            yield column + half, piece
+
+
+def _lines(tracer: Tracer, view: View) -> Lines:
+    lines = lines_of(view.layout)
+    if lines is None:
+        raise tracer.error(
+            f"{view.buffer.name}: tiles are read {RUN} neighbours of a row or of a column at a time, and "
+            f"{view.layout!r} does not keep them together; take Row, Col, gallery.padded or "
+            f"gallery.xor_swizzle(rows, columns, vec={RUN})",
+            LayoutError,
+        )
+    return lines

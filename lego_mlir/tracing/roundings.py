@@ -1,0 +1,263 @@
+"""How often a value is rounded on its way through a kernel: the length of the sums, read off the traced program.
+
+Each value carries the longest chain of roundings that leads to it, counted by the type that is rounded to. An addition
+is one rounding after those of its operands; a loop repeats what one turn of it adds to its registers and tiles; a value
+that is only moved keeps its count, so a copy has none. The last operation is counted apart: its error is relative to
+the result itself, while those before it are relative to terms that may cancel.
+
+    total = 0.0                       roundings of total
+    for k in lego.range(16384):
+        total += x[k]                 16383 before the last one, all to f32
+    y[0] = f16(total)                 16384 to f32, and the last one to f16
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any, Final
+
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.operators import OPERATORS
+from lego_mlir.tracing.trace import (
+    Buffer,
+    Compose,
+    Compute,
+    Constant,
+    Contract,
+    Convert,
+    For,
+    FromIndex,
+    If,
+    Lane,
+    Load,
+    Piece,
+    Read,
+    Statement,
+    Store,
+    TileLoad,
+    TileStore,
+    Trace,
+    Write,
+)  # fmt: skip
+
+UNIT: Final = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}
+"""Unit roundoff: the largest relative error of one rounding to nearest."""
+ELEMENTARY: Final = 8
+"""Roundings that an elementary function counts as: CUDA's errors end at 4 ulps (CUDA C++ guide, "Math Functions")."""
+DIVISION: Final = 2
+LARGEST_SHARE: Final = 2.0**-4
+"""No number of roundings excuses a larger part of the result; a sum in f16 may need a tolerance of its own."""
+SPREAD: Final = 4.0
+"""Rounding errors of either sign add up like a random walk: of n, 4 sqrt(n) is over 7 standard deviations."""
+_EXACT: Final = frozenset({"neg", "abs", "minimum", "maximum", "select"})
+
+Counts = tuple[int, ...]
+_TYPES: Final = tuple(UNIT)
+_NONE: Final[Counts] = (0,) * len(_TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class Roundings:
+    """The roundings on the longest chain, for each type of UNIT: those that later ones follow, and the last."""
+
+    before: Counts = _NONE
+    last: Counts = _NONE
+
+    @property
+    def total(self) -> Counts:
+        return tuple(a + b for a, b in zip(self.before, self.last, strict=True))
+
+    @property
+    def exact(self) -> bool:
+        return not any(self.total)
+
+    @property
+    def share(self) -> float:
+        """The relative error before the last rounding, where no terms cancel: n roundings of u each."""
+        return min(LARGEST_SHARE, sum(n * u for n, u in zip(self.before, UNIT.values(), strict=True)))
+
+    @property
+    def walk(self) -> float:
+        """The error in units of what a relative change of every input by 1 would change: see SPREAD."""
+        return sum(SPREAD * sqrt(n) * u for n, u in zip(self.before, UNIT.values(), strict=True))
+
+    @property
+    def final(self) -> dict[str, int]:
+        """The last roundings by the name of their type."""
+        return dict(zip(_TYPES, self.last, strict=True))
+
+    def count(self, dtype: str) -> int:
+        return self.total[_TYPES.index(dtype)]
+
+    def then(self, dtype: DType, times: int = 1) -> Roundings:
+        """After an operation whose result is rounded to this type; `times` in a row."""
+        if not dtype.is_float:
+            return self
+        row = _TYPES.index(dtype.name)
+        chained = tuple(n + (times - 1) * (k == row) for k, n in enumerate(self.total))
+        return Roundings(chained, tuple(int(k == row) for k in range(len(_TYPES))))
+
+
+def joined(several: Iterable[Roundings]) -> Roundings:
+    """The longer chain, type by type."""
+    before, last = _NONE, _NONE
+    for one in several:
+        before = tuple(map(max, before, one.before))
+        last = tuple(map(max, last, one.last))
+    return Roundings(before, last)
+
+
+def roundings(trace: Trace, sizes: Mapping[str, int]) -> dict[str, Roundings]:
+    """For each tensor of the signature, the roundings of what the kernel stores in it, for these sizes."""
+    chains = _Chains(trace, sizes)
+    chains.run(trace.body)
+    return {p.name: chains.memory.get(p.name, Roundings()) for p in trace.parameters if isinstance(p, Buffer)}
+
+
+@dataclass(slots=True)
+class _Chains:
+    """The roundings of each value, register and buffer at a point of the program."""
+
+    trace: Trace
+    sizes: Mapping[str, int]
+    values: dict[int, Roundings] = field(default_factory=dict)
+    registers: dict[int, Roundings] = field(default_factory=dict)
+    memory: dict[str, Roundings] = field(default_factory=dict)
+
+    def run(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            match statement:
+                case For(body=inner):
+                    self.repeat(inner, self.turns(statement))
+                case If(then=then, otherwise=otherwise):
+                    self.branch(then, otherwise)
+                case Write(register=register, value=value):
+                    self.registers[register.number] = self.of(value)
+                case Store(value=value, access=access):
+                    self.keep(access.buffer.name, self.of(value))
+                case TileStore(value=value, buffer=buffer):
+                    self.keep(buffer.name, self.of(value))
+                case _ if (result := getattr(statement, "result", None)) is not None:
+                    self.values[result.number] = self.result(statement)
+                case _:
+                    pass
+
+    def of(self, *operands: Any) -> Roundings:
+        """Of several values together; a scalar parameter has none."""
+        return joined(self.values.get(v.number, Roundings()) for v in operands if v is not None)
+
+    def keep(self, buffer: str, stored: Roundings) -> None:
+        self.memory[buffer] = joined((self.memory.get(buffer, Roundings()), stored))
+
+    def result(self, statement: Any) -> Roundings:
+        match statement:
+            case Constant(result=result, number=number):
+                exact = not result.dtype.is_float or _is_exact(number, result.dtype)
+                return Roundings() if exact else Roundings().then(result.dtype)
+            case Compute(result=result, operation=operation, operands=operands):
+                return _computed(self.of(*operands), operation, result.dtype)
+            case Convert(result=result, operand=operand):
+                narrow = result.dtype.is_float and not _holds(result.dtype, operand.dtype)
+                return self.of(operand).then(result.dtype) if narrow else self.of(operand)
+            case FromIndex(result=result):
+                return Roundings().then(result.dtype)
+            case Lane(operand=operand) | Piece(operand=operand):
+                return self.of(operand)
+            case Compose(operands=operands):
+                return self.of(*operands)
+            case Load(access=access, other=other):
+                return joined((self.memory.get(access.buffer.name, Roundings()), self.of(other)))
+            case TileLoad(buffer=buffer):
+                return self.memory.get(buffer.name, Roundings())
+            case Contract(result=result, a=a, b=b, c=c):
+                product = self.of(a, b).then(result.dtype)
+                depth = a.width[1] if isinstance(a.width, tuple) else 1
+                return joined((product, self.of(c))).then(result.dtype, depth)
+            case Read(register=register):
+                return self.registers.get(register.number, Roundings())
+            case _:
+                return Roundings()
+
+    def branch(self, then: Sequence[Statement], otherwise: Sequence[Statement]) -> None:
+        before = dict(self.registers)
+        self.run(then)
+        taken, self.registers = self.registers, before
+        self.run(otherwise)
+        for number, chain in taken.items():
+            self.registers[number] = joined((chain, self.registers.get(number, Roundings())))
+
+    def repeat(self, body: Sequence[Statement], turns: int) -> None:
+        """Two turns are followed; each further one adds what the second added."""
+        states = []
+        for _ in range(min(turns, 2)):
+            self.run(body)
+            states.append((dict(self.registers), dict(self.memory)))
+        if turns > 2:
+            (r1, m1), (r2, m2) = states
+            self.registers = {key: _grown(r1.get(key), chain, turns - 2) for key, chain in r2.items()}
+            self.memory = {key: _grown(m1.get(key), chain, turns - 2) for key, chain in m2.items()}
+
+    def turns(self, loop: For) -> int:
+        """The most turns that the loop takes for these sizes; where data decide, as many as there are elements."""
+        from lego_mlir.expr.index import as_expr
+        from lego_mlir.expr.intervals import bounds
+        from lego_mlir.expr.ranges import Range
+
+        values = {symbol: self.sizes[symbol.name] for symbol in self.trace.sizes}
+        step = as_expr(loop.step).subs(values)
+        ranges = {
+            s: Range(_at(r.lo, values), _at(r.hi, values), r.step)
+            for s, r in self.trace.ranges.items()
+            if s != loop.symbol
+        }
+        span = bounds((as_expr(loop.hi) - as_expr(loop.lo)).subs(values), ranges).hi
+        if span is None or not step.is_Integer:
+            return self.elements()
+        return max(0, -(-span // int(step)))
+
+    def elements(self) -> int:
+        from lego_mlir.expr.evaluate import evaluate
+
+        sizes = [p.size for p in self.trace.parameters if isinstance(p, Buffer)]
+        return max(int(evaluate(n, self.sizes)) for n in sizes)
+
+
+def _at(end: Any, values: Mapping[Any, int]) -> Any:
+    from lego_mlir.expr.index import as_expr
+
+    value = as_expr(end).subs(values)
+    return int(value) if value.is_Integer else value
+
+
+def _grown(first: Roundings | None, second: Roundings, turns: int) -> Roundings:
+    earlier = (first or Roundings()).before
+    return Roundings(tuple(n + turns * max(0, n - m) for n, m in zip(second.before, earlier, strict=True)), second.last)
+
+
+def _computed(operands: Roundings, operation: str, dtype: DType) -> Roundings:
+    operator = OPERATORS[operation]
+    if operation in _EXACT or operator.predicates is not None or not dtype.is_float:
+        return operands
+    if operation == "truediv":
+        return operands.then(dtype, DIVISION)
+    if not operator.in_f32:
+        return operands.then(dtype)
+    from lego_mlir.tracing.dtypes import f32
+
+    inner = operands.then(f32 if dtype.bits < f32.bits else dtype, ELEMENTARY)
+    return inner.then(dtype) if dtype.bits < f32.bits else inner
+
+
+def _is_exact(number: float, dtype: DType) -> bool:
+    import numpy
+
+    with numpy.errstate(all="ignore"):
+        return bool(numpy.asarray(number).astype(dtype.numpy).astype(numpy.float64) == number) or number != number
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """Whether every number of the one float type is one of the other."""
+    ordered = {"f16": {"f16"}, "bf16": {"bf16"}, "f32": {"f16", "bf16", "f32"}, "f64": set(_TYPES)}
+    return narrow.name in ordered[wide.name]

@@ -1,0 +1,362 @@
+"""The data a kernel computes with: loaded values, constants, and what Python's operators make of them.
+
+Two kinds of numbers meet in a kernel. An *index* (`lego.thread_id[0]`, a loop's variable, a size) is a symbolic
+integer with a proved range. *Data* is a `Scalar`: a number, or a short vector of them, of one element type, whose
+value is known only when the kernel runs. Python numbers take the type of the data they meet; two data of different
+types are refused, because where to round is the author's decision: `x.to(f32) * y`. An integer `Scalar` may be used
+as an index; nothing but its type's range is then known of it.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+from lego_mlir.expr.index import Condition, Index, as_condition, as_expr, is_symbolic
+from lego_mlir.expr.nodes import Ne
+from lego_mlir.tracing import dtypes
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.operators import OPERATORS
+from lego_mlir.tracing.trace import Compose, Compute, Constant, Convert, FromIndex, Lane, Value, Width
+from lego_mlir.tracing.tracer import current
+
+
+class Scalar:
+    """Data of one element type inside a kernel: a number, or a vector where `width` is not None."""
+
+    __slots__ = ("value",)
+    __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype
+
+    @property
+    def width(self) -> Any:  # a Width; arithmetic is on vectors and numbers
+        return self.value.width
+
+    def __repr__(self) -> str:
+        return f"<{self.value.mlir} {self.value}>"
+
+    def to(self, dtype: DType) -> Any:
+        """This value in another element type; `to(lego.index)` makes an index of an integer."""
+        return convert(self, dtype)
+
+    def __getitem__(self, lane: int) -> Scalar:
+        """One element of a vector."""
+        tracer = current("a vector's element")
+        if self.width is None or not isinstance(lane, int) or not 0 <= lane < self.width:
+            raise tracer.error(f"{self!r} has no element {lane!r}; a vector takes an int below its width")
+        result = tracer.value(self.dtype)
+        tracer.append(Lane(result, tracer.use(self.value), lane, tracer.here()))
+        return Scalar(result)
+
+    def __iter__(self) -> Any:
+        return (self[lane] for lane in range(len(self)))
+
+    def __len__(self) -> int:
+        if self.width is None:
+            raise current("a vector's elements").error(f"{self!r} is one number, not a vector")
+        return self.width
+
+    def _sympy_(self) -> Any:
+        """Data in an index expression: a symbol; a truth value is a condition on one."""
+        tracer = current("data used as an index")
+        if self.width is not None or self.dtype.is_float:
+            raise tracer.error(f"{self!r} cannot be used as an index; an index is one integer, such as x.to(lego.i32)")
+        symbol = tracer.data_symbol(self.value)
+        return Ne(symbol, 0) if self.dtype.family == "bool" else symbol
+
+    def __bool__(self) -> NoReturn:
+        raise current("the truth of data").error(
+            "the truth of a kernel's data is known only when it runs, so `if`, `while`, `and`, `or`, `not`, min() and "
+            "max() cannot be used on it; use `with lego.when(condition):`, lego.where, &, |, ~, lego.minimum and "
+            "lego.maximum"
+        )
+
+    def __index__(self) -> NoReturn:
+        raise current("data as a Python int").error(
+            "a kernel's data is not known while tracing: it makes no Python int; lego.range takes it as a bound"
+        )
+
+    def __float__(self) -> NoReturn:
+        raise current("data as a Python float").error(
+            "a kernel's data is not known while tracing: it makes no Python float, and the functions of math and numpy "
+            "cannot take it; convert it with .to(lego.f32), and use lego.sqrt, lego.exp and the like"
+        )
+
+    def __add__(self, other: Any) -> Any:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _binary("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _binary("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _binary("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _binary("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _binary("truediv", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _binary("truediv", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _binary("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _binary("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _binary("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _binary("mod", other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return _binary("and", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return _binary("or", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Any:
+        return _binary("xor", self, other)
+
+    __rxor__ = __xor__
+
+    def __lshift__(self, other: Any) -> Any:
+        return _binary("lshift", self, other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _binary("rshift", self, other)
+
+    def __pow__(self, other: Any) -> NoReturn:
+        raise current("a power of data").error(
+            "there is no ** for a kernel's data; multiply, or take lego.exp2(y * lego.log2(x)) where x > 0"
+        )
+
+    __rpow__ = __pow__
+
+    def __neg__(self) -> Scalar:
+        return compute("neg", self)
+
+    def __pos__(self) -> Scalar:
+        return self
+
+    def __abs__(self) -> Scalar:
+        return compute("abs", self)
+
+    def __invert__(self) -> Scalar:
+        return compute("xor", self, True if self.dtype.family == "bool" else -1)
+
+    def __eq__(self, other: object) -> Any:
+        return _binary("eq", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _binary("ne", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _binary("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _binary("le", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _binary("gt", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _binary("ge", self, other)
+
+
+_PYTHON = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+
+
+def _binary(name: str, a: Any, b: Any) -> Any:
+    """Data with data or a number stays data; integer data with an index becomes an index, a condition a condition."""
+    other = a if isinstance(b, Scalar) else b
+    data = b if isinstance(b, Scalar) else a
+    if isinstance(other, Condition) and data.dtype.family == "bool":
+        return _PYTHON[name](*(Condition(as_condition(x)) for x in (a, b)))
+    if is_symbolic(other):
+        if name not in _PYTHON or data.dtype.is_float:
+            raise current("data").error(
+                f"the index {other!r} meets {data!r}; convert the index, for example lego.{data.dtype}(i)"
+            )
+        return _PYTHON[name](Index(as_expr(a)), Index(as_expr(b)))
+    return compute(name, a, b)
+
+
+def compute(name: str, *operands: Any) -> Scalar:
+    """An operation on data. Python numbers take the element type and width of the data they meet."""
+    tracer = current(name)
+    data = [o for o in operands if isinstance(o, Scalar)]
+    kinds = {d.dtype for d in data}
+    if not data:
+        remedy = "; convert the index, for example lego.f32(i)" if any(isinstance(o, Index) for o in operands) else ""
+        raise tracer.error(f"{name} takes data of a kernel, got {', '.join(map(repr, operands))}{remedy}")
+    if len(kinds) != 1:
+        shown = ", ".join(str(d.dtype) for d in data)
+        raise tracer.error(f"{name} of different element types ({shown}); convert one, for example with .to(lego.f32)")
+    (dtype,) = kinds
+    operator = OPERATORS[name]
+    if not (operator.floats if dtype.is_float else operator.integers):
+        raise tracer.error(f"{name} is not defined for {dtype}{_HINTS.get(name, '')}")
+    widths = {d.width for d in data} - {None}
+    if len(widths) > 1:
+        raise tracer.error(f"{name} of vectors of different widths: {sorted(w for w in widths if w)}")
+    width = next(iter(widths), None)
+    values = tuple(as_value(o, dtype, width) for o in operands)
+    result = tracer.value(dtypes.i1 if operator.predicates else dtype, width)
+    tracer.append(Compute(result, name, values, tracer.here()))
+    return Scalar(result)
+
+
+_HINTS = {
+    "truediv": "; integers divide with //",
+    "floordiv": "; floats divide with /",
+    "mod": "; a float remainder is x - y*floor(x/y)",
+}
+
+
+def select(condition: Any, a: Any, b: Any) -> Scalar:
+    """`a` where the condition holds, else `b`; at least one of them is data, or the condition is."""
+    tracer = current("where")
+    data = [x for x in (a, b) if isinstance(x, Scalar)]
+    if not data:
+        example = "f32" if any(isinstance(x, float) for x in (a, b)) else "i32"
+        raise tracer.error(
+            f"where of {a!r} and {b!r}: give one of them an element type, for example lego.{example}({a!r})"
+        )
+    dtype = data[0].dtype
+    if any(d.dtype != dtype for d in data):
+        raise tracer.error(f"where of different element types ({data[0].dtype}, {data[1].dtype}); convert one with .to")
+    width = next((d.width for d in data if d.width is not None), None)
+    if width is None and isinstance(condition, Scalar):
+        width = condition.width
+    chosen = as_value(condition, dtypes.i1, condition.width if isinstance(condition, Scalar) else None)
+    result = tracer.value(dtype, width)
+    values = (chosen, as_value(a, dtype, width), as_value(b, dtype, width))
+    tracer.append(Compute(result, "select", values, tracer.here()))
+    return Scalar(result)
+
+
+def as_value(given: Any, dtype: DType, width: Width = None) -> Value:
+    """The traced value of data, a Python number or (for i1) a condition, as this element type and width."""
+    tracer = current("a value")
+    if isinstance(given, Scalar):
+        if given.dtype != dtype:
+            raise tracer.error(f"a value of type {dtype} is needed here, got {given!r}; convert it with .to({dtype})")
+        if given.width == width:
+            return tracer.use(given.value)
+        if given.width is not None:
+            raise tracer.error(f"{given!r} meets a value of width {width or 1}")
+        scalar = tracer.use(given.value)
+    elif isinstance(given, Condition):
+        if dtype.family != "bool":
+            raise tracer.error(f"the condition {given!r} is no {dtype}; choose with lego.where(condition, a, b)")
+        scalar = tracer.condition_value(given, dtype)
+    elif is_symbolic(given):
+        raise tracer.error(f"the index {given!r} is no data; convert it, for example lego.{dtype}({given!r})")
+    elif isinstance(given, Real):
+        scalar = tracer.value(dtype)
+        tracer.append(Constant(scalar, _number(given, dtype), tracer.here()))
+    else:
+        raise tracer.error(f"{given!r} of type {type(given).__name__} cannot be a value of type {dtype} in a kernel")
+    if width is None:
+        return scalar
+    spread = tracer.value(dtype, width)
+    tracer.append(Compose(spread, (scalar,), tracer.here()))
+    return spread
+
+
+def convert(given: Any, dtype: DType) -> Any:
+    """`dtype(given)`: a number, an index or data as data of this element type; as an index for `lego.index`."""
+    tracer = current(f"lego.{dtype}(..)")
+    if dtype.family == "index":
+        return Index(tracer.index(given))
+    if isinstance(given, Scalar):
+        if given.dtype == dtype:
+            return given
+        result = tracer.value(dtype, given.width)
+        tracer.append(Convert(result, tracer.use(given.value), tracer.here()))
+        return Scalar(result)
+    if isinstance(given, Condition):
+        truth = Scalar(tracer.condition_value(given, dtypes.i1))
+        return truth if dtype.family == "bool" else convert(truth, dtype)
+    if is_symbolic(given):
+        integer = dtype if dtype.family == "int" else dtypes.i64
+        result = tracer.value(integer)
+        tracer.append(FromIndex(result, tracer.simplified(tracer.index(given)), tracer.here()))
+        return convert(Scalar(result), dtype)
+    return Scalar(as_value(given, dtype))
+
+
+def vector(*elements: Any) -> Scalar:
+    """A vector of data of one element type: `lego.vector(a, b, c, d)`; its width is a power of two."""
+    tracer = current("lego.vector")
+    data = [e for e in elements if isinstance(e, Scalar)]
+    if not data or len(elements) & (len(elements) - 1):
+        raise tracer.error(f"lego.vector takes 2, 4, 8 or 16 elements, at least one of them data, got {len(elements)}")
+    dtype = data[0].dtype
+    result = tracer.value(dtype, len(elements))
+    tracer.append(Compose(result, tuple(as_value(e, dtype) for e in elements), tracer.here()))
+    return Scalar(result)
+
+
+def _number(given: Real, dtype: DType) -> int | float:
+    """A Python number that the element type can hold. Raises TraceError where it cannot."""
+    if dtype.is_float:
+        return _float(float(given), dtype)
+    if not float(given).is_integer():
+        raise current("a constant").error(f"{given} is no {dtype}; write it as an int, or convert the data to a float")
+    number = int(given) if isinstance(given, Integral) else int(float(given))
+    low, high = (0, 1) if dtype.family == "bool" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+    if not low <= number <= high:
+        raise current("a constant").error(f"{number} does not fit {dtype}, which holds {low}..{high}")
+    return number
+
+
+def _float(given: float, dtype: DType) -> float:
+    """A float that stays finite in its type; inf itself is one that was meant. Raises TraceError for another."""
+    import numpy
+
+    with numpy.errstate(over="ignore"):
+        stored = float(numpy.asarray(given).astype(dtype.numpy))
+    if math.isinf(stored) and not math.isinf(given):
+        raise current("a constant").error(
+            f"{given} is beyond {dtype}, which would hold {stored}; compute in a wider type, such as x.to(lego.f64), "
+            f"or write {dtype}(float('inf')) where infinity is meant"
+        )
+    return given

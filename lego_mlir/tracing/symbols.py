@@ -1,0 +1,48 @@
+"""Which index expressions a traced program prints, and the run-time tables that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lego_mlir.expr.nodes import tables_of
+from lego_mlir.tracing.trace import For, FromCondition, FromIndex, If, Load, Statement, Store, TileLoad, TileStore
+
+
+def expressions(body: tuple[Statement, ...]) -> Iterator[Any]:
+    """Every index expression and condition that emission will print, in program order."""
+    for statement in body:
+        match statement:
+            case Load(access=access) | Store(access=access):
+                yield access.mask
+                yield access.position
+            case TileLoad(at=at) | TileStore(at=at):
+                yield from at
+            case FromIndex(expr=expr):
+                yield expr
+            case FromCondition(condition=condition):
+                yield condition
+            case For(lo=lo, hi=hi, step=step, body=inner):
+                yield from (lo, hi, step)
+                yield from expressions(inner)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield condition
+                yield from expressions(then)
+                yield from expressions(otherwise)
+            case _:
+                pass
+
+
+def symbols(body: tuple[Statement, ...]) -> set[Any]:
+    """The symbols of all these expressions."""
+    return {symbol for expr in expressions(body) for symbol in expr.free_symbols}
+
+
+def runtime_tables(body: tuple[Statement, ...]) -> dict[str, Any]:
+    """The `Table` nodes without entries, by name: what the caller passes."""
+    found: dict[str, Any] = {}
+    for expr in expressions(body):
+        for table in tables_of(expr):
+            if not table.entries:
+                found.setdefault(table.name, table)
+    return found

@@ -1,0 +1,159 @@
+"""Memory with a layout, indexed by logical indices.
+
+`Tensor(dtype, layout)` annotates a kernel's parameter, `shared(dtype, layout)` makes a tile that a block's threads
+share. Inside the kernel both are a `View`: `a[i, j]` loads and `a[i, j] = x` stores, wherever the layout puts that
+element, and `tile_by` re-tiles the logical space without touching memory. Where tiles do not divide the sizes, an
+access carries a mask: a load gives 0, or `other`, and a store does nothing where it is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lego_mlir.errors import LayoutError, TraceError
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.layout import as_layout
+from lego_mlir.layout.base import Layout
+from lego_mlir.tracing.access import Place
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.scalar import Scalar, as_value
+from lego_mlir.tracing.trace import Buffer, Load, Store
+from lego_mlir.tracing.tracer import Tracer, current
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.mma import Part
+
+
+ADDRESSES: Final = 2**63  # bytes that a signed 64-bit index, MLIR's and the hardware's, can count
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Tensor:
+    """The declaration of a kernel's tensor parameter: `src: lego.Tensor(lego.f32, Row(M, N))`.
+
+    Its memory starts at a multiple of 16 bytes. A refuted layout is refused here.
+    """
+
+    dtype: DType
+    layout: Layout
+
+    def __init__(self, dtype: DType, layout: Any) -> None:
+        object.__setattr__(self, "dtype", _element_type(dtype, "Tensor"))
+        object.__setattr__(self, "layout", as_layout(layout))
+        size = self.layout.physical_size()
+        if isinstance(size, int) and size * self.dtype.bytes >= ADDRESSES:
+            raise LayoutError(
+                f"Tensor: {self.layout!r} takes {size * self.dtype.bytes} bytes, more than 64-bit addresses reach"
+            )
+        self.layout.require()
+
+
+class View:
+    """Memory inside a kernel, indexed through a layout."""
+
+    __slots__ = ("_tracer", "buffer", "layout")
+
+    def __init__(self, tracer: Tracer, buffer: Buffer, layout: Layout) -> None:
+        self._tracer, self.buffer, self.layout = tracer, buffer, layout
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    def dims(self) -> tuple[Any, ...]:
+        """The logical sizes."""
+        return self.layout.dims()
+
+    def __repr__(self) -> str:
+        return f"<{self.buffer.name}: {self.dtype}, {self.layout!r}>"
+
+    def tile_by(self, *levels: Sequence[Any]) -> View:
+        """The same memory under a tiled index: `tile_by([M // T, N // T], [T, T])`. Masks what reaches past the end."""
+        return View(self._tracer, self.buffer, self.layout.tile_by(*levels))
+
+    def __getitem__(self, index: Any) -> Scalar:
+        return self.load(*_indices(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.store(value, *_indices(index))
+
+    def load(self, *index: Any, width: int | None = 1, other: Any = 0) -> Scalar:
+        """The element at a logical index, or a vector of `width` along the last dimension.
+
+        `width=None` takes the widest that is proved. Where the access is masked off the result is `other`.
+        """
+        tracer = self._inside_kernel()
+        place = Place(tracer, self.buffer, self.layout, index)
+        access = place.access(place.widest() if width is None else width)
+        lanes = None if access.width == 1 else access.width
+        instead = as_value(other, self.dtype, lanes) if access.is_masked else None
+        result = tracer.value(self.dtype, lanes)
+        tracer.append(Load(result, access, instead, access.source))
+        return Scalar(result)
+
+    def store(self, value: Any, *index: Any, width: int | None = None) -> None:
+        """Put a value, or as many as a vector has along the last dimension, at a logical index.
+
+        `width` repeats a single number over so many elements.
+        """
+        tracer = self._inside_kernel()
+        lanes = value.width if isinstance(value, Scalar) and value.width is not None else width or 1
+        access = Place(tracer, self.buffer, self.layout, index).access(lanes)
+        stored = as_value(value, self.dtype, None if lanes == 1 else lanes)
+        tracer.append(Store(stored, access, access.source))
+
+    @property
+    def T(self) -> View:
+        """The same memory with the two indices the other way round."""
+        from lego_mlir.tracing.tiles import Transposed
+
+        return View(self._tracer, self.buffer, Transposed(self.layout))
+
+    def part(self, at: Sequence[Any], shape: Sequence[int]) -> Part:
+        """A rectangle of a shared tile, for `lego.mma`: `tile.part((m, 0), (64, 32))`."""
+        from lego_mlir.tracing.mma import part
+
+        return part(self, at, shape)
+
+    def widest(self, *index: Any) -> int:
+        """The largest width that is proved for an access at this index."""
+        return Place(self._inside_kernel(), self.buffer, self.layout, index).widest()
+
+    def _inside_kernel(self) -> Tracer:
+        tracer = current(self.buffer.name)
+        if tracer is not self._tracer:
+            raise tracer.error(f"{self.buffer.name} belongs to another kernel, {self._tracer.name}")
+        return tracer
+
+
+def shared(dtype: DType, layout: Any) -> View:
+    """A tile of memory that the threads of a block share; its sizes are ints."""
+    tracer = current("lego.shared")
+    if len(tracer.path) or tracer.depth:
+        raise tracer.error("lego.shared inside a loop or branch: every thread needs it, so make it before")
+    tile = as_layout(layout)
+    tile.require()
+    size = tile.physical_size()
+    if not isinstance(size, int):
+        raise tracer.error(f"lego.shared needs sizes that are ints, got {tile!r} of {size!r} elements", LayoutError)
+    element = _element_type(dtype, "lego.shared")
+    if size * element.bytes > LARGEST_SHARED_BYTES:
+        raise tracer.error(
+            f"lego.shared of {size} elements of {element} takes {size * element.bytes} bytes, and no GPU has more than "
+            f"{LARGEST_SHARED_BYTES} for a block; take a smaller tile"
+        )
+    buffer = Buffer(tracer.shared_name(), element, tile, "workgroup", size, tracer.here())
+    tracer.shared.append(buffer)
+    return View(tracer, buffer, tile)
+
+
+def _element_type(dtype: Any, owner: str) -> DType:
+    if not isinstance(dtype, DType) or dtype.family in ("index", "bool"):
+        raise TraceError(f"{owner}: the first argument is an element type such as lego.f32, got {dtype!r}")
+    return dtype
+
+
+def _indices(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)

@@ -1,0 +1,170 @@
+"""`lego.stage`: the threads of a block copy a tile of global memory into shared memory together.
+
+    for k in lego.range(tiles):
+        lego.stage(a, (by, k), a_shared)       # a: M x K, in tiles of a_shared's shape
+
+The copy runs along the axis in which the shared tile is contiguous, with the widest access that is proved for both
+sides, and zeros where a tile reaches past the end of the matrix. Thread t takes the chunks t, t + threads, ...: which
+chunk that is, a layout says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import cdiv
+from lego_mlir.expr.verdict import Verdict
+from lego_mlir.layout import Row
+from lego_mlir.layout.base import Layout
+from lego_mlir.layout.counting import Whole
+from lego_mlir.tracing.access import Place
+from lego_mlir.tracing.control import block_dim, thread_id
+from lego_mlir.tracing.shared_lines import RUN, lines_of
+from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.tracer import current
+
+
+class Transposed(Layout):
+    """A two-dimensional layout with its indices the other way round: element (j, i) is the inner one's (i, j).
+
+    >>> from lego_mlir import Row, as_layout
+    >>> Transposed(as_layout(Row(2, 3))).apply(2, 1), Transposed(as_layout(Row(2, 3))).dims()
+    (5, (3, 2))
+    """
+
+    __slots__ = ("inner",)
+    inner: Layout
+
+    def __init__(self, inner: Layout) -> None:
+        if len(inner.dims()) != 2:
+            raise LayoutError(f"Transposed takes a layout of two axes, got {inner!r}")
+        self._set(inner=inner)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.inner,)
+
+    def dims(self) -> tuple[Any, ...]:
+        return tuple(reversed(self.inner.dims()))
+
+    def physical_size(self) -> Any:
+        return self.inner.physical_size()
+
+    def _apply(self, index: tuple[Any, ...]) -> Any:
+        return self.inner._apply(index[::-1])
+
+    def _inv(self, position: Any) -> tuple[Any, ...]:
+        return tuple(reversed(self.inner._inv(position)))
+
+    def numel(self) -> Any:
+        return self.inner.numel()
+
+    def _elements(self, axes: Sequence[Whole]) -> Any:
+        return self.inner._elements(axes[::-1])
+
+    def _mask(self, index: tuple[Any, ...]) -> Any:
+        return self.inner._mask(index[::-1])
+
+    def _holds(self, position: Any) -> Any:
+        return self.inner._holds(position)
+
+    def _past_the_end(self, index: tuple[int, ...]) -> str:
+        return self.inner._past_the_end(index[::-1])
+
+    def _regular(self) -> bool:
+        return self.inner._regular()
+
+    def check(self) -> Verdict:
+        return self.inner.check()
+
+    def _key(self) -> tuple[Any, ...]:
+        return ("Transposed", self.inner)
+
+    def __repr__(self) -> str:
+        return f"Transposed({self.inner!r})"
+
+
+def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = (1, 1)) -> None:
+    """Copy the tile number `at` of `source`, in tiles of the shape of `target`, with all threads of the block.
+
+    There are as many tiles along each axis as cover it, and at least `tiles`; those past its end are zeros. A barrier
+    has to follow before the tile is read. Raises LayoutError where the threads do not divide the tile.
+    """
+    tracer = current("lego.stage")
+    lines = lines_of(target.layout)
+    if target.buffer.space != "workgroup" or lines is None or len(source.dims()) != 2:
+        raise tracer.error(
+            f"lego.stage copies a matrix into a shared tile that keeps {RUN} neighbours of a row or of a column "
+            f"together, got {source!r} into {target!r}",
+            LayoutError,
+        )
+    if lines.transposed:
+        source, target, at, tiles = source.T, target.T, tuple(reversed(at)), tuple(reversed(tiles))
+    shape = target.dims()
+    covering = [cdiv(n, t) for n, t in zip(source.dims(), shape, strict=True)]
+    tiled = source.tile_by(
+        [n if least == 1 else max(n, least) for n, least in zip(covering, tiles, strict=True)], shape
+    )
+    threads = _threads()
+    for width in _widths(target):
+        places = dealt_out(shape, width, threads, _thread())
+        if not places or (width > 1 and not _possible(tiled, at, target, places[0], width)):
+            continue
+        for place in places:
+            target.store(tiled.load(*at, *place, width=width), *place)
+        return
+    raise tracer.error(
+        f"lego.stage: {threads} threads do not divide the {shape[0]} x {shape[1]} elements of {target.buffer.name} "
+        "evenly; take a larger tile or fewer warps",
+        LayoutError,
+    )
+
+
+def dealt_out(shape: Sequence[int], width: int, threads: int, thread: Any) -> list[tuple[Any, Any]]:
+    """Where each of a thread's chunks of `width` neighbours begins, chunk t + threads * i the i-th of thread t.
+
+    Nothing where the threads do not divide the chunks. Where they make whole rows, the column is the same every time:
+
+    >>> dealt_out((8, 16), 4, 8, 5)
+    [(1, 4), (3, 4), (5, 4), (7, 4)]
+    """
+    rows, columns = shape
+    if columns % width or rows * columns // width % threads:
+        return []
+    chunks = Row(rows, columns // width)
+    turns = rows * columns // width // threads
+    step, rest = divmod(threads, columns // width)
+    if rest:
+        numbers = [chunks.inv(thread + threads * turn) for turn in range(turns)]
+        return [(row, chunk * width) for row, chunk in numbers]
+    row, chunk = Row(step, columns // width).inv(thread)
+    return [(row + step * turn, chunk * width) for turn in range(turns)]
+
+
+def _widths(target: View) -> tuple[int, ...]:
+    widest = 16 // target.dtype.bytes
+    return tuple(widest >> halvings for halvings in range(widest.bit_length()))
+
+
+def _possible(tiled: View, at: Sequence[Any], target: View, place: tuple[Any, Any], width: int) -> bool:
+    tracer = current("lego.stage")
+    return not any(
+        Place(tracer, view.buffer, view.layout, index).obstacle(width)
+        for view, index in ((tiled, (*at, *place)), (target, place))
+    )
+
+
+def _threads() -> int:
+    product = 1
+    for extent in block_dim[:]:
+        product *= int(extent)
+    return product
+
+
+def _thread() -> Any:
+    """The number of the thread in its block, x fastest."""
+    number: Any = 0
+    for extent, index in reversed(list(zip(block_dim[:], thread_id, strict=True))):
+        number = number * extent + index
+    return number

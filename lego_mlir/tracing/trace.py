@@ -1,0 +1,388 @@
+"""What a kernel is once it has been traced: a program of a few statements, as frozen values.
+
+Index arithmetic stays symbolic: addresses, loop bounds and index conditions are SymPy expressions over the symbols of
+the trace, each with its range. Everything else, the data a kernel computes with, is in single assignment: a `Value`
+has a number and is the result of one statement. Registers are the one thing that is written twice; emission turns
+them into the values that loops and branches carry.
+
+    Load  %0 = a[by, bx, ty, tx]        Access: layout, logical index, mask, derivation of the physical position
+    Store tile[ty, tx] = %0
+    Barrier
+    For   k0 in range(0, N, 32): [...]
+    If    ty < 4: [...] else: [...]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from lego_mlir.tracing.dtypes import DType
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.ranges import Range
+    from lego_mlir.expr.simplify import Derivation
+    from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.data_ranges import DataRanges
+    from lego_mlir.tracing.divisors import Division
+
+Space = Literal["global", "workgroup"]
+Width = int | tuple[int, int] | None
+"""How many elements a value has: one (None), those of a vector, or the rows and columns of a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A line of the user's spec."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The result of a statement: a number of this element type, a vector of `width` of them, or a tile."""
+
+    number: int
+    dtype: DType
+    width: Width = None
+
+    @property
+    def mlir(self) -> str:
+        """The MLIR type."""
+        if self.width is None:
+            return self.dtype.mlir
+        shape = self.width if isinstance(self.width, tuple) else (self.width,)
+        return f"vector<{'x'.join(map(str, shape))}x{self.dtype.mlir}>"
+
+    def __str__(self) -> str:
+        return f"%{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory: a kernel's tensor parameter, or a shared tile. `size` counts physical elements."""
+
+    name: str
+    dtype: DType
+    layout: Layout
+    space: Space
+    size: Any
+    source: Source
+
+    @property
+    def is_static(self) -> bool:
+        return isinstance(self.size, int)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParameter:
+    """A kernel's parameter that is one number."""
+
+    name: str
+    dtype: DType
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a load or store goes.
+
+    `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
+    elements from there on are accessed at once; the position is a multiple of `width`. Only where `mask` holds is there
+    an element.
+    """
+
+    buffer: Buffer
+    layout: Layout
+    index: tuple[Any, ...]
+    mask: Any
+    derivation: Derivation
+    width: int
+    source: Source
+
+    @property
+    def position(self) -> Any:
+        """The simplified physical position, in elements."""
+        return self.derivation.expr
+
+    @property
+    def is_masked(self) -> bool:
+        return bool(self.mask != True)  # noqa: E712  SymPy's true is not Python's
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number known while tracing."""
+
+    result: Value
+    number: int | float
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """An operation on values of one element type, named as in `operators.OPERATORS`."""
+
+    result: Value
+    operation: str
+    operands: tuple[Value, ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """The operand in another element type."""
+
+    result: Value
+    operand: Value
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class FromIndex:
+    """An index expression as data."""
+
+    result: Value
+    expr: Any
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class ToIndex:
+    """Data as a symbol of index expressions."""
+
+    symbol: Any
+    operand: Value
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class FromCondition:
+    """An index condition as an i1."""
+
+    result: Value
+    condition: Any
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One element of a vector."""
+
+    result: Value
+    operand: Value
+    lane: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Compose:
+    """A vector of scalars; of one scalar, that many times."""
+
+    result: Value
+    operands: tuple[Value, ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`result = access`, and `other` where the access is masked off."""
+
+    result: Value
+    access: Access
+    other: Value | None
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`access = value`, where the access is not masked off."""
+
+    value: Value
+    access: Access
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class TileLoad:
+    """A tile of shared memory, read by a warp: `result[i, j]` is `buffer[row + i, column + j]`, or its transpose.
+
+    `stride` is the length of a memory row; `at` the memory row and column where the tile begins. Where `transposed`,
+    the tile's rows run down the memory's columns.
+    """
+
+    result: Value
+    buffer: Buffer
+    at: tuple[Any, Any]
+    stride: int
+    transposed: bool
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class TileStore:
+    """A tile into shared memory, written by a warp: `buffer[row + i, column + j] = value[i, j]`."""
+
+    value: Value
+    buffer: Buffer
+    at: tuple[Any, Any]
+    stride: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The rows `first` .. of a tile, as many as the result has."""
+
+    result: Value
+    operand: Value
+    first: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """`result[m, n] = c[m, n] + sum over k of a[m, k] b[n, k]`, for a warp."""
+
+    result: Value
+    a: Value
+    b: Value
+    c: Value
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Every thread of the block arrives before any goes on."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A place that a thread keeps a value in; its type is that of its initial value."""
+
+    number: int
+    dtype: DType
+    width: Width
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The value that a register holds at this point."""
+
+    result: Value
+    register: Register
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The first write of a register is its definition."""
+
+    register: Register
+    value: Value
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for symbol in range(lo, hi, step)`, run by every thread for itself."""
+
+    symbol: Any
+    lo: Any
+    hi: Any
+    step: Any
+    body: tuple[Statement, ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`condition` is an index condition."""
+
+    condition: Any
+    then: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...]
+    source: Source
+
+
+Statement = (
+    Constant
+    | Compute
+    | Convert
+    | FromIndex
+    | ToIndex
+    | FromCondition
+    | Lane
+    | Compose
+    | Load
+    | Store
+    | TileLoad
+    | TileStore
+    | Piece
+    | Contract
+    | Barrier
+    | Read
+    | Write
+    | For
+    | If
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A traced kernel.
+
+    `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every
+    symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
+    `divisions` are the claims that divisors are not 0, those aside that are positive by their form. `data` tells what
+    is known of the symbols that stand for data.
+    """
+
+    name: str
+    parameters: tuple[Buffer | ScalarParameter, ...]
+    sizes: tuple[Any, ...]
+    grid: tuple[Any, ...]
+    block: tuple[Any, ...]
+    shared: tuple[Buffer, ...]
+    ids: Mapping[Any, tuple[str, str]]
+    ranges: Mapping[Any, Range]
+    body: tuple[Statement, ...]
+    source: Source
+    data: DataRanges = field(repr=False, compare=False)
+    divisions: tuple[Division, ...] = ()
+
+    def statements(self) -> Iterator[Statement]:
+        """Every statement, those of loops and branches after the loop or branch itself."""
+        yield from _walk(self.body)
+
+    def tile_rows(self) -> dict[str, int]:
+        """The shared buffers that tiles are read from or written to, and the length of their memory rows."""
+        return {s.buffer.name: s.stride for s in self.statements() if isinstance(s, (TileLoad, TileStore))}
+
+    def accesses(self) -> Iterator[tuple[Load | Store, Access]]:
+        """Every load and store with its access, in program order."""
+        for statement in self.statements():
+            if isinstance(statement, (Load, Store)):
+                yield statement, statement.access
+
+
+def _walk(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    for statement in body:
+        yield statement
+        if isinstance(statement, For):
+            yield from _walk(statement.body)
+        elif isinstance(statement, If):
+            yield from _walk(statement.then)
+            yield from _walk(statement.otherwise)
+
+
+def registers_written(body: tuple[Statement, ...]) -> tuple[Register, ...]:
+    """The registers that a region writes, in order of their first write."""
+    return tuple(dict.fromkeys(s.register for s in _walk(body) if isinstance(s, Write)))

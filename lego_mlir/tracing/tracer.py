@@ -1,0 +1,366 @@
+"""Recording a kernel while its Python function runs.
+
+The function runs once. Everything it does to traced values is appended to the innermost open region; what it does with
+ordinary Python values happens while tracing and leaves nothing. The tracer knows the range of every index symbol and
+the conditions under which the current region runs, so that a claim about an index can be proved where it is made.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import sympy
+from sympy.logic.boolalg import Boolean
+
+from lego_mlir.errors import LayoutError, LegoError, TraceError
+from lego_mlir.expr.index import Index, as_condition, as_expr
+from lego_mlir.expr.intervals import bounds
+from lego_mlir.expr.nodes import Le, Lt, Ne, Size
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.simplify import Derivation, simplify
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.tracing.data_ranges import DataRanges
+from lego_mlir.tracing.divisors import Division, open_divisors, remedy, some_value
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.endless import PATIENCE, EndlessError, stopped_if_endless
+from lego_mlir.tracing.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value, Width
+
+ID_PREFIX = {"thread_id": "t", "block_id": "b"}
+AXES = "xyz"
+MOST_STATEMENTS = 100_000  # of a traced kernel; compilers take thousands
+
+_current: ContextVar[Tracer | None] = ContextVar("lego kernel being traced", default=None)
+
+
+class Tracer:
+    """The kernel being traced: its open regions, its symbols and what is known of them."""
+
+    def __init__(
+        self, name: str, grid: Sequence[Any], block: Sequence[Any], source: Source, parameters: Collection[str] = ()
+    ) -> None:
+        self.name, self.source, self.parameters = name, source, parameters
+        self.grid, self.block = tuple(grid), tuple(block)
+        self.shared: list[Buffer] = []
+        self.ranges: dict[Any, Range] = {}
+        self.ids: dict[Any, tuple[str, str]] = {}
+        self.data = DataRanges(lambda expr: bounds(expr, self.known(expr.free_symbols)))
+        self.from_data = self.data.symbols.keys()  # symbols whose values come from memory
+        self.path: list[Any] = []  # index conditions that hold in the innermost region
+        self._regions: list[list[Statement]] = [[]]
+        self._live: list[set[int]] = [set()]  # the numbers of the values each open region has made
+        self._registers: list[set[int]] = [set()]
+        self._symbols: list[set[Any]] = [set()]  # the index symbols each open region has made
+        self._values = self._loops = self.statements = 0
+        self._divided: dict[Any, Division] = {}
+        self.entered = False  # the kernel's function runs: every id has a value
+        self.unopened: dict[object, tuple[str, Source]] = {}  # written branches and loops that no `with`, `for` opened
+        self.abandoned: Source | None = None  # a loop whose body was left before its end
+        for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
+            for axis, extent in zip(AXES, extents, strict=False):
+                symbol = sympy.Symbol(ID_PREFIX[kind] + axis, integer=True)
+                self.ids[symbol] = (kind, axis)
+                self._symbols[0].add(symbol)
+                self.ranges[symbol] = Range(0, as_expr(extent) if isinstance(extent, Index) else extent)
+
+    # -- statements and regions
+
+    def append(self, statement: Statement) -> None:
+        """Add a statement to the innermost region. Refused beyond what a kernel can have."""
+        self.statements += 1
+        if self.statements > MOST_STATEMENTS:
+            raise self.error(
+                f"tracing stopped: {self.name} has more than {MOST_STATEMENTS} statements, because a loop of Python "
+                "(range, while, lego.unroll) is traced once for each of its steps; lego.range makes one loop of it"
+            )
+        self.data.define(statement)
+        self._regions[-1].append(statement)
+
+    def value(self, dtype: DType, width: Width = None) -> Value:
+        """A new value, alive until the innermost region ends."""
+        value = Value(self._values, dtype, width)
+        self._values += 1
+        self._live[-1].add(value.number)
+        return value
+
+    def register(self, dtype: DType, width: Width) -> Register:
+        """A new register, alive until the innermost region ends."""
+        register = Register(self._values, dtype, width)
+        self._values += 1
+        self._registers[-1].add(register.number)
+        return register
+
+    def use(self, value: Value) -> Value:
+        """The value, refused outside the region that made it."""
+        if not any(value.number in region for region in self._live):
+            raise self.error(
+                f"a value made in a loop or branch is used after its end; keep it in lego.register({value.dtype}, ..)"
+            )
+        return value
+
+    def use_register(self, register: Register) -> Register:
+        """The register, refused outside the region that made it."""
+        if not any(register.number in region for region in self._registers):
+            raise self.error("a register is used after the end of the loop or branch that it was made in")
+        return register
+
+    def index(self, value: Any) -> Any:
+        """The expression of an index, refused where one of its symbols has no value here, or a divisor is 0."""
+        return self._defined(as_expr(value))
+
+    def condition(self, value: Any) -> Any:
+        """The expression of an index condition, refused as an index is."""
+        return self._defined(as_condition(value))
+
+    def _defined(self, expr: Any) -> Any:
+        for symbol in expr.free_symbols:
+            if not isinstance(symbol, Size) and not self._in_scope(symbol):
+                known = symbol in self.ranges
+                what = "of a loop or branch that has ended" if known else "of no loop, id or size of this kernel"
+                raise self.error(f"{symbol} in the index {expr} is the variable {what}")
+        self.require_divisors(expr)
+        return expr
+
+    def _in_scope(self, symbol: Any) -> bool:
+        return any(symbol in region for region in self._symbols)
+
+    @contextmanager
+    def region(self, *conditions: Any, variable: Any = None) -> Iterator[list[Statement]]:
+        """Around the statements of a nested region, which runs only where the conditions hold.
+
+        `variable` is the symbol that a loop defines for its body.
+        """
+        statements: list[Statement] = []
+        self._regions.append(statements)
+        self._live.append(set())
+        self._registers.append(set())
+        self._symbols.append(set())
+        self.path.extend(conditions)
+        if variable is not None:
+            self._symbols[-1].add(variable)
+        try:
+            yield statements
+        finally:
+            del self.path[len(self.path) - len(conditions) :]
+            self._regions.pop()
+            self._live.pop()
+            self._registers.pop()
+            self._symbols.pop()
+
+    def last(self) -> Statement | None:
+        """The latest statement of the innermost region."""
+        return self._regions[-1][-1] if self._regions[-1] else None
+
+    def replace_last(self, statement: If) -> None:
+        """Put a branch with its `otherwise` in place of the branch without."""
+        self._regions[-1][-1] = statement
+
+    @property
+    def depth(self) -> int:
+        """How many loops and branches are open."""
+        return len(self._regions) - 1
+
+    @property
+    def body(self) -> tuple[Statement, ...]:
+        return tuple(self._regions[0])
+
+    def shared_name(self) -> str:
+        """A name for the next shared tile that no parameter has."""
+        name = f"shared{len(self.shared)}"
+        while name in self.parameters:
+            name += "_"
+        return name
+
+    # -- symbols
+
+    def id_symbol(self, kind: str, axis: int) -> Any:
+        """The symbol of `thread_id` or `block_id` along an axis."""
+        return sympy.Symbol(ID_PREFIX[kind] + AXES[axis], integer=True)
+
+    def loop_symbol(self, lo: Any, hi: Any, step: Any) -> tuple[Any, list[Any]]:
+        """A loop's variable with its range, and what else is known of it inside the loop.
+
+        A range's ends are constants or sizes. Bounds that hold a thread's index are widened to their own bounds for
+        the range, and said in full as conditions of the body. The range's step is what all the values have in common:
+        of `range(8 * tx, n, 256)` that they are multiples of 8.
+        """
+        symbol = sympy.Symbol(f"k{self._loops}", integer=True)
+        self._loops += 1
+        facts = []
+        low, high = lo, hi
+        if not _over_sizes(lo):
+            low = bounds(lo, self.ranges).lo
+            low = -(2**63) if low is None else low
+            facts.append(Le(lo, symbol))
+        if not _over_sizes(hi):
+            limit = bounds(hi, self.ranges).hi
+            high = 2**63 - 1 if limit is None else limit
+            facts.append(Lt(symbol, hi))
+        start = 0 if _over_sizes(lo) else bounds(lo - low, self.ranges).multiple_of
+        stride = math.gcd(start, bounds(step, self.ranges).multiple_of)
+        self.ranges[symbol] = Range(_plain(low), _plain(high), max(1, stride))
+        return symbol, facts
+
+    def data_symbol(self, value: Value) -> Any:
+        """Data as an index: a symbol of which the range is known that its type and the operations on it leave."""
+        symbol = sympy.Symbol(f"v{value.number}", integer=True)
+        if not self._in_scope(symbol):
+            low, high = self.data.range(value)
+            self.ranges[symbol] = Range(low, high + 1)
+            self.data.symbols[symbol] = value
+            self._symbols[-1].add(symbol)
+            self.append(ToIndex(symbol, self.use(value), self.here()))
+        return symbol
+
+    def condition_value(self, condition: Any, dtype: DType) -> Value:
+        """An index condition as an i1."""
+        result = self.value(dtype)
+        self.append(FromCondition(result, self.simplified(self.condition(condition)), self.here()))
+        return result
+
+    # -- proofs
+
+    def prove(self, claim: Any, also: Mapping[Any, Range] | None = None) -> Verdict:
+        """The verdict on a claim about indices in the innermost region; `also` gives ranges of further symbols.
+
+        Proved without the region's conditions where that suffices. Not refuted where a symbol's value comes from
+        memory, since nobody knows which values it takes.
+        """
+        if claim == True or claim == False:  # noqa: E712  SymPy's true is not Python's
+            return Proved("it is constant") if claim == True else Refuted({}, "it never holds")  # noqa: E712
+        ranges = self.known(claim.free_symbols, also)
+        plain = prove(claim, ranges)
+        if isinstance(plain, Proved) or not self.path:
+            return self._believed(plain, claim)
+        implied = sympy.Or(claim, *map(sympy.Not, self.path))
+        return self._believed(prove(implied, self.known(implied.free_symbols, also)), implied)
+
+    def require_divisors(self, expr: Any, source: Source | None = None) -> None:
+        """Claim of each divisor in an expression that it is not 0 here. Raises LayoutError where one is refuted."""
+        for divisor in open_divisors(expr):
+            loops = frozenset(symbol for region in self._symbols[1:] for symbol in region)
+            key = (divisor, loops, *self.path)
+            if key not in self._divided:
+                self._divided[key] = self._division(divisor, loops, source or self.here())
+
+    def _division(self, divisor: Any, loops: Collection[Any], source: Source) -> Division:
+        claim = Ne(divisor, 0)
+        verdict = prove(claim, self.known(claim.free_symbols))
+        given = [*self.path, *some_value({*self.ids, *loops} if self.entered else set(), self.ranges)]
+        if given and not isinstance(verdict, Proved):
+            claim = sympy.Or(claim, *map(sympy.Not, given))
+            verdict = prove(claim, self.known(claim.free_symbols))
+        if isinstance(verdict, Refuted):
+            if divisor.free_symbols & self.from_data:
+                verdict = Unknown(f"it is what memory holds that decides; {remedy(divisor)}")
+            elif not claim.free_symbols & self.from_data:
+                values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
+                raise LayoutError(f"{source}: the divisor {divisor} is 0 for {values}; {remedy(divisor)}")
+        return Division(divisor, verdict, source)
+
+    @property
+    def divisions(self) -> tuple[Division, ...]:
+        """What was claimed of divisors, each claim of a line once."""
+        return tuple({(d.divisor, d.source, type(d.verdict)): d for d in self._divided.values()}.values())
+
+    def derive(self, expr: Any, also: Mapping[Any, Range] | None = None) -> Derivation:
+        """The simplified form of an index expression, with its trail."""
+        return simplify(expr, self.known(expr.free_symbols, also))
+
+    def simplified(self, expr: Any, also: Mapping[Any, Range] | None = None) -> Any:
+        """An index expression in its simplified form; a condition with its sides in theirs."""
+        if not isinstance(expr, Boolean) or expr.is_Symbol:
+            return self.derive(expr, also).expr
+        return expr.func(*(self.simplified(side, also) for side in expr.args)) if expr.args else expr
+
+    def known(self, symbols: set[Any], also: Mapping[Any, Range] | None = None) -> dict[Any, Range]:
+        """The ranges of these symbols alone, so that equal questions look equal."""
+        ranges = {**self.ranges, **also} if also else self.ranges
+        return {s: ranges[s] for s in symbols if s in ranges}
+
+    def _believed(self, verdict: Verdict, about: Any) -> Verdict:
+        if isinstance(verdict, Refuted) and about.free_symbols & self.from_data:
+            return Unknown("the index comes from memory")
+        return verdict
+
+    # -- source lines and errors
+
+    def here(self) -> Source:
+        """The line of the user's spec that is being traced."""
+        return user_line() or self.source
+
+    def error(self, message: str, kind: type[LegoError] = TraceError) -> LegoError:
+        """An error that names the user's line."""
+        return kind(f"{self.here()}: {message}")
+
+
+def current(what: str) -> Tracer:
+    """The kernel being traced. Raises TraceError outside one."""
+    tracer = _current.get()
+    if tracer is None:
+        raise TraceError(f"{what} has a meaning only inside a function decorated with @lego.kernel")
+    return tracer
+
+
+def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    """Run the kernel's function with the tracer current."""
+    token = _current.set(tracer)
+    tracer.entered = True
+    try:
+        with stopped_if_endless(lambda: tracer.statements, function.__code__):
+            returned = function(*arguments)
+    except EndlessError as error:
+        raise TraceError(
+            f"{_line_in(error) or tracer.source}: tracing stopped: Python code has run for {PATIENCE} seconds without "
+            "a statement of the kernel, and may never end; a loop of the kernel is `for i in lego.range(..):`"
+        ) from None
+    finally:
+        _current.reset(token)
+    if tracer.abandoned is not None:
+        raise TraceError(
+            f"{tracer.abandoned}: the body of lego.range was left by break or return; a traced loop runs to its end, "
+            "use `with lego.when(condition):` inside it"
+        )
+    for written, source in tracer.unopened.values():
+        keyword = "for i in" if "range" in written else "with"
+        raise TraceError(f"{source}: {written} stands alone and does nothing; write `{keyword} {written}:` and a body")
+    if returned is not None:
+        raise TraceError(f"{tracer.source}: a kernel returns nothing; it stores into its tensors, got {returned!r}")
+
+
+OUR_PACKAGES = ("lego_mlir.tracing.", "lego_mlir.expr.", "lego_mlir.layout.", "sympy.", "contextlib")
+"""Modules whose lines are not the user's: ours that trace, and what they call back from."""
+
+
+def _line_in(error: BaseException) -> Source | None:
+    """The innermost line of a spec in an error's traceback."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_globals.get("__name__", "").startswith(OUR_PACKAGES):
+            found = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def user_line() -> Source | None:
+    """The innermost line on the stack that belongs to a spec, that is to none of the modules that trace."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(OUR_PACKAGES):
+            return Source(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def _over_sizes(expr: Any) -> bool:
+    return all(isinstance(s, Size) for s in expr.free_symbols)
+
+
+def _plain(expr: Any) -> Any:
+    return int(expr) if getattr(expr, "is_Integer", True) else expr

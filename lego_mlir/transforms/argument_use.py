@@ -1,0 +1,87 @@
+"""What a kernel does with the memory of each argument: whether it reads or writes it, and how widely at once.
+
+A vector access and an asynchronous copy fault where their address is not a multiple of their size. Positions are proved
+to be multiples of the width, so the array itself must begin at one. Views of an argument count as the argument. An
+operation that is not known here may do anything to it, at the widest access that there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.transforms.modules import walk
+
+WIDEST: Final = 16  # bytes: ld.global.v4.b32, cp.async; PTX ISA
+
+_VIEWS: Final = frozenset(
+    f"memref.{name}"
+    for name in ("cast", "memory_space_cast", "subview", "reinterpret_cast", "view", "collapse_shape", "expand_shape")
+) | {"memref.assume_alignment"}
+_HARMLESS: Final = frozenset({"memref.dim", "memref.extract_strided_metadata", "memref.prefetch"})
+_READS: Final = frozenset(
+    {"memref.load", "affine.load", "affine.vector_load", "vector.load", "vector.transfer_read", "vector.maskedload"}
+)
+_WRITES: Final = frozenset(
+    {"memref.store", "affine.store", "affine.vector_store", "vector.store", "vector.transfer_write",
+     "vector.maskedstore"}
+)  # fmt: skip
+_ATOMIC: Final = frozenset({"memref.atomic_rmw"})
+_COPY: Final = "nvgpu.device_async_copy"
+
+
+@dataclass(slots=True)
+class Use:
+    """`alignment` in bytes: the widest access, at least one element."""
+
+    alignment: int
+    read: bool = False
+    written: bool = False
+
+
+def uses(function: Any, arguments: Sequence[Any], element_bytes: Sequence[int]) -> list[Use]:
+    """The use of each of the leading arguments of a `gpu.func`; of a scalar, as if it were an element."""
+    found = [Use(max(1, size)) for size in element_bytes]
+    roots: dict[Any, int] = {value: number for number, value in enumerate(arguments)}
+    for operation in walk(function):
+        touched = {roots[operand]: k for k, operand in enumerate(operation.operands) if operand in roots}
+        for number, position in touched.items():
+            if not _is_memref(operation.operands[position]):
+                continue
+            if operation.name in _VIEWS:
+                roots[operation.results[0]] = number
+            elif operation.name not in _HARMLESS:
+                _record(found[number], operation, element_bytes[number])
+    return found
+
+
+def _record(use: Use, operation: Any, size: int) -> None:
+    name = operation.name
+    if name in _READS | _WRITES | _ATOMIC:
+        value = operation.results[0] if name in _READS else operation.operands[0]
+        use.alignment = max(use.alignment, _power(_elements(value.type) * size))
+        use.read |= name not in _WRITES
+        use.written |= name not in _READS
+    elif name == _COPY:
+        ir = bindings.load().ir
+        elements = int(ir.IntegerAttr(operation.attributes["dstElements"]).value)
+        use.alignment = max(use.alignment, _power(elements * size))
+        use.read = True
+    else:
+        use.alignment, use.read, use.written = WIDEST, True, True
+
+
+def _elements(type_: Any) -> int:
+    return prod(type_.shape) if isinstance(type_, bindings.load().ir.VectorType) else 1
+
+
+def _power(size: int) -> int:
+    """The power of two from `size` on, up to the widest access."""
+    return min(WIDEST, 1 << max(0, size - 1).bit_length())
+
+
+def _is_memref(value: Any) -> bool:
+    return isinstance(value.type, bindings.load().ir.MemRefType)

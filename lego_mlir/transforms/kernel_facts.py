@@ -1,0 +1,151 @@
+"""What a launch must know of a kernel, read off its module: arguments, block, grid and shared memory.
+
+The kernel's Python object knows more (its layouts, its symbolic grid), but a module that somebody else wrote, or that
+a transform script changed, has only itself to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.transforms import argument_use
+from lego_mlir.transforms.modules import ModuleError, parse, session, string_attribute, walk
+
+# A kernel whose dynamic shared memory is not used through constant views says here how much it needs.
+DYNAMIC_SHARED_ATTRIBUTE: Final = "lego.dynamic_shared_bytes"
+_KERNEL_MARKS: Final = ("kernel", "gpu.kernel")  # by version of MLIR
+_INDEX_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One kernel argument: `kind` is "tensor" (one pointer) or "scalar"; a size is None where it is not static.
+
+    A tensor must begin at a multiple of `alignment` bytes; `read` and `written` say what the kernel does with it.
+    """
+
+    kind: str
+    dtype: str
+    shape: tuple[int | None, ...] = ()
+    alignment: int = 1
+    read: bool = True
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """One `gpu.func`: `block` and `grid` are None where the module does not fix them. Shared memory in bytes."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    block: tuple[int, ...] | None
+    grid: tuple[int, ...] | None
+    static_shared: int
+    dynamic_shared: int
+
+
+def kernel_facts(text: str, name: str = "-") -> tuple[KernelFacts, ...]:
+    """The facts of every kernel of a module, in order."""
+    with session():
+        return tuple(map(facts_of, kernels(parse(text, name))))
+
+
+def gpu_modules(module: Any) -> list[Any]:
+    """The `gpu.module` operations of a module."""
+    return [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
+
+
+def kernels(module: Any) -> Iterator[Any]:
+    """The `gpu.func` operations that are kernels, in order."""
+    for gpu_module in gpu_modules(module):
+        for op in gpu_module.regions[0].blocks[0].operations:
+            if op.operation.name == "gpu.func" and any(mark in op.operation.attributes for mark in _KERNEL_MARKS):
+                yield op.operation
+
+
+def input_types(function: Any) -> list[Any]:
+    """The types of a `gpu.func`'s arguments, its shared and private memory not among them."""
+    ir = bindings.load().ir
+    return list(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+
+
+def facts_of(function: Any) -> KernelFacts:
+    """The facts of one `gpu.func`."""
+    inputs = input_types(function)
+    values = list(function.regions[0].blocks[0].arguments)
+    attributions = values[len(inputs) :]
+    memrefs = [isinstance(type_, bindings.load().ir.MemRefType) for type_ in inputs]
+    sizes = [
+        element_bytes(type_.element_type) if is_memref else 1 for type_, is_memref in zip(inputs, memrefs, strict=True)
+    ]
+    used = argument_use.uses(function, values[: len(inputs)], sizes)
+    shared = (
+        int(function.attributes["workgroup_attributions"]) if "workgroup_attributions" in function.attributes else 0
+    )
+    return KernelFacts(
+        name=string_attribute(function, "sym_name"),
+        arguments=tuple(map(_argument, inputs, used)),
+        block=_triple(function, "known_block_size"),
+        grid=_triple(function, "known_grid_size"),
+        static_shared=sum(memref_bytes(value.type) for value in attributions[:shared]),
+        dynamic_shared=_dynamic_shared(function),
+    )
+
+
+def _argument(type_: Any, use: argument_use.Use) -> Argument:
+    if not isinstance(type_, bindings.load().ir.MemRefType):
+        return Argument("scalar", str(type_))
+    shape = tuple(None if type_.is_dynamic_dim(axis) else type_.shape[axis] for axis in range(type_.rank))
+    return Argument("tensor", str(type_.element_type), shape, use.alignment, use.read, use.written)
+
+
+def _triple(function: Any, attribute: str) -> tuple[int, ...] | None:
+    ir = bindings.load().ir
+    if attribute not in function.attributes:
+        return None
+    return tuple(ir.DenseI32ArrayAttr(function.attributes[attribute]))
+
+
+def memref_bytes(type_: Any) -> int:
+    """The size of a memref of static shape."""
+    return prod(type_.shape) * element_bytes(type_.element_type)
+
+
+def element_bytes(type_: Any) -> int:
+    """Bytes of one element: of a float, an integer, an index, or a vector of them."""
+    ir = bindings.load().ir
+    if isinstance(type_, ir.VectorType):
+        return prod(type_.shape) * element_bytes(type_.element_type)
+    if isinstance(type_, ir.IndexType):
+        return _INDEX_BYTES
+    if hasattr(type_, "width"):
+        return max(1, int(type_.width) // 8)
+    raise ModuleError(f"a shared buffer of {type_}: only numbers, indices and vectors of them can be stored there")
+
+
+def _dynamic_shared(function: Any) -> int:
+    """The end of the furthest constant view of the dynamic shared memory, or what the kernel's attribute says."""
+    ir = bindings.load().ir
+    if DYNAMIC_SHARED_ATTRIBUTE in function.attributes:
+        return int(ir.IntegerAttr(function.attributes[DYNAMIC_SHARED_ATTRIBUTE]).value)
+    end = 0
+    for operation in walk(function):
+        if operation.name != "memref.view" or _producer(operation.operands[0]) != "gpu.dynamic_shared_memory":
+            continue
+        shift = operation.operands[1].owner
+        type_ = operation.results[0].type
+        if getattr(shift, "name", "") != "arith.constant" or not type_.has_static_shape:
+            raise ModuleError(
+                f"{operation.location}: how much dynamic shared memory this view needs is not a constant; say it "
+                f"on the gpu.func: attributes {{{DYNAMIC_SHARED_ATTRIBUTE} = <bytes> : i64}}"
+            )
+        end = max(end, int(ir.IntegerAttr(shift.attributes["value"]).value) + memref_bytes(type_))
+    return end
+
+
+def _producer(value: Any) -> str:
+    return str(getattr(value.owner, "name", ""))

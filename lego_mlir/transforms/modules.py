@@ -1,0 +1,146 @@
+"""MLIR text in, MLIR text out: parsing, passes and printing, with the diagnostics of MLIR turned into one report.
+
+Every stage that works on MLIR opens a `session`, parses, does its work and prints. What MLIR says about a failure
+comes as `ModuleError`, whose text names file, line and column as a compiler does:
+
+>>> with session():
+...     parse("module { func.func @f() { arith.constant } }", "kernel.mlir")
+Traceback (most recent call last):
+    ...
+lego_mlir.transforms.modules.ModuleError: kernel.mlir:1:41: error: expected attribute value
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.errors import LegoError
+from lego_mlir.transforms.pipeline import Pipeline
+
+# MLIR calls a text that came from no file "-".
+_NAMELESS: Final = re.compile(r'loc\("-":(\d+):(\d+)\)')
+_FILE_LOCATION: Final = re.compile(r'loc\("([^"]*)":(\d+):(\d+)\)')
+
+_NOTE_LINES: Final = 12
+_NOTE_COLUMNS: Final = 300
+
+
+class ModuleError(LegoError):
+    """MLIR refused a module or failed in a pass. The stage that called turns it into a report."""
+
+
+@contextmanager
+def session() -> Iterator[Any]:
+    """A context with every dialect, one thread, and an unknown location to build at."""
+    ir = bindings.load().ir
+    with ir.Context() as context, ir.Location.unknown():
+        context.enable_multithreading(False)
+        yield context
+
+
+def parse(text: str, name: str = "-") -> Any:
+    """The verified module of this text; `name` is the file that a message points to."""
+    ir = bindings.load().ir
+    try:
+        module = ir.Module.parse(text)
+        module.operation.verify()
+    except ir.MLIRError as error:
+        raise ModuleError(report(error, name)) from error
+    return module
+
+
+def run(module: Any, pipeline: Pipeline, name: str = "-") -> None:
+    """Run the passes on a module, in place."""
+    mlir = bindings.load()
+    try:
+        manager = mlir.passmanager.PassManager.parse(str(pipeline))
+    except ValueError as error:
+        raise ModuleError(str(error)) from error
+    try:
+        manager.run(module.operation)
+    except mlir.ir.MLIRError as error:
+        raise ModuleError(report(error, name)) from error
+
+
+def to_text(module: Any, *, locations: bool) -> str:
+    """The module in custom form, the only one that another version of MLIR reads reliably."""
+    text: str = module.operation.get_asm(enable_debug_info=locations)
+    return text if text.endswith("\n") else text + "\n"
+
+
+def merge(texts: Sequence[str], name: str = "-") -> str:
+    """One module that holds what each of these modules holds. Raises ModuleError where two define the same name."""
+    if len(texts) == 1:
+        return texts[0]
+    with session():
+        first, *others = [parse(text, name) for text in texts]
+        for other in others:
+            for operation in list(other.body.operations):
+                first.body.append(operation)
+        try:
+            first.operation.verify()
+        except bindings.load().ir.MLIRError as error:
+            raise ModuleError(report(error, name)) from error
+        return to_text(first, locations=True)
+
+
+def name_locations(text: str, name: str) -> str:
+    """The module with `name` as the file of every operation that came from a text without one."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return text.replace('loc("-":', f'loc("{escaped}":')
+
+
+def strip_locations(text: str) -> str:
+    """The same module without `loc(...)`, for people to read."""
+    if "loc(" not in text:
+        return text
+    with session():
+        return to_text(parse(text), locations=False)
+
+
+def report(error: Exception, name: str = "-") -> str:
+    """What MLIR said, one line a diagnostic, as `file:line:column: error: message`."""
+    diagnostics = getattr(error, "error_diagnostics", None)
+    if not diagnostics:
+        return place(str(error), name)
+    lines: list[str] = []
+    for diagnostic in diagnostics:
+        lines.append(f"{_where(diagnostic.location, name)}error: {diagnostic.message.strip()}")
+        lines += [f"  {_where(note.location, name)}note: {note.message.strip()}" for note in diagnostic.notes]
+    return "\n".join(map(_shortened, lines))
+
+
+def _shortened(text: str) -> str:
+    """MLIR notes the operation as it saw it, which can be a whole module: its first lines place it."""
+    lines = text.split("\n")
+    kept = [*lines[:_NOTE_LINES], "  ..."] if len(lines) > _NOTE_LINES else lines
+    return "\n".join(line if len(line) <= _NOTE_COLUMNS else line[:_NOTE_COLUMNS] + " ..." for line in kept)
+
+
+def place(text: str, name: str) -> str:
+    """Write MLIR's `loc("-":3:5)` as `name:3:5`."""
+    named = _NAMELESS.sub(lambda found: f"{name}:{found.group(1)}:{found.group(2)}", text)
+    return _FILE_LOCATION.sub(r"\1:\2:\3", named)
+
+
+def _where(location: Any, name: str) -> str:
+    text = str(location)
+    return "" if text == "loc(unknown)" else f"{place(text, name)}: "
+
+
+def walk(operation: Any) -> Iterator[Any]:
+    """Every operation inside, outer before inner, as views that stay valid while attributes change."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from walk(inner.operation)
+
+
+def string_attribute(operation: Any, name: str) -> str:
+    """The plain text of a string attribute such as `sym_name`."""
+    return str(bindings.load().ir.StringAttr(operation.attributes[name]).value)

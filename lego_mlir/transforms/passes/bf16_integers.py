@@ -1,0 +1,66 @@
+"""Integers to bf16, rounded once.
+
+A target without the instruction converts to f32 first, and rounds to bf16 after: 2^30 + 2^22 + 1 becomes a tie on the
+way and goes down, where it should go up. So an integer beyond the 24 bits of f32 loses low bits before, and the last
+bit that stays is set if one of them was (*rounding to odd*): f32 holds that, and it rounds to bf16 as the integer does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.transforms.modules import walk
+
+CONVERSION: Final = "arith.sitofp"
+# By width: integers of at least 2^x lose y low bits. At least 10 bits stay, two more than a bf16 has, and at most 24.
+_STEPS: Final = {32: ((24, 8),), 64: ((24, 10), (34, 25), (49, 39))}
+
+
+def lower(module: Any) -> None:
+    """Replace the conversions of every kernel that f32 cannot hold on the way; others stay."""
+    for function in kernels(module):
+        replace_in(function)
+
+
+def replace_in(function: Any) -> None:
+    """The same in one function, a kernel's or the host's."""
+    ir = bindings.load().ir
+    for operation in [op for op in walk(function) if op.name == CONVERSION]:
+        result, given = operation.results[0], operation.operands[0]
+        vector = ir.VectorType(result.type) if isinstance(result.type, ir.VectorType) else None
+        element = ir.VectorType(given.type).element_type if vector else given.type
+        if str(vector.element_type if vector else result.type) != "bf16" or element.width not in _STEPS:
+            continue
+        wide = ir.VectorType.get(vector.shape, ir.F32Type.get()) if vector else ir.F32Type.get()
+        with operation.location, ir.InsertionPoint(operation):
+            exact = ir.Operation.create(CONVERSION, [wide], [_held(given, element)]).results[0]
+            result.replace_all_uses_with(ir.Operation.create("arith.truncf", [result.type], [exact]).results[0])
+        operation.erase()
+
+
+def _held(given: Any, element: Any) -> Any:
+    """An integer that f32 holds, and that rounds to bf16 as the given one does."""
+    ir, type_ = bindings.load().ir, given.type
+
+    def make(name: str, *operands: Any, result: Any = type_, **attributes: Any) -> Any:
+        return ir.Operation.create(name, [result], operands, attributes=attributes).results[0]
+
+    def number(n: int) -> Any:
+        value = ir.IntegerAttr.get(element, n)
+        splat = ir.DenseElementsAttr.get_splat(type_, value) if isinstance(type_, ir.VectorType) else value
+        return make("arith.constant", value=splat)
+
+    def compared(predicate: int, a: Any, b: Any) -> Any:
+        bit = ir.IntegerType.get_signless(1)
+        truth = ir.VectorType.get(ir.VectorType(type_).shape, bit) if isinstance(type_, ir.VectorType) else bit
+        return make("arith.cmpi", a, b, result=truth, predicate=ir.Attribute.parse(f"{predicate} : i64"))
+
+    for least, lost in _STEPS[element.width]:
+        is_small = compared(6, make("arith.addi", given, number(1 << least)), number(2 << least))  # ult
+        is_exact = compared(0, make("arith.andi", given, number((1 << lost) - 1)), number(0))  # eq
+        sticky = make("arith.select", is_exact, number(0), number(1 << lost))
+        odd = make("arith.ori", make("arith.andi", given, number(-(1 << lost))), sticky)
+        given = make("arith.select", is_small, given, odd)
+    return given

@@ -1,0 +1,101 @@
+"""Small questions about operations, and moving them: what several passes ask of the bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.transforms.modules import walk
+
+SHARED: Final = "#gpu.address_space<workgroup>"
+# Operations without effects, which may be repeated and moved to wherever their operands are.
+_PURE: Final = ("arith.", "affine.apply", "index.", "gpu.lane_id", "gpu.thread_id", "gpu.block_id", "vector.extract")
+
+
+def is_shared(type_: Any) -> bool:
+    """Whether a type is a memref in a block's shared memory."""
+    ir = bindings.load().ir
+    return isinstance(type_, ir.MemRefType) and str(type_.memory_space) == SHARED
+
+
+def is_pure(operation: Any) -> bool:
+    """Whether an operation only computes a value."""
+    return operation.name.startswith(_PURE)
+
+
+def producer(value: Any) -> Any:
+    """The operation that makes a value, or None for a block's argument."""
+    owner = value.owner
+    return getattr(owner, "operation", None)
+
+
+def users(value: Any) -> list[Any]:
+    """The operations that use a value, each once."""
+    found: list[Any] = []
+    for use in value.uses:
+        owner = use.owner.operation
+        if owner not in found:
+            found.append(owner)
+    return found
+
+
+def operations(block: Any) -> list[Any]:
+    """The operations of a block, in order."""
+    return [op.operation for op in block.operations]
+
+
+def loops(module: Any) -> Iterator[Any]:
+    """Every scf.for of every kernel."""
+    for function in kernels(module):
+        yield from [op for op in walk(function) if op.name == "scf.for"]
+
+
+def loops_around(operation: Any) -> list[Any]:
+    """The loops that an operation is in, innermost first."""
+    found, current = [], operation.parent
+    while current is not None and current.operation.name != "gpu.func":
+        if current.operation.name == "scf.for":
+            found.append(current.operation)
+        current = current.operation.parent
+    return found
+
+
+def named(block: Any, *names: str) -> list[Any]:
+    """The operations of a block with one of these names."""
+    return [op for op in operations(block) if op.name in names]
+
+
+def ancestor_in(operation: Any, block: Any) -> Any:
+    """The operation of `block` that is, or holds, this one; None where it is elsewhere."""
+    current = operation
+    while current.parent is not None:  # the outermost operation is in no block
+        if current.block == block:
+            return current
+        current = current.parent.operation
+    return None
+
+
+def clone(operation: Any, mapping: Mapping[Any, Any]) -> Any:
+    """A copy at the current insertion point, with operands replaced as `mapping` says."""
+    copy = operation.clone()
+    for number, operand in enumerate(operation.operands):
+        if operand in mapping:
+            copy.operation.operands[number] = mapping[operand]
+    return copy.operation
+
+
+def needed(operations_: list[Any], block: Any) -> list[Any]:
+    """The given operations of `block` and the pure ones in it that they depend on, in order."""
+    chosen, open_ = set(), list(operations_)
+    while open_:
+        operation = open_.pop()
+        if operation in chosen:
+            continue
+        chosen.add(operation)
+        for operand in operation.operands:
+            source = producer(operand)
+            if source is not None and source.block == block and is_pure(source):
+                open_.append(source)
+    return [operation for operation in operations(block) if operation in chosen]

@@ -1,0 +1,224 @@
+"""`gpu.subgroup_reduce` as shuffles, which upstream lowers for AMD's hardware and single NVIDIA instructions only.
+
+A warp whose lanes are all there exchanges values with the lane at distance 1, 2, 4 .. (a butterfly), so that after
+log2(n) steps each lane holds the result:
+
+    %s, %v = gpu.shuffle xor %x, 1, 32
+    %y = arith.addf %x, %s                and so on with %y and 2
+
+The last warp of a block may have fewer lanes. There lane 0 of each cluster gathers what the lanes that exist hold, and
+the others read the result from it. A shuffle moves 32 bits: narrower values travel extended, 64 bits in two halves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.transforms.kernel_facts import element_bytes, facts_of, kernels
+from lego_mlir.transforms.modules import ModuleError, walk
+from lego_mlir.transforms.passes.operations import producer
+
+REDUCE: Final = "gpu.subgroup_reduce"
+WARP: Final = 32
+_FLOATS: Final = {"add": "arith.addf", "mul": "arith.mulf"}
+_INTEGERS: Final = {
+    "add": "arith.addi",
+    "mul": "arith.muli",
+    "and": "arith.andi",
+    "or": "arith.ori",
+    "xor": "arith.xori",
+}
+_LANE_DEPENDENT: Final = (
+    "gpu.thread_id",
+    "gpu.lane_id",
+    "memref.load",
+    "vector.load",
+    "gpu.shuffle",
+    "scf.for",
+    "scf.while",
+)
+_AXES: Final = "xyz"
+
+
+def lower(module: Any) -> None:
+    """Replace the reductions of every kernel. Raises ModuleError where lanes may be missing from one."""
+    for function in kernels(module):
+        reductions = [op for op in walk(function) if op.name == REDUCE]
+        if not reductions:
+            continue
+        block = facts_of(function).block
+        is_full = block is not None and prod(block) % WARP == 0
+        for reduction in reductions:
+            _check_converged(reduction)
+            with reduction.location, bindings.load().ir.InsertionPoint(reduction):
+                reduction.results[0].replace_all_uses_with(Reduction.of(reduction).emit(is_full))
+            reduction.erase()
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction over clusters of `size` lanes, `stride` apart, emitted at the insertion point."""
+
+    value: Any
+    kind: str
+    size: int
+    stride: int
+
+    @classmethod
+    def of(cls, operation: Any) -> Reduction:
+        """What an operation asks for."""
+        kind = str(operation.attributes["op"]).removeprefix("#gpu<all_reduce_op ").removesuffix(">")
+        size, stride = (
+            _integer(operation, name, default) for name, default in (("cluster_size", WARP), ("cluster_stride", 1))
+        )
+        if size * stride > WARP:
+            raise ModuleError(
+                f"{operation.location}: clusters of {size} lanes with stride {stride} reach past the {WARP} lanes of a "
+                "warp"
+            )
+        return cls(operation.operands[0], kind, size, stride)
+
+    def emit(self, is_full: bool) -> Any:
+        """The result; a vector is reduced element by element."""
+        ir, type_ = bindings.load().ir, self.value.type
+        if not isinstance(type_, ir.VectorType):
+            return self._element(self.value, is_full)
+        if type_.rank != 1:
+            raise ModuleError(f"{REDUCE} of {type_}: reduce a number, or a vector of one dimension")
+        elements = []
+        for lane in range(type_.shape[0]):
+            position = {"static_position": ir.DenseI64ArrayAttr.get([lane])}
+            elements.append(
+                self._element(_make("vector.extract", type_.element_type, self.value, attributes=position), is_full)
+            )
+        return _make("vector.from_elements", type_, *elements)
+
+    def _element(self, value: Any, is_full: bool) -> Any:
+        distances = [1 << step for step in range(self.size.bit_length() - 1)]
+        if is_full:
+            for distance in distances:
+                value = self._combined(value, _shuffled(value, "xor", _number(distance * self.stride)))
+            return value
+        return self._gathered(value, distances)
+
+    def _gathered(self, value: Any, distances: list[int]) -> Any:
+        """Where lanes of the warp may be missing: gather in the first lane of the cluster, then read from there."""
+        thread, threads = _thread()
+        lane = _make("arith.remui", thread.type, thread, _number(WARP))
+        place = _make(
+            "arith.remui", lane.type, _make("arith.divui", lane.type, lane, _number(self.stride)), _number(self.size)
+        )
+        for distance in distances:
+            reach = _number(distance * self.stride)
+            is_inside = _compared(_make("arith.addi", place.type, place, _number(distance)), _number(self.size))
+            is_there = _compared(_make("arith.addi", thread.type, thread, reach), threads)
+            both = _make("arith.andi", is_inside.type, is_inside, is_there)
+            source = _make("arith.select", lane.type, both, _make("arith.addi", lane.type, lane, reach), lane)
+            combined = self._combined(value, _shuffled(value, "idx", source))
+            value = _make("arith.select", value.type, both, combined, value)
+        first = _make("arith.subi", lane.type, lane, _make("arith.muli", place.type, place, _number(self.stride)))
+        return _shuffled(value, "idx", first)
+
+    def _combined(self, a: Any, b: Any) -> Any:
+        table = _FLOATS if _is_float(a.type) else _INTEGERS
+        return _make(table.get(self.kind, f"arith.{self.kind}"), a.type, a, b)
+
+
+def _make(name: str, type_: Any, *operands: Any, attributes: dict[str, Any] | None = None) -> Any:
+    return bindings.load().ir.Operation.create(name, [type_], operands, attributes=attributes or {}).results[0]
+
+
+def _integer(operation: Any, name: str, default: int) -> int:
+    ir = bindings.load().ir
+    return int(ir.IntegerAttr(operation.attributes[name]).value) if name in operation.attributes else default
+
+
+def _is_float(type_: Any) -> bool:
+    return str(type_) in ("f16", "bf16", "f32", "f64")
+
+
+def _bits(width: int) -> Any:
+    return bindings.load().ir.IntegerType.get_signless(width)
+
+
+def _number(n: int, width: int = 32) -> Any:
+    attribute = bindings.load().ir.IntegerAttr.get(_bits(width), n)
+    return _make("arith.constant", _bits(width), attributes={"value": attribute})
+
+
+def _compared(a: Any, b: Any) -> Any:
+    ir = bindings.load().ir
+    return _make("arith.cmpi", _bits(1), a, b, attributes={"predicate": ir.Attribute.parse("6 : i64")})  # ult
+
+
+def _thread() -> tuple[Any, Any]:
+    """The number of the thread in its block, x fastest, as hardware forms warps, and the threads of the block."""
+    ir = bindings.load().ir
+    thread, threads = _number(0), _number(1)
+    for axis in reversed(_AXES):
+        dimension = {"dimension": ir.Attribute.parse(f"#gpu<dim {axis}>")}
+        own, extent = (
+            _make("arith.index_cast", _bits(32), _make(name, ir.IndexType.get(), attributes=dimension))
+            for name in ("gpu.thread_id", "gpu.block_dim")
+        )
+        thread = _make("arith.addi", _bits(32), _make("arith.muli", _bits(32), thread, extent), own)
+        threads = _make("arith.muli", _bits(32), threads, extent)
+    return thread, threads
+
+
+def _shuffled(value: Any, mode: str, offset: Any) -> Any:
+    """The value of another lane, in words of 32 bits."""
+    width = 8 * element_bytes(value.type)
+    if str(value.type) == "i1":
+        width = 1
+    pattern = _make("arith.bitcast", _bits(width), value) if _is_float(value.type) else value
+    if width < WARP:
+        moved = _word(_make("arith.extui", _bits(32), pattern), mode, offset)
+        pattern = _make("arith.trunci", _bits(width), moved)
+    elif width == WARP:
+        pattern = _word(pattern, mode, offset)
+    else:
+        upper = _make("arith.shrui", _bits(64), pattern, _number(32, 64))
+        low, high = (
+            _make("arith.extui", _bits(64), _word(_make("arith.trunci", _bits(32), half), mode, offset))
+            for half in (pattern, upper)
+        )
+        pattern = _make("arith.ori", _bits(64), low, _make("arith.shli", _bits(64), high, _number(32, 64)))
+    return _make("arith.bitcast", value.type, pattern) if _is_float(value.type) else pattern
+
+
+def _word(word: Any, mode: str, offset: Any) -> Any:
+    ir = bindings.load().ir
+    operation = ir.Operation.create(
+        "gpu.shuffle", [_bits(32), _bits(1)], [word, offset, _number(WARP)],
+        attributes={"mode": ir.Attribute.parse(f"#gpu<shuffle_mode {mode}>")},
+    )  # fmt: skip
+    return operation.results[0]
+
+
+def _check_converged(reduction: Any) -> None:
+    """Raise ModuleError in a branch or loop that not all lanes need take alike: a shuffle would wait for the others."""
+    if "uniform" in reduction.attributes:
+        return
+    current = reduction.parent.operation
+    while current.name != "gpu.func":
+        if current.name == "scf.while" or any(
+            map(_depends_on_lane, current.operands[: 1 if current.name == "scf.if" else 3])
+        ):
+            raise ModuleError(
+                f"{reduction.location}: {REDUCE} inside {current.name} that lanes of a warp may take differently; move "
+                "it out of there, or mark it `uniform` where all lanes of a warp take it alike"
+            )
+        current = current.parent.operation
+
+
+def _depends_on_lane(value: Any) -> bool:
+    """Whether a value may differ between the lanes of a warp: from a thread's id, from memory or out of a loop."""
+    source = producer(value)
+    if source is not None:
+        return source.name in _LANE_DEPENDENT or any(map(_depends_on_lane, source.operands))
+    region = value.owner.owner.operation.name
+    return region != "gpu.func" and not (region == "scf.for" and value.arg_number == 0)

@@ -1,0 +1,250 @@
+"""A transform script as a value: its text, the scripts that it is composed of, and its parameters.
+
+A script is a file in the transform dialect that `mlir-opt` reads as it stands. Attributes of its module say the rest:
+
+    lego.parameters = {stages = {default = 4 : i64, min = 2 : i64, max = 8 : i64}}
+    lego.pipeline = ["lego-shared-to-alloc", @__transform_main, "swizzle.mlir"]
+
+A parameter is filled in where an operation names it, over the value that stands there:
+
+    transform.memref.multibuffer %a {factor = 4 : i64, lego.fill = {factor = "stages"}}
+    transform.nvgpu.pipeline_shared_memory_copies failures(propagate) %l {depth = 3, lego.fill = {depth = "stages - 1"}}
+
+The pipeline names, in order, sequences of the file, passes of ours, and other scripts, whose own pipelines are put in
+their place. Without one, the pipeline is `@__transform_main`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lego_mlir import bindings
+from lego_mlir.errors import SpecError, UsageError, brief
+from lego_mlir.transforms.modules import ModuleError, walk
+from lego_mlir.transforms.passes import PASSES
+
+ENTRY: Final = "__transform_main"
+PARAMETERS: Final = "lego.parameters"
+PIPELINE: Final = "lego.pipeline"
+FILL: Final = "lego.fill"
+Number = int | bool
+_SUFFIX: Final = ".mlir"
+_PARTS: Final = re.compile(r"lego\.pipeline\s*=\s*\[([^\]]*)\]")
+_FORMULA: Final = re.compile(r"(\w+)(?:\s*([-+*])\s*(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A transform script: the path by which messages call it, its text, its parts, and what was set by the user."""
+
+    path: str
+    text: str
+    parts: tuple[Script, ...] = ()
+    parameters: tuple[tuple[str, Number], ...] = ()
+
+    def part(self, name: str) -> Script:
+        """The script that this one calls by that name."""
+        for part in self.parts:
+            if Path(part.path).name == name:
+                return part
+        raise ModuleError(f"{self.path}: its pipeline names {name}, and there is no such script beside it")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a script says of a parameter."""
+
+    name: str
+    default: Number
+    min: int | None = None
+    max: int | None = None
+
+    def check(self, value: Number, script: str) -> Number:
+        """The value. Raises UsageError where it is not one that the parameter may have."""
+        if isinstance(self.default, bool) != isinstance(value, bool):
+            kind = "true or false" if isinstance(self.default, bool) else "an int"
+            raise UsageError(f"{script}: the parameter {self.name} is {kind}, got {value!r}")
+        if (self.min is not None and value < self.min) or (self.max is not None and value > self.max):
+            raise UsageError(f"{script}: the parameter {self.name} is {self.min} .. {self.max}, got {value}")
+        return value
+
+
+def folder() -> Path:
+    """Where the scripts that come with the package are: inside it once installed, beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "transform_scripts"
+    return installed if installed.is_dir() else package.parent / "transform_scripts"
+
+
+def shipped() -> tuple[str, ...]:
+    """The names of the scripts that come with the package."""
+    return tuple(sorted(path.name for path in folder().glob(f"*{_SUFFIX}")))
+
+
+def read(path: str | Path, parameters: Mapping[str, Number] | None = None) -> Script:
+    """The script in this file, or of this name among those that come with the package, with its parts.
+
+    Raises SpecError where a file cannot be read.
+    """
+    return _read(Path(path), tuple(sorted((parameters or {}).items())), ())
+
+
+def _read(path: Path, parameters: tuple[tuple[str, Number], ...], above: tuple[str, ...]) -> Script:
+    found = path if path.exists() or path.name not in shipped() else folder() / path.name
+    try:
+        text = found.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(
+            f"{path}: the transform script cannot be read ({reason}); those that come along are {', '.join(shipped())}"
+        ) from error
+    if found.name in above:
+        raise SpecError(f"{path}: the pipeline of this script calls itself, by way of {' -> '.join(above)}")
+    listed = _PARTS.search(text)
+    names = [n for n in re.findall(r'"([^"]+)"', listed.group(1)) if n.endswith(_SUFFIX)] if listed else []
+    parts = tuple(_read(found.parent / name, (), (*above, found.name)) for name in dict.fromkeys(names))
+    shown = path if found == path else Path(path.name)
+    return Script(str(shown), text, parts, parameters)
+
+
+def parse_parameters(given: list[str]) -> dict[str, Number]:
+    """The parameters of `--param stages=3 --param bypass_l1=false`. Raises UsageError for anything else."""
+    numbers: dict[str, Number] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if equals and value in ("true", "false"):
+            numbers[name] = value == "true"
+        elif equals and value.lstrip("-").isdigit():
+            numbers[name] = int(value)
+        else:
+            raise UsageError(f"--param takes NAME=VALUE, such as stages=3 or bypass_l1=false, not {text!r}")
+    return numbers
+
+
+def declared(schedule: Any) -> dict[str, Parameter]:
+    """The parameters that a parsed script declares."""
+    if PARAMETERS not in schedule.attributes:
+        return {}
+    try:
+        return {
+            entry.name: Parameter(entry.name, **{row.name: _number(row.attr) for row in entry.attr})
+            for entry in schedule.attributes[PARAMETERS]
+        }
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModuleError(
+            f"{PARAMETERS} must be a dictionary such as {{stages = {{default = 4 : i64, min = 2 : i64}}}}, "
+            f"got {brief(str(schedule.attributes[PARAMETERS]))}"
+        ) from error
+
+
+def values(script: Script, schedule: Any, outer: Mapping[str, Number]) -> dict[str, Number]:
+    """What the parameters of a script are: from the script that calls it, else from the user, else its own defaults."""
+    known = declared(schedule)
+    given = dict(script.parameters)
+    for name in given:
+        if name not in known:
+            raise UsageError(f"{script.path} has no parameter {name}; it has {', '.join(sorted(known)) or 'none'}")
+    chosen = {name: outer.get(name, given.get(name, row.default)) for name, row in known.items()}
+    return {name: known[name].check(value, script.path) for name, value in chosen.items()}
+
+
+def pipeline(script: Script, schedule: Any) -> list[str]:
+    """What a parsed script runs, in order: `@sequence`, `lego-pass` or `other.mlir`. Raises ModuleError."""
+    if PIPELINE not in schedule.attributes:
+        return [f"@{ENTRY}"]
+    ir = bindings.load().ir
+    steps = []
+    for item in schedule.attributes[PIPELINE]:
+        step = f"@{item.value}" if isinstance(item, ir.FlatSymbolRefAttr) else str(ir.StringAttr(item).value)
+        if not step.startswith("@") and not step.endswith(_SUFFIX) and step not in PASSES:
+            raise ModuleError(
+                f"{script.path}: its pipeline names {step!r}, which is no pass; there are {', '.join(PASSES)}, "
+                "@sequences of the file and other .mlir scripts"
+            )
+        steps.append(step)
+    return steps
+
+
+def fill(script: Script, schedule: Any, chosen: Mapping[str, Number]) -> None:
+    """Write the parameters into the operations that name them."""
+    ir = bindings.load().ir
+    for operation in list(walk(schedule)):
+        if FILL not in operation.attributes:
+            continue
+        for entry in operation.attributes[FILL]:
+            value = _formula(script, str(ir.StringAttr(entry.attr).value), chosen)
+            if isinstance(value, bool):
+                _set_flag(operation, entry.name, value)
+            else:
+                there = operation.attributes[entry.name]
+                operation.attributes[entry.name] = ir.IntegerAttr.get(ir.IntegerAttr(there).type, value)
+
+
+def _set_flag(operation: Any, name: str, value: bool) -> None:
+    if value:
+        operation.attributes[name] = bindings.load().ir.UnitAttr.get()
+    elif name in operation.attributes:
+        del operation.attributes[name]
+
+
+def _formula(script: Script, text: str, chosen: Mapping[str, Number]) -> Number:
+    match = _FORMULA.fullmatch(text.strip())
+    if match is None or match.group(1) not in chosen:
+        raise ModuleError(
+            f"{script.path}: {FILL} = {text!r} must be a parameter, or one plus, minus or times a number; "
+            f"parameters: {', '.join(chosen) or 'none'}"
+        )
+    value, sign, number = chosen[match.group(1)], match.group(2), int(match.group(3) or 0)
+    if sign is None:
+        return value
+    return {"+": value + number, "-": value - number, "*": value * number}[sign]
+
+
+def _number(attribute: Any) -> Number:
+    ir = bindings.load().ir
+    if isinstance(attribute, ir.BoolAttr):
+        return bool(attribute.value)
+    return int(ir.IntegerAttr(attribute).value)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a flattened pipeline: a sequence of a script, or a pass where `sequence` is empty."""
+
+    script: Script
+    schedule: Any
+    sequence: str
+    passes: str
+    parameters: Mapping[str, Number]
+
+
+def flatten(script: Script, parse: Any, outer: Mapping[str, Number] | None = None) -> list[Step]:
+    """All steps of a script, those of its parts in their places; `parse` makes a module of a script's text.
+
+    A pass that opens or closes a script, such as the placement of shared memory, is run once, first or last.
+    """
+    steps = list(_steps(script, parse, outer or {}))
+    kept: list[Step] = []
+    for number, step in enumerate(steps):
+        once = PASSES[step.passes].once if step.passes else ""
+        others = steps[:number] if once == "first" else steps[number + 1 :] if once == "last" else []
+        if not any(other.passes == step.passes for other in others):
+            kept.append(step)
+    return kept
+
+
+def _steps(script: Script, parse: Any, outer: Mapping[str, Number]) -> Iterator[Step]:
+    schedule = parse(script.text, script.path)
+    chosen = values(script, schedule.operation, outer)
+    fill(script, schedule.operation, chosen)
+    for name in pipeline(script, schedule.operation):
+        if name.startswith("@"):
+            yield Step(script, schedule, name[1:], "", chosen)
+        elif name.endswith(_SUFFIX):
+            yield from _steps(script.part(name), parse, chosen)
+        else:
+            yield Step(script, schedule, "", name, chosen)
