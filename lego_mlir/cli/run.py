@@ -223,10 +223,10 @@ def make_input(kernel: Any, given: Mapping[str, int], seed: int) -> Input:
         if parameter.layout is None:
             memories[parameter.name] = value
             continue
-        at = places[parameter.name] = data.positions(parameter.layout, sizes)
+        elements = places[parameter.name] = data.elements_of(parameter.layout, sizes)
         memory = numpy.full(data.concrete(parameter.size, sizes), data.UNWRITTEN).astype(value.dtype)
         if parameter.read:
-            memory[at] = value
+            memory[elements.at] = elements.of(value)
         memories[parameter.name] = memory
     return Input(sizes, logical, memories, places)
 
@@ -278,7 +278,7 @@ def _run_kernel(
     return Outcome(kernel, made.sizes, report, checked)
 
 
-def _check(report: Any, number: int, parameter: Any, memory: Any, at: Any, bounded: Any, sampled: Any) -> Checked:
+def _check(report: Any, number: int, parameter: Any, memory: Any, elements: Any, bounded: Any, sampled: Any) -> Checked:
     """Compare what memory holds at the layout's positions; of a sample of blocks, only what these wrote.
 
     `bounded` are the expected values, and how far from them is right.
@@ -287,19 +287,19 @@ def _check(report: Any, number: int, parameter: Any, memory: Any, at: Any, bound
 
     from lego_mlir.runtime import comparing
 
-    found = memory[at]
-    chosen = numpy.arange(found.size)
+    at = elements.at
+    chosen = numpy.arange(at.size)
     if sampled is not None:
-        chosen = numpy.flatnonzero(report.written(number)[at].reshape(-1))
-    stored = found.reshape(-1)[chosen]
+        chosen = numpy.flatnonzero(report.written(number)[at])
+    stored = memory[at[chosen]]
     values = stored.astype(numpy.float64) if stored.dtype.kind not in "iub" else stored
-    expected, allowed = (numpy.asarray(array).reshape(-1)[chosen] for array in bounded)
+    result, bound = map(numpy.asarray, bounded)
+    expected, allowed = (elements.of(numpy.broadcast_to(a, result.shape))[chosen] for a in (result, bound))
     comparison = comparing.compare(values, expected, parameter.dtype.mlir, allowed)
     if comparison or comparison.first_wrong is None:
         return Checked(parameter.name, comparison, None, None)
     element = int(chosen[comparison.first_wrong.position])
-    index = tuple(int(i) for i in numpy.unravel_index(element, found.shape))
-    return Checked(parameter.name, comparison, index, report.writer(number, int(at.reshape(-1)[element])))
+    return Checked(parameter.name, comparison, elements.index(element), report.writer(number, int(at[element])))
 
 
 def transformed(args: argparse.Namespace, kernel: Any) -> str | None:

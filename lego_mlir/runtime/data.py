@@ -16,9 +16,10 @@ from __future__ import annotations
 import inspect
 import io
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.errors import UsageError
+from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.runtime.comparing import STORED
 
 if TYPE_CHECKING:
@@ -78,26 +79,70 @@ def concrete(value: Any, sizes: Mapping[str, int]) -> int:
     return int(evaluate(value, sizes))
 
 
-def positions(layout: Any, sizes: Mapping[str, int]) -> numpy.ndarray:
-    """The physical position of every logical index, as an array of the logical shape."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Elements:
+    """Where the elements of a logical array are in memory. An index of a partial tile past the end names none."""
+
+    positions: numpy.ndarray  # of the logical shape; 0 where the index names no element
+    named: numpy.ndarray | None  # of the logical shape: which indices name an element; None where all do
+
+    @property
+    def at(self) -> numpy.ndarray:
+        """The positions of the elements, in the row-major order of their indices."""
+        return self.of(self.positions)
+
+    def of(self, array: numpy.ndarray) -> numpy.ndarray:
+        """The elements of an array of the logical shape, in row-major order."""
+        return array.reshape(-1) if self.named is None else array[self.named]
+
+    def index(self, element: int) -> tuple[int, ...]:
+        """The logical index of an element by its number in that order."""
+        import numpy
+
+        flat = element if self.named is None else numpy.flatnonzero(self.named)[element]
+        return tuple(int(i) for i in numpy.unravel_index(flat, self.positions.shape))
+
+
+def elements_of(layout: Any, sizes: Mapping[str, int]) -> Elements:
+    """The position of every logical index that names an element."""
     import numpy
 
     dims = tuple(concrete(n, sizes) for n in layout.dims())
     index = numpy.indices(dims, dtype=numpy.int64, sparse=True)
     if all(isinstance(n, int) for n in layout.dims()):
-        placed = layout.apply(*index)
+        placed, named = layout.apply(*index), layout.mask(*index)
     else:
         from lego_mlir.expr.evaluate import evaluate
         from lego_mlir.expr.index import index_symbol
 
         symbols = [index_symbol(f"i{axis}") for axis in range(len(dims))]
-        values = {str(symbol): array for symbol, array in zip(symbols, index, strict=True)}
-        placed = evaluate(layout.apply(*symbols), {**values, **sizes})
-    return numpy.broadcast_to(placed, dims)
+        values = {**{str(symbol): array for symbol, array in zip(symbols, index, strict=True)}, **sizes}
+        mask = layout.mask(*symbols)
+        placed = evaluate(layout.apply(*symbols), values)
+        named = mask if isinstance(mask, bool) else evaluate(mask.expr, values)
+    placed = numpy.broadcast_to(placed, dims)
+    if numpy.all(named):
+        return Elements(placed, None)
+    held = numpy.broadcast_to(named, dims)
+    return Elements(numpy.where(held, placed, 0), held)
+
+
+def positions(layout: Any, sizes: Mapping[str, int]) -> numpy.ndarray:
+    """The physical position of every logical index, as an array of the logical shape.
+
+    Raises LayoutError for partial tiles, some of whose indices name no element.
+    """
+    found = elements_of(layout, sizes)
+    if found.named is not None:
+        raise LayoutError(f"{layout!r} has indices that name no element, and so no position; use elements_of")
+    return found.positions
 
 
 def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
-    """Random logical input for each parameter: tensors of normal numbers or small integers, and scalars."""
+    """Random logical input for each parameter: tensors of normal numbers or small integers, and scalars.
+
+    An index that names no element has 0, as a masked load gives there.
+    """
     import numpy
 
     from lego_mlir.tracing.symbols import runtime_tables
@@ -113,7 +158,11 @@ def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
         shape = () if parameter.layout is None else tuple(concrete(n, sizes) for n in parameter.layout.dims())
         integers = generator.integers(0, 2 if parameter.dtype.bits == 1 else 100, shape)
         numbers = generator.standard_normal(shape) if parameter.dtype.is_float else integers
-        drawn[parameter.name] = numpy.asarray(numbers).astype(parameter.dtype.numpy)
+        value = numpy.asarray(numbers).astype(parameter.dtype.numpy)
+        if parameter.layout is not None:
+            named = elements_of(parameter.layout, sizes).named
+            value = value if named is None else numpy.where(named, value, value.dtype.type(0))
+        drawn[parameter.name] = value
     return drawn
 
 
@@ -171,25 +220,26 @@ def check_data(kernel: Any, given: Mapping[str, int], seed: int = 0) -> dict[str
         if parameter.layout is None:
             arrays[name] = value.view(stored) if parameter.dtype.mlir == "bf16" else value.astype(stored)
             continue
-        at = positions(parameter.layout, sizes)
+        elements = elements_of(parameter.layout, sizes)
         size = concrete(parameter.size, sizes)
         if not parameter.read:
             value = numpy.full_like(value, UNWRITTEN)
         memory = numpy.full(size, UNWRITTEN).astype(value.dtype)
-        memory[at] = value
+        memory[elements.at] = elements.of(value)
         arrays[name] = memory.view(stored) if memory.dtype.itemsize == stored.itemsize else memory.astype(stored)
         if parameter.name in results:
-            arrays |= _expectation(name, results[parameter.name], bounds[parameter.name], at, size)
+            arrays |= _expectation(name, results[parameter.name], bounds[parameter.name], elements, size)
     return arrays
 
 
 def _expectation(
-    name: str, result: numpy.ndarray, bound: numpy.ndarray, at: numpy.ndarray, size: int
+    name: str, result: numpy.ndarray, bound: numpy.ndarray, elements: Elements, size: int
 ) -> dict[str, numpy.ndarray]:
     import numpy
 
     after, allowed = numpy.zeros(size, result.dtype), numpy.zeros(size, numpy.float64)
-    after[at], allowed[at] = result, bound
+    at = elements.at
+    after[at], allowed[at] = elements.of(result), elements.of(numpy.broadcast_to(bound, result.shape))
     arrays = {f"{name}/expected": after, f"{name}/allowed": allowed if allowed.any() else numpy.zeros(1)}
     if at.size != size:
         where = numpy.zeros(size, bool)

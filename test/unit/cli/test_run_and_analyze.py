@@ -475,3 +475,38 @@ def test_an_option_that_would_do_nothing_is_refused_with_the_way_out(command, me
 def test_help(command, capsys):
     assert main([command, "--help"]) == DONE
     assert f"example: lego-mlir {command} examples/transpose.py" in capsys.readouterr().out
+
+
+PARTIAL = """
+import lego_mlir as lego
+from lego_mlir import Row, f32, gallery
+N = lego.size("N")
+
+@lego.kernel(grid=lego.cdiv(N, 32), block=32)
+def copy(
+    src: lego.Tensor(f32, Row(N).tile_by([lego.cdiv(N, 32)], [32])),
+    dst: lego.Tensor(f32, gallery.reverse(N).tile_by([lego.cdiv(N, 32)], [32])),
+):
+    b, t = lego.block_id[0], lego.thread_id[0]
+    dst[b, t] = src[b, t]
+
+@copy.reference
+def expected(src):
+    wrong = src.copy()
+    WRONG
+    return wrong
+"""
+
+
+@pytest.mark.parametrize("sampled", [[], ["--blocks", "4"]])
+def test_partial_tiles_of_a_parameter_are_compared_where_they_name_an_element(tmp_path, capsys, sampled):
+    right = spec(tmp_path, text=PARTIAL.replace("WRONG", "wrong[3, 4:] = 9"))
+    assert main(["run", right, "--size", "N=100", *sampled]) == DONE
+    assert "dst: 100 elements equal" in capsys.readouterr().out
+    assert main(["analyze", right, "--size", "N=100"]) == DONE
+    capsys.readouterr()
+    wrong = spec(tmp_path, text=PARTIAL.replace("WRONG", "wrong[3, 3] = 9"))
+    assert main(["run", wrong, "--size", "N=100", *sampled]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert "WRONG: 1 of 100 elements; the first is dst[3, 3]" in out
+    assert "written by block (3, 0, 0), thread (3, 0, 0)" in out

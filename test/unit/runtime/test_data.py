@@ -7,7 +7,7 @@ import pytest
 
 import lego_mlir as lego
 from lego_mlir import Col, Padded, Row, f32, gallery
-from lego_mlir.errors import UsageError
+from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.kernels import transpose
 from lego_mlir.runtime import data
 
@@ -135,3 +135,48 @@ def test_a_reference_of_the_wrong_shape(result, message):
     kernel.reference(result)
     with pytest.raises(UsageError, match=message):
         data.check_data(kernel, {})
+
+
+@pytest.mark.parametrize(
+    ("layout", "sizes"),
+    [
+        (Row(100).tile_by([4], [32]), {}),
+        (gallery.reverse(100).tile_by([4], [32]).tile_by([2, 5], [2, 7]), {}),
+        (Row(M).tile_by([lego.cdiv(M, 32)], [32]), {"M": 33}),
+        (Padded(Row(100).tile_by([4], [32]), [4, 31]), {}),
+    ],
+    ids=repr,
+)
+def test_an_index_of_a_partial_tile_that_names_no_element_is_not_stored(layout, sizes):
+    fixed = layout.subs(**sizes) if sizes else layout
+    named = fixed.mask(*np.indices(fixed.dims()))
+    found = data.elements_of(layout, sizes)
+    assert np.array_equal(found.named, named)
+    assert not named.all()
+    number = 0
+    for at in np.argwhere(named).tolist():
+        assert (found.at[number], found.index(number)) == (fixed.apply(*at), tuple(at))
+        number += 1
+    assert number == fixed.numel() == len(set(found.at.tolist()))
+    with pytest.raises(LayoutError, match="has indices that name no element, and so no position"):
+        data.positions(layout, sizes)
+
+
+def test_data_of_partial_tiles():
+    tiled = gallery.reverse(100).tile_by([4], [32])
+
+    @lego.kernel(grid=4, block=32)
+    def double(src: lego.Tensor(f32, tiled), dst: lego.Tensor(f32, tiled)):
+        b, t = lego.block_id[0], lego.thread_id[0]
+        dst[b, t] = src[b, t] * 2 + 1
+
+    @double.reference
+    def expected(src):
+        assert src.shape == (4, 32)
+        assert not src[3, 4:].any()
+        return src * 2 + 1
+
+    arrays = data.check_data(double, {})
+    assert (arrays["double/dst/expected"] == 2 * arrays["double/src"].astype(float) + 1).all()
+    assert arrays["double/dst/allowed"].shape == (100,)
+    assert "double/dst/where" not in arrays
