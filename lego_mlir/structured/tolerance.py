@@ -15,6 +15,7 @@ result, so that a difference that cancels, an ill-conditioned triangle and growt
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import frexp
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,7 +24,16 @@ from lego_mlir.errors import UsageError
 from lego_mlir.runtime.tolerance import bound_of
 from lego_mlir.structured import reference
 from lego_mlir.structured.lower import Factorise, Solve, Step, Term, Update, buffer_name, lower
-from lego_mlir.structured.syntax import Program
+from lego_mlir.structured.syntax import (
+    Binary,
+    Call,
+    Expression,
+    Negated,
+    Number,
+    Program,
+    Transposed,
+    operands_of,
+)
 from lego_mlir.tracing.roundings import UNIT, Roundings
 
 if TYPE_CHECKING:
@@ -39,7 +49,31 @@ def roundings(program: Program, element: str) -> dict[str, Roundings]:
     chains: dict[str, int] = {}
     for step in lower(program).steps:
         chains[step.target.name] = _chain(step, chains, element)
-    return {name: _counted(chains.get(buffer_name(name), 0), element) for name in program.written}
+    folded = _constants(program)
+    return {name: _counted(chains.get(buffer_name(name), 0) + folded[name], element) for name in program.written}
+
+
+def _constants(program: Program) -> dict[str, int]:
+    """The constants on the way to each operand: lowering multiplies them with each other, which the reference may not.
+
+    Powers of two round nothing.
+    """
+    counts: dict[str, int] = {}
+    for statement in program.statements:
+        used = max((counts.get(operand.name, 0) for operand in operands_of(statement.value)), default=0)
+        counts[statement.target.name] = used + _inexact(statement.value)
+    return counts
+
+
+def _inexact(expression: Expression) -> int:
+    match expression:
+        case Number(value):
+            return int(abs(frexp(value)[0]) not in (0.0, 0.5))
+        case Negated(argument) | Transposed(argument) | Call(_, argument):
+            return _inexact(argument)
+        case Binary(_, left, right):
+            return _inexact(left) + _inexact(right)
+    return 0
 
 
 def _chain(step: Step, chains: Mapping[str, int], element: str) -> int:

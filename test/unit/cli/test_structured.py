@@ -117,6 +117,7 @@ def test_what_was_only_moved_must_be_equal(tmp_path, capsys, monkeypatch):
         LARGE,
         "S = Symmetric(L, 64); L = LowerTriangular(64); B = Matrix(64, 64); L = chol(S); B = lu(B);",
         "L = LowerTriangular(47); x = Vector(47); A = Matrix(47, 47); x = L \\ (A*x); A = inv(L)*A;",
+        "A = Matrix(40, 40); B = Matrix(40, 40); A = -0.001*(-0.001*A); B = -0.001*(1000*B);",  # one constant each
         "A = Matrix(33, 33); B = Matrix(33, 33); C = Matrix(33, 33); A = B*C - (B + 1e-6*C)*C;",
         "A = Matrix(24, 24); x = Vector(24); A = lu(A - 0.7*symmetric(A)); x = triu(A) \\ (unit_tril(A) \\ x);",
     ],
