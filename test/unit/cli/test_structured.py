@@ -7,7 +7,7 @@ import pytest
 
 from lego_mlir.cli import structured
 from lego_mlir.cli.main import main
-from lego_mlir.runtime import structured as runtime
+from lego_mlir.structured import build
 
 PROGRAM = """# a comment first
 A = Matrix(9, 9);    L = LowerTriangular(9);
@@ -75,7 +75,7 @@ LARGE = "A = Matrix(64, 64); L = LowerTriangular(64); S = Symmetric(L, 64, stora
 
 def run_with_an_error(monkeypatch, path, row, column, relative):
     """Run the program at `path`, whose kernel then gets one element of A wrong by a part of the largest one."""
-    compiled = runtime.compile
+    compiled = build.compile
 
     def broken(*arguments, **named):
         kernel = compiled(*arguments, **named)
@@ -87,7 +87,7 @@ def run_with_an_error(monkeypatch, path, row, column, relative):
         call.dtype = kernel.dtype
         return call
 
-    monkeypatch.setattr(runtime, "compile", broken)
+    monkeypatch.setattr(build, "compile", broken)
     return main(["run", str(path), "--no-cache"])
 
 
