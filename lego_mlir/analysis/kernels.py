@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import sympy
 
-from lego_mlir.analysis.observed import Observed
+from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.analysis.repair import Repair, Use, repairs, wavefronts_of
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
@@ -36,20 +36,20 @@ class TileRepairs:
     note: str = ""
 
 
-def tile_repairs(kernel: Any, sizes: Mapping[str, int], observed: Observed | None = None) -> dict[str, TileRepairs]:
+def tile_repairs(kernel: Any, sizes: Mapping[str, int], recorded: RecordedRequests | None = None) -> dict[str, TileRepairs]:
     """For each shared tile with bank conflicts, by name: the repairs that are better than its layout.
 
-    `observed` holds the requests of a run, for accesses whose places the trace alone cannot say.
+    `recorded` holds the requests of a run, for accesses whose places the trace alone cannot say.
     """
     found: dict[str, TileRepairs] = {}
     for tile in kernel.trace().shared:
-        repaired = _tile(kernel, tile, sizes, observed)
+        repaired = _tile(kernel, tile, sizes, recorded)
         if repaired is not None:
             found[tile.name] = repaired
     return found
 
 
-def _tile(kernel: Any, tile: Any, sizes: Mapping[str, int], observed: Observed | None) -> TileRepairs | None:
+def _tile(kernel: Any, tile: Any, sizes: Mapping[str, int], recorded: RecordedRequests | None) -> TileRepairs | None:
     """None where nothing collides, as far as the trace and the run say; tiles taken whole are not looked into."""
     for statement in kernel.trace().statements():
         if isinstance(statement, (TileLoad, TileStore)) and statement.buffer.name == tile.name:
@@ -58,14 +58,14 @@ def _tile(kernel: Any, tile: Any, sizes: Mapping[str, int], observed: Observed |
     accesses = [(a, guards) for a, guards in guarded_accesses(kernel.trace().body) if a.buffer.name == tile.name]
     uses, reason = _derived(kernel, accesses, sizes)
     conflicts = _conflicts(tile, uses)
-    if not conflicts and observed is not None:
+    if not conflicts and recorded is not None:
         size = int(evaluate(tile.size, sizes))
-        seen = observed.uses(tile.name, tile.layout.inv, size, tile.dtype.bytes)
+        seen = recorded.uses(tile.name, tile.layout.inv, size, tile.dtype.bytes)
         if _conflicts(tile, seen):
             since = f", since {reason}" if reason else ""
             return _tried(tile, seen, sizes, f"on this run's data{since}")
     if reason and not conflicts:
-        return TileRepairs(tile.source, (), f"no remedy tried: {reason}") if observed is None else None
+        return TileRepairs(tile.source, (), f"no remedy tried: {reason}") if recorded is None else None
     return _tried(tile, uses, sizes) if conflicts else None
 
 

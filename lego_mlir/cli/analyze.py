@@ -64,15 +64,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_module(args: argparse.Namespace) -> dict[str, list[Any]]:
-    from lego_mlir.analysis.observed import Observed
+    from lego_mlir.analysis.recorded_requests import RecordedRequests
 
     for option in ("layout", "access", "free", "dtype", "width", "size"):
         if getattr(args, option) not in (None, []):
             raise UsageError(f"--{option}: {args.spec} is an MLIR file: it has kernels, and no layouts and sizes")
     args.blocks = DEFAULT_BLOCKS if args.blocks is None else args.blocks
     found = []
-    for report, observed in modules.reports(args, observer=Observed):
-        text = _with_runs(report.to_dict(), observed)
+    for report, recorded in modules.reports(args, observer=RecordedRequests):
+        text = _with_runs(report.to_dict(), recorded)
         found.append({**text, "source": args.spec, "sizes": {}, "repairs": {}, "tiles": {}})
     return {"kernels": found, "layouts": []}
 
@@ -165,9 +165,9 @@ def _refuse_unknown_sizes(sizes: Mapping[str, int], kernels: Any, layouts: Mappi
 def _kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int]) -> dict[str, Any]:
     from lego_mlir import interp
     from lego_mlir.analysis.kernels import tile_repairs
-    from lego_mlir.analysis.observed import Observed
+    from lego_mlir.analysis.recorded_requests import RecordedRequests
 
-    made, observed = make_input(kernel, given, 0), Observed()
+    made, recorded = make_input(kernel, given, 0), RecordedRequests()
     module = transformed(args, kernel)
     report = interp.run_kernel(
         kernel,
@@ -175,10 +175,10 @@ def _kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int]) -> 
         made.sizes,
         module=module,
         blocks=DEFAULT_BLOCKS if args.blocks is None else args.blocks,
-        observe=observed,
+        observe=recorded,
     )
-    tiles = tile_repairs(kernel, made.sizes, observed if module is None else None)
-    found = _with_runs(report.to_dict(), observed)
+    tiles = tile_repairs(kernel, made.sizes, recorded if module is None else None)
+    found = _with_runs(report.to_dict(), recorded)
     for site in found["sites"]:
         site["wider"] = _wider(kernel, site)
     return {
@@ -190,14 +190,14 @@ def _kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int]) -> 
     }
 
 
-def _with_runs(found: dict[str, Any], observed: Any) -> dict[str, Any]:
+def _with_runs(found: dict[str, Any], recorded: Any) -> dict[str, Any]:
     """The report with the runs of neighbouring bytes at each of its lines."""
     from dataclasses import asdict
 
-    from lego_mlir.analysis.observed import key_of
+    from lego_mlir.analysis.recorded_requests import key_of
 
     for site in found["sites"]:
-        runs = observed.runs.get(key_of(site))
+        runs = recorded.runs.get(key_of(site))
         site["runs"] = None if runs is None else asdict(runs)
     return found
 

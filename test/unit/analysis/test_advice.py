@@ -9,7 +9,7 @@ import lego_mlir as lego
 from lego_mlir import Col, OrderBy, Padded, RegP, Row, f32, gallery, i32
 from lego_mlir.analysis import widening
 from lego_mlir.analysis.layouts import shared, through_cache
-from lego_mlir.analysis.observed import KEPT_WARPS, Observed
+from lego_mlir.analysis.recorded_requests import KEPT_WARPS, RecordedRequests
 from lego_mlir.analysis.patterns import parse, require_inside, walks
 from lego_mlir.analysis.widening import Widening, granted
 from lego_mlir.errors import UsageError
@@ -44,14 +44,14 @@ def test_requests_that_no_index_of_the_tile_can_stand_for_are_not_tried():
     """A script may have left a larger tile, or accesses to parts of an element."""
     tile, place = Row(4, 32), Place("k.py", 7)
     for address, width, size, uses in ((4 * LANE, 4, 128, 1), (4 * LANE + 480, 4, 128, 0), (2 * LANE, 2, 128, 0)):
-        seen = Observed()
+        seen = RecordedRequests()
         seen(Site(place, "memref.load", "shared0", "shared", "read", width), address.reshape(1, 1, 32), None, width)
         assert len(seen.uses("shared0", tile.inv, size, 4)) == uses
         assert seen.uses("shared1", tile.inv, size, 4) == []
 
 
 def test_of_many_requests_only_so_many_are_kept():
-    seen, site = Observed(), Site(Place("k.py", 7), "memref.load", "shared0", "shared", "read", 4)
+    seen, site = RecordedRequests(), Site(Place("k.py", 7), "memref.load", "shared0", "shared", "read", 4)
     for _ in range(3):
         seen(site, np.broadcast_to(4 * LANE, (1000, 1, 32)), None, 4)
     assert sum(use.warps for use in seen.uses("shared0", Row(4, 32).inv, 128, 4)) == KEPT_WARPS

@@ -5,7 +5,7 @@ import numpy as np
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, gallery, i32, interp
 from lego_mlir.analysis.kernels import guarded_accesses, tile_repairs, use_of
-from lego_mlir.analysis.observed import Observed
+from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.analysis.repair import wavefronts_of
 from lego_mlir.runtime.data import concrete
 
@@ -126,7 +126,7 @@ def test_a_place_that_comes_from_data_has_no_repair_by_the_trace_alone():
 
 def observed(kernel, **arrays):
     memories = {p.name: np.zeros(p.size, p.dtype.numpy) for p in kernel.params} | arrays
-    seen = Observed()
+    seen = RecordedRequests()
     return seen, interp.run_kernel(kernel, memories, {}, observe=seen)
 
 

@@ -1,9 +1,8 @@
-"""What a run asked of memory, request by request: for whatever an expression over ids and sizes cannot say.
+"""The memory requests of a run, recorded one by one: they cover accesses whose address depends on data.
 
-The interpreter shows each request of a warp as it counts it (`interp.launch(.., observe=..)`). Of a shared tile the
-addresses are kept, so that another layout can be tried on the very accesses of this run, places that came from data
-included. Of global memory it is enough to know in how many runs of neighbouring bytes each request comes: that tells
-a request that begins inside a sector from one whose lanes go apart.
+The interpreter passes each request of a warp to a callback (`interp.launch(.., observe=..)`). For shared tiles the
+addresses are kept, so that other layouts can be evaluated on exactly these requests. For global memory the number of
+contiguous segments of each request is enough: it distinguishes an unaligned request from an uncoalesced one.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ from lego_mlir.hardware.banks import WARP, Array
 from lego_mlir.hardware.sectors import Runs, runs
 
 KEPT_WARPS: Final = 2048
-"""Requests to a shared tile that are kept for each line; later ones are not tried with other layouts."""
+"""Requests to a shared tile that are kept for each line; later ones are not evaluated under other layouts."""
 
 Key = tuple[str, int, str, str]
 Requests = tuple[Array, Array, int]
 
 
 def key_of(site: Mapping[str, Any]) -> Key:
-    """The line, buffer and direction of a site as `--json` prints it."""
+    """The line, buffer and direction of a site in the form of `--json`."""
     return site["file"], site["line"], site["buffer"], site["kind"]
 
 
-class Observed:
-    """An observer of one launch: pass it as `observe`."""
+class RecordedRequests:
+    """The requests of one launch; pass it as `observe`."""
 
     def __init__(self) -> None:
         self._shared: dict[Key, list[Requests]] = {}
         self.runs: dict[Key, Runs] = {}
 
     def __call__(self, site: Any, address: Array, active: Array | None, width: int) -> None:
-        """One request of every warp of some blocks, `(blocks, warps, 32)` byte addresses."""
+        """Record one request for each warp of some blocks: byte addresses shaped `(blocks, warps, 32)`."""
         key = (site.place.file, site.place.line, site.buffer, site.kind)
         if site.space != "shared":
             found = runs(address, width, active)
@@ -52,7 +51,7 @@ class Observed:
             kept.append((address.reshape(-1, WARP)[some].copy(), taking[some].copy(), width))
 
     def uses(self, buffer: str, inverse: Callable[[Array], Any], size: int, element_bytes: int) -> list[Use]:
-        """The accesses of a tile as logical indices, by its layout's `inverse`; none where they leave its `size`."""
+        """The accesses of a tile as logical indices, by its layout's `inverse`; empty if one exceeds its `size`."""
         found = []
         for (_, line, name, _), kept in self._shared.items():
             for address, taking, width in kept if name == buffer else ():
