@@ -10,14 +10,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import modules, options, remarks
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import make_input, transformed
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
+
+if TYPE_CHECKING:
+    from lego_mlir.layout.base import Layout
 
 HELP: Final = "Count bank conflicts and memory sectors, and suggest repairs."
 EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
@@ -79,6 +83,7 @@ def _of_module(args: argparse.Namespace) -> dict[str, list[Any]]:
 
 def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
     from lego_mlir import spec
+    from lego_mlir.runtime import data
 
     modules.refuse_extents(args)
     loaded = spec.load(args.spec)
@@ -89,15 +94,16 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
         raise SpecError(f"{loaded.path}: {_nothing(args, loaded)}")
     _refuse_idle_options(args, loaded, kernels, layouts)
     with spec.blame(*loaded.files):
-        _refuse_unknown_sizes(sizes, kernels, layouts)
+        of_layouts = {name for layout in layouts for name in layout.sizes}
+        data.refuse_unknown_sizes({name: n for name, n in sizes.items() if name not in of_layouts}, kernels)
     results: dict[str, list[Any]] = {"kernels": [], "layouts": []}
     with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(*loaded.files):
         for kernel in kernels:
             progress.update(kernel.name)
             results["kernels"].append(_kernel(args, kernel, sizes))
-        for name, layout in layouts.items():
-            progress.update(name)
-            results["layouts"].append(_layout(args, name, layout))
+        for layout in layouts:
+            progress.update(layout.name)
+            results["layouts"].append(_layout(args, layout))
     return results
 
 
@@ -109,24 +115,52 @@ def _has_fixed_sizes(layout: Any) -> bool:
     return all(isinstance(n, int) for n in layout.dims())
 
 
-def _chosen_layouts(args: argparse.Namespace, loaded: Any, sizes: Mapping[str, int]) -> Mapping[str, Any]:
-    """The layouts of the spec that are asked for; those with symbolic sizes only where they are asked for by name."""
+@dataclass(frozen=True, slots=True)
+class ChosenLayout:
+    """A layout to analyze, with values for its `sizes`; `text` shows the spec's layout and these values."""
+
+    name: str
+    layout: Layout
+    text: str
+    sizes: tuple[str, ...] = ()
+
+
+def _chosen_layouts(args: argparse.Namespace, loaded: Any, sizes: Mapping[str, int]) -> list[ChosenLayout]:
+    """The requested layouts of the spec; those with symbolic sizes only if requested by name."""
     if args.layout and args.kernel:
         raise UsageError(f"--layout {args.layout} and --kernel {args.kernel} are analyzed one at a time; leave one out")
     if args.kernel:
-        return {}
+        return []
     if args.layout is None:
-        return {n: x for n, x in loaded.layouts.items() if _has_fixed_sizes(x)}
+        return [ChosenLayout(n, x, repr(x)) for n, x in loaded.layouts.items() if _has_fixed_sizes(x)]
     if args.layout not in loaded.layouts:
         raise SpecError(
             f"{loaded.path}: no layout named {args.layout!r}; it has: {', '.join(loaded.layouts) or 'none'}"
         )
-    layout = loaded.layouts[args.layout]
-    if not _has_fixed_sizes(layout):
-        from lego_mlir.layout.at_sizes import AtSizes
+    return [at_sizes(args.layout, loaded.layouts[args.layout], sizes)]
 
-        layout = AtSizes(layout, sizes)
-    return {args.layout: layout}
+
+def at_sizes(name: str, layout: Layout, given: Mapping[str, int]) -> ChosenLayout:
+    """`layout` at the values of `--size`. Raises UsageError for a size without a value and for an invalid value."""
+    from lego_mlir.layout import substitute
+
+    sizes = substitute.sizes_of(layout)
+    missing = [size for size in sizes if size not in given]
+    if missing:
+        raise UsageError(
+            f"{layout!r} has symbolic sizes; give a value for {', '.join(missing)}: "
+            + " ".join(f"--size {size}=N" for size in missing)
+        )
+    for text, size in sizes.items():
+        value = given[text]
+        if value < size.min or (size.max is not None and value > size.max) or value % size.multiple_of:
+            upper = "" if size.max is None else f", at most {size.max}"
+            raise UsageError(
+                f"--size {text}={value}: {text} is at least {size.min}{upper}, a multiple of {size.multiple_of}"
+            )
+    values = {size: given[size] for size in sizes}
+    shown = f"{layout!r} at {', '.join(f'{size}={n}' for size, n in values.items())}" if values else repr(layout)
+    return ChosenLayout(name, substitute.substitute(layout, values), shown, tuple(values))
 
 
 def _nothing(args: argparse.Namespace, loaded: Any) -> str:
@@ -152,14 +186,6 @@ def _refuse_idle_options(args: argparse.Namespace, loaded: Any, kernels: Any, la
         if getattr(args, option) is not None and not kernels:
             raise UsageError(f"--{option} is for kernels, and only a layout is analyzed here; leave it out")
     options.require_transform(args)
-
-
-def _refuse_unknown_sizes(sizes: Mapping[str, int], kernels: Any, layouts: Mapping[str, Any]) -> None:
-    """Raise UsageError for a size that nothing here has."""
-    from lego_mlir.runtime import data
-
-    of_layouts = {name for layout in layouts.values() for name in getattr(layout, "values", ())}
-    data.refuse_unknown_sizes({name: n for name, n in sizes.items() if name not in of_layouts}, kernels)
 
 
 def _kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int]) -> dict[str, Any]:
@@ -220,18 +246,20 @@ def _wider(kernel: Any, site: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _layout(args: argparse.Namespace, name: str, layout: Any) -> dict[str, Any]:
+def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> dict[str, Any]:
     from lego_mlir.analysis import layouts, patterns
     from lego_mlir.analysis.repair import Use, repairs, wavefronts_of, widest_vector
 
+    name, layout = chosen_layout.name, chosen_layout.layout
+    dims = tuple(map(int, layout.dims()))
     dtype, width = args.dtype or "f32", 1 if args.width is None else args.width
     element = DTYPES[dtype]
     _require_width(width, dtype)
     if args.access:
         chosen = [patterns.parse(args.access, sizes_of(args.free))]
-        patterns.require_inside(chosen[0], name, layout.dims(), width)
+        patterns.require_inside(chosen[0], name, dims, width)
     else:
-        chosen = patterns.walks(layout.dims())
+        chosen = patterns.walks(dims)
     fits = layout.physical_size() * element <= SHARED_BYTES
     through = [layouts.through_cache(layout, pattern, element, width) for pattern in chosen]
     shared = [layouts.shared(layout, pattern, element, width) if fits else None for pattern in chosen]
@@ -240,10 +268,10 @@ def _layout(args: argparse.Namespace, name: str, layout: Any) -> dict[str, Any]:
         uses = [Use.of(pattern, width) for pattern in chosen]
         total, ideal = wavefronts_of(layout, uses, element)
         if total > ideal:
-            better = [r for r in repairs(layout.dims(), uses, element) if r.wavefronts < total]
+            better = [r for r in repairs(dims, uses, element) if r.wavefronts < total]
     return {
         "layout": name,
-        "text": repr(layout),
+        "text": chosen_layout.text,
         "dtype": dtype,
         "accesses": [
             {

@@ -9,13 +9,12 @@ import lego_mlir as lego
 from lego_mlir import Col, OrderBy, Padded, RegP, Row, f32, gallery, i32
 from lego_mlir.analysis import widening
 from lego_mlir.analysis.layouts import shared, through_cache
-from lego_mlir.analysis.recorded_requests import KEPT_WARPS, RecordedRequests
 from lego_mlir.analysis.patterns import parse, require_inside, walks
+from lego_mlir.analysis.recorded_requests import KEPT_WARPS, RecordedRequests
 from lego_mlir.analysis.widening import Widening, granted
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.sectors import Runs, requests, runs
 from lego_mlir.interp.report import Place, Site
-from lego_mlir.layout.at_sizes import AtSizes
 
 LANE = np.arange(32)
 
@@ -103,27 +102,14 @@ def test_a_width_is_looked_for_at_the_access_s_own_line():
     assert widening.of_line(kernel, file, first + 1, "y", 16) is None  # nothing there
 
 
-def test_a_layout_at_sizes_is_that_of_the_ints():
-    sized, plain = AtSizes(Padded(Row(M, K4 + 4), [M, K4]), {"M": 8, "K": 32, "N": 1}), Padded(Row(8, 36), [8, 32])
-    assert (sized.dims(), sized.physical_size()) == (plain.dims(), plain.physical_size())
+def test_a_layout_of_replaced_sizes_is_analyzed_as_that_of_the_ints():
+    sized, plain = Padded(Row(M, K4 + 4), [M, K4]).subs(M=8, K=32), Padded(Row(8, 36), [8, 32])
     for pattern in walks(plain.dims()):
         assert through_cache(sized, pattern, 4) == through_cache(plain, pattern, 4)
         assert shared(sized, pattern, 4) == shared(plain, pattern, 4)
     many = parse("lane % 8, 4 * k", {"k": 8, "again": 4096})  # too many to enumerate: proved, by symbols
     assert through_cache(sized, many, 4) == through_cache(plain, many, 4)
     assert through_cache(sized, many, 4).by.startswith("proof")
-
-
-@pytest.mark.parametrize(
-    ("given_sizes", "message"),
-    [
-        ({"M": 8}, "has symbolic sizes; give a value for K: --size K=N"),
-        ({"M": 8, "K": 6}, "--size K=6: K is at least 1, a multiple of 4"),
-    ],
-)
-def test_a_layout_without_its_sizes_is_refused(given_sizes, message):
-    with pytest.raises(UsageError, match=message):
-        AtSizes(Row(M, K4), given_sizes)
 
 
 @pytest.mark.parametrize(

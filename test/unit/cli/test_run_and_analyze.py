@@ -448,6 +448,7 @@ def test_a_layout_of_symbolic_sizes_is_analyzed_at_given_ones(tmp_path, capsys):
         ("analyze SPEC --free k=3", "--free k=3 names a variable of --access; give both, or neither"),
         ("analyze SPEC --access lane,0", "rows has symbolic sizes; name a layout and give .*without --access,"),
         ("analyze SPEC --layout rows --size M=32", "has symbolic sizes; give a value for B: --size B=N"),
+        ("analyze SPEC --layout rows --size M=32 --size B=5", "--size B=5: B is at least 1, a multiple of 2"),
         ("analyze SPEC --layout rows --size M=32 --size B=64 --blocks 3", "--blocks is for kernels"),
         ("analyze SPEC --layout rows --size M=32 --size B=64 --size Q=1", "--size Q: no kernel here has that size"),
         ("analyze SPEC --layout rows --size M=32 --size B=64 --access lane", "has 1 of the 2 indices of rows"),
