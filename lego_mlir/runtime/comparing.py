@@ -84,6 +84,7 @@ class Comparison:
     allowed: float
     unit: str
     first_wrong: Wrong | None = None
+    overflowed: int = 0  # right elements that are infinite because the expected number overflows the type
 
     def __bool__(self) -> bool:
         return self.wrong == 0
@@ -93,11 +94,12 @@ class Comparison:
         """The verdict without the element."""
         if self.wrong:
             return f"WRONG: {self.wrong} of {self.elements} elements"
+        infinite = f"; {self.overflowed} infinite: the expected number overflows the type" if self.overflowed else ""
         if not self.error:
-            return f"{self.elements} elements equal"
+            return f"{self.elements} elements equal{infinite}"
         return (
             f"{self.elements} elements within their bounds, the closest off by {_short(self.error)}{self.unit}, "
-            f"{_allowed(self.allowed, self.unit)}"
+            f"{_allowed(self.allowed, self.unit)}{infinite}"
         )
 
     def __str__(self) -> str:
@@ -121,11 +123,12 @@ def compare(
         errors, bounds = _in_units(values, expected, allowed, dtype)
     unit = " ulps" if dtype in FLOATS else ""
     if right.all():
-        finite = numpy.where(numpy.isfinite(errors), errors, 0.0)
+        overflowed = ~numpy.isfinite(errors)
+        finite = numpy.where(overflowed, 0.0, errors)
         parts = numpy.divide(finite, bounds, out=numpy.zeros(finite.shape), where=bounds > 0)
         worst = int(numpy.argmax(parts)) if errors.size else None
-        error, bound = (0.0, 0.0) if worst is None else (float(errors[worst]), float(bounds[worst]))
-        return Comparison(values.size, 0, error, bound, unit)
+        error, bound = (0.0, 0.0) if worst is None else (float(finite[worst]), float(bounds[worst]))
+        return Comparison(values.size, 0, error, bound, unit, overflowed=int(overflowed.sum()))
     first = int(numpy.argmin(right))
     error, bound = float(errors[first]), float(bounds[first])
     shown = Wrong(first, values[first].item(), expected[first].item(), error, bound, unit)

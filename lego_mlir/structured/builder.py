@@ -18,6 +18,8 @@ func.func @axpy(%x: memref<4xf64>, %y: memref<4xf64>) {
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -87,14 +89,15 @@ class Function:
 
     def constant(self, value: float, width: int = 1) -> SSA:
         """A floating-point constant, in every lane of a vector."""
-        literal = _literal(value)
+        literal = _literal(value, self.element)
         kind = self.vector(width)
         line = f"arith.constant {f'dense<{literal}>' if kind.startswith('vector') else literal} : {kind}"
         return self._constant(self._constants.setdefault(line, f"%k{len(self._constants)}"), line)
 
     def lanes(self, values: Sequence[float]) -> SSA:
         """A constant vector."""
-        line = f"arith.constant dense<[{', '.join(map(_literal, values))}]> : {self.vector(len(values))}"
+        literals = ", ".join(_literal(value, self.element) for value in values)
+        line = f"arith.constant dense<[{literals}]> : {self.vector(len(values))}"
         return self._constant(self._constants.setdefault(line, f"%k{len(self._constants)}"), line)
 
     def true(self) -> SSA:
@@ -277,8 +280,14 @@ class Loop:
         self.values = values
 
 
-def _literal(value: float) -> str:
-    """A float as MLIR reads it: there is always a point, and every bit counts."""
+def _literal(value: float, element: str) -> str:
+    """A float as MLIR parses it: always with a decimal point, every bit kept; NaN and infinity as bit patterns.
+
+    >>> _literal(1e300, "f64"), _literal(float("inf"), "f64"), _literal(float("nan"), "f32")
+    ('1.0e+300', '0x7FF0000000000000', '0x7FC00000')
+    """
+    if not math.isfinite(value):
+        return "0x" + struct.pack(">d" if element == "f64" else ">f", value).hex().upper()
     spelled = repr(float(value))
     mantissa, e, exponent = spelled.partition("e")
     return (mantissa if "." in mantissa else mantissa + ".0") + e + exponent

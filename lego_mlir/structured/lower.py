@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite, isinf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -37,6 +38,7 @@ from lego_mlir.structured.syntax import (
     Program,
     Statement,
     Transposed,
+    fail,
 )
 
 if TYPE_CHECKING:
@@ -242,20 +244,20 @@ class _Lowering:
                 return self.terms(left) + self.terms(right)
             case Binary("-", left, right):
                 return self.terms(left) + tuple(_scaled(term, -1.0, ()) for term in self.terms(right))
-            case Binary("*", left, right):
-                return self.product(left, right)
+            case Binary("*", left, right, position):
+                return self.product(left, right, position)
             case Call(function) if function in PARTS:
                 return (Term(1.0, (), (self.factor(expression),)),)
         return (Term(1.0, (), (Factor(self.named(expression)),)),)
 
-    def product(self, left: Expression, right: Expression) -> tuple[Term, ...]:
+    def product(self, left: Expression, right: Expression, position: Position | None) -> tuple[Term, ...]:
         scalar, other = (left, right) if infer.shape(left) == (1, 1) else (right, left)
         if infer.shape(scalar) == (1, 1):
             match scalar:
                 case Number(value):
-                    return tuple(_scaled(term, value, ()) for term in self.terms(other))
+                    return tuple(_scaled(term, value, (), position) for term in self.terms(other))
                 case Negated(Number(value)):
-                    return tuple(_scaled(term, -value, ()) for term in self.terms(other))
+                    return tuple(_scaled(term, -value, (), position) for term in self.terms(other))
             number, factor = self.one_factor(scalar)
             kind = int(factor.leaf.structure.kinds[0, 0])
             if kind != structures.STORED:  # a 1 x 1 Zero or Identity has nothing to load
@@ -330,8 +332,16 @@ def _fills(target: Leaf, value: Structure) -> bool:
     return bool(((target.structure.kinds != structures.ZERO) <= (value.kinds != structures.ZERO)).all())
 
 
-def _scaled(term: Term, number: float, scalars: tuple[Leaf, ...]) -> Term:
-    return Term(term.number * number, scalars + term.scalars, term.factors)
+def _scaled(term: Term, number: float, scalars: tuple[Leaf, ...], position: Position | None = None) -> Term:
+    """The term times a constant and scalars. Raises LLError where two finite constants fold to infinity."""
+    folded = term.number * number
+    if isinf(folded) and isfinite(term.number) and isfinite(number):
+        raise fail(
+            position,
+            f"the constants {number} and {term.number} are multiplied when compiling, and their product overflows a "
+            "double; scale by one in this statement and by the other in the next",
+        )
+    return Term(folded, scalars + term.scalars, term.factors)
 
 
 def _uses(expression: Expression, leaf: Leaf) -> bool:

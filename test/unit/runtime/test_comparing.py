@@ -80,6 +80,17 @@ def test_what_leaves_the_type_is_infinite(value, dtype):
     assert not compare(-found, np.float64([value]), dtype, np.float64([16.0]))
 
 
+def test_the_summary_of_elements_that_overflow_the_type():
+    inf = np.inf
+    all_overflow = compare(np.float32([inf, -inf]), np.float64([1e39, -1e40]), "f32", np.full(2, 1e30))
+    assert (all_overflow.error, all_overflow.overflowed) == (0.0, 2)
+    assert str(all_overflow) == "2 elements equal; 2 infinite: the expected number overflows the type"
+    mixed = compare(np.float32([inf, 1, inf]), np.float64([1e39, 1 + 2.0**-23, inf]), "f32", np.full(3, 1e-6))
+    assert mixed.summary.startswith(
+        "3 elements within their bounds, the closest off by 1 ulps, allowed 8.4 ulps; 1 inf"
+    )
+
+
 def test_without_bounds_floats_are_right_within_some_ulps_and_integers_are_equal():
     expected = RANDOM.standard_normal(100)
     found = expected.astype(np.float32)

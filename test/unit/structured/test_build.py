@@ -579,3 +579,16 @@ def test_any_layout_is_a_storage_of_any_structure(layout, variant):
     kernel(**given)
     got = reference.dense(kernel.program.operands[0], given["A"])
     assert np.abs(got - want).max() <= 1e-12 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("variant", [None, "scalar"])
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, 1e300])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_constants_that_the_type_cannot_hold_as_numbers(number, dtype, variant):
+    A, B = Operand("A", st.general(2, 2)), Operand("B", st.general(2, 2))
+    kernel = structured.compile(assign(A, number * B), dtype=dtype, variant=variant, cache=None)
+    a, b = np.zeros((2, 2), dtype), np.full((2, 2), 2, dtype)
+    kernel(a, b)
+    with np.errstate(over="ignore"):
+        expected = dtype(number) * b
+    assert np.array_equal(a, expected, equal_nan=True)

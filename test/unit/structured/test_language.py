@@ -4,6 +4,7 @@ import pytest
 
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.language import parse
+from lego_mlir.structured.lower import lower
 from lego_mlir.structured.storage import Packed
 from lego_mlir.structured.syntax import LLError, Operand, assign, chol, inv, program, solve
 
@@ -132,3 +133,9 @@ def test_types_as_python_functions():
 def test_misspelt_words_and_other_alphabets(text, words):
     with pytest.raises(LLError, match=words):
         parse(text)
+
+
+@pytest.mark.parametrize("value", ["1e300*1e300*B", "1e300*(1e300*B)", "-1e300*(B*1e300)", "1e200*(1e200*B + B)"])
+def test_constants_whose_product_overflows_are_refused_when_lowering(value):
+    with pytest.raises(LLError, match=r"(?s)line 1, column \d+: the constants .* their product overflows a double"):
+        lower(parse(f"A = Matrix(2, 2); B = Matrix(2, 2); A = {value};"))
