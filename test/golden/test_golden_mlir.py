@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from golden_files import FOLDER, compare
 
 import lego_mlir as lego
 from lego_mlir import f16, f32, spec
 from lego_mlir.kernels import copy, transpose
 
-HERE = Path(__file__).parent
-EXAMPLES = HERE.parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 MLIR_OPT = shutil.which("mlir-opt-22") or shutil.which("/usr/lib/llvm-22/bin/mlir-opt")
 
 
@@ -36,17 +36,11 @@ MODULES = dict(modules())
 
 @pytest.mark.parametrize("name", MODULES)
 def test_emitted_module(name, request):
-    text = MODULES[name]().mlir(locations=False).rstrip() + "\n"
-    path = HERE / "mlir" / f"{name}.mlir"
-    if request.config.getoption("--update-golden"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    assert path.exists(), f"no golden file {path.name}; read what is emitted, then accept it with --update-golden"
-    assert text == path.read_text(), "read the difference, then accept it with --update-golden"
+    compare(MODULES[name]().mlir(locations=False), FOLDER / "mlir" / f"{name}.mlir", request)
 
 
 def test_no_golden_file_is_left_over():
-    assert {path.stem for path in (HERE / "mlir").glob("*.mlir")} == set(MODULES)
+    assert {path.stem for path in (FOLDER / "mlir").glob("*.mlir")} == set(MODULES)
 
 
 @pytest.mark.tools

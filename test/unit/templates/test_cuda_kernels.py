@@ -2,11 +2,10 @@
 
 import ctypes
 import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
+from host_cuda import build, check_nw, check_stencil, pointer
 
 import lego_mlir as lego
 from lego_mlir import Col, GenP, Padded, RegP, Row, TileOrderBy, as_layout, gallery
@@ -18,7 +17,6 @@ from lego_mlir.templates.library.stencil import STENCILS, bricks, row_major, ste
 from lego_mlir.templates.readback import check
 from lego_mlir.templates.run import nvcc
 
-HERE = Path(__file__).parent
 needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="needs the compiler g++")
 needs_nvcc = [
     pytest.mark.tools,
@@ -26,54 +24,13 @@ needs_nvcc = [
 ]
 
 
-def build(folder, text, standard="c++20"):
-    """A shared library of C++ text."""
-    source, library = folder / "source.cpp", folder / "library.so"
-    source.write_text(text)
-    options = [f"-std={standard}", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-fPIC", "-shared", "-pthread"]
-    options += ["-fno-gnu-unique", "-I", str(HERE), "-I", str(folder)]  # libraries share no variables
-    subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
-    return ctypes.CDLL(str(library))
-
-
-def pointer(array):
-    return array.ctypes.data_as(ctypes.c_void_p)
-
-
-def scores_in_numpy(substitution, penalty):
-    n = substitution.shape[0]
-    scores = np.zeros((n, n), np.int32)
-    scores[0] = scores[:, 0] = -penalty * np.arange(n)
-    for i in range(1, n):
-        for j in range(1, n):
-            gap = max(scores[i, j - 1], scores[i - 1, j]) - penalty
-            scores[i, j] = max(scores[i - 1, j - 1] + substitution[i, j], gap)
-    return scores
-
-
-NW_DRIVER = """
-extern "C" void run(int *scores, const int *substitution, int penalty, int blocks, int b) {
-  for (int d = 0; d < blocks; ++d)
-    launch({d + 1}, {b}, [=] { nw_growing(scores, substitution, penalty, d); });
-  for (int d = blocks; d < 2 * blocks - 1; ++d)
-    launch({2 * blocks - 1 - d}, {b}, [=] { nw_shrinking(scores, substitution, penalty, d); });
-}
-"""
-
-
 @needs_gcc
 @pytest.mark.parametrize(("n", "b"), [(24, 8), (128, 64)], ids=["part of a warp", "two warps"])
 @pytest.mark.parametrize("kind", BUFFERS)
 def test_needleman_wunsch_gives_the_same_scores_whatever_the_buffer(tmp_path, kind, n, b):
-    penalty = 3
     rendered = nw(n, b, kind).render()
     check.require(rendered)
-    library = build(tmp_path, f'#include "cuda_on_host.h"\n{rendered.text}\n{NW_DRIVER}')
-    substitution = np.random.default_rng(1).integers(-4, 5, (n + 1, n + 1), dtype=np.int32)
-    scores = np.zeros((n + 1, n + 1), np.int32)
-    scores[0] = scores[:, 0] = -penalty * np.arange(n + 1)
-    library.run(pointer(scores), pointer(substitution), penalty, n // b, b)
-    assert np.array_equal(scores, scores_in_numpy(substitution, penalty))
+    check_nw(tmp_path, rendered.text, n, b)
 
 
 @pytest.mark.parametrize("b", [64, 128, 1024])
@@ -109,24 +66,7 @@ def test_stencils_give_the_same_field_whatever_the_layout(tmp_path, name, order,
     layout = LAYOUTS_OF_CUBES[order](n)
     rendered = stencil(n, name, layout, block=block, each=each).render()
     check.require(rendered)
-    grid = f"{n // 2 // each[1]}, {n // 2}, {n // each[0]}"
-    driver = (
-        'extern "C" void run(const float *in, float *out) { '
-        f"launch({{{grid}}}, {{2, 2, 1}}, [=] {{ stencil(in, out); }}); }}"
-    )
-    library = build(tmp_path, f'#include "cuda_on_host.h"\n{rendered.text}\n{driver}')
-    field = np.random.default_rng(2).standard_normal((n, n, n)).astype(np.float32)
-    places = np.asarray(layout[:, :, :])
-    memory, out = np.zeros(n**3, np.float32), np.zeros(n**3, np.float32)
-    memory[places] = field
-    library.run(pointer(memory), pointer(out))
-    reach = max(abs(d) for p in STENCILS[name] for d in p[:3])
-    inner = slice(reach, n - reach)
-    expected = sum(
-        np.float32(w) * np.roll(field, (-dz, -dy, -dx), (0, 1, 2))[inner, inner, inner]
-        for dz, dy, dx, w in STENCILS[name]
-    )
-    np.testing.assert_allclose(out[places][inner, inner, inner], expected, rtol=1e-5, atol=1e-6)
+    check_stencil(tmp_path, rendered.text, name, layout, n, block, each)
 
 
 HEADERS = {
