@@ -29,10 +29,10 @@ def label(n: int, b: int, kind: str) -> str:
 def ranked(b: int) -> list[Any]:
     """The buffers of a block, the best first, with their wavefronts."""
     from lego_mlir.analysis import choosing
-    from lego_mlir.analysis.repair import Use
+    from lego_mlir.analysis.repair import TileAccess
     from lego_mlir.templates.library.nw import WORD, accesses, buffer
 
-    uses = [Use(*access) for access in accesses(b)]
+    uses = [TileAccess(*access) for access in accesses(b)]
     return choosing.ranked({kind: buffer(kind, b) for kind in KINDS}, uses, WORD)
 
 

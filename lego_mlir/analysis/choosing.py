@@ -1,9 +1,9 @@
 """Which of several layouts a tile should have: the fewest wavefronts, and of equals the index that costs least.
 
 >>> from lego_mlir import Row, gallery
->>> from lego_mlir.analysis.patterns import Pattern
->>> uses = [Use.of(Pattern("rows", lambda lane, i: (i, lane), {"i": 32})),
-...         Use.of(Pattern("columns", lambda lane, j: (lane, j), {"j": 32}))]
+>>> from lego_mlir.analysis.patterns import AccessPattern
+>>> uses = [TileAccess.of(AccessPattern("rows", lambda lane, i: (i, lane), {"i": 32})),
+...         TileAccess.of(AccessPattern("columns", lambda lane, j: (lane, j), {"j": 32}))]
 >>> tiles = {"plain": Row(32, 32), "padded": gallery.padded(32, 32), "swizzled": gallery.xor_swizzle(32, 32)}
 >>> for candidate in ranked(tiles, uses, element_bytes=4):
 ...     print(candidate)
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lego_mlir.analysis.repair import Use, wavefronts_of
+from lego_mlir.analysis.repair import TileAccess, wavefronts_of
 from lego_mlir.errors import UsageError
 from lego_mlir.expr.cost import operations
 from lego_mlir.expr.index import as_expr, index_symbol
@@ -41,7 +41,7 @@ class Candidate:
         return f"{self.name}: {self.wavefronts} wavefronts, {self.operations} operations an index, {self.bytes} bytes"
 
 
-def ranked(layouts: Mapping[str, Any], uses: Sequence[Use], element_bytes: int) -> list[Candidate]:
+def ranked(layouts: Mapping[str, Any], uses: Sequence[TileAccess], element_bytes: int) -> list[Candidate]:
     """The layouts of a tile, the best first: by wavefronts, then operations, then bytes.
 
     All have the same logical sizes, and every use indexes these. Raises UsageError for layouts of different sizes.

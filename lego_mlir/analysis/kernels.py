@@ -1,10 +1,10 @@
-"""From a kernel's trace to repairs of its shared tiles: every access of a tile becomes a `Use`, by logical index.
+"""Repairs for the shared tiles of a kernel, derived from its trace.
 
-The trace has each access as an expression over thread ids, loop variables and sizes. They are evaluated for all
-threads of a block and all rounds of the loops (a sample of rounds where there are too many), and taken back to the
-tile's logical index by the layout's inverse; so a candidate layout can be put in the place of the real one. Branches
-and masks say which lanes take part. A place that comes from data is in no such expression: there the requests of a
-run stand in, and the repairs are those of its data.
+The trace has the position of each access as an expression over thread ids, loop variables and sizes. It is evaluated
+for all threads of a block and all loop iterations (a sample if there are too many) and mapped back to the tile's
+logical index by the layout's inverse: the resulting `TileAccess` can be evaluated under any candidate layout. Branches
+and masks give the active lanes. A position that depends on data has no such expression; the recorded requests of a run
+replace it, and the repairs then hold for the data of that run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import sympy
 
 from lego_mlir.analysis.recorded_requests import RecordedRequests
-from lego_mlir.analysis.repair import Repair, Use, repairs, wavefronts_of
+from lego_mlir.analysis.repair import Repair, TileAccess, repairs, wavefronts_of
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.hardware.banks import WARP, Array
@@ -36,7 +36,9 @@ class TileRepairs:
     note: str = ""
 
 
-def tile_repairs(kernel: Any, sizes: Mapping[str, int], recorded: RecordedRequests | None = None) -> dict[str, TileRepairs]:
+def tile_repairs(
+    kernel: Any, sizes: Mapping[str, int], recorded: RecordedRequests | None = None
+) -> dict[str, TileRepairs]:
     """For each shared tile with bank conflicts, by name: the repairs that are better than its layout.
 
     `recorded` holds the requests of a run, for accesses whose places the trace alone cannot say.
@@ -69,7 +71,7 @@ def _tile(kernel: Any, tile: Any, sizes: Mapping[str, int], recorded: RecordedRe
     return _tried(tile, uses, sizes) if conflicts else None
 
 
-def _tried(tile: Any, uses: list[Use], sizes: Mapping[str, int], note: str = "") -> TileRepairs:
+def _tried(tile: Any, uses: list[TileAccess], sizes: Mapping[str, int], note: str = "") -> TileRepairs:
     dims = [int(evaluate(n, sizes)) for n in tile.layout.dims()]
     total, _ = wavefronts_of(tile.layout, uses, tile.dtype.bytes)
     better = tuple(r for r in repairs(dims, uses, tile.dtype.bytes) if r.wavefronts < total)
@@ -80,14 +82,14 @@ def _tried(tile: Any, uses: list[Use], sizes: Mapping[str, int], note: str = "")
     return TileRepairs(tile.source, better, note)
 
 
-def _conflicts(tile: Any, uses: list[Use]) -> bool:
+def _conflicts(tile: Any, uses: list[TileAccess]) -> bool:
     total, ideal = wavefronts_of(tile.layout, uses, tile.dtype.bytes)
     return total > ideal
 
 
 def _derived(
     kernel: Any, accesses: list[tuple[Any, tuple[Any, ...]]], sizes: Mapping[str, int]
-) -> tuple[list[Use], str]:
+) -> tuple[list[TileAccess], str]:
     """The uses as the trace has them; or none of them, and what keeps one from being derived."""
     uses = []
     for access, guards in accesses:
@@ -95,7 +97,7 @@ def _derived(
         if unknown is not None:
             return [], f"the place at line {access.source.line} depends on {unknown}"
         try:
-            uses.append(use_of(kernel, access, sizes, guards))
+            uses.append(tile_access(kernel, access, sizes, guards))
         except (ZeroDivisionError, ExpressionError) as error:
             return [], f"the place at line {access.source.line} is not known for every thread ({error})"
     return uses, ""
@@ -114,7 +116,7 @@ def guarded_accesses(body: tuple[Any, ...], guards: tuple[Any, ...] = ()) -> Ite
                 yield from guarded_accesses(otherwise, (*guards, sympy.Not(condition)))
 
 
-def use_of(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tuple[Any, ...] = ()) -> Use:
+def tile_access(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tuple[Any, ...] = ()) -> TileAccess:
     """An access of a tile as the logical index of every lane of every warp; `guards` are the branches around it.
 
     A condition on data may hold for any lane, so it keeps none from taking part, except outside the tile.
@@ -142,7 +144,7 @@ def use_of(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tuple[Any
     taking = taking & (position >= 0) & (position < int(evaluate(access.buffer.size, sizes)))
     inside = np.where(taking, position, 0)
     index = tuple(np.asarray(i) for i in access.buffer.layout.inv(inside))
-    return Use(str(access.source), index, access.width, None if taking.all() else taking)
+    return TileAccess(str(access.source), index, access.width, None if taking.all() else taking)
 
 
 def _unknown(trace: Any, expr: Any, sizes: Mapping[str, int]) -> str | None:

@@ -9,7 +9,7 @@ Three ways to be sure, cheapest first, and one to be unsure:
 - a sample of warps, which is said to be one.
 
 >>> from lego_mlir import Row, gallery
->>> column = Pattern("a column", lambda lane, j: (lane, j), {"j": 32})
+>>> column = AccessPattern("a column", lambda lane, j: (lane, j), {"j": 32})
 >>> shared(Row(32, 32), column, 4).ways, shared(gallery.xor_swizzle(32, 32), column, 4).ways
 (32, 1)
 >>> shared(Row(32, 32), column, 4).by
@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.analysis.patterns import MAX_WARPS, Pattern, positions
+from lego_mlir.analysis.patterns import MAX_WARPS, AccessPattern, positions
 from lego_mlir.hardware import banks
 from lego_mlir.hardware import sectors as coalescing
 from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
@@ -90,7 +90,7 @@ class GlobalAccess:
         }  # fmt: skip
 
 
-def shared(layout: Any, pattern: Pattern, element_bytes: int, width: int = 1) -> SharedAccess:
+def shared(layout: Any, pattern: AccessPattern, element_bytes: int, width: int = 1) -> SharedAccess:
     """The bank conflicts when each lane accesses `width` elements of a shared tile from its index on."""
     place, by = _places(layout, pattern, element_bytes, max(BANK_BYTES, width * element_bytes))
     address = place * element_bytes
@@ -108,7 +108,7 @@ def shared(layout: Any, pattern: Pattern, element_bytes: int, width: int = 1) ->
     )  # fmt: skip
 
 
-def through_cache(layout: Any, pattern: Pattern, element_bytes: int, width: int = 1) -> GlobalAccess:
+def through_cache(layout: Any, pattern: AccessPattern, element_bytes: int, width: int = 1) -> GlobalAccess:
     """The sectors when each lane accesses `width` elements of a global array from its index on."""
     place, by = _places(layout, pattern, element_bytes, coalescing.SECTOR_BYTES)
     bytes_ = width * element_bytes
@@ -125,7 +125,7 @@ def _stride(place: Array, element_bytes: int) -> int | None:
     return first // BANK_BYTES if first > 0 and first % BANK_BYTES == 0 and (step == first).all() else None
 
 
-def _places(layout: Any, pattern: Pattern, element_bytes: int, unit: int) -> tuple[Array, str]:
+def _places(layout: Any, pattern: AccessPattern, element_bytes: int, unit: int) -> tuple[Array, str]:
     """Positions of the warps that decide, and why they do; a shift of all lanes by `unit` bytes changes nothing."""
     if pattern.warps <= MAX_WARPS:
         what = "the one warp" if pattern.warps == 1 else f"all {pattern.warps} warps"
@@ -134,13 +134,13 @@ def _places(layout: Any, pattern: Pattern, element_bytes: int, unit: int) -> tup
     if shift is None:
         return positions(layout, pattern), f"sample of {MAX_WARPS} of {pattern.warps} warps"
     divides = math.gcd(shift * element_bytes, unit)
-    alone = Pattern(pattern.name, lambda lane: pattern.index(lane=lane, **dict.fromkeys(pattern.free, 0)))
+    alone = AccessPattern(pattern.name, lambda lane: pattern.index(lane=lane, **dict.fromkeys(pattern.free, 0)))
     shifts = np.arange(0, unit, max(divides, element_bytes)).reshape(-1, 1) // element_bytes
     stand = "1 warp stands" if len(shifts) == 1 else f"{len(shifts)} shifts of a warp stand"
     return positions(layout, alone) + shifts, f"proof: {stand} for all {pattern.warps}, which only add to the lanes"
 
 
-def _shift(layout: Any, pattern: Pattern) -> int | None:
+def _shift(layout: Any, pattern: AccessPattern) -> int | None:
     """A divisor of what the free variables add to all lanes' positions alike, if it is proved that they do."""
     from lego_mlir.expr.index import Index, as_expr, index_symbol
     from lego_mlir.expr.intervals import bounds

@@ -4,7 +4,7 @@ A pattern is a function from `lane` (0..31) and named free variables to a logica
 arrays, for all lanes and all values at once, and with symbols, so that a claim about it can be proved.
 
 >>> from lego_mlir.layout import Row
->>> column = Pattern("column j", lambda lane, j: (lane, j), {"j": 32})
+>>> column = AccessPattern("column j", lambda lane, j: (lane, j), {"j": 32})
 >>> positions(Row(32, 32), column).shape
 (32, 32)
 """
@@ -26,7 +26,7 @@ MAX_WARPS: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class AccessPattern:
     """`index(lane=..., **free)` is a tuple of indices; `free` gives the extent of every other variable."""
 
     name: str
@@ -42,7 +42,7 @@ class Pattern:
         return total
 
 
-def parse(text: str, free: Mapping[str, int] | None = None) -> Pattern:
+def parse(text: str, free: Mapping[str, int] | None = None) -> AccessPattern:
     """A pattern from text, one expression an index: `"lane // 4, 8 * (lane % 4) + k"`.
 
     Raises UsageError for anything but integer arithmetic over `lane` and the free variables.
@@ -70,10 +70,10 @@ def parse(text: str, free: Mapping[str, int] | None = None) -> Pattern:
         found = eval(code, {"__builtins__": {}}, values)
         return found if isinstance(found, tuple) else (found,)
 
-    return Pattern(text, index, free)
+    return AccessPattern(text, index, free)
 
 
-def require_inside(pattern: Pattern, name: str, dims: Sequence[int], width: int = 1) -> None:
+def require_inside(pattern: AccessPattern, name: str, dims: Sequence[int], width: int = 1) -> None:
     """Raise UsageError where a pattern has another number of indices than a layout, or leaves its sizes."""
     free, _ = values_of(pattern)
     lane = np.arange(WARP, dtype=np.int64).reshape(1, WARP)
@@ -102,7 +102,7 @@ _ALLOWED: Final = (
 )  # fmt: skip
 
 
-def walks(dims: Sequence[int]) -> list[Pattern]:
+def sweeps(dims: Sequence[int]) -> list[AccessPattern]:
     """The warp walking over a whole tile, once along each axis: 32 neighbours along it, going on in the next line.
 
     Elements that do not fill a warp are left out. Raises UsageError for fewer than 32 of them.
@@ -113,11 +113,11 @@ def walks(dims: Sequence[int]) -> list[Pattern]:
     names = {len(dims) - 1: "along the last axis", 0: "along the first axis"}
     found = []
     for axis in reversed(range(len(dims))):
-        found.append(_walk(names.get(axis, f"along axis {axis}"), dims, axis, total // WARP))
+        found.append(_sweep(names.get(axis, f"along axis {axis}"), dims, axis, total // WARP))
     return found
 
 
-def _walk(name: str, dims: Sequence[int], axis: int, warps: int) -> Pattern:
+def _sweep(name: str, dims: Sequence[int], axis: int, warps: int) -> AccessPattern:
     order = [axis, *(a for a in reversed(range(len(dims))) if a != axis)]
 
     def index(lane: Any, warp: Any = 0) -> tuple[Any, ...]:
@@ -127,10 +127,10 @@ def _walk(name: str, dims: Sequence[int], axis: int, warps: int) -> Pattern:
             rest = rest // dims[a]
         return tuple(found[a] for a in range(len(dims)))
 
-    return Pattern(name, index, {"warp": warps})
+    return AccessPattern(name, index, {"warp": warps})
 
 
-def values_of(pattern: Pattern, limit: int = MAX_WARPS) -> tuple[dict[str, Array], bool]:
+def values_of(pattern: AccessPattern, limit: int = MAX_WARPS) -> tuple[dict[str, Array], bool]:
     """Values of the free variables, one row a warp, and whether they are all of them or a sample."""
     total = pattern.warps
     whole = total <= limit
@@ -142,7 +142,7 @@ def values_of(pattern: Pattern, limit: int = MAX_WARPS) -> tuple[dict[str, Array
     return dict(reversed(found.items())), whole
 
 
-def positions(layout: Any, pattern: Pattern, limit: int = MAX_WARPS) -> Array:
+def positions(layout: Any, pattern: AccessPattern, limit: int = MAX_WARPS) -> Array:
     """The physical position of every lane's element, (warps, 32)."""
     free, _ = values_of(pattern, limit)
     lane = np.arange(WARP, dtype=np.int64).reshape(1, WARP)

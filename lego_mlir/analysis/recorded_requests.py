@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.analysis.repair import Use
+from lego_mlir.analysis.repair import TileAccess
 from lego_mlir.hardware.banks import WARP, Array
 from lego_mlir.hardware.sectors import Runs, runs
 
@@ -50,7 +50,7 @@ class RecordedRequests:
         if some.size:
             kept.append((address.reshape(-1, WARP)[some].copy(), taking[some].copy(), width))
 
-    def uses(self, buffer: str, inverse: Callable[[Array], Any], size: int, element_bytes: int) -> list[Use]:
+    def uses(self, buffer: str, inverse: Callable[[Array], Any], size: int, element_bytes: int) -> list[TileAccess]:
         """The accesses of a tile as logical indices, by its layout's `inverse`; empty if one exceeds its `size`."""
         found = []
         for (_, line, name, _), kept in self._shared.items():
@@ -59,5 +59,7 @@ class RecordedRequests:
                 if width % element_bytes or position.max() >= size:
                     return []
                 index = tuple(np.asarray(i) for i in inverse(position))
-                found.append(Use(f"line {line}", index, width // element_bytes, None if taking.all() else taking))
+                found.append(
+                    TileAccess(f"line {line}", index, width // element_bytes, None if taking.all() else taking)
+                )
         return found

@@ -5,9 +5,9 @@ at once. A candidate counts only if its layout is proved a bijection, if every v
 and aligned under it, and with the wavefronts that the model counts for every warp of every use.
 
 >>> from lego_mlir import Row
->>> from lego_mlir.analysis.patterns import Pattern
->>> uses = [Use.of(Pattern("rows", lambda lane, i: (i, lane), {"i": 32})),
-...         Use.of(Pattern("columns", lambda lane, j: (lane, j), {"j": 32}))]
+>>> from lego_mlir.analysis.patterns import AccessPattern
+>>> uses = [TileAccess.of(AccessPattern("rows", lambda lane, i: (i, lane), {"i": 32})),
+...         TileAccess.of(AccessPattern("columns", lambda lane, j: (lane, j), {"j": 32}))]
 >>> for repair in repairs((32, 32), uses, 4):
 ...     print(repair)
 gallery.xor_swizzle(32, 32): no conflict in 64 wavefronts, no extra memory
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.analysis.patterns import Pattern, values_of
+from lego_mlir.analysis.patterns import AccessPattern, values_of
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware import banks
 from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
@@ -33,7 +33,7 @@ ROW_OF_BANKS: Final = BANKS * BANK_BYTES
 
 
 @dataclass(frozen=True)
-class Use:
+class TileAccess:
     """One access of a tile: the logical index of every lane, (warps, 32) an axis, who takes part, elements a lane."""
 
     name: str
@@ -42,7 +42,7 @@ class Use:
     active: Array | None = None
 
     @classmethod
-    def of(cls, pattern: Pattern, width: int = 1) -> Use:
+    def of(cls, pattern: AccessPattern, width: int = 1) -> TileAccess:
         """The use that a pattern describes, for all values of its free variables."""
         free, _ = values_of(pattern)
         lane = np.arange(WARP, dtype=np.int64).reshape(1, WARP)
@@ -83,7 +83,7 @@ class Repair:
         }  # fmt: skip
 
 
-def repairs(dims: Sequence[int], uses: Sequence[Use], element_bytes: int) -> list[Repair]:
+def repairs(dims: Sequence[int], uses: Sequence[TileAccess], element_bytes: int) -> list[Repair]:
     """The best swizzle and the best padding for a tile of these logical sizes, the cheaper of the two first.
 
     Fewest wavefronts decide, then memory. Empty where no candidate is better than the plain tile.
@@ -106,7 +106,7 @@ def repairs(dims: Sequence[int], uses: Sequence[Use], element_bytes: int) -> lis
     return sorted(found, key=lambda repair: (repair.wavefronts, repair.extra_bytes))
 
 
-def wavefronts_of(layout: Any, uses: Sequence[Use], element_bytes: int) -> tuple[int, int]:
+def wavefronts_of(layout: Any, uses: Sequence[TileAccess], element_bytes: int) -> tuple[int, int]:
     """Wavefronts of all uses under a layout, and the fewest possible."""
     total = ideal = 0
     for use in uses:
@@ -117,17 +117,17 @@ def wavefronts_of(layout: Any, uses: Sequence[Use], element_bytes: int) -> tuple
     return total, ideal
 
 
-def _tried(kind: str, layout: Any, uses: Sequence[Use], element_bytes: int, extra: int) -> Repair | None:
+def _tried(kind: str, layout: Any, uses: Sequence[TileAccess], element_bytes: int, extra: int) -> Repair | None:
     """The candidate with its count, or None where it is not proved or breaks a vector access apart."""
     verdict = layout.check()
-    if not isinstance(verdict, Proved) or not all(_stays_whole(layout, use) for use in uses):
+    if not isinstance(verdict, Proved) or not all(_keeps_vectors_contiguous(layout, use) for use in uses):
         return None
     total, ideal = wavefronts_of(layout, uses, element_bytes)
     warps = sum(use.warps for use in uses)
     return Repair(kind, layout, total, ideal, extra, f"bijection by {verdict.by}; wavefronts by counting {warps} warps")
 
 
-def _stays_whole(layout: Any, use: Use) -> bool:
+def _keeps_vectors_contiguous(layout: Any, use: TileAccess) -> bool:
     """Whether the elements of each vector access are neighbours in memory, from a multiple of their number on."""
     if use.width == 1:
         return True

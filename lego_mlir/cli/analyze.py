@@ -248,7 +248,7 @@ def _wider(kernel: Any, site: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> dict[str, Any]:
     from lego_mlir.analysis import layouts, patterns
-    from lego_mlir.analysis.repair import Use, repairs, wavefronts_of, widest_vector
+    from lego_mlir.analysis.repair import TileAccess, repairs, wavefronts_of, widest_vector
 
     name, layout = chosen_layout.name, chosen_layout.layout
     dims = tuple(map(int, layout.dims()))
@@ -259,13 +259,13 @@ def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> dict[str, 
         chosen = [patterns.parse(args.access, sizes_of(args.free))]
         patterns.require_inside(chosen[0], name, dims, width)
     else:
-        chosen = patterns.walks(dims)
+        chosen = patterns.sweeps(dims)
     fits = layout.physical_size() * element <= SHARED_BYTES
     through = [layouts.through_cache(layout, pattern, element, width) for pattern in chosen]
     shared = [layouts.shared(layout, pattern, element, width) if fits else None for pattern in chosen]
     better: list[Any] = []
     if fits:
-        uses = [Use.of(pattern, width) for pattern in chosen]
+        uses = [TileAccess.of(pattern, width) for pattern in chosen]
         total, ideal = wavefronts_of(layout, uses, element)
         if total > ideal:
             better = [r for r in repairs(dims, uses, element) if r.wavefronts < total]

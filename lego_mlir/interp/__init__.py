@@ -2,6 +2,17 @@
 
 from lego_mlir.interp.kernels import run_kernel
 from lego_mlir.interp.launch import compile_module, launch
-from lego_mlir.interp.report import Fault, Kind, Place, Report, Site, Totals, Writer
+from lego_mlir.interp.report import Fault, Kind, LastWrite, Report, Site, SourceLocation, Totals
 
-__all__ = ["Fault", "Kind", "Place", "Report", "Site", "Totals", "Writer", "compile_module", "launch", "run_kernel"]
+__all__ = [
+    "Fault",
+    "Kind",
+    "LastWrite",
+    "Report",
+    "Site",
+    "SourceLocation",
+    "Totals",
+    "compile_module",
+    "launch",
+    "run_kernel",
+]

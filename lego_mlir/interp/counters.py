@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import Touch
-    from lego_mlir.interp.program import Access, Side
+    from lego_mlir.interp.program import MemoryAccess, Side
 
     Observe = Callable[[Site, Array, Array | None, int], None]
 
@@ -38,9 +38,9 @@ class Counters:
         self.observe = observe
         self.sites: dict[tuple[int, str], Site] = {}
         self._samples: dict[tuple[int, str], int] = {}
-        self._sunk: dict[Side, list[tuple[Access, Touch]]] = {}
+        self._sunk: dict[Side, list[tuple[MemoryAccess, Touch]]] = {}
 
-    def count(self, m: Machine, access: Access, touch: Touch) -> None:
+    def count(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
         """Count one touch, at once or at the branch that the compiler moves it into."""
         if touch.buffer.space.value == "local":
             return
@@ -56,13 +56,13 @@ class Counters:
             if here.any():
                 self._count(m, access, replace(touch, ok=None if here.all() else here))
 
-    def _count(self, m: Machine, access: Access, touch: Touch) -> None:
+    def _count(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
         """As one instruction, or as several where a lane's bytes are more than one can move."""
         for address, active, width in instructions(m, touch):
             self.count_warps(m, access, touch, address, active, width)
 
     def count_warps(
-        self, m: Machine, access: Access, touch: Touch, address: Array, active: Array | None, width: int
+        self, m: Machine, access: MemoryAccess, touch: Touch, address: Array, active: Array | None, width: int
     ) -> None:
         """Count requests given as `(blocks, warps, 32)` byte addresses; one row of blocks may stand for all."""
         key = (access.number, touch.buffer.name)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from lego_mlir.interp.report import Fault, Kind, Place
+from lego_mlir.interp.report import Fault, Kind, SourceLocation
 
 
 class Faults:
     """Faults in the order in which they were met, each site's repetitions counted and not repeated."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Kind, Place, Place | None, str], Fault] = {}
+        self._found: dict[tuple[Kind, SourceLocation, SourceLocation | None, str], Fault] = {}
 
     def add(
         self,
         kind: Kind,
         message: str,
-        place: Place,
+        place: SourceLocation,
         block: tuple[int, int, int],
         thread: tuple[int, int, int],
         *,
         address: int | None = None,
-        other: Place | None = None,
+        other: SourceLocation | None = None,
         buffer: str = "",
         count: int = 1,
     ) -> None:

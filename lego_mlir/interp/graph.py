@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 RETURN = -1
 Edge = tuple[Array | None, int, tuple[int, ...]]
 """Which of the lanes go (None: all), to which block, with which values."""
-Leave = Callable[["Machine"], list[Edge]]
+Exits = Callable[["Machine"], list[Edge]]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BasicBlock:
     """One basic block; `escaping` are the slots of values that other blocks use."""
 
     arguments: tuple[int, ...]
     steps: tuple[Step, ...]
     escaping: tuple[int, ...]
-    leave: Leave
+    leave: Exits
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A compiled region of several blocks, the entry first; used like a `Body`."""
+    """A compiled region of several blocks, the entry first; used like a `SingleBlock`."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[BasicBlock, ...]
     results: tuple[int, ...]
     terminator: str = "return"
 
@@ -69,7 +69,7 @@ class Graph:
         finally:
             machine.mask = outer
 
-    def _visit(self, machine: Machine, block: Block, lanes: Array, waiting: dict[int, Array]) -> None:
+    def _visit(self, machine: Machine, block: BasicBlock, lanes: Array, waiting: dict[int, Array]) -> None:
         found = machine.values
         before = [found[slot] for slot in block.escaping]
         for step in block.steps:
@@ -93,7 +93,7 @@ class Graph:
         return [machine.values[slot] for slot in self.results]
 
 
-def compile_graph(compiler: Compiler, region: Any, leave_of: Callable[[Any, Any], Leave]) -> Graph:
+def compile_graph(compiler: Compiler, region: Any, exits_of: Callable[[Any, Any], Exits]) -> Graph:
     """Compile the blocks of a region in reverse postorder; `leave_of(terminator, number_of)` reads a terminator."""
     blocks = reverse_postorder(list(region.blocks))
     operations = [[o.operation for o in block.operations] for block in blocks]
@@ -108,7 +108,7 @@ def compile_graph(compiler: Compiler, region: Any, leave_of: Callable[[Any, Any]
         escaping = tuple(compiler.slot(v) for v in defined if used_in.get(v, set()) - {i})
         steps = tuple(compiler.step(o) for o in inside[:-1])
         arguments = tuple(compiler.slot(a) for a in block.arguments)
-        compiled.append(Block(arguments, steps, escaping, leave_of(inside[-1], number_of)))
+        compiled.append(BasicBlock(arguments, steps, escaping, exits_of(inside[-1], number_of)))
     last = next(inside[-1] for inside in operations if not list(inside[-1].successors))
     results = tuple(compiler.fresh_slot(v.type) for v in last.operands)
     return Graph(tuple(compiled), results, last.name)

@@ -33,8 +33,8 @@ from lego_mlir.interp.counters import Counters
 from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.geometry import Dim3, dim3
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.memory import Buffer, MemRef, Space
-from lego_mlir.interp.program import Compiler, Function
+from lego_mlir.interp.memory import DeviceBuffer, MemRef, Space
+from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import BufferTraffic, Report
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Options:
 
 
 @dataclass(slots=True)
-class Run:
+class LaunchState:
     """What the batches of a launch, or the launches of a host function, share."""
 
     compiler: Compiler
@@ -75,7 +75,7 @@ class Run:
 
     def run_grid(
         self,
-        function: Function,
+        function: CompiledFunction,
         grid: Dim3,
         block: Dim3,
         arguments: Sequence[Any],
@@ -112,7 +112,7 @@ class Run:
             dynamic_shared_bytes=dynamic_shared, run_grid=self.run_grid,
         )  # fmt: skip
 
-    def _batch_size(self, function: Function, block: Dim3, dynamic_shared: int) -> int:
+    def _batch_size(self, function: CompiledFunction, block: Dim3, dynamic_shared: int) -> int:
         threads = block[0] * block[1] * block[2]
         shared = dynamic_shared + self.compiler.shared_bytes
         for _, type_ in function.workgroup:
@@ -189,7 +189,7 @@ def launch(
     if dynamic_shared is None:
         dynamic_shared = compiler.dynamic_bytes
     options = Options(checks, counts, blocks, memory_limit, LANES_AT_ONCE, progress)
-    run = Run(compiler, options, counters=Counters(observe) if counts else None)
+    run = LaunchState(compiler, options, counters=Counters(observe) if counts else None)
     with np.errstate(all="ignore"):
         if function.is_kernel:
             run.run_grid(function, *extents, arguments, dynamic_shared)
@@ -209,7 +209,7 @@ def _only_kernel(compiler: Compiler) -> str:
     return kernels[0]
 
 
-def _extents(function: Function, grid: Any, block: Any) -> tuple[Dim3, Dim3]:
+def _extents(function: CompiledFunction, grid: Any, block: Any) -> tuple[Dim3, Dim3]:
     for what, known, given in (("grid", function.known_grid, grid), ("block", function.known_block, block)):
         if known is not None and given is not None and dim3(given, what) != known:
             raise InterpreterError(f"@{function.name} is compiled for the {what} {known}, not {dim3(given, what)}")
@@ -224,13 +224,13 @@ def _extents(function: Function, grid: Any, block: Any) -> tuple[Dim3, Dim3]:
 
 
 def bind(
-    function: Function, args: Sequence[Argument], names: Sequence[str] = ()
-) -> tuple[dict[int, Buffer], list[Any]]:
+    function: CompiledFunction, args: Sequence[Argument], names: Sequence[str] = ()
+) -> tuple[dict[int, DeviceBuffer], list[Any]]:
     """Arguments as values: arrays become global buffers (one passed twice becomes one), numbers uniform values."""
     types = function.argument_types
     if len(args) != len(types):
         raise InterpreterError(f"@{function.name} takes {len(types)} arguments, got {len(args)}")
-    buffers: dict[int, Buffer] = {}
+    buffers: dict[int, DeviceBuffer] = {}
     bound: list[Any] = []
     for i, (value, type_) in enumerate(zip(args, types, strict=True)):
         name = names[i] if i < len(names) else f"argument {i}"
@@ -245,7 +245,9 @@ def bind(
     return buffers, bound
 
 
-def _window(function: Function, number: int, array: Any, type_: Any, name: str, buffers: dict[int, Buffer]) -> MemRef:
+def _window(
+    function: CompiledFunction, number: int, array: Any, type_: Any, name: str, buffers: dict[int, DeviceBuffer]
+) -> MemRef:
     dtype = values.element_dtype(type_)
     if array.dtype != dtype or not array.flags.c_contiguous:
         raise InterpreterError(
@@ -268,12 +270,14 @@ def _window(function: Function, number: int, array: Any, type_: Any, name: str, 
         if other < start + array.nbytes and start < other + buffer.bytes:
             raise InterpreterError(f"{name} overlaps {buffer.name} in part; pass the same array, or arrays apart")
     storage = array.reshape(-1).view(np.uint8).reshape(1, -1)
-    buffer = Buffer(Space.GLOBAL, storage, name, dtype.itemsize, argument=number, tracked=written)
+    buffer = DeviceBuffer(Space.GLOBAL, storage, name, dtype.itemsize, argument=number, tracked=written)
     buffers[number] = buffer
     return MemRef(buffer, dtype, 0, shape, memory.row_major(shape))
 
 
-def _report(function: Function, extents: tuple[Dim3, Dim3], run: Run, buffers: dict[int, Buffer]) -> Report:
+def _report(
+    function: CompiledFunction, extents: tuple[Dim3, Dim3], run: LaunchState, buffers: dict[int, DeviceBuffer]
+) -> Report:
     sites = list(run.counters.sites.values()) if run.counters is not None else []
     traffic, shadows = [], {}
     for number, buffer in buffers.items():

@@ -18,14 +18,14 @@ import numpy as np
 
 from lego_mlir.interp import shadow, values
 from lego_mlir.interp.geometry import WARP, Dim3, coordinates, unravel
-from lego_mlir.interp.memory import Buffer, MemRef
-from lego_mlir.interp.report import Kind, Place
+from lego_mlir.interp.memory import DeviceBuffer, MemRef
+from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
     from lego_mlir.interp.counters import Counters
     from lego_mlir.interp.faults import Faults
-    from lego_mlir.interp.program import Access
+    from lego_mlir.interp.program import MemoryAccess
 
 
 @dataclass(slots=True)
@@ -47,12 +47,12 @@ class Machine:
     faults: Faults
     counters: Counters | None
     checks: bool
-    accesses: list[Access]
+    accesses: list[MemoryAccess]
     run_grid: Callable[..., None]
     dynamic_shared_bytes: int = 0
     mask: Array | None = None
     epochs: dict[bool, Array] = field(default_factory=lambda: {True: values.uniform(0), False: values.uniform(0)})
-    dynamic_shared: Buffer | None = None
+    dynamic_shared: DeviceBuffer | None = None
     statics: dict[str, MemRef] = field(default_factory=dict)
     issued: list[Callable[[Array | None], None]] = field(default_factory=list)
     groups: list[CopyGroup] = field(default_factory=list)
@@ -95,10 +95,10 @@ class Machine:
         """The (x, y, z) of a lane's block and of its thread."""
         return coordinates(int(self.batch[block_row]), self.grid), coordinates(thread, self.block)
 
-    def place_of_site(self, number: int) -> Place | None:
+    def place_of_site(self, number: int) -> SourceLocation | None:
         return self.accesses[number].place if number < len(self.accesses) else None
 
-    def passed_barrier(self, place: Place, fenced: tuple[bool, ...] = (False, True)) -> None:
+    def passed_barrier(self, place: SourceLocation, fenced: tuple[bool, ...] = (False, True)) -> None:
         """All lanes meet here. A block of which only some threads came is a fault; its epoch moves on all the same.
 
         `fenced` says for which memory the barrier orders accesses: shared (False), global (True).

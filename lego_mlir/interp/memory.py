@@ -1,8 +1,8 @@
 """Memory as a GPU has it: global buffers, one copy of a shared buffer a block, one copy of a local buffer a thread.
 
-A `Buffer` is a matrix of bytes with a row for each owner; a `MemRef` is a strided window on it, as in MLIR, counted in
-elements; a `Touch` is one access by all lanes at once: which elements, and for which lanes. Every touch is checked
-against the window's sizes and against the buffer itself before a byte moves, so a fault never becomes a crash.
+A `DeviceBuffer` is a matrix of bytes with one row for each owner; a `MemRef` is a strided window on it, as in MLIR,
+counted in elements; a `Touch` is one access by all lanes at once: its elements and its active lanes. Every touch is
+checked against the window's sizes and against the buffer itself before a byte moves, so a fault never crashes the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import shadow, values
-from lego_mlir.interp.program import Access
+from lego_mlir.interp.program import MemoryAccess
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.values import Array
 
@@ -36,7 +36,7 @@ class Space(Enum):
     LOCAL = "local"
 
 
-class Buffer:
+class DeviceBuffer:
     """Storage with one row of bytes an owner: 1 (global), the batch's blocks (shared) or its lanes (local).
 
     `granule` is the size in bytes of what the shadow memory tells apart: the element size, or for raw bytes the
@@ -96,7 +96,7 @@ class MemRef:
     `reinterpret_cast` gives an offset anew, from the base that it finds.
     """
 
-    buffer: Buffer
+    buffer: DeviceBuffer
     dtype: np.dtype[Any]
     offset: int | Array
     sizes: tuple[int | Array, ...]
@@ -150,7 +150,7 @@ class Touch:
     a warp does once, by its first lane.
     """
 
-    buffer: Buffer
+    buffer: DeviceBuffer
     item: int
     elem: Array
     run: int
@@ -173,7 +173,7 @@ class Touch:
 
 def address(
     m: Machine,
-    access: Access,
+    access: MemoryAccess,
     ref: MemRef,
     indices: Sequence[Array],
     *,
@@ -219,7 +219,7 @@ def _beyond(index: Array, bound: int | Array, ndim: int) -> Array:
 
 
 def _report_outside(
-    m: Machine, access: Access, ref: MemRef, indices: Sequence[Array], outside: Array, elem: Array
+    m: Machine, access: MemoryAccess, ref: MemRef, indices: Sequence[Array], outside: Array, elem: Array
 ) -> None:
     shape = (*np.broadcast_shapes(outside.shape[:2], m.lanes), *outside.shape[2:])
     full = np.broadcast_to(outside, shape)
@@ -240,19 +240,19 @@ def _report_outside(
     )  # fmt: skip
 
 
-def read(m: Machine, access: Access, touch: Touch, dtype: np.dtype[Any]) -> Array:
+def read(m: Machine, access: MemoryAccess, touch: Touch, dtype: np.dtype[Any]) -> Array:
     """What the lanes load, after the checks and the counting."""
     observe(m, access, touch)
     return gather(m, touch, dtype)
 
 
-def write(m: Machine, access: Access, touch: Touch, value: Array) -> None:
+def write(m: Machine, access: MemoryAccess, touch: Touch, value: Array) -> None:
     """Store, after the checks and the counting."""
     observe(m, access, touch)
     scatter(m, touch, value)
 
 
-def observe(m: Machine, access: Access, touch: Touch) -> None:
+def observe(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     """Check one touch, then count it."""
     if touch.ok is not None and not touch.ok.any():
         return
@@ -300,7 +300,7 @@ def scatter(m: Machine, touch: Touch, value: Array) -> None:
         flat[elem[chosen]] = value[chosen]
 
 
-def check_alignment(m: Machine, access: Access, touch: Touch) -> None:
+def check_alignment(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     """A vector access must start at a multiple of its size (of 16 bytes, the widest instruction, beyond that)."""
     size = touch.bytes_per_lane
     need = min(size & -size, 16)
@@ -332,6 +332,6 @@ def allocate(
         elements *= size if isinstance(size, int) else values.only(size, f"the size of {name}")
     owners = {Space.GLOBAL: 1, Space.SHARED: m.blocks, Space.LOCAL: m.blocks * m.threads}[space]
     storage = np.zeros((owners, elements * dtype.itemsize), np.uint8)
-    buffer = Buffer(space, storage, name, granule or dtype.itemsize)
+    buffer = DeviceBuffer(space, storage, name, granule or dtype.itemsize)
     sizes = tuple(size if isinstance(size, int) else values.only(size, name) for size in sizes)
     return MemRef(buffer, dtype, 0, sizes, row_major(sizes))

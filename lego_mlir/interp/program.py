@@ -6,7 +6,7 @@ constants. Running a block of code is calling its steps in order; a value is `ma
 
 A meaning is written in the file of its dialect and registered under the operation's full name:
 
->>> @meaning("example.negate")
+>>> @implements("example.negate")
 ... def negate(op: Operation) -> Step:
 ...     return op.elementwise(lambda a: -a)
 
@@ -24,34 +24,34 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import values
-from lego_mlir.interp.report import Place
+from lego_mlir.interp.report import SourceLocation
 from lego_mlir.interp.sinking import sunk_loads
 
 if TYPE_CHECKING:
     from lego_mlir.interp.machine import Machine
 
 Step = Callable[["Machine"], None]
-Meaning = Callable[["Operation"], Step]
+Implementation = Callable[["Operation"], Step]
 
 Side = tuple[int, int]
 """One side of a branch: the branch's number, and the region: 0 where the condition holds, 1 where it does not."""
 
-MEANINGS: dict[str, Meaning] = {}
+IMPLEMENTATIONS: dict[str, Implementation] = {}
 
 
-def meaning(*names: str) -> Callable[[Meaning], Meaning]:
+def implements(*names: str) -> Callable[[Implementation], Implementation]:
     """Register the meaning of one or several operations."""
 
-    def register(function: Meaning) -> Meaning:
+    def register(function: Implementation) -> Implementation:
         for name in names:
-            MEANINGS[name] = function
+            IMPLEMENTATIONS[name] = function
         return function
 
     return register
 
 
-class Code(Protocol):
-    """A compiled region: a `Body` of one block, or a `Graph` of several."""
+class CompiledRegion(Protocol):
+    """A compiled region: a `SingleBlock` of one block, or a `Graph` of several."""
 
     @property
     def arguments(self) -> tuple[int, ...]: ...
@@ -68,7 +68,7 @@ class Code(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class SingleBlock:
     """A compiled single-block region: where its arguments go, what to do, and where its results lie."""
 
     arguments: tuple[int, ...]
@@ -85,25 +85,25 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MemoryAccess:
     """One memory access of one operation, numbered so that a race can name both its ends.
 
     `counted_at` is the side of a branch that the compiler moves the access into (`sinking.py`), where it is counted.
     """
 
     number: int
-    place: Place
+    place: SourceLocation
     operation: str
     kind: str
     counted_at: Side | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class CompiledFunction:
     """A compiled `gpu.func` or `func.func`, with what a launch needs to know of it."""
 
     name: str
-    body: Code
+    body: CompiledRegion
     argument_types: tuple[Any, ...]
     workgroup: tuple[tuple[int, Any], ...]
     private: tuple[tuple[int, Any], ...]
@@ -114,15 +114,15 @@ class Function:
     arguments_written: frozenset[int]
 
 
-def place_of(location: Any, source: str = "-") -> Place:
+def place_of(location: Any, source: str = "-") -> SourceLocation:
     """The first file position in a location, which may be wrapped in names, call sites and fusions.
 
     MLIR calls text that came from no file "-"; `source` is what to call it instead.
     """
     found = re.search(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)', str(location))
     if found is None:
-        return Place("unknown", 0)
-    return Place(source if found[1] == "-" else found[1], int(found[2]), int(found[3]))
+        return SourceLocation("unknown", 0)
+    return SourceLocation(source if found[1] == "-" else found[1], int(found[2]), int(found[3]))
 
 
 class Operation:
@@ -139,7 +139,7 @@ class Operation:
         self.operands: tuple[int, ...] = tuple(compiler.slot(v) for v in operation.operands)
 
     @cached_property
-    def place(self) -> Place:
+    def place(self) -> SourceLocation:
         return self.compiler.place(self.operation)
 
     @cached_property
@@ -190,7 +190,7 @@ class Operation:
             at += size
         return groups
 
-    def body(self, region: int = 0) -> Code:
+    def body(self, region: int = 0) -> CompiledRegion:
         """The compiled block of a region."""
         return self.compiler.body(self.operation.regions[region])
 
@@ -198,9 +198,9 @@ class Operation:
         regions = self.operation.regions
         return region < len(regions) and len(list(regions[region].blocks)) > 0
 
-    def access(self, kind: str) -> Access:
+    def access(self, kind: str) -> MemoryAccess:
         """A new access site of this operation."""
-        site = Access(
+        site = MemoryAccess(
             len(self.compiler.accesses), self.place, self.name, kind, self.compiler.counted_at(self.operation)
         )
         self.compiler.accesses.append(site)
@@ -266,19 +266,19 @@ class Compiler:
     def __init__(self, module: Any, source: str = "-") -> None:
         self.module = module
         self.source = source
-        self.accesses: list[Access] = []
+        self.accesses: list[MemoryAccess] = []
         self.lane_bytes = 0
         self.shared_bytes = 0
         self.dynamic_bytes = 0
         self.granule = 1
         self._slots: dict[Any, int] = {}
-        self._functions: dict[str, Function | None] = {}
+        self._functions: dict[str, CompiledFunction | None] = {}
         self._symbols = _symbols(module)
         self._used: dict[Any, list[bool]] = {}
         self._branches: dict[Any, int] = {}
         self._sunk: dict[Any, Side] = {}
 
-    def place(self, operation: Any) -> Place:
+    def place(self, operation: Any) -> SourceLocation:
         """Where an operation came from."""
         return place_of(operation.location, self.source)
 
@@ -312,21 +312,21 @@ class Compiler:
         slot = self._slots[object()] = len(self._slots)
         return slot
 
-    def body(self, region: Any) -> Code:
+    def body(self, region: Any) -> CompiledRegion:
         """A compiled region, of one block or of several."""
         blocks = list(region.blocks)
         if len(blocks) != 1:
-            from lego_mlir.interp.dialects.cf import leave_of
+            from lego_mlir.interp.dialects.cf import exits_of
             from lego_mlir.interp.graph import compile_graph
 
-            return compile_graph(self, region, partial(leave_of, self))
+            return compile_graph(self, region, partial(exits_of, self))
         arguments = tuple(self.slot(a) for a in blocks[0].arguments)
         operations = [o.operation for o in blocks[0].operations]
         self._note_sunk_loads(operations)
         ends = bool(operations) and _is_terminator(operations[-1].name)
         steps = tuple(self.step(o) for o in (operations[:-1] if ends else operations))
         results = tuple(self.slot(v) for v in operations[-1].operands) if ends else ()
-        return Body(arguments, steps, operations[-1].name if ends else "", results)
+        return SingleBlock(arguments, steps, operations[-1].name if ends else "", results)
 
     def _note_sunk_loads(self, block: Sequence[Any]) -> None:
         for load, (branch, region) in sunk_loads(block).items():
@@ -342,15 +342,15 @@ class Compiler:
 
     def step(self, operation: Any, mask: int | None = None) -> Step:
         try:
-            build = MEANINGS[operation.name]
+            build = IMPLEMENTATIONS[operation.name]
         except KeyError:
             raise InterpreterError(
                 f"{self.place(operation)}: the interpreter does not know the operation {operation.name}; "
-                "give it a meaning in lego_mlir/interp/dialects, or lower it before the run"
+                "implement it in lego_mlir/interp/dialects, or lower it before the run"
             ) from None
         return build(Operation(self, operation, mask))
 
-    def function(self, name: str) -> Function:
+    def function(self, name: str) -> CompiledFunction:
         if name not in self._functions:
             self._functions[name] = None
             self._functions[name] = self._function(name)
@@ -359,7 +359,7 @@ class Compiler:
             raise InterpreterError(f"@{name} calls itself; recursion has no place in a kernel")
         return function
 
-    def _function(self, name: str) -> Function:
+    def _function(self, name: str) -> CompiledFunction:
         operation = self.symbol(name)
         regions = list(operation.regions)
         if operation.name not in ("gpu.func", "func.func"):
@@ -372,7 +372,7 @@ class Compiler:
         body = self.body(regions[0])
         rest = [(self.slot(a), a.type) for a in arguments[len(types) :]]
         uses = [self._used.get(a, [False, False]) for a in arguments[: len(types)]]
-        return Function(
+        return CompiledFunction(
             name=name,
             body=body,
             argument_types=tuple(types),

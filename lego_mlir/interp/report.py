@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class SourceLocation:
     """Where in the source an operation came from."""
 
     file: str
@@ -48,11 +48,11 @@ class Fault:
 
     kind: Kind
     message: str
-    place: Place
+    place: SourceLocation
     block: tuple[int, int, int]
     thread: tuple[int, int, int]
     address: int | None = None
-    other: Place | None = None
+    other: SourceLocation | None = None
     count: int = 1
     buffer: str = ""
 
@@ -82,7 +82,7 @@ class Site:
     32-byte `sectors` against `ideal_sectors`, the fewest that could hold the distinct bytes of each request.
     """
 
-    place: Place
+    place: SourceLocation
     operation: str
     buffer: str
     space: str
@@ -149,12 +149,12 @@ class BufferTraffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class LastWrite:
     """Who wrote an element last."""
 
     block: tuple[int, int, int]
     thread: tuple[int, int, int]
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(slots=True)
@@ -188,9 +188,9 @@ class Report:
 
     def by_line(self) -> list[Site]:
         """One row per source line, buffer and direction: the unrolled copies of an access summed."""
-        rows: dict[tuple[Place, str, str], Site] = {}
+        rows: dict[tuple[SourceLocation, str, str], Site] = {}
         for site in self.sites:
-            key = (Place(site.place.file, site.place.line), site.buffer, site.kind)
+            key = (SourceLocation(site.place.file, site.place.line), site.buffer, site.kind)
             rows[key] = rows[key].merge(site) if key in rows else site
         return [rows[key] for key in sorted(rows, key=lambda key: (key[0], key[1], key[2]))]
 
@@ -198,7 +198,7 @@ class Report:
     def totals(self) -> Totals:
         return Totals.of(self.sites, self.buffers)
 
-    def writer(self, argument: int, element: int) -> Writer | None:
+    def writer(self, argument: int, element: int) -> LastWrite | None:
         """The block and thread that last wrote `element` of a kernel argument, or None."""
         shadow = self.shadows.get(argument)
         return None if shadow is None else shadow.writer(element)

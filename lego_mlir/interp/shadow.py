@@ -28,13 +28,13 @@ import numpy as np
 
 from lego_mlir.interp import values
 from lego_mlir.interp.geometry import coordinates
-from lego_mlir.interp.report import Kind, Place, Writer
+from lego_mlir.interp.report import Kind, LastWrite, SourceLocation
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import Touch
-    from lego_mlir.interp.program import Access
+    from lego_mlir.interp.program import MemoryAccess
 
 SITE_BITS: Final = 12
 THREAD_BITS: Final = 11
@@ -110,10 +110,10 @@ def thread_in(word: int) -> int:
     return (word >> THREAD_AT) & (THREADS - 1)
 
 
-class _Look:
+class _Lookup:
     """One touch, flattened: for each (lane, element) that takes part, its place in the shadow and its own word."""
 
-    def __init__(self, m: Machine, access: Access, touch: Touch) -> None:
+    def __init__(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
         self.m, self.access, self.touch = m, access, touch
         buffer = touch.buffer
         self.shadow: Shadow = buffer.shadow
@@ -173,7 +173,7 @@ class _Look:
             address=element, other=other, buffer=self.touch.buffer.name, count=count,
         )  # fmt: skip
 
-    def _name(self, word: int) -> tuple[Place | None, str]:
+    def _name(self, word: int) -> tuple[SourceLocation | None, str]:
         site = word & UNKNOWN_SITE
         place = self.m.place_of_site(site)
         who = thread_in(word)
@@ -184,7 +184,7 @@ class _Look:
         return place, name if place is None else f"{name} at {place}"
 
 
-def check(m: Machine, access: Access, touch: Touch) -> None:
+def check(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     """Look one touch up in the shadow of its buffer, report what it finds, and leave its own mark."""
     buffer = touch.buffer
     if buffer.space.value == "local":
@@ -194,7 +194,7 @@ def check(m: Machine, access: Access, touch: Touch) -> None:
     if buffer.space.value == "global" and is_read and not buffer.reads_tracked:
         _mark_seen(touch)
         return
-    look = _Look(m, access, touch)
+    look = _Lookup(m, access, touch)
     if is_read:
         _check_read(look)
         if look.is_global:
@@ -203,7 +203,7 @@ def check(m: Machine, access: Access, touch: Touch) -> None:
         _check_write(look)
 
 
-def _check_read(look: _Look) -> None:
+def _check_read(look: _Lookup) -> None:
     shadow = look.shadow
     unusable = _report_pending(look, "read of {buffer}[{element}] while an asynchronous copy to it is in flight")
     _report_raw(look, unusable, "read of {buffer}[{element}], which nothing has written")
@@ -213,7 +213,7 @@ def _check_read(look: _Look) -> None:
         _mark(look, shadow.words("reads"))
 
 
-def _check_write(look: _Look) -> None:
+def _check_write(look: _Lookup) -> None:
     shadow, kind = look.shadow, look.access.kind
     what = f"{kind} of {{buffer}}[{{element}}]"
     is_atomic = kind == ATOMIC_KIND
@@ -235,7 +235,7 @@ def _check_write(look: _Look) -> None:
         shadow.pending.reshape(-1)[look.at] += 1
 
 
-def _report_raw(look: _Look, unusable: Array | None, message: str) -> None:
+def _report_raw(look: _Lookup, unusable: Array | None, message: str) -> None:
     """Elements of shared memory that nobody has written; global memory comes filled."""
     if look.is_global:
         return
@@ -248,7 +248,7 @@ def _report_raw(look: _Look, unusable: Array | None, message: str) -> None:
         look.report(Kind.UNINITIALISED, raw, message)
 
 
-def _report_clash(look: _Look, words: Array | None, unusable: Array | None, message: str) -> None:
+def _report_clash(look: _Lookup, words: Array | None, unusable: Array | None, message: str) -> None:
     """Elements whose earlier access of this kind is not ordered with this one."""
     if words is None:
         return
@@ -260,7 +260,7 @@ def _report_clash(look: _Look, words: Array | None, unusable: Array | None, mess
         look.report(Kind.RACE, clash, f"{message} with no barrier between", old)
 
 
-def _mark(look: _Look, words: Array) -> None:
+def _mark(look: _Lookup, words: Array) -> None:
     """Leave this access's words among those of reads or of atomic updates, which several threads may share."""
     before = words[look.at]
     several = look.clashes(before)
@@ -282,7 +282,7 @@ def _mark(look: _Look, words: Array) -> None:
             words[look.at[again][foreign]] = merged[foreign] | (MANY_BLOCKS << BLOCK_AT)
 
 
-def _report_lost(look: _Look, after: Array) -> None:
+def _report_lost(look: _Lookup, after: Array) -> None:
     """Lanes of one operation that wrote one element: all but the last find another lane's word."""
     lost = after != look.word
     if lost.any():
@@ -290,7 +290,7 @@ def _report_lost(look: _Look, after: Array) -> None:
         look.report(Kind.RACE, lost, what, after)
 
 
-def _report_pending(look: _Look, message: str) -> Array | None:
+def _report_pending(look: _Lookup, message: str) -> Array | None:
     """Elements with a copy in flight: nothing may touch them, another copy least of all."""
     if look.shadow.pending is None:
         return None
@@ -301,9 +301,9 @@ def _report_pending(look: _Look, message: str) -> Array | None:
     return np.asarray(unusable)
 
 
-def _check_local(m: Machine, access: Access, touch: Touch) -> None:
+def _check_local(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     """A thread's own memory cannot race; it can only be read before it is written."""
-    look = _Look(m, access, touch)
+    look = _Lookup(m, access, touch)
     writes = look.shadow.writes.reshape(-1)
     if access.kind == "read":
         raw = writes[look.at] < 0
@@ -329,9 +329,9 @@ def _mark_seen(touch: Touch) -> None:
     shadow.seen[elem] = True
 
 
-def land(m: Machine, access: Access, touch: Touch) -> None:
+def land(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     """An asynchronous copy has landed: from now on its elements count as written by their threads, just now."""
-    look = _Look(m, access, touch)
+    look = _Lookup(m, access, touch)
     assert look.shadow.pending is not None
     pending = look.shadow.pending.reshape(-1)
     flying = pending[look.at]
@@ -346,15 +346,15 @@ class History:
     shadow: Shadow
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
-    places: list[Place]
+    places: list[SourceLocation]
 
     def written(self) -> Array:
         return self.shadow.written()
 
-    def writer(self, element: int) -> Writer | None:
+    def writer(self, element: int) -> LastWrite | None:
         found = self.shadow.writer(element)
         if found is None:
             return None
         who = found[1] if found[1] != MANY_THREADS else 0
-        place = self.places[found[2]] if found[2] < len(self.places) else Place("unknown", 0)
-        return Writer(coordinates(found[0], self.grid), coordinates(who, self.block), place)
+        place = self.places[found[2]] if found[2] < len(self.places) else SourceLocation("unknown", 0)
+        return LastWrite(coordinates(found[0], self.grid), coordinates(who, self.block), place)

@@ -1,6 +1,6 @@
 """`affine`: maps become closures over index arrays; loops and branches are those of `scf` with maps for bounds."""
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 import re
@@ -15,7 +15,7 @@ from lego_mlir.interp import memory, values
 from lego_mlir.interp.dialects.memref import load_step, store_step
 from lego_mlir.interp.dialects.scf import assign, branch, loop
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.program import Operation, Step, meaning
+from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 Compute = Callable[[Sequence[Array]], Array]
@@ -54,7 +54,7 @@ def affine_map(attribute: Any) -> Any:
     return attribute.value if hasattr(attribute, "value") else attribute
 
 
-@meaning("affine.apply")
+@implements("affine.apply")
 def apply(op: Operation) -> Step:
     (compute,) = map_results(affine_map(op.attribute("map")))
     result, operands = op.result, op.operands
@@ -66,7 +66,7 @@ def apply(op: Operation) -> Step:
     return step
 
 
-@meaning("affine.min", "affine.max")
+@implements("affine.min", "affine.max")
 def extreme(op: Operation) -> Step:
     computes = map_results(affine_map(op.attribute("map")))
     result, operands = op.result, op.operands
@@ -79,25 +79,25 @@ def extreme(op: Operation) -> Step:
     return step
 
 
-@meaning("affine.load")
+@implements("affine.load")
 def load(op: Operation) -> Step:
     op.touches(0, read=True)
     return load_step(op, op.operands[0], _indices(op, op.operands[1:]))
 
 
-@meaning("affine.store")
+@implements("affine.store")
 def store(op: Operation) -> Step:
     op.touches(1, written=True)
     return store_step(op, op.operands[0], op.operands[1], _indices(op, op.operands[2:]))
 
 
-@meaning("affine.vector_load")
+@implements("affine.vector_load")
 def vector_load(op: Operation) -> Step:
     op.touches(0, read=True)
     return load_step(op, op.operands[0], _indices(op, op.operands[1:]), values.vector_shape(op.result_type())[-1])
 
 
-@meaning("affine.vector_store")
+@implements("affine.vector_store")
 def vector_store(op: Operation) -> Step:
     op.touches(1, written=True)
     run = values.vector_shape(op.operand_type(0))[-1]
@@ -114,7 +114,7 @@ def _indices(op: Operation, slots: Sequence[int]) -> Callable[[Machine], list[Ar
     return indices
 
 
-@meaning("affine.for")
+@implements("affine.for")
 def for_(op: Operation) -> Step:
     lower_map, upper_map = affine_map(op.attribute("lowerBoundMap")), affine_map(op.attribute("upperBoundMap"))
     lowers, uppers = map_results(lower_map), map_results(upper_map)
@@ -154,7 +154,7 @@ def integer_set(attribute: Any) -> Compute:
     return holds
 
 
-@meaning("affine.if")
+@implements("affine.if")
 def if_(op: Operation) -> Step:
     holds = integer_set(op.attribute("condition"))
     operands, results = op.operands, op.results
@@ -166,7 +166,7 @@ def if_(op: Operation) -> Step:
     return step
 
 
-@meaning("affine.delinearize_index")
+@implements("affine.delinearize_index")
 def delinearize(op: Operation) -> Step:
     """The digits of an index in a mixed-radix basis; without an outer bound the first digit is unlimited."""
     linear, *dynamic = op.operands
@@ -185,7 +185,7 @@ def delinearize(op: Operation) -> Step:
     return step
 
 
-@meaning("affine.linearize_index")
+@implements("affine.linearize_index")
 def linearize(op: Operation) -> Step:
     indices, dynamic = op.segments()
     static, result = op.integers("static_basis"), op.result

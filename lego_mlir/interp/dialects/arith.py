@@ -4,7 +4,7 @@
 that are active.
 """
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 import re
@@ -15,8 +15,8 @@ import numpy as np
 
 from lego_mlir.interp import rounding, values
 from lego_mlir.interp.machine import Machine, merge
-from lego_mlir.interp.program import Operation, Step, meaning
-from lego_mlir.interp.report import Kind, Place
+from lego_mlir.interp.program import Operation, Step, implements
+from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array, unsigned
 
 
@@ -47,7 +47,7 @@ def elements(attribute: Any, dtype: np.dtype[Any]) -> Array:
     return np.array(found, dtype)
 
 
-@meaning("arith.constant", "index.constant", "index.bool.constant")
+@implements("arith.constant", "index.constant", "index.bool.constant")
 def constant(op: Operation) -> Step:
     return op.constant(constant_array(op.attribute("value"), op.result_type()))
 
@@ -96,7 +96,7 @@ INTEGER: Final = {
     "minui": _min_max(np.minimum, False),
 }
 for _name, _build in INTEGER.items():
-    meaning(f"arith.{_name}")(_build)
+    implements(f"arith.{_name}")(_build)
 
 
 def truncating(a: Array, b: Array) -> tuple[Array, Array]:
@@ -145,12 +145,12 @@ def division(op: Operation, compute: Callable[[Array, Array], Array]) -> Step:
     return step
 
 
-def report_undefined(m: Machine, where: Array, place: Place, message: str) -> None:
+def report_undefined(m: Machine, where: Array, place: SourceLocation, message: str) -> None:
     """Arithmetic with no meaning, in the lanes of `where` that are active."""
     report_lanes(m, where, place, message, Kind.UNDEFINED)
 
 
-def report_lanes(m: Machine, where: Array, place: Place, message: str, kind: Kind) -> None:
+def report_lanes(m: Machine, where: Array, place: SourceLocation, message: str, kind: Kind) -> None:
     """A fault of the lanes of `where` that are active."""
     lanes = np.asarray(where.reshape(*where.shape[:2], -1).any(axis=-1))
     lanes = np.broadcast_to(m.narrow(lanes), m.lanes)
@@ -160,7 +160,7 @@ def report_lanes(m: Machine, where: Array, place: Place, message: str, kind: Kin
 
 
 for _name, _compute in DIVISIONS.items():
-    meaning(f"arith.{_name}i")(
+    implements(f"arith.{_name}i")(
         lambda op, _compute=_compute: division(op, _compute)  # type: ignore[misc]
     )
 
@@ -178,7 +178,7 @@ COMPARE: Final[tuple[Callable[[Array, Array], Any], ...]] = (
 )
 
 
-@meaning("arith.cmpi")
+@implements("arith.cmpi")
 def cmpi(op: Operation) -> Step:
     predicate = op.integer("predicate")
     if values.element_dtype(op.operand_type(0)) == np.bool_:
@@ -208,12 +208,12 @@ def _float_compare(predicate: int) -> Callable[[Array, Array], Array]:
     return lambda a, b: np.asarray(compare(a, b)) | _unordered(a, b)
 
 
-@meaning("arith.cmpf")
+@implements("arith.cmpf")
 def cmpf(op: Operation) -> Step:
     return op.elementwise(_float_compare(op.integer("predicate")))
 
 
-@meaning("arith.select")
+@implements("arith.select")
 def select(op: Operation) -> Step:
     condition, yes, no = op.operands
     result = op.result
@@ -259,16 +259,16 @@ FLOATING: Final[dict[str, Callable[..., Any]]] = {
     "minnumf": number_wins(np.minimum),
 }
 for _name, _function in FLOATING.items():
-    meaning(f"arith.{_name}")(_rounded(_function))
+    implements(f"arith.{_name}")(_rounded(_function))
 
 
-@meaning("arith.extf", "arith.truncf")
+@implements("arith.extf", "arith.truncf")
 def convert_float(op: Operation) -> Step:
     dtype = values.element_dtype(op.result_type())
     return op.elementwise(lambda a: rounding.narrow(a, dtype))
 
 
-@meaning("arith.extsi", "arith.trunci", "arith.index_cast", "index.casts", "index.sizeof")
+@implements("arith.extsi", "arith.trunci", "arith.index_cast", "index.casts", "index.sizeof")
 def convert_signed(op: Operation) -> Step:
     source, dtype = values.element_dtype(op.operand_type(0)), values.element_dtype(op.result_type())
     if source == np.bool_:
@@ -278,7 +278,7 @@ def convert_signed(op: Operation) -> Step:
     return op.elementwise(lambda a: a.astype(dtype))
 
 
-@meaning("arith.extui", "arith.index_castui", "index.castu")
+@implements("arith.extui", "arith.index_castui", "index.castu")
 def convert_unsigned(op: Operation) -> Step:
     source, dtype = values.element_dtype(op.operand_type(0)), values.element_dtype(op.result_type())
     if source == np.bool_:
@@ -288,7 +288,7 @@ def convert_unsigned(op: Operation) -> Step:
     return op.elementwise(lambda a: unsigned(a).astype(dtype))
 
 
-@meaning("arith.sitofp", "arith.uitofp")
+@implements("arith.sitofp", "arith.uitofp")
 def integer_to_float(op: Operation) -> Step:
     dtype, is_signed = values.element_dtype(op.result_type()), op.name == "arith.sitofp"
 
@@ -302,7 +302,7 @@ def integer_to_float(op: Operation) -> Step:
     return op.elementwise(compute)
 
 
-@meaning("arith.fptosi", "arith.fptoui")
+@implements("arith.fptosi", "arith.fptoui")
 def float_to_integer(op: Operation) -> Step:
     """Towards zero, saturating, NaN to 0: what `cvt.rzi` does with what MLIR leaves undefined."""
     dtype, is_signed = values.element_dtype(op.result_type()), op.name == "arith.fptosi"
@@ -318,13 +318,13 @@ def float_to_integer(op: Operation) -> Step:
     return op.elementwise(compute)
 
 
-@meaning("arith.bitcast")
+@implements("arith.bitcast")
 def bitcast(op: Operation) -> Step:
     dtype = values.element_dtype(op.result_type())
     return op.elementwise(lambda a: np.ascontiguousarray(a).view(dtype))
 
 
-@meaning("arith.addui_extended", "arith.mulsi_extended", "arith.mului_extended")
+@implements("arith.addui_extended", "arith.mulsi_extended", "arith.mului_extended")
 def extended(op: Operation) -> Step:
     """Two results: the low half, and the carry or the high half."""
     low, high = op.results

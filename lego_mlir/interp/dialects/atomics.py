@@ -3,7 +3,7 @@
 Atomic updates do not race with each other; with a plain access they do.
 """
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 import re
@@ -17,7 +17,7 @@ from lego_mlir.interp.dialects.memref import plain
 from lego_mlir.interp.dialects.scf import run_masked
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
-from lego_mlir.interp.program import Operation, Step, meaning
+from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 KINDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -40,7 +40,7 @@ KINDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-@meaning("memref.atomic_rmw")
+@implements("memref.atomic_rmw")
 def atomic_rmw(op: Operation) -> Step:
     op.touches(1, read=True, written=True)
     access, result = op.access(shadow.ATOMIC_KIND), op.result
@@ -102,7 +102,7 @@ def _flattened(m: Machine, touch: Touch) -> tuple[Array, Array, Array]:
     return data.reshape(-1), at, chosen
 
 
-@meaning("memref.generic_atomic_rmw")
+@implements("memref.generic_atomic_rmw")
 def generic_atomic_rmw(op: Operation) -> Step:
     """The region maps the old value to the new one; lanes that meet at one element run it in turns."""
     op.touches(0, read=True, written=True)

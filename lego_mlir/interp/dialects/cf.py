@@ -1,6 +1,6 @@
 """`cf`: branches between basic blocks. A terminator here says which lanes go where; `graph.py` moves them.
 
-Its operations end blocks, so they are no steps; `leave_of` reads them.
+Its operations end blocks, so they are no steps; `exits_of` reads them.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lego_mlir.errors import InterpreterError
-from lego_mlir.interp.graph import RETURN, Edge, Leave
+from lego_mlir.interp.graph import RETURN, Edge, Exits
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.program import Compiler, Operation, Step, meaning
+from lego_mlir.interp.program import Compiler, Operation, Step, implements
 from lego_mlir.interp.report import Kind
 
 BRANCHES: Final = "cf.br, cf.cond_br, cf.switch, and returns"
 
 
-def leave_of(compiler: Compiler, terminator: Any, number_of: dict[Any, int]) -> Leave:
+def exits_of(compiler: Compiler, terminator: Any, number_of: dict[Any, int]) -> Exits:
     """Where a terminator sends the lanes."""
     op = Operation(compiler, terminator)
     targets = [number_of[block] for block in terminator.successors]
@@ -33,12 +33,12 @@ def leave_of(compiler: Compiler, terminator: Any, number_of: dict[Any, int]) -> 
             raise InterpreterError(f"{op.place}: {other} is no branch that the interpreter knows; known: {BRANCHES}")
 
 
-def _always(edge: Edge) -> Leave:
+def _always(edge: Edge) -> Exits:
     edges = [edge]
     return lambda m: edges
 
 
-def _conditional(op: Operation, targets: list[int]) -> Leave:
+def _conditional(op: Operation, targets: list[int]) -> Exits:
     (condition,), yes, no = op.segments()
 
     def leave(m: Machine) -> list[Edge]:
@@ -48,7 +48,7 @@ def _conditional(op: Operation, targets: list[int]) -> Leave:
     return leave
 
 
-def _switch(op: Operation, targets: list[int]) -> Leave:
+def _switch(op: Operation, targets: list[int]) -> Exits:
     (flag,), default, cases = op.segments()
     values = [int(v) for v in op.attribute("case_values")] if op.has("case_values") else []
     sizes = op.integers("case_operand_segments")
@@ -69,7 +69,7 @@ def _switch(op: Operation, targets: list[int]) -> Leave:
     return leave
 
 
-@meaning("cf.assert")
+@implements("cf.assert")
 def assert_(op: Operation) -> Step:
     """A claim of the program about itself: lanes for which it fails are a fault, with the program's own message."""
     from lego_mlir.interp.dialects.arith import report_lanes

@@ -1,16 +1,16 @@
 """`func`, `builtin` and `ub`: calls, casts that change nothing but a type, and values of no meaning."""
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 import numpy as np
 
 from lego_mlir.interp import values
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.program import Operation, Step, copy_slots, meaning
+from lego_mlir.interp.program import Operation, Step, copy_slots, implements
 
 
-@meaning("func.call")
+@implements("func.call")
 def call(op: Operation) -> Step:
     function = op.compiler.function(str(op.attribute("callee").value))
     enter = copy_slots(op.operands, function.body.arguments)
@@ -24,7 +24,7 @@ def call(op: Operation) -> Step:
     return step
 
 
-@meaning("builtin.unrealized_conversion_cast")
+@implements("builtin.unrealized_conversion_cast")
 def conversion_cast(op: Operation) -> Step:
     kinds = {str(op.operand_type(i)) for i in range(len(op.operands))} | {str(r.type) for r in op.operation.results}
     if len(op.operands) != len(op.results) or not kinds <= {"index", "i64"}:
@@ -34,7 +34,7 @@ def conversion_cast(op: Operation) -> Step:
     return copy_slots(op.operands, op.results)
 
 
-@meaning("ub.poison")
+@implements("ub.poison")
 def poison(op: Operation) -> Step:
     """Any value will do: zeros."""
     dtype, shape = values.element_dtype(op.result_type()), values.vector_shape(op.result_type())

@@ -3,7 +3,7 @@
 Threads are numbered x fastest, and 32 consecutive ones are a warp, as on the hardware.
 """
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import memory, values
 from lego_mlir.interp.geometry import WARP
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.program import Function, Operation, Step, meaning
+from lego_mlir.interp.program import CompiledFunction, Operation, Step, implements
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.values import Array
 
@@ -23,7 +23,7 @@ AXES = {"x": 0, "y": 1, "z": 2}
 
 
 def _identity(name: str, find: Callable[[Machine, int], Array]) -> None:
-    @meaning(name)
+    @implements(name)
     def build(op: Operation) -> Step:
         axis, result = AXES[op.keyword("dimension")], op.result
 
@@ -40,7 +40,7 @@ _identity("gpu.grid_dim", lambda m, axis: values.uniform(m.grid[axis]))
 _identity("gpu.global_id", lambda m, axis: m.block_id(axis) * m.block[axis] + m.thread_id(axis))
 
 
-@meaning("gpu.lane_id")
+@implements("gpu.lane_id")
 def lane_id(op: Operation) -> Step:
     result = op.result
 
@@ -50,7 +50,7 @@ def lane_id(op: Operation) -> Step:
     return step
 
 
-@meaning("gpu.subgroup_id")
+@implements("gpu.subgroup_id")
 def subgroup_id(op: Operation) -> Step:
     result = op.result
 
@@ -60,7 +60,7 @@ def subgroup_id(op: Operation) -> Step:
     return step
 
 
-@meaning("gpu.num_subgroups")
+@implements("gpu.num_subgroups")
 def num_subgroups(op: Operation) -> Step:
     result = op.result
 
@@ -70,12 +70,12 @@ def num_subgroups(op: Operation) -> Step:
     return step
 
 
-@meaning("gpu.subgroup_size")
+@implements("gpu.subgroup_size")
 def subgroup_size(op: Operation) -> Step:
     return op.constant(values.uniform(WARP))
 
 
-@meaning("gpu.barrier")
+@implements("gpu.barrier")
 def barrier(op: Operation) -> Step:
     """All threads of the block meet. Without a fence it orders all memory, else the memory that it names."""
     if op.has("scope") and op.keyword("scope") != "workgroup":
@@ -94,7 +94,7 @@ def barrier(op: Operation) -> Step:
     return step
 
 
-@meaning("gpu.dynamic_shared_memory")
+@implements("gpu.dynamic_shared_memory")
 def dynamic_shared_memory(op: Operation) -> Step:
     result, compiler = op.result, op.compiler
 
@@ -140,7 +140,7 @@ SHUFFLES: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-@meaning("gpu.shuffle")
+@implements("gpu.shuffle")
 def shuffle(op: Operation) -> Step:
     """Each lane reads another lane's value; reading from a lane that does not take part is undefined, so a fault."""
     value, offset, width = op.operands
@@ -172,7 +172,7 @@ def shuffle(op: Operation) -> Step:
     return step
 
 
-@meaning("gpu.rotate")
+@implements("gpu.rotate")
 def rotate(op: Operation) -> Step:
     """Each lane reads the lane `offset` further on, around its group of `width` lanes."""
     (value,) = op.operands
@@ -227,7 +227,7 @@ def reduced(kind: str, value: Array, active: Array, axis: int) -> Array:
     return np.expand_dims(total, axis).view(dtype)
 
 
-@meaning("gpu.subgroup_reduce")
+@implements("gpu.subgroup_reduce")
 def subgroup_reduce(op: Operation) -> Step:
     """Reduce over the active lanes of a warp, or of each cluster of lanes in it."""
     (value,) = op.operands
@@ -246,7 +246,7 @@ def subgroup_reduce(op: Operation) -> Step:
     return step
 
 
-@meaning("gpu.all_reduce")
+@implements("gpu.all_reduce")
 def all_reduce(op: Operation) -> Step:
     """Reduce over all threads of a block, who must all be here. It orders none of their other accesses."""
     (value,) = op.operands
@@ -265,7 +265,7 @@ def all_reduce(op: Operation) -> Step:
     return step
 
 
-@meaning("gpu.launch_func")
+@implements("gpu.launch_func")
 def launch_func(op: Operation) -> Step:
     """Run a kernel of the module from host code."""
     function = op.compiler.function(str(op.attribute("kernel")).rsplit("@", 1)[-1])
@@ -286,7 +286,7 @@ def launch_func(op: Operation) -> Step:
     return step
 
 
-@meaning("gpu.launch")
+@implements("gpu.launch")
 def launch(op: Operation) -> Step:
     """A kernel written in place: its region sees the host's values."""
     groups = op.segments()
@@ -296,7 +296,7 @@ def launch(op: Operation) -> Step:
     ids, rest = body.arguments[:12], body.arguments[12:]
     types = [a.type for a in list(op.operation.regions[0].blocks[0].arguments)[12:]]
     shared_count = op.integer("workgroup_attributions", 0)
-    function = Function(
+    function = CompiledFunction(
         name="gpu.launch", body=body, argument_types=(), is_kernel=True, known_block=None, known_grid=None,
         workgroup=tuple(zip(rest[:shared_count], types[:shared_count], strict=True)),
         private=tuple(zip(rest[shared_count:], types[shared_count:], strict=True)),
@@ -324,7 +324,7 @@ def launch(op: Operation) -> Step:
     return step
 
 
-@meaning("gpu.wait", "gpu.dealloc", "gpu.host_register", "gpu.host_unregister")
+@implements("gpu.wait", "gpu.dealloc", "gpu.host_register", "gpu.host_unregister")
 def host_bookkeeping(op: Operation) -> Step:
     """Host-side ordering: everything here happens in order anyway."""
     return lambda m: None

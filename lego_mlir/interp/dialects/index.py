@@ -1,6 +1,6 @@
 """`index`: the same integer arithmetic on 64-bit indices, under its own names."""
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from lego_mlir.interp.dialects.arith import COMPARE, DIVISIONS, division, shift_left, shift_right_unsigned
-from lego_mlir.interp.program import Operation, Step, meaning
+from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import unsigned
 
 PLAIN: Final = {
@@ -29,11 +29,11 @@ PLAIN: Final = {
 PREDICATES: Final = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 for _name, _compute in PLAIN.items():
-    meaning(f"index.{_name}")(lambda op, _compute=_compute: op.elementwise(_compute))  # type: ignore[misc]
+    implements(f"index.{_name}")(lambda op, _compute=_compute: op.elementwise(_compute))  # type: ignore[misc]
 for _name, _divide in DIVISIONS.items():
-    meaning(f"index.{_name}")(lambda op, _divide=_divide: division(op, _divide))  # type: ignore[misc]
+    implements(f"index.{_name}")(lambda op, _divide=_divide: division(op, _divide))  # type: ignore[misc]
 
 
-@meaning("index.cmp")
+@implements("index.cmp")
 def compare(op: Operation) -> Step:
     return op.elementwise(COMPARE[PREDICATES.index(op.keyword("pred"))])

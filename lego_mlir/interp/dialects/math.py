@@ -1,6 +1,6 @@
 """`math`: elementary functions by NumPy, in the precision of the type (f16, bf16 and f8 through f32)."""
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 import math as scalar
@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from lego_mlir.interp import rounding, values
-from lego_mlir.interp.program import Operation, Step, meaning
+from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array, unsigned
 
 erf = np.vectorize(scalar.erf, otypes=[np.float64])
@@ -67,34 +67,34 @@ def _in_precision(compute: Callable[..., Any]) -> Callable[[Operation], Step]:
 
 
 for _name, _function in FLOATING.items():
-    meaning(f"math.{_name}")(_in_precision(_function))
+    implements(f"math.{_name}")(_in_precision(_function))
 
 for _name, _test in {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}.items():
-    meaning(f"math.{_name}")(lambda op, _test=_test: op.elementwise(_test))  # type: ignore[misc]
+    implements(f"math.{_name}")(lambda op, _test=_test: op.elementwise(_test))  # type: ignore[misc]
 
 
-@meaning("math.isnormal")
+@implements("math.isnormal")
 def isnormal(op: Operation) -> Step:
     return op.elementwise(lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny))
 
 
-@meaning("math.fma", "vector.fma")
+@implements("math.fma", "vector.fma")
 def fma(op: Operation) -> Step:
     return op.elementwise(rounding.fma)
 
 
-@meaning("math.absi")
+@implements("math.absi")
 def absi(op: Operation) -> Step:
     return op.elementwise(np.abs)
 
 
-@meaning("math.fpowi")
+@implements("math.fpowi")
 def fpowi(op: Operation) -> Step:
     dtype = values.element_dtype(op.result_type())
     return op.elementwise(lambda a, n: rounding.narrow(np.power(a.astype(np.float64), n.astype(np.float64)), dtype))
 
 
-@meaning("math.ipowi")
+@implements("math.ipowi")
 def ipowi(op: Operation) -> Step:
     """Integer power, wrapping; a negative exponent gives 0 except for the bases 1 and -1."""
 
@@ -106,7 +106,7 @@ def ipowi(op: Operation) -> Step:
     return op.elementwise(power)
 
 
-@meaning("math.ctpop")
+@implements("math.ctpop")
 def ctpop(op: Operation) -> Step:
     return op.elementwise(lambda a: np.bitwise_count(unsigned(a)).astype(a.dtype))
 
@@ -120,7 +120,7 @@ def _smeared(bits: Array) -> Array:
     return bits
 
 
-@meaning("math.ctlz")
+@implements("math.ctlz")
 def ctlz(op: Operation) -> Step:
     def leading(a: Array) -> Array:
         width = a.dtype.itemsize * 8
@@ -129,7 +129,7 @@ def ctlz(op: Operation) -> Step:
     return op.elementwise(leading)
 
 
-@meaning("math.cttz")
+@implements("math.cttz")
 def cttz(op: Operation) -> Step:
     def trailing(a: Array) -> Array:
         bits = unsigned(a)

@@ -4,7 +4,7 @@ A view, subview or cast moves nothing: it is a new `MemRef` on the same buffer, 
 uniform or different from lane to lane.
 """
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from lego_mlir.interp import memory, values
 from lego_mlir.interp.dialects.arith import elements
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import DYNAMIC, MemRef, Space
-from lego_mlir.interp.program import Operation, Step, copy_slots, meaning
+from lego_mlir.interp.program import Operation, Step, copy_slots, implements
 from lego_mlir.interp.values import Array
 
 Indices = Callable[[Machine], Sequence[Array]]
@@ -38,7 +38,7 @@ def _sizes(type_: Any, m: Machine, dynamic: Sequence[int]) -> list[int | Array]:
     return [pending.pop(0) if n == type_.get_dynamic_size() else n for n in type_.shape]
 
 
-@meaning("memref.alloc", "memref.alloca")
+@implements("memref.alloc", "memref.alloca")
 def alloc(op: Operation) -> Step:
     type_, result = op.result_type(), op.result
     dynamic = op.segments()[0]
@@ -57,18 +57,18 @@ def alloc(op: Operation) -> Step:
     return step
 
 
-@meaning("memref.dealloc", "memref.assume_alignment", "memref.distinct_objects")
+@implements("memref.dealloc", "memref.assume_alignment", "memref.distinct_objects")
 def pass_on(op: Operation) -> Step:
     """Nothing to do but to hand operands on to results, where there are any."""
     return copy_slots(op.operands[: len(op.results)], op.results)
 
 
-@meaning("memref.cast", "memref.memory_space_cast")
+@implements("memref.cast", "memref.memory_space_cast")
 def cast(op: Operation) -> Step:
     return copy_slots(op.operands, op.results)
 
 
-@meaning("memref.get_global")
+@implements("memref.get_global")
 def get_global(op: Operation) -> Step:
     """A module-level buffer: shared ones are each block's own, constants are filled once a batch."""
     name, result, type_ = str(op.attribute("name").value), op.result, op.result_type()
@@ -139,25 +139,25 @@ def plain(slots: Sequence[int]) -> Indices:
     return lambda m: [m.values[slot] for slot in slots]
 
 
-@meaning("memref.load")
+@implements("memref.load")
 def load(op: Operation) -> Step:
     op.touches(0, read=True)
     return load_step(op, op.operands[0], plain(op.operands[1:]))
 
 
-@meaning("memref.store")
+@implements("memref.store")
 def store(op: Operation) -> Step:
     op.touches(1, written=True)
     return store_step(op, op.operands[0], op.operands[1], plain(op.operands[2:]))
 
 
-@meaning("memref.prefetch")
+@implements("memref.prefetch")
 def prefetch(op: Operation) -> Step:
     """A hint: it moves nothing that a program can see."""
     return lambda m: None
 
 
-@meaning("memref.copy")
+@implements("memref.copy")
 def copy(op: Operation) -> Step:
     """Each lane that is here copies all elements, from one static shape to the same."""
     op.touches(0, read=True)
@@ -175,7 +175,7 @@ def copy(op: Operation) -> Step:
     return step
 
 
-@meaning("memref.dim")
+@implements("memref.dim")
 def dim(op: Operation) -> Step:
     ref, axis = op.operands
     result = op.result
@@ -187,7 +187,7 @@ def dim(op: Operation) -> Step:
     return step
 
 
-@meaning("memref.rank")
+@implements("memref.rank")
 def rank(op: Operation) -> Step:
     return op.constant(values.uniform(op.operand_type(0).rank))
 
@@ -202,7 +202,7 @@ def _mixed(m: Machine, static: Sequence[int], dynamic: Sequence[int]) -> list[in
     return found
 
 
-@meaning("memref.subview")
+@implements("memref.subview")
 def subview(op: Operation) -> Step:
     source, offsets, sizes, strides = op.segments()
     static = [op.integers(f"static_{what}") for what in ("offsets", "sizes", "strides")]
@@ -246,7 +246,7 @@ def _kept_axes(op: Operation, sizes: Sequence[int], type_: Any) -> list[int]:
     return kept
 
 
-@meaning("memref.reinterpret_cast")
+@implements("memref.reinterpret_cast")
 def reinterpret_cast(op: Operation) -> Step:
     source, offsets, sizes, strides = op.segments()
     static = [op.integers(f"static_{what}") for what in ("offsets", "sizes", "strides")]
@@ -260,7 +260,7 @@ def reinterpret_cast(op: Operation) -> Step:
     return step
 
 
-@meaning("memref.view")
+@implements("memref.view")
 def view(op: Operation) -> Step:
     """Raw bytes seen as elements, from a shift in bytes."""
     source, shift, *dynamic = op.operands
@@ -295,7 +295,7 @@ def _note_dynamic_shared(op: Operation, dtype: np.dtype[Any]) -> None:
         compiler.dynamic_bytes = max(compiler.dynamic_bytes, end)
 
 
-@meaning("memref.collapse_shape", "memref.expand_shape")
+@implements("memref.collapse_shape", "memref.expand_shape")
 def reshape(op: Operation) -> Step:
     """Split or join axes. Joined axes must be dense relative to each other, which the verifier has made sure of."""
     groups = [[int(i.value) for i in group] for group in op.attribute("reassociation")]
@@ -329,7 +329,7 @@ def _product(factors: Sequence[int | Array]) -> int | Array:
     return total
 
 
-@meaning("memref.transpose")
+@implements("memref.transpose")
 def transpose(op: Operation) -> Step:
     permutation = op.attribute("permutation").value
     order = [e.maybe_downcast().position for e in permutation.results]
@@ -344,7 +344,7 @@ def transpose(op: Operation) -> Step:
     return step
 
 
-@meaning("memref.extract_strided_metadata")
+@implements("memref.extract_strided_metadata")
 def extract_strided_metadata(op: Operation) -> Step:
     """The base buffer, the offset, the sizes and the strides, as values."""
     (source,) = op.operands

@@ -10,7 +10,7 @@ and for the f64 shape m8n8k4 A is (g, t), B (t, g), C (g, 2 t + e). Products are
 summed there; the hardware's order of additions is not documented and not reproduced.
 """
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 from functools import cache
@@ -24,7 +24,7 @@ from lego_mlir.interp.dialects.vector import wide
 from lego_mlir.interp.geometry import WARP
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import Touch
-from lego_mlir.interp.program import Operation, Step, meaning
+from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.values import Array
 
@@ -32,7 +32,7 @@ TILE = 8
 """Rows of an ldmatrix tile; each is 16 bytes, four 32-bit registers wide."""
 
 
-@meaning("nvgpu.device_async_copy")
+@implements("nvgpu.device_async_copy")
 def device_async_copy(op: Operation) -> Step:
     """Read now, write at the wait: in between, nobody may look at the destination.
 
@@ -84,7 +84,7 @@ def _land(m: Machine, access: Any, touch: Touch, value: Array, landed: Array | N
         shadow.land(m, access, touch)
 
 
-@meaning("nvgpu.device_async_create_group")
+@implements("nvgpu.device_async_create_group")
 def device_async_create_group(op: Operation) -> Step:
     result = op.result
 
@@ -95,7 +95,7 @@ def device_async_create_group(op: Operation) -> Step:
     return step
 
 
-@meaning("nvgpu.device_async_wait")
+@implements("nvgpu.device_async_wait")
 def device_async_wait(op: Operation) -> Step:
     """Wait until at most `numGroups` of the thread's newest groups are still on their way; without it, for all."""
     pending = op.integer("numGroups", 0)
@@ -106,7 +106,7 @@ def device_async_wait(op: Operation) -> Step:
     return step
 
 
-@meaning("nvgpu.ldmatrix")
+@implements("nvgpu.ldmatrix")
 def ldmatrix(op: Operation) -> Step:
     """Tiles of 8 rows of 16 bytes; lane i of a tile's eight lanes gives the address of row i."""
     op.touches(0, read=True)
@@ -175,7 +175,7 @@ def inverse(which: str, rows: int, columns: int, registers: int, elements: int) 
     return np.argsort(fragment(which, rows, columns, registers, elements).reshape(-1))
 
 
-@meaning("nvgpu.mma.sync")
+@implements("nvgpu.mma.sync")
 def mma_sync(op: Operation) -> Step:
     """C + A B of a warp's fragments."""
     m_, n_, k_ = op.integers("mmaShape")

@@ -5,7 +5,7 @@ results lane by lane; a loop whose bounds differ from lane to lane runs as long 
 masked off and keeping their values.
 """
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import values
 from lego_mlir.interp.machine import Machine, merge
-from lego_mlir.interp.program import Code, Operation, Step, meaning
+from lego_mlir.interp.program import CompiledRegion, Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 
@@ -24,7 +24,7 @@ def assign(m: Machine, slots: tuple[int, ...], found: list[Any]) -> None:
         m.values[slot] = value
 
 
-def run_masked(m: Machine, body: Code, mask: Array) -> None:
+def run_masked(m: Machine, body: CompiledRegion, mask: Array) -> None:
     """Run a body for some lanes."""
     outer = m.mask
     m.mask = None if outer is None and mask.all() else mask
@@ -34,7 +34,9 @@ def run_masked(m: Machine, body: Code, mask: Array) -> None:
         m.mask = outer
 
 
-def branch(m: Machine, condition: Array, yes: Code, no: Code | None, results: tuple[int, ...]) -> None:
+def branch(
+    m: Machine, condition: Array, yes: CompiledRegion, no: CompiledRegion | None, results: tuple[int, ...]
+) -> None:
     """Take one side, or both under masks."""
     if not m.any_active():
         condition = values.uniform(False, np.bool_)
@@ -61,7 +63,7 @@ def branch(m: Machine, condition: Array, yes: Code, no: Code | None, results: tu
     assign(m, results, [merge(condition, a, b) for a, b in zip(found, no.results_in(m), strict=True)])
 
 
-@meaning("scf.if")
+@implements("scf.if")
 def if_(op: Operation) -> Step:
     (condition,) = op.operands
     results = op.results
@@ -83,7 +85,7 @@ def loop(
     lower: Array,
     upper: Array,
     stride: Array,
-    body: Code,
+    body: CompiledRegion,
     carried: list[Any],
 ) -> list[Any]:
     """Run `body(index, *carried)` from lower to upper; the values carried out of the last round."""
@@ -112,7 +114,7 @@ def loop(
         at = at + stride
 
 
-@meaning("scf.for")
+@implements("scf.for")
 def for_(op: Operation) -> Step:
     lower, upper, stride, *carried = op.operands
     results, body = op.results, op.body()
@@ -124,7 +126,7 @@ def for_(op: Operation) -> Step:
     return step
 
 
-@meaning("scf.while")
+@implements("scf.while")
 def while_(op: Operation) -> Step:
     start, results = op.operands, op.results
     before, after = op.body(0), op.body(1)
@@ -164,7 +166,7 @@ def while_(op: Operation) -> Step:
     return step
 
 
-@meaning("scf.index_switch")
+@implements("scf.index_switch")
 def index_switch(op: Operation) -> Step:
     """The first region is the default; the others follow the cases."""
     (argument,) = op.operands
@@ -189,7 +191,7 @@ def index_switch(op: Operation) -> Step:
     return step
 
 
-@meaning("scf.execute_region")
+@implements("scf.execute_region")
 def execute_region(op: Operation) -> Step:
     body, results = op.body(), op.results
 

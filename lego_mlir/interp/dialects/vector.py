@@ -3,7 +3,7 @@
 Every operation acts on each lane's vector alike, so it is the NumPy operation of that name with two axes in front.
 """
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from lego_mlir.interp import rounding, values
 from lego_mlir.interp.dialects.affine import mixed
 from lego_mlir.interp.dialects.arith import number_wins
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.program import Operation, Step, meaning
+from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 LANES: Final = 2
@@ -85,7 +85,7 @@ def fold(kind: str, value: Array, axes: Sequence[int], start: Array | None, mask
     return combine(kind, parts, present)[0]
 
 
-@meaning("vector.reduction", "vector.multi_reduction")
+@implements("vector.reduction", "vector.multi_reduction")
 def reduction(op: Operation) -> Step:
     kind, result, mask_slot = op.keyword("kind"), op.result, op.mask
     source, *start = op.operands
@@ -100,7 +100,7 @@ def reduction(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.scan")
+@implements("vector.scan")
 def scan(op: Operation) -> Step:
     kind, axis, inclusive = op.keyword("kind"), op.integer("reduction_dim"), op.flag("inclusive")
     source, start = op.operands
@@ -124,7 +124,7 @@ def scan(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.contract")
+@implements("vector.contract")
 def contract(op: Operation) -> Step:
     """The generalised matrix product: einsum over the iteration space that the maps name."""
     maps = [[e.maybe_downcast().position for e in map_.value.results] for map_ in op.attribute("indexing_maps")]
@@ -198,7 +198,7 @@ def _contract_slowly(
     return found.transpose(0, 1, *[LANES + kept.index(d) for d in maps[2]])
 
 
-@meaning("vector.outerproduct")
+@implements("vector.outerproduct")
 def outerproduct(op: Operation) -> Step:
     left, right, *start = op.operands
     result, kind = op.result, op.keyword("kind")
@@ -242,7 +242,7 @@ def _at(value: Array, position: tuple[Any, ...]) -> Array:
     return value
 
 
-@meaning("vector.extract")
+@implements("vector.extract")
 def extract(op: Operation) -> Step:
     source, *dynamic = op.operands
     result, position = op.result, _position(op.integers("static_position"), dynamic)
@@ -253,7 +253,7 @@ def extract(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.insert")
+@implements("vector.insert")
 def insert(op: Operation) -> Step:
     item, target, *dynamic = op.operands
     result, position = op.result, _position(op.integers("static_position"), dynamic)
@@ -280,13 +280,13 @@ def _window(op: Operation, sizes: Sequence[int]) -> tuple[slice, ...]:
     return (slice(None), slice(None), *cut)
 
 
-@meaning("vector.extract_strided_slice")
+@implements("vector.extract_strided_slice")
 def extract_strided_slice(op: Operation) -> Step:
     window = _window(op, op.integers("sizes"))
     return op.elementwise(lambda a: a[window])
 
 
-@meaning("vector.insert_strided_slice")
+@implements("vector.insert_strided_slice")
 def insert_strided_slice(op: Operation) -> Step:
     """The inserted vector fills the innermost axes at the offsets of the outer ones."""
     inner = values.vector_shape(op.operand_type(0))
@@ -307,13 +307,13 @@ def insert_strided_slice(op: Operation) -> Step:
     return op.elementwise(put)
 
 
-@meaning("vector.shape_cast")
+@implements("vector.shape_cast")
 def shape_cast(op: Operation) -> Step:
     shape = values.vector_shape(op.result_type())
     return op.elementwise(lambda a: a.reshape(*a.shape[:LANES], *shape))
 
 
-@meaning("vector.broadcast")
+@implements("vector.broadcast")
 def broadcast(op: Operation) -> Step:
     shape = values.vector_shape(op.result_type())
 
@@ -325,13 +325,13 @@ def broadcast(op: Operation) -> Step:
     return op.elementwise(spread)
 
 
-@meaning("vector.transpose")
+@implements("vector.transpose")
 def transpose(op: Operation) -> Step:
     order = (0, 1, *[LANES + i for i in op.integers("permutation")])
     return op.elementwise(lambda a: a.transpose(order))
 
 
-@meaning("vector.create_mask")
+@implements("vector.create_mask")
 def create_mask(op: Operation) -> Step:
     shape, result, bounds = values.vector_shape(op.result_type()), op.result, op.operands
 
@@ -347,14 +347,14 @@ def create_mask(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.constant_mask")
+@implements("vector.constant_mask")
 def constant_mask(op: Operation) -> Step:
     out = np.zeros((1, 1, *values.vector_shape(op.result_type())), bool)
     out[(slice(None), slice(None), *[slice(0, n) for n in op.integers("mask_dim_sizes")])] = True
     return op.constant(out)
 
 
-@meaning("vector.shuffle")
+@implements("vector.shuffle")
 def shuffle(op: Operation) -> Step:
     """Elements of two concatenated vectors; -1 asks for any value and gets the first."""
     order = [max(i, 0) for i in op.integers("mask")]
@@ -369,7 +369,7 @@ def shuffle(op: Operation) -> Step:
     return op.elementwise(pick)
 
 
-@meaning("vector.from_elements")
+@implements("vector.from_elements")
 def from_elements(op: Operation) -> Step:
     shape = values.vector_shape(op.result_type())
 
@@ -380,7 +380,7 @@ def from_elements(op: Operation) -> Step:
     return op.elementwise(gathered)
 
 
-@meaning("vector.to_elements")
+@implements("vector.to_elements")
 def to_elements(op: Operation) -> Step:
     (source,), results = op.operands, op.results
 
@@ -392,13 +392,13 @@ def to_elements(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.bitcast")
+@implements("vector.bitcast")
 def bitcast(op: Operation) -> Step:
     dtype = values.element_dtype(op.result_type())
     return op.elementwise(lambda a: np.ascontiguousarray(a).view(dtype))
 
 
-@meaning("vector.interleave")
+@implements("vector.interleave")
 def interleave(op: Operation) -> Step:
     def weave(a: Array, b: Array) -> Array:
         both = np.stack(np.broadcast_arrays(a, b), axis=-1)
@@ -407,7 +407,7 @@ def interleave(op: Operation) -> Step:
     return op.elementwise(weave)
 
 
-@meaning("vector.deinterleave")
+@implements("vector.deinterleave")
 def deinterleave(op: Operation) -> Step:
     (source,), (even, odd) = op.operands, op.results
 
@@ -417,13 +417,13 @@ def deinterleave(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.step")
+@implements("vector.step")
 def step_(op: Operation) -> Step:
     (size,) = values.vector_shape(op.result_type())
     return op.constant(np.arange(size, dtype=np.int64).reshape(1, 1, size))
 
 
-@meaning("vector.type_cast")
+@implements("vector.type_cast")
 def type_cast(op: Operation) -> Step:
     op.fail("memrefs of vectors are not known; load and store vectors instead")
 
@@ -434,7 +434,7 @@ MASKABLE: Final = frozenset(
 )
 
 
-@meaning("vector.mask")
+@implements("vector.mask")
 def mask(op: Operation) -> Step:
     """One operation under a mask; a result where the mask is off comes from the pass-through value."""
     inner = [o.operation for o in op.operation.regions[0].blocks[0].operations]

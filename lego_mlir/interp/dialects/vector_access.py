@@ -5,7 +5,7 @@ of rank 2 or more at which all lanes of a warp name the same address is a *warp'
 before its vectors are distributed over the lanes (`convert-vector-to-gpu`): the warp does it once, by its first lane.
 """
 
-# ruff: noqa: D103  (a meaning is named after its operation, whose dialect documents it)
+# ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from lego_mlir.interp.counters import leaders, same_in_warp
 from lego_mlir.interp.dialects.memref import load_step, plain, store_step, touch_run
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
-from lego_mlir.interp.program import Access, Operation, Step, meaning
+from lego_mlir.interp.program import MemoryAccess, Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 
-@meaning("vector.load")
+@implements("vector.load")
 def load(op: Operation) -> Step:
     op.touches(0, read=True)
     shape = values.vector_shape(op.result_type())
@@ -31,7 +31,7 @@ def load(op: Operation) -> Step:
     return load_step(op, op.operands[0], plain(op.operands[1:]), shape[0])
 
 
-@meaning("vector.store")
+@implements("vector.store")
 def store(op: Operation) -> Step:
     op.touches(1, written=True)
     shape = values.vector_shape(op.operand_type(0))
@@ -68,7 +68,7 @@ def _minor(rank: int, shape: Sequence[int]) -> list[int | None]:
 
 def rectangle(
     m: Machine,
-    access: Access,
+    access: MemoryAccess,
     window: MemRef,
     indices: Sequence[Array],
     axes: Sequence[int | None],
@@ -144,7 +144,7 @@ class Transfer:
         return touch, present
 
 
-@meaning("vector.transfer_read")
+@implements("vector.transfer_read")
 def transfer_read(op: Operation) -> Step:
     op.touches(0, read=True)
     (source,), indices, (padding,), masks = op.segments()
@@ -162,7 +162,7 @@ def transfer_read(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.transfer_write")
+@implements("vector.transfer_write")
 def transfer_write(op: Operation) -> Step:
     op.touches(1, written=True)
     (value,), (target,), indices, masks = op.segments()
@@ -176,7 +176,7 @@ def transfer_write(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.maskedload")
+@implements("vector.maskedload")
 def maskedload(op: Operation) -> Step:
     op.touches(0, read=True)
     ref, *indices, mask_slot, other = op.operands
@@ -190,7 +190,7 @@ def maskedload(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.maskedstore")
+@implements("vector.maskedstore")
 def maskedstore(op: Operation) -> Step:
     op.touches(0, written=True)
     ref, *indices, mask_slot, value = op.operands
@@ -205,13 +205,15 @@ def maskedstore(op: Operation) -> Step:
     return step
 
 
-def _scattered(m: Machine, access: Access, window: MemRef, base: Sequence[Array], offsets: Array, mask: Array) -> Touch:
+def _scattered(
+    m: Machine, access: MemoryAccess, window: MemRef, base: Sequence[Array], offsets: Array, mask: Array
+) -> Touch:
     spread = [values.like_vector(index, offsets.ndim) for index in base]
     spread[-1] = spread[-1] + offsets.astype(np.int64)
     return memory.address(m, access, window, spread, ok=mask)
 
 
-@meaning("vector.gather")
+@implements("vector.gather")
 def gather(op: Operation) -> Step:
     op.touches(0, read=True)
     ref, *base, offsets, mask_slot, other = op.operands
@@ -227,7 +229,7 @@ def gather(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.scatter")
+@implements("vector.scatter")
 def scatter(op: Operation) -> Step:
     op.touches(0, written=True)
     ref, *base, offsets, mask_slot, value = op.operands
@@ -247,7 +249,7 @@ def _packed(mask: Array) -> Array:
     return np.cumsum(mask, axis=-1) - mask
 
 
-@meaning("vector.expandload")
+@implements("vector.expandload")
 def expandload(op: Operation) -> Step:
     op.touches(0, read=True)
     ref, *base, mask_slot, other = op.operands
@@ -261,7 +263,7 @@ def expandload(op: Operation) -> Step:
     return step
 
 
-@meaning("vector.compressstore")
+@implements("vector.compressstore")
 def compressstore(op: Operation) -> Step:
     op.touches(0, written=True)
     ref, *base, mask_slot, value = op.operands

@@ -80,8 +80,8 @@ def accesses(b: int) -> Iterator[Access]:
     """How a block uses the buffer, (warps, 32) an array: what `analysis.repair.Use` takes, to compare layouts with.
 
     >>> from lego_mlir.analysis.choosing import ranked
-    >>> from lego_mlir.analysis.repair import Use
-    >>> uses = [Use(*access) for access in accesses(64)]
+    >>> from lego_mlir.analysis.repair import TileAccess
+    >>> uses = [TileAccess(*access) for access in accesses(64)]
     >>> for candidate in ranked({kind: buffer(kind, 64) for kind in BUFFERS}, uses, WORD):
     ...     print(candidate)
     padded: 762 wavefronts, 2 operations an index, 17160 bytes

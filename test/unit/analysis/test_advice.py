@@ -9,12 +9,12 @@ import lego_mlir as lego
 from lego_mlir import Col, OrderBy, Padded, RegP, Row, f32, gallery, i32
 from lego_mlir.analysis import widening
 from lego_mlir.analysis.layouts import shared, through_cache
-from lego_mlir.analysis.patterns import parse, require_inside, walks
+from lego_mlir.analysis.patterns import parse, require_inside, sweeps
 from lego_mlir.analysis.recorded_requests import KEPT_WARPS, RecordedRequests
 from lego_mlir.analysis.widening import Widening, granted
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.sectors import Runs, requests, runs
-from lego_mlir.interp.report import Place, Site
+from lego_mlir.interp.report import Site, SourceLocation
 
 LANE = np.arange(32)
 
@@ -41,7 +41,7 @@ def test_runs_of_several_warps_are_counted_for_each():
 
 def test_requests_that_no_index_of_the_tile_can_stand_for_are_not_tried():
     """A script may have left a larger tile, or accesses to parts of an element."""
-    tile, place = Row(4, 32), Place("k.py", 7)
+    tile, place = Row(4, 32), SourceLocation("k.py", 7)
     for address, width, size, uses in ((4 * LANE, 4, 128, 1), (4 * LANE + 480, 4, 128, 0), (2 * LANE, 2, 128, 0)):
         seen = RecordedRequests()
         seen(Site(place, "memref.load", "shared0", "shared", "read", width), address.reshape(1, 1, 32), None, width)
@@ -50,7 +50,7 @@ def test_requests_that_no_index_of_the_tile_can_stand_for_are_not_tried():
 
 
 def test_of_many_requests_only_so_many_are_kept():
-    seen, site = RecordedRequests(), Site(Place("k.py", 7), "memref.load", "shared0", "shared", "read", 4)
+    seen, site = RecordedRequests(), Site(SourceLocation("k.py", 7), "memref.load", "shared0", "shared", "read", 4)
     for _ in range(3):
         seen(site, np.broadcast_to(4 * LANE, (1000, 1, 32)), None, 4)
     assert sum(use.warps for use in seen.uses("shared0", Row(4, 32).inv, 128, 4)) == KEPT_WARPS
@@ -104,7 +104,7 @@ def test_a_width_is_looked_for_at_the_access_s_own_line():
 
 def test_a_layout_of_replaced_sizes_is_analyzed_as_that_of_the_ints():
     sized, plain = Padded(Row(M, K4 + 4), [M, K4]).subs(M=8, K=32), Padded(Row(8, 36), [8, 32])
-    for pattern in walks(plain.dims()):
+    for pattern in sweeps(plain.dims()):
         assert through_cache(sized, pattern, 4) == through_cache(plain, pattern, 4)
         assert shared(sized, pattern, 4) == shared(plain, pattern, 4)
     many = parse("lane % 8, 4 * k", {"k": 8, "again": 4096})  # too many to enumerate: proved, by symbols

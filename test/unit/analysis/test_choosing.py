@@ -5,12 +5,12 @@ import pytest
 
 from lego_mlir import OrderBy, Row, gallery
 from lego_mlir.analysis.choosing import index_operations, ranked
-from lego_mlir.analysis.patterns import Pattern
-from lego_mlir.analysis.repair import Use
+from lego_mlir.analysis.patterns import AccessPattern
+from lego_mlir.analysis.repair import TileAccess
 from lego_mlir.errors import UsageError
 
-COLUMNS = [Use.of(Pattern("columns", lambda lane, j: (lane, j), {"j": 32}))]
-ROWS = [Use.of(Pattern("rows", lambda lane, i: (i, lane), {"i": 32}))]
+COLUMNS = [TileAccess.of(AccessPattern("columns", lambda lane, j: (lane, j), {"j": 32}))]
+ROWS = [TileAccess.of(AccessPattern("rows", lambda lane, i: (i, lane), {"i": 32}))]
 
 
 def test_wavefronts_come_first():
@@ -20,7 +20,7 @@ def test_wavefronts_come_first():
 
 def test_of_equal_wavefronts_the_cheaper_index_then_the_smaller_tile():
     tiles = {"diagonal": gallery.antidiagonal(32), "padded": gallery.padded(32, 32), "plain": Row(32, 32)}
-    nothing = [Use("idle", (np.zeros((1, 32), int),) * 2, 1, np.zeros((1, 32), bool))]
+    nothing = [TileAccess("idle", (np.zeros((1, 32), int),) * 2, 1, np.zeros((1, 32), bool))]
     found = ranked(tiles, nothing, 4)
     assert [c.name for c in found] == ["plain", "padded", "diagonal"]
     assert found[0].operations == found[1].operations == 2 < found[2].operations
@@ -28,7 +28,9 @@ def test_of_equal_wavefronts_the_cheaper_index_then_the_smaller_tile():
 
 
 def test_lanes_that_take_no_part_cost_nothing():
-    half = Use("half", (np.arange(32).reshape(1, 32), np.zeros((1, 32), int)), 1, np.arange(32).reshape(1, 32) < 16)
+    half = TileAccess(
+        "half", (np.arange(32).reshape(1, 32), np.zeros((1, 32), int)), 1, np.arange(32).reshape(1, 32) < 16
+    )
     assert ranked({"plain": Row(32, 32)}, [half], 4)[0].wavefronts == 16
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, gallery, i32, interp
-from lego_mlir.analysis.kernels import guarded_accesses, tile_repairs, use_of
+from lego_mlir.analysis.kernels import guarded_accesses, tile_access, tile_repairs
 from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.analysis.repair import wavefronts_of
 from lego_mlir.runtime.data import concrete
@@ -40,7 +40,7 @@ def test_the_uses_count_what_the_run_counts():
     reads = [s for s in report.by_line() if s.space == "shared" and s.kind == "read"]
     (tile,) = tile_repairs(kernel, {}).values()
     found = tile.repairs
-    plain_uses = [use_of(kernel, a, {}) for _, a in kernel.trace().accesses() if a.buffer.name == "shared0"]
+    plain_uses = [tile_access(kernel, a, {}) for _, a in kernel.trace().accesses() if a.buffer.name == "shared0"]
     assert sum(use.warps for use in plain_uses) * 2 == sum(s.requests for s in report.sites if s.space == "shared")
     assert reads[0].ways == 16
     for repair in found:
@@ -70,7 +70,7 @@ def test_lanes_that_are_masked_off_do_not_conflict():
 
     (_, access), _ = [x for x in kernel.trace().accesses() if x[1].buffer.name == "shared0"]
     assert access.is_masked
-    use = use_of(kernel, access, {})
+    use = tile_access(kernel, access, {})
     assert use.active is not None
     assert use.active.sum() == 2
     assert tile_repairs(kernel, {}) == {}
@@ -79,7 +79,7 @@ def test_lanes_that_are_masked_off_do_not_conflict():
 
 def uses_of(kernel):
     return [
-        use_of(kernel, access, {}, guards)
+        tile_access(kernel, access, {}, guards)
         for access, guards in guarded_accesses(kernel.trace().body)
         if access.buffer.name == "shared0"
     ]

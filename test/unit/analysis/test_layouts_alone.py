@@ -7,12 +7,12 @@ import pytest
 
 from lego_mlir import Col, Row, gallery
 from lego_mlir.analysis import layouts, patterns
-from lego_mlir.analysis.patterns import Pattern, parse, walks
-from lego_mlir.analysis.repair import Use, repairs, wavefronts_of, widest_vector
+from lego_mlir.analysis.patterns import AccessPattern, parse, sweeps
+from lego_mlir.analysis.repair import TileAccess, repairs, wavefronts_of, widest_vector
 from lego_mlir.errors import UsageError
 
-COLUMN = Pattern("a column", lambda lane, j: (lane, j), {"j": 32})
-ROW = Pattern("a row", lambda lane, i: (i, lane), {"i": 32})
+COLUMN = AccessPattern("a column", lambda lane, j: (lane, j), {"j": 32})
+ROW = AccessPattern("a row", lambda lane, i: (i, lane), {"i": 32})
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def test_ways_of_rows_and_columns(layout, column: int, row: int):
 
 @pytest.mark.parametrize("stride", range(1, 65))
 def test_the_closed_form_is_what_counting_gives(stride: int):
-    found = layouts.shared(Row(32 * 64), Pattern("strided", lambda lane: (lane * stride,)), 4)
+    found = layouts.shared(Row(32 * 64), AccessPattern("strided", lambda lane: (lane * stride,)), 4)
     assert found.by == f"closed form: lanes {stride} word{'s' * (stride > 1)} apart, gcd({stride}, 32) = {found.ways}"
 
 
 def test_half_precision_columns_share_words():
     found = layouts.shared(Row(32, 32), COLUMN, 2)
     assert (found.ways, found.conflicts) == (16, 15 * 32)  # two rows are 32 words: 16 rows apart is the same bank
-    wide = layouts.shared(Row(64, 64), Pattern("rows of 8", lambda lane, k: (lane, 8 * k), {"k": 8}), 2, width=8)
+    wide = layouts.shared(Row(64, 64), AccessPattern("rows of 8", lambda lane, k: (lane, 8 * k), {"k": 8}), 2, width=8)
     assert (wide.ways, wide.wavefronts, wide.ideal) == (8, 8 * 32, 8 * 4)
     assert wide.lanes == tuple(range(8))
 
@@ -89,7 +89,7 @@ def _as_if_too_many(compute):
 
 
 def test_repairs_are_proved_bijections_without_conflict():
-    uses = [Use.of(ROW), Use.of(COLUMN)]
+    uses = [TileAccess.of(ROW), TileAccess.of(COLUMN)]
     swizzle, padding = repairs((32, 32), uses, 4)
     assert swizzle.layout == gallery.xor_swizzle(32, 32)
     assert (swizzle.kind, swizzle.extra_bytes, swizzle.wavefronts) == ("xor swizzle", 0, 64)
@@ -107,11 +107,11 @@ def test_repairs_keep_vectors_whole(columns: int, element: int):
     """Rows of 16 bytes are stored a row at a time and read a column of rows at a time, as ldmatrix does."""
     width = 16 // element
     per_row = columns // width
-    store = Pattern(
+    store = AccessPattern(
         "store", lambda lane, k: ((lane + 32 * k) // per_row, (lane + 32 * k) % per_row * width), {"k": 2 * per_row}
     )
-    load = Pattern("load", lambda lane, k: (lane, k * width), {"k": per_row})
-    uses = [Use.of(store, width), Use.of(load, width)]
+    load = AccessPattern("load", lambda lane, k: (lane, k * width), {"k": per_row})
+    uses = [TileAccess.of(store, width), TileAccess.of(load, width)]
     plain, ideal = wavefronts_of(Row(64, columns), uses, element)
     found = repairs((64, columns), uses, element)
     if plain == ideal:
@@ -126,16 +126,16 @@ def test_repairs_keep_vectors_whole(columns: int, element: int):
 
 
 def test_a_vector_access_that_is_not_aligned_rules_every_candidate_out():
-    apart = Pattern("from column 1", lambda lane, k: (lane, 1 + 4 * (k + 0 * lane)), {"k": 4})
-    assert repairs((32, 32), [Use.of(apart, 4)], 4) == []
-    aligned = Pattern("from column 0", lambda lane, k: (lane, 4 * (k + 0 * lane)), {"k": 4})
-    assert repairs((32, 32), [Use.of(aligned, 4)], 4)[0].is_free_of_conflicts
+    apart = AccessPattern("from column 1", lambda lane, k: (lane, 1 + 4 * (k + 0 * lane)), {"k": 4})
+    assert repairs((32, 32), [TileAccess.of(apart, 4)], 4) == []
+    aligned = AccessPattern("from column 0", lambda lane, k: (lane, 4 * (k + 0 * lane)), {"k": 4})
+    assert repairs((32, 32), [TileAccess.of(aligned, 4)], 4)[0].is_free_of_conflicts
 
 
 def test_nothing_is_suggested_where_nothing_helps():
-    assert repairs((32, 32), [Use.of(ROW)], 4) == []
-    assert repairs((1024,), [Use.of(Pattern("strided", lambda lane: (lane * 32,)))], 4) == []
-    broadcast = Use.of(Pattern("one word", lambda lane: (lane * 0, lane * 0)))
+    assert repairs((32, 32), [TileAccess.of(ROW)], 4) == []
+    assert repairs((1024,), [TileAccess.of(AccessPattern("strided", lambda lane: (lane * 32,)))], 4) == []
+    broadcast = TileAccess.of(AccessPattern("one word", lambda lane: (lane * 0, lane * 0)))
     assert repairs((32, 32), [broadcast], 4) == []
 
 
@@ -150,11 +150,11 @@ def test_a_wider_vector_is_one_whose_neighbours_are_one_run():
 def test_walks_cover_a_tile_once_along_each_axis():
     for dims in ((8, 16), (4, 6, 10), (64,)):
         total = int(np.prod(dims))
-        for pattern in walks(dims):
+        for pattern in sweeps(dims):
             place = patterns.positions(Row(*dims), pattern).reshape(-1)
             assert len(np.unique(place)) == len(place) == total // 32 * 32
     with pytest.raises(UsageError, match="has 12 elements, fewer than a warp's 32 lanes"):
-        walks((3, 4))
+        sweeps((3, 4))
 
 
 def test_the_text_of_an_access():
