@@ -25,7 +25,7 @@ from typing import Any, Final
 import lego_mlir as lego
 from lego_mlir import Kernel, Row, gallery
 from lego_mlir.errors import LayoutError, UsageError
-from lego_mlir.kernels.orders import walk_of
+from lego_mlir.layout.gallery.grids import tile_order
 from lego_mlir.tracing.dtypes import DType, f32
 from lego_mlir.tracing.tiles import dealt_out
 
@@ -147,7 +147,7 @@ def build(
 ) -> Kernel:
     """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32; the sizes are ints.
 
-    `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `orders.ORDERS` or a
+    `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `grids.ORDERS` or a
     layout of the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each
     lies the way its matrix does. With `blocks` so many blocks share the tiles, in turns along the order; else each tile
     has its own. Raises UsageError for an unknown order, LayoutError for layouts that do not fit.
@@ -161,14 +161,15 @@ def build(
         for name, given, dims in (("a", a, (M, K)), ("b", b, (K, N)), ("c", c, (M, N)))
     )
     grid = (lego.cdiv(M, tiling.m), lego.cdiv(N, tiling.n))
-    walk = walk_of("matmul", order, grid, group=max(1, GROUPED_ROWS // tiling.m))
+    layout = tile_order("matmul", order, grid, group=max(1, GROUPED_ROWS // tiling.m))
     staged = _staged(tiling, a, b) if tiles is None else _given(tiling, tiles)
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
     through = result if epilogue is None else f32
     if blocks is not None and blocks < 1:
         raise UsageError(f"matmul: {blocks=} must be at least 1; without it there is one for each tile")
-    count = min(blocks or walk.physical_size(), walk.physical_size())
-    plan = _Plan(tiling, walk, staged, through, result, K, function, _runs_along(c), count)
+    positions = int(layout.physical_size())
+    count = min(blocks or positions, positions)
+    plan = _Plan(tiling, layout, staged, through, result, K, function, _runs_along(c), count)
 
     def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
         plan.body(a, b, c, operands)

@@ -27,7 +27,7 @@ from typing import Any, Final
 import lego_mlir as lego
 from lego_mlir import Kernel, Padded, Row, gallery
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.orders import walk_of
+from lego_mlir.layout.gallery.grids import tile_order
 from lego_mlir.tracing.access import VECTOR_BYTES
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.tiles import dealt_out
@@ -76,7 +76,7 @@ def build(
     """The kernel that writes the N x M transpose of an M x N matrix; the sizes may be symbolic.
 
     A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or the
-    name of one in `orders.ORDERS`, of which symbolic sizes have row and column. The vectorised variant takes `width`
+    name of one in `grids.ORDERS`, of which symbolic sizes have row and column. The vectorised variant takes `width`
     elements at once: without it, as many as both sizes are multiples of, up to 16 bytes, or 8 of a small matrix. Raises
     UsageError for an unknown variant or order, a width that no access has, and threads that do not divide a tile
     evenly, LayoutError for a layout of another grid.
@@ -87,7 +87,7 @@ def build(
     (rows, columns), threads, w = _shares(chosen, M, N, dtype, tile, threads, width)
     plan = _Plan(dtype, (rows, columns), threads, w, chosen)
     grid = (lego.cdiv(M, rows), lego.cdiv(N, columns))
-    walk = walk_of("transpose", _order(M, N, dtype) if order is None else order, grid)
+    walk = tile_order("transpose", _order(M, N, dtype) if order is None else order, grid)
 
     @lego.kernel(grid=walk.physical_size(), block=threads)
     def transpose(src: lego.Tensor(dtype, Row(M, N)), dst: lego.Tensor(dtype, Row(N, M))):  # type: ignore[no-untyped-def]

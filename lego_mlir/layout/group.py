@@ -34,6 +34,7 @@ from lego_mlir.layout.chain import GroupBy, OrderBy, TileBy, as_layout, same_num
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.tiled import Tiled
+from lego_mlir.layout.transposed import Transposed
 from lego_mlir.layout.values import show
 
 Levels = tuple[tuple[Size, ...], ...]
@@ -159,6 +160,10 @@ def transpose(layout: Any, *axes: Any) -> Layout:
     sizes = [dims[axis - 1] for axis in order.sigma]
     if isinstance(layout, Padded):
         return Padded(transpose(layout.inner, *order.sigma), sizes)
+    if isinstance(layout, Tiled) and not layout.is_exact and len(dims) == 2:
+        return layout if order.sigma == (1, 2) else Transposed(layout)
+    if isinstance(layout, Transposed):
+        return layout if order.sigma == (1, 2) else layout.inner
     orders, _ = chain_of(layout, "transpose")
     return GroupBy(sizes, orders=(*orders, OrderBy(RegP(sizes, inverse_order(order.sigma)))))
 

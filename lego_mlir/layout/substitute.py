@@ -31,6 +31,7 @@ from lego_mlir.layout.chain import GroupBy, OrderBy
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.tiled import Tiled
+from lego_mlir.layout.transposed import Transposed
 from lego_mlir.layout.values import subexpressions
 
 Replacement = Mapping[Any, Any]
@@ -95,6 +96,8 @@ def _rebuilt(layout: Any, values: Replacement) -> Any:
             return Padded(_rebuilt(layout.inner, values), _sizes(layout.dims(), values))
         case Tiled():
             return Tiled(_rebuilt(layout.inner, values), [_sizes(level, values) for level in layout.levels])
+        case Transposed():
+            return Transposed(_rebuilt(layout.inner, values))
         case GenP():
             return _made_again(layout, values)
     raise LayoutError(f"subs: no sizes are replaced in a {type(layout).__name__}: {layout!r}")

@@ -131,7 +131,7 @@ def order_of(buffer: Buffer) -> str | None:
 
 def _line(access: Access, lines: Lines) -> tuple[Any, Any]:
     """The line and the place in it of an access through whatever view of the tile."""
-    from lego_mlir.tracing.tiles import Transposed
+    from lego_mlir.layout.transposed import Transposed
 
     base, layout, index = access.buffer.layout, access.layout, access.index
     while isinstance(layout, Transposed):

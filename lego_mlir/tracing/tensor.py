@@ -107,7 +107,7 @@ class View:
     @property
     def T(self) -> View:
         """The same memory with the two indices the other way round."""
-        from lego_mlir.tracing.tiles import Transposed
+        from lego_mlir.layout.transposed import Transposed
 
         return View(self._tracer, self.buffer, Transposed(self.layout))
 

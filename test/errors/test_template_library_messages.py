@@ -7,7 +7,6 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Row
 from lego_mlir.errors import TemplateError
-from lego_mlir.layout.gallery import grids
 from lego_mlir.templates.library.attention import attention
 from lego_mlir.templates.library.matmul import batched_matmul, grouped_gemm, matmul, matmul_fp8, relayout
 from lego_mlir.templates.library.nw import nw
@@ -28,8 +27,6 @@ REFUSED = {
     ),
     "relayout: a matrix has two axes, got Row(4, 4, 4)": lambda: relayout(Row(4, 4, 4), Row(4, 4, 4)),
     "relayout: destination must be 4 x 4, got 8 x 8": lambda: relayout(Row(4, 4), Row(8, 8)),
-    "grids.grouped: rows must be at least 1, got 0": lambda: grids.grouped(4, 4, rows=0),
-    "grids.columns: width must be at least 1, got 0": lambda: grids.columns(4, 4, width=0),
     "softmax: at_a_time must be at least 1, got 0": lambda: softmax(64, 100, at_a_time=0),
     "a whole row is one block, so its width must be a number, got N": lambda: softmax(64, lego.size("N")),
     "layer_norm: stages must be at least 1, got 0": lambda: layer_norm(64, 100, stages=0),

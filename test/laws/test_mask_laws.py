@@ -18,10 +18,10 @@ from lego_mlir.errors import LayoutError, LayoutIndexError, TemplateError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.layout.transposed import Transposed
 from lego_mlir.templates import Template, index
 from lego_mlir.templates.readback import read_c, read_triton
 from lego_mlir.templates.readback.check import check
-from lego_mlir.tracing.tiles import Transposed
 
 from strategies import factorizations, permutations
 

@@ -11,8 +11,8 @@ from lego_mlir import Col, OrderBy, RegP, Row, bf16, f16, f32, gallery
 from lego_mlir.errors import LayoutError, TraceError, UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.kernels.orders import ORDERS, walk_of
-from lego_mlir.tracing.tiles import Transposed
+from lego_mlir.layout.gallery.grids import ORDERS, tile_order
+from lego_mlir.layout.transposed import Transposed
 
 SMALL = Tiling(32, 32, 32, (1, 2))
 LAYOUTS = {"NN": (Row, Row), "NT": (Row, Col), "TN": (Col, Row), "TT": (Col, Col)}
@@ -72,7 +72,7 @@ def test_a_group_is_as_high_as_it_is_wide_on_a_large_device():
     order = matmul.build(4096, 4096, 64, f16, tiling=Tiling(128, 256, 32, (2, 4)))
     assert [order.grid[0], order.trace().grid[0]] == [512, 512]
     first = {"a": [], "b": []}
-    walk = walk_of("matmul", "grouped", (32, 16), group=16)
+    walk = tile_order("matmul", "grouped", (32, 16), group=16)
     for place in range(132):
         row, column = walk.inv(place)
         first["a"].append(row)

@@ -165,7 +165,7 @@ def test_widths_that_no_access_has_are_refused(dtype, width, most):
 
 @pytest.mark.parametrize("order", ["grouped", "morton"])
 def test_orders_that_symbolic_sizes_do_not_have(order):
-    with pytest.raises(UsageError, match=f"the order '{order}' of symbolic sizes is not known; take row, column or a"):
+    with pytest.raises(UsageError, match=f"the order '{order}' needs concrete sizes; take row, column or a"):
         transpose.build("padded", lego.size("M", min=1), 64, f32, order=order)
 
 

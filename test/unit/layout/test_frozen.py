@@ -10,9 +10,9 @@ import lego_mlir as lego
 from lego_mlir import Col, GenP, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, as_layout, gallery
 from lego_mlir.errors import ExpressionError, LayoutError
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.layout.transposed import Transposed
 from lego_mlir.templates import index
 from lego_mlir.templates.render.indices import Coordinate
-from lego_mlir.tracing.tiles import Transposed
 
 M = lego.size("M", min=32, multiple_of=32)
 

@@ -15,9 +15,9 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.layout import checking
 from lego_mlir.layout.gallery import grids
 from lego_mlir.layout.proving import proved
+from lego_mlir.layout.transposed import Transposed
 from lego_mlir.templates import Template, indices
 from lego_mlir.templates.header import header
-from lego_mlir.tracing.tiles import Transposed
 
 SIDE = 512
 N = lego.size("N", min=4)

@@ -8,10 +8,10 @@ from gemm import LAYOUTS, build, check, composed, transformed
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, f16, gallery
 from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.layout.transposed import Transposed
 from lego_mlir.toolchain import target_named
 from lego_mlir.tracing.emit_tiles import order_of
 from lego_mlir.tracing.shared_lines import lines_of
-from lego_mlir.tracing.tiles import Transposed
 from lego_mlir.tracing.trace import Buffer, Source
 from lego_mlir.transforms import apply as transforms
 from lego_mlir.transforms import scripts
