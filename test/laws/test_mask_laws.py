@@ -196,7 +196,7 @@ def test_the_text_of_a_mask_means_the_mask(stack, name):
     if name == "t.py.jinja":
         found = read_triton.evaluate(rendered.text, values) if rendered.text not in ("True", "None") else True
     else:
-        given = {n: read_c.Value(i, "int") for n, i in values.items()}
+        given = {n: read_c.TypedValue(i, "int") for n, i in values.items()}
         found = read_c.evaluate(rendered.text, given) if rendered.text != "true" else True
     expected = truth(elements, grid(layout.dims()))
     assert np.array_equal(np.broadcast_to(np.asarray(found).astype(bool), expected.shape), expected), rendered.text

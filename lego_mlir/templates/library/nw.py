@@ -73,10 +73,12 @@ class Sweep:
         return c % WARP + c // WARP * self.lag
 
 
-Access = tuple[str, tuple[Any, ...], int, Any]  # a name, row and column of every lane, elements a lane, who takes part
+BufferUse = tuple[
+    str, tuple[Any, ...], int, Any
+]  # a name, row and column of every lane, elements a lane, who takes part
 
 
-def accesses(b: int) -> Iterator[Access]:
+def accesses(b: int) -> Iterator[BufferUse]:
     """How a block uses the buffer, (warps, 32) an array: what `analysis.repair.Use` takes, to compare layouts with.
 
     >>> from lego_mlir.analysis.choosing import ranked

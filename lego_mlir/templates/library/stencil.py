@@ -85,7 +85,7 @@ def stencil(
     outputs = (block[0] * planes, block[1], block[2] * width)
     if any(n % side for side in outputs):
         raise TemplateError(f"stencil: {n=} must be a multiple of a block's outputs, {outputs}")
-    points, facts = STENCILS[name], Facts.of(layout, n, planes, width)
+    points, facts = STENCILS[name], CubeFacts.of(layout, n, planes, width)
     return Template.shipped(
         "stencil.cu.jinja",
         A=layout,
@@ -118,17 +118,17 @@ VECTORS: Final = (2, 4)  # how many floats one access of a thread can take
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CubeFacts:
     """What is proved of a cube's layout, for threads that have `planes` x `width` outputs.
 
     `vectors`: each `width` elements lie side by side, and aligned. `apart`: a position is the sum of what z, y and x
     contribute, so a neighbour's position needs one of them anew. `inside`: how far a thread's planes lie from its
     first one, where that is the same for every thread.
 
-    >>> Facts.of(bricks(16), 16, 4, 4)
-    Facts(vectors=True, apart=True, inside=(0, 64, 128, 192))
-    >>> Facts.of(bricks(12, 6), 12, 4, 4)
-    Facts(vectors=False, apart=True, inside=())
+    >>> CubeFacts.of(bricks(16), 16, 4, 4)
+    CubeFacts(vectors=True, apart=True, inside=(0, 64, 128, 192))
+    >>> CubeFacts.of(bricks(12, 6), 12, 4, 4)
+    CubeFacts(vectors=False, apart=True, inside=())
     """
 
     vectors: bool
@@ -136,7 +136,7 @@ class Facts:
     inside: tuple[int, ...]
 
     @classmethod
-    def of(cls, layout: Layout, n: int, planes: int, width: int) -> Facts:
+    def of(cls, layout: Layout, n: int, planes: int, width: int) -> CubeFacts:
         z, y, x, slab, strip = (index_symbol(name) for name in ("z", "y", "x", "slab", "strip"))
         ranges = {s.expr: Range(0, n) for s in (z, y, x)}
         ranges |= {slab.expr: Range(0, n // planes), strip.expr: Range(0, n // width)}

@@ -159,7 +159,7 @@ def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, A
     names: dict[str, Any] = {}
     for symbol in {s for s in placeholder.raw.free_symbols | set(placeholder.ranges) if str(s) in values}:
         array = np.atleast_1d(np.asarray(values[str(symbol)], dtype=np.int64))
-        names[str(symbol)] = read_c.Value(array, TYPES[printer.width_of(symbol)])
+        names[str(symbol)] = read_c.TypedValue(array, TYPES[printer.width_of(symbol)])
     for name, text in placeholder.bindings:
         names[name] = read_c.typed(text, names, rendered.tables)
     return read_c.evaluate(placeholder.text, names, rendered.tables)

@@ -39,7 +39,7 @@ _LEVELS: Final = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class TypedValue:
     """Exact values and their C type."""
 
     values: Any
@@ -51,8 +51,8 @@ def evaluate(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | N
     return typed(text, values, tables).values
 
 
-def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Value:
-    """The values of a C expression and its type. A name given as a `Value` has that type."""
+def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> TypedValue:
+    """The values of a C expression and its type. A name given as a `TypedValue` has that type."""
     reader = _Reader(text, values, tables or {})
     result = reader.ternary()
     if reader.peek() is not None:
@@ -89,7 +89,7 @@ class _Reader:
         self.place += 1
         return self.tokens[self.place - 1]
 
-    def ternary(self) -> Value:
+    def ternary(self) -> TypedValue:
         condition = self.binary(0)
         if self.peek() != "?":
             return condition
@@ -97,9 +97,9 @@ class _Reader:
         a = self.ternary()
         self.take(":")
         b = self.ternary()
-        return Value(np.where(condition.values != 0, a.values, b.values), _common(a, b))
+        return TypedValue(np.where(condition.values != 0, a.values, b.values), _common(a, b))
 
-    def binary(self, level: int) -> Value:
+    def binary(self, level: int) -> TypedValue:
         if level == len(_LEVELS):
             return self.unary()
         left = self.binary(level + 1)
@@ -108,14 +108,14 @@ class _Reader:
             left = self._apply(operator, left, self.binary(level + 1))
         return left
 
-    def unary(self) -> Value:
+    def unary(self) -> TypedValue:
         if self.peek() == "-":
             self.take()
             inner = self.unary()
             return self._checked(-inner.values, inner.type)
         if self.peek() == "!":
             self.take()
-            return Value((self.unary().values == 0).astype(np.int64), "int")
+            return TypedValue((self.unary().values == 0).astype(np.int64), "int")
         if self.peek() == "(" and self.peek(1) in ("int", "unsigned", "long"):
             self.take("(")
             kind = self._type()
@@ -130,7 +130,7 @@ class _Reader:
             return "long long"
         return name
 
-    def postfix(self) -> Value:
+    def postfix(self) -> TypedValue:
         token, kind = self.take()
         if token == "(":
             inner = self.ternary()
@@ -147,12 +147,12 @@ class _Reader:
             return self._call(token)
         if token not in self.values:
             raise TemplateError(f"the text uses {token}, which has no value here; it has: {', '.join(self.values)}")
-        if isinstance(self.values[token], Value):
+        if isinstance(self.values[token], TypedValue):
             return self.values[token]
         given = np.atleast_1d(np.asarray(self.values[token], dtype=np.int64))
-        return Value(given, _smallest(given, True))
+        return TypedValue(given, _smallest(given, True))
 
-    def _element(self, name: str) -> Value:
+    def _element(self, name: str) -> TypedValue:
         if name not in self.tables:
             raise TemplateError(f"the text indexes {name}, which is no table; there are: {', '.join(self.tables)}")
         self.take("[")
@@ -161,9 +161,9 @@ class _Reader:
         table = np.asarray(self.tables[name], dtype=np.int64)
         if index.size and (index.min() < 0 or index.max() >= table.size):
             raise TemplateError(f"{self.text!r} reads outside the {table.size} entries of {name}")
-        return Value(table[index], _smallest(table, True))
+        return TypedValue(table[index], _smallest(table, True))
 
-    def _call(self, name: str) -> Value:
+    def _call(self, name: str) -> TypedValue:
         kind = None
         if self.peek() == "<":
             self.take("<")
@@ -177,35 +177,35 @@ class _Reader:
         self.take(")")
         return self._checked(_CALLS[name](*(a.values for a in arguments)), kind or _common(*arguments))
 
-    def _apply(self, operator: str, a: Value, b: Value) -> Value:
+    def _apply(self, operator: str, a: TypedValue, b: TypedValue) -> TypedValue:
         if operator in _TRUTHS:
-            return Value(_TRUTHS[operator](a.values, b.values).astype(np.int64), "int")
+            return TypedValue(_TRUTHS[operator](a.values, b.values).astype(np.int64), "int")
         if operator in ("/", "%"):
             if np.any(b.values == 0):
                 raise TemplateError(f"{self.text!r} divides by zero")
             quotient = a.values // b.values
             quotient = quotient + ((a.values - quotient * b.values != 0) & ((a.values < 0) != (b.values < 0)))
             kind = self._converted(a, b)
-            return Value(quotient if operator == "/" else a.values - quotient * b.values, kind)
+            return TypedValue(quotient if operator == "/" else a.values - quotient * b.values, kind)
         kind = a.type if operator in ("<<", ">>") else self._converted(a, b)
         return self._checked(_NUMBERS[operator](a.values, b.values), kind)
 
-    def _converted(self, a: Value, b: Value) -> str:
+    def _converted(self, a: TypedValue, b: TypedValue) -> str:
         """The common type; a negative int that would become unsigned is an error."""
         kind = _common(a, b)
         self._checked(a.values, kind)
         self._checked(b.values, kind)
         return kind
 
-    def _checked(self, values: Any, kind: str) -> Value:
+    def _checked(self, values: Any, kind: str) -> TypedValue:
         low, high = LIMITS[kind]
         if values.size and kind != "long long" and (values.min() < low or values.max() > high):
             worst = values.min() if values.min() < low else values.max()
             raise TemplateError(f"an {kind} overflows in {self.text!r}: {int(worst)}")
-        return Value(values, kind)
+        return TypedValue(values, kind)
 
 
-def _common(*operands: Value) -> str:
+def _common(*operands: TypedValue) -> str:
     return max((o.type for o in operands), key=RANKS.index)
 
 

@@ -32,7 +32,7 @@ _BITS: Final = {"int32": 32, "int64": 64, "bool": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TypedBlock:
     """Exact int64 values with a leading axis of samples, and the number of bits that Triton computes them in."""
 
     values: Any
@@ -49,8 +49,8 @@ def evaluate(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | N
     return typed(text, values, tables).values
 
 
-def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Block:
-    """The values of an expression, and their width. A name that is given as a `Block` has the width of that."""
+def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> TypedBlock:
+    """The values of an expression, and their width. A name that is given as a `TypedBlock` has the width of that."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
@@ -63,44 +63,44 @@ class _Reader:
         self.values = values
         self.tables = tables
 
-    def read(self, node: ast.expr) -> Block:
+    def read(self, node: ast.expr) -> TypedBlock:
         match node:
             case ast.Constant(value=bool() | int() as value):
                 array = np.array([value], dtype=np.int64)
-                return Block(array, 1 if isinstance(value, bool) else _bits(array), literal=True)
+                return TypedBlock(array, 1 if isinstance(value, bool) else _bits(array), literal=True)
             case ast.Name(id=name):
                 return self._name(name)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 inner = self.read(operand)
-                return self._fits(node, Block(-inner.values, inner.bits, inner.literal))
+                return self._fits(node, TypedBlock(-inner.values, inner.bits, inner.literal))
             case ast.BinOp(left=left, op=op, right=right):
                 return self._binary(node, op, self.read(left), self.read(right))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 a, b = _aligned(node, self.read(left), self.read(right))
-                return Block(_COMPARE[type(op)](a.values, b.values).astype(np.int64), 1)
+                return TypedBlock(_COMPARE[type(op)](a.values, b.values).astype(np.int64), 1)
             case ast.Subscript(value=value, slice=ast.Tuple(elts=places)):
                 return self._spread(node, self.read(value), places)
             case ast.Call(func=function, args=arguments, keywords=[]):
                 return self._call(node, ast.unparse(function), arguments)
         raise TemplateError(f"cannot read {ast.unparse(node)!r} as an index expression")
 
-    def _name(self, name: str) -> Block:
+    def _name(self, name: str) -> TypedBlock:
         if name not in self.values:
             raise TemplateError(f"the text uses {name}, which has no value here; it has: {', '.join(self.values)}")
         given = self.values[name]
-        if isinstance(given, Block):
+        if isinstance(given, TypedBlock):
             return given
         array = np.atleast_1d(np.asarray(given, dtype=np.int64))
-        return Block(array, _bits(array))
+        return TypedBlock(array, _bits(array))
 
-    def _binary(self, node: ast.BinOp, op: ast.operator, left: Block, right: Block) -> Block:
+    def _binary(self, node: ast.BinOp, op: ast.operator, left: TypedBlock, right: TypedBlock) -> TypedBlock:
         a, b = _aligned(node, left, right)
         bits = max(a.bits, b.bits)
         both_literal = left.literal and right.literal
         if type(op) in _ARITHMETIC:
-            return self._fits(node, Block(_ARITHMETIC[type(op)](a.values, b.values), max(bits, 32), both_literal))
+            return self._fits(node, TypedBlock(_ARITHMETIC[type(op)](a.values, b.values), max(bits, 32), both_literal))
         if type(op) in _BITWISE:
-            return Block(_BITWISE[type(op)](a.values, b.values), bits, both_literal)
+            return TypedBlock(_BITWISE[type(op)](a.values, b.values), bits, both_literal)
         if isinstance(op, (ast.FloorDiv, ast.Mod)):
             if np.any(b.values == 0):
                 raise TemplateError(f"{ast.unparse(node)} divides by zero")
@@ -108,17 +108,17 @@ class _Reader:
             if not both_literal:  # Triton's own division truncates
                 quotient = quotient + ((a.values - quotient * b.values != 0) & ((a.values < 0) != (b.values < 0)))
             result = quotient if isinstance(op, ast.FloorDiv) else a.values - quotient * b.values
-            return Block(result, bits, both_literal)
+            return TypedBlock(result, bits, both_literal)
         raise TemplateError(f"cannot read the operator of {ast.unparse(node)!r} in an index expression")
 
-    def _fits(self, node: ast.expr, block: Block) -> Block:
+    def _fits(self, node: ast.expr, block: TypedBlock) -> TypedBlock:
         if block.bits == 32 and not block.literal and block.values.size:
             low, high = int(block.values.min()), int(block.values.max())
             if low < INT32[0] or high > INT32[1]:
                 raise TemplateError(f"{ast.unparse(node)} overflows int32: {low if low < INT32[0] else high}")
         return block
 
-    def _spread(self, node: ast.expr, block: Block, places: list[ast.expr]) -> Block:
+    def _spread(self, node: ast.expr, block: TypedBlock, places: list[ast.expr]) -> TypedBlock:
         index: list[Any] = [slice(None)]
         for place in places:
             whole = isinstance(place, ast.Slice) and place.lower is place.upper is place.step is None
@@ -127,17 +127,17 @@ class _Reader:
             index.append(slice(None) if whole else None)
         if sum(i is not None for i in index) - 1 != block.rank:
             raise TemplateError(f"{ast.unparse(node)} places {len(places)} axes of a block that has {block.rank}")
-        return Block(block.values[tuple(index)], block.bits)
+        return TypedBlock(block.values[tuple(index)], block.bits)
 
-    def _call(self, node: ast.Call, function: str, arguments: list[ast.expr]) -> Block:
+    def _call(self, node: ast.Call, function: str, arguments: list[ast.expr]) -> TypedBlock:
         if function == "tl.arange":
             low, high = (self.read(a).values.item() for a in arguments)
             if high <= low or (high - low) & (high - low - 1):
                 raise TemplateError(f"{ast.unparse(node)}: tl.arange needs a power of two of values")
-            return Block(np.arange(low, high, dtype=np.int64)[None, :], 32)
+            return TypedBlock(np.arange(low, high, dtype=np.int64)[None, :], 32)
         if function == "tl.cast":
             inner, kind = self.read(arguments[0]), ast.unparse(arguments[1]).removeprefix("tl.")
-            return self._fits(node, Block(inner.values, _BITS[kind]))
+            return self._fits(node, TypedBlock(inner.values, _BITS[kind]))
         if function in ("tl.max_contiguous", "tl.multiple_of"):
             return self._promise(node, function, self.read(arguments[0]), ast.literal_eval(arguments[1]))
         if function == "tl.load":
@@ -148,9 +148,9 @@ class _Reader:
         parts = _aligned(node, *(self.read(a) for a in arguments))
         if function == "_lego_isqrt" and np.any(parts[0].values < 0):
             raise TemplateError(f"{ast.unparse(node)} takes the root of a negative number")
-        return Block(operation(*(p.values for p in parts)), max(p.bits for p in parts))
+        return TypedBlock(operation(*(p.values for p in parts)), max(p.bits for p in parts))
 
-    def _promise(self, node: ast.Call, function: str, block: Block, lengths: list[int]) -> Block:
+    def _promise(self, node: ast.Call, function: str, block: TypedBlock, lengths: list[int]) -> TypedBlock:
         """A hint changes nothing, and must be true: runs of neighbours, and what their first elements divide by."""
         run = lengths[-1]
         groups = block.values.reshape(*block.values.shape[:-1], -1, run)
@@ -160,7 +160,7 @@ class _Reader:
             raise TemplateError(f"{ast.unparse(node)}: runs of {run} are not contiguous")
         return block
 
-    def _load(self, node: ast.Call, address: ast.expr) -> Block:
+    def _load(self, node: ast.Call, address: ast.expr) -> TypedBlock:
         """`tl.load(table + index)`: an element of a run-time table."""
         match address:
             case ast.BinOp(left=ast.Name(id=name), op=ast.Add(), right=right) if name in self.tables:
@@ -168,11 +168,11 @@ class _Reader:
                 table = np.asarray(self.tables[name], dtype=np.int64)
                 if index.values.size and (index.values.min() < 0 or index.values.max() >= table.size):
                     raise TemplateError(f"{ast.unparse(node)} reads outside the {table.size} entries of {name}")
-                return Block(table[index.values], _bits(table))
+                return TypedBlock(table[index.values], _bits(table))
         raise TemplateError(f"cannot read {ast.unparse(node)!r}: only a table may be loaded in an index expression")
 
 
-def _aligned(node: ast.expr, *blocks: Block) -> list[Block]:
+def _aligned(node: ast.expr, *blocks: TypedBlock) -> list[TypedBlock]:
     """Scalars take any shape; blocks of different rank must have been broadcast by the text itself.
 
     A number that stands in the text takes the type of what it meets, and must fit it.
@@ -188,7 +188,7 @@ def _aligned(node: ast.expr, *blocks: Block) -> list[Block]:
                 "with [:, None]"
             )
         shape = (block.values.shape[0],) + (1,) * rank if block.rank == 0 else block.values.shape
-        result.append(Block(block.values.reshape(shape), block.bits, block.literal))
+        result.append(TypedBlock(block.values.reshape(shape), block.bits, block.literal))
     return result
 
 

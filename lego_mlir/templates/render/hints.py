@@ -9,7 +9,7 @@ together. `contiguous_run` looks for the longest such run: offsets e(s) with e(c
 >>> r, s = index_symbol("r"), index_symbol("s")
 >>> swizzled = r * 64 + ((s // 8) ^ (r % 8)) * 8 + s % 8
 >>> contiguous_run(swizzled.expr, s.expr, 64, {r.expr: Range(0, 32), s.expr: Range(0, 64)})
-Run(length=8, multiple_of=8)
+ContiguousRun(length=8, multiple_of=8)
 >>> contiguous_run((r * 64 + s).expr, s.expr, 64, {r.expr: Range(0, 32), s.expr: Range(0, 64)}) is None
 True
 """
@@ -29,14 +29,14 @@ LONGEST: Final = 16  # elements of one byte in the widest access, 16 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ContiguousRun:
     """Offsets come in runs of `length` neighbours, each beginning at a multiple of `multiple_of`."""
 
     length: int
     multiple_of: int
 
 
-def contiguous_run(expr: Any, axis: Any, count: int, ranges: dict[Any, Range]) -> Run | None:
+def contiguous_run(expr: Any, axis: Any, count: int, ranges: dict[Any, Range]) -> ContiguousRun | None:
     """The longest run along an axis, for an expression in which Triton would not find it; None for any other."""
     hidden = any(axis in node.free_symbols for node in every_node(expr) if isinstance(node, INTEGER_NODES))
     if not hidden:
@@ -49,6 +49,6 @@ def contiguous_run(expr: Any, axis: Any, count: int, ranges: dict[Any, Range]) -
         moved = simplify(expr.xreplace({axis: length * group + within}) - first - within, split).expr
         if moved == 0:
             divisor = bounds(first, split).multiple_of or length
-            return Run(length, min(length, divisor & -divisor))
+            return ContiguousRun(length, min(length, divisor & -divisor))
         length //= 2
     return None

@@ -30,7 +30,7 @@ from lego_mlir.templates.render.indices import ranges_of
 from lego_mlir.templates.render.marks import HELPERS, HINTS, INDENT, MARK, NO_MASK, SIZES
 from lego_mlir.templates.render.names import Language, named, require_identifier, words_of
 from lego_mlir.templates.render.require import require_language, require_ranges
-from lego_mlir.templates.render.values import Offsets, Placed, Predicate
+from lego_mlir.templates.render.values import BlockCondition, NamedLayout, Offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +101,13 @@ class Filling:
                 return ", ".join(str(self.finalize(v)) for v in value)
             case Offsets():
                 return self.offsets(value)
-            case Predicate():
+            case BlockCondition():
                 return self.predicate(value)
             case Condition():
-                return self.predicate(Predicate(value, ranges_of(value)))
+                return self.predicate(BlockCondition(value, ranges_of(value)))
             case Index():
                 return self.scalar(value)
-            case Placed():
+            case NamedLayout():
                 raise TemplateError(
                     f"{value.name} is a layout and has no text of its own; index it, {value.name}[...], or use its "
                     "mask, inv, shape or size"
@@ -200,7 +200,7 @@ class Filling:
                     "that axis; make the sizes of the two layouts agree"
                 )
 
-    def predicate(self, value: Predicate) -> str:
+    def predicate(self, value: BlockCondition) -> str:
         """A condition, or a block of truth values; where it always holds True, or None for a mask on its own."""
         along = value.axes if self.language == "triton" or value.places else {}
         if along:
@@ -218,8 +218,8 @@ class Filling:
     def always(self, value: Any) -> bool:
         """Whether a condition is proved to hold."""
         if isinstance(value, (bool, Condition)):
-            value = Predicate(value, ranges_of(value))
-        if not isinstance(value, Predicate):
+            value = BlockCondition(value, ranges_of(value))
+        if not isinstance(value, BlockCondition):
             raise TemplateError(
                 f"always: a mask or a condition is needed, always(A.mask[i, :]), got {brief(repr(value))}"
             )

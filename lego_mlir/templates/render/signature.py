@@ -29,14 +29,14 @@ from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Size
 from lego_mlir.templates.render.names import Language
-from lego_mlir.templates.render.values import Placed
+from lego_mlir.templates.render.values import NamedLayout
 
 _BRACKETS: Final = {")": 1, "]": 1, "}": 1, "(": -1, "[": -1, "{": -1}
 
 
 def sizes_of(value: Any) -> dict[str, Size]:
     """The sizes in a layout's logical dims, or in an expression that the spec names; those of one dim by name."""
-    dims = value.layout.dims() if isinstance(value, Placed) else (value,) if isinstance(value, Index) else ()
+    dims = value.layout.dims() if isinstance(value, NamedLayout) else (value,) if isinstance(value, Index) else ()
     symbols = (s for n in dims for s in sorted(as_expr(n).free_symbols, key=str))
     return {str(s): s for s in symbols if isinstance(s, Size)}
 

@@ -6,7 +6,7 @@ sizes: nobody has to declare it.
 >>> from lego_mlir.layout import Row
 >>> from lego_mlir.templates.render.indices import index
 >>> k = index("k", 64)
->>> Placed("A", Row(8, 4))[k // 8, :].ranges
+>>> NamedLayout("A", Row(8, 4))[k // 8, :].ranges
 {k: Range(0, 64), s1: Range(0, 4)}
 """
 
@@ -52,7 +52,7 @@ class _OfTheKernel(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class Predicate(_OfTheKernel):
+class BlockCondition(_OfTheKernel):
     """A condition, or True, with the ranges of its symbols and the index that it is about, whose axes it has."""
 
     condition: Any
@@ -108,9 +108,9 @@ class Offsets(_OfTheKernel):
         return self.slice.expr.expr.subs({colon.symbol.expr: 0 for colon in self.slice.colons})
 
     @property
-    def mask(self) -> Predicate:
+    def mask(self) -> BlockCondition:
         """Which positions of the block name an element; True where all do."""
-        return Predicate(self.slice.mask, self.ranges, self.slice.places)
+        return BlockCondition(self.slice.mask, self.ranges, self.slice.places)
 
     @property
     def axes(self) -> dict[Any, Any]:
@@ -164,7 +164,7 @@ def _colon(colon: Colon, n: Any) -> str:
     return ":" if isinstance(colon.start, int) and colon.start == 0 else f"{brief(repr(colon.start), 40)}:"
 
 
-class Placed(Shown):
+class NamedLayout(Shown):
     """A layout under its name in the template."""
 
     explains_its_index = True
@@ -243,11 +243,11 @@ class Placed(Shown):
         """`A.mask(i, j)`, or with slices `A.mask[i, k, :, :]`: whether an index names an element."""
         return Mask(self)
 
-    def holds(self, position: Any) -> Predicate:
+    def holds(self, position: Any) -> BlockCondition:
         """Whether a physical position of a padded layout holds an element."""
         self._require_position("holds", position)
         known = ranges_of(position) or {as_expr(position): Range(0, end_of(self.layout.physical_size()))}
-        return Predicate(self.layout.holds(position), known)
+        return BlockCondition(self.layout.holds(position), known)
 
     def _require_position(self, word: str, position: Any) -> None:
         """Refuse what is no number of a position."""
@@ -312,7 +312,7 @@ class Placed(Shown):
 class Mask:
     """The masks of a layout: called with indices, or indexed with slices."""
 
-    of: Placed = field(repr=False)
+    of: NamedLayout = field(repr=False)
     explains_its_index: ClassVar[bool] = True
     offers: ClassVar[tuple[str, ...]] = ()
 
@@ -321,10 +321,10 @@ class Mask:
         """What messages call it."""
         return f"{self.of.name}.mask"
 
-    def __call__(self, *at: Any) -> Predicate:
+    def __call__(self, *at: Any) -> BlockCondition:
         return self[at]
 
-    def __getitem__(self, at: Any) -> Predicate:
+    def __getitem__(self, at: Any) -> BlockCondition:
         of = self.of
         given = of._one_by_one(at)
         whole = any(isinstance(i, slice) or i is Ellipsis for i in given)
@@ -336,14 +336,14 @@ class Mask:
             if not isinstance(verdict, Proved):  # the index may leave the layout, and then names no element
                 mask = conjunction(mask, Condition(claim))
         if found is None:
-            return Predicate(mask, of._ranges(given), given if of.blocks and blocks_in(*given) else ())
-        return Predicate(mask, of._ranges(places) | found.ranges, found.places)
+            return BlockCondition(mask, of._ranges(given), given if of.blocks and blocks_in(*given) else ())
+        return BlockCondition(mask, of._ranges(places) | found.ranges, found.places)
 
 
 def visible(name: str, value: Any, blocks: bool = True) -> Any:
     """A value of a spec as a template sees it: layouts by their names, indices with room for ranges."""
     if isinstance(value, Layout):
-        return Placed(name, value, blocks)
+        return NamedLayout(name, value, blocks)
     if isinstance(value, Index) and not isinstance(value, Bounded):
         return Bounded(value)
     if isinstance(value, Condition):

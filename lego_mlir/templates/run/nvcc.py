@@ -24,7 +24,7 @@ OPTIONS: Final = ("-std=c++17", "-O3", "-Xptxas=-v")
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledCuda:
     """A CUDA text compiled for a target: the cubin, and the resources of each of its kernels."""
 
     cubin: bytes
@@ -40,7 +40,7 @@ def version() -> str | None:
     return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def compile_text(text: str, *, target: str = "sm_90", name: str = "kernel", cache: Cache | None = None) -> Compiled:
+def compile_text(text: str, *, target: str = "sm_90", name: str = "kernel", cache: Cache | None = None) -> CompiledCuda:
     """Compile CUDA C++. Raises DependencyError without nvcc, ToolchainError with its message where it refuses."""
     release = version()
     if release is None:
@@ -48,7 +48,7 @@ def compile_text(text: str, *, target: str = "sm_90", name: str = "kernel", cach
     places = [key(f"nvcc {kind}", text.encode(), target, release, *OPTIONS) for kind in ("cubin", "report")]
     known = [cache.read(place) for place in places] if cache else [None]
     if None not in known:
-        return Compiled(known[0] or b"", parse_report((known[1] or b"").decode()))
+        return CompiledCuda(known[0] or b"", parse_report((known[1] or b"").decode()))
     with tempfile.TemporaryDirectory(prefix="lego-mlir-") as folder:
         source, cubin = Path(folder, f"{name}.cu"), Path(folder, f"{name}.cubin")
         source.write_text(text)
@@ -63,4 +63,4 @@ def compile_text(text: str, *, target: str = "sm_90", name: str = "kernel", cach
     if cache:
         for place, part in zip(places, (body, report.encode()), strict=True):
             cache.write(place, part)
-    return Compiled(body, parse_report(report))
+    return CompiledCuda(body, parse_report(report))

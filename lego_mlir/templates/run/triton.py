@@ -92,7 +92,7 @@ def _module(rendered: Rendered, folder: Path) -> ModuleType:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledTriton:
     """A kernel compiled for a target: PTX, cubin, what it takes, and its machine instructions."""
 
     ptx: str
@@ -104,7 +104,7 @@ class Compiled:
 
 def compile_for(
     kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], *, target: str = "sm_90", **options: Any
-) -> Compiled:
+) -> CompiledTriton:
     """A `triton.jit` function compiled without a device.
 
     `signature` gives each run-time argument its type, such as "*fp16" or "i32", with ":16" behind it where a pointer
@@ -138,7 +138,7 @@ def compile_for(
     except TritonError as error:
         raise TemplateError(f"{kernel.__name__}: Triton cannot compile it: {error}") from None
     ptx, cubin = done.asm["ptx"], done.asm["cubin"]
-    return Compiled(ptx, cubin, _resources(ptx, architecture), done.metadata.shared, read(listing(cubin)))
+    return CompiledTriton(ptx, cubin, _resources(ptx, architecture), done.metadata.shared, read(listing(cubin)))
 
 
 def _require_types(kernel: str, signature: Mapping[str, Any]) -> None:

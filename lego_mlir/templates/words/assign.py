@@ -22,7 +22,7 @@ from lego_mlir.printers.cuda import TYPES
 from lego_mlir.templates.render.indices import Coordinate, ranges_of
 from lego_mlir.templates.render.names import require_identifier, temporary
 from lego_mlir.templates.render.require import is_number, require_text
-from lego_mlir.templates.render.values import Offsets, Predicate
+from lego_mlir.templates.render.values import BlockCondition, Offsets
 
 if TYPE_CHECKING:
     from lego_mlir.templates.render.placeholders import Filling
@@ -74,7 +74,7 @@ class Statements:
             raise TemplateError(f"assign: one name for two values in {', '.join(targets)}; give each its own")
         for value in given:
             if not (is_number(value) or isinstance(value, Offsets)):
-                what = "a condition" if isinstance(value, (Condition, Predicate)) else brief(repr(value))
+                what = "a condition" if isinstance(value, (Condition, BlockCondition)) else brief(repr(value))
                 raise TemplateError(
                     f"assign: an index, a position or a block of positions is needed, got {what}; any other value can "
                     "be written as it is, as in inside = {{ A.mask[i, :] }}"

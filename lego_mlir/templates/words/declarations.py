@@ -23,7 +23,7 @@ from lego_mlir.templates.render.indices import Bounded, ranges_of
 from lego_mlir.templates.render.names import require_identifier
 from lego_mlir.templates.render.require import require_language, require_text
 from lego_mlir.templates.render.signature import ordered, sizes_of
-from lego_mlir.templates.render.values import Placed
+from lego_mlir.templates.render.values import NamedLayout
 
 if TYPE_CHECKING:
     from lego_mlir.templates.render.placeholders import Filling
@@ -42,7 +42,7 @@ class Declarations:
     def globals(self) -> dict[str, Any]:
         return {f.__name__: f for f in (self.device_function, self.layout_class)}
 
-    def device_function(self, name: str, layout: Placed) -> str:
+    def device_function(self, name: str, layout: NamedLayout) -> str:
         """A C function from a logical index to its position; sizes are further parameters, as a kernel's are."""
         self._require_c("device_function", "a function", name, layout)
         parameters = _parameters(layout)
@@ -53,7 +53,7 @@ class Declarations:
         self._keep([raw], [expr], printer, (layout.layout, tuple(parameters)))
         return self.filling.lines(cuda.function(name, [*parameters, *sizes], expr, printer).split("\n"))
 
-    def layout_class(self, name: str, layout: Placed) -> str:
+    def layout_class(self, name: str, layout: NamedLayout) -> str:
         """A C++ class with `apply`, `inv` and `size`; the layout's sizes are its members, in a kernel's order."""
         self._require_c("layout_class", "a class", name, layout)
         if name in MEMBERS:
@@ -91,10 +91,10 @@ class Declarations:
         require_language(f"{word} declares C", "cuda", self.filling.language, "write {{ A[i, j] }} itself")
         require_text(word, f"the name of {what}", name)
         require_identifier(f"{word}: {what}", name, "cuda")
-        if not isinstance(layout, Placed):
+        if not isinstance(layout, NamedLayout):
             raise TemplateError(f"{word}: a layout is needed, {word}({name!r}, A), got {brief(repr(layout))}")
 
-    def _position(self, layout: Placed, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
+    def _position(self, layout: NamedLayout, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
         """A layout's position of some parameters: the expression before and after simplification, and the ranges."""
         position = layout[tuple(parameters)]
         raw, ranges = as_expr(position), ranges_of(position)
@@ -126,13 +126,13 @@ class Declarations:
         return code
 
 
-def _sizes(layout: Placed, exprs: Iterable[Any]) -> list[Size]:
+def _sizes(layout: NamedLayout, exprs: Iterable[Any]) -> list[Size]:
     """The sizes of a layout and of expressions of it, in the order of a kernel's parameters."""
     used = {str(s): s for e in exprs for s in e.free_symbols if isinstance(s, Size)}
     return list(ordered(sizes_of(layout), used, ()).values())
 
 
-def _parameters(layout: Placed) -> list[Any]:
+def _parameters(layout: NamedLayout) -> list[Any]:
     """Index variables for the coordinates of an index, called unlike any size."""
     rank = len(layout.layout.dims())
     names = LETTERS[:rank] if rank <= len(LETTERS) else [f"i{k}" for k in range(rank)]
@@ -141,7 +141,7 @@ def _parameters(layout: Placed) -> list[Any]:
     return [index_symbol(_free(name, taken)) for name in names]
 
 
-def _position_name(layout: Placed) -> Bounded:
+def _position_name(layout: NamedLayout) -> Bounded:
     """An index variable for a position, called unlike any size."""
     probe = layout.inv(Bounded(index_symbol("lego_p")))
     return Bounded(index_symbol(_free("p", {str(s) for s in _sizes(layout, map(as_expr, probe))})))

@@ -26,7 +26,7 @@ from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.render.blocks import blocks_in
 from lego_mlir.templates.render.indices import Bounded, ranges_of
 from lego_mlir.templates.render.require import require_language, require_one_of, require_text
-from lego_mlir.templates.render.values import Offsets, Placed
+from lego_mlir.templates.render.values import NamedLayout, Offsets
 
 if TYPE_CHECKING:
     from lego_mlir.templates.render.placeholders import Filling
@@ -41,7 +41,7 @@ BYTES: Final = {  # of an element, by Triton's name of its type
 
 
 @dataclass(frozen=True, slots=True)
-class Strided:
+class StridedForm:
     """A layout as shape and strides; `order` names its axes from the largest stride to the smallest."""
 
     shape: tuple[Any, ...]
@@ -50,7 +50,7 @@ class Strided:
     order: tuple[int, ...]
 
 
-def strided(placed: Placed) -> Strided:
+def strided(placed: NamedLayout) -> StridedForm:
     """The strided form of a tiled layout. Raises TemplateError, with the reason, for a layout that has none."""
     layout = placed.layout
     if not isinstance(layout, Tiled) or len(layout.levels) < 2:
@@ -71,7 +71,7 @@ def strided(placed: Placed) -> Strided:
             "contiguous runs; use offsets, A[..., :, :], instead of a descriptor"
         )
     order = (*(axis for axis in range(len(symbols)) if axis != unit[-1]), unit[-1])
-    return Strided(tuple(inner.dims()), tuple(strides), tuple(layout.levels[-1]), order)
+    return StridedForm(tuple(inner.dims()), tuple(strides), tuple(layout.levels[-1]), order)
 
 
 def _slope(name: str, position: Any, symbol: Any, ranges: dict[Any, Range]) -> Any:
@@ -87,7 +87,7 @@ def _slope(name: str, position: Any, symbol: Any, ranges: dict[Any, Range]) -> A
     return moved
 
 
-def require_aligned(name: str, form: Strided, dtype: str | None = None) -> None:
+def require_aligned(name: str, form: StridedForm, dtype: str | None = None) -> None:
     """Refuse a stride, other than the contiguous one, that is not proved a multiple of 16 bytes.
 
     Without a type only an odd number of elements is refused, which is one for no type: none has more than 8 bytes.
@@ -136,13 +136,13 @@ class Descriptors:
     def _show(self, values: Any) -> str:
         return f"[{', '.join(str(self.filling.finalize(Bounded(v))) for v in values)}]"
 
-    def descriptor(self, pointer: str, placed: Placed, dtype: str | None = None) -> str:
+    def descriptor(self, pointer: str, placed: NamedLayout, dtype: str | None = None) -> str:
         """`tl.make_tensor_descriptor` of a tiled layout; its block is the innermost tile, `dtype` Triton's type."""
         self._require_triton("descriptor")
         require_text("descriptor", "the pointer", pointer)
         if dtype is not None:
             require_text("descriptor", "the type", dtype)
-        if not isinstance(placed, Placed):
+        if not isinstance(placed, NamedLayout):
             raise TemplateError(
                 f"descriptor: a layout is needed, descriptor({pointer!r}, A), got {brief(repr(placed))}"
             )
@@ -184,7 +184,7 @@ class Descriptors:
         require_text(word, "the descriptor's variable", name)
         if not isinstance(block, Offsets) or block.relative:
             raise TemplateError(f"{word}: a slice such as A[i, k, :, :] is needed, got {brief(repr(block))}")
-        placed = Placed(block.name, block.slice.layout)
+        placed = NamedLayout(block.name, block.slice.layout)
         form = strided(placed)
         places = block.slice.places
         rank = len(form.shape)

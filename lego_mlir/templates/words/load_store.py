@@ -22,7 +22,7 @@ from lego_mlir.expr.index import Condition, Index, as_condition
 from lego_mlir.templates.render.blocks import blocks_in
 from lego_mlir.templates.render.indices import ranges_of
 from lego_mlir.templates.render.require import require_language
-from lego_mlir.templates.render.values import Offsets, Predicate
+from lego_mlir.templates.render.values import BlockCondition, Offsets
 
 if TYPE_CHECKING:
     from lego_mlir.templates.render.placeholders import Filling
@@ -100,7 +100,7 @@ class Accesses:
             raise TemplateError(f"{word}: a slice such as A[i, :, :] is needed, got {brief(repr(block))}")
 
 
-def _both(block: Any, where: Any) -> Predicate:
+def _both(block: Any, where: Any) -> BlockCondition:
     """The mask of a slice, where further conditions hold. Raises TemplateError for one over another axis."""
     mask = block.mask
     ranges, both = dict(mask.ranges), as_condition(mask.condition)
@@ -115,7 +115,7 @@ def _both(block: Any, where: Any) -> Predicate:
         ranges |= ranges_of(given)
         if other := [s for s in blocks_in(both) if s.axis not in mask.axes]:
             raise TemplateError(f"where= compares {other[0]}, a block variable that is no index of {block!r}")
-    return Predicate(both, ranges, mask.places)
+    return BlockCondition(both, ranges, mask.places)
 
 
 def _keywords(options: dict[str, Any]) -> str:
