@@ -228,7 +228,7 @@ def choose(sizes: list[Size]) -> None:
                 rows.append(choices.Row(layouts, *size, choices.choice_from(min(ours, key=lambda r: r["ms"]))))
     basis, device = ("static", None) if measured is None else ("measured", measured["device"])
     path = Path(choices.__file__).with_name(choices.FILE)
-    path.write_text(choices.to_text(choices.Table(basis, device, tuple(rows)), "bench/matmul.py choose"))
+    path.write_text(choices.to_text(choices.ChoiceTable(basis, device, tuple(rows)), "bench/matmul.py choose"))
     print(f"{path}: {len(rows)} rows, {basis}")
 
 

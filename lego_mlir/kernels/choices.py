@@ -106,7 +106,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ChoiceTable:
     """The rows, and what they rest on: `basis` is "static" or "measured", then on `device`."""
 
     basis: str
@@ -115,12 +115,12 @@ class Table:
 
 
 @cache
-def load() -> Table:
+def load() -> ChoiceTable:
     """The table that comes with the package."""
     return read(resources.files("lego_mlir.kernels").joinpath(FILE).read_text())
 
 
-def read(text: str) -> Table:
+def read(text: str) -> ChoiceTable:
     """The table of this JSON text. Raises SpecError where it is none."""
     try:
         data = json.loads(text)
@@ -128,12 +128,12 @@ def read(text: str) -> Table:
             raise SpecError(f"a table of format {FORMAT} is read here, got {data['format']}; make it again")
         kinds = [choice_from(choice) for choice in data["choices"]]
         rows = tuple(Row(r["layouts"], r["m"], r["n"], r["k"], kinds[r["choice"]]) for r in data["rows"])
-        return Table(data["basis"], data["device"], rows)
+        return ChoiceTable(data["basis"], data["device"], rows)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise SpecError(f"the table of kernels is not complete ({error!r}); make it with bench/matmul.py") from error
 
 
-def to_text(table: Table, made_by: str) -> str:
+def to_text(table: ChoiceTable, made_by: str) -> str:
     """The table as JSON, each kernel written once."""
     kinds = list(dict.fromkeys(row.choice for row in table.rows))
     rows = [{"layouts": r.layouts, "m": r.m, "n": r.n, "k": r.k, "choice": kinds.index(r.choice)} for r in table.rows]
@@ -146,7 +146,9 @@ def to_text(table: Table, made_by: str) -> str:
     return "{" + ",\n ".join(parts) + "}\n"
 
 
-def choose(table: Table, m: int, n: int, k: int, layouts: str, shared_bytes: int, element: int = f32.bytes) -> Choice:
+def choose(
+    table: ChoiceTable, m: int, n: int, k: int, layouts: str, shared_bytes: int, element: int = f32.bytes
+) -> Choice:
     """The kernel for a product of these sizes, on a target with so much shared memory for a block.
 
     `element` is how many bytes an element of C takes while it is in shared memory. Raises UsageError for layouts that

@@ -74,7 +74,7 @@ class Tiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VectorPlace:
     """Where a vector of neighbours in C begins, and along which axis it runs: 1 along a row, 0 down a column."""
 
     row: Any
@@ -95,7 +95,7 @@ class Place:
 class Epilogue:
     """What becomes of a value of A B before it is stored.
 
-    `function(value, place, *operands)` gets a vector of f32, its `Place`, and the views and numbers of `operands`;
+    `function(value, place, *operands)` gets a vector of f32, its `VectorPlace`, and the arguments for `operands`;
     `reference(product, *operands)` is the same on whole arrays, in NumPy.
     """
 
@@ -299,7 +299,7 @@ class _Plan:
         """The neighbours of the tile that begin at one place."""
         m, n = out.dims()
         i, j = at[0] * m + inside[0], at[1] * n + inside[1]
-        place = Place(i, j, width, 1) if self.axis == 1 else Place(j, i, width, 0)
+        place = VectorPlace(i, j, width, 1) if self.axis == 1 else VectorPlace(j, i, width, 0)
         value = out.load(*inside, width=width)
         with lego.when(target.layout.mask(*at, *inside)):
             target.store(self.epilogue.function(value, place, *operands).to(self.result), *at, *inside)

@@ -46,7 +46,7 @@ CACHED_BYTES: Final = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class TransposeVariant:
     """`stage(R, C, w)` is the layout of the shared tile for a tile of R x C elements; None goes without."""
 
     stage: Callable[[int, int, int], Any] | None
@@ -54,11 +54,11 @@ class Variant:
 
 
 VARIANTS: Final = {
-    "naive": Variant(None),
-    "shared": Variant(lambda r, c, w: Row(r, c)),
-    "padded": Variant(lambda r, c, w: gallery.padded(r, c)),
-    "swizzled": Variant(lambda r, c, w: gallery.xor_swizzle(r, c)),
-    "vectorised": Variant(lambda r, c, w: gallery.xor_swizzle(c, r, vec=w, per_phase=w), vectorised=True),
+    "naive": TransposeVariant(None),
+    "shared": TransposeVariant(lambda r, c, w: Row(r, c)),
+    "padded": TransposeVariant(lambda r, c, w: gallery.padded(r, c)),
+    "swizzled": TransposeVariant(lambda r, c, w: gallery.xor_swizzle(r, c)),
+    "vectorised": TransposeVariant(lambda r, c, w: gallery.xor_swizzle(c, r, vec=w, per_phase=w), vectorised=True),
 }
 
 
@@ -107,7 +107,13 @@ def build(
 
 
 def _shares(
-    chosen: Variant, M: Any, N: Any, dtype: DType, tile: tuple[int, int] | None, threads: int | None, width: int | None
+    chosen: TransposeVariant,
+    M: Any,
+    N: Any,
+    dtype: DType,
+    tile: tuple[int, int] | None,
+    threads: int | None,
+    width: int | None,
 ) -> tuple[tuple[int, int], int, int]:
     """The tile, its threads and what each of them moves at once: as given, or chosen for the matrix."""
     w = 1 if not chosen.vectorised else _width(M, N, dtype) if width is None else width
@@ -138,7 +144,7 @@ class _Plan:
     tile: tuple[int, int]
     threads: int
     w: int
-    variant: Variant
+    variant: TransposeVariant
 
     def stage(self) -> Any:
         """The shared tile, or None."""

@@ -23,7 +23,7 @@ from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Ne, Select, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
-from lego_mlir.tracing.trace import For, If, Load, Store, Trace, Value
+from lego_mlir.tracing.trace import For, If, KernelTrace, Load, Store, Value
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
@@ -44,7 +44,7 @@ class Claim:
         return sympy.Or(sympy.Not(sympy.And(*self.conditions, *facts)), self.inside)
 
 
-def access_verdicts(trace: Trace, timeout_ms: int) -> Iterator[tuple[str, Verdict]]:
+def access_verdicts(trace: KernelTrace, timeout_ms: int) -> Iterator[tuple[str, Verdict]]:
     """Each access of a kernel in words, and whether it stays inside its memory."""
     words = _Words(trace)
     ranges = {**trace.ranges, **words.ranges}
@@ -59,7 +59,7 @@ class _Words:
     on data is a guard, and a counter-example gives values that memory can hold.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: KernelTrace) -> None:
         self.data = trace.data
         self.meaning: dict[Any, Any] = {}
         self.ranges: dict[Any, Range] = {}

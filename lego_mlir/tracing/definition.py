@@ -29,7 +29,7 @@ from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.symbols import expressions, runtime_tables
 from lego_mlir.tracing.tensor import Tensor, View
-from lego_mlir.tracing.trace import Buffer, Load, ScalarParameter, Source, Store, Trace
+from lego_mlir.tracing.trace import Buffer, KernelTrace, Load, ScalarParameter, Source, Store
 from lego_mlir.tracing.tracer import OUR_PACKAGES, Tracer, record
 
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
@@ -109,7 +109,7 @@ class Kernel:
         return function
 
     @cached_property
-    def _traced(self) -> Trace:
+    def _traced(self) -> KernelTrace:
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature)
         parameters: list[Buffer | ScalarParameter] = []
         arguments: list[Any] = []
@@ -141,8 +141,8 @@ class Kernel:
             raise _located(ended.with_traceback(error.__traceback__), self.source) from None
         return _complete(self._trace(tracer, parameters))
 
-    def _trace(self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter]) -> Trace:
-        return Trace(
+    def _trace(self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter]) -> KernelTrace:
+        return KernelTrace(
             name=self.name,
             parameters=(*parameters, *self._tables(tracer)),
             sizes=_sizes(self, tracer),
@@ -178,7 +178,7 @@ class Kernel:
             layout = as_layout(Row(int(table.length)))
             yield Buffer(name, i32, layout, "global", int(table.length), self.source)
 
-    def trace(self) -> Trace:
+    def trace(self) -> KernelTrace:
         """The traced program. Raises TraceError or LayoutError, with the line of the spec, where it is not one."""
         return self._traced
 
@@ -256,7 +256,7 @@ def _tolerance(kernel: Kernel, rtol: float | None, atol: float | None) -> tuple[
     return None if rtol is None and atol is None else (float(rtol or 0), float(atol or 0))
 
 
-def _complete(trace: Trace) -> Trace:
+def _complete(trace: KernelTrace) -> KernelTrace:
     """The trace of a kernel that does something, and fits a block. Raises TraceError for another."""
     if not any(
         isinstance(statement, Store) and access.buffer.space == "global" for statement, access in trace.accesses()

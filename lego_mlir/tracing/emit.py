@@ -33,6 +33,7 @@ from lego_mlir.tracing.trace import (
     FromCondition,
     FromIndex,
     If,
+    KernelTrace,
     Lane,
     Load,
     Piece,
@@ -44,7 +45,6 @@ from lego_mlir.tracing.trace import (
     TileLoad,
     TileStore,
     ToIndex,
-    Trace,
     Value,
     Write,
     registers_written,
@@ -54,7 +54,7 @@ WORKGROUP: Final = "#gpu.address_space<workgroup>"
 TILE_ALIGNMENT: Final = 16  # bytes: what the widest access of a thread needs
 
 
-def emit_module(trace: Trace, form: Form = "affine") -> Any:
+def emit_module(trace: KernelTrace, form: Form = "affine") -> Any:
     """The module, verified, in a new context."""
     ir = bindings.load().ir
     with ir.Context(), _location(ir, trace.source):
@@ -77,7 +77,7 @@ def _location(ir: Any, source: Source) -> Any:
 class KernelEmitter:
     """Emits one kernel at the current insertion point."""
 
-    def __init__(self, trace: Trace, form: Form) -> None:
+    def __init__(self, trace: KernelTrace, form: Form) -> None:
         self.trace, self.form = trace, form
         self.ir = bindings.load().ir
         self.rows = trace.tile_rows()

@@ -36,7 +36,7 @@ _CONTRACT = {
 
 
 class TileEmitter:
-    """Emits tile statements at the current insertion point; `strides` are `Trace.tile_rows()`."""
+    """Emits tile statements at the current insertion point; `strides` are `KernelTrace.tile_rows()`."""
 
     def __init__(self, printer: MlirPrinter, strides: dict[str, int], ranges: Any) -> None:
         self.printer, self.strides, self.ranges = printer, strides, ranges

@@ -27,7 +27,7 @@ class EndlessError(BaseException):
     """Raised inside a function that does not end; `except Exception` in it does not keep it going."""
 
 
-class Watch:
+class IdleWatch:
     """What has been seen of the function with this code; `progress` counts what it traced."""
 
     def __init__(self, code: CodeType, progress: Callable[[], int]) -> None:
@@ -55,7 +55,7 @@ class Watch:
 @contextmanager
 def stopped_if_endless(progress: Callable[[], int], code: CodeType, interval: float = 1.0) -> Iterator[None]:
     """Around a call of the function with this code: EndlessError in it where its `progress` stands still."""
-    watch, thread, done = Watch(code, progress), threading.get_ident(), threading.Event()
+    watch, thread, done = IdleWatch(code, progress), threading.get_ident(), threading.Event()
 
     def look() -> None:
         while not done.wait(interval):

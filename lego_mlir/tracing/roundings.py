@@ -30,6 +30,7 @@ from lego_mlir.tracing.trace import (
     For,
     FromIndex,
     If,
+    KernelTrace,
     Lane,
     Load,
     Piece,
@@ -38,7 +39,6 @@ from lego_mlir.tracing.trace import (
     Store,
     TileLoad,
     TileStore,
-    Trace,
     Write,
 )  # fmt: skip
 
@@ -109,7 +109,7 @@ def joined(several: Iterable[Roundings]) -> Roundings:
     return Roundings(before, last)
 
 
-def roundings(trace: Trace, sizes: Mapping[str, int]) -> dict[str, Roundings]:
+def roundings(trace: KernelTrace, sizes: Mapping[str, int]) -> dict[str, Roundings]:
     """For each tensor of the signature, the roundings of what the kernel stores in it, for these sizes."""
     chains = _Chains(trace, sizes)
     chains.run(trace.body)
@@ -120,7 +120,7 @@ def roundings(trace: Trace, sizes: Mapping[str, int]) -> dict[str, Roundings]:
 class _Chains:
     """The roundings of each value, register and buffer at a point of the program."""
 
-    trace: Trace
+    trace: KernelTrace
     sizes: Mapping[str, int]
     values: dict[int, Roundings] = field(default_factory=dict)
     registers: dict[int, Roundings] = field(default_factory=dict)

@@ -336,7 +336,7 @@ Statement = (
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class KernelTrace:
     """A traced kernel.
 
     `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every

@@ -60,9 +60,9 @@ def test_a_loop_that_traces_nothing_is_stopped_at_its_line(monkeypatch):
 def test_proofs_and_progress_are_not_idle():
     code = test_proofs_and_progress_are_not_idle.__code__
     statements = iter(range(100))
-    watch = endless.Watch(code, lambda: next(statements))
+    watch = endless.IdleWatch(code, lambda: next(statements))
     assert not any(watch.look(sys._getframe()) for _ in range(2 * endless.PATIENCE))
-    watch = endless.Watch(code, lambda: 7)
+    watch = endless.IdleWatch(code, lambda: 7)
     looks = [watch.look(frame) for frame in [sys._getframe()] * endless.PATIENCE]
     assert looks == [False] * (endless.PATIENCE - 1) + [True]
     proof = {"__name__": "lego_mlir.expr.prove", "sys": sys}
