@@ -154,8 +154,9 @@ def claims(args: argparse.Namespace) -> tuple[str, list[tuple[str, Any]]]:
 
 def explain_program(args: argparse.Namespace) -> int:
     """Print how a program becomes steps, statements on sets, and loops."""
-    from lego_mlir.structured import loops, sets, statements
+    from lego_mlir.structured import sets
     from lego_mlir.structured.lower import lower
+    from lego_mlir.structured.paper import loops, statements
     from lego_mlir.structured.syntax import LLError
 
     program = _program(args)

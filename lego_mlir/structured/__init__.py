@@ -23,8 +23,8 @@ _MODULES: Final = {
         "Banded Blocked Diagonal Identity LowerTriangular Matrix Pentadiagonal Scalar Symmetric SymmetricBanded "
         "Tridiagonal UnitLower UnitUpper UpperTriangular Vector Zero"
     ),
-    "lego_mlir.structured.generate": "Variant",
-    "lego_mlir.structured.lanes": "interleave separate",
+    "lego_mlir.structured.vector.generate": "Variant",
+    "lego_mlir.structured.vector.lanes": "interleave separate",
     "lego_mlir.structured.language": "parse",
     "lego_mlir.structured.structures": "Access Structure",
     "lego_mlir.structured.syntax": (

@@ -33,14 +33,16 @@ from lego_mlir.errors import LegoError, UsageError, did_you_mean
 from lego_mlir.hardware import isa
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache, default_folder, key
-from lego_mlir.structured import driver, generate, lanes, scalar, sets
-from lego_mlir.structured.generate import Variant
+from lego_mlir.structured import driver, sets
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import Lowered, lower
+from lego_mlir.structured.paper import scalar
 from lego_mlir.structured.storage import ByLayout
 from lego_mlir.structured.structures import Structure
 from lego_mlir.structured.syntax import LLError, Operand, Program, Statement
 from lego_mlir.structured.syntax import program as as_program
+from lego_mlir.structured.vector import generate, lanes
+from lego_mlir.structured.vector.generate import Variant
 
 ELEMENTS: Final[dict[Any, str]] = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 VARIANTS: Final = ("scalar", "tune")
@@ -443,7 +445,7 @@ def _own_code() -> str:
     """A digest of the generator's own source."""
     digest = hashlib.sha256()
     for folder in (Path(__file__).parent, Path(cpu.__file__).parent):
-        for path in sorted(folder.glob("*.py")):
+        for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -25,8 +25,9 @@ from functools import reduce
 from itertools import combinations
 
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
-from lego_mlir.structured import infer, loops, statements
+from lego_mlir.structured import infer
 from lego_mlir.structured.lower import Update, lower
+from lego_mlir.structured.paper import loops, statements
 from lego_mlir.structured.sets import Region
 from lego_mlir.structured.structures import STORED
 from lego_mlir.structured.syntax import (

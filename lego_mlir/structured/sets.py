@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lego_mlir.errors import DependencyError
-from lego_mlir.structured import loops
+from lego_mlir.structured.paper import loops
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,10 +19,11 @@ from lego_mlir.hardware import isa
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache
 from lego_mlir.structured import build as structured
-from lego_mlir.structured import driver, generate, reference, sets
-from lego_mlir.structured.generate import Variant
+from lego_mlir.structured import driver, reference, sets
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.syntax import Program
+from lego_mlir.structured.vector import generate
+from lego_mlir.structured.vector.generate import Variant
 
 # (rows, vectors) of register tiles that leave room for operands among 32 vector registers
 TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (8, 1), (4, 2))

@@ -13,9 +13,8 @@ from hypothesis import strategies as some
 
 from lego_mlir.layout import Col, Row, gallery
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import generate, infer, reference
+from lego_mlir.structured import infer, reference
 from lego_mlir.structured import structures as st
-from lego_mlir.structured.generate import Variant
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.storage import StorageError, as_storage
 from lego_mlir.structured.syntax import (
@@ -30,6 +29,8 @@ from lego_mlir.structured.syntax import (
     assign,
     program,
 )
+from lego_mlir.structured.vector import generate
+from lego_mlir.structured.vector.generate import Variant
 
 BATCH, BATCHES = 50, 60
 FLAT = 400  # written-out kernels with more vector operations than this are rolled, for the sake of compile time

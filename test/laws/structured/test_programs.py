@@ -18,8 +18,8 @@ from lego_mlir.runtime.comparing import compare
 from lego_mlir.structured import driver, reference, tolerance
 from lego_mlir.structured.build import ArgumentError
 from lego_mlir.structured.claims import claims
-from lego_mlir.structured.generate import Variant
 from lego_mlir.structured.syntax import LLError
+from lego_mlir.structured.vector.generate import Variant
 
 PROGRAMS = 130  # compiled in the everyday run; with --long as many as fit into LONG seconds
 LONG = 300

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from lego_mlir.runtime import cpu, image
-from lego_mlir.structured import generate
-from lego_mlir.structured.generate import Variant
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
+from lego_mlir.structured.vector import generate
+from lego_mlir.structured.vector.generate import Variant
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the loader is for x86-64")
 

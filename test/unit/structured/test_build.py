@@ -23,10 +23,10 @@ from lego_mlir.structured import build as structured
 from lego_mlir.structured import driver, reference
 from lego_mlir.structured import structures as st
 from lego_mlir.structured import tuning as structured_tuning
-from lego_mlir.structured.generate import Variant
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.syntax import LLError, Operand, assign, solve
+from lego_mlir.structured.vector.generate import Variant
 
 EXAMPLE = (
     "A = Matrix({n}, {n}); L = LowerTriangular({n}); U = UpperTriangular({n}); S = Symmetric(L, {n}); A = L*U + S;"

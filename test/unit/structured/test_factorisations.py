@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import generate, reference
-from lego_mlir.structured.generate import Variant
+from lego_mlir.structured import reference
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
+from lego_mlir.structured.vector import generate
+from lego_mlir.structured.vector.generate import Variant
 
 TEXTS = [
     "S = Symmetric(L, {n}); L = LowerTriangular({n}); L = chol(S);",

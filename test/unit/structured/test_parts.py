@@ -6,10 +6,10 @@ import pytest
 from lego_mlir.structured import build as structured
 from lego_mlir.structured import driver, reference
 from lego_mlir.structured import structures as st
-from lego_mlir.structured.generate import Variant
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.syntax import LLError, Operand, assign, lu, solve, symmetric, tril, triu, unit_tril, unit_triu
+from lego_mlir.structured.vector.generate import Variant
 
 PROGRAMS = r"""
 P = Symmetric(L, {n}); Y = Symmetric(L, {n}); M2 = Matrix({n}, 3); M5 = Matrix(3, {n});

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import reference, scalar
+from lego_mlir.structured import reference
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
+from lego_mlir.structured.paper import scalar
 
 PROGRAMS = [
     "A = Matrix(4, 4); L = LowerTriangular(4); S = Symmetric(L, 4); U = UpperTriangular(4); A = L*U + S;",

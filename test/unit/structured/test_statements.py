@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from lego_mlir.structured import loops, statements, tiled
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import Factor, Update, lower
+from lego_mlir.structured.paper import loops, statements, tiled
 
 EXAMPLE = "A = Matrix(4, 4); L = LowerTriangular(4); S = Symmetric(L, 4); U = UpperTriangular(4); A = L*U + S;"
 

@@ -5,10 +5,10 @@ import pytest
 
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.lower import Leaf
+from lego_mlir.structured.paper.tiled import tile
 from lego_mlir.structured.sets import Region
 from lego_mlir.structured.storage import Band, Full, Packed, StorageError, as_storage
 from lego_mlir.structured.structures import Access, Structure, StructureError
-from lego_mlir.structured.tiled import tile
 
 ALL = [
     st.general(3, 5), st.zero(4, 2), st.lower(5), st.upper(5), st.unit_lower(4), st.unit_upper(4), st.diagonal(4),

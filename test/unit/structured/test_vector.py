@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from lego_mlir.runtime import cpu
-from lego_mlir.structured import generate, reference
-from lego_mlir.structured.generate import Variant
+from lego_mlir.structured import reference
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
+from lego_mlir.structured.vector import generate
+from lego_mlir.structured.vector.generate import Variant
 
 TEXTS = [
     "A = Matrix({n}, {n}); L = LowerTriangular({n}); U = UpperTriangular({n}); S = Symmetric(L, {n}); A = L*U + S;",

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lego_mlir.structured import views
-from lego_mlir.structured.roll import Code, counted
 from lego_mlir.structured.structures import ONE, STORED, ZERO
-from lego_mlir.structured.views import View
+from lego_mlir.structured.vector import views
+from lego_mlir.structured.vector.roll import Code, counted
+from lego_mlir.structured.vector.views import View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lego_mlir.structured import tiles, views
-from lego_mlir.structured.roll import Code, join, placed, roll, share
 from lego_mlir.structured.structures import ONE, STORED, ZERO
-from lego_mlir.structured.tiles import (
+from lego_mlir.structured.vector import tiles, views
+from lego_mlir.structured.vector.roll import Code, join, placed, roll, share
+from lego_mlir.structured.vector.tiles import (
     Add,
     Begin,
     CholeskyRows,
@@ -32,7 +32,7 @@ from lego_mlir.structured.tiles import (
     Steps,
     Store,
 )
-from lego_mlir.structured.views import View
+from lego_mlir.structured.vector.views import View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,14 +20,14 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_mlir.structured import tiles, updates, vector, views
 from lego_mlir.structured.builder import Function
 from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update, Within, buffer_name
-from lego_mlir.structured.roll import Code
 from lego_mlir.structured.storage import Full, Strided
 from lego_mlir.structured.structures import STORED, ZERO
-from lego_mlir.structured.tiles import Element, Product, Shape
-from lego_mlir.structured.views import View
+from lego_mlir.structured.vector import tile_code, tiles, updates, views
+from lego_mlir.structured.vector.roll import Code
+from lego_mlir.structured.vector.tiles import Element, Product, Shape
+from lego_mlir.structured.vector.views import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class _Generator:
         return Shape(self.variant.width, min(max(self.variant.width, 4), rows), 1)
 
     def write(self, codes: Sequence[Code]) -> None:
-        vector.emit(self.f, codes, self.variant.width)
+        tile_code.emit(self.f, codes, self.variant.width)
 
     def update(self, step: Update) -> None:
         normal = _Oriented.of(step, self.variant.width)

@@ -11,9 +11,9 @@ from typing import Any
 
 from lego_mlir.errors import PrintError
 from lego_mlir.structured.builder import SSA, Function
-from lego_mlir.structured.roll import Call, Code, Index, Placed, Repeat, numbers
 from lego_mlir.structured.structures import STORED, ZERO
-from lego_mlir.structured.tiles import (
+from lego_mlir.structured.vector.roll import Call, Code, Index, Placed, Repeat, numbers
+from lego_mlir.structured.vector.tiles import (
     Add,
     Begin,
     CholeskyRows,

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lego_mlir.errors import UsageError
-from lego_mlir.structured import generate
 from lego_mlir.structured.builder import SSA, Function
-from lego_mlir.structured.generate import Variant
 from lego_mlir.structured.lower import Lowered
+from lego_mlir.structured.vector import generate
+from lego_mlir.structured.vector.generate import Variant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

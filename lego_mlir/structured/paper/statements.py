@@ -31,8 +31,9 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import assert_never
 
-from lego_mlir.structured import loops, sets
+from lego_mlir.structured import sets
 from lego_mlir.structured.lower import Factor, Factorise, Leaf, Solve, Step, Term, Update
+from lego_mlir.structured.paper import loops
 from lego_mlir.structured.sets import Region
 from lego_mlir.structured.structures import Structure
 
