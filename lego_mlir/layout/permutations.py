@@ -187,7 +187,7 @@ class GenP(Layout):
 
     def _may_wrap(self, given: tuple[Any, ...]) -> bool:
         """Whether arrays are given to a permutation that is too large for an enumeration to show that none wraps."""
-        from lego_mlir.layout.checking import ENUMERATED
+        from lego_mlir.layout.enumeration import ENUMERATED
 
         elements = self.numel()
         return isinstance(elements, int) and elements > ENUMERATED and any(map(is_array, given))

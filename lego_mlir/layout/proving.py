@@ -34,7 +34,7 @@ WALKED_OPERATIONS = 10_000
 
 def proved(perm: GenP) -> Verdict:
     """The verdict on all elements at once: Unknown, with the reason, where no proof is found and no refutation."""
-    index = own_index(perm)
+    index = proof_index(perm)
     try:
         position = Index(perm.forward(index))
         parts = [position.expr, *(as_expr(b) for b in perm.backward(position))]
@@ -53,7 +53,7 @@ def proved(perm: GenP) -> Verdict:
         return Unknown("its expressions are nested too deeply for a proof")
 
 
-def own_index(perm: GenP) -> tuple[Index, ...]:
+def proof_index(perm: GenP) -> tuple[Index, ...]:
     """The index that is proved for; no caller's size has the name of a part, because names of sizes are identifiers."""
     return tuple(index_symbol(f"i[{axis}]") for axis in range(len(perm.dims())))
 

@@ -70,9 +70,9 @@ def test_an_integer_beyond_int64_is_a_position_outside():
 
 def test_a_bijection_of_ints_that_wraps_in_64_bits_is_refused_with_that_reason():
     """i * 2**62 * 4 // 2**64 is i; in int64 it is 0 or -1."""
-    with pytest.raises(LayoutError, match=r"in 64 bits, .* f maps \[1\] to 0 in place of 1; keep what it computes"):
+    with pytest.raises(LayoutError, match=r"in 64 bits, .* f maps \[1\] to 0 instead of 1; keep intermediate values"):
         GenP([8], lambda i: i * 2**62 * 4 // 2**32 // 2**32, lambda p: p)
-    with pytest.raises(LayoutError, match=r"in 64 bits, .* f_inv maps 1 to \[0\] in place of \[1\]"):
+    with pytest.raises(LayoutError, match=r"in 64 bits, .* f_inv maps 1 to \[0\] instead of \[1\]"):
         GenP([8], lambda i: i, lambda p: p * 2**62 * 4 // 2**32 // 2**32)
 
 
@@ -112,7 +112,7 @@ def test_where_and_steps_in_place_are_watched():
         i *= 2**61
         return i // 2**61
 
-    with pytest.raises(LayoutError, match=r"in 64 bits, .* f maps \[4\] to -4 in place of 4"):
+    with pytest.raises(LayoutError, match=r"in 64 bits, .* f maps \[4\] to -4 instead of 4"):
         GenP([8], f, lambda p: p)
 
 
