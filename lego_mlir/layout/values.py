@@ -1,16 +1,24 @@
-"""The door of a layout: what may come in as an index, and in which kind the result goes out."""
+"""Conversion of the arguments of a layout: coerce and validate indices, restore the caller's kind of value.
+
+>>> import sympy
+>>> i = sympy.Symbol("i", integer=True)
+>>> (value,) = coerce_indices((i,), 4)
+>>> value, restore_kind(value * 2, (i,))
+(i, 2*i)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import LayoutError, LayoutIndexError
 from lego_mlir.expr.index import Condition, Index, is_array, is_symbolic
 from lego_mlir.layout.canonical import Size
 
 ARRAY_LIMIT = 2**63
-"""Positions that int64 arrays can tell apart; NumPy does not say when a larger one wraps around."""
+"""Positions that an int64 array can represent; NumPy wraps around silently beyond."""
 
 
 def show(values: Sequence[Any]) -> str:
@@ -18,16 +26,16 @@ def show(values: Sequence[Any]) -> str:
     return f"[{', '.join(map(repr, values))}]"
 
 
-def flat_index(index: Sequence[Any]) -> tuple[Any, ...]:
-    """An index given as nested lists, one list a level, as one tuple."""
-    flat: list[Any] = []
+def flat_index(index: Sequence[IndexLike | Sequence[IndexLike]]) -> tuple[IndexLike, ...]:
+    """Flatten an index given as nested lists, one list per level."""
+    flat: list[IndexLike] = []
     for i in index:
         flat.extend(flat_index(i) if isinstance(i, (list, tuple)) else (i,))
     return tuple(flat)
 
 
-def enter(value: Any) -> Any:
-    """An index as the algebra computes with it: an int, an int64 array, or an `Index`."""
+def coerce_index(value: IndexLike) -> IndexLike:
+    """One coordinate as an int, an int64 array or an `Index`. Raises LayoutError for any other value."""
     if isinstance(value, Index):
         return int(value.expr) if value.expr.is_Integer else value
     if is_array(value):
@@ -45,18 +53,16 @@ def enter(value: Any) -> Any:
         ) from None
 
 
-def enter_all(given: Sequence[Any], elements: Size) -> tuple[Any, ...]:
-    """The coordinates of one index of a layout of so many positions, which must agree in kind and shape."""
-    values = tuple(map(enter, given))
+def coerce_indices(given: Sequence[IndexLike], elements: Size) -> tuple[IndexLike, ...]:
+    """The coordinates of one index of a layout with `elements` positions; they must agree in kind and shape."""
+    values = tuple(map(coerce_index, given))
     arrays = [v for v in values if is_array(v)]
     if not arrays:
         return values
     if any(map(is_symbolic, values)):
-        raise LayoutError(f"an index is of arrays or of symbols, not of both, got {show(values)}")
+        raise LayoutError(f"an index takes arrays or symbols, not both; got {show(values)}")
     if isinstance(elements, int) and elements > ARRAY_LIMIT:
-        raise LayoutError(
-            f"{elements} positions are too many for int64 arrays; give Python's ints, one index at a time"
-        )
+        raise LayoutError(f"{elements} positions are too many for int64 arrays; use Python's ints, one index at a time")
     import numpy as np
 
     try:
@@ -69,8 +75,8 @@ def enter_all(given: Sequence[Any], elements: Size) -> tuple[Any, ...]:
     return values
 
 
-def leave(value: Any, given: Sequence[Any]) -> Any:
-    """A result in the caller's kind: SymPy for SymPy, `Index` for `Index`, ints and arrays as they are."""
+def restore_kind(value: IndexLike, given: Sequence[IndexLike]) -> IndexLike:
+    """A result in the caller's kind: SymPy for SymPy, `Index` for `Index`; ints and arrays are unchanged."""
     if any(is_symbolic(g) and not isinstance(g, (Index, Condition)) for g in given):
         return value.expr if isinstance(value, (Index, Condition)) else Index(value).expr
     if any(isinstance(g, (Index, Condition)) for g in given) and not isinstance(value, Condition):
@@ -78,8 +84,8 @@ def leave(value: Any, given: Sequence[Any]) -> Any:
     return value
 
 
-def check_range(i: Any, n: Size, what: str) -> None:
-    """Raise LayoutIndexError, naming `what`, for a concrete index outside 0..n-1; symbols pass."""
+def check_range(i: IndexLike, n: Size, what: str) -> None:
+    """Raise LayoutIndexError, naming `what`, for a concrete index outside 0..n-1; symbols are not checked."""
     if isinstance(i, int):
         if i < 0 or (isinstance(n, int) and i >= n):
             raise LayoutIndexError(f"{what} is {i}, outside 0..{_last(n)}")
@@ -93,24 +99,24 @@ def _last(n: Size) -> str:
     return str(n - 1) if isinstance(n, int) else f"{n!r}-1"
 
 
-def symbol_of(value: Any) -> Any:
+def symbol_of(value: Index | Symbol) -> Symbol:
     """The SymPy symbol of a symbol. Raises LayoutError for anything else."""
     expr = value.expr if isinstance(value, Index) else value
     if not getattr(expr, "is_Symbol", False):
-        raise LayoutError(f"a range belongs to a symbol, got {value!r}")
+        raise LayoutError(f"only a symbol has a range, got {value!r}")
     return expr
 
 
-def end_of(n: Size) -> Any:
+def end_of(n: Size) -> Expr:
     """A size as the end of a `Range`: an int or a SymPy expression."""
     return n.expr if isinstance(n, Index) else n
 
 
-def subexpressions(exprs: Sequence[Any]) -> set[Any]:
-    """Every subexpression, each visited once."""
+def subexpressions(exprs: Sequence[Expr]) -> set[Expr]:
+    """All distinct subexpressions."""
     from lego_mlir.expr.sharing import operands
 
-    found: set[Any] = set()
+    found: set[Expr] = set()
     stack = list(exprs)
     while stack:
         expr = stack.pop()

@@ -228,7 +228,7 @@ def test_gallery_messages():
         (lambda: gallery.padded(4, 4, "a"), "pad='a' must be >= 1"),
         (lambda: gallery.table([2], [0, 1], name="a b"), "the name 'a b' must be an ASCII identifier"),
         (lambda: gallery.table([2], [0, 1], name="größe"), "the name 'größe' must be an ASCII identifier"),
-        (lambda: gallery.table([4], [[0, 1], [2]]), "the positions are no array of integers"),
+        (lambda: gallery.table([4], [[0, 1], [2]]), "the positions are not an array of integers"),
         (lambda: gallery.table([2], np.array([2**63 + 1, 0], np.uint64)), "entry 0 is 9223372036854775809, outside"),
     ],
 )
@@ -267,14 +267,14 @@ def test_any_failure_with_a_symbol_or_an_array_says_what_to_do():
 def test_arrays_that_do_not_belong_together():
     with pytest.raises(LayoutError, match=r"must broadcast against each other, got the shapes \(3,\), \(4,\)"):
         Row(4, 4).apply(np.arange(3), np.arange(4))
-    with pytest.raises(LayoutError, match="of arrays or of symbols, not of both"):
+    with pytest.raises(LayoutError, match="arrays or symbols, not both"):
         Row(4, 4).apply(np.arange(3), lego.index_symbol("i"))
 
 
 def test_more_positions_than_an_array_can_tell_apart():
     huge = Row(2**40, 2**40)
     assert huge.inv(huge.apply(2**39, 5)) == (2**39, 5)
-    with pytest.raises(LayoutError, match="too many for int64 arrays; give Python's ints"):
+    with pytest.raises(LayoutError, match="too many for int64 arrays; use Python's ints"):
         huge.apply(np.array([2**39]), np.array([5]))
     with pytest.raises(LayoutError, match="too many for int64 arrays"):
         huge.inv(np.array([5]))
@@ -292,7 +292,7 @@ def test_slices():
 
 
 def test_symbols():
-    with pytest.raises(LayoutError, match="a range belongs to a symbol"):
+    with pytest.raises(LayoutError, match="only a symbol has a range"):
         Row(4).ranges(lego.index_symbol("i") + 1)
     with pytest.raises(LayoutError, match="ranges takes one symbol for each"):
         Row(4, 6).ranges(sympy.Symbol("i"))
@@ -325,7 +325,7 @@ def test_what_cannot_even_be_sampled():
 
 def test_a_function_that_depends_on_more_than_its_arguments():
     calls = iter([[0, 1], [0, 0, 2, 3], [1, 0, 2, 3]])
-    with pytest.raises(LayoutError, match="gives other positions when it is asked again"):
+    with pytest.raises(LayoutError, match="returns different positions when called again"):
         GenP([4], lambda i: np.array(next(calls)), lambda p: (p,))
 
 

@@ -37,7 +37,7 @@ def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime:
     try:
         forward = np.asarray(positions).reshape(-1)
     except ValueError as error:
-        raise LayoutError(f"table: the positions are no array of integers: {error}") from error
+        raise LayoutError(f"table: the positions are not an array of integers: {error}") from error
     elements = product(sizes)
     if forward.dtype.kind not in "iu" or forward.size != elements:
         raise LayoutError(
