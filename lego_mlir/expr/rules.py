@@ -119,7 +119,7 @@ def divisible_part(facts: Facts, atom: Atom) -> Iterator[Binding]:
             yield {d: divisor, q: Poly({m: v // constant for m, v in (n - reduced).terms.items()}), r: reduced}
 
 
-def divisible_part_for_good(facts: Facts, atom: Atom) -> Iterator[Binding]:
+def simpler_divisible_part(facts: Facts, atom: Atom) -> Iterator[Binding]:
     """As divisible_part, where the rest is not harder to divide: never negative unless the sum may be as well."""
     for binding in divisible_part(facts, atom):
         n, rest = atom.args[0], binding[r]
@@ -132,7 +132,7 @@ def divisible_part_for_good(facts: Facts, atom: Atom) -> Iterator[Binding]:
 def residue_of_coefficients(facts: Facts, atom: Atom) -> Iterator[Binding]:
     """c*x + y over a constant d, where c leaves 1 (or 0, or the constant of the sum leaves less) modulo d."""
     n, divisor = atom.args
-    yield from divisible_part_for_good(facts, atom)
+    yield from simpler_divisible_part(facts, atom)
     constant = divisor.constant
     if constant is None or constant < 2:
         return
@@ -275,7 +275,7 @@ RULES: tuple[Rule, ...] = (
     Rule("common factor of a quotient", FloorDiv(g * x + r, g * b), FloorDiv(x, b), (Le(0, r), Lt(r, g), Lt(0, b)),
          common_factor),
     Rule("divisible part of a quotient", FloorDiv(d * q + r, d), q + FloorDiv(r, d), (Ne(d, 0),),
-         divisible_part_for_good),
+         simpler_divisible_part),
     Rule("quotient of a quotient", FloorDiv(FloorDiv(x, a), b), FloorDiv(x, a * b), (Ne(a, 0), Lt(0, b)),
          nested_quotient),
     Rule("quotient of a remainder", FloorDiv(FloorMod(x, a * b), a), FloorMod(FloorDiv(x, a), b), (Ne(a, 0), Lt(0, b)),
