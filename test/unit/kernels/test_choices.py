@@ -6,14 +6,14 @@ import pytest
 
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.kernels import choices
-from lego_mlir.kernels.choices import Choice, Row, Table
+from lego_mlir.kernels.choices import Choice, ChoiceTable, Row
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.layout.gallery.grids import ORDERS
 from lego_mlir.toolchain import TARGETS
 
 ROOM = {name: target.shared_per_block for name, target in TARGETS.items() if target.compute_capability >= (8, 0)}
 BIG, SMALL = Choice(Tiling(128, 256, 64, (2, 4)), 4), Choice(Tiling(64, 64, 64, (2, 2)), 4)
-TWO = Table("static", None, (Row("NN", 512, 512, 512, SMALL), Row("NN", 4096, 4096, 4096, BIG)))
+TWO = ChoiceTable("static", None, (Row("NN", 512, 512, 512, SMALL), Row("NN", 4096, 4096, 4096, BIG)))
 
 
 def test_the_table_says_what_it_rests_on():
@@ -61,7 +61,7 @@ def test_blocks_that_stay_keep_the_tile_of_c_beside_the_others():
 
 def test_a_table_is_written_as_it_is_read():
     assert choices.read(choices.to_text(TWO, "a test")) == TWO
-    stay = Table("static", None, (Row("NN", 512, 512, 512, Choice(SMALL.tiling, 3, "row", resident=2)),))
+    stay = ChoiceTable("static", None, (Row("NN", 512, 512, 512, Choice(SMALL.tiling, 3, "row", resident=2)),))
     assert choices.read(choices.to_text(stay, "a test")) == stay
 
 
