@@ -4,7 +4,7 @@ The two exchange text, with constants spelled as `literals` says. Whether a pair
 found out by trying, once, before the first module passes: a probe with every kind of constant must come out of
 llvmlite with the bits that went in.
 
->>> from lego_mlir.toolchain import modules
+>>> from lego_mlir.transforms import modules
 >>> with modules.session():
 ...     module = modules.parse("llvm.func @f() -> f32 { %0 = llvm.mlir.constant(0.1 : f32) : f32 llvm.return %0 : f32}")
 ...     print(translate(module.operation).splitlines()[4])

@@ -141,7 +141,7 @@ def emit(text: str, target: Target) -> str:
 def _emit_apart(text: str, target: Target) -> str:
     parse(text)  # what does not parse is reported from here, with LLVM's own words
     emission = f"sys.stdout.write(llvm.emit(sys.stdin.read(), targets.{target!r}))"
-    code = f"import sys; from lego_mlir.toolchain import llvm, targets; {emission}"
+    code = f"import sys; from lego_mlir.hardware import targets; from lego_mlir.toolchain import llvm; {emission}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
         [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=False, env=environment

@@ -20,8 +20,8 @@ DOORS = {
     "llvmlite": ["toolchain/llvm.py"],
     "cupy": ["runtime/cuda.py"],
     "islpy": ["structured/sets.py"],
-    "jinja2": ["templates/engine.py"],
-    "triton": ["toolchain/triton.py"],
+    "jinja2": ["templates/render/engine.py"],
+    "triton": ["templates/run/triton.py"],
 }
 
 
