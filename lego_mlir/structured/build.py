@@ -55,7 +55,7 @@ class ArgumentError(LegoError, TypeError, ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """What is compiled: the program, its name in machine code, its element type, and how it was generated."""
 
     program: Program
@@ -89,7 +89,7 @@ class Source:
         return cpu.llvm_ir(self.mlir(), self.isa)
 
 
-def _function(lowered: Lowered, source: Source) -> Any:
+def _function(lowered: Lowered, source: KernelSource) -> Any:
     if source.lanes > 1:
         return lanes.emit(lowered, source.name, source.element, source.lanes)
     if source.variant is None:
@@ -104,7 +104,7 @@ def _storage_name(operand: Operand) -> str:
 class Kernel:
     """A compiled program. Calls may come from several threads at once; each uses its own stack and nothing else."""
 
-    def __init__(self, source: Source, code: bytes) -> None:
+    def __init__(self, source: KernelSource, code: bytes) -> None:
         self.source = source
         self.program = source.program
         self.variant = source.variant
@@ -231,7 +231,7 @@ class Kernel:
         return "the arrays were refused"
 
 
-def _restored(source: Source, code: bytes, processor: str) -> Kernel:
+def _restored(source: KernelSource, code: bytes, processor: str) -> Kernel:
     """A kernel that was pickled. Raises UsageError where this machine has another number of lanes for `by_lanes`."""
     _trusted()
     if processor == cpu.processor():
@@ -309,7 +309,7 @@ def source_of(
     types: Mapping[str, Any] | None = None,
     by_lanes: bool = False,
     **operands: Operand | Structure,
-) -> Source:
+) -> KernelSource:
     """What `compile` compiles, not compiled. `variant` "scalar" asks for the paper's scalar path."""
     if np.dtype(dtype) not in ELEMENTS:
         raise UsageError(f"kernels work on float64 or float32, not {np.dtype(dtype)}")
@@ -321,9 +321,9 @@ def source_of(
     with sets.LOCK:
         program = _program(given, operands, types)
         if variant == "scalar" or by_lanes:
-            return Source(program, name, element, row, None, row.lanes(element) if by_lanes else 1)
+            return KernelSource(program, name, element, row, None, row.lanes(element) if by_lanes else 1)
         chosen = variant if isinstance(variant, Variant) else generate.default(lower(program), row.lanes(element))
-    return Source(program, name, element, row, chosen)
+    return KernelSource(program, name, element, row, chosen)
 
 
 def _require_variant(variant: object, by_lanes: bool, known: Sequence[str] = VARIANTS) -> None:
@@ -403,7 +403,7 @@ def compile(  # the name is the contract's: lego.structured.compile
     return Kernel(source, code)
 
 
-def processor(source: Source, target: str) -> tuple[str, str]:
+def processor(source: KernelSource, target: str) -> tuple[str, str]:
     """The processor and features to restrict the code to; none for this machine's own."""
     return ("", "") if target in ("host", "scalar") else (source.isa.cpu, source.isa.features)
 
@@ -418,7 +418,9 @@ def _from_cache(program: Program, dtype: Any, name: str, known: bytes) -> Kernel
     head, _, code = known.partition(b"\n")
     kept = json.loads(head)
     variant = kept["variant"] and Variant(**kept["variant"])
-    return Kernel(Source(program, name, ELEMENTS[dtype], isa.isa_named(kept["isa"]), variant, kept["lanes"]), code)
+    return Kernel(
+        KernelSource(program, name, ELEMENTS[dtype], isa.isa_named(kept["isa"]), variant, kept["lanes"]), code
+    )
 
 
 def digest(program: Program, dtype: Any, name: str, target: str, variant: Variant | str | None) -> str:
@@ -450,4 +452,4 @@ def _own_code() -> str:
     return digest.hexdigest()
 
 
-__all__ = ["ArgumentError", "Kernel", "LLError", "Source", "compile", "describe", "host", "source_of"]
+__all__ = ["ArgumentError", "Kernel", "KernelSource", "LLError", "compile", "describe", "host", "source_of"]

@@ -217,7 +217,7 @@ class Function:
     @contextmanager
     def loop(
         self, low: SSA, high: SSA, step: SSA, carried: Sequence[SSA] = (), kinds: Sequence[str] = ()
-    ) -> Iterator[Loop]:
+    ) -> Iterator[OpenLoop]:
         """`scf.for` over [low, high); the body sets `.results` to the values that the next round starts with."""
         number = self._count
         self._count += 1
@@ -229,7 +229,7 @@ class Function:
             head = f"%r{number}:{len(carried)} = {head} iter_args({bound}) -> ({', '.join(kinds)})"
         self.do(head + " {")
         outer, self._indent = self._indent, self._indent + "  "
-        state = Loop(variable, arguments, [], [f"%r{number}#{at}" for at in range(len(carried))])
+        state = OpenLoop(variable, arguments, [], [f"%r{number}#{at}" for at in range(len(carried))])
         yield state
         if carried:
             self.do(f"scf.yield {', '.join(state.results)} : {', '.join(kinds)}")
@@ -270,7 +270,7 @@ class Function:
         return f"func.func {visibility}@{name}({listed}) {{"
 
 
-class Loop:
+class OpenLoop:
     """A loop being written: its variable, what it carries in, and what its body hands on."""
 
     def __init__(self, variable: SSA, carried: list[SSA], results: list[SSA], values: list[SSA]) -> None:

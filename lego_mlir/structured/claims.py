@@ -39,7 +39,7 @@ from lego_mlir.structured.syntax import (
     Negated,
     Number,
     Program,
-    Transposed,
+    Transpose,
 )
 
 ONCE = "each stored element is computed once"
@@ -74,7 +74,7 @@ def _stated(expression: Expression) -> Iterator[Expression]:
             if function == "symmetric":
                 yield argument
             yield from _stated(argument)
-        case Negated(argument) | Transposed(argument):
+        case Negated(argument) | Transpose(argument):
             yield from _stated(argument)
         case Binary(_, left, right):
             yield from _stated(left)
@@ -87,7 +87,7 @@ def _symmetry(expression: Expression) -> Verdict:
     return Unknown("the program states it and nothing checks it; where it is not, the upper half does not count")
 
 
-def _once(step: Update, found: Sequence[statements.Statement]) -> Verdict:
+def _once(step: Update, found: Sequence[statements.PolyhedralStatement]) -> Verdict:
     """Whether the initialising statements write each element that the target keeps, and none twice."""
     wanted = statements.own_elements(step.target.structure)
     written = [s.domain.along(f"{{ [{', '.join(s.space)}] -> [i, j] }}") for s in found if s.body.op == "="]
@@ -98,7 +98,7 @@ def _once(step: Update, found: Sequence[statements.Statement]) -> Verdict:
     return Proved(f"{len(written)} disjoint regions make up the {wanted.count()} elements")
 
 
-def _reads(found: Sequence[statements.Statement]) -> Verdict:
+def _reads(found: Sequence[statements.PolyhedralStatement]) -> Verdict:
     """Whether each element that is read is kept by its matrix at that place."""
     count = 0
     for statement in found:
@@ -114,7 +114,7 @@ def _reads(found: Sequence[statements.Statement]) -> Verdict:
     return Proved(f"{count} elements, all within what is stored")
 
 
-def _stores(read: statements.Read, i: int, j: int) -> bool:
+def _stores(read: statements.ElementRead, i: int, j: int) -> bool:
     structure = read.leaf.structure if read.leaf is not None else None
     if structure is None or not (0 <= i < structure.rows and 0 <= j < structure.columns):
         return False

@@ -34,7 +34,7 @@ from lego_mlir.structured.syntax import (
     Number,
     Position,
     Statement,
-    Transposed,
+    Transpose,
     as_expression,
     fail,
 )
@@ -90,7 +90,7 @@ def shape(expression: Expression) -> tuple[int, int]:
             return (1, 1)
         case Negated(argument):
             return shape(argument)
-        case Transposed(argument):
+        case Transpose(argument):
             rows, columns = shape(argument)
             return columns, rows
         case Call(function, argument, position):
@@ -132,14 +132,14 @@ def transposed(expression: Expression) -> Expression:
     """The expression's transposed with every `'` moved to the operands, and dropped on a symmetric one."""
     match expression:
         case Name(operand):
-            return expression if operand.structure.symmetric else Transposed(expression)
+            return expression if operand.structure.symmetric else Transpose(expression)
         case Call("symmetric"):
             return expression
         case Number():
             return expression
         case Negated(argument):
             return Negated(transposed(argument))
-        case Transposed(argument):
+        case Transpose(argument):
             return _canonical(argument)
         case Binary("*", left, right, position) if (1, 1) not in (shape(left), shape(right)):
             return Binary("*", transposed(right), transposed(left), position)
@@ -147,13 +147,13 @@ def transposed(expression: Expression) -> Expression:
             return Binary("*", transposed(left), transposed(right), position)
         case Binary(("+" | "-") as op, left, right, position):
             return Binary(op, transposed(left), transposed(right), position)
-    return Transposed(expression)
+    return Transpose(expression)
 
 
 def _canonical(expression: Expression) -> Expression:
     """The same expression with every `'` at an operand."""
     match expression:
-        case Transposed(argument):
+        case Transpose(argument):
             return transposed(argument)
         case Negated(argument):
             return Negated(_canonical(argument))
@@ -179,7 +179,7 @@ def mirrored(expression: Expression) -> bool:
     match _canonical(expression):
         case Name(operand):
             return operand.structure.symmetric
-        case Transposed(argument) | Negated(argument):
+        case Transpose(argument) | Negated(argument):
             return mirrored(argument)
         case Call("symmetric"):
             return True
@@ -215,7 +215,7 @@ def _infer(expression: Expression) -> Structure:
             return st.general(1, 1)
         case Negated(argument):
             return _made(rows, columns, infer(argument).nonzero, infer(argument).symmetric)
-        case Transposed(argument):
+        case Transpose(argument):
             inner = infer(argument)
             return _made(rows, columns, inner.nonzero.along("{ [i, j] -> [j, i] }"), inner.symmetric)
         case Call(function, argument, position):

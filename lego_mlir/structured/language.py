@@ -47,7 +47,7 @@ from lego_mlir.structured.syntax import (
     Position,
     Program,
     Statement,
-    Transposed,
+    Transpose,
     fail,
 )
 
@@ -254,7 +254,7 @@ class Parser:
             return Negated(self.signed(), position)
         inner = self.atom()
         while self.token.text == "'":
-            inner = Transposed(inner, self.word("sign").position)
+            inner = Transpose(inner, self.word("sign").position)
         return inner
 
     def atom(self) -> Expression:

@@ -37,7 +37,7 @@ from lego_mlir.structured.syntax import (
     Position,
     Program,
     Statement,
-    Transposed,
+    Transpose,
     fail,
 )
 
@@ -190,7 +190,7 @@ class _Lowering:
             case Binary("\\", left, right, position) if not _uses(left, target):
                 self.solve_into(target, left, right, position)
             case Call("symmetric", argument) if _keeps_a_half(target):
-                half = argument if target.structure.stored[-1, 0] else Transposed(argument)
+                half = argument if target.structure.stored[-1, 0] else Transpose(argument)
                 self.update(target, self.terms(half))
             case Call(function, argument, position) as call if function not in PARTS and _fills(
                 target, infer.infer(call)
@@ -238,7 +238,7 @@ class _Lowering:
                 return (Term(value, (), (Factor(_ONE),)),)
             case Negated(argument):
                 return tuple(_scaled(term, -1.0, ()) for term in self.terms(argument))
-            case Transposed(argument):
+            case Transpose(argument):
                 return tuple(term.T for term in self.terms(argument))
             case Binary("+", left, right):
                 return self.terms(left) + self.terms(right)
@@ -273,7 +273,7 @@ class _Lowering:
             case Negated(argument):
                 (number, scalars), factor = self.one_factor(argument)
                 return (-number, scalars), factor
-            case Transposed(argument):
+            case Transpose(argument):
                 scale, factor = self.one_factor(argument)
                 return scale, factor.T
             case Name(operand):
@@ -350,7 +350,7 @@ def _uses(expression: Expression, leaf: Leaf) -> bool:
             return buffer_name(operand.name) == leaf.name
         case Number():
             return False
-        case Negated(argument) | Transposed(argument) | Call(_, argument):
+        case Negated(argument) | Transpose(argument) | Call(_, argument):
             return _uses(argument, leaf)
         case Binary(_, left, right):
             return _uses(left, leaf) or _uses(right, leaf)
@@ -361,7 +361,7 @@ def _in_memory(expression: Expression) -> bool:
     match expression:
         case Name() | Call():
             return True
-        case Transposed(argument):
+        case Transpose(argument):
             return _in_memory(argument)
         case Binary(op):
             return op == "\\"

@@ -27,7 +27,7 @@ from lego_mlir.structured.syntax import (
     Number,
     Operand,
     Program,
-    Transposed,
+    Transpose,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def value(expression: Expression, values: Mapping[str, NDArray[Any]], change: Ch
     match expression:
         case Negated(argument):
             return -value(argument, values, change)
-        case Transposed(argument):
+        case Transpose(argument):
             return value(argument, values, change).T
         case Call(function, argument) if function in PARTS:
             return _part(function, value(argument, values, change))

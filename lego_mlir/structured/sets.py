@@ -226,20 +226,20 @@ def _tree(node: Any) -> loops.Tree:
         return loops.Block(tuple(_tree(children.get_at(position)) for position in range(children.n_ast_node())))
     if kind == kinds.if_:
         otherwise = _tree(node.if_get_else_node()) if node.if_has_else_node() else None
-        return loops.If(_expr(node.if_get_cond()), _tree(node.if_get_then_node()), otherwise)
+        return loops.Guard(_expr(node.if_get_cond()), _tree(node.if_get_then_node()), otherwise)
     if kind == kinds.user:
         call = node.user_get_expr()
         args = [call.op_get_arg(position) for position in range(call.op_get_n_arg())]
-        return loops.Run(args[0].id_get_id().get_name(), tuple(map(_expr, args[1:])))
+        return loops.Instance(args[0].id_get_id().get_name(), tuple(map(_expr, args[1:])))
     if kind == kinds.mark:
         return _tree(node.mark_get_node())
     var = node.for_get_iterator().id_get_id().get_name()
     init = _expr(node.for_get_init())
     if node.for_is_degenerate():
         once = loops.Op("<=", (loops.Var(var), init))
-        return loops.For(var, init, once, loops.Const(1), _tree(node.for_get_body()))
+        return loops.ForLoop(var, init, once, loops.Const(1), _tree(node.for_get_body()))
     condition = _expr(node.for_get_cond())
-    return loops.For(var, init, condition, _expr(node.for_get_inc()), _tree(node.for_get_body()))
+    return loops.ForLoop(var, init, condition, _expr(node.for_get_inc()), _tree(node.for_get_body()))
 
 
 # isl's exact, non-negative and flooring divisions have one meaning each; all agree with Python's // where they apply.

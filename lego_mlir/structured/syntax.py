@@ -70,9 +70,9 @@ class Arithmetic:
         return Negated(as_expression(self))
 
     @property
-    def T(self) -> Transposed:
+    def T(self) -> Transpose:
         """The matrix transposed."""
-        return Transposed(as_expression(self))
+        return Transpose(as_expression(self))
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Negated(Arithmetic):
 
 
 @dataclass(frozen=True, slots=True)
-class Transposed(Arithmetic):
+class Transpose(Arithmetic):
     """`E'`."""
 
     argument: Expression
@@ -163,7 +163,7 @@ class Call(Arithmetic):
         return f"{self.function}({self.argument})"
 
 
-Expression = Name | Number | Negated | Transposed | Binary | Call
+Expression = Name | Number | Negated | Transpose | Binary | Call
 # Parts of a matrix, which cost nothing where the matrix is in memory; the others compute.
 PARTS: Final = ("tril", "triu", "unit_tril", "unit_triu", "symmetric")
 FUNCTIONS: Final = ("chol", "lu", "inv", *PARTS)
@@ -190,7 +190,7 @@ def as_expression(value: object) -> Expression:
             raise LLError(f"an LL expression takes numbers and operands, got {value!r}")
         case int() | float():
             return Number(float(value))
-        case Name() | Number() | Negated() | Transposed() | Binary() | Call():
+        case Name() | Number() | Negated() | Transpose() | Binary() | Call():
             return value
     raise LLError(f"an LL expression takes numbers and operands, got {value!r}")
 
@@ -289,7 +289,7 @@ def operands_of(expression: Expression) -> Iterable[Operand]:
             yield operand
         case Number():
             return
-        case Negated(argument) | Transposed(argument) | Call(_, argument):
+        case Negated(argument) | Transpose(argument) | Call(_, argument):
             yield from operands_of(argument)
         case Binary(_, left, right):
             yield from operands_of(left)

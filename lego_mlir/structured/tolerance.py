@@ -31,7 +31,7 @@ from lego_mlir.structured.syntax import (
     Negated,
     Number,
     Program,
-    Transposed,
+    Transpose,
     operands_of,
 )
 from lego_mlir.tracing.roundings import UNIT, Roundings
@@ -69,7 +69,7 @@ def _inexact(expression: Expression) -> int:
     match expression:
         case Number(value):
             return int(abs(frexp(value)[0]) not in (0.0, 0.5))
-        case Negated(argument) | Transposed(argument) | Call(_, argument):
+        case Negated(argument) | Transpose(argument) | Call(_, argument):
             return _inexact(argument)
         case Binary(_, left, right):
             return _inexact(left) + _inexact(right)

@@ -66,7 +66,7 @@ class Timer:
     """A variant's machine code with a loop around it, so that the time of a call from Python does not count."""
 
     def __init__(
-        self, source: structured.Source, arrays: dict[str, Any], restricted: tuple[str, str] = ("", "")
+        self, source: structured.KernelSource, arrays: dict[str, Any], restricted: tuple[str, str] = ("", "")
     ) -> None:
         symbol = f"{source.name}_repeat"
         code = cpu.assemble(source.mlir(), (symbol,), driver.repeat(source.program, source.name), *restricted)

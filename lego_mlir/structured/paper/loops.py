@@ -1,10 +1,10 @@
-"""Loop trees: what scanning a polyhedral set yields, and what scalar code is printed from.
+"""Loop trees: the result of scanning a polyhedral set, and the input of scalar code generation.
 
-A tree is made of `For`, `If`, `Block` and `Run`; bounds, conditions and the arguments of a statement are the small
-expressions `Const`, `Var` and `Op`. Nothing here knows isl or MLIR, so a tree can be read, counted and executed:
+A tree consists of `ForLoop`, `Guard`, `Block` and `Instance`; bounds, conditions and statement arguments are the small
+expressions `Const`, `Var` and `Op`. Nothing here depends on isl or MLIR, so a tree can be read, counted and executed:
 
 >>> i = Var("i")
->>> tree = For("i", Const(0), Op("<=", (i, Const(2))), Const(1), Run("S", (i, Op("+", (i, Const(1))))))
+>>> tree = ForLoop("i", Const(0), Op("<=", (i, Const(2))), Const(1), Instance("S", (i, Op("+", (i, Const(1))))))
 >>> list(instances(tree))
 [('S', (0, 1)), ('S', (1, 2)), ('S', (2, 3))]
 >>> print(show(tree))
@@ -47,7 +47,7 @@ Expr = Const | Var | Op
 
 
 @dataclass(frozen=True, slots=True)
-class For:
+class ForLoop:
     """`for (var = init; condition; var += step) body`."""
 
     var: str
@@ -58,8 +58,8 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
-class If:
-    """`if (condition) then`, with the other branch or None."""
+class Guard:
+    """`if (condition) then`, with an optional else branch."""
 
     condition: Expr
     then: Tree
@@ -68,20 +68,20 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Trees one after the other."""
+    """Trees in sequence."""
 
     children: tuple[Tree, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Instance:
     """One instance of the statement with this name at these indices."""
 
     statement: str
     indices: tuple[Expr, ...]
 
 
-Tree = For | If | Block | Run
+Tree = ForLoop | Guard | Block | Instance
 
 # op: (precedence for printing, value)
 OPERATORS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
@@ -104,7 +104,7 @@ OPERATORS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
 
 
 def value(expr: Expr, env: Mapping[str, int]) -> int:
-    """The expression's value where the loop variables have these values."""
+    """The value of the expression for these values of the loop variables."""
     match expr:
         case Const(number):
             return number
@@ -117,19 +117,19 @@ def value(expr: Expr, env: Mapping[str, int]) -> int:
 
 
 def instances(tree: Tree, env: Mapping[str, int] | None = None) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The statement instances that the tree runs, in its order."""
+    """The statement instances that the tree runs, in order."""
     env = env or {}
     match tree:
-        case Run(statement, indices):
+        case Instance(statement, indices):
             yield statement, tuple(value(index, env) for index in indices)
         case Block(children):
             for child in children:
                 yield from instances(child, env)
-        case If(condition, then, otherwise):
+        case Guard(condition, then, otherwise):
             branch = then if value(condition, env) else otherwise
             if branch is not None:
                 yield from instances(branch, env)
-        case For(var, init, condition, step, body):
+        case ForLoop(var, init, condition, step, body):
             inner = {**env, var: value(init, env)}
             while value(condition, inner):
                 yield from instances(body, inner)
@@ -138,18 +138,18 @@ def instances(tree: Tree, env: Mapping[str, int] | None = None) -> Iterator[tupl
             assert_never(tree)
 
 
-def upper_bound(loop: For) -> Expr:
-    """The exclusive upper bound of an ascending loop. Raises ExpressionError where its condition is no bound."""
+def upper_bound(loop: ForLoop) -> Expr:
+    """The exclusive upper bound of an ascending loop. Raises ExpressionError where the condition is not a bound."""
     match loop.condition:
         case Op("<=", (Var(name), bound)) if name == loop.var:
             return Op("+", (bound, Const(1)))
         case Op("<", (Var(name), bound)) if name == loop.var:
             return bound
-    raise ExpressionError(f"loop over {loop.var}: its condition {text(loop.condition)} is no upper bound of {loop.var}")
+    raise ExpressionError(f"loop over {loop.var}: condition {text(loop.condition)} is not an upper bound of {loop.var}")
 
 
 def text(expr: Expr, outer: int = 0) -> str:
-    """The expression as C writes it."""
+    """The expression in C syntax."""
     match expr:
         case Const(number):
             return str(number)
@@ -167,16 +167,16 @@ def text(expr: Expr, outer: int = 0) -> str:
 
 
 def show(tree: Tree, indent: str = "") -> str:
-    """The tree as C writes loops, for reading and for tests."""
+    """The tree as C loops, for reading and for tests."""
     match tree:
-        case Run(statement, indices):
+        case Instance(statement, indices):
             return f"{indent}{statement}({', '.join(map(text, indices))});"
         case Block(children):
             return "\n".join(show(child, indent) for child in children)
-        case If(condition, then, otherwise):
+        case Guard(condition, then, otherwise):
             lines = f"{indent}if ({text(condition)})\n{show(then, indent + '  ')}"
             return lines if otherwise is None else f"{lines}\n{indent}else\n{show(otherwise, indent + '  ')}"
-        case For(var, init, condition, step, body):
+        case ForLoop(var, init, condition, step, body):
             head = f"{indent}for ({var} = {text(init)}; {text(condition)}; {var} += {text(step)})"
             return f"{head}\n{show(body, indent + '  ')}"
         case _:

@@ -1,7 +1,7 @@
-"""Scalar code: the paper's own path, from the statements of every step through isl's loops to scf and memref.
+"""Scalar code, the paper's path: from the statements of each step through isl's loops to scf and memref.
 
-One `Run` of a loop tree becomes loads, arithmetic and a store; a storage whose positions are not `row * n + column`
-is read through a constant table of positions:
+Each `Instance` in a loop tree becomes loads, arithmetic and a store. A storage whose positions are not
+`row * n + column` is accessed through a constant table of positions:
 
 >>> from lego_mlir.structured.lower import lower
 >>> from lego_mlir.structured.language import parse
@@ -24,7 +24,7 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.structured.builder import SSA, Function
 from lego_mlir.structured.lower import Leaf, Lowered, Step, Within
 from lego_mlir.structured.paper import loops, statements
-from lego_mlir.structured.paper.statements import Body, Product, Read
+from lego_mlir.structured.paper.statements import Body, ElementRead, Product
 from lego_mlir.structured.storage import Full
 
 _INDEX_OPS = {
@@ -45,7 +45,7 @@ def emit(lowered: Lowered, name: str, element: str) -> Function:
 
 
 def emit_step(function: Function, step: Step) -> None:
-    """The code of one step, into a function that has its buffers."""
+    """Append the code of one step to a function that has its buffers."""
     found = statements.statements(step)
     if not found:
         return
@@ -53,7 +53,7 @@ def emit_step(function: Function, step: Step) -> None:
 
 
 class _Emitter:
-    def __init__(self, function: Function, found: Mapping[str, statements.Statement]) -> None:
+    def __init__(self, function: Function, found: Mapping[str, statements.PolyhedralStatement]) -> None:
         self.f = function
         self.found = found
 
@@ -63,19 +63,19 @@ class _Emitter:
             case loops.Block(children):
                 for child in children:
                     self.tree(child, env)
-            case loops.Run(name, indices):
+            case loops.Instance(name, indices):
                 statement = self.found[name]
                 self.body(
                     statement.body, dict(zip(statement.space, (self.index(x, env) for x in indices), strict=True))
                 )
-            case loops.If(condition, then, otherwise):
+            case loops.Guard(condition, then, otherwise):
                 with f.branch(self.condition(condition, env)):
                     self.tree(then, env)
                 if otherwise is not None:
                     flipped = f.op(f"arith.xori {self.condition(condition, env)}, {f.true()} : i1")
                     with f.branch(flipped):
                         self.tree(otherwise, env)
-            case loops.For(var, init, _, step, body):
+            case loops.ForLoop(var, init, _, step, body):
                 high = self.index(loops.upper_bound(tree), env)
                 with f.loop(self.index(init, env), high, self.index(step, env)) as loop:
                     self.tree(body, {**env, var: loop.variable})
@@ -153,7 +153,7 @@ class _Emitter:
             result = f.mul(result, factor)
         return sign, result
 
-    def address(self, read: Read, env: Mapping[str, SSA]) -> SSA:
+    def address(self, read: ElementRead, env: Mapping[str, SSA]) -> SSA:
         leaf = read.leaf
         if leaf is None:
             raise ExpressionError("the constant one has no address")
@@ -173,7 +173,7 @@ class _Emitter:
         return f.index_op("addi", f.index_op("muli", row, f.index(width)), column)
 
     def table(self, leaf: Leaf) -> str:
-        """The table of a leaf's positions; parts of one buffer have different ones."""
+        """The position table of a leaf; parts of one buffer have different tables."""
         held = [max(int(value), 0) for value in leaf.storage.positions(leaf.structure).ravel()]
         name = f"positions_{self.f.name}_{leaf.name}"
         if isinstance(leaf.storage, Within):

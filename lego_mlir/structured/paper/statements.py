@@ -41,7 +41,7 @@ ROW, COLUMN = loops.Var("i"), loops.Var("j")
 
 
 @dataclass(frozen=True)
-class Read:
+class ElementRead:
     """One element (or tile) of a leaf, as AInfo says where it lies; `leaf` None stands for the constant one.
 
     `tag` is the structure that SInfo gives it, `permutation` what the tile read there must undergo.
@@ -66,7 +66,7 @@ class Product:
 
     number: float
     scalars: tuple[Leaf, ...]
-    reads: tuple[Read, ...]
+    reads: tuple[ElementRead, ...]
 
     def __str__(self) -> str:
         head = ["-" if self.number == -1 else str(self.number)] if self.number != 1 else []
@@ -77,7 +77,7 @@ class Product:
 class Body:
     """`target op sum of products`; op is `=`, `+=`, `/=`, or `sqrt`, which takes no product."""
 
-    target: Read
+    target: ElementRead
     op: str
     products: tuple[Product, ...]
 
@@ -93,7 +93,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Statement:
+class PolyhedralStatement:
     """A body, the index points it runs at, and when: a relation's right side such as `[k, i, j]`."""
 
     name: str
@@ -122,7 +122,7 @@ def split(space: Region) -> tuple[Region, Region]:
 
 
 def product_pieces(
-    space: Region, first: Sequence[tuple[Region, Read]], second: Sequence[tuple[Region, Read]], term: Term
+    space: Region, first: Sequence[tuple[Region, ElementRead]], second: Sequence[tuple[Region, ElementRead]], term: Term
 ) -> list[_Piece]:
     """Algorithm 2: one piece for each combination of access regions that meets the iteration space."""
     pieces = []
@@ -144,23 +144,23 @@ class _Expanded:
     """A factor's two dictionaries, moved into an index space."""
 
     sinfo: dict[str, Region]
-    reads: tuple[tuple[Region, Read], ...]
+    reads: tuple[tuple[Region, ElementRead], ...]
 
 
 def _expanded(factor: Factor, names: tuple[str, str], space: str, bounds: str) -> _Expanded:
     structure = factor.leaf.structure
     sinfo = {tag: _expand(region, factor.transposed, names, space, bounds) for tag, region in structure.regions.items()}
     row, column = (loops.Var(name) for name in (reversed(names) if factor.transposed else names))
-    reads: list[tuple[Region, Read]] = []
+    reads: list[tuple[Region, ElementRead]] = []
     for region, access in structure.accesses:
         where = _expand(region, factor.transposed, names, space, bounds)
         turned = "T" if factor.transposed != (access.permutation == "T") and structure.tile > 1 else "id"
         for tag, tagged in sinfo.items():
             both = where & tagged
             if tag not in ("Z", "I") and not both.empty:
-                reads.append((both, Read(factor.leaf, *sets.gather(access.gather, row, column), tag, turned)))
+                reads.append((both, ElementRead(factor.leaf, *sets.gather(access.gather, row, column), tag, turned)))
     if "I" in sinfo:
-        reads.append((sinfo["I"], Read(None, row, column)))
+        reads.append((sinfo["I"], ElementRead(None, row, column)))
     return _Expanded(sinfo, tuple(reads))
 
 
@@ -177,7 +177,7 @@ def _fixed(gather: str) -> Region:
     return Region(f"{{ [i, j] : {loops.text(row)} = i and {loops.text(column)} = j }}")
 
 
-def _update(step: Update, order: Sequence[str] | None) -> list[Statement]:
+def _update(step: Update, order: Sequence[str] | None) -> list[PolyhedralStatement]:
     target = step.target.structure
     products = [term for term in step.terms if len(term.factors) == 2]
     ks = ("k",) if len(products) == 1 else tuple(f"k{index}" for index in range(len(products)))
@@ -204,7 +204,7 @@ def _update(step: Update, order: Sequence[str] | None) -> list[Statement]:
     if not inits:  # the target stores no element
         return []
     whole = reduce(Region.__or__, [domain for domain, _ in inits])
-    result = Read(step.target, ROW, COLUMN)
+    result = ElementRead(step.target, ROW, COLUMN)
     bodies = [(domain, Body(result, "=", terms)) for domain, terms in inits]
     for name, piece in accumulate:
         domain = reduce(Region.__and__, [settled[other] for other in ks if other != name], piece.domain)
@@ -212,7 +212,7 @@ def _update(step: Update, order: Sequence[str] | None) -> list[Statement]:
         bodies.append((domain & shadow, Body(result, "+=", (piece.product,))))
     times = f"[{', '.join(order or (*ks, 'i', 'j'))}]"
     kept = [(domain, body) for domain, body in bodies if not domain.empty]
-    return [Statement(f"S{n}", domain, times, body, space) for n, (domain, body) in enumerate(kept)]
+    return [PolyhedralStatement(f"S{n}", domain, times, body, space) for n, (domain, body) in enumerate(kept)]
 
 
 def _shadow(region: Region, written: str) -> Region:
@@ -274,7 +274,7 @@ def _add(
     return result
 
 
-def _solve(step: Solve) -> list[Statement]:
+def _solve(step: Solve) -> list[PolyhedralStatement]:
     """Forward or backward substitution: subtract what is known, then divide by the diagonal unless it is one."""
     target, triangle = step.target, step.triangle
     written = "[i, k, j]"
@@ -287,26 +287,26 @@ def _solve(step: Solve) -> list[Statement]:
     bodies = []
     for where, read in factor.reads:
         earlier = where & stored & mine & source & Region(f"{{ {written} : {known} }}")
-        product = Product(-1.0, (), (read, Read(target, loops.Var("k"), COLUMN)))
-        bodies.append((earlier, Body(Read(target, ROW, COLUMN), "+=", (product,))))
+        product = Product(-1.0, (), (read, ElementRead(target, loops.Var("k"), COLUMN)))
+        bodies.append((earlier, Body(ElementRead(target, ROW, COLUMN), "+=", (product,))))
         if read.leaf is not None:
             here = where & stored & mine & Region(f"{{ {written} : i = k }}")
-            bodies.append((here, Body(Read(target, ROW, COLUMN), "/=", (Product(1.0, (), (read,)),))))
+            bodies.append((here, Body(ElementRead(target, ROW, COLUMN), "/=", (Product(1.0, (), (read,)),))))
     return _numbered(bodies, times, ("i", "k", "j"))
 
 
-def _numbered(bodies: list[tuple[Region, Body]], times: str, space: tuple[str, ...]) -> list[Statement]:
+def _numbered(bodies: list[tuple[Region, Body]], times: str, space: tuple[str, ...]) -> list[PolyhedralStatement]:
     kept = [(domain, body) for domain, body in bodies if not domain.empty]
-    return [Statement(f"S{n}", domain, times, body, space) for n, (domain, body) in enumerate(kept)]
+    return [PolyhedralStatement(f"S{n}", domain, times, body, space) for n, (domain, body) in enumerate(kept)]
 
 
-def _factorise(step: Factorise) -> list[Statement]:
+def _factorise(step: Factorise) -> list[PolyhedralStatement]:
     """Right-looking chol and lu, in place. What is zero in a band stays out by the target's region."""
     leaf = step.target
     k = loops.Var("k")
 
-    def at(row: loops.Expr, column: loops.Expr) -> Read:
-        return Read(leaf, row, column)
+    def at(row: loops.Expr, column: loops.Expr) -> ElementRead:
+        return ElementRead(leaf, row, column)
 
     def inside(first: str, second: str) -> Region:
         return own_elements(leaf.structure).along(f"{{ [{first}, {second}] -> [i, k, j] }}")
@@ -330,11 +330,11 @@ def _factorise(step: Factorise) -> list[Statement]:
     return [*root, *divide, *_timed("u", rest, "[k, 2, i, j]", update)]
 
 
-def _timed(name: str, domain: Region, schedule: str, body: Body) -> list[Statement]:
-    return [] if domain.empty else [Statement(name, domain, schedule, body, ("i", "k", "j"))]
+def _timed(name: str, domain: Region, schedule: str, body: Body) -> list[PolyhedralStatement]:
+    return [] if domain.empty else [PolyhedralStatement(name, domain, schedule, body, ("i", "k", "j"))]
 
 
-def statements(step: Step, order: Sequence[str] | None = None) -> list[Statement]:
+def statements(step: Step, order: Sequence[str] | None = None) -> list[PolyhedralStatement]:
     """The statements of a step. `order` is a global order of the indices; the default is the paper's (k, i, j)."""
     match step:
         case Update():
@@ -347,7 +347,7 @@ def statements(step: Step, order: Sequence[str] | None = None) -> list[Statement
             assert_never(step)
 
 
-def scan(found: Sequence[Statement], separate: bool = False) -> loops.Tree:
+def scan(found: Sequence[PolyhedralStatement], separate: bool = False) -> loops.Tree:
     """The loop tree that runs the statements. `separate` gives the times at which all init statements run their own
     loops, as CLooG does, and so splits full iterations from partial ones."""
     if not found:
@@ -383,7 +383,7 @@ def instances(step: Step, order: Sequence[str] | None = None, separate: bool = F
 def placed(body: Body, point: dict[str, int]) -> Body:
     """The body at one index point."""
 
-    def at(read: Read) -> Read:
+    def at(read: ElementRead) -> ElementRead:
         row, column = (loops.Const(loops.value(expr, point)) for expr in (read.row, read.column))
         return replace(read, row=row, column=column)
 

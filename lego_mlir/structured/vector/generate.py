@@ -26,8 +26,8 @@ from lego_mlir.structured.storage import Full, Strided
 from lego_mlir.structured.structures import STORED, ZERO
 from lego_mlir.structured.vector import tile_code, tiles, updates, views
 from lego_mlir.structured.vector.roll import Code
-from lego_mlir.structured.vector.tiles import Element, Product, Shape
-from lego_mlir.structured.vector.views import View
+from lego_mlir.structured.vector.tiles import Element, Shape, ViewProduct
+from lego_mlir.structured.vector.views import OperandView
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class _Generator:
                     self.moved[leaf.name] = replace(leaf, name=f"{leaf.name}_full", storage=Full())
                     self.f.allocate(f"{leaf.name}_full", self.moved[leaf.name].size)
         self.copies = 0
-        self.known: dict[object, View] = {}  # copies that the present step made, by what they are copies of
+        self.known: dict[object, OperandView] = {}  # copies that the present step made, by what they are copies of
 
     def run(self) -> None:
         originals = {leaf.name: leaf for leaf in self.lowered.operands}
@@ -251,7 +251,7 @@ class _Generator:
         grid = updates.grid(chosen.out, chosen.stored, shape, merged=not pure)
         self.write(updates.update(grid, chosen.terms, self.variant.rolled))
 
-    def prepared(self, term: Product | Element, rows: int) -> Product | Element:
+    def prepared(self, term: ViewProduct | Element, rows: int) -> ViewProduct | Element:
         """The term with copies of what cannot be read as vectors."""
         width = self.variant.width
         if isinstance(term, Element) or width == 1:
@@ -265,7 +265,7 @@ class _Generator:
         copy = self.copied(term.left, True)
         return replace(term, left=copy.part(slice(None), slice(0, term.left.columns)), right=right)
 
-    def copied(self, view: View, filled: bool = False) -> View:
+    def copied(self, view: OperandView, filled: bool = False) -> OperandView:
         """A copy in scratch, row after row, each row aligned; `filled` with zeros to whole vectors."""
         width = self.variant.width
         stride = self.stride(view.columns)
@@ -282,7 +282,7 @@ class _Generator:
         self.known[_key(view)] = copy
         return copy
 
-    def assign(self, target: View, source: View) -> None:
+    def assign(self, target: OperandView, source: OperandView) -> None:
         """target = source, on the elements that are not zero, along the contiguous axis of the target.
 
         A transposed block is cheap to load, with shuffles; stored lane by lane it takes a masked store per element."""
@@ -313,19 +313,19 @@ class _Generator:
 class _Oriented:
     """A sum as it is, or transposed as a whole: the way with more neighbours along its rows is the faster one."""
 
-    out: View
+    out: OperandView
     stored: NDArray[np.bool_]
-    terms: tuple[Product | Element, ...]
+    terms: tuple[ViewProduct | Element, ...]
 
     @classmethod
     def of(cls, step: Update, width: int) -> _Oriented:
         """The sum as it is. A temporary takes whole vectors: a masked store would hold up the loads that follow it."""
         leaf = step.target
-        terms: list[Product | Element] = []
+        terms: list[ViewProduct | Element] = []
         for term in step.terms:
             scale = (term.number, tuple(leaf.name for leaf in term.scalars))
             parts = [views.of(factor) for factor in term.factors]
-            terms.append(Product(scale, *parts) if len(parts) == 2 else Element(scale, parts[0]))
+            terms.append(ViewProduct(scale, *parts) if len(parts) == 2 else Element(scale, parts[0]))
         out, stored = views.of(Factor(leaf)), views.own(Factor(leaf))
         if isinstance(leaf.storage, Strided) and leaf.structure.columns > 1:
             stored = _whole_vectors(stored, width)  # wherever a vector has an element, all of its lanes
@@ -337,7 +337,7 @@ class _Oriented:
         every = slice(None)
         terms = tuple(
             replace(t, right=t.right.part(every, which))
-            if isinstance(t, Product)
+            if isinstance(t, ViewProduct)
             else replace(t, view=t.view.part(every, which))
             for t in self.terms
         )
@@ -347,14 +347,14 @@ class _Oriented:
         """Whether the last column has a vector for itself that costs as much as a full one, and is a sum along k that
         takes less when it is turned into a row."""
         columns = self.out.columns
-        inner = [int((t.right.kinds[:, -1] != ZERO).sum()) for t in self.terms if isinstance(t, Product)]
+        inner = [int((t.right.kinds[:, -1] != ZERO).sum()) for t in self.terms if isinstance(t, ViewProduct)]
         worth = self.out.rows >= width and max(inner, default=0) >= LEAST_INNER
         return width > 2 and columns > width and columns % width == 1 and worth
 
     @property
     def T(self) -> _Oriented:
         turned = tuple(
-            Product(t.scale, t.right.T, t.left.T) if isinstance(t, Product) else Element(t.scale, t.view.T)
+            ViewProduct(t.scale, t.right.T, t.left.T) if isinstance(t, ViewProduct) else Element(t.scale, t.view.T)
             for t in self.terms
         )
         return _Oriented(self.out.T, self.stored.T, turned)
@@ -367,7 +367,7 @@ class _Oriented:
             return 10.0
         total = 2.0 * _share(self.out.masked(self.stored))
         for term in self.terms:
-            total += _share(term.right) if isinstance(term, Product) else 0.5 * _share(term.view)
+            total += _share(term.right) if isinstance(term, ViewProduct) else 0.5 * _share(term.view)
         return total
 
 
@@ -378,13 +378,13 @@ def _whole_vectors(there: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
     return np.repeat(vectors.any(axis=2), width, axis=1)
 
 
-def _in_rows(buffer: str, there: NDArray[np.bool_], stride: int) -> View:
+def _in_rows(buffer: str, there: NDArray[np.bool_], stride: int) -> OperandView:
     """A view of scratch that has these elements, row after row."""
     i, j = np.indices(there.shape)
-    return View(buffer, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1))
+    return OperandView(buffer, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1))
 
 
-def _key(view: View) -> tuple[str, bytes, bytes, tuple[int, ...]]:
+def _key(view: OperandView) -> tuple[str, bytes, bytes, tuple[int, ...]]:
     """Equal for views of the same elements."""
     return view.buffer, view.kinds.tobytes(), view.at.tobytes(), view.kinds.shape
 
@@ -394,7 +394,7 @@ def _fixed(step: Update) -> bool:
     return step.target.temporary and min(step.target.structure.rows, step.target.structure.columns) > 1
 
 
-def _share(view: View) -> float:
+def _share(view: OperandView) -> float:
     """Which part of the elements have their right neighbour beside them in memory."""
     return view.neighbours / max(int((view.kinds == STORED).sum()), 1)
 

@@ -75,7 +75,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TileCall:
     """`body` as a function of a tile's place (i, j) in the grid; integer n is base + i * down + j * across.
 
     Uses two integers, i and j."""
@@ -90,7 +90,7 @@ def share(tiles: Sequence[tuple[int, int, Code]]) -> list[Code]:
     """Tiles with the same instructions as calls of one function, where one affine map gives all their integers.
 
     >>> share([(i, j, Code(("store",), (10 * i + j,))) for i in range(2) for j in range(2)])[3]
-    Code(instructions=(Call(body=('store',), base=(0,), down=(10,), across=(1,)),), integers=(1, 1))
+    Code(instructions=(TileCall(body=('store',), base=(0,), down=(10,), across=(1,)),), integers=(1, 1))
     """
     alike: dict[tuple[Any, ...], list[int]] = {}
     for number, (_, _, code) in enumerate(tiles):
@@ -104,7 +104,7 @@ def share(tiles: Sequence[tuple[int, int, Code]]) -> list[Code]:
     return result
 
 
-def _fit(tiles: Sequence[tuple[int, int, Code]]) -> Call | None:
+def _fit(tiles: Sequence[tuple[int, int, Code]]) -> TileCall | None:
     """The affine map from (i, j) to the integers of all tiles; None where there is none with whole numbers."""
     places = np.array([(i, j) for i, j, _ in tiles], np.int64)
     values = np.array([code.integers for _, _, code in tiles], np.int64)
@@ -126,7 +126,7 @@ def _fit(tiles: Sequence[tuple[int, int, Code]]) -> Call | None:
     if not np.array_equal(moves @ whole, changes):
         return None
     base = values[0] - places[0] @ whole
-    return Call(tiles[0][2].instructions, tuple(base.tolist()), tuple(whole[0].tolist()), tuple(whole[1].tolist()))
+    return TileCall(tiles[0][2].instructions, tuple(base.tolist()), tuple(whole[0].tolist()), tuple(whole[1].tolist()))
 
 
 def join(parts: Iterable[Code]) -> Code:
@@ -178,32 +178,32 @@ def _step(one: Code, other: Code) -> tuple[int, ...]:
 
 # An index that depends on loop variables: a polynomial in them. The constant part has the empty key.
 @dataclass(frozen=True, slots=True)
-class Index:
+class LoopPolynomial:
     """constant + sum of factor * product of loop variables; the terms are sorted, so equal ones compare equal."""
 
     constant: int
     terms: tuple[tuple[tuple[str, ...], int], ...] = ()
 
-    def __add__(self, other: Index) -> Index:
+    def __add__(self, other: LoopPolynomial) -> LoopPolynomial:
         total = dict(self.terms)
         for variables, factor in other.terms:
             total[variables] = total.get(variables, 0) + factor
         kept = tuple(sorted((v, f) for v, f in total.items() if f))
-        return Index(self.constant + other.constant, kept)
+        return LoopPolynomial(self.constant + other.constant, kept)
 
-    def scaled(self, factor: int) -> Index:
+    def scaled(self, factor: int) -> LoopPolynomial:
         """Multiplied by a number."""
         terms = tuple((variables, one * factor) for variables, one in self.terms) if factor else ()
-        return Index(self.constant * factor, terms)
+        return LoopPolynomial(self.constant * factor, terms)
 
-    def times(self, variable: str) -> Index:
+    def times(self, variable: str) -> LoopPolynomial:
         """Multiplied by a loop variable."""
         terms = [(tuple(sorted((*variables, variable))), factor) for variables, factor in self.terms]
         if self.constant:
             terms.append(((variable,), self.constant))
-        return Index(0, tuple(sorted(terms)))
+        return LoopPolynomial(0, tuple(sorted(terms)))
 
 
-def numbers(integers: Sequence[int]) -> Iterator[Index]:
+def numbers(integers: Sequence[int]) -> Iterator[LoopPolynomial]:
     """Integers as indices that depend on nothing."""
-    return (Index(value) for value in integers)
+    return (LoopPolynomial(value) for value in integers)

@@ -12,7 +12,7 @@ from typing import Any
 from lego_mlir.errors import PrintError
 from lego_mlir.structured.builder import SSA, Function
 from lego_mlir.structured.structures import STORED, ZERO
-from lego_mlir.structured.vector.roll import Call, Code, Index, Placed, Repeat, numbers
+from lego_mlir.structured.vector.roll import Code, LoopPolynomial, Placed, Repeat, TileCall, numbers
 from lego_mlir.structured.vector.tiles import (
     Add,
     Begin,
@@ -21,13 +21,13 @@ from lego_mlir.structured.vector.tiles import (
     EliminateRows,
     FoldDots,
     Multiply,
+    OuterProduct,
     Scale,
     Segment,
     SolveLanes,
     SolveRight,
     SolveRows,
-    Step,
-    Store,
+    StoreAccumulator,
 )
 
 # A counted run this short is written out even where loops are rolled.
@@ -49,18 +49,18 @@ class _Emitter:
         self.lanes: dict[int, SSA] = {}
         self.scopes: list[dict[Any, SSA]] = [{}]
 
-    def run(self, instructions: Sequence[Any], integers: Iterator[Index]) -> None:
+    def run(self, instructions: Sequence[Any], integers: Iterator[LoopPolynomial]) -> None:
         for instruction in instructions:
             match instruction:
                 case Begin(active):
                     self.acc = dict.fromkeys(active)
                     self.lanes = {}
-                case Call():
+                case TileCall():
                     self.call(instruction, integers)
                 case Repeat():
                     self.repeat(instruction, integers)
                 case Placed(what, counted=True):
-                    self.counted(instruction, integers, self.step if isinstance(what, Step) else self.dot)
+                    self.counted(instruction, integers, self.step if isinstance(what, OuterProduct) else self.dot)
                 case Placed(what, groups):
                     self.once(what, _positions(groups, [next(integers) for _ in groups]))
                 case FoldDots(sign):
@@ -73,7 +73,7 @@ class _Emitter:
                 case _:
                     raise PrintError(f"tile code: no form for {type(instruction).__name__}")
 
-    def call(self, call: Call, integers: Iterator[Index]) -> None:
+    def call(self, call: TileCall, integers: Iterator[LoopPolynomial]) -> None:
         """Call the function of a tile; it is written when it is first called."""
         f = self.f
         used = [name for name in f.buffers if name in _buffers(call.body)]
@@ -84,7 +84,9 @@ class _Emitter:
             f.helpers[call] = helper
             variables = ("%row", "%column")
             places = (
-                Index(base, tuple((((v,), factor)) for v, factor in zip(variables, factors, strict=True) if factor))
+                LoopPolynomial(
+                    base, tuple((((v,), factor)) for v, factor in zip(variables, factors, strict=True) if factor)
+                )
                 for base, *factors in zip(call.base, call.down, call.across, strict=True)
             )
             _Emitter(helper, self.width).run(call.body, places)
@@ -93,7 +95,7 @@ class _Emitter:
         given = [*(f"%{name}" for name in used), *place]
         f.do(f"func.call @{helper.name}({', '.join(given)}) : ({', '.join(kinds)}) -> ()")
 
-    def once(self, what: Any, positions: Iterator[Index]) -> None:
+    def once(self, what: Any, positions: Iterator[LoopPolynomial]) -> None:
         match what:
             case Add():
                 self.add(what, positions)
@@ -107,7 +109,7 @@ class _Emitter:
                 self.eliminate_rows(what)
             case SolveRight():
                 self.solve_right(what, positions)
-            case Store():
+            case StoreAccumulator():
                 value = self.value(what.row, what.vector)
                 for mask in what.masks:
                     self.f.store_vector(what.buffer, self.index(next(positions)), value, mask)
@@ -115,7 +117,7 @@ class _Emitter:
                 raise PrintError(f"tile code: no form for {type(what).__name__}")
 
     # positions
-    def index(self, index: Index) -> SSA:
+    def index(self, index: LoopPolynomial) -> SSA:
         """The SSA value of an index; what depends on loop variables is computed once in the loop that owns them."""
         if not index.terms:
             return self.f.index(index.constant)
@@ -135,7 +137,7 @@ class _Emitter:
             return scope[key]
         return self.f.index_op("addi", scope[key], self.f.index(index.constant))
 
-    def scope(self, index: Index) -> dict[Any, SSA]:
+    def scope(self, index: LoopPolynomial) -> dict[Any, SSA]:
         """Values made now live in the innermost open loop."""
         for scope in self.scopes:
             if index.terms in scope:
@@ -155,7 +157,7 @@ class _Emitter:
         return self.f.broadcast(product, width)
 
     # loops
-    def repeat(self, repeat: Repeat, integers: Iterator[Index]) -> None:
+    def repeat(self, repeat: Repeat, integers: Iterator[LoopPolynomial]) -> None:
         count = next(integers)
         first = [next(integers) for _ in range(repeat.arity)]
         steps = [next(integers) for _ in range(repeat.arity)]
@@ -166,7 +168,7 @@ class _Emitter:
             self.run(repeat.body, inside)
             self.scopes.pop()
 
-    def counted(self, placed: Placed, integers: Iterator[Index], body: Any) -> None:
+    def counted(self, placed: Placed, integers: Iterator[LoopPolynomial], body: Any) -> None:
         """Run the body `count` times; a loop carries the accumulators."""
         count = next(integers)
         bases = [next(integers) for _ in placed.groups]
@@ -203,7 +205,7 @@ class _Emitter:
         found = self.acc[row, vector]
         return self.f.constant(0.0, self.width) if found is None else found
 
-    def segment(self, buffer: str, segment: Segment, integers: Iterator[Index]) -> SSA | None:
+    def segment(self, buffer: str, segment: Segment, integers: Iterator[LoopPolynomial]) -> SSA | None:
         """The vector of a segment; None where all its lanes are zero."""
         f, value = self.f, None
         if segment.ones is not None:
@@ -226,7 +228,7 @@ class _Emitter:
         return self.f.fma(a, b, old, self.width)
 
     # instructions
-    def add(self, add: Add, integers: Iterator[Index]) -> None:
+    def add(self, add: Add, integers: Iterator[LoopPolynomial]) -> None:
         factor = self.scale(add.scale, self.width)
         sign = add.scale[0]
         found: dict[int, list[SSA]] = {}
@@ -270,7 +272,7 @@ class _Emitter:
             distance //= 2
         return rows
 
-    def step(self, step: Step, integers: Iterator[Index]) -> None:
+    def step(self, step: OuterProduct, integers: Iterator[LoopPolynomial]) -> None:
         f = self.f
         sign = step.scale[0]
         factor = self.scale(step.scale, 1)
@@ -296,7 +298,7 @@ class _Emitter:
                 else:
                     self.acc[row, v] = self.multiply_add(spread, value, self.acc[row, v])
 
-    def dot(self, dot: Dot, integers: Iterator[Index]) -> None:
+    def dot(self, dot: Dot, integers: Iterator[LoopPolynomial]) -> None:
         f = self.f
         left = self.segment(dot.left_buffer, dot.left, integers)
         if left is None:
@@ -330,7 +332,7 @@ class _Emitter:
         self.lanes = {}
         self.accumulate((0, 0), sign, rows[0])
 
-    def solve_rows(self, solve: SolveRows, integers: Iterator[Index]) -> None:
+    def solve_rows(self, solve: SolveRows, integers: Iterator[LoopPolynomial]) -> None:
         f, width = self.f, self.width
         places = {
             (r, c): next(integers)
@@ -389,7 +391,7 @@ class _Emitter:
         reduced = f.fma(quotient, above, old, width)
         self.acc[row, 0] = f.select([other == lane for other in range(width)], quotient, reduced)
 
-    def solve_right(self, step: SolveRight, positions: Iterator[Index]) -> None:
+    def solve_right(self, step: SolveRight, positions: Iterator[LoopPolynomial]) -> None:
         f, width = self.f, self.width
         pivots = [f.load(step.buffer, self.index(next(positions))) for _ in step.order]
         rows = [self.segment(step.buffer, segment, positions) for segment in step.rows]
@@ -401,7 +403,7 @@ class _Emitter:
                 if vector == 0:
                     self.eliminate(row, c, inverse, above)
 
-    def solve_lanes(self, solve: SolveLanes, integers: Iterator[Index]) -> None:
+    def solve_lanes(self, solve: SolveLanes, integers: Iterator[LoopPolynomial]) -> None:
         """Scale the unknowns and the triangle's rows by the diagonal's inverse first: what remains on the chain from
         one unknown to the next is one broadcast and one multiply-add."""
         f, width = self.f, self.width
@@ -444,13 +446,13 @@ def _buffers(body: Sequence[Any]) -> set[str]:
 
 def _positions(
     groups: Sequence[Sequence[int]],
-    bases: Sequence[Index],
+    bases: Sequence[LoopPolynomial],
     strides: Sequence[Sequence[int]] = (),
     time: int | str = 0,
-) -> Iterator[Index]:
+) -> Iterator[LoopPolynomial]:
     """All positions of an instruction, from the first of each group."""
     for number, (group, base) in enumerate(zip(groups, bases, strict=True)):
         for place, offset in enumerate(group):
             stride = strides[number][place] if strides else 0
-            extra = Index(stride).times(time) if isinstance(time, str) else Index(stride * time)
-            yield base + Index(offset) + extra
+            extra = LoopPolynomial(stride).times(time) if isinstance(time, str) else LoopPolynomial(stride * time)
+            yield base + LoopPolynomial(offset) + extra

@@ -18,7 +18,7 @@ import numpy as np
 from lego_mlir.structured.structures import ONE, STORED, ZERO
 from lego_mlir.structured.vector import views
 from lego_mlir.structured.vector.roll import Code, counted
-from lego_mlir.structured.vector.views import View
+from lego_mlir.structured.vector.views import OperandView
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OuterProduct:
     """accumulators += scale * (column of the left factor) * (row of the right one).
 
     `left` has the kind of each row. Positions: the stored left elements; the bases of the right masks."""
@@ -156,7 +156,7 @@ class SolveRight:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class StoreAccumulator:
     """Store accumulator (row, vector). Positions: the bases of the masks."""
 
     buffer: str
@@ -166,12 +166,12 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class ViewProduct:
     """A scaled product of two views, both as the tile grid sees them."""
 
     scale: Scale
-    left: View
-    right: View
+    left: OperandView
+    right: OperandView
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,19 +179,19 @@ class Element:
     """A scaled view, added element by element."""
 
     scale: Scale
-    view: View
+    view: OperandView
 
 
 Bases = list[int]
 
 
-def segment(view: View, row: int, column: int, width: int) -> tuple[Segment, list[int]]:
+def segment(view: OperandView, row: int, column: int, width: int) -> tuple[Segment, list[int]]:
     """How to read the row's lanes from `column` on, and where."""
     found, first = views.pattern_at(view, row, column, width)
     return Segment(found.runs, found.ones), [first + base for base in found.bases]
 
 
-def block(part: View, width: int) -> tuple[Add, Bases, Bases] | None:
+def block(part: OperandView, width: int) -> tuple[Add, Bases, Bases] | None:
     """How to read a block of at most `width` rows: by rows, by columns that are then turned, or by both.
 
     Both are needed on the diagonal of a symmetric matrix, whose rows are neighbours up to the diagonal only.
@@ -217,12 +217,12 @@ def block(part: View, width: int) -> tuple[Add, Bases, Bases] | None:
     return Add(UNSCALED, part.buffer, 0, 0, by_rows, by_columns), row_bases, column_bases
 
 
-def upper_rows(square: View, width: int) -> tuple[tuple[Segment, ...], Bases]:
+def upper_rows(square: OperandView, width: int) -> tuple[tuple[Segment, ...], Bases]:
     """The rows of a tile's triangle without its diagonal."""
     return _segments(square.masked(np.triu(np.ones(square.kinds.shape, bool), 1)), square.rows, width)
 
 
-def long_runs(part: View) -> NDArray[np.bool_]:
+def long_runs(part: OperandView) -> NDArray[np.bool_]:
     """The longest run of neighbours of every row that has one of two or more, and the ones."""
     runs = part.kinds == ONE
     for r in range(part.rows):
@@ -232,7 +232,7 @@ def long_runs(part: View) -> NDArray[np.bool_]:
     return runs
 
 
-def _segments(view: View, rows: int, width: int) -> tuple[tuple[Segment, ...], list[int]]:
+def _segments(view: OperandView, rows: int, width: int) -> tuple[tuple[Segment, ...], list[int]]:
     padded = view.padded(width) if view.columns < width else view
     found = [segment(padded, row, 0, width) for row in range(rows)]
     return tuple(one for one, _ in found), [base for _, bases in found for base in bases]
@@ -242,7 +242,7 @@ class Steps:
     """All k of one product for one grid of tiles, prepared once: patterns by number, positions as arrays."""
 
     def __init__(
-        self, product: Product, shape: Shape, heights: Mapping[int, int], column_starts: Sequence[int]
+        self, product: ViewProduct, shape: Shape, heights: Mapping[int, int], column_starts: Sequence[int]
     ) -> None:
         self.product = product
         self.left = {i: _left_patterns(product.left, i, rows) for i, rows in heights.items()}
@@ -261,12 +261,12 @@ class Steps:
             first, last = int(ks[start]), int(ks[end - 1])
             pattern, segments = left.patterns[left.numbers[first]], right.patterns[right.numbers[first]]
             product = self.product
-            step = Step(product.scale, product.left.buffer, product.right.buffer, pattern, segments)
+            step = OuterProduct(product.scale, product.left.buffer, product.right.buffer, pattern, segments)
             rows = left.bases[first : last + 1]
             yield from _runs(step, [[a, b] for a, b in zip(rows, right.bases[first : last + 1], strict=True)])
 
 
-def _runs(what: Step | Dot, rounds: Sequence[Sequence[Sequence[int]]]) -> Iterator[Code]:
+def _runs(what: OuterProduct | Dot, rounds: Sequence[Sequence[Sequence[int]]]) -> Iterator[Code]:
     """Rounds of one instruction, each with its groups of positions, as counted runs of equal steps."""
     if len(rounds) == 1:
         yield counted(what, 1, rounds[0], [[0] * len(group) for group in rounds[0]])
@@ -302,7 +302,7 @@ class _Right:
     bases: list[list[int]]
 
 
-def _left_patterns(left: View, i: int, rows: int) -> _Left:
+def _left_patterns(left: OperandView, i: int, rows: int) -> _Left:
     kinds = left.kinds[i : i + rows]
     found, numbers = np.unique(kinds, axis=1, return_inverse=True)
     patterns = [tuple(int(kind) for kind in column) for column in found.T]
@@ -311,7 +311,7 @@ def _left_patterns(left: View, i: int, rows: int) -> _Left:
     return _Left(numbers.ravel(), patterns, (kinds != ZERO).any(axis=0), bases)
 
 
-def _right_patterns(right: View, j: int, shape: Shape) -> _Right:
+def _right_patterns(right: OperandView, j: int, shape: Shape) -> _Right:
     """All rows of a panel at once: `views.pattern_at` of each, in tables, and each pattern taken apart only once."""
     width = shape.width
     panel = (slice(None), slice(j, j + width * shape.vectors))
@@ -334,7 +334,7 @@ def _right_patterns(right: View, j: int, shape: Shape) -> _Right:
     return _Right(np.array(numbers), patterns, (kinds != ZERO).any(axis=(1, 2)), bases)
 
 
-def dots(product: Product, column: int, width: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:
+def dots(product: ViewProduct, column: int, width: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:
     """The same product for one vector of a single row, as sums along k: for columns that are neighbours downwards."""
     right = product.right
     found: list[tuple[int, Dot, list[Bases]]] = []
@@ -357,7 +357,7 @@ def dots(product: Product, column: int, width: int, low: int, high: int, count_r
         at = end
 
 
-def split_line(right: View, width: int) -> NDArray[np.bool_]:
+def split_line(right: OperandView, width: int) -> NDArray[np.bool_]:
     """For a product with a single row on the left: True where the right factor is read along its rows, False where
     down its columns. A symmetric matrix with one half stored needs both."""
     along = np.ones(right.kinds.shape, bool)

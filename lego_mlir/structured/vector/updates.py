@@ -24,15 +24,15 @@ from lego_mlir.structured.vector.tiles import (
     EliminateRows,
     FoldDots,
     Multiply,
-    Product,
     Shape,
     SolveLanes,
     SolveRight,
     SolveRows,
     Steps,
-    Store,
+    StoreAccumulator,
+    ViewProduct,
 )
-from lego_mlir.structured.vector.views import View
+from lego_mlir.structured.vector.views import OperandView
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +46,7 @@ BUSY = 8  # independent multiply-adds: two begin in each cycle and take four
 class Grid:
     """A result, the elements of it to store, and its tiles; the last row of tiles is higher where that is `merged`."""
 
-    target: View
+    target: OperandView
     stored: NDArray[np.bool_]
     shape: Shape
     merged: bool = False
@@ -85,17 +85,17 @@ class Grid:
         return np.logical_or.reduce(vectors, axis=2)
 
 
-def grid(target: View, stored: NDArray[np.bool_], shape: Shape, merged: bool = False) -> Grid:
+def grid(target: OperandView, stored: NDArray[np.bool_], shape: Shape, merged: bool = False) -> Grid:
     """The grid of a result, its columns filled up to whole vectors."""
     columns = -(-target.columns // shape.width) * shape.width
     wide = np.pad(stored, ((0, 0), (0, columns - target.columns)))
     return Grid(target.padded(columns), wide, shape, merged)
 
 
-def update(out: Grid, terms: Sequence[Product | Element], rolled: bool) -> list[Code]:
+def update(out: Grid, terms: Sequence[ViewProduct | Element], rolled: bool) -> list[Code]:
     """target = sum of terms."""
     columns = out.target.columns
-    products = [replace(t, right=t.right.padded(columns)) for t in terms if isinstance(t, Product)]
+    products = [replace(t, right=t.right.padded(columns)) for t in terms if isinstance(t, ViewProduct)]
     elements = [replace(t, view=t.view.padded(columns)) for t in terms if isinstance(t, Element)]
     # one product with a scale of its own is summed before everything else, and scaled once
     products.sort(key=_unscaled)
@@ -131,7 +131,7 @@ def _arranged(out: Grid, found: Sequence[tuple[int, int, Code]], rolled: bool) -
     return roll([join(roll(codes)) for codes in panels.values()])
 
 
-def _unscaled(product: Product) -> bool:
+def _unscaled(product: ViewProduct) -> bool:
     number, scalars = product.scale
     return abs(number) == 1 and not scalars
 
@@ -139,7 +139,7 @@ def _unscaled(product: Product) -> bool:
 Summed = Callable[[list[Code], int, int, int, int, bool], None]
 
 
-def _summation(product: Product, out: Grid, rolled: bool) -> Summed:
+def _summation(product: ViewProduct, out: Grid, rolled: bool) -> Summed:
     """A function that writes the product's sum over low <= k < high for tile (i, j)."""
     width = out.shape.width
     line = out.target.rows == 1
@@ -186,11 +186,11 @@ def _store(codes: list[Code], out: Grid, i: int, j: int) -> None:
     masked = out.target.part(rows, slice(None)).masked(out.stored[rows])
     for r, v in out.active(i, j):
         runs = views.pieces(masked, r, j + v * width, width)
-        store = Store(out.target.buffer, r, v, tuple(run.lanes for run in runs))
+        store = StoreAccumulator(out.target.buffer, r, v, tuple(run.lanes for run in runs))
         codes.append(placed(store, [[run.base for run in runs]]))
 
 
-def solve_rows(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]:
+def solve_rows(out: Grid, triangle: OperandView, kind: str, rolled: bool) -> list[Code]:
     """target = triangle \\ target for several right sides, which lie along the rows of the target."""
     n = out.target.rows
     outside = np.zeros((n, n), bool)
@@ -198,7 +198,7 @@ def solve_rows(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]
     for i in starts:
         ks = slice(0, i) if kind == "L" else slice(i + out.rows(i), n)
         outside[i : i + out.rows(i), ks] = kind != "D"
-    product = Product((-1.0, ()), triangle.masked(outside), out.target)
+    product = ViewProduct((-1.0, ()), triangle.masked(outside), out.target)
     summed = _summation(product, out, rolled)
     found = []
     for j in out.column_starts:
@@ -215,16 +215,16 @@ def solve_rows(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]
     return _arranged(out, found, rolled)
 
 
-def solve_lanes(out: Grid, triangle: View, kind: str, rolled: bool) -> list[Code]:
+def solve_lanes(out: Grid, triangle: OperandView, kind: str, rolled: bool) -> list[Code]:
     """target = triangle \\ target for one right side, which lies along the lanes: the target is a single row."""
     width, n = out.shape.width, out.target.columns
     extra = ((0, n - triangle.rows), (0, n - triangle.columns))
-    square = View(triangle.buffer, np.pad(triangle.kinds, extra), np.pad(triangle.at, extra, constant_values=-1))
+    square = OperandView(triangle.buffer, np.pad(triangle.kinds, extra), np.pad(triangle.at, extra, constant_values=-1))
     turned = square.T  # row k, lane j: what x[k] is multiplied by for x[j]
     k, j = np.indices((n, n))
     outside = (k // width < j // width) if kind == "L" else (k // width > j // width)
     inside = (k // width == j // width) & (k != j)
-    product = Product((-1.0, ()), out.target, turned.masked(outside & (kind != "D")))
+    product = ViewProduct((-1.0, ()), out.target, turned.masked(outside & (kind != "D")))
     summed = _summation(product, out, rolled)
     found = []
     starts = list(out.column_starts)
@@ -254,10 +254,10 @@ def cholesky(out: Grid, rolled: bool) -> list[Code]:
     """
     width, n = out.shape.width, out.target.rows
     target = out.target
-    square = View(target.buffer, target.kinds[:, :n], target.at[:, :n])
+    square = OperandView(target.buffer, target.kinds[:, :n], target.at[:, :n])
     rows = np.arange(n)
     earlier = (rows[:, None] // width) < (rows[None, :] // width)
-    product = Product((-1.0, ()), square.masked(earlier).T, target)
+    product = ViewProduct((-1.0, ()), square.masked(earlier).T, target)
     summed = _summation(product, out, rolled)
     found = []
     for i in out.row_starts:
@@ -279,8 +279,8 @@ def eliminate(out: Grid, rolled: bool) -> list[Code]:
     """LU without pivoting, in place: a row of tiles after the other, from left to right."""
     n = out.target.rows
     target = out.target
-    square = View(target.buffer, target.kinds[:, :n], target.at[:, :n])
-    product = Product((-1.0, ()), square, target)
+    square = OperandView(target.buffer, target.kinds[:, :n], target.at[:, :n])
+    product = ViewProduct((-1.0, ()), square, target)
     summed = _summation(product, out, rolled)
     found = []
     for i in out.row_starts:
@@ -315,7 +315,7 @@ def _loaded(out: Grid, i: int, j: int) -> list[Code]:
     return codes
 
 
-def _solved_by(triangle: View, kind: str, i: int, rows: int, unit: bool) -> Code:
+def _solved_by(triangle: OperandView, kind: str, i: int, rows: int, unit: bool) -> Code:
     """Solve with the triangle's diagonal block at i, whose diagonal counts as ones if `unit`."""
     part = triangle.part(slice(i, i + rows), slice(i, i + rows))
     kinds = np.where(np.tri(rows, dtype=bool) if kind == "L" else np.tri(rows, dtype=bool).T, part.kinds, ZERO)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class OperandView:
     """A matrix, or a part of one, in a buffer."""
 
     buffer: str
@@ -47,21 +47,21 @@ class View:
         return int(self.kinds.shape[1])
 
     @property
-    def T(self) -> View:
-        return View(self.buffer, self.kinds.T, self.at.T)
+    def T(self) -> OperandView:
+        return OperandView(self.buffer, self.kinds.T, self.at.T)
 
-    def part(self, rows: slice, columns: slice) -> View:
+    def part(self, rows: slice, columns: slice) -> OperandView:
         """A block of it."""
-        return View(self.buffer, self.kinds[rows, columns], self.at[rows, columns])
+        return OperandView(self.buffer, self.kinds[rows, columns], self.at[rows, columns])
 
-    def masked(self, keep: NDArray[np.bool_]) -> View:
+    def masked(self, keep: NDArray[np.bool_]) -> OperandView:
         """The same with everything else zero."""
-        return View(self.buffer, np.where(keep, self.kinds, ZERO).astype(np.int8), np.where(keep, self.at, -1))
+        return OperandView(self.buffer, np.where(keep, self.kinds, ZERO).astype(np.int8), np.where(keep, self.at, -1))
 
-    def padded(self, columns: int) -> View:
+    def padded(self, columns: int) -> OperandView:
         """The same with zero columns added up to this number."""
         extra = ((0, 0), (0, columns - self.columns))
-        return View(self.buffer, np.pad(self.kinds, extra), np.pad(self.at, extra, constant_values=-1))
+        return OperandView(self.buffer, np.pad(self.kinds, extra), np.pad(self.at, extra, constant_values=-1))
 
     @property
     def smooth(self) -> bool:
@@ -78,7 +78,7 @@ class View:
         return int(((self.at[:, 1:] - self.at[:, :-1] == 1) & both).sum())
 
 
-class Piece(NamedTuple):
+class MaskedLoad(NamedTuple):
     """Lanes of a row that one masked load reads from `base` on (lane 0's position), or lanes that are one."""
 
     lanes: tuple[bool, ...]
@@ -86,10 +86,10 @@ class Piece(NamedTuple):
     ones: bool = False
 
 
-def of(factor: Factor) -> View:
+def of(factor: Factor) -> OperandView:
     """The view of a factor."""
     leaf = factor.leaf
-    view = View(leaf.name, leaf.structure.kinds, leaf.positions)
+    view = OperandView(leaf.name, leaf.structure.kinds, leaf.positions)
     return view.T if factor.transposed else view
 
 
@@ -110,14 +110,14 @@ class Pattern(NamedTuple):
     ones: tuple[bool, ...] | None
 
 
-def pieces(view: View, row: int, column: int, width: int) -> list[Piece]:
+def pieces(view: OperandView, row: int, column: int, width: int) -> list[MaskedLoad]:
     """The row's lanes from `column` on, as few runs of neighbours as possible, the longest first; then the ones."""
     found, first = pattern_at(view, row, column, width)
-    stored = [Piece(lanes, first + base) for lanes, base in zip(found.runs, found.bases, strict=True)]
-    return stored if found.ones is None else [*stored, Piece(found.ones, first, ones=True)]
+    stored = [MaskedLoad(lanes, first + base) for lanes, base in zip(found.runs, found.bases, strict=True)]
+    return stored if found.ones is None else [*stored, MaskedLoad(found.ones, first, ones=True)]
 
 
-def pattern_at(view: View, row: int, column: int, width: int) -> tuple[Pattern, int]:
+def pattern_at(view: OperandView, row: int, column: int, width: int) -> tuple[Pattern, int]:
     """The pattern of the row's lanes from `column` on, and the position that its bases are relative to."""
     kinds = view.kinds[row, column : column + width]
     at = view.at[row, column : column + width]

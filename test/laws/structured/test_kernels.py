@@ -25,7 +25,7 @@ from lego_mlir.structured.syntax import (
     Negated,
     Number,
     Operand,
-    Transposed,
+    Transpose,
     assign,
     program,
 )
@@ -115,7 +115,7 @@ def expressions(draw, names, rows, columns, depth):
     if choice == 1:
         return Negated(draw(expressions(names, rows, columns, deeper)))
     if choice == 2:
-        return Transposed(draw(expressions(names, columns, rows, deeper)))
+        return Transpose(draw(expressions(names, columns, rows, deeper)))
     if choice in (3, 4):
         left, right = (draw(expressions(names, rows, columns, deeper)) for _ in range(2))
         return Binary(draw(some.sampled_from("+-")), left, right)
@@ -126,7 +126,7 @@ def expressions(draw, names, rows, columns, depth):
         return Binary("*", scalar, draw(expressions(names, rows, columns, deeper)))
     if choice == 6:
         triangle = Name(names.new(draw, draw(some.sampled_from(TRIANGLES))(rows)))
-        left = Transposed(triangle) if draw(some.booleans()) else triangle
+        left = Transpose(triangle) if draw(some.booleans()) else triangle
         return Binary("\\", left, draw(expressions(names, rows, columns, deeper)))
     if choice == 7 and rows == columns:
         function = draw(some.sampled_from(["chol", "lu", "inv"]))
@@ -136,7 +136,7 @@ def expressions(draw, names, rows, columns, depth):
     inner = draw(some.sampled_from([1, 2, 3, 4, 5, 8, rows, columns, rows]))
     left = draw(expressions(names, rows, inner, deeper))
     if draw(some.integers(0, 5)) == 0 and rows == columns:
-        return Binary("*", left, Transposed(left))
+        return Binary("*", left, Transpose(left))
     return Binary("*", left, draw(expressions(names, inner, columns, deeper)))
 
 
@@ -182,7 +182,7 @@ def magnitude(expression, values):
             return np.array([[abs(number)]])
         case Negated(argument):
             return magnitude(argument, values)
-        case Transposed(argument):
+        case Transpose(argument):
             return magnitude(argument, values).T
         case Call(function, argument):
             result = np.abs(reference.value(expression, values))

@@ -9,7 +9,7 @@ from lego_mlir.structured import infer
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
-from lego_mlir.structured.syntax import Binary, LLError, Name, Operand, Transposed
+from lego_mlir.structured.syntax import Binary, LLError, Name, Operand, Transpose
 
 MAKE = {
     "G": lambda n: st.general(n, n),
@@ -31,7 +31,7 @@ def test_a_rule_says_where_the_value_is_nonzero(rule):
         rows, columns = operand.structure.sources
         dense.append(np.where(operand.structure.kinds != 0, values[rows, columns], 0))
     value = dense[0].T if op == "'" else dense[0] + dense[1] if op == "+" else dense[0] @ dense[1]
-    expression = Transposed(Name(operands[0])) if op == "'" else Binary(op, *map(Name, operands))
+    expression = Transpose(Name(operands[0])) if op == "'" else Binary(op, *map(Name, operands))
     assert infer.letter(infer.infer(expression)) == result
     assert ((value != 0) <= (infer.infer(expression).kinds != 0)).all()
     assert (infer.infer(expression).kinds != 0).sum() == (value != 0).sum()
