@@ -5,8 +5,8 @@
 >>> L.apply(4, 2), L.inv(15)
 (15, (4, 2))
 
-Each public name is loaded from its module when it is first used, so that `import lego_mlir` imports neither SymPy nor
-NumPy, Z3 or the MLIR bindings.
+Each public name is imported from its module on first use, so that `import lego_mlir` loads neither SymPy, NumPy, Z3 nor
+the MLIR bindings.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
 
     range = _loop
 
-# Where each public name lives: a module, and the names it gives; `a=b` is b under the name a.
+# The module of each public name; `a=b` exports b under the name a.
 _MODULES = {
     "lego_mlir.errors": "LayoutError LegoError",
     "lego_mlir.layout": "Col GenP GroupBy Layout OrderBy Padded RegP Row TileBy TileOrderBy as_layout gallery",
@@ -142,8 +142,8 @@ __all__ = sorted(_NAMES.keys() - dir(builtins))  # `import *` leaves Python's ow
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, from its module (PEP 562)."""
-    if name in _ROOMS:  # `from lego_mlir import layout` asks here first
+    """Import a public name from its module (PEP 562)."""
+    if name in _ROOMS:  # `from lego_mlir import layout` calls this first
         return importlib.import_module(f"lego_mlir.{name}")
     if name not in _NAMES:
         from lego_mlir.errors import did_you_mean

@@ -1,7 +1,7 @@
-"""Everything that lego_mlir raises on purpose.
+"""All exceptions that lego_mlir raises deliberately.
 
-One class a cause, all under `LegoError`, so that a caller can catch the family and the command line can tell a user's
-mistake (exit code 2) from a defect of ours (a traceback). A message names the values that were wrong and the remedy:
+One class per cause, all derived from `LegoError`, so that a caller can catch the family and the command line can
+distinguish a user's error (exit code 2) from a bug (a traceback). A message gives the offending values and the remedy:
 
 >>> raise LayoutError("RegP: sigma must order the 2 axes of (4, 6), got (0, 1); each of 1..2 appears once")
 Traceback (most recent call last):
@@ -17,11 +17,11 @@ from pathlib import Path
 
 
 class LegoError(Exception):
-    """The root of the family: what the user gave cannot be done, and the message says why and what to do."""
+    """Base class: the request cannot be carried out; the message gives the reason and the remedy."""
 
 
 class LayoutError(LegoError, ValueError):
-    """A layout that is not one: sizes that disagree, a sigma that does not order the axes, a refuted bijection."""
+    """An invalid layout: sizes that disagree, a sigma that does not order the axes, a refuted bijection."""
 
 
 class LayoutIndexError(LayoutError, IndexError):
@@ -29,56 +29,56 @@ class LayoutIndexError(LayoutError, IndexError):
 
 
 class ExpressionError(LegoError, ValueError):
-    """An index expression that has no integer meaning here."""
+    """An index expression without an integer value here."""
 
 
 class BudgetError(ExpressionError):
-    """An expression that needs more work than its budget allows; the message names the budget (`expr.budgets`)."""
+    """An expression that exceeds a work budget; the message names the budget (`expr.budgets`)."""
 
 
 class SymbolicBranchError(ExpressionError, TypeError):
-    """Python asked a symbolic condition for its truth: the function works for ints only. Remedy: `lego.where`."""
+    """A symbolic condition was used as a Python bool; the function only works for ints. Remedy: `lego.where`."""
 
 
 class PrintError(LegoError):
-    """A printer met a node that its target has no form for."""
+    """An expression node that the target of a printer cannot express."""
 
 
 class TemplateError(LegoError):
-    """A template that cannot be rendered, or whose rendered text does not mean what its layout says."""
+    """A template that cannot be rendered, or whose rendered text disagrees with its layout."""
 
 
 class TraceError(LegoError):
-    """A kernel's Python function did something that cannot be traced, or used a value outside its scope."""
+    """A kernel function that cannot be traced, or that uses a value outside its scope."""
 
 
 class SpecError(LegoError):
-    """A spec file that cannot be loaded, or that does not name what was asked for."""
+    """A spec file that cannot be loaded, or that lacks the requested kernel, layout or template."""
 
 
 class UsageError(LegoError):
-    """A command line or an argument that makes no sense, such as an unknown target."""
+    """An invalid command line or argument, such as an unknown target."""
 
 
 class DependencyError(LegoError, ImportError):
-    """A package or program that this operation needs is not installed; the message says how to get it."""
+    """A required package or program is not installed; the message gives the command that installs it."""
 
 
 class InterpreterError(LegoError):
-    """IR that the interpreter cannot run: an operation it has no meaning for, or arguments that do not fit."""
+    """IR that the interpreter cannot run: an unsupported operation, or arguments that do not match."""
 
 
 class CacheError(LegoError):
-    """The compilation cache cannot be used as it is."""
+    """A compilation cache that cannot be used."""
 
 
 class CacheWarning(UserWarning):
-    """What was compiled is right and could not be kept for the next time."""
+    """A compiled result is valid but could not be cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """How to see a tool fail again by hand: the stage, its kept input, the command, and what it said."""
+    """How to reproduce a tool's failure: the stage, its kept input, the command, and its output."""
 
     stage: str
     kept_input: Path | None
@@ -89,11 +89,11 @@ class Rerun:
     def __str__(self) -> str:
         code = "" if self.exit_code is None else f" (exit code {self.exit_code})"
         kept = "" if self.kept_input is None else f"\n  input kept at: {self.kept_input}"
-        return f"stage '{self.stage}' failed{code}:\n{self.output.rstrip()}{kept}\n  to see it again: {self.command}"
+        return f"stage '{self.stage}' failed{code}:\n{self.output.rstrip()}{kept}\n  to reproduce: {self.command}"
 
 
 class ToolchainError(LegoError):
-    """A compilation stage failed. `rerun` carries the stage, the kept input and the command that fails again."""
+    """A compilation stage failed. `rerun` holds the stage, the kept input and the command that reproduces it."""
 
     def __init__(self, rerun: Rerun) -> None:
         super().__init__(str(rerun))
@@ -101,7 +101,7 @@ class ToolchainError(LegoError):
 
 
 def did_you_mean(given: str, known: Iterable[str], alike: float = 0.6) -> str:
-    """The end of a message about an unknown name: which one was probably meant, or nothing.
+    """The end of a message about an unknown name: the closest known one, or nothing.
 
     >>> did_you_mean("--chek", ["--check", "--emit"]), did_you_mean("x", ["--check"])
     ('; did you mean --check?', '')
@@ -113,7 +113,7 @@ def did_you_mean(given: str, known: Iterable[str], alike: float = 0.6) -> str:
 
 
 def brief(value: object, columns: int = 110) -> str:
-    """A value as a message shows it: the index of a non-linear layout can be pages long.
+    """A value shortened for a message: the index of a non-linear layout can be pages long.
 
     >>> brief("i + j"), brief("i + " * 9, 12)
     ('i + j', 'i + i + i ..')

@@ -1,7 +1,7 @@
-"""A spec is a Python file that names kernels, layouts and templates; loading it runs it.
+"""A spec is a Python file that defines kernels, layouts and templates; loading it runs it.
 
-What is found are the file's global variables, by kind and in order; the file's mistakes come back as SpecError, with
-the file, the line and what Python said:
+`load` collects the file's global variables by kind, in order. Errors of the file are raised as SpecError with the file,
+the line and Python's message:
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from lego_mlir.errors import DependencyError, LegoError, SpecError
 
-# The classes whose instances count: looked up among the modules that the spec itself has loaded.
+# The classes whose instances are collected, looked up in the modules that the spec has loaded.
 _KINDS: Final = {
     "kernels": ("lego_mlir.tracing.definition", "Kernel"),
     "layouts": ("lego_mlir.layout.base", "Layout"),
@@ -44,18 +44,18 @@ class Spec:
     kernels: Mapping[str, Any]
     layouts: Mapping[str, Any]
     templates: Mapping[str, Any]
-    names: Mapping[str, Any] = field(default_factory=dict, repr=False)  # every public variable, for a template
+    names: Mapping[str, Any] = field(default_factory=dict, repr=False)  # all public variables, for templates
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The spec, and the files that its kernels come from."""
+        """The spec, and the files that define its kernels."""
         return tuple(dict.fromkeys([str(self.path), *(kernel.source.file for kernel in self.kernels.values())]))
 
     def kernels_named(self, name: str | None) -> tuple[Any, ...]:
-        """Every kernel, or the one of this name. Raises SpecError where there is none."""
+        """All kernels, or the one of this name. Raises SpecError if there is none."""
         if not self.kernels:
             raise SpecError(
-                f"{self.path}: no kernel in this spec; decorate a function with @lego.kernel(grid=..., block=...) "
+                f"{self.path}: this spec has no kernel; decorate a function with @lego.kernel(grid=..., block=...) "
                 "at the top level of the file"
             )
         if name is None:
@@ -65,7 +65,7 @@ class Spec:
         called = {variable: kernel for variable, kernel in self.kernels.items() if kernel.name == name}
         if len(called) > 1:
             raise SpecError(
-                f"{self.path}: {len(called)} kernels are called {name}; choose by the variable: {', '.join(called)}"
+                f"{self.path}: {len(called)} kernels are named {name}; select one by its variable: {', '.join(called)}"
             )
         if called:
             return tuple(called.values())
@@ -73,9 +73,9 @@ class Spec:
 
 
 def load(path: str | Path, source: bytes | None = None) -> Spec:
-    """Run a spec and collect what it names; `source` is its text where `path` is only what messages call it.
+    """Run a spec and collect its kernels, layouts and templates; with `source`, its text, `path` is only a label.
 
-    Raises SpecError for whatever is wrong with it.
+    Raises SpecError for any error in the spec.
     """
     path = Path(path)
     if source is None:
@@ -97,10 +97,10 @@ def load(path: str | Path, source: bytes | None = None) -> Spec:
 
 @contextmanager
 def blame(*paths: Path | str) -> Iterator[None]:
-    """Around code of a spec: its exceptions become SpecError with file and line, its `print` goes to standard error.
+    """Run code of a spec: its exceptions become SpecError with file and line, its `print` goes to standard error.
 
-    `paths` are the spec and what else holds its code: the files that its kernels were imported from. Standard output
-    belongs to the results of a command, which another program may read.
+    `paths` are the spec and the files that its kernels were imported from. Standard output is reserved for the results
+    of a command, which another program may read.
     """
     files = [str(path) for path in paths]
     try:
@@ -118,15 +118,15 @@ def blame(*paths: Path | str) -> Iterator[None]:
         if isinstance(error, LegoError):
             here = str(error).startswith(f"{file}:")
             raise SpecError(str(error) if here else f"{file}:{line}: {error}") from error
-        said = "".join(traceback.format_exception_only(error)).strip()
-        raise SpecError(f"{file}:{line}: {said}\n  {_source_line(Path(file), line)}{_remedy(error)}") from error
+        message = "".join(traceback.format_exception_only(error)).strip()
+        raise SpecError(f"{file}:{line}: {message}\n  {_source_line(Path(file), line)}{_remedy(error)}") from error
 
 
 def _exit_message(error: SystemExit, files: list[str]) -> str:
     place = _place_in(error, files)
     where = files[0] if place is None else f"{place[0]}:{place[1]}"
     shown = "" if place is None else f"\n  {_source_line(Path(place[0]), place[1])}"
-    return f"{where}: the spec ended the program (exit code {error.code}); a spec only defines{shown}"
+    return f"{where}: the spec exited the program (exit code {error.code}); a spec must only define{shown}"
 
 
 def _read(path: Path) -> bytes:
@@ -142,21 +142,21 @@ def _read(path: Path) -> bytes:
 
 def _compiled(path: Path, source: bytes) -> CodeType:
     try:
-        return compile(source, str(path), "exec", dont_inherit=True)  # else this file's __future__ applies to the spec
+        return compile(source, str(path), "exec", dont_inherit=True)  # or this file's __future__ applies too
     except SyntaxError as error:
         shown = f"\n  {error.text.strip()}" if error.text else ""
         where = f"{path}:{error.lineno}" if error.lineno else str(path)
         raise SpecError(f"{where}: syntax error: {error.msg}{shown}") from error
     except (ValueError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: this is no Python file ({error})") from error
+        raise SpecError(f"{path}: not a Python file ({error})") from error
 
 
 def _execute(path: Path, code: CodeType) -> ModuleType:
-    """Run the file as a module of its own, with its folder on the import path as a script has it."""
+    """Run the file as a new module, with its folder on the import path, as for a script."""
     name = f"lego_spec_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     module = ModuleType(name)
     module.__file__ = str(path)
-    sys.modules[name] = module  # dataclasses and inspect look a class's module up there
+    sys.modules[name] = module  # dataclasses and inspect look up a class's module there
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -168,7 +168,7 @@ def _execute(path: Path, code: CodeType) -> ModuleType:
 
 
 def _require_reachable(path: Path, source: bytes, module: ModuleType) -> None:
-    """Raise SpecError for a kernel that a later one of the same name replaced, so that no variable holds it."""
+    """Raise SpecError for a kernel that no variable holds, because a later one of the same name replaced it."""
     reachable = {value.source.line for value in vars(module).values() if _kind(value) == "kernels"}
     latest: dict[str, int] = {}
     for statement in reversed(ast.parse(source).body):
@@ -197,14 +197,14 @@ def _kind(value: Any) -> str | None:
 
 
 def _place_in(error: BaseException, files: list[str]) -> tuple[str, int] | None:
-    """The innermost line in one of these files that the exception went through."""
+    """The innermost line of these files in the exception's traceback."""
     walked = ((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__))
     places = [place for place in walked if place[0] in files]
     return places[-1] if places else None
 
 
 def _remember_lines(path: Path, source: bytes) -> None:
-    """Let messages show the lines of a text that is in no file."""
+    """Let messages quote lines of a text that was not read from a file."""
     lines = source.decode(errors="replace").splitlines(keepends=True)
     linecache.cache[str(path)] = (len(source), None, lines, str(path))
 
@@ -218,5 +218,5 @@ def _remedy(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"\n  install what the spec imports: pip install {(error.name or '').partition('.')[0]}"
     if isinstance(error, TypeError) and "does not support ufuncs" in str(error):
-        return "\n  NumPy knows no data of a kernel; the functions for it are lego.exp, lego.sqrt, lego.maximum, .."
+        return "\n  NumPy functions do not accept kernel values; use lego.exp, lego.sqrt, lego.maximum, .."
     return ""

@@ -1,7 +1,7 @@
-"""What writers of CUDA and Triton call things, and what the kernel language has instead.
+"""Names from CUDA, Triton and NumPy, and their counterparts in the kernel language.
 
-A name that `lego_mlir` does not have is looked up here before names that are spelt alike: `min` means `minimum`, and
-nothing that is spelt like `atomic_add` helps.
+An unknown name of `lego_mlir` is looked up here before similar spellings: `min` means `minimum`, and no name spelt like
+`atomic_add` would help.
 
 >>> instead("syncthreads")
 '; write lego.barrier()'
@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Final
 
 _ATOMICS: Final = (
-    "the kernel language has no atomic operations: let one thread own each element that is written, or store one "
-    "result for each block and add these in a second kernel"
+    "the kernel language has no atomic operations: let one thread own each written element, or store one result per "
+    "block and add the results in a second kernel"
 )
 _SHUFFLES: Final = (
     "the kernel language has no warp shuffles: exchange values through a tile of lego.shared(..), with "
@@ -56,7 +56,7 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     ),
     _REDUCTIONS: ("sum", "reduce", "mean", "prod", "cumsum", "scan", "argmax", "argmin", "softmax", "associative_scan"),
     _NO_PRINTING: ("print", "printf", "device_print", "static_print", "device_assert", "trap", "breakpoint"),
-    _STORES: ("load", "store", "gather", "scatter", "get", "set", "make_block_ptr", "advance", "ldg", "__ldg"),
+    _STORES: ("load", "gather", "scatter", "get", "set", "make_block_ptr", "advance", "ldg", "__ldg"),
     "write lego.minimum(a, b)": ("min", "fmin", "fminf"),
     "write lego.maximum(a, b)": ("max", "fmax", "fmaxf"),
     "write lego.where(x < 0, -x, x)": ("abs", "fabs", "fabsf"),
@@ -106,6 +106,6 @@ _REMEDIES: Final = {word: remedy for remedy, words in _MEANINGS.items() for word
 
 
 def instead(word: str) -> str:
-    """The end of a message about a name that does not exist: what the kernel language has for it, or nothing."""
+    """The end of a message about an unknown name: its counterpart in the kernel language, or nothing."""
     remedy = _REMEDIES.get(word)
     return "" if remedy is None else f"; {remedy}"

@@ -1,8 +1,8 @@
-"""`lego-mlir analyze`: what the memory system sees of a spec's kernels and layouts, and what would repair it.
+"""`lego-mlir analyze`: count bank conflicts and memory sectors of a spec's kernels and layouts, and suggest repairs.
 
-A kernel is run on a sample of blocks in the interpreter, which counts; its shared tiles are then tried with other
-layouts, on the accesses of the run where these depend on data. A layout alone is walked over by a warp, along each axis
-or by the pattern of `--access`, one of symbolic sizes at the values of `--size`.
+For a kernel, the interpreter runs a sample of blocks and counts; its shared tiles are then tried with other layouts, on
+the recorded accesses where these depend on data. For a layout alone, a warp traverses it along each axis or by the
+pattern of `--access`; symbolic sizes take the values of `--size`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
 DEFAULT_BLOCKS: Final = 8
 DTYPES: Final = {"i8": 1, "f8": 1, "f16": 2, "bf16": 2, "i16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
 SHOWN_FAULTS: Final = 8
-ACCESS_BYTES: Final = (1, 2, 4, 8, 16)  # what one load or store of a lane moves; PTX ISA, ld
-SHARED_BYTES: Final = 227 * 1024  # the most that a block has, sm_90; CUDA C++ guide, technical specifications
+ACCESS_BYTES: Final = (1, 2, 4, 8, 16)  # bytes per lane of one load or store; PTX ISA, ld
+SHARED_BYTES: Final = 227 * 1024  # maximum per block, sm_90; CUDA C++ guide, technical specifications
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,10 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--access", metavar="INDEX", help="the logical index of each lane of a warp, such as 'lane // 4, lane %% 4 + k'"
     )
     parser.add_argument(
-        "--free", metavar="NAME=N", action="append", default=[], help="another variable of --access: it takes 0 .. N-1"
+        "--free",
+        metavar="NAME=N",
+        action="append",
+        default=[],
+        help="another variable of --access, with values 0 .. N-1",
     )
     parser.add_argument("--dtype", choices=DTYPES, help="the elements of a layout (default: f32)")
-    parser.add_argument("--width", type=int, metavar="N", help="elements a lane takes at once (default: 1)")
+    parser.add_argument("--width", type=int, metavar="N", help="elements per lane and access (default: 1)")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before counting")
     options.add_parameters(parser)
@@ -55,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a table for each kernel and layout, and what is wrong with it."""
+    """Print a table for each kernel and layout, with remarks and repairs."""
     results = _of_module(args) if modules.is_module(args.spec) else _of_spec(args)
     if args.json:
         print(json.dumps(results, indent=2))
@@ -72,7 +76,7 @@ def _of_module(args: argparse.Namespace) -> dict[str, list[Any]]:
 
     for option in ("layout", "access", "free", "dtype", "width", "size"):
         if getattr(args, option) not in (None, []):
-            raise UsageError(f"--{option}: {args.spec} is an MLIR file: it has kernels, and no layouts and sizes")
+            raise UsageError(f"--{option}: {args.spec} is an MLIR file: it has kernels but no layouts or sizes")
     args.blocks = DEFAULT_BLOCKS if args.blocks is None else args.blocks
     found = []
     for report, recorded in modules.reports(args, observer=RecordedRequests):
@@ -164,27 +168,27 @@ def at_sizes(name: str, layout: Layout, given: Mapping[str, int]) -> ChosenLayou
 
 
 def _nothing(args: argparse.Namespace, loaded: Any) -> str:
-    """Why there is nothing to analyze, and what to ask for instead."""
+    """Why there is nothing to analyze, and which options to pass instead."""
     kernels, layouts = ", ".join(loaded.kernels), ", ".join(loaded.layouts)
     if not loaded.kernels and not loaded.layouts:
-        return "no kernel and no layout in this spec"
+        return "this spec has no kernel and no layout"
     if not loaded.layouts:
-        return f"--access is for a layout, and there is none in this spec; leave it out to analyze the kernel {kernels}"
-    also = f"; without --access, the kernel {kernels} is analyzed" if kernels and args.access else ""
+        return f"--access applies to a layout, and this spec has none; omit it to analyze kernel {kernels}"
+    also = f"; without --access, kernel {kernels} is analyzed" if kernels and args.access else ""
     return f"{layouts} has symbolic sizes; name a layout and give its sizes: --layout NAME --size NAME=N{also}"
 
 
 def _refuse_idle_options(args: argparse.Namespace, loaded: Any, kernels: Any, layouts: Any) -> None:
-    """Raise UsageError for an option that would do nothing here."""
+    """Raise UsageError for an option that would have no effect here."""
     if args.free and not args.access:
         raise UsageError(f"--free {args.free[0]} names a variable of --access; give both, or neither")
     for option in ("access", "dtype", "width"):
         if getattr(args, option) is not None and not layouts:
             instead = f"name one: {', '.join(loaded.layouts)}" if loaded.layouts else "this spec has none"
-            raise UsageError(f"--{option} is for a layout alone, with --layout NAME, and not for kernels; {instead}")
+            raise UsageError(f"--{option} applies to a layout, with --layout NAME, not to kernels; {instead}")
     for option in ("blocks", "transform"):
         if getattr(args, option) is not None and not kernels:
-            raise UsageError(f"--{option} is for kernels, and only a layout is analyzed here; leave it out")
+            raise UsageError(f"--{option} applies to kernels, and only a layout is analyzed here; omit it")
     options.require_transform(args)
 
 
@@ -217,7 +221,7 @@ def _kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int]) -> 
 
 
 def _with_runs(found: dict[str, Any], recorded: Any) -> dict[str, Any]:
-    """The report with the runs of neighbouring bytes at each of its lines."""
+    """The report, with the contiguous segments of the requests at each of its lines."""
     from dataclasses import asdict
 
     from lego_mlir.analysis.recorded_requests import key_of
@@ -229,7 +233,7 @@ def _with_runs(found: dict[str, Any], recorded: Any) -> dict[str, Any]:
 
 
 def _wider(kernel: Any, site: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a lane may take at once at this line beyond what it takes; None where that is nothing."""
+    """The widest access that a lane could make at this line; None if it is no wider than the present one."""
     from lego_mlir.analysis import widening
 
     if site["space"] != "global" or not site["widest"] or site["widest"] <= site["width"]:
@@ -287,18 +291,18 @@ def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> dict[str, 
 
 
 def _require_width(width: int, dtype: str) -> None:
-    """Raise UsageError for a width that no load or store instruction has."""
+    """Raise UsageError for a width that no load or store instruction supports."""
     element = DTYPES[dtype]
     if width * element not in ACCESS_BYTES or width < 1:
         able = ", ".join(str(n // element) for n in ACCESS_BYTES if n >= element)
         raise UsageError(
-            f"--width {width}: a lane takes 1, 2, 4, 8 or 16 bytes at once, not {width * element}; of {dtype}, "
+            f"--width {width}: a lane accesses 1, 2, 4, 8 or 16 bytes at once, not {width * element}; for {dtype}, "
             f"--width {able}"
         )
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Columns as wide as their widest entry, the first one to the left, the others to the right."""
+    """Columns padded to their widest entry; the first is left-aligned, the others right-aligned."""
     cells = [list(header), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     return [

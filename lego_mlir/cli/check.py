@@ -1,4 +1,4 @@
-"""`lego-mlir check`: a verdict on every layout of a spec, and on every layout and access of its kernels."""
+"""`lego-mlir check`: a verdict for every layout of a spec, and for every layout and access of its kernels."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _plain(value: object) -> int | str:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What may be a mistake, and is no claim."""
+    """A possible mistake that is not a claim: it has no verdict and does not change the exit code."""
 
     text: str
 
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     except SpecError as error:
         if not isinstance(error.__cause__, LayoutError):
             raise
-        line = Line("every layout of the spec is one", Refuted({}, str(error)))  # refused where it is built
+        line = Line("every layout of the spec is a bijection", Refuted({}, str(error)))  # raised by its constructor
         if not args.json:
             print(line)
         return _finish(args, [Group("spec", args.spec, "the spec", [line])])
@@ -111,18 +111,18 @@ def run(args: argparse.Namespace) -> int:
     layouts = {} if args.kernel else loaded.layouts
     templates = {} if args.kernel else loaded.templates
     if not layouts and not kernels and not templates:
-        raise SpecError(f"{loaded.path}: no layout and no kernel in this spec, and no template")
+        raise SpecError(f"{loaded.path}: this spec has no layout, kernel or template")
     groups = []
     with Progress(f"checking {loaded.path.name}") as progress:
         for group in _groups(layouts, kernels, templates, loaded.files, progress):
             groups.append(group)
             if not args.json:
-                progress.say("\n".join(map(str, [group.title, *group.lines])))
+                progress.print("\n".join(map(str, [group.title, *group.lines])))
     return _finish(args, groups, summary=True)
 
 
 def _finish(args: argparse.Namespace, groups: Sequence[Group], summary: bool = False) -> int:
-    """Print the numbers of verdicts, or everything as JSON; the exit code."""
+    """Print the number of verdicts of each kind, or everything as JSON; return the exit code."""
     from lego_mlir.cli.main import CHECK_FAILED, DONE
 
     verdicts = [type(line.verdict) for group in groups for line in group.lines if isinstance(line, Line)]

@@ -1,4 +1,4 @@
-"""`lego-mlir compile`: a spec, or a module's text, up to the stage that is asked for."""
+"""`lego-mlir compile`: lower a spec, or the text of a module, to the requested stage."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lego_mlir.runtime.manifest import sizes_of
 HELP: Final = "Compile the kernels of a spec to MLIR, PTX or a cubin."
 EXAMPLE: Final = "lego-mlir compile examples/transpose.py --emit ptx --target sm_90 -o transpose.ptx"
 STAGES: Final = ("mlir", "transformed", "nvvm", "llvm", "ptx", "cubin")
-# The stage that a text is the output of, where --from does not say it.
+# The stage that produced a text, unless --from names it.
 _STAGE_OF_SUFFIX: Final = {".mlir": "mlir", ".ll": "llvm", ".ptx": "ptx"}
-# The stage to stop at, where --emit does not say it; a name with no suffix says nothing.
+# The stage to stop at, unless --emit names it; a file name without a suffix implies none.
 _EMITTED_BY_SUFFIX: Final = {"": None, ".mlir": None, ".ll": "llvm", ".ptx": "ptx", ".cubin": "cubin"}
 
 
@@ -28,20 +28,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emit",
         choices=(*STAGES, "obj", "c-header"),
-        help="the stage to stop at (default: what the output's suffix says, else mlir, or transformed with "
-        "--transform); obj and c-header are for LL programs (.ll), which become mlir, llvm, obj or c-header",
+        help="the stage to stop at (default: by the output's suffix; otherwise mlir, or transformed with "
+        "--transform); obj and c-header are for LL programs (.ll), which compile to mlir, llvm, obj or c-header",
     )
     parser.add_argument(
         "--target", default="sm_80", help="the GPU architecture, such as sm_80 or sm_90a (default: sm_80)"
     )
     parser.add_argument(
-        "--transform", metavar="FILE", help="a transform script, or one that comes along, such as matmul_sm80.mlir"
+        "--transform", metavar="FILE", help="a transform script: a file, or a shipped one such as matmul_sm80.mlir"
     )
     options.add_parameters(parser)
     parser.add_argument(
         "--kernel", metavar="NAME", help="compile this kernel only; default: all of them into one module"
     )
-    parser.add_argument("--from", dest="start", choices=STAGES[:-1], help="the stage that the given text is of")
+    parser.add_argument("--from", dest="start", choices=STAGES[:-1], help="the stage that produced the given text")
     parser.add_argument(
         "--with-data",
         action="store_true",
@@ -64,13 +64,13 @@ def run(args: argparse.Namespace) -> int:
     if args.start is None and structured.is_program(args.spec):
         return structured.compile_program(args)
     if args.emit in ("obj", "c-header"):
-        raise UsageError(f"--emit {args.emit} belongs to LL programs (.ll); a GPU kernel becomes {', '.join(STAGES)}")
+        raise UsageError(f"--emit {args.emit} is for LL programs (.ll); a GPU kernel compiles to {', '.join(STAGES)}")
     from lego_mlir.toolchain import target_named
 
     text_stage = "mlir" if args.transform is None else "transformed"
     args.emit = args.emit or files.emitted_by_suffix(args.output, _EMITTED_BY_SUFFIX) or text_stage
-    target_named(args.target)  # an unknown one is refused before any work
-    _require_names_of_their_own(args)
+    target_named(args.target)  # reject an unknown target before any work
+    _require_distinct_outputs(args)
     _refuse_idle_options(args)
     start, given = _input(args)
     compilation = _compile(args, start, given)
@@ -84,28 +84,28 @@ def run(args: argparse.Namespace) -> int:
         beside[".json"] = (json.dumps(compilation.manifest, indent=2) + "\n").encode()
     if args.with_data:
         beside[".npz"] = _data(args, compilation)
-    for suffix, content in beside.items():  # all of it is made before the first is written
+    for suffix, content in beside.items():  # nothing is written until all outputs exist
         files.write(str(Path(args.output).with_suffix(suffix)), content)
     files.write(args.output, body)
     return 0
 
 
 def _refuse_idle_options(args: argparse.Namespace) -> None:
-    """Raise UsageError for an option that would do nothing, or that says something else than the output's name."""
+    """Raise UsageError for an option that would have no effect, or that contradicts the output's suffix."""
     options.require_transform(args)
     if args.size and not args.with_data:
         raise UsageError(
-            f"--size {args.size[0]} is a size of the data to check with; add --with-data, for code is for every size"
+            f"--size {args.size[0]} sets a size of the test data; add --with-data, or omit it: code serves every size"
         )
     if args.locations and args.emit in ("llvm", "ptx", "cubin"):
-        raise UsageError(f"--locations keeps the locations of emitted MLIR; with --emit {args.emit}, leave it out")
+        raise UsageError(f"--locations keeps the locations of emitted MLIR; with --emit {args.emit}, omit it")
     if args.pipeline and args.emit in ("mlir", "transformed"):
-        raise UsageError(f"--pipeline gives the passes of the nvvm stage, and --emit {args.emit} ends before it")
+        raise UsageError(f"--pipeline sets the passes of the nvvm stage, and --emit {args.emit} stops before it")
     suffix = Path(args.output or "").suffix
-    told = _EMITTED_BY_SUFFIX.get(suffix)
-    if (told or (suffix == ".mlir" and args.emit in ("llvm", "ptx", "cubin"))) and told != args.emit:
+    implied = _EMITTED_BY_SUFFIX.get(suffix)
+    if (implied or (suffix == ".mlir" and args.emit in ("llvm", "ptx", "cubin"))) and implied != args.emit:
         raise UsageError(
-            f"-o {args.output}: the suffix says {told or 'mlir'}, and --emit says {args.emit}; leave --emit out, or "
+            f"-o {args.output}: the suffix implies {implied or 'mlir'}, but --emit is {args.emit}; omit --emit, or "
             f"give the output another suffix"
         )
 
@@ -114,8 +114,8 @@ def _has_manifest(args: argparse.Namespace, start: str) -> bool:
     return args.emit in ("ptx", "cubin") and start == "mlir" and files.is_named(args.output)
 
 
-def _require_names_of_their_own(args: argparse.Namespace) -> None:
-    """Refuse an output over an input, or where the files beside it will lie, before any work."""
+def _require_distinct_outputs(args: argparse.Namespace) -> None:
+    """Reject, before any work, an output that would overwrite an input or the manifest or data beside it."""
     if not files.is_named(args.output):
         return
     output = Path(args.output)
@@ -136,11 +136,11 @@ def _data(args: argparse.Namespace, compilation: Any) -> bytes:
     from lego_mlir.runtime import data
 
     if not compilation.sources or not _has_manifest(args, "mlir"):
-        raise UsageError("--with-data goes with a spec, --emit ptx or cubin, and an output file")
+        raise UsageError("--with-data requires a spec, --emit ptx or cubin, and an output file")
     given = sizes_of(args.size)
     data.refuse_unknown_sizes(given, compilation.sources)
     arrays: dict[str, Any] = {}
-    with Progress("making the data to check with") as progress, spec.blame(Path(args.spec)):
+    with Progress("computing the test data") as progress, spec.blame(Path(args.spec)):
         for kernel in compilation.sources:
             progress.update(kernel.name)
             arrays |= data.check_data(kernel, data.sizes_of_kernel(kernel, given))
@@ -148,7 +148,7 @@ def _data(args: argparse.Namespace, compilation: Any) -> bytes:
 
 
 def _input(args: argparse.Namespace) -> tuple[str, Any]:
-    """The stage that compilation starts from, and what is compiled: a spec's kernels or a text."""
+    """The stage that compilation starts from, and its input: a spec's kernels or a text."""
     from lego_mlir import spec
 
     suffix = Path(args.spec).suffix
@@ -160,7 +160,7 @@ def _input(args: argparse.Namespace) -> tuple[str, Any]:
                 kernel.mlir()
             return "mlir", kernels
     if args.kernel is not None:
-        raise UsageError("--kernel chooses among the kernels of a spec; a text is compiled whole")
+        raise UsageError("--kernel selects a kernel of a spec; a text is compiled whole")
     start = args.start or _STAGE_OF_SUFFIX.get(suffix, "mlir")
     return start, files.read_bytes(args.spec)
 

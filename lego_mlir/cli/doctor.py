@@ -1,4 +1,4 @@
-"""`lego-mlir doctor`: what is installed, what is missing, and how to get it."""
+"""`lego-mlir doctor`: report what is installed, what is missing, and how to get it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from typing import Any, Final
 
-HELP: Final = "Say what is installed, what is missing, and how to get it."
+HELP: Final = "Report what is installed, what is missing, and how to get it."
 EXAMPLE: Final = "lego-mlir doctor"
 
 _REQUIRED: Final = {"numpy": "numpy", "sympy": "sympy", "z3": "z3-solver", "ml_dtypes": "ml-dtypes", "jinja2": "jinja2"}
@@ -25,7 +25,7 @@ _OPTIONAL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: found with this version, or missing, which matters or not, with the remedy."""
+    """One line of the report: the version found; or missing, whether it is required, and the remedy."""
 
     name: str
     version: str | None
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one line for each thing; CHECK_FAILED where one that is needed is missing."""
+    """Print one line per dependency; CHECK_FAILED if a required one is missing."""
     from lego_mlir.cli.main import CHECK_FAILED, DONE, version
 
     findings = [*_packages(), *_compilers(), *_programs()]
@@ -125,7 +125,7 @@ def _programs() -> Iterator[Finding]:
     yield Finding("ptxas", found, False, f"for --emit cubin; {ptxas.REMEDY}")
     opt = next((path for name in ("mlir-opt-22", "mlir-opt") if (path := shutil.which(name))), None)
     yield Finding("mlir-opt", opt, False, "for tests only: apt-get install mlir-22-tools")
-    yield Finding("GPU", _gpu(), False, "no NVIDIA driver answers; kernels can be compiled here and run elsewhere")
+    yield Finding("GPU", _gpu(), False, "no NVIDIA driver responds; compile kernels here and run them elsewhere")
 
 
 def _gpu() -> str | None:

@@ -1,4 +1,4 @@
-"""`lego-mlir explain`: how each index expression was derived, what was proved on the way, and what it costs."""
+"""`lego-mlir explain`: how each index expression was derived, what was proved, and what it costs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
     layouts = {} if args.kernel else loaded.layouts
     if not layouts and not kernels:
-        raise SpecError(f"{loaded.path}: no layout and no kernel in this spec")
+        raise SpecError(f"{loaded.path}: this spec has no layout and no kernel")
     found: dict[str, list[Any]] = {"layouts": [], "kernels": []}
     with Progress(f"deriving {loaded.path.name}") as progress:
         for name, layout in layouts.items():
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
                     found["layouts"].append(_layout_dict(name, layout))
                     continue
                 lines = list(_layout(name, layout))
-            progress.say("\n".join(lines))
+            progress.print("\n".join(lines))
         for kernel in kernels:
             progress.update(kernel.name)
             with spec.blame(*loaded.files):
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             if args.json:
                 found["kernels"].append(_kernel_dict(trace))
             else:
-                progress.say("\n".join(_kernel(trace)))
+                progress.print("\n".join(_kernel(trace)))
     if args.json:
         print(json.dumps({"spec": args.spec, **found}, indent=2))
     return 0
@@ -78,7 +78,7 @@ def _kernel_dict(trace: Any) -> dict[str, Any]:
 
 
 def derivation_dict(derivation: Any) -> dict[str, Any]:
-    """A derivation as `--json` prints it: the operations are those of the whole expression after each step."""
+    """A derivation as `--json` prints it; `operations` counts those of the whole expression after each step."""
     steps = [
         {
             "rule": step.rule,

@@ -1,4 +1,4 @@
-"""Input and output of commands: files that are replaced whole or left as they were, and messages that name them."""
+"""Input and output of commands: outputs are replaced atomically, and errors name the file or folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STANDARD: Final = "-"
 
 
 def read_bytes(path: str) -> bytes:
-    """The bytes of an input file, or of standard input for "-". Raises UsageError where it cannot be read."""
+    """The bytes of an input file, or of standard input for "-". Raises UsageError if it cannot be read."""
     if path == STANDARD:
         if sys.stdin is None:
             raise UsageError("standard input is closed; give the name of a file")
@@ -32,12 +32,12 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_text(path: str) -> str:
-    """The text of an input file, or of standard input for "-". Raises UsageError where it is none."""
+    """The text of an input file, or of standard input for "-". Raises UsageError if it is not UTF-8."""
     body = read_bytes(path)
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not a text in UTF-8: byte {body[error.start]:#04x} at {error.start}") from error
+        raise UsageError(f"{path}: not UTF-8 text: byte {body[error.start]:#04x} at {error.start}") from error
 
 
 def load_spec(path: str) -> Spec:
@@ -48,37 +48,37 @@ def load_spec(path: str) -> Spec:
 
 
 def is_named(path: str | None) -> bool:
-    """Whether an output is a file of that name: not standard output, and no device or pipe, such as /dev/null."""
+    """Whether an output is a regular file: not standard output, a device or a pipe, such as /dev/null."""
     return path is not None and path != STANDARD and (not Path(path).exists() or Path(path).is_file())
 
 
 def emitted_by_suffix(output: str | None, stages: Mapping[str, str | None]) -> str | None:
-    """The stage that an output's suffix asks for, by a table of the known ones. Raises UsageError for another."""
+    """The stage that an output's suffix selects. Raises UsageError for a suffix outside the table."""
     suffix = Path(output or "").suffix
     if suffix not in stages:
         known = ", ".join(s for s in stages if s)
         raise UsageError(
-            f"-o {output}: the suffix {suffix} says no stage; the suffixes are {known}, or add --emit STAGE"
+            f"-o {output}: no stage has the suffix {suffix}; the suffixes are {known}, or add --emit STAGE"
         )
     return stages[suffix]
 
 
 def require_not_an_input(output: str | None, inputs: Mapping[str, str | None]) -> None:
-    """Refuse an output that would replace an input, by whatever path or link it is named.
+    """Reject an output that would overwrite an input, also through another path or a link.
 
-    `inputs` gives each input's path by what it is to the user: "spec", "template".
+    `inputs` maps the role of each input ("spec", "template") to its path.
     """
     if output is None or not is_named(output) or not Path(output).exists():
         return
     for what, path in inputs.items():
         if path is not None and Path(path).exists() and Path(path).samefile(output):
-            raise UsageError(f"-o {output} is the {what} itself; give the output a name of its own")
+            raise UsageError(f"-o {output} is the {what} itself; choose another output file")
 
 
 def write(path: str | None, body: bytes) -> None:
-    """Write an output: to standard output for None and "-", else to a file that is replaced whole or left as it was.
+    """Write an output: to standard output for None and "-", otherwise to a file, which is replaced atomically.
 
-    Raises UsageError, naming the folder, where that is impossible.
+    Raises UsageError, naming the folder, if that fails.
     """
     if path is None or path == STANDARD:
         if sys.stdout is None:
@@ -92,7 +92,7 @@ def write(path: str | None, body: bytes) -> None:
         )
     folder = target.parent
     if not folder.is_dir():
-        raise UsageError(f"{path}: there is no folder {folder}; make it first, or choose another with -o")
+        raise UsageError(f"{path}: the folder {folder} does not exist; create it, or choose another with -o")
     try:
         if is_named(path):
             replace_file(target.resolve() if target.is_symlink() else target, body)

@@ -1,14 +1,14 @@
-"""`lego-mlir`: one command line, one module a command.
+"""`lego-mlir`: one command line, one module per command.
 
-The registry below says which commands there are; the module of the one that is used is imported, and nothing else, so
-that help answers at once. A command module has
+The registry below lists the commands. Only the module of the command in use is imported, so that `--help` is fast. A
+command module has
 
     HELP: str                                    one sentence, the same as in the registry
     EXAMPLE: str                                 a command line that works
     add_arguments(parser) -> None
     run(args) -> int                             0 done, 1 the check failed
 
-Whatever it raises as a LegoError becomes one message and exit code 2.
+Any LegoError that it raises becomes one message and exit code 2.
 """
 
 from __future__ import annotations
@@ -51,9 +51,11 @@ COMMANDS: Final[dict[str, Command]] = {
         Command("check", "lego_mlir.cli.check", "Prove or refute the layouts, kernels and templates of a spec."),
         Command("explain", "lego_mlir.cli.explain", "Show how each index expression of a spec was derived and proved."),
         Command("run", "lego_mlir.cli.run", "Run the kernels of a spec, and compare with its references."),
-        Command("render", "lego_mlir.cli.render", "Fill a Triton or CUDA template in with the layouts of a spec."),
+        Command("render", "lego_mlir.cli.render", "Render a Triton or CUDA template with the layouts of a spec."),
         Command("analyze", "lego_mlir.cli.analyze", "Count bank conflicts and memory sectors, and suggest repairs."),
-        Command("doctor", "lego_mlir.cli.doctor", "Say what is installed, what is missing, and how to get it.", False),
+        Command(
+            "doctor", "lego_mlir.cli.doctor", "Report what is installed, what is missing, and how to get it.", False
+        ),
     )
 }
 
@@ -61,7 +63,7 @@ _SPEC_NOTE: Final = "A spec is a Python file, and it is executed: use only specs
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose complaint is one message with the place to look."""
+    """An argument parser whose errors are one line that points to `--help`."""
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {message}; see: {self.prog} --help", file=sys.stderr)
@@ -87,20 +89,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _require_command(name: str | None) -> None:
-    """Refuse a command that does not exist, in one line with the one that was probably meant."""
+    """Reject an unknown command with one line that suggests the closest one."""
     if name is not None and name not in COMMANDS:
         meant = did_you_mean(name, COMMANDS) or f"; the commands are {', '.join(COMMANDS)}"
-        _Parser(prog="lego-mlir").error(f"there is no command {name!r}{meant}")
+        _Parser(prog="lego-mlir").error(f"unknown command {name!r}{meant}")
 
 
 def _guess(unknown: str, parser: argparse.ArgumentParser) -> str:
-    """The option that was probably meant."""
+    """The end of a message about an unknown option: the closest known one."""
     options = [option for action in parser._actions for option in action.option_strings]
     return did_you_mean(unknown.partition("=")[0], options) if unknown.startswith("-") else ""
 
 
 def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any, argparse.ArgumentParser]:
-    """The parser, with the arguments of the one command that is used; that command's module, and its own parser."""
+    """The parser, with the arguments of the command in use; that command's module; and its subparser."""
     parser = _Parser(
         prog="lego-mlir",
         description="Data layouts as proved bijections, compiled through MLIR to GPU kernels.",
@@ -139,10 +141,10 @@ def _run(module: Any, args: argparse.Namespace) -> int:
     try:
         with _shown_warnings(args.command):
             code: int = module.run(args)
-        if sys.stdout is not None:  # closed by whoever started us
+        if sys.stdout is not None:  # None if the parent process closed it
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output, `head` say, has gone: nothing is left to say.
+        # The reader of the output, such as `head`, closed the pipe: stop without a message.
         _discard_output()
         return DONE
     except KeyboardInterrupt:
@@ -161,16 +163,16 @@ def _run(module: Any, args: argparse.Namespace) -> int:
 
 @contextmanager
 def _shown_warnings(command: str) -> Iterator[None]:
-    """Our own warnings as one line each; Python's as Python shows them."""
+    """Print each of our warnings as one line; leave other warnings to Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", CacheWarning)
-        as_python = warnings.showwarning
+        show_as_python = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, CacheWarning):
                 print(f"lego-mlir {command}: warning: {message}", file=sys.stderr)
             else:
-                as_python(message, category, *place, **more)
+                show_as_python(message, category, *place, **more)
 
         warnings.showwarning = show
         yield
@@ -182,7 +184,7 @@ def _interrupted(args: argparse.Namespace) -> int:
 
 
 def _ended_by_interruption(error: BaseException) -> bool:
-    """Whether an interruption is among the causes: a library whose loading it ends reports that it cannot be loaded."""
+    """Whether an interruption is among the causes: a library interrupted while loading reports an ImportError."""
     found, left = {id(error): error}, [error]  # causes and contexts can form a cycle
     while left:
         latest = left.pop()
@@ -198,18 +200,18 @@ def _message(error: Exception) -> str:
     if isinstance(error, LegoError):
         return str(error)
     if isinstance(error, MemoryError):
-        return f"not enough memory here: {error}; take smaller sizes"
+        return f"not enough memory: {error}; use smaller sizes"
     if isinstance(error, OSError) and error.errno in _DISK_FULL:
         place = error.filename or "standard output or a temporary file"
         return f"{place} cannot be written: {error.strerror}"
     return (
         f"internal error: {type(error).__name__}: {error}\n"
-        "  this is a defect of lego-mlir; --debug shows where, for a report"
+        "  this is a bug in lego-mlir; rerun with --debug for a traceback to report"
     )
 
 
 def _discard_output() -> None:
-    """What is left in the buffer goes nowhere, at the interpreter's exit neither."""
+    """Redirect standard output to /dev/null, so that neither we nor the interpreter's exit flush the buffer."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,6 +1,6 @@
-"""MLIR files on the command line: their kernels run on random input, with nothing to compare but every fault found.
+"""MLIR files on the command line: run their kernels on random input and report faults; there is no reference.
 
-Whatever the bindings parse can be run so, whoever wrote it: what a transform script left, or another compiler.
+Any module that the bindings parse can be run, including the output of a transform script or of another compiler.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SUFFIX: Final = ".mlir"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--grid` and `--block`, for kernels that do not say themselves."""
+    """`--grid` and `--block`, for kernels whose module does not fix them."""
     for what in ("grid", "block"):
         parser.add_argument(f"--{what}", metavar="X[,Y[,Z]]", help=f"the {what} size, for a {SUFFIX} file's kernels")
 
@@ -29,13 +29,13 @@ def is_module(path: str) -> bool:
 
 
 def refuse_extents(args: argparse.Namespace) -> None:
-    """Raise UsageError for `--grid` and `--block` where the input is a spec, whose kernels fix both."""
+    """Raise UsageError for `--grid` and `--block` if the input is a spec, whose kernels fix both."""
     for what in ("grid", "block"):
         given = getattr(args, what)
         if given is not None:
-            meant = f"; for a sample of {given} blocks write --blocks {given}" if what == "block" else ""
+            meant = f"; to run a sample of {given} blocks, use --blocks {given}" if what == "block" else ""
             raise UsageError(
-                f"--{what} {given}: the {what} size is for a {SUFFIX} file's kernels; those of a spec fix it in "
+                f"--{what} {given}: the {what} size applies to the kernels of a {SUFFIX} file; a spec fixes it in "
                 f"@lego.kernel{meant}"
             )
 
@@ -43,7 +43,7 @@ def refuse_extents(args: argparse.Namespace) -> None:
 def reports(
     args: argparse.Namespace, seed: int = 0, observer: Callable[[], Any] | None = None
 ) -> list[tuple[Any, Any]]:
-    """Run the file's kernels, or the one asked for: each one's report, and the observer made for it."""
+    """Run the file's kernels, or the selected one; return a report and an observer per kernel."""
     from lego_mlir import interp
 
     options.require_transform(args)
@@ -53,7 +53,7 @@ def reports(
     compiler = interp.compile_module(text, source=args.spec)
     names = [args.kernel] if args.kernel else compiler.kernels() or compiler.functions()
     if not names:
-        raise UsageError(f"{args.spec}: no kernel and no function in this module: there is nothing to run")
+        raise UsageError(f"{args.spec}: nothing to run: this module has no kernel and no function")
     found = []
     with Progress(f"running {Path(args.spec).name}") as progress:
         for name in names:
@@ -75,7 +75,7 @@ def reports(
 
 
 def random_arguments(function: Any, seed: int) -> list[Any]:
-    """Normal numbers or small integers for every memref. Raises UsageError for sizes that only a caller can know."""
+    """Normally distributed numbers or small integers for every memref. Raises UsageError for dynamic sizes."""
     import numpy
 
     from lego_mlir.interp import values
@@ -86,7 +86,7 @@ def random_arguments(function: Any, seed: int) -> list[Any]:
         dtype = values.element_dtype(type_)
         if not values.is_memref(type_) or not type_.has_static_shape:
             raise UsageError(
-                f"argument {i} of @{function.name} is a {type_}, whose value or size a random input cannot know; "
+                f"argument {i} of @{function.name} is a {type_}, whose value or size cannot be chosen at random; "
                 "call lego_mlir.interp.launch with arrays and numbers, or run a spec"
             )
         shape = tuple(type_.shape)

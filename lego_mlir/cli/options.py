@@ -1,4 +1,4 @@
-"""Options that several commands take, and what they mean: a script's parameters, the cache."""
+"""Options shared by several commands: a script's parameters, the cache."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def require_transform(args: argparse.Namespace) -> None:
-    """Raise UsageError for a parameter of a script where there is no script."""
+    """Raise UsageError for a script parameter without a script."""
     if args.param and args.transform is None:
         raise UsageError(f"--param {args.param[0]} sets a parameter of a script; name the script with --transform FILE")
 
 
 def parameters_of(args: argparse.Namespace) -> dict[str, int | bool]:
-    """The script's parameters that the command line sets."""
+    """The script parameters set on the command line."""
     from lego_mlir.transforms import scripts
 
     return scripts.parse_parameters(args.param)
@@ -33,12 +33,12 @@ def parameters_of(args: argparse.Namespace) -> dict[str, int | bool]:
 def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     """`--cache-dir` and `--no-cache`, for every command that compiles."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--cache-dir", metavar="DIR", help="where compiled stages are kept (default: the user's cache)")
-    group.add_argument("--no-cache", action="store_true", help="compute every stage, and keep none")
+    group.add_argument("--cache-dir", metavar="DIR", help="where to store compiled stages (default: the user's cache)")
+    group.add_argument("--no-cache", action="store_true", help="compute every stage and store none")
 
 
 def cache_of(args: argparse.Namespace) -> Any:
-    """The cache that the command line asks for, None for none."""
+    """The cache selected on the command line; None with `--no-cache`."""
     from lego_mlir.toolchain import Cache, default_folder
 
     if args.no_cache:
@@ -47,11 +47,11 @@ def cache_of(args: argparse.Namespace) -> Any:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """The type of an option that is a whole number from `least` on."""
+    """The argparse type of an option that is an integer of at least `least`."""
 
     def number(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"takes a whole number from {least} on, not {text!r}")
+            raise argparse.ArgumentTypeError(f"must be an integer of at least {least}, not {text!r}")
         return int(text)
 
     return number

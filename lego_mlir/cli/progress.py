@@ -1,7 +1,7 @@
-"""Progress of anything over a second, on standard error.
+"""Progress on standard error, for operations that take over a second.
 
-On a terminal one line is rewritten; elsewhere (a log) a plain line says what is going on, at most one every few
-seconds. What takes less than a second says nothing.
+On a terminal, one line is rewritten in place; elsewhere (a log), a plain line is printed every few seconds. Operations
+under one second print nothing.
 
     with Progress("compiling transpose") as progress:
         for stage in stages:
@@ -26,7 +26,7 @@ _BAR: Final = 24
 
 
 class Progress:
-    """What is going on, for how long, and how far; shown by a thread of its own until the block is left."""
+    """The current step, the elapsed time and the completed part, displayed by a thread until the block exits."""
 
     def __init__(self, what: str, stream: TextIO | None = None) -> None:
         self.what = what
@@ -40,11 +40,11 @@ class Progress:
         self._shown = False
 
     def update(self, text: str = "", *, done: int = 0, total: int | None = None) -> None:
-        """Say what is being done now, or how many of how many are done."""
+        """Set the current step, or how many of `total` items are done."""
         self._state = (text, done, total)
 
-    def say(self, text: str) -> None:
-        """Print a line of results on standard output, in the place of the line of progress."""
+    def print(self, text: str) -> None:
+        """Clear the progress line and print a result on standard output."""
         with self._lock:
             self._clear()
             print(text, flush=self._shown)
@@ -74,7 +74,7 @@ class Progress:
             wait = TERMINAL_PERIOD if self._terminal else LOG_PERIOD
 
     def line(self) -> str:
-        """What is shown now: `running blocks [######      ] 64/256 (2.1 s)`."""
+        """The text to display: `running blocks [######      ] 64/256 (2 s)`."""
         text, done, total = self._state
         seconds = f"({time.monotonic() - self._began:.0f} s)"
         if total:

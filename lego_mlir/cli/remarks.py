@@ -1,7 +1,7 @@
-"""What is wrong with one line's access to memory, and what would repair it: the sentences of `lego-mlir analyze`.
+"""The remarks of `lego-mlir analyze`: diagnose the memory access of one source line and suggest a repair.
 
-A sentence gives advice only where it is known to be true: that lanes go apart, or only begin at the wrong place, is
-told by the runs of bytes in each request; a wider access is recommended where the kernel's compiler would grant it.
+Advice is given only where it is known to hold. The contiguous segments of each request distinguish uncoalesced lanes
+from misaligned ones; a wider access is recommended only where the kernel's compiler would accept it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def of_site(site: Mapping[str, Any], repairs: Mapping[str, Any], tiles: Mapping[
         lines += [_conflict(site), *_remedies(repairs.get(site["buffer"], ()), tiles.get(site["buffer"]))]
     if site["space"] == "global" and site["sectors"] > site["ideal_sectors"]:
         lines.append(
-            f"{_who(site)} moves {site['sectors']} sectors of 32 bytes where "
-            f"{site['ideal_sectors']} hold what it asks for; {_sectors_remedy(site)}"
+            f"{_title(site)} moves {site['sectors']} sectors of 32 bytes where "
+            f"{site['ideal_sectors']} would hold the requested bytes; {_sectors_remedy(site)}"
         )
     if site["space"] == "global" and site["widest"] and site["widest"] > site["width"]:
         lines += _wider(site)
@@ -30,14 +30,14 @@ def of_site(site: Mapping[str, Any], repairs: Mapping[str, Any], tiles: Mapping[
 
 
 def repair_text(repair: Mapping[str, Any]) -> str:
-    """One layout, what it leaves and costs, and how that is known."""
+    """One layout, its remaining conflicts, its extra memory, and how both are known."""
     left = repair["wavefronts"] - repair["ideal"]
     effect = "no conflict" if left == 0 else f"{left} conflicts left"
     memory = "no extra memory" if repair["extra_bytes"] == 0 else f"{repair['extra_bytes']} bytes more"
     return f"{repair['layout']}: {effect}, {memory} ({repair['by']})"
 
 
-def _who(site: Mapping[str, Any]) -> str:
+def _title(site: Mapping[str, Any]) -> str:
     return f"line {site['line']}: {site['kind']} of {site['buffer']}"
 
 
@@ -46,13 +46,13 @@ def _conflict(site: Mapping[str, Any]) -> str:
     more = ", .." if len(site["worst_lanes"]) > SHOWN_LANES else ""
     article = "an" if site["ways"] in (8, 11, 18) else "a"
     return (
-        f"{_who(site)} has {article} {site['ways']}-way bank conflict: lanes {lanes}{more} "
-        f"want {site['ways']} words of bank {site['worst_bank']}, {site['conflicts']} extra wavefronts"
+        f"{_title(site)} has {article} {site['ways']}-way bank conflict: lanes {lanes}{more} "
+        f"access {site['ways']} words of bank {site['worst_bank']}, {site['conflicts']} extra wavefronts"
     )
 
 
 def _remedies(layouts: Any, tile: Mapping[str, Any] | None) -> list[str]:
-    """The layouts for the `lego.shared` of a line, and on what they rest; or why there is none."""
+    """Repairs for the `lego.shared` of a line, with their assumptions; or the reason why there are none."""
     if tile is None:
         return []
     if not layouts:
@@ -63,33 +63,33 @@ def _remedies(layouts: Any, tile: Mapping[str, Any] | None) -> list[str]:
 
 
 def _sectors_remedy(site: Mapping[str, Any]) -> str:
-    """Lanes that go together are not told to: then only where their runs begin, or how long these are, is wrong."""
+    """Advice for excess sectors: coalesced lanes are not told to coalesce, only to align or lengthen their segments."""
     if site["runs"] is None:
-        return "let neighbouring lanes take neighbouring elements, from multiples of 32 bytes on"
+        return "let adjacent lanes access adjacent elements, starting at multiples of 32 bytes"
     runs = Runs(**site["runs"])
     if runs.apart == runs.packed:
-        return "some begin or end inside a sector: let rows begin at multiples of 32 bytes"
+        return "some begin or end inside a sector: start rows at multiples of 32 bytes"
     if runs.bytes >= 2 * site["width"] * runs.count:
         return (
-            f"a warp takes runs of {runs.bytes / runs.count:.3g} bytes on average: let runs be whole sectors, from "
-            f"multiples of {SECTOR_BYTES} bytes on"
+            f"a warp accesses contiguous segments of {runs.bytes / runs.count:.3g} bytes on average: make them whole "
+            f"sectors, starting at multiples of {SECTOR_BYTES} bytes"
         )
-    return "let neighbouring lanes take neighbouring elements"
+    return "let adjacent lanes access adjacent elements"
 
 
 def _wider(site: Mapping[str, Any]) -> list[str]:
-    takes = f"{_who(site)} takes {site['width']} bytes a lane where"
-    if "wider" not in site:  # a module that somebody else wrote: nothing but addresses is known
+    takes = f"{_title(site)} accesses {site['width']} bytes per lane where"
+    if "wider" not in site:  # a module without a spec: only its addresses are known
         return [f"{takes} the addresses of this run allow {site['widest']}"]
     wider = site["wider"]
     if wider is None:
         return []
     allowed = f"{takes} {{}} {wider['bytes']}"
-    more = f"let a lane take {wider['bytes'] // site['width']} times as many elements at once"
+    more = f"let a lane access {wider['bytes'] // site['width']} times as many elements at once"
     if wider["along"] is not None:
         return [
-            f"{allowed.format('its addresses would allow')}, but neighbours lie along dimension {wider['along']} of "
-            f"{site['buffer']} as indexed here, and a vector runs along the last; with that dimension last, {more}"
+            f"{allowed.format('its addresses would allow')}, but as indexed here {site['buffer']} is contiguous along "
+            f"dimension {wider['along']}, and a vector extends along the last one; with that dimension last, {more}"
         ]
     if wider["sizes"]:
         declared = ", ".join(f'lego.size("{name}", multiple_of={wider["elements"]})' for name in wider["sizes"])

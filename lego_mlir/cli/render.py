@@ -1,4 +1,4 @@
-"""`lego-mlir render`: a Triton or CUDA template, filled in with the layouts of a spec."""
+"""`lego-mlir render`: render a Triton or CUDA template with the layouts of a spec."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lego_mlir.errors import brief
 
-HELP: Final = "Fill a Triton or CUDA template in with the layouts of a spec."
+HELP: Final = "Render a Triton or CUDA template with the layouts of a spec."
 EXAMPLE: Final = "lego-mlir render examples/scale.py.jinja --spec examples/scale_spec.py -o scale.py"
 
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the filled-in text; CHECK_FAILED, and no text, where --check finds a difference."""
+    """Write the rendered text; return CHECK_FAILED, and write nothing, if --check finds a difference."""
     from lego_mlir import spec
     from lego_mlir.cli import files
     from lego_mlir.cli.main import CHECK_FAILED, DONE
@@ -55,12 +55,12 @@ def _template(name: str, loaded: Any) -> Any:
 
 
 def _is_code(value: Any) -> bool:
-    """What a spec imports or defines to build its values with."""
+    """Whether a spec's variable is a class, module or function: the template receives the other values."""
     return isinstance(value, (type, ModuleType, FunctionType))
 
 
 def _agrees(rendered: Any) -> bool:
-    """Whether nothing is refuted; says what is, and notes what is not masked."""
+    """Whether no claim is refuted; prints refuted claims and unmasked accesses."""
     import sys
 
     from lego_mlir.expr.verdict import Refuted

@@ -1,7 +1,7 @@
-"""`lego-mlir run`: real input, the kernel, and the reference, compared; and every fault on the way.
+"""`lego-mlir run`: run kernels on random input, compare with their references, and report every fault.
 
-On a machine without a GPU the interpreter runs the emitted MLIR itself (`--on interp`). Input is random and comes from
-the kernel's own parameters; the reference computes in double precision.
+On a machine without a GPU, the interpreter runs the emitted MLIR itself (`--on interp`). Input is drawn from the
+kernel's parameters; the reference computes in double precision.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run and compare; 1 where a value is wrong or a fault was found."""
+    """Run and compare; return 1 if a value is wrong or a fault was found."""
     from lego_mlir import spec
     from lego_mlir.cli import structured
     from lego_mlir.runtime import data
@@ -83,16 +83,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _refuse_target(args: argparse.Namespace) -> None:
     if args.target is not None:
-        raise UsageError(f"--target {args.target}: the interpreter runs code for no architecture; add --on cuda")
+        raise UsageError(f"--target {args.target}: the interpreter has no target architecture; add --on cuda")
 
 
 def _run_module(args: argparse.Namespace) -> int:
-    """Run the kernels of an MLIR file: only faults can be found."""
+    """Run the kernels of an MLIR file, which has no reference: report faults only."""
     if args.on != "interp" or args.size:
-        raise UsageError("an MLIR file is run with --on interp, its sizes as they are; compile it for a GPU")
+        raise UsageError("an MLIR file runs with --on interp and without --size; compile it to run it on a GPU")
     _refuse_target(args)
     if args.memory is not None:
-        raise UsageError(f"--memory {args.memory} is for a spec; leave it out for an MLIR file")
+        raise UsageError(f"--memory {args.memory} applies to a spec; omit it for an MLIR file")
     found = [report for report, _ in modules.reports(args, args.seed or 0)]
     if args.json:
         print(json.dumps([report.to_dict() for report in found], indent=2))
@@ -103,8 +103,8 @@ def _run_module(args: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """One tensor that the kernel wrote against its reference, and where it first differs."""
+class ComparedTensor:
+    """One written tensor compared with its reference, and the first element that differs."""
 
     name: str
     comparison: Any
@@ -114,14 +114,14 @@ class Checked:
     def __str__(self) -> str:
         if self.index is None:
             return f"{self.name}: {self.comparison.summary}"
-        who = "nobody wrote it, so it is what memory held before"
+        origin = "never written, so it has the initial value of memory"
         if self.writer is not None:
-            who = f"written by block {self.writer.block}, thread {self.writer.thread}, at {self.writer.place}"
+            origin = f"written by block {self.writer.block}, thread {self.writer.thread}, at {self.writer.place}"
         where = f"{self.name}{list(self.index)}"
-        return f"{self.name}: {self.comparison.summary}; the first is {where}: {self.comparison.first_wrong}; {who}"
+        return f"{self.name}: {self.comparison.summary}; the first is {where}: {self.comparison.first_wrong}; {origin}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What `--json` prints; error and bound are of the first wrong element, else of the closest to its bound."""
+        """What `--json` prints; error and bound are of the first wrong element, or of the closest to its bound."""
         return {
             "name": self.name,
             "elements": self.comparison.elements,
@@ -135,24 +135,24 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One kernel's run: what the interpreter reported, and each written tensor compared."""
+    """One kernel's run: the interpreter's report, and each written tensor compared with its reference."""
 
     kernel: Any
     sizes: Mapping[str, int]
     report: Any
-    checked: tuple[Checked, ...]
+    compared: tuple[ComparedTensor, ...]
     reference_error: str = ""
 
     @property
     def right(self) -> bool:
-        return self.report.clean and not self.reference_error and all(c.comparison for c in self.checked)
+        return self.report.clean and not self.reference_error and all(c.comparison for c in self.compared)
 
     @property
     def verdict(self) -> str:
-        """WRONG for a wrong value; FAULT where the values are right, or nothing is there to compare them with."""
+        """WRONG for a wrong value; FAULT if the values are right, or there is no reference to compare with."""
         if self.right:
             return "ok   "
-        return "FAULT" if all(c.comparison for c in self.checked) else "WRONG"
+        return "FAULT" if all(c.comparison for c in self.compared) else "WRONG"
 
     def __str__(self) -> str:
         report, totals = self.report, self.report.totals
@@ -160,9 +160,9 @@ class Outcome:
         whole = report.grid[0] * report.grid[1] * report.grid[2]
         part = f"{report.blocks_run}" if report.blocks_run == whole else f"{report.blocks_run} of {whole}"
         lines = [f"{self.verdict} {self.kernel.name}{shown}: {part} blocks of {report.block}"]
-        lines += [f"  {c}" for c in self.checked]
+        lines += [f"  {c}" for c in self.compared]
         if self.reference_error:
-            lines.append(f"  nothing to compare with, for the reference fails: {self.reference_error}")
+            lines.append(f"  not compared, because the reference fails: {self.reference_error}")
         lines += [f"  {fault}{self._logical(fault)}" for fault in report.faults[:SHOWN_FAULTS]]
         if len(report.faults) > SHOWN_FAULTS:
             lines.append(f"  and {len(report.faults) - SHOWN_FAULTS} more places; --json shows all")
@@ -174,7 +174,7 @@ class Outcome:
         return "\n".join(lines)
 
     def _logical(self, fault: Any) -> str:
-        """The logical index behind a fault's address, where the buffer's layout can say it."""
+        """The logical index of a fault's address, if the buffer's layout maps it."""
         buffers = (*self.kernel.params, *self.kernel.trace().shared)
         layout = next((b.layout for b in buffers if b.name == fault.buffer), None)
         if layout is None or fault.address is None or not all(isinstance(n, int) for n in layout.dims()):
@@ -183,7 +183,7 @@ class Outcome:
             return ""
         try:
             index = layout.inv(fault.address)
-        except LayoutError:  # a gap, which no logical index reaches
+        except LayoutError:  # padding, which no logical index maps to
             return ""
         return f"; element {fault.address} is {fault.buffer}{[int(i) for i in index]}"
 
@@ -193,14 +193,14 @@ class Outcome:
             "right": self.right,
             "reference_error": self.reference_error or None,
             "sizes": dict(self.sizes),
-            "tensors": [c.to_dict() for c in self.checked],
+            "tensors": [c.to_dict() for c in self.compared],
             **self.report.to_dict(),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Random input for a kernel: logical arrays, memory as the layouts place it, and where each element lies."""
+    """Random input for a kernel: logical arrays, memory in the order of the layouts, and each element's position."""
 
     sizes: Mapping[str, int]
     logical: Mapping[str, Any]
@@ -209,7 +209,7 @@ class Input:
 
 
 def make_input(kernel: Any, given: Mapping[str, int], seed: int) -> Input:
-    """Draw input for a kernel, its sizes those of `given` that it has."""
+    """Draw input for a kernel; of `given`, the sizes that the kernel has are used."""
     import numpy
 
     from lego_mlir.runtime import data
@@ -234,7 +234,7 @@ def make_input(kernel: Any, given: Mapping[str, int], seed: int) -> Input:
 def _run_kernel(
     args: argparse.Namespace, kernel: Any, given: Mapping[str, int], progress: Progress, files: Sequence[str]
 ) -> Outcome:
-    """Run, then ask the reference: one that fails, on an index from data say, hides no fault of the kernel."""
+    """Run the kernel, then its reference, so that a failing reference does not hide the kernel's faults."""
     from lego_mlir import interp, spec
     from lego_mlir.runtime import data, tolerance
 
@@ -262,8 +262,8 @@ def _run_kernel(
             raise
         return Outcome(kernel, made.sizes, report, (), str(error))
     names = [parameter.name for parameter in kernel.params]
-    checked = tuple(
-        _check(
+    compared = tuple(
+        _compare(
             report,
             names.index(p.name),
             p,
@@ -275,13 +275,15 @@ def _run_kernel(
         for p in kernel.params
         if p.name in results
     )
-    return Outcome(kernel, made.sizes, report, checked)
+    return Outcome(kernel, made.sizes, report, compared)
 
 
-def _check(report: Any, number: int, parameter: Any, memory: Any, elements: Any, bounded: Any, sampled: Any) -> Checked:
-    """Compare what memory holds at the layout's positions; of a sample of blocks, only what these wrote.
+def _compare(
+    report: Any, number: int, parameter: Any, memory: Any, elements: Any, bounded: Any, sampled: Any
+) -> ComparedTensor:
+    """Compare memory at the layout's positions; for a sample of blocks, only the elements that these wrote.
 
-    `bounded` are the expected values, and how far from them is right.
+    `bounded` holds the expected values and the allowed error of each.
     """
     import numpy
 
@@ -297,13 +299,13 @@ def _check(report: Any, number: int, parameter: Any, memory: Any, elements: Any,
     expected, allowed = (elements.of(numpy.broadcast_to(a, result.shape))[chosen] for a in (result, bound))
     comparison = comparing.compare(values, expected, parameter.dtype.mlir, allowed)
     if comparison or comparison.first_wrong is None:
-        return Checked(parameter.name, comparison, None, None)
+        return ComparedTensor(parameter.name, comparison, None, None)
     element = int(chosen[comparison.first_wrong.position])
-    return Checked(parameter.name, comparison, elements.index(element), report.writer(number, int(at[element])))
+    return ComparedTensor(parameter.name, comparison, elements.index(element), report.writer(number, int(at[element])))
 
 
 def transformed(args: argparse.Namespace, kernel: Any) -> str | None:
-    """The module after the script, with the spec's locations; None without one."""
+    """The transformed module with the spec's locations; None without a script."""
     if args.transform is None:
         return None
     from lego_mlir.toolchain import compile_kernel
@@ -320,14 +322,14 @@ def transformed(args: argparse.Namespace, kernel: Any) -> str | None:
 
 
 def _on_cuda(args: argparse.Namespace) -> int:
-    """Compile with data to check with, into a folder that goes away, and let the runtime launch it."""
+    """Compile with test data into a temporary folder, and launch through the runtime."""
     from lego_mlir.cli.main import main
     from lego_mlir.runtime.__main__ import main as launch
 
     given = {"--blocks": args.blocks, "--json": args.json or None, "--memory": args.memory, "--seed": args.seed}
     for flag, value in given.items():
         if value is not None:
-            raise UsageError(f"{flag} goes with --on interp")
+            raise UsageError(f"{flag} requires --on interp")
     with tempfile.TemporaryDirectory() as folder:
         code = str(Path(folder, "kernel.ptx"))
         command = ["compile", args.spec, "--emit", "ptx", "--target", args.target or "sm_80", "--with-data", "-o", code]

@@ -1,8 +1,8 @@
-"""Where the `lego-mlir` program begins: an interruption is one line and exit code 130 from the first import on.
+"""Entry point of the `lego-mlir` program: from the first import on, SIGINT prints one line and exits with code 130.
 
-Loading SymPy, Z3 and the MLIR bindings takes most of the first second, and an interruption meets it in one of three
-places: as an exception on its way here, inside a callback of the import machinery, where Python prints it and goes on,
-or while Python shuts down. So this module imports nothing that Python has not loaded by itself.
+Loading SymPy, Z3 and the MLIR bindings takes most of the first second. A KeyboardInterrupt in that time may propagate
+to `main`; or be raised in a callback of the import machinery, where Python prints it and continues; or arrive during
+shutdown. This module therefore imports only what Python itself has already loaded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MESSAGE = b"lego-mlir: interrupted\n"
 
 
 def main() -> int:
-    """Run the command line as a program of its own, and return its exit code."""
+    """Run the command line as a program, and return its exit code."""
     python = sys.unraisablehook
     try:
         sys.unraisablehook = lambda lost: _end() if _is_interruption(lost.exc_value) else python(lost)
@@ -34,14 +34,14 @@ def _is_interruption(error: Any) -> bool:
 
 
 def _end() -> None:
-    """End at once: whatever still runs would only report the interruption again."""
+    """Exit at once: code that still runs would only report the interruption again."""
     if sys.stderr is not None:
         os.write(2, _MESSAGE)
     os._exit(INTERRUPTED)
 
 
 def _ignore_from_now_on() -> None:
-    """All output is written; what is left is Python's own exit."""
+    """Ignore SIGINT once all output is written: only Python's shutdown remains."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,8 +1,8 @@
-"""LL programs on the command line: what `compile expr.ll` and `run expr.ll` do.
+"""LL programs on the command line: `compile expr.ll`, `run expr.ll`, `check expr.ll`, `explain expr.ll`.
 
-LLVM IR and LL share the suffix `.ll`. A file is LLVM IR if a line begins as only LLVM IR does, such as `define void`;
-any other is a program in LL, so that a mistake in its first declaration is reported as one in LL. Only `compile` takes
-LLVM IR.
+LLVM IR and LL share the suffix `.ll`. A file is LLVM IR if a line begins as only LLVM IR can, such as `define void`;
+every other file is parsed as LL, so that an error in its first declaration is reported as an LL error. Only `compile`
+accepts LLVM IR.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ def is_program(path: str) -> bool:
 
 
 def require_program(path: str) -> bool:
-    """The same for commands that do not take LLVM IR. Raises UsageError for LLVM IR."""
+    """The same for commands that do not accept LLVM IR. Raises UsageError for LLVM IR."""
     if is_program(path):
         return True
     if Path(path).suffix == ".ll" and Path(path).is_file():
-        raise UsageError(f"{path} is LLVM IR, which only `lego-mlir compile` takes; here a .ll file is an LL program")
+        raise UsageError(f"{path} is LLVM IR, which only `lego-mlir compile` accepts; here a .ll file is an LL program")
     return False
 
 
 def _source(args: argparse.Namespace) -> Any:
-    """The program of a command line, with the name of its file and the type that a `# dtype: float` line gives."""
+    """The program of a command line, named after its file, in the type of its `# dtype: float` line."""
     from lego_mlir.structured import build as structured
 
     text = files.read_text(args.spec)
     given = getattr(args, "target", None)
-    target = "host" if given in (None, "sm_80") else given  # the default of a GPU kernel means nothing here
+    target = "host" if given in (None, "sm_80") else given  # sm_80 is the default of GPU kernels
     if target not in TARGETS:
-        raise UsageError(f"--target {target}: an LL program is compiled for a CPU; there are {', '.join(TARGETS)}")
+        raise UsageError(f"--target {target}: an LL program is compiled for a CPU; targets are {', '.join(TARGETS)}")
     found = _DTYPE.search(text)
     if found is not None and found[1] not in _DTYPES:
-        raise UsageError(f"{args.spec}: dtype: {found[1]} is not known; write double or float")
+        raise UsageError(f"{args.spec}: unknown dtype: {found[1]}; write double or float")
     dtype = _DTYPES[found[1]] if found else "float64"
     try:
         return structured.source_of(text, dtype=dtype, name=_function_name(args.spec), target=target)
@@ -66,7 +66,7 @@ def _source(args: argparse.Namespace) -> Any:
 
 
 def _function_name(path: str) -> str:
-    """The kernel's name: that of its file, changed where C could not declare it."""
+    """The kernel's name: that of its file, made a valid C identifier."""
     from lego_mlir.structured import driver
 
     name = re.sub(r"\W", "_", Path(path).stem, flags=re.ASCII) or "kernel"
@@ -74,18 +74,18 @@ def _function_name(path: str) -> str:
 
 
 def _refuse(args: argparse.Namespace, options: Sequence[str], taken: str) -> None:
-    """Raise UsageError for an option that means nothing to an LL program."""
+    """Raise UsageError for an option that does not apply to LL programs."""
     for option in options:
         if getattr(args, option, None):
             name = option.replace("_", "-")
-            raise UsageError(f"--{name} belongs to GPU kernels; an LL program takes {taken}")
+            raise UsageError(f"--{name} is for GPU kernels; an LL program takes {taken}")
 
 
 def compile_program(args: argparse.Namespace) -> int:
     """Write the program's MLIR, LLVM IR, object code or C header."""
     args.emit = args.emit or files.emitted_by_suffix(args.output, _EMITTED_BY_SUFFIX)
     if args.emit not in EMITTED:
-        raise UsageError(f"--emit {args.emit}: an LL program becomes {', '.join(EMITTED)}")
+        raise UsageError(f"--emit {args.emit}: an LL program compiles to {', '.join(EMITTED)}")
     _refuse(args, ("transform", "param", "kernel", "pipeline", "size", "with_data", "locations"), "--emit and --target")
     files.require_not_an_input(args.output, {"program": args.spec})
     with Progress(f"compiling {Path(args.spec).name}"):
@@ -102,7 +102,7 @@ def compile_program(args: argparse.Namespace) -> int:
 
 
 def run_program(args: argparse.Namespace) -> int:
-    """Run a program on random input and compare with NumPy; 1 where a value is wrong."""
+    """Run a program on random input and compare with NumPy; return 1 if a value is wrong."""
     import numpy
 
     from lego_mlir.cli.options import cache_of
@@ -113,7 +113,7 @@ def run_program(args: argparse.Namespace) -> int:
     ours = ("transform", "param", "kernel", "size", "grid", "block", "blocks", "memory", "json")
     _refuse(args, ours, "--seed and --target, and runs on this machine's CPU")
     if args.on == "cuda":
-        raise UsageError("--on cuda belongs to GPU kernels; an LL program runs on this machine's CPU")
+        raise UsageError("--on cuda is for GPU kernels; an LL program runs on this machine's CPU")
     source = _source(args)
     with Progress(f"compiling {Path(args.spec).name}"):
         kernel = structured.compile(
@@ -135,7 +135,7 @@ def run_program(args: argparse.Namespace) -> int:
 
 
 def _first_wrong(operand: Any, found: Any) -> str:
-    """Which element is the first wrong one, by its row and column, with both values; nothing where all are right."""
+    """The row, column and both values of the first wrong element; empty if all are right."""
     if found.first_wrong is None:
         return ""
     row, column = divmod(found.first_wrong.position, operand.structure.columns)
@@ -153,7 +153,7 @@ def claims(args: argparse.Namespace) -> tuple[str, list[tuple[str, Any]]]:
 
 
 def explain_program(args: argparse.Namespace) -> int:
-    """Print how a program becomes steps, statements on sets, and loops."""
+    """Print the steps of a program, their statements on sets, and their loops."""
     from lego_mlir.structured import sets
     from lego_mlir.structured.lower import lower
     from lego_mlir.structured.paper import loops, statements
@@ -188,7 +188,7 @@ def explain_program(args: argparse.Namespace) -> int:
 
 
 def _program(args: argparse.Namespace) -> Any:
-    """The program of a command line that compiles nothing. Raises UsageError with the file's name."""
+    """The parsed program, for commands that compile nothing. Raises UsageError with the file's name."""
     from lego_mlir.structured.language import parse
     from lego_mlir.structured.syntax import LLError
 

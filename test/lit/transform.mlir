@@ -7,7 +7,7 @@
 // CHECK-NOT: scf.for
 // CHECK-COUNT-4: memref.store
 // NOTHING: unroll.mlir:4:14: the script matched nothing: it looked for ops ["scf.for"]
-// NOTHING: to see it again: lego-mlir compile
+// NOTHING: to reproduce: lego-mlir compile
 gpu.module @m {
   gpu.func @scale(%p: memref<128xf32>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
     %i = gpu.thread_id x

@@ -64,7 +64,7 @@ def test_a_misspelt_name_is_told_the_one_that_was_meant():
     ("word", "remedy"),
     [
         ("syncthreads", r"'syncthreads'; write lego.barrier\(\)"),
-        ("atomic_add", "no atomic operations: let one thread own each element that is written, or store one result"),
+        ("atomic_add", "no atomic operations: let one thread own each written element, or store one result"),
         ("shuffle", r"no warp shuffles: exchange values through a tile of lego.shared\(..\), with lego.barrier"),
         ("min", r"write lego.minimum\(a, b\)"),
         ("threadIdx", r"write lego.thread_id\[0\]"),

@@ -88,7 +88,7 @@ def test_a_defect_is_said_to_be_one(monkeypatch, capsys):
 def test_too_little_memory_is_no_defect(monkeypatch, capsys):
     failing(monkeypatch, MemoryError("Unable to allocate 8.00 TiB"))
     assert cli.main(["doctor"]) == BAD_INPUT
-    assert "not enough memory here: Unable to allocate 8.00 TiB; take smaller sizes" in capsys.readouterr().err
+    assert "not enough memory: Unable to allocate 8.00 TiB; use smaller sizes" in capsys.readouterr().err
 
 
 def test_debug_shows_the_traceback(monkeypatch):
@@ -172,13 +172,13 @@ def started(*arguments, path=""):
 def test_a_misspelt_command_is_told_the_one_that_was_meant(given, meant, capsys):
     assert cli.main([given, "spec.py"]) == BAD_INPUT
     assert capsys.readouterr().err == (
-        f"lego-mlir: there is no command '{given}'; did you mean {meant}?; see: lego-mlir --help\n"
+        f"lego-mlir: unknown command '{given}'; did you mean {meant}?; see: lego-mlir --help\n"
     )
 
 
 def test_a_command_that_resembles_none_lists_them(capsys):
     assert cli.main(["zzz"]) == BAD_INPUT
-    assert "there is no command 'zzz'; the commands are compile, check, explain, run," in capsys.readouterr().err
+    assert "unknown command 'zzz'; the commands are compile, check, explain, run," in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_no_error():

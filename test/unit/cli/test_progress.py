@@ -52,7 +52,7 @@ def test_results_take_the_place_of_the_line(capsys, monkeypatch):
     stream = Terminal()
     with Progress("checking", stream) as shown:
         time.sleep(0.2)
-        shown.say("  proved")
+        shown.print("  proved")
         assert stream.getvalue() == "\r\x1b[Kchecking (0 s)\r\x1b[K"
     assert capsys.readouterr().out == "  proved\n"
 

@@ -169,7 +169,7 @@ def test_a_reference_that_fails_hides_no_fault_of_the_kernel(tmp_path, capsys):
     out = capsys.readouterr().out
     assert out.startswith("FAULT gather: ")
     failed, read = line_of(path, "return x[order]"), line_of(path, "y[i] =")
-    assert f"nothing to compare with, for the reference fails: {path}:{failed}: IndexError: index " in out
+    assert f"not compared, because the reference fails: {path}:{failed}: IndexError: index " in out
     assert f"{path}:{read}: out of bounds: read of index (" in out
     assert main(["run", path, "--json"]) == CHECK_FAILED
     (found,) = json.loads(capsys.readouterr().out)
@@ -186,7 +186,7 @@ def test_a_reference_that_fails_beside_a_clean_kernel_is_bad_input(tmp_path, cap
 
 def test_flags_of_the_interpreter_are_refused_on_cuda(tmp_path, capsys):
     assert main(["run", spec(tmp_path), "--on", "cuda", "--blocks", "2"]) == BAD_INPUT
-    assert "--blocks goes with --on interp" in capsys.readouterr().err
+    assert "--blocks requires --on interp" in capsys.readouterr().err
 
 
 MODULE = """gpu.module @m {
@@ -212,7 +212,7 @@ def test_an_mlir_file_is_run_for_its_faults(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "kernel.mlir:6 read of argument 0" in said
     assert "FAULT kernel.mlir:6: out of bounds: read of index (64,) outside argument 0 of sizes (64,), block " in said
-    assert "takes 4 bytes a lane where the addresses of this run allow 16" in said
+    assert "accesses 4 bytes per lane where the addresses of this run allow 16" in said
     assert main(["analyze", str(path), "--layout", "tile"]) == BAD_INPUT
     assert "--layout: " in capsys.readouterr().err
     path.write_text(MODULE.replace(" attributes {KNOWN}", ""))
@@ -235,7 +235,9 @@ def test_analyze_names_the_conflict_and_the_swizzle(tmp_path, capsys):
     assert main(["analyze", path]) == DONE
     out = capsys.readouterr().out
     line = line_of(path, "= tile[tx")
-    assert f"line {line}: read of shared0 has a 32-way bank conflict: lanes 0, 1, 2, 3, .. want 32 words of bank" in out
+    assert (
+        f"line {line}: read of shared0 has a 32-way bank conflict: lanes 0, 1, 2, 3, .. access 32 words of bank" in out
+    )
     tile = line_of(path, "lego.shared")
     assert f"remedy at line {tile}: gallery.xor_swizzle(32, 32): no conflict, no extra memory" in out
     assert "or: Padded(Row(32, 33), [32, 32]): no conflict, 128 bytes more" in out
@@ -262,14 +264,14 @@ def expected(src):
 def test_a_request_that_begins_inside_a_sector_is_not_called_scattered(tmp_path, capsys):
     assert main(["analyze", spec(tmp_path, text=SHIFTED)]) == DONE
     assert (
-        "moves 10 sectors of 32 bytes where 8 hold what it asks for; some begin or end inside a sector"
+        "moves 10 sectors of 32 bytes where 8 would hold the requested bytes; some begin or end inside a sector"
         in capsys.readouterr().out
     )
     scattered = SHIFTED.replace("src[i + 1]", "src[lego.thread_id[0] * 2]").replace(
         "src[1:]", "src[[*range(0, 64, 2)] * 2]"
     )
     assert main(["analyze", spec(tmp_path, text=scattered)]) == DONE
-    assert "; let neighbouring lanes take neighbouring elements" in capsys.readouterr().out
+    assert "; let adjacent lanes access adjacent elements" in capsys.readouterr().out
 
 
 def test_lanes_that_take_neighbours_are_not_told_to(tmp_path, capsys):
@@ -277,13 +279,16 @@ def test_lanes_that_take_neighbours_are_not_told_to(tmp_path, capsys):
     narrow = narrow.replace("Row(64)", "Row(12)").replace("src[i + 1]", "src[i + 10]")
     assert main(["analyze", spec(tmp_path, text=narrow)]) == DONE
     assert (
-        "moves 2 sectors of 32 bytes where 1 hold what it asks for; some begin or end inside a sector"
+        "moves 2 sectors of 32 bytes where 1 would hold the requested bytes; some begin or end inside a sector"
         in capsys.readouterr().out
     )
     pairs = SHIFTED.replace("src[i + 1]", "src[lego.thread_id[0] // 2 * 4 + lego.thread_id[0] % 2]")
     assert main(["analyze", spec(tmp_path, text=pairs)]) == DONE
     said = capsys.readouterr().out
-    assert "; a warp takes runs of 8 bytes on average: let runs be whole sectors, from multiples of 32 bytes on" in said
+    assert (
+        "; a warp accesses contiguous segments of 8 bytes on average: make them whole sectors, starting at multiples "
+        "of 32 bytes" in said
+    )
 
 
 COPY = """
@@ -302,20 +307,20 @@ def copy(x: lego.Tensor(f32, LAYOUT), y: lego.Tensor(f32, LAYOUT)):
 def advice(folder, capsys, layout, index, facts=""):
     text = COPY.replace("LAYOUT", layout).replace("INDEX", index).replace("FACTS", facts)
     assert main(["analyze", spec(folder, text=text), "--size", "M=64"]) == DONE
-    return next(line for line in capsys.readouterr().out.splitlines() if "read of x takes 4 bytes a lane" in line)
+    return next(line for line in capsys.readouterr().out.splitlines() if "read of x accesses 4 bytes per lane" in line)
 
 
 def test_a_wider_access_is_advised_as_the_compiler_would_take_it(tmp_path, capsys):
     rows = ("Row(K, M)", "lego.block_id.x, i")
     assert advice(tmp_path, capsys, *rows).endswith(
-        'where its addresses at these sizes allow 16: declare lego.size("M", multiple_of=4), and let a lane take '
+        'where its addresses at these sizes allow 16: declare lego.size("M", multiple_of=4), and let a lane access '
         "4 times as many elements at once"
     )
     assert advice(tmp_path, capsys, *rows, facts=", multiple_of=4").endswith(
-        "where layout and alignment allow 16: let a lane take 4 times as many elements at once"
+        "where layout and alignment allow 16: let a lane access 4 times as many elements at once"
     )
     columns = advice(tmp_path, capsys, "Col(M, K)", "i, lego.block_id.x")
-    assert "but neighbours lie along dimension 0 of x as indexed here, and a vector runs along the last" in columns
+    assert "but as indexed here x is contiguous along dimension 0, and a vector extends along the last one" in columns
 
 
 def test_the_advice_of_a_declared_size_is_one_that_compiles(tmp_path, capsys):
@@ -434,33 +439,33 @@ def test_a_layout_of_symbolic_sizes_is_analyzed_at_given_ones(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("run SPEC --block 32", "for a .mlir file's kernels; those of a spec fix it .*write --blocks 32"),
-        ("run SPEC --grid 5", "--grid 5: the grid size is for a .mlir file's kernels"),
+        ("run SPEC --block 32", "applies to the kernels of a .mlir file; a spec fixes it .*use --blocks 32"),
+        ("run SPEC --grid 5", "--grid 5: the grid size applies to the kernels of a .mlir file"),
         ("run SPEC --param a=1", "--param a=1 sets a parameter of a script; name the script with --transform FILE"),
-        ("run SPEC --target sm_90", "--target sm_90: the interpreter runs code for no architecture; add --on cuda"),
-        ("run SPEC --on cuda --seed 3", "--seed goes with --on interp"),
-        ("run SPEC --on cuda --memory 3", "--memory goes with --on interp"),
-        ("analyze SPEC --block 32", "for a sample of 32 blocks write --blocks 32"),
-        ("analyze SPEC --width 4", "--width is for a layout alone, with --layout NAME, .*; name one: rows"),
-        ("analyze SPEC --kernel double --dtype f16", "--dtype is for a layout alone"),
-        ("analyze SPEC --kernel double --access lane", "--access is for a layout alone"),
+        ("run SPEC --target sm_90", "--target sm_90: the interpreter has no target architecture; add --on cuda"),
+        ("run SPEC --on cuda --seed 3", "--seed requires --on interp"),
+        ("run SPEC --on cuda --memory 3", "--memory requires --on interp"),
+        ("analyze SPEC --block 32", "to run a sample of 32 blocks, use --blocks 32"),
+        ("analyze SPEC --width 4", "--width applies to a layout, with --layout NAME, .*; name one: rows"),
+        ("analyze SPEC --kernel double --dtype f16", "--dtype applies to a layout"),
+        ("analyze SPEC --kernel double --access lane", "--access applies to a layout"),
         ("analyze SPEC --kernel double --layout rows", "are analyzed one at a time; leave one out"),
         ("analyze SPEC --free k=3", "--free k=3 names a variable of --access; give both, or neither"),
         ("analyze SPEC --access lane,0", "rows has symbolic sizes; name a layout and give .*without --access,"),
         ("analyze SPEC --layout rows --size M=32", "has symbolic sizes; give a value for B: --size B=N"),
         ("analyze SPEC --layout rows --size M=32 --size B=5", "--size B=5: B is at least 1, a multiple of 2"),
-        ("analyze SPEC --layout rows --size M=32 --size B=64 --blocks 3", "--blocks is for kernels"),
+        ("analyze SPEC --layout rows --size M=32 --size B=64 --blocks 3", "--blocks applies to kernels"),
         ("analyze SPEC --layout rows --size M=32 --size B=64 --size Q=1", "--size Q: no kernel here has that size"),
         ("analyze SPEC --layout rows --size M=32 --size B=64 --access lane", "has 1 of the 2 indices of rows"),
         ("analyze SPEC --layout rows --size M=32 --size B=64 --width 3", "1, 2, 4, 8 or 16 bytes at once, not 12"),
-        ("analyze SPEC --layout rows --size M=32 --size B=64 --width 16 --dtype f16", "of f16, --width 1, 2, 4, 8"),
-        ("analyze SPEC --layout rows --size M=32 --size B=64 --width 0", "--width 0: a lane takes"),
-        ("compile SPEC --size M=3", "--size M=3 is a size of the data to check with; add --with-data"),
+        ("analyze SPEC --layout rows --size M=32 --size B=64 --width 16 --dtype f16", "for f16, --width 1, 2, 4, 8"),
+        ("analyze SPEC --layout rows --size M=32 --size B=64 --width 0", "--width 0: a lane accesses"),
+        ("compile SPEC --size M=3", "--size M=3 sets a size of the test data; add --with-data"),
         ("compile SPEC --param a=1", "--param a=1 sets a parameter of a script"),
         ("compile SPEC --emit ptx --locations", "--locations keeps the locations of emitted MLIR; with --emit ptx"),
-        ("compile SPEC --pipeline builtin.module(cse)", "--pipeline gives the passes of the nvvm stage"),
-        ("compile SPEC --emit ptx -o OUT.mlir", "the suffix says mlir, and --emit says ptx; leave --emit out"),
-        ("compile SPEC --emit mlir -o OUT.ptx", "the suffix says ptx, and --emit says mlir"),
+        ("compile SPEC --pipeline builtin.module(cse)", "--pipeline sets the passes of the nvvm stage"),
+        ("compile SPEC --emit ptx -o OUT.mlir", "the suffix implies mlir, but --emit is ptx; omit --emit"),
+        ("compile SPEC --emit mlir -o OUT.ptx", "the suffix implies ptx, but --emit is mlir"),
     ],
 )  # fmt: skip
 def test_an_option_that_would_do_nothing_is_refused_with_the_way_out(command, message, tmp_path, capsys):

@@ -288,7 +288,7 @@ class TestWithNvcc:
         assert {r.kernel for r in found.resources} == {*(f"use_{name}" for name in HEADERS), "stencil"}
 
     def test_what_nvcc_refuses_comes_with_the_way_to_see_it_again(self):
-        with pytest.raises(ToolchainError, match=r"(?s)stage 'nvcc' failed.*undefined.*to see it again: nvcc") as error:
+        with pytest.raises(ToolchainError, match=r"(?s)stage 'nvcc' failed.*undefined.*to reproduce: nvcc") as error:
             nvcc.compile_text("__global__ void f() { undefined; }")
         assert error.value.rerun.kept_input.read_text() == "__global__ void f() { undefined; }"
 
