@@ -1,4 +1,4 @@
-"""Run GPU kernels on a machine without a GPU: execute MLIR in lockstep on NumPy arrays, find races, count traffic."""
+"""Run GPU kernels on a machine without a GPU: execute MLIR in lockstep on NumPy arrays, detect races, count traffic."""
 
 from lego_mlir.interp.kernels import run_kernel
 from lego_mlir.interp.launch import compile_module, launch

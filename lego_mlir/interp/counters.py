@@ -1,7 +1,7 @@
-"""Counts what the memory system would see: one `Site` for each access operation of the program.
+"""Count memory requests: one `Site` for each access operation of the program.
 
-The model itself is in `lego_mlir.analysis`; here the addresses of a batch become rows of 32, one for each warp, and a
-shared access whose addresses are the same in all blocks is counted once and multiplied.
+The models of banks and sectors are in `lego_mlir.hardware`; this module reshapes the addresses of a batch into rows of
+32, one for each warp. A shared access with the same addresses in all blocks is counted once and multiplied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOWHERE = np.iinfo(np.int64).max
 
 
 class Counters:
-    """The sites of a launch, by number of the access. `observe` is shown every request as it is counted."""
+    """The sites of a launch, by access number and buffer. `observe` is called with every counted request."""
 
     def __init__(self, observe: Observe | None = None) -> None:
         self.observe = observe
@@ -41,7 +41,7 @@ class Counters:
         self._sunk: dict[Side, list[tuple[MemoryAccess, Touch]]] = {}
 
     def count(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
-        """Count one touch, at once or at the branch that the compiler moves it into."""
+        """Count one touch, immediately or at the branch into which the compiler sinks it."""
         if touch.buffer.space.value == "local":
             return
         if access.counted_at is None:
@@ -50,21 +50,21 @@ class Counters:
             self._sunk.setdefault(access.counted_at, []).append((access, touch))
 
     def count_sunk(self, m: Machine, side: Side, taken: Array) -> None:
-        """Count what was moved into one side of a branch, for the lanes that take it."""
+        """Count the touches sunk into one side of a branch, for the lanes that take it."""
         for access, touch in self._sunk.pop(side, ()):
             here = taken if touch.ok is None else touch.ok & like_vector(taken, touch.ok.ndim)
             if here.any():
                 self._count(m, access, replace(touch, ok=None if here.all() else here))
 
     def _count(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
-        """As one instruction, or as several where a lane's bytes are more than one can move."""
+        """Count a touch as one instruction, or as several if it exceeds the widest access of a lane."""
         for address, active, width in instructions(m, touch):
             self.count_warps(m, access, touch, address, active, width)
 
     def count_warps(
         self, m: Machine, access: MemoryAccess, touch: Touch, address: Array, active: Array | None, width: int
     ) -> None:
-        """Count requests given as `(blocks, warps, 32)` byte addresses; one row of blocks may stand for all."""
+        """Count requests given as `(blocks, warps, 32)` byte addresses; a single block row represents all blocks."""
         key = (access.number, touch.buffer.name)
         site = self.sites.get(key)
         if site is None:
@@ -116,7 +116,7 @@ class Counters:
 
 
 def instructions(m: Machine, touch: Touch) -> Iterator[tuple[Array, Array | None, int]]:
-    """The touch as instructions of at most 16 bytes a lane: (byte addresses by warp, who takes part, width)."""
+    """The touch as instructions of at most 16 bytes a lane: (byte addresses by warp, active lanes, width)."""
     if touch.by_warp:
         yield (*_over_the_lanes(m, touch), touch.item)
         return
@@ -139,9 +139,9 @@ def _joint(touch: Touch) -> tuple[int, ...]:
 
 
 def _over_the_lanes(m: Machine, touch: Touch) -> tuple[Array, Array | None]:
-    """A warp's vector, its elements dealt out to the lanes 32 at a time, in the order of their addresses.
+    """A warp's vector, its elements assigned to the lanes 32 at a time in the order of their addresses.
 
-    Which lane takes which element is not decided before the vector is distributed; this is the kindest way.
+    The real assignment is fixed only when the vector is distributed; this one gives a lower bound.
     """
     assert touch.ok is not None
     shape = (*np.broadcast_shapes(_joint(touch)[:2], (1, m.threads)), *_joint(touch)[2:])
@@ -157,7 +157,7 @@ def _over_the_lanes(m: Machine, touch: Touch) -> tuple[Array, Array | None]:
 
 
 def per_warp(m: Machine, address: Array, ok: Array | None) -> tuple[Array, Array | None]:
-    """Per-lane addresses as `(blocks, warps, 32)`, and which of them are real; a ragged last warp is filled up."""
+    """Per-lane addresses as `(blocks, warps, 32)` and the active lanes; a partial last warp is padded."""
     shape = (max(address.shape[0], 1 if ok is None else ok.shape[0]), m.threads)
     address = np.broadcast_to(address, shape)
     active = None if ok is None else np.broadcast_to(ok, shape)

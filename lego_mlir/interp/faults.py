@@ -1,4 +1,4 @@
-"""Where faults are collected: one entry a kind, place and partner, with the first lane that met it and a count."""
+"""Collect faults: one entry for each kind, location and conflicting location, with the first lane and a count."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lego_mlir.interp.report import Fault, Kind, SourceLocation
 
 
 class Faults:
-    """Faults in the order in which they were met, each site's repetitions counted and not repeated."""
+    """Faults in the order of detection; repetitions at one site increment its count."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Kind, SourceLocation, SourceLocation | None, str], Fault] = {}

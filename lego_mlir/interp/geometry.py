@@ -1,4 +1,4 @@
-"""The geometry of a launch: sizes and positions along x, y and z, and their linear numbers, x fastest.
+"""The geometry of a launch: sizes and positions along x, y and z, and their linear ids, x fastest.
 
 >>> coordinates(37, (8, 4, 2)), dim3(256, "block")
 ((5, 0, 1), (256, 1, 1))
@@ -19,7 +19,7 @@ Dim3 = tuple[int, int, int]
 
 
 def unravel(linear: Array, extent: Dim3, axis: int) -> Array:
-    """One coordinate of many linear numbers."""
+    """One coordinate of an array of linear ids."""
     x, y, _ = extent
     match axis:
         case 0:

@@ -1,12 +1,12 @@
-"""Regions of several basic blocks, as the dialect `cf` makes them: lanes wait at blocks, the earliest block goes on.
+"""Execute regions of several basic blocks (dialect `cf`) in lockstep: the earliest block with waiting lanes runs first.
 
-Each lane is at one block. The blocks are numbered so that a block comes before what it leads to (reverse postorder, the
-edges that close loops aside); of the blocks at which lanes wait, the first runs, under the mask of those lanes, and its
-terminator sends them on. So lanes that took the two sides of a branch meet again where the sides join, and lanes that
-have left a loop wait behind it for those that are still in it.
+Each lane is at one block. Blocks are numbered in reverse postorder, so a block precedes its successors except along
+back edges. The first block at which lanes wait runs under their mask, and its terminator moves them to its successors.
+Lanes that diverged at a branch therefore reconverge where its sides join, and lanes that have left a loop wait for
+those still inside.
 
-A value that is defined in one block and used in another must survive other lanes' passes through the first; such
-values, and the arguments of blocks, are merged lane by lane.
+A value defined in one block and used in another must survive the execution of its block for other lanes; such values,
+and block arguments, are merged lane by lane.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 RETURN = -1
 Edge = tuple[Array | None, int, tuple[int, ...]]
-"""Which of the lanes go (None: all), to which block, with which values."""
+"""The lanes that take the edge (None: all), the target block, and the slots of its arguments."""
 Exits = Callable[["Machine"], list[Edge]]
 
 
 @dataclass(frozen=True, slots=True)
 class BasicBlock:
-    """One basic block; `escaping` are the slots of values that other blocks use."""
+    """One basic block; `escaping` are the slots of values used in other blocks, `exits` gives its outgoing edges."""
 
     arguments: tuple[int, ...]
     steps: tuple[Step, ...]
     escaping: tuple[int, ...]
-    leave: Exits
+    exits: Exits
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A compiled region of several blocks, the entry first; used like a `SingleBlock`."""
+    """A compiled region of several blocks, the entry block first; a `CompiledRegion` like `SingleBlock`."""
 
     blocks: tuple[BasicBlock, ...]
     results: tuple[int, ...]
@@ -55,11 +55,11 @@ class Graph:
 
     def run(self, machine: Machine) -> None:
         outer = machine.mask
-        everyone = values.uniform(True, np.bool_) if outer is None else outer
+        all_lanes = values.uniform(True, np.bool_) if outer is None else outer
         stale = [slot for block in self.blocks[1:] for slot in (*block.arguments, *block.escaping)]
         for slot in (*self.results, *stale):
             machine.values[slot] = None
-        waiting: dict[int, Array] = {0: everyone}
+        waiting: dict[int, Array] = {0: all_lanes}
         try:
             while waiting:
                 number = min(waiting)
@@ -77,17 +77,17 @@ class Graph:
         if machine.mask is not None:
             for slot, old in zip(block.escaping, before, strict=True):
                 found[slot] = found[slot] if old is None else merge(lanes, found[slot], old)
-        edges = block.leave(machine)
+        edges = block.exits(machine)
         sent = [[found[slot] for slot in sources] for _, _, sources in edges]
         for (condition, target, _), arriving in zip(edges, sent, strict=True):
-            going = lanes if condition is None else lanes & condition
-            if not going.any():
+            taking = lanes if condition is None else lanes & condition
+            if not taking.any():
                 continue
             slots = self.results if target == RETURN else self.blocks[target].arguments
             for slot, new in zip(slots, arriving, strict=True):
-                found[slot] = new if found[slot] is None or going.all() else merge(going, new, found[slot])
+                found[slot] = new if found[slot] is None or taking.all() else merge(taking, new, found[slot])
             if target != RETURN:
-                waiting[target] = going if target not in waiting else waiting[target] | going
+                waiting[target] = taking if target not in waiting else waiting[target] | taking
 
     def results_in(self, machine: Machine) -> list[Any]:
         return [machine.values[slot] for slot in self.results]
@@ -115,7 +115,7 @@ def compile_graph(compiler: Compiler, region: Any, exits_of: Callable[[Any, Any]
 
 
 def reverse_postorder(blocks: Sequence[Any]) -> list[Any]:
-    """The blocks that can be reached, each before its successors unless a loop leads back."""
+    """The reachable blocks, each before its successors except along back edges."""
     order: list[Any] = []
     seen = {blocks[0]}
     stack = [(blocks[0], iter(_successors(blocks[0])))]
@@ -132,7 +132,7 @@ def reverse_postorder(blocks: Sequence[Any]) -> list[Any]:
 
 
 def _successors(block: Any) -> list[Any]:
-    """Last one first, so that in the resulting order the first successor comes first."""
+    """The successors in reverse, so that the resulting order has the first successor first."""
     return list(list(block.operations)[-1].operation.successors)[::-1]
 
 

@@ -1,8 +1,7 @@
-"""Run a `Kernel` of the tracing DSL: its module, its grid for these sizes, its arguments by name.
+"""Run a `Kernel` of the tracing DSL in the interpreter, with its arguments by name.
 
-Arguments come as memory holds them, one flat array a tensor, in the order that the tensor's layout puts elements;
-`lego_mlir.runtime.data` makes them from logical arrays. An array may hold a type's bits under another name (uint16 for
-bf16, uint8 for i1).
+An argument is the memory of its tensor: one flat array in the order of the tensor's layout, made from a logical array
+by `lego_mlir.runtime.data`. Its dtype may be another of the same size (uint16 for bf16, uint8 for i1).
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ def run_kernel(
     progress: Progress | None = None,
     observe: Observe | None = None,
 ) -> Report:
-    """Run a kernel on arrays, in place. `module` replaces its own module, after a transform script for example.
+    """Run a kernel on arrays, in place. `module` replaces the emitted module, for example with a transformed one.
 
-    Raises InterpreterError for a missing argument, a size without a value, or a name that is neither.
+    Raises InterpreterError for a missing argument, a size without a value, or an unknown name.
     """
     sizes = dict(sizes or {})
     names = [parameter.name for parameter in kernel.params]
@@ -67,7 +66,7 @@ def run_kernel(
 
 
 def _memory(parameter: Any, value: Any) -> Any:
-    """An array of the element type's own NumPy dtype, on the same memory."""
+    """A view of the array with the NumPy dtype of the parameter's element type."""
     if parameter.layout is None or not isinstance(value, np.ndarray):
         return value
     dtype = np.dtype(parameter.dtype.numpy)
@@ -75,7 +74,7 @@ def _memory(parameter: Any, value: Any) -> Any:
 
 
 def _extents(extents: tuple[Any, ...], sizes: Mapping[str, int]) -> list[int]:
-    """A grid or block, its symbolic entries evaluated."""
+    """The extents of a grid or block with symbolic entries evaluated."""
     from lego_mlir.expr.evaluate import evaluate
 
     return [n if isinstance(n, int) else int(evaluate(n, sizes)) for n in extents]

@@ -1,7 +1,7 @@
-"""Launch a kernel of an MLIR module on NumPy arrays, and report.
+"""Launch a kernel of an MLIR module on NumPy arrays and report faults and counts.
 
-The grid is cut into batches of blocks, as many at once as the memory option allows; each batch is one `Machine` in
-lockstep. Global buffers and their shadows live as long as the launch, so blocks of different batches still race.
+The grid is split into batches of blocks, as large as the memory limit allows; each batch is one `Machine` in lockstep.
+Global buffers and their shadows live as long as the launch, so races between blocks of different batches are found.
 
 >>> import numpy as np
 >>> text = '''
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from lego_mlir.interp.counters import Observe
 
 LANES_AT_ONCE = 1 << 14
-"""Lanes of a batch beyond which NumPy's arrays leave the cache and a batch only gets slower."""
+"""Lanes of a batch beyond which NumPy's arrays exceed the cache and throughput falls."""
 MEMORY_LIMIT = 1 << 30
 SECTOR = 32
 
 Argument = Any
 Progress = Callable[[int, int], None]
 
-assert dialects  # importing them is what registers the operations
+assert dialects  # the import registers the operations
 
 
 @dataclass(slots=True)
 class Options:
-    """How to run, as opposed to what."""
+    """Options of a launch other than kernel, extents and arguments."""
 
     checks: bool = True
     counts: bool = True
@@ -65,7 +65,7 @@ class Options:
 
 @dataclass(slots=True)
 class LaunchState:
-    """What the batches of a launch, or the launches of a host function, share."""
+    """State shared by the batches of a launch, or by all launches of a host function."""
 
     compiler: Compiler
     options: Options
@@ -82,7 +82,7 @@ class LaunchState:
         dynamic_shared: int,
         enter: Callable[[Machine], None] | None = None,
     ) -> None:
-        """Run all blocks, or the sample that was asked for, batch by batch. Refuses what no GPU would launch."""
+        """Run all blocks, or the requested sample, batch by batch. Refuses extents that no GPU can launch."""
         if refused := refusal("grid", grid) or refusal("block", block):
             raise InterpreterError(f"@{function.name}: {refused}")
         chosen = choose_blocks(self.options.blocks, grid)
@@ -117,7 +117,7 @@ class LaunchState:
         shared = dynamic_shared + self.compiler.shared_bytes
         for _, type_ in function.workgroup:
             shared += int(np.prod(type_.shape)) * values.element_dtype(type_).itemsize
-        # A shadow takes two words of 8 bytes an element of at least 2 bytes.
+        # A shadow takes two 8-byte words for each element of at least 2 bytes.
         per_block = shared * 9 + threads * (self.compiler.lane_bytes + 64)
         fitting = self.options.memory_limit // max(per_block, 1)
         return max(1, min(fitting, -(-self.options.lanes_at_once // threads)))
@@ -128,7 +128,7 @@ def _attribution(m: Machine, space: Space, type_: Any, name: str) -> MemRef:
 
 
 def choose_blocks(blocks: int | Sequence[int] | None, grid: Dim3) -> Any:
-    """The linear ids to run: all, a spread-out sample of so many, or the given ones."""
+    """The linear ids of the blocks to run: all, an evenly spaced sample of the given number, or the given ids."""
     total = grid[0] * grid[1] * grid[2]
     if blocks is None:
         return np.arange(total, dtype=np.int64)
@@ -143,19 +143,19 @@ def choose_blocks(blocks: int | Sequence[int] | None, grid: Dim3) -> Any:
 
 
 def parse(module: Any, source: str = "-") -> Any:
-    """A module as the bindings have it, from text or from itself; `source` names the text in locations."""
+    """An MLIR module, parsed if given as text; `source` is the file name in diagnostics."""
     if not isinstance(module, str):
         return module
     ir = bindings.load().ir
     try:
         return ir.Module.parse(module, ir.Context())
     except ir.MLIRError as error:
-        said = str(error).replace('"-":', f"{source}:")
-        raise InterpreterError(f"this is not a valid MLIR module:\n{said}") from None
+        diagnostics = str(error).replace('"-":', f"{source}:")
+        raise InterpreterError(f"this is not a valid MLIR module:\n{diagnostics}") from None
 
 
 def compile_module(module: Any, source: str = "-") -> Compiler:
-    """Parse, if need be, and make ready to run: pass the result to `launch` to run one module several times."""
+    """Parse if necessary and compile; pass the result to `launch` to run one module several times."""
     return Compiler(parse(module, source), source)
 
 
@@ -175,12 +175,12 @@ def launch(
     progress: Progress | None = None,
     observe: Observe | None = None,
 ) -> Report:
-    """Run a kernel of `module` (text or a parsed module) on arrays, in place, and say what it did.
+    """Run a kernel of `module` (text or a parsed module) on arrays, in place, and report faults and counts.
 
-    `grid` and `block` may be left out where the kernel carries `known_grid_size` and `known_block_size`. `blocks` runs
-    a sample. `observe` sees every counted request: its site, the byte addresses of its lanes as (blocks, warps, 32),
-    which lanes take part, and the bytes of each. Raises InterpreterError for what cannot run; what runs but is wrong is
-    in the report's faults.
+    `grid` and `block` are optional if the kernel has `known_grid_size` and `known_block_size`. `blocks` selects a
+    sample. `observe` is called with every counted request: its site, the byte addresses of its lanes as
+    (blocks, warps, 32), the active lanes, and the bytes of each lane. Raises InterpreterError for a module, extent or
+    argument that cannot run; errors during execution are faults of the report.
     """
     compiler = module if isinstance(module, Compiler) else compile_module(module)
     function = compiler.function(kernel_name or _only_kernel(compiler))
@@ -226,7 +226,7 @@ def _extents(function: CompiledFunction, grid: Any, block: Any) -> tuple[Dim3, D
 def bind(
     function: CompiledFunction, args: Sequence[Argument], names: Sequence[str] = ()
 ) -> tuple[dict[int, DeviceBuffer], list[Any]]:
-    """Arguments as values: arrays become global buffers (one passed twice becomes one), numbers uniform values."""
+    """Arguments as values: an array becomes a global buffer (once, even if passed twice), a number a uniform value."""
     types = function.argument_types
     if len(args) != len(types):
         raise InterpreterError(f"@{function.name} takes {len(types)} arguments, got {len(args)}")
@@ -268,7 +268,9 @@ def _window(
             buffer.reads_tracked = buffer.reads_tracked or written
             return MemRef(buffer, dtype, 0, shape, memory.row_major(shape))
         if other < start + array.nbytes and start < other + buffer.bytes:
-            raise InterpreterError(f"{name} overlaps {buffer.name} in part; pass the same array, or arrays apart")
+            raise InterpreterError(
+                f"{name} overlaps {buffer.name} in part; pass the same array twice, or disjoint arrays"
+            )
     storage = array.reshape(-1).view(np.uint8).reshape(1, -1)
     buffer = DeviceBuffer(Space.GLOBAL, storage, name, dtype.itemsize, argument=number, tracked=written)
     buffers[number] = buffer

@@ -1,11 +1,11 @@
 """The state of a batch of blocks in lockstep: values, the mask of active lanes, ids, barrier epochs, async copies.
 
-All threads of all blocks of a batch take each step together. Where they disagree about a branch, both sides run, each
-under a mask of the lanes that took it; an access or a barrier looks at the mask, arithmetic does not bother.
+All threads of all blocks of a batch execute each step together. If a branch diverges, both sides run, each under the
+mask of the lanes that took it. Accesses and barriers apply the mask; arithmetic ignores it.
 
-An *epoch* counts the barriers that a block has passed. Two accesses of one block are ordered if they are one thread's,
-or if their epochs differ; everything that the race check knows about time is in that number. There are two of them,
-for global and for shared memory: a barrier may fence one and not the other.
+An *epoch* counts the barriers that a block has passed. Two accesses of one block are ordered if one thread made both or
+if their epochs differ; the race check needs no other notion of time. Global and shared memory have separate epochs,
+because a barrier may fence only one of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CopyGroup:
-    """Asynchronous copies that a thread committed together: what lands, and for which lanes it was issued."""
+    """Asynchronous copies that a thread committed together: their landings, and the lanes that issued them."""
 
     landings: list[Callable[[Array | None], None]]
     lanes: Array | None
@@ -99,9 +99,9 @@ class Machine:
         return self.accesses[number].place if number < len(self.accesses) else None
 
     def passed_barrier(self, place: SourceLocation, fenced: tuple[bool, ...] = (False, True)) -> None:
-        """All lanes meet here. A block of which only some threads came is a fault; its epoch moves on all the same.
+        """Advance the epochs. A block of which only some threads arrive is a fault; its epoch advances all the same.
 
-        `fenced` says for which memory the barrier orders accesses: shared (False), global (True).
+        `fenced` lists the memories whose accesses the barrier orders: shared (False), global (True).
         """
         self._tags.clear()
         if self.mask is None:
@@ -110,22 +110,22 @@ class Machine:
             return
         arrived = np.broadcast_to(self.mask, (self.mask.shape[0], self.threads))
         some, all_ = arrived.any(axis=1, keepdims=True), arrived.all(axis=1, keepdims=True)
-        torn = some & ~all_
-        if torn.any() and self.checks:
-            row = int(np.flatnonzero(torn)[0])
+        diverged = some & ~all_
+        if diverged.any() and self.checks:
+            row = int(np.flatnonzero(diverged)[0])
             missing = int(np.flatnonzero(~arrived[row])[0])
-            came = int(arrived[row].sum())
+            arrivals = int(arrived[row].sum())
             block, thread = self.name_lane(row, missing)
             self.faults.add(
                 Kind.BARRIER,
-                f"{came} of the block's {self.threads} threads reach this barrier; thread {thread} does not",
-                place, block, thread, count=int(torn.sum()) * (self.blocks if torn.shape[0] == 1 else 1),
+                f"{arrivals} of the block's {self.threads} threads reach this barrier; thread {thread} does not",
+                place, block, thread, count=int(diverged.sum()) * (self.blocks if diverged.shape[0] == 1 else 1),
             )  # fmt: skip
         for memory in fenced:
             self.epochs[memory] = self.epochs[memory] + (1 if some.all() else some.astype(np.int64))
 
     def tag(self, across_blocks: bool) -> Array:
-        """Who is accessing now, packed as `shadow.py` describes: per thread, or per block and thread."""
+        """The word of an access at this point, packed as in `shadow.py`: per thread, or per block and thread."""
         found = self._tags.get(across_blocks)
         if found is None:
             block = self.batch.reshape(-1, 1) if across_blocks else 0
@@ -136,7 +136,7 @@ class Machine:
         return self.mask is None or bool(self.mask.any())
 
     def narrow(self, condition: Array) -> Array:
-        """The mask of the lanes that are active and for which the condition holds."""
+        """The active lanes for which the condition holds."""
         return condition if self.mask is None else self.mask & condition
 
     def commit_copies(self) -> None:
@@ -144,7 +144,7 @@ class Machine:
         self.issued = []
 
     def wait_copies(self, still_pending: int) -> None:
-        """Land all groups but each lane's newest `still_pending`."""
+        """Land all groups except each lane's newest `still_pending`."""
         newer: Any = 0
         waiting: list[CopyGroup] = []
         for group in reversed(self.groups):
@@ -163,7 +163,7 @@ class Machine:
 
 
 def _as_mask(condition: Any) -> Array | None:
-    """None where all lanes agree on yes; an array of the lanes otherwise."""
+    """None if the condition holds for all lanes, an array otherwise."""
     if isinstance(condition, bool | np.bool_):
         return None if condition else np.zeros((1, 1), bool)
     return None if condition.all() else condition
@@ -176,7 +176,7 @@ def _both(left: Array | None, right: Array | None) -> Array | None:
 
 
 def merge(condition: Array, yes: Any, no: Any) -> Any:
-    """Per lane, `yes` where the condition holds, else `no`; for values of any kind that a region can yield."""
+    """Per lane, `yes` where the condition holds and `no` elsewhere; for any value that a region can yield."""
     if condition.shape == (1, 1):
         return yes if condition[0, 0] else no
     if isinstance(yes, MemRef):

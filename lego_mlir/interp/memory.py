@@ -1,4 +1,4 @@
-"""Memory as a GPU has it: global buffers, one copy of a shared buffer a block, one copy of a local buffer a thread.
+"""GPU memory: global buffers, a shared buffer for each block, a local buffer for each thread.
 
 A `DeviceBuffer` is a matrix of bytes with one row for each owner; a `MemRef` is a strided window on it, as in MLIR,
 counted in elements; a `Touch` is one access by all lanes at once: its elements and its active lanes. Every touch is
@@ -29,7 +29,7 @@ DYNAMIC = -(2**63)
 
 
 class Space(Enum):
-    """Who shares a buffer: the launch, a block, or nobody."""
+    """The memory space of a buffer: shared by the launch, shared by a block, or private to a thread."""
 
     GLOBAL = "global"
     SHARED = "shared"
@@ -37,10 +37,10 @@ class Space(Enum):
 
 
 class DeviceBuffer:
-    """Storage with one row of bytes an owner: 1 (global), the batch's blocks (shared) or its lanes (local).
+    """Storage with one row of bytes for each owner: 1 (global), the batch's blocks (shared) or its lanes (local).
 
-    `granule` is the size in bytes of what the shadow memory tells apart: the element size, or for raw bytes the
-    smallest element that the kernel views them as.
+    `granule` is the resolution of the shadow memory in bytes: the element size, or for raw bytes that of the smallest
+    element type as which the kernel views them.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class DeviceBuffer:
         return found
 
     def rows(self, m: Machine) -> Array | None:
-        """Each lane's row, or None where there is one row for all."""
+        """Each lane's row, or None if all lanes share one row."""
         match self.space:
             case Space.GLOBAL:
                 return None
@@ -92,8 +92,8 @@ class DeviceBuffer:
 class MemRef:
     """A strided window on a buffer. Offset, sizes and strides count elements and may differ from lane to lane.
 
-    The offset counts from the base, as in MLIR: a subview moves the offset, a `memref.view` makes a new base, and a
-    `reinterpret_cast` gives an offset anew, from the base that it finds.
+    The offset is relative to the base, as in MLIR: a subview adds to the offset, a `memref.view` sets a new base, and a
+    `reinterpret_cast` replaces the offset and keeps the base.
     """
 
     buffer: DeviceBuffer
@@ -113,11 +113,11 @@ class MemRef:
         return len(self.sizes)
 
     def merged(self, condition: Array, other: MemRef) -> MemRef:
-        """Per lane this window or the other one; both must look at the same buffer."""
+        """Per lane this window or the other one; both must be windows of the same buffer."""
         if other.buffer is not self.buffer:
             raise InterpreterError(
-                f"lanes choose between memrefs of two buffers, {self.buffer.name} and {other.buffer.name}; "
-                "the interpreter follows a choice between windows of one buffer only"
+                f"lanes select memrefs of two buffers, {self.buffer.name} and {other.buffer.name}; "
+                "the interpreter supports a selection between windows of one buffer only"
             )
 
         def pick(a: int | Array, b: int | Array) -> int | Array:
@@ -146,8 +146,8 @@ def row_major(sizes: Sequence[int | Array]) -> tuple[int | Array, ...]:
 class Touch:
     """One access by all lanes: `elem`, shaped (blocks, threads, *vector), and `run` consecutive elements from each.
 
-    `ok` says which of them happen (active, not masked off, within bounds); None is all. `by_warp` marks an access that
-    a warp does once, by its first lane.
+    `ok` selects those that are performed (active, not masked off, within bounds); None means all. `by_warp` marks an
+    access that a warp performs once, by its first lane.
     """
 
     buffer: DeviceBuffer
@@ -158,7 +158,7 @@ class Touch:
     by_warp: bool = False
 
     def elements(self) -> Array:
-        """All elements, the run spelled out as a last axis."""
+        """All elements, the run expanded as a last axis."""
         if self.run == 1:
             return self.elem
         return self.elem[..., None] + np.arange(self.run, dtype=np.int64)
@@ -181,7 +181,7 @@ def address(
     ok: Array | None = None,
     item: int | None = None,
 ) -> Touch:
-    """The touch of `ref[indices]`, bounds checked: lanes outside are reported and do not take part."""
+    """The touch of `ref[indices]`, bounds checked: lanes out of bounds are reported and masked off."""
     ndim = max((i.ndim for i in indices), default=2)
     start = ref.start
     elem: Any = start if isinstance(start, int) else values.like_vector(start, ndim)
@@ -241,13 +241,13 @@ def _report_outside(
 
 
 def read(m: Machine, access: MemoryAccess, touch: Touch, dtype: np.dtype[Any]) -> Array:
-    """What the lanes load, after the checks and the counting."""
+    """The values that the lanes load; checks and counts the touch."""
     observe(m, access, touch)
     return gather(m, touch, dtype)
 
 
 def write(m: Machine, access: MemoryAccess, touch: Touch, value: Array) -> None:
-    """Store, after the checks and the counting."""
+    """Store a value; checks and counts the touch."""
     observe(m, access, touch)
     scatter(m, touch, value)
 
@@ -263,7 +263,7 @@ def observe(m: Machine, access: MemoryAccess, touch: Touch) -> None:
 
 
 def gather(m: Machine, touch: Touch, dtype: np.dtype[Any]) -> Array:
-    """The elements of a touch, shaped (blocks, threads, *vector); arbitrary where a lane does not take part."""
+    """The elements of a touch, shaped (blocks, threads, *vector); unspecified for inactive lanes."""
     data = touch.buffer.raw(touch.item)
     elem = touch.elements()
     rows = touch.buffer.rows(m)
@@ -277,7 +277,7 @@ def gather(m: Machine, touch: Touch, dtype: np.dtype[Any]) -> Array:
 
 
 def scatter(m: Machine, touch: Touch, value: Array) -> None:
-    """Store to the elements of a touch for the lanes that take part; of lanes that collide, any one wins."""
+    """Store to the elements of a touch for the active lanes; if lanes collide, any one of them wins."""
     data = touch.buffer.raw(touch.item)
     elem = touch.elements()
     value = np.ascontiguousarray(value).view(data.dtype)
@@ -318,7 +318,7 @@ def check_alignment(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     m.faults.add(
         Kind.MISALIGNED,
         f"{access.kind} of {size} bytes of {touch.buffer.name} at byte {element * touch.item}, "
-        f"which is no multiple of {need}",
+        f"which is not a multiple of {need}",
         access.place, block, thread, address=element, buffer=touch.buffer.name, count=int(full.sum()),
     )  # fmt: skip
 
@@ -326,7 +326,7 @@ def check_alignment(m: Machine, access: MemoryAccess, touch: Touch) -> None:
 def allocate(
     m: Machine, space: Space, dtype: np.dtype[Any], sizes: Sequence[int | Array], name: str, granule: int | None = None
 ) -> MemRef:
-    """A new, uninitialised buffer and the dense window on all of it."""
+    """The dense window on a new, uninitialised buffer."""
     elements = 1
     for size in sizes:
         elements *= size if isinstance(size, int) else values.only(size, f"the size of {name}")

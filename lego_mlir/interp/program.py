@@ -1,16 +1,16 @@
-"""A module, compiled once into a tree of Python closures.
+"""Compile a module once into a tree of Python closures.
 
-Reading an attribute through the bindings costs a microsecond or more, so nothing is read twice: each operation is
-looked at once, by the *meaning* registered for its name, and becomes a `Step`, a closure over slot numbers and
-constants. Running a block of code is calling its steps in order; a value is `machine.values[slot]`.
+Reading an attribute through the bindings costs a microsecond or more, so each operation is read once: the function
+registered for its name builds a `Step`, a closure over slot numbers and constants. Executing a block calls its steps in
+order; an SSA value is `machine.values[slot]`.
 
-A meaning is written in the file of its dialect and registered under the operation's full name:
+The implementation of an operation is in the file of its dialect, registered under the operation's full name:
 
 >>> @implements("example.negate")
 ... def negate(op: Operation) -> Step:
 ...     return op.elementwise(lambda a: -a)
 
-An operation without a meaning is an error that names it and its place; nothing is ever skipped.
+An operation without an implementation is an error that names it and its location; nothing is skipped.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Step = Callable[["Machine"], None]
 Implementation = Callable[["Operation"], Step]
 
 Side = tuple[int, int]
-"""One side of a branch: the branch's number, and the region: 0 where the condition holds, 1 where it does not."""
+"""One side of a branch: its number and the region, 0 if the condition holds and 1 if not."""
 
 IMPLEMENTATIONS: dict[str, Implementation] = {}
 
 
 def implements(*names: str) -> Callable[[Implementation], Implementation]:
-    """Register the meaning of one or several operations."""
+    """Register a function as the implementation of one or several operations."""
 
     def register(function: Implementation) -> Implementation:
         for name in names:
@@ -51,7 +51,7 @@ def implements(*names: str) -> Callable[[Implementation], Implementation]:
 
 
 class CompiledRegion(Protocol):
-    """A compiled region: a `SingleBlock` of one block, or a `Graph` of several."""
+    """A compiled region: a `SingleBlock`, or a `Graph` of several blocks."""
 
     @property
     def arguments(self) -> tuple[int, ...]: ...
@@ -69,7 +69,7 @@ class CompiledRegion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SingleBlock:
-    """A compiled single-block region: where its arguments go, what to do, and where its results lie."""
+    """A compiled single-block region: the slots of its arguments, its steps, and the slots of its results."""
 
     arguments: tuple[int, ...]
     steps: tuple[Step, ...]
@@ -86,9 +86,9 @@ class SingleBlock:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """One memory access of one operation, numbered so that a race can name both its ends.
+    """One memory access of one operation; a race names its two accesses by their numbers.
 
-    `counted_at` is the side of a branch that the compiler moves the access into (`sinking.py`), where it is counted.
+    `counted_at` is the side of a branch into which the compiler sinks the access (`sinking.py`); it is counted there.
     """
 
     number: int
@@ -100,7 +100,7 @@ class MemoryAccess:
 
 @dataclass(frozen=True, slots=True)
 class CompiledFunction:
-    """A compiled `gpu.func` or `func.func`, with what a launch needs to know of it."""
+    """A compiled `gpu.func` or `func.func`, with the attributes that a launch needs."""
 
     name: str
     body: CompiledRegion
@@ -115,9 +115,9 @@ class CompiledFunction:
 
 
 def place_of(location: Any, source: str = "-") -> SourceLocation:
-    """The first file position in a location, which may be wrapped in names, call sites and fusions.
+    """The first file position in a location, which may be nested in names, call sites and fusions.
 
-    MLIR calls text that came from no file "-"; `source` is what to call it instead.
+    `source` replaces "-", MLIR's file name for text that was not read from a file.
     """
     found = re.search(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)', str(location))
     if found is None:
@@ -126,9 +126,9 @@ def place_of(location: Any, source: str = "-") -> SourceLocation:
 
 
 class Operation:
-    """One operation while it is being compiled: slots for its values, readers for its attributes.
+    """One operation during compilation: slots of its values, accessors of its attributes.
 
-    `mask` is the slot of the mask of a `vector.mask` around it, if there is one.
+    `mask` is the slot of the mask of an enclosing `vector.mask`, if any.
     """
 
     def __init__(self, compiler: Compiler, operation: Any, mask: int | None = None) -> None:
@@ -168,11 +168,11 @@ class Operation:
         return int(self.attribute(name).value)
 
     def flag(self, name: str) -> bool:
-        """A unit attribute that is there, or a boolean one that is true."""
+        """Whether a unit attribute is present or a boolean one is true."""
         return self.has(name) and str(self.attribute(name)) != "false"
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """An array of integers, in either of the two spellings that MLIR has for it."""
+        """An array of integers, in either of MLIR's two spellings."""
         if not self.has(name):
             return ()
         return tuple(int(getattr(item, "value", item)) for item in self.attribute(name))
@@ -183,7 +183,7 @@ class Operation:
         return str(words[-1])
 
     def segments(self) -> list[tuple[int, ...]]:
-        """The operands' slots, grouped as `operandSegmentSizes` says."""
+        """The operands' slots, grouped by `operandSegmentSizes`."""
         groups, at = [], 0
         for size in self.integers("operandSegmentSizes"):
             groups.append(self.operands[at : at + size])
@@ -207,7 +207,7 @@ class Operation:
         return site
 
     def touches(self, i: int, *, read: bool = False, written: bool = False) -> None:
-        """Note that memref operand `i` is read or written, for the kernel argument that it comes from."""
+        """Record that memref operand `i` is read or written, for the kernel argument from which it is derived."""
         self.compiler.note_use(self.operation.operands[i], read, written)
 
     def elementwise(self, compute: Callable[..., Any]) -> Step:
@@ -249,7 +249,7 @@ class Operation:
 
 
 def copy_slots(sources: Sequence[int], targets: Sequence[int]) -> Step:
-    """Pass values on: into arguments, out of a region, through a cast."""
+    """The step that copies values: into arguments, out of a region, through a cast."""
     pairs = tuple(zip(sources, targets, strict=True))
 
     def step(m: Machine) -> None:
@@ -261,7 +261,7 @@ def copy_slots(sources: Sequence[int], targets: Sequence[int]) -> Step:
 
 
 class Compiler:
-    """Gives every SSA value of a module a slot and every operation a step; functions on demand, each once."""
+    """Assigns slots to SSA values and steps to operations; compiles each function of a module once, on demand."""
 
     def __init__(self, module: Any, source: str = "-") -> None:
         self.module = module
@@ -279,7 +279,7 @@ class Compiler:
         self._sunk: dict[Any, Side] = {}
 
     def place(self, operation: Any) -> SourceLocation:
-        """Where an operation came from."""
+        """The source location of an operation."""
         return place_of(operation.location, self.source)
 
     @property
@@ -307,7 +307,7 @@ class Compiler:
         return [n for n, op in self._symbols.items() if op.name in ("gpu.func", "func.func")]
 
     def fresh_slot(self, type_: Any) -> int:
-        """A slot that belongs to no SSA value."""
+        """A slot without an SSA value."""
         self.lane_bytes += _bytes_per_lane(type_)
         slot = self._slots[object()] = len(self._slots)
         return slot
@@ -333,11 +333,11 @@ class Compiler:
             self._sunk[load] = (self._branches.setdefault(branch, len(self._branches)), region)
 
     def counted_at(self, load: Any) -> Side | None:
-        """The side of a branch that the compiler moves a load into; None where it stays."""
+        """The side of a branch into which the compiler sinks a load; None if it is not moved."""
         return self._sunk.get(load)
 
     def branch_number(self, branch: Any) -> int | None:
-        """The number of a branch that loads are moved into; None for others."""
+        """The number of a branch into which loads are sunk; None for others."""
         return self._branches.get(branch)
 
     def step(self, operation: Any, mask: int | None = None) -> Step:
@@ -345,8 +345,8 @@ class Compiler:
             build = IMPLEMENTATIONS[operation.name]
         except KeyError:
             raise InterpreterError(
-                f"{self.place(operation)}: the interpreter does not know the operation {operation.name}; "
-                "implement it in lego_mlir/interp/dialects, or lower it before the run"
+                f"{self.place(operation)}: the interpreter does not support the operation {operation.name}; "
+                "implement it in lego_mlir/interp/dialects, or lower it first"
             ) from None
         return build(Operation(self, operation, mask))
 
@@ -356,7 +356,7 @@ class Compiler:
             self._functions[name] = self._function(name)
         function = self._functions[name]
         if function is None:
-            raise InterpreterError(f"@{name} calls itself; recursion has no place in a kernel")
+            raise InterpreterError(f"@{name} calls itself; recursion is not supported in a kernel")
         return function
 
     def _function(self, name: str) -> CompiledFunction:
@@ -386,7 +386,7 @@ class Compiler:
         )
 
     def note_use(self, value: Any, read: bool, written: bool) -> None:
-        """Follow a memref to the values it may be a view of; whatever it reaches is read or written."""
+        """Record a use of a memref and of every value of which it may be a view."""
         pending, seen = [value], set()
         while pending:
             at = pending.pop()
@@ -451,7 +451,7 @@ def _known(operation: Any, name: str) -> tuple[int, int, int] | None:
 
 
 def _bytes_per_lane(type_: Any) -> int:
-    """An upper estimate of what one lane's copy of a value takes, for choosing how many blocks run at once."""
+    """An upper bound on the bytes of one lane's copy of a value, which limits the blocks of a batch."""
     elements = 1
     for n in values.vector_shape(type_):
         elements *= n

@@ -1,8 +1,8 @@
-"""What a run found: faults, counts per access site, and totals; values with no behaviour but their own text.
+"""The results of a run as plain values: faults, counts for each access site, and totals.
 
-A *fault* is something a correct kernel never does. A racing kernel often computes the right values, on this machine
-and on the GPU, until it does not; so faults are found by looking at accesses, not at results. A *site* is one
-operation that touches memory, and a line of the source may hold several (an unrolled loop makes many of one).
+A *fault* is something a correct kernel never does. A kernel with a race often computes the right values, in the
+interpreter and on the GPU; faults are therefore detected from accesses, not from results. A *site* is one operation
+that accesses memory; a source line may have several (an unrolled loop has one for each copy).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceLocation:
-    """Where in the source an operation came from."""
+    """The file, line and column of an operation in the source."""
 
     file: str
     line: int
@@ -26,7 +26,7 @@ class SourceLocation:
 
 
 class Kind(Enum):
-    """The faults that the interpreter looks for."""
+    """The faults that the interpreter detects."""
 
     OUT_OF_BOUNDS = "out of bounds"
     UNINITIALISED = "uninitialised read"
@@ -41,7 +41,7 @@ class Kind(Enum):
 
 @dataclass(slots=True)
 class Fault:
-    """One kind of fault at one place: the first lane that met it, and how many lane accesses did in all.
+    """One kind of fault at one location: the first lane affected, and the number of lane accesses in all.
 
     `block` and `thread` are (x, y, z); `address` is the element index within the buffer that the message names.
     """
@@ -107,16 +107,16 @@ class Site:
 
     @property
     def ways(self) -> int:
-        """How many wavefronts the worst pass of a warp took: 1 is free of conflicts, 32 the worst there is."""
+        """Wavefronts of the worst pass of a warp: 1 is free of conflicts, 32 is the maximum."""
         return self.worst_wavefronts
 
     @property
     def coalescing(self) -> float:
-        """The share of the moved sectors that the requests needed: 1.0 is perfect, 0.125 one f32 a sector."""
+        """The fraction of the moved sectors that the requests needed: 1.0 if coalesced, 0.125 for one f32 a sector."""
         return self.ideal_sectors / self.sectors if self.sectors else 1.0
 
     def merge(self, other: Site) -> Site:
-        """The two sites' traffic together, as one row for their common line."""
+        """The sum of the two sites' traffic, as one row for their common line."""
         worst = self if self.worst_wavefronts >= other.worst_wavefronts else other
         widths = [w for w in (self.widest, other.widest) if w is not None]
         return Site(
@@ -141,7 +141,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class BufferTraffic:
-    """One kernel argument: bytes moved in sectors, and the fewest bytes that its use demands (each once)."""
+    """One kernel argument: bytes moved in sectors, and its compulsory traffic (each byte once)."""
 
     name: str
     moved: int
@@ -150,7 +150,7 @@ class BufferTraffic:
 
 @dataclass(frozen=True, slots=True)
 class LastWrite:
-    """Who wrote an element last."""
+    """The last write of an element: block, thread and source location."""
 
     block: tuple[int, int, int]
     thread: tuple[int, int, int]
@@ -159,7 +159,7 @@ class LastWrite:
 
 @dataclass(slots=True)
 class Report:
-    """All that `launch` found out. `clean` is the question that tests ask; `str()` is the answer for people."""
+    """The report of a launch. `clean` is True if there are no faults; `str()` gives a readable summary."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -204,7 +204,7 @@ class Report:
         return None if shadow is None else shadow.writer(element)
 
     def written(self, argument: int) -> Any:
-        """Which elements of a kernel argument were written, as a boolean array; None where nothing was watched."""
+        """Which elements of a kernel argument were written, as a boolean array; None if it was not tracked."""
         shadow = self.shadows.get(argument)
         return None if shadow is None else shadow.written()
 
@@ -242,7 +242,7 @@ class Totals:
 
 
 def describe(site: Site) -> str:
-    """One site in a sentence."""
+    """A one-line description of a site."""
     who = f"{site.kind} of {site.buffer}"
     if site.space == "shared":
         if not site.conflicts:

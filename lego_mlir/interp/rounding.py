@@ -1,12 +1,12 @@
 """Floating point as the hardware rounds it: once, to nearest even, at the end.
 
 NumPy computes f16 through f32 and `ml_dtypes` computes bf16 through f32; for one addition, product, quotient or root
-that is exact, since f32 has more than twice their precision and two bits to spare. Three things are not given away:
+that is exact, since f32 has at least twice their precision plus two bits. Three cases need more:
 
 - a fused multiply-add rounds once. The product of two f32 is exact in f64; the sum is brought back to f32 through
-  *rounding to odd* (an inexact result gets an odd last bit), after which rounding again cannot go wrong
+  *rounding to odd* (an inexact result gets an odd last bit), which makes the second rounding correct
   (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008);
-- a conversion to f8 saturates: PTX's `cvt` to e4m3 and e5m2 exists with `.satfinite` only, so 1000.0 becomes 448;
+- a conversion to f8 saturates: PTX's `cvt` to e4m3 and e5m2 requires `.satfinite`, so 1000.0 becomes 448;
 - a conversion from f64 to bf16 or f8 goes through f32 rounded to odd, for the same reason as above.
 
 >>> import numpy as np, ml_dtypes
@@ -56,7 +56,7 @@ def to_odd_f32(value: Array) -> Array:
 
 
 def to_odd_f64(value: Array) -> Array:
-    """Integers to f64; of those that need more than 53 bits the last bit that stays is set if one below it was."""
+    """Integers to f64; beyond 53 bits, the last kept bit is set if any dropped bit was."""
     if value.dtype.itemsize < F64.itemsize:
         return value.astype(F64)
     kind, limit = value.dtype.type, 1 << 53
@@ -98,7 +98,7 @@ def _split(a: Array) -> tuple[Array, Array]:
 
 
 def _fma_f64(a: Array, b: Array, c: Array) -> Array:
-    """Boldo and Melquiond's algorithm; plain arithmetic where a splitting would overflow."""
+    """Boldo and Melquiond's algorithm; plain arithmetic where the splitting overflows."""
     product = a * b
     (ah, al), (bh, bl) = _split(a), _split(b)
     error = ((ah * bh - product) + ah * bl + al * bh) + al * bl

@@ -1,22 +1,22 @@
-"""Shadow memory: for every element, who wrote it last and who has read it since, so that a race shows itself.
+"""Shadow memory for race detection: the last write of every element and the reads since.
 
-Each element has two words of 64 bits, the last write and the last reads (and a third where atomic updates happen,
-which race with both but not with each other), packed as
+Each element has two words of 64 bits, the last write and the last reads (and a third for atomic updates, which race
+with both but not with each other), packed as
 
     block (23 bits) | epoch (17) | thread (11) | access site (12)         -1: never
 
 so that "same block and epoch, another thread" is one shift and one comparison of two words. Two accesses race if one
-of them writes, neither is atomic, and nothing orders them: they come from two blocks, or from two threads of one block
-in one epoch. Blocks meet in global memory only; a shared buffer's words leave the block at 0.
+of them writes, they are not both atomic, and they are unordered: from two blocks, or from two threads of one block in
+one epoch. Only global memory is shared between blocks; the block field of a shared buffer's words is 0.
 
-A write gathers the old words, compares, scatters its own, and gathers again: a lane that finds another lane's word
-where it just wrote its own has met a race within the operation. Reads by several threads collapse into "many".
+A write gathers the old words, compares, scatters its word, and gathers again: a lane that then finds another lane's
+word has a race within the operation. Reads by several threads are merged into "many".
 
-While all blocks of a batch touch the same elements of their shared tiles, as they nearly always do, one row of
-words stands for all of them; the first access that differs from block to block gives each block its own row.
+As long as all blocks of a batch touch the same elements of their shared tiles, the usual case, one row of words
+represents all of them; the first access that differs between blocks gives each block a separate row.
 
-An asynchronous copy marks its destination as *pending* when it is issued, and becomes a write of its thread when that
-thread's wait lets it land. To touch a pending element is a fault of its own.
+An asynchronous copy marks its destination as *pending* when it is issued and becomes a write of its thread when that
+thread waits for it. An access to a pending element is a separate kind of fault.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ ASYNC_KIND: Final = "asynchronous copy"
 
 
 def pack(block: Any, epoch: Any, thread: Any) -> Array:
-    """The word of an access, its site still 0."""
+    """The word of an access, with site 0."""
     block = np.asarray(block, np.int64) % MANY_BLOCKS
     epoch = np.asarray(epoch, np.int64) % (1 << EPOCH_BITS)
     return np.atleast_2d((block << BLOCK_AT) | (epoch << EPOCH_AT) | (np.asarray(thread, np.int64) << THREAD_AT))
 
 
 class Shadow:
-    """The words of one buffer: `(rows, elements)`, a row for each owner, or one row while all owners agree."""
+    """The words of one buffer: `(rows, elements)`, a row for each owner, or one row as long as all owners agree."""
 
     def __init__(self, owners: int, elements: int) -> None:
         self.owners = owners
@@ -76,7 +76,7 @@ class Shadow:
         return int(self.writes.shape[0])
 
     def split(self) -> None:
-        """Give each owner a row of its own."""
+        """Give each owner a separate row."""
 
         def repeated(words: Array | None) -> Array | None:
             return None if words is None else np.repeat(words, self.owners, axis=0)
@@ -85,7 +85,7 @@ class Shadow:
         self.reads, self.atomics, self.pending = map(repeated, (self.reads, self.atomics, self.pending))
 
     def words(self, name: str) -> Array:
-        """The words of `reads` or `atomics`, made at their first use, as one axis."""
+        """The words of `reads` or `atomics`, allocated at first use, flattened."""
         found: Array | None = getattr(self, name)
         if found is None:
             found = np.full(self.writes.shape, -1, np.int64)
@@ -98,7 +98,7 @@ class Shadow:
         return np.asarray(plain if self.atomics is None else plain | (self.atomics[0] >= 0))
 
     def writer(self, element: int) -> tuple[int, int, int] | None:
-        """(block, thread, site) of the last write of an element, else of an atomic update, or None."""
+        """(block, thread, site) of the last write of an element or, without one, of an atomic update; or None."""
         word = int(self.writes[0, element])
         if word < 0 and self.atomics is not None:
             word = int(self.atomics[0, element])
@@ -111,7 +111,7 @@ def thread_in(word: int) -> int:
 
 
 class _Lookup:
-    """One touch, flattened: for each (lane, element) that takes part, its place in the shadow and its own word."""
+    """One touch, flattened: for each active (lane, element) its position in the shadow and its word."""
 
     def __init__(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
         self.m, self.access, self.touch = m, access, touch
@@ -146,7 +146,7 @@ class _Lookup:
             self.shadow.split()
 
     def clashes(self, old: Array) -> Array:
-        """Where an earlier access and this one are two threads' (or two blocks') with nothing between them."""
+        """Where an earlier access and this one are from two threads or blocks, with nothing to order them."""
         differ = (old ^ self.word) >> THREAD_AT
         clash = (differ - 1).view(np.uint64) < THREADS - 1
         if self.is_global:
@@ -154,7 +154,7 @@ class _Lookup:
         return clash
 
     def report(self, kind: Kind, where: Array, message: str, old: Array | None = None) -> None:
-        """One fault for all the flagged elements; `message` may name `{other}`, the earlier access."""
+        """Report one fault for all flagged elements; `message` may contain `{other}`, the earlier access."""
         hits = np.flatnonzero(where)
         first = int(hits[0])
         position = first if self.chosen is None else int(self.chosen[first])
@@ -185,7 +185,7 @@ class _Lookup:
 
 
 def check(m: Machine, access: MemoryAccess, touch: Touch) -> None:
-    """Look one touch up in the shadow of its buffer, report what it finds, and leave its own mark."""
+    """Check one touch against the shadow of its buffer, report faults, and record the touch."""
     buffer = touch.buffer
     if buffer.space.value == "local":
         _check_local(m, access, touch)
@@ -236,7 +236,7 @@ def _check_write(look: _Lookup) -> None:
 
 
 def _report_raw(look: _Lookup, unusable: Array | None, message: str) -> None:
-    """Elements of shared memory that nobody has written; global memory comes filled."""
+    """Report elements of shared memory that have not been written; global memory is initialised."""
     if look.is_global:
         return
     raw = look.shadow.writes.reshape(-1)[look.at] < 0
@@ -249,7 +249,7 @@ def _report_raw(look: _Lookup, unusable: Array | None, message: str) -> None:
 
 
 def _report_clash(look: _Lookup, words: Array | None, unusable: Array | None, message: str) -> None:
-    """Elements whose earlier access of this kind is not ordered with this one."""
+    """Report elements whose earlier access of this kind is not ordered with this one."""
     if words is None:
         return
     old = words.reshape(-1)[look.at]
@@ -261,7 +261,7 @@ def _report_clash(look: _Lookup, words: Array | None, unusable: Array | None, me
 
 
 def _mark(look: _Lookup, words: Array) -> None:
-    """Leave this access's words among those of reads or of atomic updates, which several threads may share."""
+    """Record this access among reads or atomic updates, which several threads may share."""
     before = words[look.at]
     several = look.clashes(before)
     word = look.word
@@ -283,7 +283,7 @@ def _mark(look: _Lookup, words: Array) -> None:
 
 
 def _report_lost(look: _Lookup, after: Array) -> None:
-    """Lanes of one operation that wrote one element: all but the last find another lane's word."""
+    """Report lanes of one operation that wrote the same element: all but the last find another lane's word."""
     lost = after != look.word
     if lost.any():
         what = f"{look.access.kind} of {{buffer}}[{{element}}], also written by {{other}} in the same operation"
@@ -291,7 +291,7 @@ def _report_lost(look: _Lookup, after: Array) -> None:
 
 
 def _report_pending(look: _Lookup, message: str) -> Array | None:
-    """Elements with a copy in flight: nothing may touch them, another copy least of all."""
+    """Report elements with a copy in flight, which no access may touch, another copy included."""
     if look.shadow.pending is None:
         return None
     unusable = look.shadow.pending.reshape(-1)[look.at] > 0
@@ -302,7 +302,7 @@ def _report_pending(look: _Lookup, message: str) -> Array | None:
 
 
 def _check_local(m: Machine, access: MemoryAccess, touch: Touch) -> None:
-    """A thread's own memory cannot race; it can only be read before it is written."""
+    """Private memory has no races; the only fault is a read before the first write."""
     look = _Lookup(m, access, touch)
     writes = look.shadow.writes.reshape(-1)
     if access.kind == "read":
@@ -314,7 +314,7 @@ def _check_local(m: Machine, access: MemoryAccess, touch: Touch) -> None:
 
 
 def _mark_seen(touch: Touch) -> None:
-    """Remember which elements of a global buffer were read at all, for the compulsory traffic."""
+    """Record which elements of a global buffer were read, for the compulsory traffic."""
     shadow: Shadow = touch.buffer.shadow
     if shadow.seen is None:
         shadow.seen = np.zeros(shadow.elements, bool)
@@ -330,7 +330,7 @@ def _mark_seen(touch: Touch) -> None:
 
 
 def land(m: Machine, access: MemoryAccess, touch: Touch) -> None:
-    """An asynchronous copy has landed: from now on its elements count as written by their threads, just now."""
+    """Complete an asynchronous copy: its elements count as written by their threads at this point."""
     look = _Lookup(m, access, touch)
     assert look.shadow.pending is not None
     pending = look.shadow.pending.reshape(-1)
@@ -341,7 +341,7 @@ def land(m: Machine, access: MemoryAccess, touch: Touch) -> None:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The shadow of a kernel argument after the launch: who wrote what last."""
+    """The shadow of a kernel argument after the launch, with the last write of each element."""
 
     shadow: Shadow
     grid: tuple[int, int, int]

@@ -1,15 +1,15 @@
-"""Loads that the compiler moves into a branch, and are counted there.
+"""Loads that the compiler sinks into a branch and that are counted there.
 
-A ragged tile is often loaded whole and stored under a condition:
+A partial tile is often loaded whole and stored under a condition:
 
     %v = memref.load %tile[%i]
     scf.if %inside { memref.store %v, %y[%j] }
 
-LLVM moves such a load into the branch (InstCombine sinks an instruction whose users are all in one successor block),
-so only the lanes that take the branch send a request. The interpreter computes the value where it stands, with all
-checks, and counts the request under the branch's condition. A load is moved if
+LLVM sinks such a load into the branch (InstCombine sinks an instruction whose users are all in one successor block),
+so only the lanes that take the branch issue a request. The interpreter computes the value at the original position,
+with all checks, and counts the request under the branch's condition. A load is sunk if
 
-- all uses of its value are in the block of one side of an `scf.if`, or are pure operations that are moved with it;
+- all uses of its value are in the block of one side of an `scf.if`, or are pure operations that are sunk with it;
 - between the load and the `scf.if` no operation writes to memory, waits, or has a region.
 
 Measured with `bench/counters.py` on transposes and products of sizes that the tiles do not divide.
@@ -27,7 +27,7 @@ _PURE: Final = ("math.", "vector.broadcast", "vector.shape_cast", "vector.insert
 
 
 def sunk_loads(block: Sequence[Any]) -> Mapping[Any, tuple[Any, int]]:
-    """The loads of a block that are moved: each with its `scf.if` and the region, 0 or 1, that it is moved to."""
+    """The loads of a block that are sunk, each with its `scf.if` and the number of the region, 0 or 1."""
     found: dict[Any, tuple[Any, int]] = {}
     for position, branch in enumerate(block):
         if branch.name == "scf.if":
@@ -38,7 +38,7 @@ def sunk_loads(block: Sequence[Any]) -> Mapping[Any, tuple[Any, int]]:
 
 
 def _moved_into(branch: Any, region: int, before: Sequence[Any]) -> list[Any]:
-    """The operations directly in front of a branch that move into one side of it, last one first."""
+    """The operations directly before a branch that sink into one side of it, last one first."""
     blocks = list(branch.regions[region].blocks)
     inside = set(operations(blocks[0])) if blocks else set()
     moved: list[Any] = []

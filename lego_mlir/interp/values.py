@@ -1,10 +1,9 @@
-"""What an SSA value is while a kernel runs: one NumPy array for all lanes of all blocks of a batch.
+"""The runtime representation of an SSA value: one NumPy array for all lanes of all blocks of a batch.
 
 A value of a scalar type is an array of shape `(blocks, threads)`; one of type `vector<4x8xf16>` has shape
-`(blocks, threads, 4, 8)`. Either of the first two axes may be 1 and then stands for "the same everywhere": a constant
-is `(1, 1)`, a thread id `(1, threads)`, a block id `(blocks, 1)`. NumPy's broadcasting keeps what is uniform small
-through any arithmetic, so the address of a shared tile, which depends on the thread alone, is computed once for
-all blocks.
+`(blocks, threads, 4, 8)`. Either of the first two axes has length 1 if the value is uniform along it: a constant is
+`(1, 1)`, a thread id `(1, threads)`, a block id `(blocks, 1)`. NumPy's broadcasting keeps uniform values small through
+arithmetic, so the address of a shared tile, which depends only on the thread, is computed once for all blocks.
 
 >>> import numpy as np
 >>> block, thread = np.arange(3).reshape(3, 1), np.arange(4).reshape(1, 4)
@@ -25,7 +24,7 @@ from lego_mlir.errors import InterpreterError
 
 Array = np.ndarray[Any, Any]
 
-# tf32 keeps 19 of an f32's bits; only the tensor core sees the difference, so it is stored as f32.
+# tf32 keeps 19 of an f32's bits; only tensor core operations truncate it, so it is stored as f32.
 ELEMENT_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "index": np.dtype(np.int64),
     "i1": np.dtype(np.bool_),
@@ -51,14 +50,14 @@ def element_dtype(type_: Any) -> np.dtype[Any]:
     try:
         return ELEMENT_DTYPES[re.sub(r"^[su]i(?=\d)", "i", text)]
     except KeyError:
-        raise InterpreterError(f"no NumPy form for the type {text}; known: {', '.join(ELEMENT_DTYPES)}") from None
+        raise InterpreterError(f"no NumPy dtype for the type {text}; supported: {', '.join(ELEMENT_DTYPES)}") from None
 
 
 def vector_shape(type_: Any) -> tuple[int, ...]:
     """The trailing axes that a value of this type has: `()` for a scalar, `(4, 8)` for `vector<4x8xf16>`."""
     if isinstance(type_, bindings.load().ir.VectorType):
         if type_.scalable:
-            raise InterpreterError(f"{type_}: a GPU has no scalable vectors")
+            raise InterpreterError(f"{type_}: scalable vectors are not supported on GPUs")
         return tuple(type_.shape)
     return ()
 
@@ -79,7 +78,7 @@ def is_uniform(value: Array) -> bool:
 
 
 def only(value: Array, what: str) -> int:
-    """The int that all lanes agree on. Raises InterpreterError where they do not."""
+    """The int that is the same for all lanes. Raises InterpreterError if the lanes differ."""
     first = value.flat[0]
     if value.size > 1 and not (value == first).all():
         raise InterpreterError(f"{what} must be the same for all lanes, got {np.unique(value)[:4].tolist()}...")
@@ -87,22 +86,22 @@ def only(value: Array, what: str) -> int:
 
 
 def like_vector(lanes: Array, value_ndim: int) -> Array:
-    """A per-lane array with axes of length 1 added, so that it broadcasts against a vector value."""
+    """A per-lane array with axes of length 1 appended, so that it broadcasts against a vector value."""
     return lanes.reshape(lanes.shape + (1,) * (value_ndim - lanes.ndim))
 
 
 def unsigned(value: Array) -> Array:
-    """The same bits, read as unsigned integers."""
+    """The same bits as unsigned integers."""
     return value.view(UNSIGNED[value.dtype.itemsize])
 
 
 def bits_of(dtype: np.dtype[Any]) -> int:
-    """The width that the type has in MLIR, which for `i1` is not what NumPy stores."""
+    """The width of the type in MLIR, which for `i1` differs from NumPy's."""
     return 1 if dtype == np.bool_ else dtype.itemsize * 8
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether the dtype is floating point, the narrow ones of ml_dtypes included."""
+    """Whether the dtype is floating point, including the narrow types of ml_dtypes."""
     return dtype.kind == "f" or dtype in NARROW_FLOATS
 
 

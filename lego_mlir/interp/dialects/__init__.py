@@ -1,4 +1,4 @@
-"""The operations that the interpreter knows, one file a dialect; importing this package registers them all."""
+"""The operations that the interpreter supports, one file for each dialect; importing the package registers them."""
 
 from lego_mlir.interp.dialects import (
     affine,

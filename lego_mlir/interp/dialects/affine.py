@@ -1,4 +1,4 @@
-"""`affine`: maps become closures over index arrays; loops and branches are those of `scf` with maps for bounds."""
+"""`affine`: maps become closures over index arrays; loops and branches reuse those of `scf`, with maps as bounds."""
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
@@ -22,7 +22,7 @@ Compute = Callable[[Sequence[Array]], Array]
 
 
 def expression(node: Any, dims: int) -> Compute:
-    """An affine expression as a function of its operands, dimensions first and then symbols."""
+    """An affine expression as a function of its operands, dimensions before symbols."""
     ir = bindings.load().ir
     node = node.maybe_downcast() if hasattr(node, "maybe_downcast") else node
     if isinstance(node, ir.AffineDimExpr):
@@ -132,7 +132,7 @@ def for_(op: Operation) -> Step:
 
 
 def integer_set(attribute: Any) -> Compute:
-    """The condition of an `affine.if`, read from the attribute's text: the bindings give no access to its parts."""
+    """The condition of an `affine.if`, parsed from the attribute's text: the bindings do not expose its parts."""
     ir = bindings.load().ir
     found = re.fullmatch(r"affine_set<(\([^)]*\)(?:\[[^\]]*\])?) : \((.*)\)>", str(attribute))
     if found is None:
@@ -202,7 +202,7 @@ def linearize(op: Operation) -> Step:
 
 
 def mixed(m: Machine, static: Sequence[int], dynamic: Sequence[int]) -> list[Any]:
-    """Static numbers with the dynamic ones filled in where MLIR put its marker."""
+    """Static numbers, with dynamic ones in place of MLIR's marker."""
     pending = list(dynamic)
     return [m.values[pending.pop(0)] if n == DYNAMIC else n for n in static]
 

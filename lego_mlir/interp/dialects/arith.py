@@ -1,7 +1,6 @@
-"""`arith`: integers wrap at their width, floating point rounds once, and division names its rounding.
+"""`arith`: integers wrap at their width, floating point rounds once, and each division has its own rounding.
 
-`divsi` truncates and `floordivsi` floors; `x / 0` and `MIN / -1` are undefined in MLIR and a fault here, for the lanes
-that are active.
+`divsi` truncates and `floordivsi` floors; division by zero is undefined in MLIR and a fault here, in active lanes.
 """
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
@@ -32,7 +31,7 @@ def constant_array(attribute: Any, type_: Any) -> Array:
 
 
 def elements(attribute: Any, dtype: np.dtype[Any]) -> Array:
-    """The elements of a dense attribute, through its text where the bindings have no buffer for the type."""
+    """The elements of a dense attribute, parsed from its text if the bindings have no buffer for the type."""
     try:
         return np.array(attribute).astype(dtype).reshape(-1)
     except TypeError:
@@ -53,7 +52,7 @@ def constant(op: Operation) -> Step:
 
 
 def _wrapping(number: Callable[[Array, Array], Any], boolean: Callable[[Array, Array], Any]) -> Any:
-    """An integer operation that on `i1` is a bit operation."""
+    """An integer operation that is a bitwise operation on `i1`."""
 
     def build(op: Operation) -> Step:
         is_bool = values.element_dtype(op.operand_type(0)) == np.bool_
@@ -100,7 +99,7 @@ for _name, _build in INTEGER.items():
 
 
 def truncating(a: Array, b: Array) -> tuple[Array, Array]:
-    """Quotient and remainder as C has them, the quotient rounded towards zero."""
+    """Quotient and remainder as in C, the quotient rounded towards zero."""
     quotient = a // b
     remainder = a - quotient * b
     if (a < 0).any() or (b < 0).any():
@@ -130,7 +129,7 @@ DIVISIONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
 
 
 def division(op: Operation, compute: Callable[[Array, Array], Array]) -> Step:
-    """A division that reports a zero divisor, and goes on with 1 in its place."""
+    """A division that reports a zero divisor and continues with 1 in its place."""
     left, right = op.operands
     result, place, name = op.result, op.place, op.name
 
@@ -146,12 +145,12 @@ def division(op: Operation, compute: Callable[[Array, Array], Array]) -> Step:
 
 
 def report_undefined(m: Machine, where: Array, place: SourceLocation, message: str) -> None:
-    """Arithmetic with no meaning, in the lanes of `where` that are active."""
+    """Report undefined arithmetic in the active lanes of `where`."""
     report_lanes(m, where, place, message, Kind.UNDEFINED)
 
 
 def report_lanes(m: Machine, where: Array, place: SourceLocation, message: str, kind: Kind) -> None:
-    """A fault of the lanes of `where` that are active."""
+    """Report a fault of the active lanes of `where`."""
     lanes = np.asarray(where.reshape(*where.shape[:2], -1).any(axis=-1))
     lanes = np.broadcast_to(m.narrow(lanes), m.lanes)
     if lanes.any():
@@ -226,7 +225,7 @@ def select(op: Operation) -> Step:
 
 
 def _rounded(compute: Callable[..., Any]) -> Callable[[Operation], Step]:
-    """A floating-point operation, through f32 where NumPy's own result would not saturate as hardware does."""
+    """A floating-point operation, through f32 if NumPy would not saturate as the hardware does."""
 
     def build(op: Operation) -> Step:
         dtype = values.element_dtype(op.result_type())
@@ -238,7 +237,7 @@ def _rounded(compute: Callable[..., Any]) -> Callable[[Operation], Step]:
 
 
 def number_wins(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """Minimum or maximum in which a NaN loses against a number."""
+    """Minimum or maximum that returns the other operand if one is NaN."""
 
     def choose(a: Array, b: Array) -> Array:
         return np.where(np.isnan(a), b, np.where(np.isnan(b), a, compute(a, b)))
@@ -304,7 +303,7 @@ def integer_to_float(op: Operation) -> Step:
 
 @implements("arith.fptosi", "arith.fptoui")
 def float_to_integer(op: Operation) -> Step:
-    """Towards zero, saturating, NaN to 0: what `cvt.rzi` does with what MLIR leaves undefined."""
+    """Towards zero, saturating, NaN to 0, as `cvt.rzi`; MLIR leaves the out-of-range cases undefined."""
     dtype, is_signed = values.element_dtype(op.result_type()), op.name == "arith.fptosi"
     info = np.iinfo(np.int8 if dtype == np.bool_ else dtype if is_signed else values.UNSIGNED[dtype.itemsize])
 

@@ -1,6 +1,6 @@
-"""`memref`: atomic updates. Lanes that meet at one element take turns, in lane order, and each finds what came before.
+"""`memref`: atomic updates. Lanes that update the same element are serialised in lane order.
 
-Atomic updates do not race with each other; with a plain access they do.
+Atomic updates race with plain accesses but not with each other.
 """
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
@@ -60,19 +60,19 @@ def atomic_rmw(op: Operation) -> Step:
 
 
 def _kind(op: Operation) -> str:
-    """The kind's name, from the operation's text: the attribute holds a number that differs between versions."""
+    """The kind's name, from the operation's text: the attribute's integer differs between versions of MLIR."""
     found = re.search(r"memref\.atomic_rmw (\w+)", op.operation.get_asm())
     if found is None or found[1] not in KINDS:
-        op.fail(f"no meaning for this kind; known: {', '.join(KINDS)}")
+        op.fail(f"unsupported kind; supported: {', '.join(KINDS)}")
     return found[1]
 
 
 def update(
     m: Machine, touch: Touch, dtype: np.dtype[Any], operand: Array, compute: Any, wanted: bool, is_unsigned: bool
 ) -> Array:
-    """Read, combine and write back, one lane after the other; the old values where they are wanted.
+    """Read, combine and write back, one lane after the other; returns the old values.
 
-    Where nobody looks at the old values, lanes that meet at one element are combined by NumPy's unbuffered `at`.
+    If the old values are unused, NumPy's unbuffered `at` combines the lanes that update the same element.
     """
     flat, at, chosen = _flattened(m, touch)
     memory_view = flat if is_unsigned else flat.view(dtype)
@@ -93,7 +93,7 @@ def update(
 
 
 def _flattened(m: Machine, touch: Touch) -> tuple[Array, Array, Array]:
-    """The buffer's storage as one axis, each lane's place in it, and which lanes take part."""
+    """The buffer's storage as one axis, each lane's index into it, and the active lanes."""
     data = touch.buffer.raw(touch.item)
     rows = touch.buffer.rows(m)
     elem = touch.elem if rows is None else touch.elem + rows * data.shape[1]
@@ -104,7 +104,7 @@ def _flattened(m: Machine, touch: Touch) -> tuple[Array, Array, Array]:
 
 @implements("memref.generic_atomic_rmw")
 def generic_atomic_rmw(op: Operation) -> Step:
-    """The region maps the old value to the new one; lanes that meet at one element run it in turns."""
+    """The region maps the old value to the new one; lanes that update the same element run it in turn."""
     op.touches(0, read=True, written=True)
     access, result = op.access(shadow.ATOMIC_KIND), op.result
     ref, *indices = op.operands

@@ -1,6 +1,6 @@
-"""`cf`: branches between basic blocks. A terminator here says which lanes go where; `graph.py` moves them.
+"""`cf`: branches between basic blocks. A terminator gives the outgoing edges and their lanes; `graph.py` follows them.
 
-Its operations end blocks, so they are no steps; `exits_of` reads them.
+Branches end blocks, so they are edges rather than steps; `exits_of` compiles them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BRANCHES: Final = "cf.br, cf.cond_br, cf.switch, and returns"
 
 
 def exits_of(compiler: Compiler, terminator: Any, number_of: dict[Any, int]) -> Exits:
-    """Where a terminator sends the lanes."""
+    """The outgoing edges of a terminator."""
     op = Operation(compiler, terminator)
     targets = [number_of[block] for block in terminator.successors]
     if not targets:
@@ -30,7 +30,7 @@ def exits_of(compiler: Compiler, terminator: Any, number_of: dict[Any, int]) -> 
         case "cf.switch":
             return _switch(op, targets)
         case other:
-            raise InterpreterError(f"{op.place}: {other} is no branch that the interpreter knows; known: {BRANCHES}")
+            raise InterpreterError(f"{op.place}: unsupported terminator {other}; supported: {BRANCHES}")
 
 
 def _always(edge: Edge) -> Exits:
@@ -71,7 +71,7 @@ def _switch(op: Operation, targets: list[int]) -> Exits:
 
 @implements("cf.assert")
 def assert_(op: Operation) -> Step:
-    """A claim of the program about itself: lanes for which it fails are a fault, with the program's own message."""
+    """An assertion of the program: a failing lane is a fault with the program's message."""
     from lego_mlir.interp.dialects.arith import report_lanes
 
     (condition,) = op.operands

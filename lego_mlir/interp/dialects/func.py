@@ -1,4 +1,4 @@
-"""`func`, `builtin` and `ub`: calls, casts that change nothing but a type, and values of no meaning."""
+"""`func`, `builtin` and `ub`: calls, casts that change only the type, and poison."""
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
@@ -28,14 +28,12 @@ def call(op: Operation) -> Step:
 def conversion_cast(op: Operation) -> Step:
     kinds = {str(op.operand_type(i)) for i in range(len(op.operands))} | {str(r.type) for r in op.operation.results}
     if len(op.operands) != len(op.results) or not kinds <= {"index", "i64"}:
-        op.fail(
-            f"a cast between {sorted(kinds)} has no meaning in memory that types share; finish the conversion first"
-        )
+        op.fail(f"cannot execute a cast between {sorted(kinds)}; finish the conversion first")
     return copy_slots(op.operands, op.results)
 
 
 @implements("ub.poison")
 def poison(op: Operation) -> Step:
-    """Any value will do: zeros."""
+    """Any value is valid: zeros."""
     dtype, shape = values.element_dtype(op.result_type()), values.vector_shape(op.result_type())
     return op.constant(np.zeros((1, 1, *shape), dtype))

@@ -1,6 +1,6 @@
-"""`gpu`: who am I, meet at a barrier, talk within a warp, launch.
+"""`gpu`: thread and block ids, barriers, shuffles and reductions within a warp, launches.
 
-Threads are numbered x fastest, and 32 consecutive ones are a warp, as on the hardware.
+Threads are numbered x fastest, and 32 consecutive threads form a warp, as on the hardware.
 """
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
@@ -77,11 +77,11 @@ def subgroup_size(op: Operation) -> Step:
 
 @implements("gpu.barrier")
 def barrier(op: Operation) -> Step:
-    """All threads of the block meet. Without a fence it orders all memory, else the memory that it names."""
+    """A barrier of the block. It orders all memory unless `address_spaces` names the memory to order."""
     if op.has("scope") and op.keyword("scope") != "workgroup":
-        op.fail(f"a barrier of scope {op.keyword('scope')} is not known; only barriers of the whole block are")
+        op.fail(f"barriers of scope {op.keyword('scope')} are not supported; only barriers of the whole block are")
     if op.operands:
-        op.fail("a named barrier is not known; only barriers of the whole block are")
+        op.fail("named barriers are not supported; only barriers of the whole block are")
     place = op.place
     fenced: tuple[bool, ...] = (False, True)
     if op.has("address_spaces"):
@@ -116,7 +116,7 @@ def dynamic_shared_memory(op: Operation) -> Step:
 
 
 def by_warp(m: Machine, value: Array) -> Array:
-    """A per-lane value as `(blocks, warps, 32, *vector)`; a ragged last warp is filled up with zeros."""
+    """A per-lane value as `(blocks, warps, 32, *vector)`; a partial last warp is padded with zeros."""
     full = np.broadcast_to(value, (value.shape[0], m.threads, *value.shape[2:]))
     short = m.warps * WARP - m.threads
     if short:
@@ -142,7 +142,7 @@ SHUFFLES: dict[str, Callable[[Array, Array], Array]] = {
 
 @implements("gpu.shuffle")
 def shuffle(op: Operation) -> Step:
-    """Each lane reads another lane's value; reading from a lane that does not take part is undefined, so a fault."""
+    """Each lane reads another lane's value; a read from an inactive lane is undefined, so it is a fault."""
     value, offset, width = op.operands
     result, valid = op.results
     mode, place = _shuffle_mode(op), op.place
@@ -162,7 +162,7 @@ def shuffle(op: Operation) -> Step:
         if absent.any():
             row, warp, at = np.unravel_index(int(np.flatnonzero(absent)[0]), absent.shape)
             block, thread = m.name_lane(int(row), min(int(warp * WARP + at), m.threads - 1))
-            text = f"shuffle {mode} reads lane {int(partner[row, warp, at])} of its warp, which is not here"
+            text = f"shuffle {mode} reads lane {int(partner[row, warp, at])} of its warp, which is inactive"
             m.faults.add(Kind.SHUFFLE, text, place, block, thread, count=int(absent.sum()))
         source = np.broadcast_to(source, (*shape, *source.shape[3:]))
         index = values.like_vector(partner, source.ndim)
@@ -174,7 +174,7 @@ def shuffle(op: Operation) -> Step:
 
 @implements("gpu.rotate")
 def rotate(op: Operation) -> Step:
-    """Each lane reads the lane `offset` further on, around its group of `width` lanes."""
+    """Each lane reads the lane at distance `offset`, modulo its group of `width` lanes."""
     (value,) = op.operands
     result, valid = op.results
     offset, width = op.integer("offset"), op.integer("width")
@@ -212,7 +212,7 @@ REDUCTIONS: dict[str, tuple[Callable[..., Any], bool]] = {
 
 
 def reduced(kind: str, value: Array, active: Array, axis: int) -> Array:
-    """The reduction along `axis` of the active entries; the axis stays, with length 1."""
+    """The reduction along `axis` of the active entries; the axis is kept with length 1."""
     compute, is_unsigned = REDUCTIONS[kind]
     dtype = value.dtype
     if is_unsigned:
@@ -248,11 +248,11 @@ def subgroup_reduce(op: Operation) -> Step:
 
 @implements("gpu.all_reduce")
 def all_reduce(op: Operation) -> Step:
-    """Reduce over all threads of a block, who must all be here. It orders none of their other accesses."""
+    """Reduce over all threads of a block, which must all be active. It does not order other accesses."""
     (value,) = op.operands
     result, place = op.result, op.place
     if op.has_region(0) or not op.has("op"):
-        op.fail("a reduction given as a region is not known; use one of the named kinds")
+        op.fail("reductions given as a region are not supported; use one of the named kinds")
     kind = op.keyword("op")
 
     def step(m: Machine) -> None:
@@ -288,7 +288,7 @@ def launch_func(op: Operation) -> Step:
 
 @implements("gpu.launch")
 def launch(op: Operation) -> Step:
-    """A kernel written in place: its region sees the host's values."""
+    """An inline kernel: its region uses the host's values."""
     groups = op.segments()
     body = op.body()
     sizes = [g[0] for g in groups[1:7]]
@@ -326,5 +326,5 @@ def launch(op: Operation) -> Step:
 
 @implements("gpu.wait", "gpu.dealloc", "gpu.host_register", "gpu.host_unregister")
 def host_bookkeeping(op: Operation) -> Step:
-    """Host-side ordering: everything here happens in order anyway."""
+    """Host-side ordering has no effect: the interpreter runs everything in order."""
     return lambda m: None

@@ -1,4 +1,4 @@
-"""`index`: the same integer arithmetic on 64-bit indices, under its own names."""
+"""`index`: the integer arithmetic of `arith` on 64-bit indices."""
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations

@@ -112,7 +112,7 @@ def ctpop(op: Operation) -> Step:
 
 
 def _smeared(bits: Array) -> Array:
-    """Every bit below the highest set one is set as well."""
+    """The value with every bit below its highest set bit set as well."""
     shift = 1
     while shift < bits.dtype.itemsize * 8:
         bits = bits | (bits >> bits.dtype.type(shift))

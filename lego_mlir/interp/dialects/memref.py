@@ -1,6 +1,6 @@
 """`memref`: allocation, windows on memory, and the scalar accesses.
 
-A view, subview or cast moves nothing: it is a new `MemRef` on the same buffer, whose sizes and strides may be static,
+A view, subview or cast moves no data: it is a new `MemRef` on the same buffer, whose sizes and strides may be static,
 uniform or different from lane to lane.
 """
 
@@ -24,7 +24,7 @@ Indices = Callable[[Machine], Sequence[Array]]
 
 
 def space_of(type_: Any, inside_kernel: bool = True) -> Space:
-    """Who owns an allocation of this type: the spelling of its memory space decides."""
+    """The memory space of an allocation, from the spelling in its type."""
     text = str(type_.memory_space)
     if text in ("#gpu.address_space<workgroup>", "3 : i64", "3"):
         return Space.SHARED
@@ -59,7 +59,7 @@ def alloc(op: Operation) -> Step:
 
 @implements("memref.dealloc", "memref.assume_alignment", "memref.distinct_objects")
 def pass_on(op: Operation) -> Step:
-    """Nothing to do but to hand operands on to results, where there are any."""
+    """Forward operands to results, if any."""
     return copy_slots(op.operands[: len(op.results)], op.results)
 
 
@@ -70,7 +70,7 @@ def cast(op: Operation) -> Step:
 
 @implements("memref.get_global")
 def get_global(op: Operation) -> Step:
-    """A module-level buffer: shared ones are each block's own, constants are filled once a batch."""
+    """A module-level buffer: a shared one for each block, a constant filled once for each batch."""
     name, result, type_ = str(op.attribute("name").value), op.result, op.result_type()
     definition = op.compiler.symbol(name)
     dtype, space = values.element_dtype(type_), space_of(type_, False)
@@ -123,7 +123,7 @@ def store_step(op: Operation, value: int, ref: int, indices: Indices, run: int =
 
 
 def touch_run(m: Machine, access: Any, window: MemRef, indices: Sequence[Array], run: int, ok: Any = None) -> Any:
-    """`run` neighbours along the last axis: one access if they are neighbours in memory too, else several."""
+    """`run` elements along the last axis: one access if they are contiguous in memory, several otherwise."""
     if run == 1 or (isinstance(window.strides[-1], int) and window.strides[-1] == 1):
         touch = memory.address(m, access, window, indices, run=run, ok=ok)
         if run > 1:
@@ -135,7 +135,7 @@ def touch_run(m: Machine, access: Any, window: MemRef, indices: Sequence[Array],
 
 
 def plain(slots: Sequence[int]) -> Indices:
-    """Indices that are operands."""
+    """Indices given by operands."""
     return lambda m: [m.values[slot] for slot in slots]
 
 
@@ -153,13 +153,13 @@ def store(op: Operation) -> Step:
 
 @implements("memref.prefetch")
 def prefetch(op: Operation) -> Step:
-    """A hint: it moves nothing that a program can see."""
+    """A hint without visible effect."""
     return lambda m: None
 
 
 @implements("memref.copy")
 def copy(op: Operation) -> Step:
-    """Each lane that is here copies all elements, from one static shape to the same."""
+    """Each active lane copies all elements, between memrefs of the same shape."""
     op.touches(0, read=True)
     op.touches(1, written=True)
     source, target = op.operands
@@ -193,7 +193,7 @@ def rank(op: Operation) -> Step:
 
 
 def _mixed(m: Machine, static: Sequence[int], dynamic: Sequence[int]) -> list[int | Array]:
-    """Static numbers with the dynamic ones filled in; a dynamic one that is uniform becomes an int again."""
+    """Static numbers with the dynamic ones filled in; a uniform dynamic number becomes an int."""
     pending = [m.values[slot] for slot in dynamic]
     found: list[int | Array] = []
     for n in static:
@@ -224,7 +224,7 @@ def subview(op: Operation) -> Step:
 
 
 def _kept_axes(op: Operation, sizes: Sequence[int], type_: Any) -> list[int]:
-    """Which axes of the source stay where the result has fewer: unit axes are dropped, as the result's strides tell."""
+    """The axes of the source that remain in the result: unit axes are dropped, identified by the result's strides."""
     spare = len(sizes) - type_.rank
     if spare == 0:
         return list(range(len(sizes)))
@@ -262,7 +262,7 @@ def reinterpret_cast(op: Operation) -> Step:
 
 @implements("memref.view")
 def view(op: Operation) -> Step:
-    """Raw bytes seen as elements, from a shift in bytes."""
+    """Raw bytes viewed as elements, from a byte shift."""
     source, shift, *dynamic = op.operands
     type_, result = op.result_type(), op.result
     dtype = values.element_dtype(type_)
@@ -272,7 +272,7 @@ def view(op: Operation) -> Step:
         window: MemRef = m.values[source]
         start = window.start * window.dtype.itemsize + m.values[shift]
         if (start % dtype.itemsize != 0).any():
-            op.fail(f"byte shift {start.flat[0]} is no multiple of the element's {dtype.itemsize} bytes")
+            op.fail(f"byte shift {start.flat[0]} is not a multiple of the element's {dtype.itemsize} bytes")
         first = start // dtype.itemsize
         base = int(first.flat[0]) if first.size == 1 else first
         sizes = _sizes(type_, m, dynamic)
@@ -282,7 +282,7 @@ def view(op: Operation) -> Step:
 
 
 def _note_dynamic_shared(op: Operation, dtype: np.dtype[Any]) -> None:
-    """Tell the compiler how much dynamic shared memory the kernel looks at, and in what pieces."""
+    """Record the bytes of dynamic shared memory that the kernel views, and the smallest element size."""
     source, shift = op.operation.operands[0], op.operation.operands[1]
     producer = getattr(source.owner, "operation", None)
     if producer is None or producer.name != "gpu.dynamic_shared_memory":
@@ -297,7 +297,7 @@ def _note_dynamic_shared(op: Operation, dtype: np.dtype[Any]) -> None:
 
 @implements("memref.collapse_shape", "memref.expand_shape")
 def reshape(op: Operation) -> Step:
-    """Split or join axes. Joined axes must be dense relative to each other, which the verifier has made sure of."""
+    """Split or join axes. The verifier guarantees that joined axes are dense relative to each other."""
     groups = [[int(i.value) for i in group] for group in op.attribute("reassociation")]
     source, *dynamic = op.operands
     result, collapse = op.result, op.name == "memref.collapse_shape"

@@ -1,4 +1,4 @@
-"""`nvgpu`: asynchronous copies that land at their wait, ldmatrix, and the tensor core's mma.sync.
+"""`nvgpu`: asynchronous copies that complete at their wait, ldmatrix, and the tensor core's mma.sync.
 
 Fragments follow the PTX ISA ("Matrix fragments for mma.m16n8k8, .m16n8k16, .m16n8k32"): with g = lane // 4 and
 t = lane % 4, register r of E elements holds
@@ -7,7 +7,7 @@ t = lane % 4, register r of E elements holds
     C: row g + 8 r, columns 2 t + e
 
 and for the f64 shape m8n8k4 A is (g, t), B (t, g), C (g, 2 t + e). Products are exact in the accumulator's type and
-summed there; the hardware's order of additions is not documented and not reproduced.
+summed there; the hardware's order of additions is undocumented and not reproduced.
 """
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
@@ -34,9 +34,9 @@ TILE = 8
 
 @implements("nvgpu.device_async_copy")
 def device_async_copy(op: Operation) -> Step:
-    """Read now, write at the wait: in between, nobody may look at the destination.
+    """Read now and write at the wait; accesses to the destination in between are faults.
 
-    The optional operand says how many elements to read; the rest of the destination is filled with zeros.
+    The optional operand is the number of elements to read; the rest of the destination is filled with zeros.
     """
     (target,), target_at, (source,), source_at, limit = op.segments()
     op.touches(len(target_at) + 1, read=True)
@@ -97,7 +97,7 @@ def device_async_create_group(op: Operation) -> Step:
 
 @implements("nvgpu.device_async_wait")
 def device_async_wait(op: Operation) -> Step:
-    """Wait until at most `numGroups` of the thread's newest groups are still on their way; without it, for all."""
+    """Wait until at most `numGroups` of the thread's newest groups are in flight; without it, for all."""
     pending = op.integer("numGroups", 0)
 
     def step(m: Machine) -> None:
@@ -108,7 +108,7 @@ def device_async_wait(op: Operation) -> Step:
 
 @implements("nvgpu.ldmatrix")
 def ldmatrix(op: Operation) -> Step:
-    """Tiles of 8 rows of 16 bytes; lane i of a tile's eight lanes gives the address of row i."""
+    """Tiles of 8 rows of 16 bytes; lane i of a tile's eight lanes holds the address of row i."""
     op.touches(0, read=True)
     access, result = op.access("read"), op.result
     ref, *indices = op.operands
@@ -142,17 +142,17 @@ def _whole_warps(m: Machine, place: Any, what: str) -> None:
     if m.mask is None and m.threads % WARP == 0:
         return
     active = active_by_warp(m)
-    torn = active.any(axis=-1) & ~active.all(axis=-1)
-    if torn.any() and m.checks:
-        row, warp = np.unravel_index(int(np.flatnonzero(torn)[0]), torn.shape)
+    partial = active.any(axis=-1) & ~active.all(axis=-1)
+    if partial.any() and m.checks:
+        row, warp = np.unravel_index(int(np.flatnonzero(partial)[0]), partial.shape)
         lane = int(np.flatnonzero(~active[row, warp])[0])
         block, thread = m.name_lane(int(row), min(int(warp) * WARP + lane, m.threads - 1))
-        m.faults.add(Kind.SHUFFLE, f"{what} needs whole warps; lane {lane} is not here", place, block, thread)
+        m.faults.add(Kind.SHUFFLE, f"{what} needs whole warps; lane {lane} is inactive", place, block, thread)
 
 
 @cache
 def fragment(which: str, rows: int, columns: int, registers: int, elements: int) -> Array:
-    """Where a fragment's entries lie: (lane, register, element) -> row * columns + column of the matrix."""
+    """The positions of a fragment's entries: (lane, register, element) -> row * columns + column."""
     lane = np.arange(WARP).reshape(WARP, 1, 1)
     r = np.arange(registers).reshape(1, registers, 1)
     e = np.arange(elements).reshape(1, 1, elements)

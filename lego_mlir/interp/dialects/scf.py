@@ -1,8 +1,8 @@
-"""`scf`: structured control flow, where lanes may disagree.
+"""`scf`: structured control flow with divergence.
 
-A branch that all lanes take alike is a branch. One on which they differ runs both sides under masks and merges the
-results lane by lane; a loop whose bounds differ from lane to lane runs as long as one lane still wants to, the others
-masked off and keeping their values.
+A uniform branch runs one side. A divergent branch runs both sides under masks and merges the results lane by lane. A
+loop whose bounds differ between lanes runs until its last lane is done; finished lanes are masked off and keep their
+values.
 """
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
@@ -88,7 +88,7 @@ def loop(
     body: CompiledRegion,
     carried: list[Any],
 ) -> list[Any]:
-    """Run `body(index, *carried)` from lower to upper; the values carried out of the last round."""
+    """Run `body(index, *carried)` from lower to upper; returns the carried values of the last iteration."""
     index, *arguments = body.arguments
     if values.is_uniform(lower) and values.is_uniform(upper) and values.is_uniform(stride):
         first, end, by = int(lower.flat[0]), int(upper.flat[0]), int(stride.flat[0])
@@ -137,7 +137,7 @@ def while_(op: Operation) -> Step:
         found: list[Any] | None = None
         outer, going = m.mask, m.mask
         if not m.any_active():
-            # The results have no meaning for lanes that are not here, but their slots need a value of the right form.
+            # No lane is active, but the slots of the results need a value of the right shape.
             assign(m, before.arguments, carried)
             run_masked(m, before, values.uniform(False, np.bool_))
             assign(m, results, [m.values[slot] for slot in passed])
@@ -147,11 +147,11 @@ def while_(op: Operation) -> Step:
                 m.mask = going
                 assign(m, before.arguments, carried)
                 before.run(m)
-                wants = m.values[condition]
+                holds = m.values[condition]
                 leaving = [m.values[slot] for slot in passed]
                 active = values.uniform(True, np.bool_) if going is None else going
                 found = leaving if found is None else [merge(active, a, b) for a, b in zip(leaving, found, strict=True)]
-                narrowed = active & wants
+                narrowed = active & holds
                 if not narrowed.any():
                     break
                 going = None if going is None and narrowed.all() else narrowed

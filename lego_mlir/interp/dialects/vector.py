@@ -1,6 +1,6 @@
 """`vector`: arithmetic and rearrangement of the trailing axes of a value; the memory accesses are in `vector_access`.
 
-Every operation acts on each lane's vector alike, so it is the NumPy operation of that name with two axes in front.
+Every operation acts on the vectors of all lanes, so it is the NumPy operation of that name behind two leading axes.
 """
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
@@ -19,7 +19,7 @@ from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 LANES: Final = 2
-"""The axes in front of a vector's own: blocks and threads."""
+"""The leading axes before those of a vector: blocks and threads."""
 
 
 def _combine_unsigned(compute: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Array]:
@@ -47,9 +47,9 @@ COMBINING: Final[dict[str, Callable[[Array, Array], Any]]] = {
 
 
 def combine(kind: str, parts: Sequence[Array], present: Sequence[Array] | None = None) -> tuple[Array, Array | None]:
-    """Fold parts from first to last; where `present` is given, absent parts are passed over.
+    """Fold parts from first to last; if `present` is given, absent parts are skipped.
 
-    Returns the total and where any part was present. Each step rounds to the type, as a chain of adds on a GPU does.
+    Returns the total and a mask of where any part was present. Each step rounds to the type, as a chain of adds does.
     """
     compute = COMBINING[kind]
     total, any_ = parts[0], None if present is None else present[0]
@@ -71,7 +71,7 @@ def _splits(value: Array, axes: Sequence[int]) -> list[Array]:
 
 
 def fold(kind: str, value: Array, axes: Sequence[int], start: Array | None, mask: Array | None) -> Array:
-    """Reduce a vector over axes, from a start value if there is one, over the elements that the mask admits."""
+    """Reduce a vector over axes, from an optional start value, over the elements selected by the mask."""
     parts = _splits(value, axes)
     present = None
     if mask is not None:
@@ -126,7 +126,7 @@ def scan(op: Operation) -> Step:
 
 @implements("vector.contract")
 def contract(op: Operation) -> Step:
-    """The generalised matrix product: einsum over the iteration space that the maps name."""
+    """The generalised matrix product: an einsum over the iteration space of the maps."""
     maps = [[e.maybe_downcast().position for e in map_.value.results] for map_ in op.attribute("indexing_maps")]
     reduced = [i for i, kind in enumerate(op.attribute("iterator_types")) if "reduction" in str(kind)]
     kind, result, mask_slot = op.keyword("kind"), op.result, op.mask
@@ -150,7 +150,7 @@ def contract(op: Operation) -> Step:
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in which products are summed: f64 for f64, f32 for the narrower floats, the integers' own."""
+    """The type in which products are summed: f64 for f64, f32 for narrower floats, unchanged for integers."""
     if not values.is_float(dtype):
         return dtype
     return rounding.F64 if dtype == rounding.F64 else rounding.F32
@@ -180,7 +180,7 @@ def _matrix_product(left: Array, right: Array, maps: Sequence[Sequence[int]], dt
 def _contract_slowly(
     kind: str, left: Array, right: Array, start: Array, maps: Any, reduced: Sequence[int], mask: Array | None
 ) -> Array:
-    """Any kind and any mask: the whole iteration space, product by product."""
+    """Any kind and any mask: all products of the whole iteration space, then a fold."""
     dims = max(max(dims, default=0) for dims in maps) + 1
 
     def spread(value: Array, own: Sequence[int]) -> Array:
@@ -356,7 +356,7 @@ def constant_mask(op: Operation) -> Step:
 
 @implements("vector.shuffle")
 def shuffle(op: Operation) -> Step:
-    """Elements of two concatenated vectors; -1 asks for any value and gets the first."""
+    """Elements of two concatenated vectors; -1 selects any value; here the first."""
     order = [max(i, 0) for i in op.integers("mask")]
 
     def pick(a: Array, b: Array) -> Array:
@@ -425,7 +425,7 @@ def step_(op: Operation) -> Step:
 
 @implements("vector.type_cast")
 def type_cast(op: Operation) -> Step:
-    op.fail("memrefs of vectors are not known; load and store vectors instead")
+    op.fail("memrefs of vectors are not supported; load and store vectors instead")
 
 
 MASKABLE: Final = frozenset(
@@ -436,14 +436,14 @@ MASKABLE: Final = frozenset(
 
 @implements("vector.mask")
 def mask(op: Operation) -> Step:
-    """One operation under a mask; a result where the mask is off comes from the pass-through value."""
+    """One operation under a mask; masked-off results come from the pass-through value."""
     inner = [o.operation for o in op.operation.regions[0].blocks[0].operations]
     results, slots = op.results, op.operands
     if len(inner) == 1:
         return _passing(op, inner[0], results)
     masked, end = inner
     if masked.name not in MASKABLE:
-        op.fail(f"{masked.name} has no masked form here; known: {', '.join(sorted(MASKABLE))}")
+        op.fail(f"{masked.name} has no masked form; supported: {', '.join(sorted(MASKABLE))}")
     run = op.compiler.step(masked, mask=slots[0])
     ends = [op.compiler.slot(v) for v in end.operands]
     passthru = slots[1] if len(slots) > 1 else None
@@ -458,7 +458,7 @@ def mask(op: Operation) -> Step:
 
 
 def _passing(op: Operation, end: Any, results: Sequence[int]) -> Step:
-    """A mask around nothing: its terminator's operands are the results."""
+    """A mask around no operation: the operands of its terminator are the results."""
     found = [op.compiler.slot(v) for v in end.operands]
 
     def step(m: Machine) -> None:

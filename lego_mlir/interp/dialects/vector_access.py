@@ -1,8 +1,8 @@
-"""`vector`: the accesses to memory. One touch moves a vector of every lane, and is counted as the GPU would issue it.
+"""`vector`: memory accesses. One touch moves a vector of every lane and is counted as the GPU would issue it.
 
-A rank-1 access to consecutive elements is one wide instruction. Anything else is one instruction an element. An access
-of rank 2 or more at which all lanes of a warp name the same address is a *warp's* access, as it stands in a kernel
-before its vectors are distributed over the lanes (`convert-vector-to-gpu`): the warp does it once, by its first lane.
+A rank-1 access to contiguous elements is one wide instruction; any other access is one instruction for each element. If
+all lanes of a warp have the same address in an access of rank 2 or more, it is a *warp's* access, as in a kernel whose
+vectors are not yet distributed over the lanes (`convert-vector-to-gpu`): the warp performs it once, by its first lane.
 """
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
@@ -92,7 +92,7 @@ def rectangle(
 
 
 class Transfer:
-    """What `transfer_read` and `transfer_write` share: the permutation map, the bounds, the mask, the fast path."""
+    """Common part of `transfer_read` and `transfer_write`: permutation map, bounds, mask, fast path."""
 
     def __init__(self, op: Operation, kind: str, vector_type: Any, ref: int, indices: Sequence[int]) -> None:
         self.access = op.access(kind)
@@ -106,15 +106,15 @@ class Transfer:
         self.is_run = len(self.shape) == 1 < self.shape[0] and self.axes == [rank - 1]
 
     def order_mask(self, mask: Array) -> Array:
-        """A mask lies as the memref does; turn it to lie as the vector does."""
+        """Transpose a mask from the memref's axis order to the vector's."""
         named = sorted(axis for axis in self.axes if axis is not None)
-        turned = mask.transpose(0, 1, *[2 + named.index(axis) for axis in self.axes if axis is not None])
+        transposed = mask.transpose(0, 1, *[2 + named.index(axis) for axis in self.axes if axis is not None])
         index: list[Any] = [slice(None), slice(None)]
         index += [None if axis is None else slice(None) for axis in self.axes]
-        return turned[tuple(index)]
+        return transposed[tuple(index)]
 
     def inside(self, window: MemRef, indices: Sequence[Array]) -> Array | None:
-        """Which elements exist, along the axes that may leave the memref; None where all do."""
+        """The elements within bounds, along the axes that may exceed the memref; None if all are."""
         out: Array | None = None
         for k, (axis, sure) in enumerate(zip(self.axes, self.in_bounds, strict=True)):
             if axis is None or sure:
@@ -130,7 +130,7 @@ class Transfer:
         return out
 
     def touch(self, m: Machine, mask: Array | None) -> tuple[Touch, Array | None]:
-        """The touch, and which elements of the vector come from memory at all (None: all)."""
+        """The touch, and which elements of the vector come from memory (None: all)."""
         window: MemRef = m.values[self.ref]
         indices = [m.values[slot] for slot in self.indices]
         present = self.inside(window, indices)
@@ -245,7 +245,7 @@ def scatter(op: Operation) -> Step:
 
 
 def _packed(mask: Array) -> Array:
-    """For each element, how many admitted ones come before it."""
+    """For each element, the number of active elements before it."""
     return np.cumsum(mask, axis=-1) - mask
 
 

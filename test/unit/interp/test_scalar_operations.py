@@ -349,7 +349,7 @@ def test_an_unknown_operation_names_itself_and_its_place():
     text = """gpu.module @m { gpu.func @k(%x: f32) kernel {
       %c = complex.create %x, %x : complex<f32>
       gpu.return } }"""
-    with pytest.raises(InterpreterError, match=r"-:2: the interpreter does not know the operation complex.create"):
+    with pytest.raises(InterpreterError, match=r"-:2: the interpreter does not support the operation complex.create"):
         interp.launch(text, grid=1, block=1, args=[1.0])
 
 
