@@ -1,10 +1,10 @@
-"""How much work an expression may need before it is refused, and the refusal.
+"""Work budgets for symbolic expressions, and the errors raised when one is exceeded.
 
-A budget counts something that is the same on every machine (nodes, nesting, digits, steps of Z3), never seconds. Work
-that would exceed one ends in a `BudgetError` that names the budget, in a proof in Unknown with that reason, or takes a
-cheaper way: a sum that is too long to be factored stays as it was written.
+A budget counts something that is the same on every machine (nodes, nesting, digits, Z3 steps), never seconds.
+Exceeding one raises a `BudgetError` that names the budget, makes a proof Unknown with that reason, or selects a cheaper
+method: a sum too long to factor keeps its original form.
 
-Nesting is bounded by Python's recursion limit: expressions are read and rewritten by recursive functions.
+Nesting is bounded by Python's recursion limit, because expressions are traversed by recursive functions.
 
 >>> with within_recursion_limit("simplified"):
 ...     (deep := lambda: deep())()  # doctest: +ELLIPSIS
@@ -23,11 +23,11 @@ from typing import Final
 from lego_mlir.errors import BudgetError
 
 CHARACTERS: Final = 200_000
-"""Of one printed text."""
+"""Longest text of one printed expression."""
 
 
 class Budget:
-    """A number of steps; `spend` tells whether there are any left.
+    """A number of steps; `spend` returns whether any are left.
 
     >>> budget = Budget(2)
     >>> budget.spend(), budget.spend(), budget.spend()
@@ -38,13 +38,13 @@ class Budget:
         self.left = steps
 
     def spend(self, steps: int = 1) -> bool:
-        """Take steps from the budget. False once it has ended, and from then on."""
+        """Take steps from the budget. Returns False once it is exhausted, and from then on."""
         self.left -= steps
         return self.left >= 0
 
 
 def require_characters(target: str, text: str) -> None:
-    """Refuse a text that is longer than anyone reads or compiles."""
+    """Raise BudgetError for a text too long to read or compile."""
     if len(text) > CHARACTERS:
         raise BudgetError(
             f"{target}: the text of an expression exceeds its budget of {CHARACTERS} characters, because it repeats "
@@ -55,7 +55,7 @@ def require_characters(target: str, text: str) -> None:
 
 @contextmanager
 def within_recursion_limit(done: str) -> Iterator[None]:
-    """Around recursive work on an expression that is to be `done`: a RecursionError becomes a BudgetError."""
+    """Turn a RecursionError into a BudgetError; `done` names the work in the message ("simplified", "printed")."""
     try:
         yield
     except RecursionError:

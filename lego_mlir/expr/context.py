@@ -1,9 +1,9 @@
-"""One set of ranges and everything that has been computed under it.
+"""One set of symbol ranges and everything computed under it.
 
-Reading, bounding and simplifying share their tables as long as the ranges of the symbols are the same, as they are for
-all expressions of a kernel. A few contexts are kept; a kernel with other ranges gets a new one.
+Reading, bounding and simplifying share their tables while the ranges of the symbols are the same, as they are for all
+expressions of a kernel. The most recently used contexts are kept; different ranges get a new context.
 
-Each thread has its own contexts: what another thread derives can then not change the form that this one finds.
+Contexts are per thread, so that the form one thread finds does not depend on what another thread has derived.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _kept = _Kept()
 
 
 class PlainRanges(dict[Any, Range]):
-    """Ranges with SymPy's symbols and ends, put in that form once for the many questions that are asked under them.
+    """Ranges whose keys are SymPy symbols and whose ends are SymPy expressions, converted once for many queries.
 
-    Raises ExpressionError for a key that is no symbol and for a value that is no range.
+    Raises ExpressionError for a key that is not a symbol and for a value that is not a range.
     """
 
     def __init__(self, ranges: Ranges) -> None:
@@ -58,14 +58,14 @@ class PlainRanges(dict[Any, Range]):
 
     @property
     def key(self) -> frozenset[Any]:
-        """The same for equal ranges; it keeps its hash."""
+        """A hashable key, the same for equal ranges; its hash is cached."""
         if self._key is None:
             self._key = frozenset(self.items())
         return self._key
 
 
 class Context:
-    """The tables of one set of ranges."""
+    """The memo tables of one set of ranges."""
 
     def __init__(self, ranges: Ranges, expand: bool = True) -> None:
         self.ranges = ranges
@@ -94,7 +94,7 @@ class Context:
 def context_of(ranges: Ranges) -> Context:
     """The context of these ranges; their keys and ends may be SymPy expressions, Index or ints.
 
-    Raises ExpressionError for a key that is no symbol, a value that is no range, and ranges that need each other.
+    Raises ExpressionError for a key that is not a symbol, a value that is not a range, and ranges that form a cycle.
     """
     plain = ranges if isinstance(ranges, PlainRanges) else PlainRanges(ranges)
     key = plain.key
@@ -110,9 +110,9 @@ def context_of(ranges: Ranges) -> Context:
 
 @contextmanager
 def working_in(ranges: Ranges) -> Iterator[Context]:
-    """The context of these ranges, for one thread at a time.
+    """The context of these ranges, held by one thread at a time.
 
-    Work that an error ends, KeyboardInterrupt included, leaves tables half filled; that context is dropped.
+    An exception, KeyboardInterrupt included, leaves the tables half filled, so the context is dropped.
     """
     with LOCK:
         context = context_of(ranges)
@@ -142,7 +142,7 @@ def _plain(key: Any, r: Any) -> Range:
 
 
 def _narrowed(size: Size, r: Range) -> Range:
-    """The values of a range that a size may have."""
+    """The part of a range that satisfies the facts of a size."""
     low = max(int(r.lo), size.min)
     high = int(r.hi) if size.max is None else min(int(r.hi), size.max + 1)
     step = math.lcm(r.step, size.multiple_of)
@@ -151,7 +151,7 @@ def _narrowed(size: Size, r: Range) -> Range:
 
 
 def _require_no_cycle(ranges: Ranges) -> None:
-    """Refuse a range whose ends need the symbol itself, also by way of other symbols' ranges."""
+    """Reject a range whose ends depend on the symbol itself, directly or through other symbols' ranges."""
     ends = {s: [e for e in r.lo.free_symbols | r.hi.free_symbols if e in ranges] for s, r in ranges.items()}
     needed = {s for found in ends.values() for s in found}
     finished: set[Any] = set()
@@ -174,5 +174,5 @@ def _require_no_cycle(ranges: Ranges) -> None:
 
 
 def forget() -> None:
-    """Drop every context of this thread, as a benchmark of cold tables must."""
+    """Drop every context of this thread, for benchmarks that measure cold tables."""
     _kept.contexts.clear()

@@ -1,7 +1,7 @@
-"""What an expression costs: operations counted under a model, with shared subexpressions counted once or every time.
+"""Operation counts of expressions under a cost model, with shared subexpressions counted once or at every use.
 
-The model of the paper's comparison counts a division or a remainder as four operations and anything else as one. A
-target may weigh otherwise; it is a row, not a branch.
+The model of the paper's comparison counts a division or a remainder as four operations and anything else as one.
+Targets with other weights are rows of `MODELS`, not branches.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorDiv, FloorMod
@@ -39,13 +39,13 @@ class CostModel:
     other: int = 1
 
     def division(self, divisor: Any) -> int:
-        """The cost of one division or remainder by this divisor."""
+        """Cost of one division or remainder by this divisor."""
         if divisor.is_Integer and int(divisor) > 0 and int(divisor) & (int(divisor) - 1) == 0:
             return self.divide_by_power_of_two
         return self.divide
 
     def own(self, expr: Any) -> int:
-        """The cost of a node itself, without its operands."""
+        """Cost of a node itself, without its operands."""
         if expr.is_Atom or expr in (True, False):
             return 0
         if expr.is_Add:
@@ -81,9 +81,9 @@ MODELS = {
 def operations(
     *exprs: Any, shared: bool = False, model: CostModel = OPERATIONS, counted: dict[Any, int] | None = None
 ) -> int:
-    """The operations of the expressions together; `shared` computes once what occurs twice, parts of sums included.
+    """Total operation count; with `shared`, repeated subexpressions, parts of sums included, count once.
 
-    `counted` keeps what has been counted without sharing, for the next call under the same model.
+    `counted` caches counts without sharing, for later calls under the same model.
     """
     if not shared:
         known: dict[Any, int] = {} if counted is None else counted
@@ -99,7 +99,7 @@ def _additions(terms: dict[Any, int]) -> int:
 
 
 def quick_operations(expr: Any, model: CostModel = OPERATIONS) -> int:
-    """The operations of one expression with equal subexpressions, but not parts of sums, computed once."""
+    """Operation count of one expression, with equal subexpressions (but not parts of sums) counted once."""
     seen: set[Any] = set()
     stack = [expr]
     total = 0
@@ -113,7 +113,7 @@ def quick_operations(expr: Any, model: CostModel = OPERATIONS) -> int:
 
 
 def _computed_from(expr: Any) -> Iterable[Any]:
-    """A term -b of a sum is the operand b of a subtraction."""
+    """The operands of a node; a term -b of a sum is the operand b of a subtraction."""
     return [a.args[1] if _is_negation(a) else a for a in expr.args] if expr.is_Add else operands(expr)
 
 

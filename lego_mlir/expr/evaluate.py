@@ -1,8 +1,8 @@
-"""The value of an expression for given values of its symbols: exact, for ints and for whole arrays at once.
+"""Exact evaluation of an expression for given values of its symbols, ints or whole arrays.
 
-This is the yardstick that every simplification is measured against, so it is written as directly as possible. Arrays
-are computed in int64 where the operands' magnitudes allow it, and in Python integers where they do not, so that
-nothing ever wraps around.
+This is the reference that every simplification is tested against, so it is written as directly as possible. Arrays are
+computed in int64 where the operands' magnitudes allow it and in Python integers elsewhere, so nothing ever wraps
+around.
 
 >>> import numpy, sympy
 >>> from lego_mlir.expr.nodes import FloorDiv, FloorMod
@@ -40,11 +40,11 @@ MOST_BITS = 1 << 16  # of a number on the way to a result
 def evaluate(expr: Any, values: Mapping[Any, Any], tables: Mapping[str, Sequence[int]] | None = None) -> Any:
     """The value of an integer expression or condition. `values` are keyed by symbol or by name, `tables` by name.
 
-    A symbol without a value of its own takes that of its name, if no other symbol of the expression has this name.
+    A value keyed by name applies to the symbol of that name, unless several symbols of the expression share it.
 
-    Raises ExpressionError for a symbol or a run-time table without a value, for a value that is no integer and for a
-    number of more than MOST_BITS bits, ZeroDivisionError for a zero divisor, ValueError for the root of a negative
-    number or a shift by one.
+    Raises ExpressionError for a symbol or a run-time table without a value and for a value that is not an integer,
+    BudgetError for a number of more than MOST_BITS bits, ZeroDivisionError for a zero divisor, ValueError for the root
+    of a negative number and for a shift by a negative amount.
     """
     if not isinstance(expr, sympy.logic.boolalg.Boolean):
         with within_recursion_limit("evaluated"):
@@ -53,7 +53,7 @@ def evaluate(expr: Any, values: Mapping[Any, Any], tables: Mapping[str, Sequence
 
 
 def admissible(values: Mapping[Any, Any], ranges: Ranges) -> bool:
-    """Whether ints lie in their ranges and sizes obey their facts."""
+    """Whether every value lies in its range and every size satisfies its facts."""
     for symbol, value in values.items():
         if isinstance(symbol, Size):
             if value < symbol.min or (symbol.max is not None and value > symbol.max) or value % symbol.multiple_of:
@@ -85,14 +85,14 @@ def _operand(value: Any) -> Any:
 
 
 class _Values:
-    """The values of symbols: by the symbol itself, and by its name where that tells which symbol is meant."""
+    """The values of symbols, looked up by the symbol itself, or by its name where that is unambiguous."""
 
     def __init__(self, given: Mapping[Any, Any]) -> None:
         self.known = {key: _operand(value) for key, value in given.items()}
         self.by_name: dict[str, list[Any]] = {}
         for key in self.known:
             self.by_name.setdefault(str(key), []).append(key)
-        self.meant: dict[Any, Any] = {}  # the symbol that each key stood for
+        self.meant: dict[Any, Any] = {}  # the symbol that each key was resolved to
 
     def of(self, symbol: Any) -> Any:
         keys = [symbol] if symbol in self.known else self.by_name.get(symbol.name, [])
@@ -117,7 +117,7 @@ def _wide(value: Any) -> Any:
 
 
 def _narrow(value: Any) -> Any:
-    """An array of Python ints back as int64 where it fits."""
+    """An array of Python ints converted back to int64 where it fits."""
     if isinstance(value, numpy.ndarray) and value.dtype == object and _magnitude(value) < SAFE:
         return value.astype(numpy.int64)
     return value
@@ -216,7 +216,7 @@ def _shift(operation: Callable[[Any, Any], Any], bound: Callable[[int, int], int
             raise ValueError("evaluate: a negative shift")
         if operation is operator.lshift:
             _require_bits(_magnitude(x).bit_length() + _magnitude(amount))
-        elif _magnitude(amount) > 63:  # what NumPy shifts by 64 and more is the machine's
+        elif _magnitude(amount) > 63:  # NumPy's shift by 64 and more is undefined behaviour in C
             return _narrow(numpy.frompyfunc(operator.rshift, 2, 1)(_wide(x), _wide(amount)))
         return exact(operands)
 

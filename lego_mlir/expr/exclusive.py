@@ -1,12 +1,12 @@
-"""One lock around symbolic work, so that any number of threads may derive and prove at once.
+"""One lock around symbolic work, so that any number of threads may simplify and prove.
 
-Neither SymPy nor Z3 is made for threads. SymPy marks a fact of an expression as unknown while it works it out, and the
-expression is shared by all that write it; Z3 crashes where two threads meet in one of its contexts. So the entry
-points of this package (`simplify`, `prove`, `bounds`, `evaluate` and what they give out) run one at a time. The lock is
+Neither SymPy nor Z3 is thread-safe. SymPy marks a fact of an expression as unknown while it computes it, and equal
+expressions are one shared object; Z3 crashes when two threads use the same context. So the entry points of this package
+(`simplify`, `prove`, `bounds`, `evaluate`, and lazy properties of their results) run one at a time. The lock is
 reentrant, since proofs simplify and simplification proves.
 
-A fork copies only the thread that calls it, and with it whatever state the other threads' work is in. `os.fork` waits
-for the lock, which every proof's step budget bounds: the child finds Z3 and the tables at rest.
+A fork copies only the calling thread, together with whatever state the other threads' work is in. `os.fork` therefore
+waits for the lock, for at most one proof's step budget, and the child starts with Z3 and the tables idle.
 
 >>> @exclusive
 ... def nested(depth):

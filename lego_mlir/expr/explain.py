@@ -1,4 +1,4 @@
-"""A derivation as text: every step with its rule, its place, its condition, its proof and what it saved.
+"""A derivation as text: for each step the rule, the subexpression, the condition, its proof and the operation count.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorMod, Size
@@ -28,7 +28,7 @@ WIDTH = 110  # a longer expression is written as assignments, or cut short withi
 
 
 def explain(derivation: Derivation) -> str:
-    """The raw expression, the steps and the result; each line that starts with a number tells the operations then."""
+    """The raw expression, the steps and the result; a leading number is the operation count at that point."""
     lines = _whole(derivation.before, derivation.raw)
     for step in derivation.steps:
         lines += _step(step)
@@ -44,7 +44,7 @@ def _numbered(count: int, text: str) -> str:
 
 
 def _whole(count: int, expr: Any) -> list[str]:
-    """An expression, as straight-line code if it is long."""
+    """The lines of an expression, as straight-line code if it is long."""
     code = straight_line([expr])
     if not code.assignments:
         return [_numbered(count, str(expr))]

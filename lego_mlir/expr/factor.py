@@ -1,9 +1,9 @@
-"""Writes a polynomial as the cheapest expression found: factored back, or as somebody wrote it.
+"""Writes a polynomial as the cheapest expression found: factored, or in the form of the input.
 
-Rewriting works on expanded polynomials; code is cheaper factored: `(by*32 + ty)*N + tx` takes four operations where
-the expanded form takes five. Three sources of forms are compared by operation count: factoring out one common factor
-after another (Horner's scheme, choosing the factor that saves most); the products and shifts that stood in the
-original expression, which the expansion took apart; and such products as a part of a larger sum.
+Rewriting works on expanded polynomials; code is cheaper factored: `(by*32 + ty)*N + tx` takes four operations, its
+expansion five. Three sources of forms are compared by operation count: factoring out one common factor after another
+(Horner's scheme, choosing the factor that saves most); the products and shifts of the original expression, which
+expansion destroyed; and such products as part of a larger sum.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 Outer = dict[tuple[Factor, ...], int]
 WIDE = 8  # sums of more terms than this try only the most frequent factors
 FEW = 3  # how many factors a wide sum tries
-STEPS = 50_000  # divisions tried to find the whole numbers that a sum's coefficients share
+STEPS = 50_000  # divisions tried to find common integer divisors of a sum's coefficients
 
 
 class Writer:
     """Cheapest forms under one cost model; `learn` adds the forms of an expression as it was written.
 
-    `whole_numbers` says whether a number may be taken out of some of a sum's terms, or only out of all of them:
-    j + 64*(n*x + y) is cheapest by itself, 64*n*x + (64*y + j) where other expressions need 64*n and 64*y + j.
+    `whole_numbers` allows factoring an integer out of some terms of a sum instead of only out of all of them:
+    j + 64*(n*x + y) is cheapest alone, 64*n*x + (64*y + j) where other expressions need 64*n and 64*y + j.
     """
 
     def __init__(self, context: Context, model: CostModel, whole_numbers: bool = True) -> None:
@@ -46,16 +46,18 @@ class Writer:
         self.whole_numbers = whole_numbers
         self._written: dict[Any, Any] = {}
         self._learnt: dict[Poly, list[Any]] = {}
-        self._parts: dict[Monomial, dict[Poly, None]] = {}  # sums that may stand in larger sums, by one of their terms
+        self._parts: dict[
+            Monomial, dict[Poly, None]
+        ] = {}  # candidate parts of larger sums, keyed by one of their terms
         self._plans: dict[frozenset[Any], tuple[int, Any]] = {}
         self._busy: set[Poly] = set()
         self._counted: dict[Any, int] = {}
         self._seen: set[Any] = set()
 
-    # ---- forms that stood in the input
+    # ---- forms of the input
 
     def learn(self, expr: Any) -> None:
-        """Remember the sums, products, shifts and masks of an expression, for the values that they have."""
+        """Record the sums, products, shifts and masks of an expression under the polynomials that they equal."""
         stack = [expr]
         while stack:
             e = stack.pop()
@@ -98,11 +100,11 @@ class Writer:
         return known
 
     def cost(self, expr: Any) -> tuple[int, int]:
-        """For comparing forms of one value; parts of sums are not looked for here."""
+        """Key for comparing forms of one value; shared parts of sums are not considered."""
         return quick_operations(expr, self.model), operations(expr, model=self.model, counted=self._counted)
 
     def _candidates(self, poly: Poly) -> Iterator[Any]:
-        """Forms of a polynomial; of equally cheap ones the first is taken, in which others may find parts of theirs."""
+        """Forms of a polynomial. Ties go to the first, whose parts other expressions are most likely to share."""
         for monomial in poly.terms:
             for part in self._parts.get(monomial, ()):
                 times = _multiple(poly, part)
@@ -157,7 +159,7 @@ class Writer:
         return self.condition(argument) if isinstance(argument, (Atom, bool)) else argument
 
     def condition(self, truth: Truth) -> Any:
-        """The cheapest form of a condition: a comparison as it is, or with its terms moved to the side they suit."""
+        """The cheapest form of a condition: a comparison as given, or with its terms moved between the two sides."""
         if isinstance(truth, bool):
             return sympy.true if truth else sympy.false
         known = self._written.get(truth)
@@ -211,7 +213,7 @@ def _plain_cost(terms: Outer) -> int:
 def _common_factors(terms: Outer, whole_numbers: bool) -> list[Factor | int]:
     """Factors of at least two terms: operations and symbols, then integers, the most frequent first.
 
-    Of two ways that save as much, the one that takes out a size leaves sums such as by*32 + ty whole for others.
+    Of two factors that save the same, a size is preferred: it keeps sums such as by*32 + ty intact for sharing.
     """
     counts: Counter[Any] = Counter()
     values = {abs(c) for m, c in terms.items() if m and abs(c) > 1}
@@ -248,7 +250,7 @@ def _taken(terms: Outer, factor: Factor | int) -> tuple[Outer, Outer]:
 
 
 def _multiple(whole: Poly, part: Poly) -> int:
-    """The number t for which t*part takes away every term that it meets in the whole, or 0."""
+    """The integer t for which t*part cancels the terms of the whole that it shares, or 0."""
     (first, c), *others = part.terms.items()
     total = whole.terms.get(first, 0)
     if not total or total % c:
@@ -258,7 +260,7 @@ def _multiple(whole: Poly, part: Poly) -> int:
 
 
 def _over(content: int, difference: Poly, op: Any) -> tuple[Poly, Any]:
-    """0 op difference, divided by the content of its terms with atoms: 8*i + 3 >= 0 is i + 0 >= 0."""
+    """The comparison `0 op difference` divided by the content of its non-constant terms: 8*i + 3 >= 0 is i + 0 >= 0."""
     constant = difference.terms.get((), 0)
     if op in (Eq, Ne) and constant % content:
         return difference, op
@@ -269,9 +271,9 @@ def _over(content: int, difference: Poly, op: Any) -> tuple[Poly, Any]:
 
 
 def over(expr: Any, change: Callable[[Any], Any]) -> Any:
-    """An operation over other operands, what `change` makes of its own; itself where that changes nothing.
+    """The operation with `change` applied to each operand; the same object where nothing changes.
 
-    A copy would cost: SymPy compares equal expressions part by part, and shared parts as often as they are used.
+    A copy would be expensive: SymPy compares equal expressions part by part, and shared parts once per use.
     """
     given = operands(expr)
     changed = list(map(change, given))

@@ -1,4 +1,4 @@
-"""Values that do not change once they are made: what was proved of one would not hold any longer.
+"""Immutable values: a proof about a value must remain valid for its lifetime.
 
 >>> from lego_mlir.expr.index import index_symbol
 >>> i = index_symbol("i")
@@ -16,16 +16,16 @@ from lego_mlir.errors import LayoutError, LegoError
 
 
 class Frozen:
-    """A value whose fields are set by its constructor alone.
+    """A value whose fields are set only by its constructor.
 
-    `_arguments` are those of the constructor: copies and pickles are made by it, and checked by it.
+    `_arguments` returns the constructor's arguments: copies and unpickled values are constructed, and so checked, anew.
     """
 
     __slots__ = ()
     _refusal: ClassVar[type[LegoError]] = LayoutError
 
     def _set(self, **fields: Any) -> None:
-        """Give fields their value. For constructors, and for what a value remembers of itself."""
+        """Set fields. For constructors, and for derived facts that a value caches."""
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 

@@ -1,9 +1,9 @@
-"""One spelling for ints, NumPy arrays and symbols.
+"""One notation for ints, NumPy arrays and symbols.
 
-A permutation written by a user, `f = lambda i, j: (i + j) % n * 4 + (j ^ 1)`, must mean the same for a Python int, for
-an array of a million indices, and for a symbol of a kernel. Ints and arrays already have the operators; `Index` gives
-them to a SymPy expression, with integer meaning (`//` is floor division and never a rational, `^` is exclusive or).
-What has no operator is a function here: `where`, `isqrt`, `minimum`, `maximum`.
+A user's permutation, `f = lambda i, j: (i + j) % n * 4 + (j ^ 1)`, must mean the same for a Python int, for an array of
+a million indices, and for a symbol of a kernel. Ints and arrays already have the operators; `Index` adds them to a
+SymPy expression, with integer semantics (`//` is floor division and never a rational, `^` is exclusive or). Operations
+without an operator are functions: `where`, `isqrt`, `minimum`, `maximum`.
 
 >>> where(3 < 4, 10, 20), isqrt(17)
 (10, 4)
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether a value is an `Index`, a `Condition` or a SymPy object, without importing SymPy to find out."""
+    """Whether a value is an `Index`, a `Condition` or a SymPy object. Does not import SymPy."""
     if isinstance(value, (Index, Condition)):
         return True
     loaded = sys.modules.get("sympy")
@@ -36,7 +36,7 @@ def is_symbolic(value: Any) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is a NumPy array (scalars of NumPy count as ints), without importing NumPy to find out."""
+    """Whether a value is a NumPy array (NumPy scalars count as ints). Does not import NumPy."""
     loaded = sys.modules.get("numpy")
     return loaded is not None and isinstance(value, loaded.ndarray)
 
@@ -69,12 +69,12 @@ def as_condition(value: Any) -> Any:
 
 
 class Index(Frozen):
-    """A SymPy integer expression with Python's integer operators. It does not change once it is made."""
+    """A SymPy integer expression with Python's integer operators. Immutable."""
 
     __slots__ = ("expr",)
     _refusal = ExpressionError
     expr: sympy.Expr
-    __array_ufunc__ = None  # ndarray + Index asks Index, which refuses, instead of making an object array
+    __array_ufunc__ = None  # ndarray + Index defers to Index, which raises, instead of making an object array
 
     def __init__(self, expr: Any) -> None:
         object.__setattr__(self, "expr", as_expr(expr))
@@ -222,7 +222,7 @@ class Index(Frozen):
 
 
 class Condition(Frozen):
-    """A truth value over symbols: combine with `&`, `|` and `~`, and choose with `where`."""
+    """A truth value over symbols: combine with `&`, `|` and `~`, and select with `where`."""
 
     __slots__ = ("expr",)
     _refusal = ExpressionError
@@ -297,7 +297,7 @@ def _logic(name: str, *args: Any) -> Condition:
 
 
 def kept(result: Any, given: Sequence[Any]) -> Any:
-    """A result as the operands have it who know more than an expression, such as a template's, which know ranges."""
+    """The result, wrapped by the first operand that has a `keep` method, such as a template's, which carries ranges."""
     for value in given:
         keep = getattr(value, "keep", None)
         if keep is not None:
@@ -323,14 +323,14 @@ def _truth(value: Index | Condition, compared: str = "") -> bool:
 
 
 def index_symbol(name: str) -> Index:
-    """A fresh integer symbol. Its range is said where it is used: `{i.expr: Range(0, n)}`."""
+    """A fresh integer symbol. Its range is given where it is used: `{i.expr: Range(0, n)}`."""
     import sympy
 
     return Index(sympy.Symbol(name, integer=True))
 
 
 def symbols(names: str) -> tuple[Index, ...]:
-    """Integer symbols, one for each of the names that spaces separate; their ranges are said where they are used.
+    """Integer symbols, one for each space-separated name; their ranges are given where they are used.
 
     >>> i, j = symbols("i j")
     >>> i % 4 + j
@@ -340,9 +340,9 @@ def symbols(names: str) -> tuple[Index, ...]:
 
 
 def size(name: str, min: int = 1, max: int | None = None, multiple_of: int = 1) -> Index:
-    """A size known only at run time, with what is known of it; a kernel argument in generated code.
+    """A size known only at run time, with the facts known at compile time; a kernel argument in generated code.
 
-    Raises ExpressionError where no integer has these facts.
+    Raises ExpressionError where no integer satisfies these facts.
 
     >>> M = size("M", min=32, multiple_of=32)
     >>> M // 32, M % 7
@@ -384,7 +384,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 def isqrt(x: Any) -> Any:
     """The floor of the square root of an int, of every element of an array, or of a symbol; x >= 0.
 
-    Raises ExpressionError for a number that is negative or no integer.
+    Raises ExpressionError for a negative number and for a value that is not an integer.
     """
     if is_symbolic(x):
         return _node("ISqrt", x)
@@ -405,7 +405,7 @@ def _isqrt_of_array(x: Any) -> Any:
     if x.size and int(x.min()) < 0:
         raise ExpressionError(f"isqrt of the negative number {int(x.min())} in an array")
     root = numpy.sqrt(x.astype(numpy.float64)).astype(x.dtype)
-    # A float64 root of a 64-bit number may be off by one, either way; nothing here exceeds the dtype.
+    # A float64 root of a 64-bit number may be off by one, either way; no intermediate here exceeds the dtype.
     root = numpy.minimum(root, x.dtype.type(math.isqrt(int(numpy.iinfo(x.dtype).max))))
     root -= root * root > x
     root += x - root * root > 2 * root
@@ -435,5 +435,5 @@ def maximum(a: Any, b: Any) -> Any:
 
 
 def cdiv(a: Any, b: Any) -> Any:
-    """The quotient rounded up: how many tiles of b cover a."""
+    """Ceiling division: the number of tiles of b that cover a."""
     return (a + b - 1) // b

@@ -1,10 +1,10 @@
-"""What an expression's value can be: an interval, a congruence, and a sign, from the ranges of its symbols.
+"""Bounds of an expression's value: an interval, a congruence and a sign, from the ranges of its symbols.
 
-Three analyses of increasing reach. Interval arithmetic bounds a polynomial by constants. Congruences say what it
-leaves modulo a constant, so that a divisibility needs no search. And because the ends of a range may be sizes known
-only at run time (0 <= by < M//32), `Facts.nonnegative` eliminates symbols one by one: in `p == a*x + b`, where `a`
-has a known sign, x is replaced by the end of its range that makes p least, until only sizes are left and every
-coefficient can be seen to be non-negative.
+Three analyses of increasing power. Interval arithmetic bounds a polynomial by constants. Congruences give its residue
+modulo a constant, so that divisibility needs no search. And because the ends of a range may be sizes known only at run
+time (0 <= by < M//32), `Facts.nonnegative` eliminates symbols one by one: in `p == a*x + b`, where `a` has a known
+sign, x is replaced by the end of its range that minimizes p, until only sizes remain and every coefficient is visibly
+non-negative.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorDiv, Size
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 End = int | None  # an end of an interval; None is infinite
 Interval = tuple[End, End]
-FUEL = 60  # eliminations tried for one question before giving up
+FUEL = 60  # eliminations tried for one query before giving up
 WIDEST_SHIFT = 64  # a shift by more than this has no useful bound
 
 
@@ -63,7 +63,7 @@ class Bounds:
 
     @property
     def multiple_of(self) -> int:
-        """The largest known divisor of the value; 0 for the value 0, which everything divides."""
+        """The largest known divisor of the value; 0 for the value 0, which every integer divides."""
         return math.gcd(self.modulus, self.remainder)
 
     @property
@@ -81,7 +81,7 @@ def bounds(expr: Any, ranges: Ranges) -> Bounds:
 
 
 def within(expr: Any, ranges: Ranges, low: int, high: int) -> bool:
-    """Whether low <= value <= high is shown by eliminating symbols, which sees what constant bounds do not:
+    """Whether eliminating symbols proves low <= value <= high; it is tighter than constant bounds:
 
     >>> import sympy
     >>> from lego_mlir.expr.ranges import Range
@@ -99,7 +99,7 @@ def within(expr: Any, ranges: Ranges, low: int, high: int) -> bool:
 
 
 def value_beyond(expr: Any, ranges: Ranges, low: int, high: int) -> int | None:
-    """A value below `low` or above `high` that the expression has at one of the sample points; None where none is."""
+    """A value below `low` or above `high` that the expression takes at a sample point, or None."""
     from lego_mlir.expr.context import working_in
     from lego_mlir.expr.index import as_expr
 
@@ -114,7 +114,7 @@ def _sum(a: End, b: End) -> End:
 
 
 def _times(a: Interval, b: Interval) -> Interval:
-    """The hull of the products, with None for the infinite end that it stands for."""
+    """The hull of the products; None is an infinite end."""
     (al, ah), (bl, bh) = a, b
     if a == (0, 0) or b == (0, 0):
         return 0, 0
@@ -131,7 +131,7 @@ def _times(a: Interval, b: Interval) -> Interval:
 
 
 class Facts:
-    """Answers about polynomials over one `Terms`, each computed once."""
+    """Interval, congruence and sign queries on polynomials over one `Terms`, memoized."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -156,7 +156,7 @@ class Facts:
         return Bounds(lo, hi, modulus, remainder)
 
     def _best_constant(self, poly: Poly, lo: End, hi: End) -> Interval:
-        """Constant ends that need elimination: i*N + j has none by intervals, yet is never negative."""
+        """Constant ends found by elimination: i*N + j has none by intervals, yet is never negative."""
         for end, sign in ((lo, 1), (hi, -1)):
             if end is None:
                 for least in self.eliminated(poly.scaled(sign)):
@@ -199,7 +199,7 @@ class Facts:
         return known
 
     def residue(self, poly: Poly) -> tuple[int, int]:
-        """(m, r) with value % m == r; m == 0 says that the value is the constant r."""
+        """(m, r) with value % m == r; m == 0 means that the value is the constant r."""
         modulus, remainder = 0, 0
         for monomial, c in poly.terms.items():
             m, r = 0, 1
@@ -238,7 +238,7 @@ class Facts:
     # ---- signs
 
     def nonnegative(self, poly: Poly) -> bool:
-        """Whether the value is proved never negative."""
+        """Whether the value is proved non-negative."""
         known = self._signs.get(poly)
         if known is None:
             lo = self.interval(poly)[0]
@@ -267,12 +267,12 @@ class Facts:
         return any(self._plainly(least) for least in self._eliminated(poly))
 
     def eliminated(self, poly: Poly) -> Iterator[Poly]:
-        """Lower bounds of a polynomial with fewer and fewer atoms; 0 for one that is shown never to be negative."""
+        """Lower bounds of a polynomial over ever fewer atoms; 0 for one proved non-negative."""
         self._fuel = FUEL
         yield from self._eliminated(poly)
 
     def _eliminated(self, poly: Poly) -> Iterator[Poly]:
-        """Lower bounds of the polynomial with fewer and fewer atoms, itself first."""
+        """Lower bounds of the polynomial over ever fewer atoms, itself first."""
         yield poly
         if self._fuel <= 0:
             return
@@ -292,13 +292,13 @@ class Facts:
                 return
 
     def _both_branches(self, poly: Poly, atom: Atom) -> Iterator[Poly]:
-        """A selection is one of its branches; a bound holds where it holds for both."""
+        """0 as a lower bound of a selection, where it is one for both branches."""
         _, a, b = atom.args
         if self._shown(poly.substituted(atom, a)) and self._shown(poly.substituted(atom, b)):
             yield ZERO
 
     def _least(self, atom: Atom, factor: Poly) -> Iterator[Poly]:
-        """Polynomials that factor*atom is never below."""
+        """Polynomial lower bounds of factor*atom."""
         sign = self._sign(factor)
         if sign == 0:
             return
@@ -311,7 +311,7 @@ class Facts:
                 yield quotient * (x if sign < 0 else x - d + ONE)
 
     def _sign(self, poly: Poly) -> int:
-        """1 for never negative, -1 for never positive, 0 for not known."""
+        """1 for non-negative, -1 for non-positive, 0 for unknown."""
         lo, hi = self.interval(poly)
         if lo is not None and lo >= 0:
             return 1
@@ -322,7 +322,7 @@ class Facts:
         return -1 if self._shown(-poly) else 0
 
     def _plainly(self, poly: Poly) -> bool:
-        """Whether p >= 0 shows in the coefficients, each atom written as its lowest value plus something."""
+        """Whether p >= 0 follows from the coefficients, each atom written as its minimum plus a non-negative rest."""
         lo = self.interval(poly)[0]
         if lo is not None and lo >= 0:
             return True
@@ -335,11 +335,11 @@ class Facts:
         return all(c >= 0 for c in poly.terms.values())
 
     def ends(self, atom: Atom, upper: bool) -> list[Poly]:
-        """Polynomials over older atoms that the atom never exceeds (upper) or never falls below."""
+        """Upper or lower bounds of the atom, as polynomials over older atoms."""
         known = self._ends.get((atom, upper))
         if known is None:
-            self._ends[atom, upper] = []  # a bound that needs itself is no bound
-            fuel, self._fuel = self._fuel, FUEL  # the same answer whoever asks first
+            self._ends[atom, upper] = []  # a bound must not depend on itself
+            fuel, self._fuel = self._fuel, FUEL  # the result must not depend on the caller's remaining fuel
             found = list(self._new_ends(atom, upper))
             self._fuel = fuel
             known = [e for e in found if all(a.order < atom.order or a.op is SYMBOL for a in e.atoms())]

@@ -1,13 +1,13 @@
 """The integer operations that SymPy lacks, as SymPy nodes.
 
-SymPy knows `floor(x/d)` over the rationals; index arithmetic is over the integers, where floor division, truncating
-division, bit operations, selection and table look-up are operations of their own. Each is a small `Expr` here, with
-the constant folding that is always true and nothing more: whatever needs a range is a rule in `expr.rules`.
+SymPy has `floor(x/d)` over the rationals; index arithmetic is over the integers and needs floor division, bit
+operations, selection and table look-up as primitives. Each is a small `Expr` here with only the constant folding that
+is always valid: a simplification that depends on a range is a rule in `expr.rules`.
 
-Division is named. `FloorDiv` and `FloorMod` round towards minus infinity, as Python's `//` and `%` do, and are the
-only divisions of the algebra; a printer may choose the hardware's truncating form where it has proved both operands'
-signs. Conditions are nodes as well (`Lt`, `Le`, `Eq`, `Ne`): SymPy's own relations ask the assumption system for their
-truth while they are being built, which costs more than the rest of a derivation.
+Division is explicit. `FloorDiv` and `FloorMod` round towards minus infinity, as Python's `//` and `%` do, and are the
+only divisions of the algebra; a printer may choose the hardware's truncating form where it has proved the signs of both
+operands. Conditions are nodes as well (`Lt`, `Le`, `Eq`, `Ne`): SymPy's own relations query the assumption system while
+they are built, which costs more than the rest of a derivation.
 
 >>> import sympy
 >>> i = sympy.Symbol("i", integer=True)
@@ -34,18 +34,17 @@ from lego_mlir.errors import ExpressionError
 
 
 class _Shared:
-    """A node of which equal ones are one object, and which remembers its symbols.
+    """A hash-consed node, which also caches its free symbols.
 
-    SymPy compares, replaces and collects symbols part by part: an expression whose parts are used many times is walked
-    as the tree that it would be with copies, 2**30 nodes after thirty levels. Equal parts that are one object compare
-    in one step.
+    SymPy compares, replaces and collects symbols by walking trees: an expression with shared parts is expanded, to
+    2**30 nodes after thirty levels. Equal parts that are the same object compare in one step.
     """
 
     __slots__ = ()
 
     @classmethod
     def _unique(cls, base: type[Any], *args: Any) -> Any:
-        """The node of these arguments: the one that exists, or a new one of the SymPy class `base`."""
+        """The existing node with these arguments, or a new one of the SymPy class `base`."""
         key = (cls, args)
         found = _unique_nodes.get(key)
         if found is None:
@@ -89,7 +88,7 @@ _unique_nodes: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
 
 class _Replacement(dict[Any, Any]):
-    """What `replaced` replaces, and what has become of each node already."""
+    """The substitution of `replaced`, and the memoized result for each node."""
 
     def __init__(self, rule: Mapping[Any, Any]) -> None:
         super().__init__(rule)
@@ -97,12 +96,12 @@ class _Replacement(dict[Any, Any]):
 
 
 def replaced(expr: Any, rule: Mapping[Any, Any]) -> Any:
-    """SymPy's `xreplace`, with each node replaced once however often it is used."""
+    """SymPy's `xreplace`, visiting each distinct node once."""
     return expr._xreplace(_Replacement(rule))[0]
 
 
 def every_node(*exprs: Any) -> Iterator[Any]:
-    """Each distinct node of some expressions once, operands first; SymPy's `atoms` meets a node at every use."""
+    """Each distinct node of some expressions once, operands first; SymPy's `atoms` visits a node at every use."""
     seen: set[Any] = set()
     stack = [(expr, False) for expr in reversed(exprs)]
     while stack:
@@ -122,7 +121,7 @@ def tables_of(*exprs: Any) -> Iterator[Any]:
 
 
 class _IntegerNode(_Shared, Expr):
-    """An integer-valued node over integer arguments; its facts are constants, so that asking for them is free."""
+    """An integer-valued node over integer arguments; its assumptions are class constants, so querying them is free."""
 
     __slots__ = ("__weakref__", "_symbols")
     is_commutative = True
@@ -136,7 +135,7 @@ class _IntegerNode(_Shared, Expr):
 
     @classmethod
     def fold(cls, *args: Any) -> Any:
-        """The value where the arguments alone decide it, or None."""
+        """The value where the arguments alone determine it, or None."""
         return None
 
     def _eval_is_finite(self) -> bool:
@@ -144,7 +143,7 @@ class _IntegerNode(_Shared, Expr):
 
 
 class _Infix(_IntegerNode):
-    """A binary operation that is written between its operands."""
+    """A binary operation printed between its operands."""
 
     __slots__ = ()
     symbol: ClassVar[str]
@@ -290,7 +289,7 @@ class ShiftRight(_Bitwise):
 
 
 class _Call(_IntegerNode):
-    """An operation that is written as a call."""
+    """An operation printed as a call."""
 
     __slots__ = ()
     symbol: ClassVar[str]
@@ -315,7 +314,7 @@ class ISqrt(_Call):
 
 
 class Smaller(_Call):
-    """The smaller of two integers (SymPy's own Min sorts, factors and asks assumptions)."""
+    """The smaller of two integers (SymPy's own Min sorts, factors and queries assumptions)."""
 
     __slots__ = ()
     symbol = "minimum"
@@ -341,7 +340,7 @@ class Larger(_Call):
 
 
 class Select(_Call):
-    """`where(condition, a, b)`: a where the condition holds, else b. Both are evaluated: neither may fail."""
+    """`where(condition, a, b)`: a if the condition holds, else b. Both are evaluated, so neither may fail."""
 
     __slots__ = ()
     symbol = "where"
@@ -356,10 +355,10 @@ class Select(_Call):
 
 
 class Table(_IntegerNode):
-    """`name[i]`: element i of a table of integers that is known at compile time or given at run time.
+    """`name[i]`: element i of a table of integers, constant or passed at run time.
 
-    `entries` is a tuple of ints (constants, printed as a constant table), or empty for a table that the caller passes
-    at run time under `name`; `length` is its number of elements, and every element lies in [0, bound).
+    `entries` is a tuple of ints (printed as a constant table), or empty for a table that the caller passes at run time
+    under `name`; `length` is its number of elements, and every element lies in [0, bound).
     """
 
     __slots__ = ()
@@ -402,7 +401,7 @@ class Table(_IntegerNode):
 
 
 class _Comparison(_Shared, Boolean):
-    """A comparison of two integers, decided only between constants and between equal operands."""
+    """A comparison of two integers, folded only for constants and for equal operands."""
 
     __slots__ = ("__weakref__", "_symbols")
     symbol: ClassVar[str]
@@ -495,12 +494,12 @@ class Size(sympy.Symbol):
 
     @property
     def facts(self) -> str:
-        """What is known of the size, as `lego.size` takes it."""
+        """The facts of the size, in the form of `lego.size`'s arguments."""
         found = [f"min={self.min}"] + ([] if self.max is None else [f"max={self.max}"])
         return ", ".join(found + ([f"multiple_of={self.multiple_of}"] if self.multiple_of > 1 else []))
 
     def takes(self, value: int) -> bool:
-        """Whether this is a value that the size may have."""
+        """Whether the size may have this value."""
         return self.min <= value and (self.max is None or value <= self.max) and value % self.multiple_of == 0
 
     def __getnewargs_ex__(self) -> Any:

@@ -1,10 +1,9 @@
-"""Forms of an expression piece by piece: a part is rewritten where that is cheaper, and stays as it stands elsewhere.
+"""Rewriting an expression piece by piece: each part is rewritten only where that is cheaper.
 
 Rewriting a whole expression may save in one place and cost in another: the divisions of a Z-curve's tile numbers
-vanish, while its masks and shifts, taken apart bit by bit, share less than they did. Here each part is compared on its
-own, from the operands outwards: as it stands, over the chosen forms of its operands, against its rewritten form. The
-terms of a sum that are better rewritten are rewritten together, because like terms, a quotient and its remainder may
-meet among them.
+vanish, while its masks and shifts, split bit by bit, share less. Here each part is compared separately, innermost
+first: as written, over the chosen forms of its operands, against its rewritten form. The terms of a sum that are
+cheaper rewritten are rewritten together, because like terms, or a quotient and its remainder, may combine.
 
 >>> import sympy
 >>> from lego_mlir.expr.context import context_of
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of an expression, its cost, and the parts of the expression that were rewritten for it."""
+    """A form of an expression, its cost, and the parts of the expression that were rewritten to obtain it."""
 
     expr: Any
     cost: tuple[int, int]
@@ -48,7 +47,7 @@ class Form:
 
 
 class Pieces:
-    """The forms of expressions and of their parts, written by one writer."""
+    """The forms of expressions and of their parts, produced by one writer."""
 
     def __init__(self, context: Context, writer: Writer) -> None:
         self.context = context
@@ -57,7 +56,7 @@ class Pieces:
         self._forms: dict[Any, Form] = {}
 
     def whole(self, expr: Any) -> Form:
-        """The cheapest form that rewriting all of an expression leads to."""
+        """The cheapest form obtained by rewriting the whole expression."""
         known = self._wholes.get(expr)
         if known is None:
             trace = rewriting(self.context, expr)
@@ -67,9 +66,9 @@ class Pieces:
         return known
 
     def form(self, expr: Any) -> Form:
-        """The cheaper of that and an expression as it stands, over such forms of its operands.
+        """The cheaper of `whole` and the expression as written over such forms of its operands.
 
-        Of two that cost the same the latter, which shares more with the parts around it.
+        Ties go to the latter, which shares more with the parts around it.
         """
         known = self._forms.get(expr)
         if known is None:
@@ -80,7 +79,7 @@ class Pieces:
         return known
 
     def _node(self, expr: Any) -> Form:
-        """An operation as it stands; rewritten where an operand's form makes it a division by zero, never evaluated."""
+        """An operation as written; rewritten as a whole where an operand's form turns it into a division by zero."""
         forms: list[Form] = []
 
         def operand(part: Any) -> Any:
@@ -93,16 +92,16 @@ class Pieces:
             return self.whole(expr)
 
     def _sum(self, expr: Any) -> Form:
-        """A sum: the terms that are cheaper as they stand, and the others rewritten together."""
-        stays = list(map(self._stays, expr.args))
-        if not any(stays):
+        """A sum: the terms that are cheaper as written, and the others rewritten together."""
+        unchanged = list(map(self._cheaper_as_written, expr.args))
+        if not any(unchanged):
             return self.whole(expr)
-        rest = [term for term, alone in zip(expr.args, stays, strict=True) if not alone]
-        staying = [term for term, alone in zip(expr.args, stays, strict=True) if alone]
-        forms = [self.whole(sympy.Add(*rest)), *map(self.form, staying)]
+        rest = [term for term, alone in zip(expr.args, unchanged, strict=True) if not alone]
+        separate = [term for term, alone in zip(expr.args, unchanged, strict=True) if alone]
+        forms = [self.whole(sympy.Add(*rest)), *map(self.form, separate)]
         return self._composed(sympy.Add(*(form.expr for form in forms)), forms)
 
-    def _stays(self, expr: Any) -> bool:
+    def _cheaper_as_written(self, expr: Any) -> bool:
         whole, form = self.whole(expr), self.form(expr)
         return form is not whole and (bool(whole.rewritten) or form.cost < whole.cost)
 
@@ -112,12 +111,12 @@ class Pieces:
 
 
 def is_condition(expr: Any) -> bool:
-    """Whether an expression is true or false, not a number."""
+    """Whether an expression is a Boolean rather than an integer."""
     return isinstance(expr, sympy.logic.boolalg.Boolean) and not expr.is_Symbol
 
 
 def rewriting(context: Context, expr: Any) -> Trace:
-    """How an expression is rewritten, and what to."""
+    """The trace of rewriting an expression or condition."""
     if is_condition(expr):
         return context.rewriter.condition(context.terms.read_condition(expr))
     return context.rewriter.sum(context.terms.read(expr))

@@ -1,8 +1,8 @@
-"""Polynomials with integer coefficients over atoms, as values.
+"""Immutable polynomials with integer coefficients over atoms.
 
-An atom is a symbol, or an operation that is no ring operation; `expr.terms` makes them, one object a value. Monomials
-are tuples of atoms, so a polynomial is a dictionary from monomial to coefficient, and ring arithmetic is loops over
-dictionaries: no SymPy object is made.
+An atom is a symbol or any operation other than + and *; `expr.terms` interns them. A monomial is a tuple of atoms and a
+polynomial a dictionary from monomial to coefficient, so ring arithmetic is loops over dictionaries and creates no SymPy
+object.
 
 >>> x, y = (Atom(SYMBOL, (name,), order) for order, name in enumerate("xy"))
 >>> p = Poly({(x,): 1}) + Poly({(y,): 1})
@@ -22,11 +22,11 @@ from typing import Any
 import sympy
 
 SYMBOL = sympy.Symbol  # the `op` of an atom that is a symbol
-PRODUCT = sympy.Mul  # the `op` of an atom that is a sum kept whole, because expanding its product was not wanted
+PRODUCT = sympy.Mul  # the `op` of an atom that holds an unexpanded sum, a factor of a product left unexpanded
 
 
 class Atom:
-    """A symbol or an operation on polynomials, one object a value within its `Terms`, so identity is equality."""
+    """A symbol or an operation on polynomials, interned by its `Terms`, so equality is identity."""
 
     __slots__ = ("args", "offset", "op", "order", "rank", "scale")
 
@@ -44,12 +44,12 @@ class Atom:
         return f"{self.op.__name__}{self.args}"
 
 
-Monomial = tuple[Atom, ...]  # in rising order of creation, a power as a repetition; () is the constant
+Monomial = tuple[Atom, ...]  # sorted by creation, a power as repetition; () is the constant
 Truth = Atom | bool  # a comparison or a logical operation, or its value
 
 
 class Poly:
-    """A polynomial with integer coefficients: monomial -> coefficient, none of them zero. Never changed once made."""
+    """A polynomial with integer coefficients: monomial -> nonzero coefficient. Immutable."""
 
     __slots__ = ("_hash", "terms")
 
@@ -163,7 +163,7 @@ class Poly:
         return Poly(a), Poly(b)
 
     def substituted(self, atom: Atom, value: Poly) -> Poly:
-        """The polynomial with a value in an atom's place."""
+        """The polynomial with an atom replaced by a value."""
         result = ZERO
         for m, c in self.terms.items():
             power = m.count(atom)
@@ -182,9 +182,9 @@ Rank = tuple[int, str, bytes, int, int, bytes]  # depth, operation, digest of th
 
 
 def rank(poly: Poly) -> Rank:
-    """An order of polynomials that depends on nothing but what they are: by their deepest atom, then by their terms.
+    """A sort key that depends only on the polynomial itself: its deepest atom, then its terms. Constants sort last.
 
-    By age it would depend on what else had been read before. A constant is last.
+    Creation order would depend on which expressions had been read before.
     """
     if poly.constant is not None:
         return sys.maxsize, "", b"", 0, poly.constant, b"%d" % poly.constant
@@ -194,7 +194,7 @@ def rank(poly: Poly) -> Rank:
 
 
 def _rank_of(op: Any, args: tuple[Any, ...]) -> Rank:
-    """The rank of an atom, from those of its parts, so that what is shared is not walked again."""
+    """The rank of an atom, computed from the ranks of its parts, so shared parts are visited once."""
     if op is SYMBOL:
         (symbol,) = args
         depth, operation, parts = 0, str(symbol), [f"{symbol} {getattr(symbol, 'facts', '')}".encode()]

@@ -1,9 +1,8 @@
-"""The beginning of an expression's text, at a cost that its distinct parts have.
+"""A prefix of an expression's text, in time proportional to its number of distinct nodes.
 
-An expression whose parts are used many times is small as a graph and has a text without end: after thirty steps from
-x to x*(x + 1) modulo a number, 2**30 names. Here each part is written once, and only as far as it can reach into the
-result. Sums are ordered by these beginnings and messages show them; a text that ends earlier is SymPy's own, character
-by character.
+An expression with shared parts is small as a graph but its text may be huge: after thirty steps from x to x*(x + 1)
+modulo a number, 2**30 names. Here each part is printed once, truncated to the requested length. Sums are ordered by
+these prefixes and messages show them; a text that fits is identical to SymPy's own.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorMod
@@ -23,13 +22,13 @@ from sympy.printing.str import StrPrinter
 from lego_mlir.expr.nodes import every_node
 
 COMPARED: Final = 4000
-"""Characters by which expressions are ordered; those that agree so far keep SymPy's order of arguments."""
+"""Characters by which expressions are ordered; those that agree in all of them keep SymPy's order of arguments."""
 SHOWN: Final = 20_000
 """Characters of a `repr`."""
 
 
 class PrefixPrinter(StrPrinter):
-    """SymPy's `str`, cut off after some characters; a part's own text is cut there too, which changes nothing."""
+    """SymPy's `str`, truncated; truncating each part to the same length does not change the prefix."""
 
     def __init__(self, columns: int) -> None:
         super().__init__({"order": None})
@@ -38,7 +37,7 @@ class PrefixPrinter(StrPrinter):
 
     def text(self, expr: Any) -> str:
         """The first characters of an expression's text."""
-        for part in every_node(expr):  # operands first, so that nothing is nested deeply
+        for part in every_node(expr):  # operands first, so that recursion stays shallow
             self._print(part)
         return self._print(expr)
 
@@ -57,6 +56,6 @@ def prefix(expr: Any, columns: int = COMPARED) -> str:
 
 
 def shown(expr: Any) -> str:
-    """The text of an expression as a `repr` gives it, cut off where it has no end."""
+    """The text of an expression for a `repr`, truncated if it is huge."""
     text = prefix(expr, SHOWN)
     return text if len(text) < SHOWN else f"{text} .."

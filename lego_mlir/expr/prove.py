@@ -1,8 +1,8 @@
-"""The prover: does a condition hold for every value that the ranges allow?
+"""The prover: does a condition hold for all values within the ranges?
 
-Four methods, cheapest first. Congruences settle a divisibility, intervals (with sizes eliminated symbolically) an
-inequality; where every symbol has few values, all are tried; Z3, given a time limit, gets what those leave open.
-`Refuted` is only said with values at hand that make the condition false when evaluated.
+Four methods, cheapest first: congruences for divisibility; intervals, with sizes eliminated symbolically, for
+inequalities; enumeration where the symbols have few values; Z3, with a step limit, for what remains. `Refuted` is
+returned only with values for which the condition evaluates to false.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorMod, Le, Lt, Size
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 OPPOSITE: dict[Any, Any] = {Lt: (Le, True), Le: (Lt, True), Eq: (Ne, False), Ne: (Eq, False)}
 SIDE_CONDITION_MS = 100  # Z3's time for one side condition of a rule
-MOST_TIMEOUTS = 5  # side conditions on which Z3 may spend all its time before the rest go without it
-MOST_VALUES = 1 << 16  # combinations of the symbols' values that are tried one by one, as arrays
+MOST_TIMEOUTS = 5  # side conditions on which Z3 may time out before it is skipped for the rest
+MOST_VALUES = 1 << 16  # combinations of the symbols' values that enumeration tries, as arrays
 
 
 class Prover:
-    """Proofs of comparisons between polynomials of one context, each sought once."""
+    """Proofs of comparisons between polynomials of one context, memoized."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -70,14 +70,14 @@ class Prover:
         return self._proofs[key]
 
     def _by_order(self, left: Poly, right: Poly, timeout_ms: int) -> str | None:
-        """A proof that two differ because one is the greater: a claim that is made of a divisor as well, and kept."""
+        """A proof of inequality by order: `right < left` or `left < right`, claims made of divisors too and cached."""
         for less, greater in ((right, left), (left, right)):
             if not self.refuting_point(Lt, less, greater):
                 return self.proof(Le, less.plus(1), greater, timeout_ms)
         return None
 
     def without_solver(self, op: Any, left: Poly, right: Poly) -> str | None:
-        """A proof by identity, intervals or divisibility."""
+        """A proof by arithmetic, intervals or divisibility."""
         facts, difference = self.context.facts, right - left
         constant = difference.constant
         if constant is not None:
@@ -119,8 +119,8 @@ class Prover:
 def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
     """Proved, Refuted with checked values, or Unknown with the reason.
 
-    The condition is a SymPy Boolean of this package's nodes, a `Condition` or a bool. A claim about an expression
-    that divides by zero for some values is a claim about the other values.
+    The condition is a SymPy Boolean of this package's nodes, a `Condition` or a bool. Values for which the expression
+    divides by zero are excluded from the claim.
     """
     try:
         with within_recursion_limit("proved"), working_in(ranges) as context:
@@ -159,7 +159,7 @@ def _refuted(claim: Any, values: Mapping[Any, int]) -> Refuted:
 
 
 def _names(symbols: Iterable[Any]) -> dict[Any, str]:
-    """A name for each symbol: its own, with what tells it from another symbol of this name."""
+    """A distinct name for each symbol: its own, extended by its facts or a prime where two symbols share a name."""
     symbols = sorted(symbols, key=lambda s: (str(s), str(getattr(s, "facts", ""))))
     named = Counter(map(str, symbols))
     names: dict[Any, str] = {}
@@ -172,7 +172,7 @@ def _names(symbols: Iterable[Any]) -> dict[Any, str]:
 
 
 def by_enumeration(claim: Any, ranges: Ranges) -> Proved | Refuted | None:
-    """A verdict from all values of the claim's symbols, or None where they are too many, unknown or not all defined."""
+    """The verdict of trying all values of the claim's symbols, or None if there are too many or some are undefined."""
     import numpy
 
     from lego_mlir.expr.evaluate import evaluate
@@ -180,7 +180,7 @@ def by_enumeration(claim: Any, ranges: Ranges) -> Proved | Refuted | None:
     symbols = sorted(claim.free_symbols, key=str)
     spans = [_constant_span(ranges.get(symbol)) for symbol in symbols]
     known = [span for span in spans if span is not None]
-    count = math.prod(max(0, -((s.start - s.stop) // s.step)) for s in known)  # len() refuses what int64 cannot hold
+    count = math.prod(max(0, -((s.start - s.stop) // s.step)) for s in known)  # len() fails beyond int64
     if not symbols or len(known) < len(spans) or not 0 < count <= MOST_VALUES:
         return None
     grid = numpy.meshgrid(*(numpy.array(span, dtype=object) for span in known), indexing="ij")
@@ -202,7 +202,7 @@ def _constant_span(known: Range | None) -> range | None:
 
 
 def _methods(trace: Trace) -> str:
-    """How the comparisons of a condition that was rewritten to True were decided."""
+    """The methods that decided the comparisons of a condition rewritten to True."""
     found: dict[str, None] = {}
     for event in trace.history:
         if isinstance(event, Applied):
@@ -214,7 +214,7 @@ def _methods(trace: Trace) -> str:
 
 
 def _shown(context: Context, truth: Truth) -> str | None:
-    """The method that proves a condition, through And and Or; Not has been pushed down to comparisons."""
+    """The method that proves a condition, through And and Or; Not is handled only on comparisons."""
     if isinstance(truth, bool):
         return None
     if truth.op in COMPARISONS:
@@ -230,7 +230,7 @@ def _shown(context: Context, truth: Truth) -> str | None:
 
 
 def _shown_by_cases(context: Context, disjunction: Atom) -> str | None:
-    """Whether one part of an Or holds wherever the others fail: `C or not A` says that A implies C."""
+    """Whether one part of an Or holds wherever the others fail: `C or not A` means that A implies C."""
     for goal in disjunction.args:
         comparisons = goal.args if goal.op is sympy.And else (goal,)
         others = [part for part in disjunction.args if part is not goal]
@@ -241,7 +241,7 @@ def _shown_by_cases(context: Context, disjunction: Atom) -> str | None:
 
 
 def _nonnegative_where_false(context: Context, truth: Any) -> list[Poly]:
-    """Polynomials that are not negative wherever a condition fails, each made as small as its residue allows."""
+    """Polynomials that are non-negative wherever a condition fails, each reduced by its known residue."""
     if truth.op is sympy.Not:
         inner = truth.args[0]
         claims = [(c.op, *c.args) for c in (inner.args if inner.op is sympy.And else (inner,)) if c.op in COMPARISONS]
@@ -265,7 +265,7 @@ def _follows(context: Context, claim: Any, given: list[Poly]) -> bool:
 
 
 def _sampled_counter_example(context: Context, claim: Any, truth: Truth) -> dict[Any, int] | None:
-    """Sample values that make the claim false; evaluated, since reading it may have dropped a division by zero."""
+    """Sample values that make the claim false, confirmed by evaluation: reading may have folded a division by zero."""
     symbols = None
     for point in range(POINTS):
         if context.facts.samples.truth(truth, point) is False:
@@ -277,7 +277,7 @@ def _sampled_counter_example(context: Context, claim: Any, truth: Truth) -> dict
 
 
 def _involved(claim: Any, ranges: Ranges) -> set[Any]:
-    """The symbols of a claim, and those that the ends of their ranges name."""
+    """The symbols of a claim, and those that the ends of their ranges depend on."""
     found: set[Any] = set()
     stack = list(claim.free_symbols)
     while stack:
@@ -290,7 +290,7 @@ def _involved(claim: Any, ranges: Ranges) -> set[Any]:
 
 
 def _fails(claim: Any, values: Mapping[Any, int], ranges: Ranges) -> bool:
-    """Whether the claim, evaluated at these values, is false, and the values lie within the ranges."""
+    """Whether the values lie within the ranges and the claim evaluates to false at them."""
     from lego_mlir.expr.evaluate import admissible, evaluate
 
     try:

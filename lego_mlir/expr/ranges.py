@@ -1,7 +1,7 @@
-"""What is known of a symbol: the half-open range it runs over.
+"""The half-open range of a symbol's values.
 
-A range is written as Python writes one: `Range(lo, hi, step)` holds lo, lo + step, ... below hi. Its ends are ints or
-expressions in sizes, so that a thread's or a loop's index keeps its bound when the size is a kernel argument:
+As in Python, `Range(lo, hi, step)` holds lo, lo + step, ... below hi. Its ends are ints or expressions in sizes, so
+that the index of a thread or a loop keeps its bound when the size is a kernel argument:
 
 >>> Range(0, 32)
 Range(0, 32)
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Range:
     """`lo <= x < hi` and `x == lo (mod step)`. The ends are ints or expressions in sizes.
 
-    Raises ExpressionError for other ends, and for a step that is no int >= 1.
+    Raises ExpressionError for other ends, and for a step that is not an int >= 1.
     """
 
     lo: Any

@@ -1,9 +1,9 @@
-"""Applies the rules: from the innermost operation outwards, each replacement once, each condition proved.
+"""Applies the rules innermost first, each condition proved before its rule is used.
 
-An atom is rewritten after its operands, by the first rule whose pattern, with the matcher's binding put in, is that
-atom and whose condition is proved; the result is rewritten in turn. A sum is looked at once its atoms are done: a
-quotient and a remainder of one number may meet again there. Everything is remembered as a `Trace`, so a rewriting
-that two expressions share is done once and still appears in the trail of both.
+An atom is rewritten after its operands, by the first rule whose instantiated pattern equals the atom and whose
+condition is proved; the result is rewritten in turn. A sum is examined after its atoms: a quotient and a remainder of
+one number may recombine there. Results are memoized as `Trace`s, so work shared by two expressions is done once and
+still appears in the trail of both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STEPS = 20_000  # terms looked at in one such round
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One replacement: the rule, what it replaced by what, and how each part of its condition was proved."""
+    """One replacement: the rule, the operands before and after, its condition, and the methods that proved it."""
 
     rule: str
     before: Poly | Atom
@@ -40,7 +40,7 @@ class Applied:
 
 @dataclass(slots=True)
 class Trace:
-    """The outcome of rewriting something, and its history: replacements and the traces of parts, in order."""
+    """The result of rewriting `subject`, and its history: replacements and the traces of parts, in order."""
 
     result: Any
     history: list[Applied | Trace] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Rewriter:
         known = self._sums.get(poly)
         if known is None:
             known = Trace(poly, subject=poly)
-            self._sums[poly] = known  # what is met again while being rewritten stays as it is
+            self._sums[poly] = known  # a recursive occurrence is left unchanged
             known.result = self._atomwise(poly, known.history)
             for _ in range(ROUNDS):
                 better = next(self._cheaper_sums(known.result, known.history), None)
@@ -87,7 +87,7 @@ class Rewriter:
         return result
 
     def _cheaper_sums(self, poly: Poly, history: list[Applied | Trace]) -> Iterator[Poly]:
-        """Sums equal to this one with a remainder taken apart or a quotient put together, where that is cheaper."""
+        """Cheaper sums equal to this one, with a remainder expanded or a quotient recombined."""
         if len(poly.terms) < 2:
             return
         budget = Budget(STEPS)
@@ -107,7 +107,7 @@ class Rewriter:
     def _taken_apart(
         self, poly: Poly, atom: Atom, parts: tuple[Poly, Poly], history: list[Applied | Trace]
     ) -> Iterator[Poly]:
-        """x % d as x - d*(x//d), where the quotient stands in the sum already and cancels."""
+        """x % d as x - d*(x//d), where the sum already contains the quotient and it cancels."""
         value, divisor = atom.args
         proof = self._nonzero(divisor)
         if proof is None:
@@ -183,7 +183,7 @@ class Rewriter:
         arguments = tuple(self._argument(argument, history) for argument in atom.args)
         try:
             current = self.terms.node(atom.op, *arguments) if atom.op is not PRODUCT else self._product(arguments)
-        except ExpressionError:  # a division by zero: only a choice that is never made can hold it, so it may stay
+        except ExpressionError:  # a division by zero, which only an unreachable branch can contain: leave it
             return Poly({(atom,): 1})
         rebuilt = current.atom
         if rebuilt is None or rebuilt is not atom:
@@ -234,7 +234,7 @@ class Rewriter:
     # ---- conditions
 
     def condition(self, truth: Truth) -> Trace:
-        """Rewrite a condition: its operands, then the condition itself where it is decided."""
+        """Rewrite a condition: its operands, then the condition itself if it is proved or refuted."""
         if isinstance(truth, bool):
             return Trace(truth, subject=truth)
         known = self._atoms.get(truth)

@@ -1,10 +1,9 @@
 """The simplification rules, as data: what is matched, what replaces it, and the condition that must be proved first.
 
-The first five are table 1 of the LEGO paper. A rule is a pattern and a result over metavariables, which stand for any
-integers, and a condition on them. What finds a binding of the metavariables is a matcher, and a matcher is not
-trusted: the rewriter puts its binding into the pattern, and the outcome must be the expression at hand; it puts it
-into the condition, and the outcome must be proved. A test shows to Z3 that the condition implies pattern == result
-for all integers, and that without its condition the rule is refuted.
+The first five are table 1 of the LEGO paper. A rule is a pattern and a result over metavariables, which range over all
+integers, and a condition on them. A matcher proposes bindings of the metavariables and is not trusted: the rewriter
+instantiates the pattern, which must equal the expression, and the condition, which must be proved. A test proves with
+Z3 that the condition implies pattern == result for all integers, and that the rule without its condition is refuted.
 
 >>> print(RULES[0])
 (d*q + r) // d --> q  [table 1]  when 0 <= r and r < d
@@ -48,7 +47,7 @@ Template = Callable[[Terms, Binding], Poly]
 
 @dataclass(frozen=True)
 class Rule:
-    """`pattern` may be replaced by `result` where every comparison of `when` holds. Found by `match`."""
+    """`pattern` may be replaced by `result` where every comparison of `when` holds; `match` proposes bindings."""
 
     name: str
     pattern: Any
@@ -103,24 +102,24 @@ def template(expr: Any) -> Template:
 a, b, c, d, g, k, q, r, s, x, y = sympy.symbols("a b c d g k q r s x y", integer=True)
 
 
-# ---- matchers: each proposes bindings for an atom, cheapest guess first
+# ---- matchers: each proposes bindings for an atom, most promising first
 
 
 def divisible_part(facts: Facts, atom: Atom) -> Iterator[Binding]:
-    """d*q + r over d, with q the part of the sum that d divides term by term."""
+    """d*q + r over d, where q collects the terms of the sum that d divides."""
     n, divisor = atom.args
     quotient, rest = n.divided(divisor)
     if quotient:
         yield {d: divisor, q: quotient, r: rest}
     constant = divisor.constant
-    if constant is not None:  # 12*i + j over 8: 8*i + (4*i + j), should the rest turn out to be small
+    if constant is not None:  # 12*i + j over 8: 8*i + (4*i + j), in case the rest is small
         reduced = Poly({m: v for m, v in ((m, v % constant) for m, v in n.terms.items()) if v})
         if reduced != rest and reduced != n:
             yield {d: divisor, q: Poly({m: v // constant for m, v in (n - reduced).terms.items()}), r: reduced}
 
 
 def simpler_divisible_part(facts: Facts, atom: Atom) -> Iterator[Binding]:
-    """As divisible_part, where the rest is not harder to divide: never negative unless the sum may be as well."""
+    """As divisible_part, where the rest is no harder to divide: fewer terms, and non-negative if the sum is."""
     for binding in divisible_part(facts, atom):
         n, rest = atom.args[0], binding[r]
         if len(rest.terms) <= len(n.terms) - len(binding[q].terms) and (
@@ -143,7 +142,7 @@ def residue_of_coefficients(facts: Facts, atom: Atom) -> Iterator[Binding]:
 
 
 def constant_quotient(facts: Facts, atom: Atom) -> Iterator[Binding]:
-    """x over d, with k the one quotient that the samples show."""
+    """x over d, where all samples have the same quotient k."""
     n, divisor = atom.args
     guess = None
     for point in range(POINTS):
@@ -178,7 +177,7 @@ def remainder_under_quotient(facts: Facts, atom: Atom) -> Iterator[Binding]:
 
 
 def remainder_under_remainder(facts: Facts, atom: Atom) -> Iterator[Binding]:
-    """A remainder in the sum whose factor makes its divisor a multiple of d."""
+    """A remainder in the sum whose divisor, times its factor, is a multiple of d."""
     n, divisor = atom.args
     for inner in n.atoms():
         if inner.op is FloorMod and (parts := n.split(inner)) is not None:
@@ -188,7 +187,7 @@ def remainder_under_remainder(facts: Facts, atom: Atom) -> Iterator[Binding]:
 
 
 def common_factor(facts: Facts, atom: Atom) -> Iterator[Binding]:
-    """g*x + r over g*b, for every g that is a term's common factor with the divisor, largest first."""
+    """g*x + r over g*b, for every common factor g of a term and the divisor, largest first."""
     n, divisor = atom.args
     content = gcd(*divisor.terms.values())
     shared = _common_monomial(list(divisor.terms))
@@ -219,7 +218,7 @@ def ordered_operands(facts: Facts, atom: Atom) -> Iterator[Binding]:
 
 
 def constant_root(facts: Facts, atom: Atom) -> Iterator[Binding]:
-    """The root's lower bound, which is the root if the upper bound agrees."""
+    """The root's lower bound k; the condition checks that it is the root."""
     root = facts.atom(atom)[0]
     if root is not None:
         yield {x: atom.args[0], k: number(root)}
@@ -235,7 +234,7 @@ def choice_by_comparison(facts: Facts, atom: Atom) -> Iterator[Binding]:
 
 
 def separate_bits(facts: Facts, atom: Atom) -> Iterator[Binding]:
-    """Operands as high * 2**k + low, for every power of two that is a coefficient, where a part in four is zero."""
+    """Operands as high * 2**k + low, for every power of two in a coefficient, if one of the four parts is zero."""
     left, right = atom.args
     values = [v for p in (left, right) for m, v in p.terms.items() if m]
     for power in sorted({v & -v for v in values}, reverse=True):
@@ -296,7 +295,7 @@ RULES: tuple[Rule, ...] = (
     _bits("or of separate bits", BitOr),
 )  # fmt: skip
 
-# Rules on a whole sum, which the rewriter applies where they make it cheaper.
+# Rules on a whole sum, which the rewriter applies where they reduce its cost.
 RECOMPOSE = Rule(
     "quotient and remainder", d * FloorDiv(x, d) + FloorMod(x, d), x, (Ne(d, 0),), lambda facts, atom: iter(()), TABLE_1
 )

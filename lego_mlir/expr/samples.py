@@ -1,8 +1,7 @@
-"""Values at a few points within the ranges: cheap refutation, never a proof.
+"""Values at a few sample points within the ranges: cheap refutation, never a proof.
 
-Most conditions that a rule asks for are false, and a point that shows it costs less than a search for a proof. The
-points are the ends of ranges, sizes at which claims about tiles tend to fail, and some drawn at random, the same ones
-in every run.
+Most side conditions of rules are false, and a counter-example costs less than a search for a proof. The points are the
+ends of ranges, sizes at which claims about tiles tend to fail, and pseudo-random ones, the same in every run.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ PYTHON: dict[Any, Callable[..., int]] = {
 
 
 class Samples:
-    """The values of polynomials over one `Terms` at the sample points, each computed once."""
+    """The values of polynomials over one `Terms` at the sample points, memoized."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self._known: dict[tuple[Atom, int], int | None] = {}
 
     def refutes(self, poly: Poly) -> bool:
-        """Whether some values within the ranges make the polynomial negative."""
+        """Whether the polynomial is negative at a sample point."""
         for point in range(POINTS):
             value = self.value(poly, point)
             if value is not None and value < 0:
@@ -65,7 +64,7 @@ class Samples:
         return False
 
     def value(self, poly: Poly, point: int) -> int | None:
-        """The value at a sample point, None where the point lies in an empty range or divides by zero."""
+        """The value at a sample point, None if the point lies in an empty range or divides by zero."""
         total = 0
         for monomial, c in poly.terms.items():
             for atom in monomial:
@@ -123,7 +122,7 @@ class Samples:
             return None
 
     def truth(self, truth: Truth, point: int) -> bool | None:
-        """The value of a condition at a sample point, None where it has none."""
+        """The value of a condition at a sample point, None if undefined."""
         if isinstance(truth, bool):
             return truth
         if truth.op in (sympy.And, sympy.Or, sympy.Not):

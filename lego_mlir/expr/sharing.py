@@ -1,9 +1,9 @@
-"""Expressions as straight-line code: what occurs twice is computed once.
+"""Common subexpression elimination: expressions as straight-line code.
 
 SymPy's sums and products have any number of operands, while code computes them two at a time, and two sums may share a
-part: i + j and n - i - j - 1 both hold i + j. So the pair of terms (or of factors) that stands in most sums is taken
-out as a value of its own, again and again, until no pair stands in two. Operation counts are taken from this form, and
-printing it gives code of that count.
+part: i + j and n - i - j - 1 both contain i + j. So the pair of terms (or factors) that occurs in the most sums is
+extracted as a separate value, repeatedly, until no pair occurs in two. Operation counts are taken from this form, and
+printing it yields code of that count.
 
 >>> import sympy
 >>> i, j, n = sympy.symbols("i j n", integer=True)
@@ -33,14 +33,14 @@ MOST_PAIRS = 4000  # beyond this many pairs, sharing parts of sums is not tried
 
 @dataclass(frozen=True, slots=True)
 class StraightLine:
-    """Assignments in order, each to a fresh symbol that later lines may use, and the results in terms of them."""
+    """Assignments in order, each to a fresh symbol that later ones may use, and the results in terms of them."""
 
     assignments: tuple[tuple[Any, Any], ...]
     results: tuple[Any, ...]
 
 
 def operands(expr: Any) -> tuple[Any, ...]:
-    """What a node computes from: of a power its base, of a table its index."""
+    """The computed operands of a node: the base of a power, the index of a table, else all arguments."""
     if isinstance(expr, Table):
         return (expr.index,)
     if expr.is_Pow:
@@ -49,7 +49,7 @@ def operands(expr: Any) -> tuple[Any, ...]:
 
 
 def signed(term: Any) -> tuple[Any, int]:
-    """A term of a sum as what is added or subtracted, and its sign."""
+    """A term of a sum as its magnitude and its sign."""
     if term.is_Integer and int(term) < 0:
         return -term, -1
     if term.is_Mul and term.args[0].is_Integer and int(term.args[0]) < 0:
@@ -70,10 +70,10 @@ def product(factors: Iterable[Any]) -> Any:
 
 
 class Sharing:
-    """The distinct operations of some expressions, with sums and products split so that parts are shared.
+    """The distinct operations of some expressions, with sums and products split into shared pairs.
 
-    `sums` and `products` map each distinct sum or product to its operands, `parts` each shared part, a fresh symbol, to
-    its two operands; `others` are all other operations.
+    `sums` and `products` map each distinct sum or product to its operands, `parts` and `factors` each shared pair, a
+    fresh symbol, to its two operands; `others` are all other operations.
     """
 
     def __init__(self, exprs: Iterable[Any]) -> None:
@@ -103,7 +103,7 @@ class Sharing:
                 _begin_with_a_number(expr, terms)
             return terms
         if expr.is_Mul:
-            if expr.args[0] is sympy.S.NegativeOne:  # a negated value that stands alone
+            if expr.args[0] is sympy.S.NegativeOne:  # a negation outside a sum
                 value, sign = signed(expr)
                 self.sums[expr] = {value: sign}
                 return (value,)
@@ -165,7 +165,7 @@ class Sharing:
 
 
 def _begin_with_a_number(expr: Any, terms: Signed) -> None:
-    """Let a sum of subtractions begin with a negative number, or with a product by one, and save a negation."""
+    """Save a negation: start a sum of subtractions with a negative number, or with a product by one."""
     for term in expr.args:
         if term.is_Integer or (term.is_Mul and term.args[0].is_Integer and term.args[0] is not sympy.S.NegativeOne):
             del terms[signed(term)[0]]
@@ -174,13 +174,13 @@ def _begin_with_a_number(expr: Any, terms: Signed) -> None:
 
 
 def straight_line(exprs: Iterable[Any], prefix: str = "s") -> StraightLine:
-    """The expressions as assignments and results; whatever is used twice has a name."""
+    """The expressions as assignments and results; every operation used twice is named."""
     exprs = tuple(exprs)
     return _Lines(Sharing(exprs), exprs, prefix).code
 
 
 class _Lines:
-    """Writes the shared operations as assignments, in the order in which they are needed."""
+    """Writes the shared operations as assignments, in dependency order."""
 
     def __init__(self, sharing: Sharing, exprs: tuple[Any, ...], prefix: str) -> None:
         self.sharing = sharing
@@ -213,7 +213,7 @@ class _Lines:
                 self._count(operand)
 
     def value(self, expr: Any) -> Any:
-        """The expression over names of what is shared."""
+        """The expression over the names of shared operations."""
         if expr in self.names:
             return self.names[expr]
         built = self._built(expr)

@@ -1,4 +1,4 @@
-"""Simplification: the cheapest proved form of an index expression, with the trail of how it came about.
+"""Simplification: the cheapest proved form of an index expression, with the steps that lead to it.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorDiv, FloorMod, Size
@@ -45,9 +45,9 @@ CHEAPEST_FORM = "cheapest form"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One replacement, of `before` by `after` wherever it stands, with the condition that was proved and how.
+    """One replacement of every occurrence of `before` by `after`, with the proved condition and the proof method.
 
-    `operations` are the operation counts of the whole expression before and after it.
+    `operations` are the operation counts of the whole expression before and after the step.
     """
 
     rule: str
@@ -66,8 +66,8 @@ class Step:
 class Derivation:
     """An expression, its cheapest form found, and their operation counts with shared subexpressions counted once.
 
-    `steps` lead from `raw` to `expr`: each replaces its `before` wherever it stands, and like terms are collected.
-    They are worked out when they are asked for.
+    `steps` lead from `raw` to `expr`: each replaces every occurrence of its `before` and collects like terms. They are
+    computed on first access.
     """
 
     raw: Any
@@ -87,7 +87,7 @@ class Derivation:
         return f"{self.raw} -> {self.expr}, {self.before} -> {self.after} operations"
 
     def replay(self) -> Any:
-        """The expression that the steps, applied one by one to `raw`, lead to: `expr`, or the trail is wrong."""
+        """`raw` with the steps applied one by one. Equal to `expr` if the steps are complete and correct."""
         current = self.raw
         for step in self.steps:
             current = apply_step(self._context, current, step)
@@ -104,7 +104,7 @@ def apply_step(context: Context, expr: Any, step: Step) -> Any:
 
 
 def _collected(context: Context, expr: Any) -> Any:
-    """Like terms collected, nothing else done."""
+    """The expression with like terms collected and nothing else changed."""
     if not is_condition(expr):
         return context.terms.write(context.terms.read(expr))
     truth = context.terms.read_condition(expr)
@@ -112,12 +112,12 @@ def _collected(context: Context, expr: Any) -> Any:
 
 
 def simplify(expr: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> Derivation:
-    """The cheapest proved form of an expression or condition under these ranges, never dearer than it was."""
+    """The cheapest proved form of an expression or condition under these ranges, never costlier than the input."""
     return simplify_all([expr], ranges, model=model)[0]
 
 
 def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> tuple[Derivation, ...]:
-    """Several expressions that will be computed together: of their forms, those that cost least together.
+    """Simplify expressions that are computed together, minimizing their total cost.
 
     Raises BudgetError for an expression nested too deeply for Python's recursion limit.
     """
@@ -125,7 +125,7 @@ def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -
         raws = tuple(map(_plain, exprs))
         known = context.derivations.get((raws, model))
         if known is None:
-            count = cache(partial(operations, shared=True, model=model))  # of the forms, many are the same
+            count = cache(partial(operations, shared=True, model=model))  # many of the forms are equal
             known = tuple(_least_together(_forms(context, raws, model, count), count))
             context.derivations[raws, model] = known
         return known
@@ -140,9 +140,9 @@ def _plain(expr: Any) -> Any:
 def _forms(
     context: Context, raws: tuple[Any, ...], model: CostModel, count: Callable[..., int]
 ) -> list[list[Derivation]]:
-    """For every way of rewriting and writing, a form of each expression, never dearer than the expression as it is.
+    """For each strategy of rewriting and writing, a form of each expression, never costlier than the input.
 
-    Rewritten as a whole, and piece by piece: what saves in one place may cost in another.
+    Both whole and piecewise rewriting are tried: what saves in one place may cost in another.
     """
     before = list(map(count, raws))
     as_written = [Derivation(r, r, b, b, model, context) for r, b in zip(raws, before, strict=True)]
@@ -163,19 +163,19 @@ def _forms(
             ways.append([derived(as_is, pieces.whole(as_is.raw), tried) for as_is in as_written])
             if whole_numbers:
                 by_pieces = [derived(as_is, pieces.form(as_is.raw), tried) for as_is in as_written]
-                ways.insert(1, by_pieces)  # before the others, which are preferred where they cost as little
+                ways.insert(1, by_pieces)  # ties go to later entries
         if not context.terms.expanded:
-            break  # no product of sums was met: nothing to leave unexpanded
+            break  # there was no product of sums to leave unexpanded
     return ways
 
 
 def _least_together(ways: list[list[Derivation]], count: Callable[..., int]) -> list[Derivation]:
-    """One form of each expression: the cheapest way for all of them, then changed one by one while that pays."""
+    """One form of each expression: the cheapest strategy overall, then improved one expression at a time."""
 
     def total(forms: list[Derivation]) -> int:
         return count(*(f.expr for f in forms))
 
-    chosen = min(reversed(ways), key=total)  # as written only where nothing else is as cheap
+    chosen = min(reversed(ways), key=total)  # as written only if everything else is costlier
     if len(chosen) > 1:
         least = total(chosen)
         for place in range(len(chosen)):
@@ -188,10 +188,10 @@ def _least_together(ways: list[list[Derivation]], count: Callable[..., int]) -> 
 
 
 class _Trail:
-    """The steps of a derivation, found by applying every replacement of its traces until none applies any more.
+    """The steps of a derivation, found by applying every replacement of its traces until none applies.
 
-    What was rewritten in one place is replaced in all, so a replacement may come early, late or twice compared with
-    the order in which it was found; each is an equality that was proved, whatever the order.
+    A replacement applies to all occurrences at once, so the order may differ from that in which it was found, and it
+    may occur twice; each is a proved equality, so any order is valid.
     """
 
     def __init__(self, context: Context, derivation: Derivation) -> None:

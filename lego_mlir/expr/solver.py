@@ -1,13 +1,13 @@
-"""The one door to Z3: is a condition true for all integers that the ranges allow?
+"""The only module that imports Z3: is a condition true for all integers within the ranges?
 
 Division is encoded by its definition: x // d and x % d are integers q and r with x == d*q + r and r between 0 and d
-(exclusive, on d's side), which says floor division for every sign of both operands, and nothing when d is 0. Bit
-operations, tables and shifts by variables are not Z3's integers: each becomes an unknown integer within the bounds
-that intervals give it. That keeps a proof a proof; a counter-example is checked by whoever asks, by evaluation.
+(exclusive, on d's side), which defines floor division for every sign of both operands and leaves d == 0 unconstrained.
+Bit operations, tables and shifts by variables have no encoding in Z3's integers: each becomes an unknown integer within
+its interval bounds. Proofs remain sound; the caller checks a counter-example by evaluation.
 
-A proof is limited in Z3's own steps, not in time: what is proved decides which text a spec becomes, and that must not
-depend on how fast a machine is, or how busy. Nor on what was proved before: each question gets its own Z3 context, in
-which terms are numbered from 0. That also keeps threads apart, and a program that uses Z3 itself.
+Proofs are limited by Z3's own step count, not by time: what is proved determines the emitted code, which must not
+depend on a machine's speed or load. Nor on earlier queries: each query gets a fresh Z3 context, in which terms are
+numbered from 0. That also isolates threads, and programs that use Z3 themselves.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorDiv, FloorMod, Eq, Ne
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
 
 ANSWERS_KEPT = 4096
-STEPS_PER_MS = 5000  # of Z3's own count, `rlimit`; proofs of ours were measured to take 2,000 to 7,000 a millisecond
-SAFETY_NET_MS = 120_000  # the clock ends a proof only where Z3 has stopped counting; all its steps take a few seconds
-OUT_OF_STEPS = ("canceled", "max. resource limit exceeded")  # what Z3 calls that
+STEPS_PER_MS = 5000  # of Z3's own count, `rlimit`; measured on our proofs: 2,000 to 7,000 per millisecond
+SAFETY_NET_MS = 120_000  # wall-clock limit in case Z3 stops counting steps; a whole step budget takes a few seconds
+OUT_OF_STEPS = ("canceled", "max. resource limit exceeded")  # Z3's reasons for an exhausted step budget
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What Z3 said: proved, or values that may refute, or neither with the reason."""
+    """Z3's answer: proved, or values that may refute, or neither with the reason."""
 
     proved: bool
     values: dict[Any, int] | None = None
@@ -64,10 +64,10 @@ class Answer:
 
 @exclusive
 def solve(condition: Any, ranges: Ranges, timeout_ms: int, *, assume_defined: bool = True) -> Answer:
-    """Ask Z3 for values within the ranges that make the condition false, in the steps of about `timeout_ms`.
+    """Search for values within the ranges that make the condition false, in about the steps of `timeout_ms`.
 
-    `assume_defined` takes every divisor to be other than zero, every shift amount and every isqrt's operand not
-    negative: what an expression means elsewhere is nobody's claim.
+    `assume_defined` assumes that every divisor is nonzero and that no shift amount and no isqrt operand is negative:
+    claims cover only values for which the expression is defined.
     """
     return _solve(condition, frozenset(ranges.items()), timeout_ms, assume_defined)
 
@@ -82,7 +82,7 @@ def _solve(condition: Any, ranges: frozenset[Any], timeout_ms: int, assume_defin
     solver = z3.Solver(ctx=context)
     solver.set("rlimit", timeout_ms * STEPS_PER_MS)
     solver.set("timeout", SAFETY_NET_MS)
-    solver.set("ctrl_c", False)  # else Z3 takes an interruption for itself, and the program goes on with an unknown
+    solver.set("ctrl_c", False)  # otherwise Z3 handles Ctrl-C itself, and the program continues with an unknown
     solver.add(*encoder.facts, z3.Not(claim))
     verdict = solver.check()
     if verdict == z3.unsat:
@@ -99,7 +99,7 @@ def _solve(condition: Any, ranges: frozenset[Any], timeout_ms: int, assume_defin
 
 
 class Encoder:
-    """Writes expressions as Z3 terms, gathering the facts that define the fresh variables.
+    """Encodes expressions as Z3 terms, collecting the constraints that define the fresh variables.
 
     The terms belong to a `z3.Context`; None is Z3's default one.
     """
@@ -180,7 +180,7 @@ class Encoder:
         return root
 
     def _unknown(self, expr: Any) -> Any:
-        """A fresh integer within the bounds that intervals give the operation."""
+        """A fresh integer within the interval bounds of the operation."""
         from lego_mlir.expr.intervals import bounds
 
         variable = self._fresh("opaque")
@@ -189,7 +189,7 @@ class Encoder:
             self.facts.append(variable >= known.lo)
         if known.hi is not None:
             self.facts.append(variable <= known.hi)
-        for argument in expr.args:  # the symbols inside belong to a counter-example
+        for argument in expr.args:  # a counter-example needs values for the symbols inside
             for symbol in getattr(argument, "free_symbols", ()):
                 if not isinstance(expr, Table) or argument is not expr.args[0]:
                     self.term(symbol)

@@ -1,13 +1,12 @@
 """Polynomials over opaque atoms: the form in which rules match.
 
-Addition and multiplication obey the laws of a ring, and matching `d*q + r` up to those laws on trees is hopeless. So
-an index expression is read into a polynomial with integer coefficients over atoms. An atom is a symbol, or an
-operation that is no ring operation (a division, a bit operation, a selection, a table) with polynomials as operands.
-Two expressions that are equal by the ring's laws alone are then equal as Python objects, and "the part of the sum
-that the divisor divides" is a loop over terms.
+Matching `d*q + r` on trees, up to the ring laws of + and *, is hopeless. So an index expression is read into a
+polynomial with integer coefficients over atoms. An atom is a symbol, or any other operation (a division, a bit
+operation, a selection, a table) with polynomials as operands. Expressions that are equal by the ring laws alone are
+then equal as Python objects, and "the part of the sum that the divisor divides" is a loop over terms.
 
 A symbol that is known to be a multiple of m (a size, a loop variable with a step) is read as m times an atom, so that
-an exact quotient such as K//32 is linear. `write` puts it back.
+an exact quotient such as K//32 is linear. `write` converts it back.
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import FloorDiv, Size
@@ -53,14 +52,14 @@ COMMUTATIVE = (BitXor, BitAnd, BitOr, Smaller, Larger)
 class Terms:
     """All polynomials over one set of ranges: reads SymPy, interns atoms, writes SymPy.
 
-    With `expand` products of sums are multiplied out, without it each such sum is an atom: (i + j)*(i + j + 1) // 2 is
-    cheaper left as it is, i*(4*N + 8) // N is not. Both are tried.
+    With `expand` products of sums are expanded, without it each such sum is an atom: (i + j)*(i + j + 1) // 2 is
+    cheaper unexpanded, i*(4*N + 8) // N is not. Both are tried.
     """
 
     def __init__(self, ranges: Mapping[sympy.Symbol, Range], expand: bool = True) -> None:
         self.ranges = ranges
         self.expand = expand
-        self.expanded = False  # whether a product of sums has been multiplied out
+        self.expanded = False  # whether a product of sums has been expanded
         self._atoms: dict[tuple[Any, ...], Atom] = {}
         self._read: dict[Any, Any] = {}
         self._written: dict[Any, Any] = {}
@@ -118,7 +117,7 @@ class Terms:
         return self.product([self.read(base)] * int(exponent))
 
     def product(self, factors: list[Poly]) -> Poly:
-        """The product; where it is not to be multiplied out, or would explode, its sums stay whole as one atom each."""
+        """The product. Unless it is to be expanded, and its expansion is small, each of its sums becomes one atom."""
         sums = [len(f.terms) for f in factors if len(f.terms) > 1]
         if len(sums) > 1 and (not self.expand or prod(sums) > MOST_TERMS):
             factors = [f if len(f.terms) <= 1 else self._intern(PRODUCT, (f,)) for f in factors]
@@ -212,7 +211,7 @@ class Terms:
         return number(int(entries[index]))
 
     def truth(self, op: Any, *args: Any) -> Truth:
-        """A comparison of polynomials, or And, Or, Not of truths, decided where the operands decide it."""
+        """A comparison of polynomials, or And, Or, Not of truths, folded where the operands determine it."""
         if op in COMPARISONS:
             difference = (args[1] - args[0]).constant
             if difference is not None:
@@ -265,7 +264,7 @@ class Terms:
 
 
 def _as_power_of_two(op: Any, args: Any, constants: list[int | None]) -> Callable[[Terms], Poly] | None:
-    """A shift by a constant or a mask of low bits as the product, quotient or remainder that it is."""
+    """A shift by a constant or a mask of low bits as the equivalent product, quotient or remainder."""
     if len(constants) != 2:
         return None
     first, second = constants
@@ -284,7 +283,7 @@ def _as_power_of_two(op: Any, args: Any, constants: list[int | None]) -> Callabl
 
 
 def _fold_division(op: Any, x: Poly, d: Poly) -> Poly | None:
-    """x // d or x % d where ring laws alone settle it: a constant d that divides every term of x with an atom."""
+    """x // d or x % d where ring laws suffice: a constant d that divides every non-constant term of x."""
     divisor = d.constant
     if divisor == 0:
         raise ExpressionError(f"division by zero: {op.__name__} by 0")
@@ -304,7 +303,7 @@ Factor = Atom | tuple[Any, int]  # an operation, or a symbol over a divisor of i
 
 
 def outer(poly: Poly) -> dict[tuple[Factor, ...], int]:
-    """A polynomial over what the user named: each scaled atom as its symbol, or as an exact quotient of it."""
+    """A polynomial over the user's symbols: each scaled atom as its symbol, or as an exact quotient of it."""
     result: dict[tuple[Factor, ...], int] = {}
     for monomial, coefficient in poly.terms.items():
         scaled = [a for a in monomial if a.op is SYMBOL]

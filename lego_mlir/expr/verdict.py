@@ -1,7 +1,7 @@
 """The three answers of a prover.
 
-`Proved` says by what; `Refuted` carries a counter-example that anyone can check by hand; `Unknown` says why, and
-changes nothing: whoever asked keeps the general form.
+`Proved` names the method; `Refuted` carries a counter-example that can be checked by hand; `Unknown` gives the reason,
+and the caller keeps the general form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Refuted:
-    """The claim fails. `counter_example` gives values under which it does, `explanation` says it in a sentence."""
+    """The claim fails. `counter_example` gives values for which it fails, `explanation` states it in a sentence."""
 
     counter_example: Mapping[str, object]
     explanation: str

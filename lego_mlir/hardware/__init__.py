@@ -1,1 +1,1 @@
-"""Numbers and behaviour of the hardware, each with its unit and its source; nothing here knows a kernel."""
+"""Hardware numbers and models, each with its unit and its source; independent of any kernel."""

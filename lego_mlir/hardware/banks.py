@@ -1,14 +1,14 @@
-"""Shared memory: in how many wavefronts the hardware serves what a warp asks for.
+"""Shared memory: the number of wavefronts of a warp's request.
 
-Shared memory has 32 banks, each 4 bytes wide, and byte address a lies in bank `a // 4 % 32`. One wavefront delivers
-one word from every bank, to any number of lanes; so a pass takes as many wavefronts as the busiest bank has *distinct*
-words in it, and lanes that want the same word cost nothing ("broadcast"). A warp's request of up to 4 bytes a lane is
-one pass; of 8 bytes a lane it is two, one for each half of the warp; of 16 bytes, four, one for each quarter.
+Shared memory has 32 banks, each 4 bytes wide, and byte address a is in bank `a // 4 % 32`. One wavefront delivers one
+word from every bank, to any number of lanes; so a pass takes as many wavefronts as the busiest bank has *distinct*
+words requested, and lanes that request the same word cost nothing ("broadcast"). A warp's request of up to 4 bytes a
+lane is one pass; of 8 bytes a lane it is two, one for each half of the warp; of 16 bytes, four, one for each quarter.
 
 Sources: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later (banks, words, broadcast);
 NVIDIA, "cuTENSOR: High-performance Tensor Operations in CUDA", GTC 2019 session S9593 (a 128-bit access is served in
 four phases of eight threads, and only threads of one phase conflict); NVIDIA/cutlass issue 328 (half-warps for 8 bytes
-a thread, quarter-warps for 16). Devices have been seen to merge passes whose lanes want the same words, so for
+a thread, quarter-warps for 16). Devices have been observed to merge passes whose lanes request the same words, so for
 broadcasts of 8 and 16 bytes the count is an upper bound. Nsight Compute reports the same quantity as
 `l1tex__data_pipe_lsu_wavefronts_mem_shared`.
 
@@ -36,7 +36,7 @@ _NO_WORD: Final = np.int64(-1)
 
 
 def lanes_per_pass(width: int) -> int:
-    """How many lanes the hardware serves together when each asks for `width` bytes."""
+    """Lanes served in one pass when each requests `width` bytes."""
     return WARP if width <= 4 else WARP // 2 if width <= 8 else WARP // 4
 
 
@@ -72,7 +72,7 @@ def wavefronts(address: Array, width: int, active: Array | None = None) -> Array
 
 
 def ideal_wavefronts(width: int, active: Array | None = None) -> Array:
-    """The fewest wavefronts for a request of this width: one for each pass that has an active lane."""
+    """The minimum wavefronts of a request of this width: one for each pass with an active lane."""
     together = lanes_per_pass(width)
     if active is None:
         return np.asarray(WARP // together)
@@ -86,7 +86,7 @@ def _ascending(word: Array) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """The busiest bank of a pass: the lanes that want different words of it, and how many words those are."""
+    """The busiest bank of a pass: the lanes that request distinct words of it, and the number of those words."""
 
     bank: int
     lanes: tuple[int, ...]
@@ -94,7 +94,7 @@ class Collision:
 
 
 def worst_collision(address: Array, width: int, active: Array | None = None) -> Collision:
-    """The worst pass of one warp, `address` of shape `(32,)`: who collides, and where."""
+    """The worst bank conflict of one warp, `address` of shape `(32,)`: the bank and the lanes."""
     word = words(address, width, active)
     per_lane = max(1, width // BANK_BYTES)
     together = lanes_per_pass(width)

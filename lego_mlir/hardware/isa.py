@@ -1,4 +1,4 @@
-"""Vector instruction sets: how wide a register is, and what LLVM calls it. One row each.
+"""CPU vector instruction sets: register width and LLVM's names. One row each.
 
 >>> ISAS["avx2"].lanes("f64"), ISAS["neon"].lanes("f32"), ISAS["scalar"].lanes("f32")
 (4, 4, 1)
@@ -16,17 +16,17 @@ BYTES_OF: Final = {"f32": 4, "f64": 8}
 
 @dataclass(frozen=True, slots=True)
 class ISA:
-    """A register's bytes (0: no vectors), and LLVM's triple, CPU and features. An empty triple is this machine's."""
+    """A register's bytes (0: no vectors), and LLVM's triple, CPU and features. An empty triple means the host's."""
 
     name: str
     register_bytes: int
     triple: str
     cpu: str
     features: str
-    granules: int = 0  # SVE: how many times 128 bits a register holds at least
+    granules: int = 0  # SVE: minimum register length in units of 128 bits
 
     def lanes(self, element: str) -> int:
-        """nu: how many elements a register holds."""
+        """nu: elements per register."""
         return max(self.register_bytes // BYTES_OF[element], 1)
 
 
@@ -39,14 +39,14 @@ ISAS: Final = {
         ISA("avx2", 32, _X86, "x86-64-v3", "+avx2,+fma"),
         ISA("avx512", 64, _X86, "x86-64-v4", "+avx512f,+avx512vl,+avx512dq,+avx512bw,+fma"),
         ISA("neon", 16, _ARM, "generic", "+neon"),
-        # vectors of a fixed length of 256 bits, which every SVE machine with registers at least that long runs
+        # fixed-length vectors of 256 bits, for every SVE machine with registers at least that long
         ISA("sve256", 32, _ARM, "generic", "+sve", 2),
     )
 }
 
 
 def isa_named(name: str) -> ISA:
-    """The row of a name. Raises UsageError for an unknown one."""
+    """The row with this name. Raises UsageError for an unknown one."""
     if name not in ISAS:
         meant = did_you_mean(name, ["host", *ISAS])
         raise UsageError(f"no instruction set is named {name!r}; there are host, {', '.join(ISAS)}{meant}")
@@ -54,7 +54,7 @@ def isa_named(name: str) -> ISA:
 
 
 def of_host(features: dict[str, bool]) -> ISA:
-    """The widest row that a machine with these LLVM features runs."""
+    """The widest row that a host with these LLVM features supports."""
     for name, feature in (("avx512", "avx512f"), ("avx2", "avx2"), ("sse2", "sse2"), ("neon", "neon")):
         if features.get(feature):
             return ISAS[name]

@@ -1,4 +1,4 @@
-"""What a launch may be at most, the same on every GPU that is compiled for, in one place and with one message.
+"""Launch limits that are the same on every supported GPU, and the message for a launch that exceeds them.
 
 >>> refusal("grid", (1, 70000))
 'grid y = 70000: a launch takes at most 65535 blocks along y, and 2147483647 along x; put the long axis there, or let \
@@ -25,7 +25,7 @@ LARGEST_GRID: Final = (2**31 - 1, 65535, 65535)
 
 
 def refusal(what: str, extents: Sequence[int]) -> str:
-    """Why no GPU launches a `"grid"` or `"block"` of these sizes, and what to do; nothing where it may."""
+    """Why no GPU can launch a `"grid"` or `"block"` of these sizes, and the remedy; empty for a valid launch."""
     if what == "block" and prod(extents) > THREADS_PER_BLOCK:
         return (
             f"block {tuple(extents)} has {prod(extents)} threads: a block has at most {THREADS_PER_BLOCK} threads; "

@@ -1,8 +1,8 @@
-"""Global memory: how many 32-byte sectors a warp's request moves, and how few could hold what it asked for.
+"""Global memory: the 32-byte sectors that a warp's request moves, and the minimum that could hold the same bytes.
 
 Memory moves in sectors of 32 bytes. One load or store instruction of a warp moves every sector that at least one lane
-touches, whole; two lanes in one sector share it. So `sectors` against `ideal` (the distinct bytes asked for, packed)
-is how well a request is coalesced, and nothing else matters within the request: not the order of the lanes.
+touches, whole; two lanes in one sector share it. So `sectors` against `ideal` (the distinct bytes requested, packed)
+measures how well a request is coalesced; the order of the lanes within the request does not matter.
 
 Source: CUDA C++ Programming Guide, "Device Memory Accesses" (32-byte transactions, naturally aligned); CUDA C++ Best
 Practices Guide, "Coalesced Access to Global Memory".
@@ -32,7 +32,7 @@ _NOWHERE: Final = np.int64(-(1 << 62))
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """For each warp: sectors moved, the fewest that would do; and over all of them, the widest possible access."""
+    """For each warp the sectors moved and the minimum; over all warps the widest possible access."""
 
     sectors: Array
     ideal: Array
@@ -40,10 +40,10 @@ class Requests:
 
 
 def requests(address: Array, width: int, active: Array | None = None, *, look_for_wider: bool = True) -> Requests:
-    """The sectors of each warp's request: `address` is `(..., 32)` in bytes, each lane wanting `width` bytes from it.
+    """The sectors of each warp's request: `address` is `(..., 32)` in bytes, each lane accessing `width` bytes.
 
     `widest` is the largest power of two w, at most 16, such that the bytes of every request are whole aligned chunks of
-    w: the width that the lanes could use if they shared the same bytes out differently.
+    w: the access width possible if the same bytes were distributed differently over the lanes.
     """
     address = np.asarray(address, np.int64)
     if active is not None:
@@ -56,7 +56,7 @@ def requests(address: Array, width: int, active: Array | None = None, *, look_fo
     if width > 1 and not (address % width == 0).all():
         spill = (address + width - 1) // SECTOR_BYTES > sector
         next_first = np.concatenate([sector[..., 1:], np.full((*sector.shape[:-1], 1), -9)], axis=-1)
-        spill &= next_first != sector  # the last lane of a sector decides whether the next one is begun
+        spill &= next_first != sector  # only the last lane in a sector can spill into a new one
         spill &= next_first != sector + 1
         moved = moved + (spill if real is None else spill & real).sum(axis=-1)
     asked = _distinct(address, real) * width
@@ -83,10 +83,10 @@ def _widest(address: Array, width: int, asked: Array, real: Array | None) -> int
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Of some requests: how many runs of neighbouring bytes, their bytes, and the sectors if each run began one.
+    """Contiguous segments of some requests: their number, their bytes, and two sector counts.
 
-    `packed` sectors could hold the bytes of each request. Where `apart` are no more than that, the lanes go together as
-    they should, and what is moved beyond it is due to where the runs begin.
+    `packed` sectors could hold the bytes of each request; `apart` counts the sectors of separate, aligned segments. If
+    `apart` is not larger, the lanes are well grouped, and sectors moved beyond it are due to misaligned segments.
 
     >>> import numpy as np
     >>> lane = np.arange(32)
@@ -108,7 +108,7 @@ class Runs:
 
 
 def runs(address: Array, width: int, active: Array | None = None) -> Runs:
-    """The runs of neighbouring bytes in the requests of `(..., 32)` byte addresses, `width` bytes a lane."""
+    """The contiguous segments in requests of `(..., 32)` byte addresses, `width` bytes a lane."""
     address = np.asarray(address, np.int64)
     if active is not None:
         address = np.where(active, address, _NOWHERE)

@@ -1,6 +1,6 @@
-"""What differs between one GPU and the next, as rows of a table.
+"""GPU architectures, one table row each.
 
-A target is a row, never a branch: the compiler asks the row for a limit, and whoever needs a new GPU adds a row.
+Target differences are data, not branches: the compiler reads limits from the row, and supporting a new GPU adds a row.
 
 >>> target = target_named("sm_90a")
 >>> target.cpu, target.features, target.shared_per_block
@@ -20,7 +20,7 @@ from lego_mlir.errors import UsageError
 
 # The same on every target below (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 WARP_SIZE: Final = 32
-# What a block may declare statically; more must be dynamic, asked for at the launch (same guide, "Shared Memory").
+# Largest static declaration of a block; more must be dynamic, requested at launch (same guide, "Shared Memory").
 STATIC_SHARED_PER_BLOCK: Final = 48 * 1024
 KiB: Final = 1024
 
@@ -29,10 +29,10 @@ KiB: Final = 1024
 class Target:
     """One GPU architecture.
 
-    `ptx` is the PTX ISA version that is emitted, times ten: the oldest that has the architecture (PTX ISA, "Release
-    Notes") and what its kernels here use, so that the PTX still loads on an older driver. Shared memory in bytes:
-    `shared_per_block` is the dynamic limit of one block, 1 KiB under that of the SM from sm_80 on, which the system
-    keeps for itself (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+    `ptx` is the PTX ISA version that is emitted, times ten: the oldest that supports the architecture (PTX ISA,
+    "Release Notes") and the instructions used here, so that the PTX loads on older drivers. Shared memory is in bytes:
+    `shared_per_block` is the dynamic limit of one block, from sm_80 on 1 KiB below that of the SM, which the system
+    reserves (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
     """
 
     name: str
@@ -43,23 +43,23 @@ class Target:
 
     @property
     def cpu(self) -> str:
-        """LLVM's name of the processor."""
+        """LLVM's processor name."""
         return self.name
 
     @property
     def features(self) -> str:
-        """LLVM's feature string: the PTX version to write."""
+        """LLVM's feature string, which selects the PTX version."""
         return f"+ptx{self.ptx}"
 
     @property
     def compute_capability(self) -> tuple[int, int]:
-        """Major and minor version, as the driver reports them: (9, 0) for sm_90a."""
+        """Major and minor version as reported by the driver: (9, 0) for sm_90a."""
         digits = self.name.removeprefix("sm_").rstrip("a")
         return int(digits[:-1]), int(digits[-1])
 
     @property
     def specific(self) -> bool:
-        """Whether the code runs on exactly this architecture (`sm_90a`) and on no later one."""
+        """Whether the code runs only on exactly this architecture (`sm_90a`)."""
         return self.name.endswith("a")
 
 
@@ -84,7 +84,7 @@ TARGETS: Final[dict[str, Target]] = {
 
 
 def target_named(name: str | Target) -> Target:
-    """The row of the table with this name. Raises UsageError, which lists the known ones."""
+    """The row with this name. Raises UsageError, which lists the known ones."""
     if isinstance(name, Target):
         return name
     if name not in TARGETS:

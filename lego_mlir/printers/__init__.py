@@ -1,1 +1,1 @@
-"""Index expressions printed for a target: operations of MLIR here, text of other languages beside it."""
+"""Printers of index expressions: MLIR operations, and text for CUDA C and Triton."""

@@ -1,8 +1,8 @@
-"""The affine part of an index expression, and what stays outside it.
+"""The affine part of an index expression, and its non-affine operands.
 
 MLIR's affine expressions have sums, products with a constant, and floor division and remainder by a positive
-constant; their `floordiv` and `mod` round as ours do. Anything else, a product of two symbols or an exclusive or,
-becomes an operand of the map, to be computed before it:
+constant; their `floordiv` and `mod` round as ours do. Anything else, such as a product of two symbols or an exclusive
+or, becomes an operand of the map, to be computed before it:
 
 >>> import sympy
 >>> from lego_mlir.expr.nodes import BitXor, FloorDiv
@@ -24,19 +24,19 @@ from lego_mlir.expr import nodes
 
 @dataclass(frozen=True, slots=True)
 class AffineMap:
-    """An affine expression over operands, each of which is a symbol or an expression that is not affine."""
+    """An affine expression over operands, each of which is a symbol or a non-affine expression."""
 
     expr: Any
     operands: tuple[Any, ...]
 
     def build(self, ir: Any) -> Any:
-        """The `ir.AffineMap` of as many dimensions as there are operands."""
+        """The `ir.AffineMap` with one dimension per operand."""
         dims = {operand: ir.AffineExpr.get_dim(k) for k, operand in enumerate(self.operands)}
         return ir.AffineMap.get(len(self.operands), 0, [_build(ir, self.expr, dims)])
 
 
 def affine_map(expr: Any) -> AffineMap | None:
-    """The split of an expression, or None where its outermost operation is not an affine one."""
+    """The affine map and operands of an expression, or None if its outermost operation is not affine."""
     if not _is_affine_operation(expr):
         return None
     operands: dict[Any, None] = {}

@@ -1,7 +1,7 @@
-"""Creating MLIR operations by name, at the insertion point and location that are current.
+"""Creates MLIR operations by name, at the current insertion point and location.
 
 The bindings have a class for every operation; a printer chooses the operation at run time, so it builds by name. A
-`Builder` belongs to the context that is current when it is made, and remembers that context's types and attributes.
+`Builder` belongs to the context that is current when it is constructed, and caches its types and attributes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Builder:
         self._attributes: dict[str, Any] = {}
 
     def type(self, text: str) -> Any:
-        """The MLIR type written so: `type("vector<4xf32>")`."""
+        """The MLIR type parsed from text: `type("vector<4xf32>")`."""
         found = self._types.get(text)
         if found is None:
             found = self._types[text] = self.ir.Type.parse(text)
         return found
 
     def attribute(self, text: str) -> Any:
-        """The MLIR attribute written so: `attribute("16 : i64")`."""
+        """The MLIR attribute parsed from text: `attribute("16 : i64")`."""
         found = self._attributes.get(text)
         if found is None:
             found = self._attributes[text] = self.ir.Attribute.parse(text)
@@ -46,7 +46,7 @@ class Builder:
         attributes: Mapping[str, Any] | None = None,
         regions: int = 0,
     ) -> Any:
-        """A new operation. Attributes are given as they are written in MLIR, or as attributes."""
+        """A new operation. Attributes are MLIR text or attribute objects."""
         return self._create(
             name,
             results=[self.type(r) for r in results],
@@ -58,7 +58,7 @@ class Builder:
     def value(
         self, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any] | None = None
     ) -> Any:
-        """The one result of a new operation."""
+        """The single result of a new operation."""
         return self.operation(name, operands, (result,), attributes).results[0]
 
     def constant(self, value: int, kind: str) -> Any:
@@ -66,7 +66,7 @@ class Builder:
         return self.value("arith.constant", (), kind, {"value": f"{value} : {kind}"})
 
     def cast_integer(self, value: Any, kind: str) -> Any:
-        """The same number in another integer type; the caller knows that it fits. Signed, as indices are."""
+        """Cast to another integer type, sign-extending as indices require; the caller guarantees that it fits."""
         given = str(value.type)
         if given == kind:
             return value
@@ -78,7 +78,7 @@ class Builder:
         return self.value("arith.extsi" if wider else "arith.trunci", (value,), kind)
 
     def cast_unsigned(self, value: Any, kind: str) -> Any:
-        """The number that a value without a sign bit stands for, in another integer type that holds it."""
+        """Cast an unsigned value to another integer type, zero-extending; the caller guarantees that it fits."""
         given = str(value.type)
         if given == kind:
             return value

@@ -1,13 +1,14 @@
 """Index expressions as C, for CUDA kernels and for the host.
 
-The type of every operation is chosen by proved ranges: `int` where all its values fit, `unsigned` where they are never
-negative and fit 32 bits so, `long long` else. C's division truncates; ours floors. Where neither operand can be
-negative the two agree, and the unsigned form is printed, which the hardware likes better. A constant power of two is a
-shift or a mask for any sign. What is left calls a helper. Nothing is ever computed in floating point but the square
-root, whose helper repairs it to be exact.
+The type of every operation is chosen by proved ranges: `int` if all its values fit, `unsigned` if they are non-negative
+and fit 32 bits, otherwise `long long`. C's division truncates; ours floors. Where neither operand can be negative the
+two agree, and the unsigned form is printed, which is cheaper on the hardware. Division by a constant power of two is a
+shift or a mask for any sign. The remaining divisions call a helper. Only the square root uses floating point, and its
+helper corrects the result to be exact.
 
-What is declared here, a size among a function's parameters, has the type of its range. A variable of somebody else's,
-such as a size that a kernel reads itself, may be an `int` whatever its range, and is cast where that does not fit one.
+A variable declared here, such as a size among a function's parameters, has the type of its range. A variable declared
+elsewhere, such as a size that the kernel reads itself, may be an `int` whatever its range, and is cast where its range
+does not fit one.
 
 >>> from lego_mlir.expr.index import index_symbol, where
 >>> from lego_mlir.expr.ranges import Range
@@ -45,7 +46,7 @@ _KEYWORDS: Final = (
     "wchar_t while xor xor_eq"
 )
 KEYWORDS: Final = frozenset(_KEYWORDS.split())
-"""What C++ keeps for itself, up to C++20 (ISO/IEC 14882:2020, tables 5 and 6)."""
+"""Reserved words of C++ up to C++20 (ISO/IEC 14882:2020, tables 5 and 6)."""
 
 MACRO: Final = """\
 #ifndef LEGO_DEVICE
@@ -88,13 +89,13 @@ LEGO_DEVICE long long lego_isqrt(long long x) {
 }
 """,
 }
-"""Functions that a printed text may call, to be defined before it; they need MACRO, and <math.h> on the host."""
+"""Functions that printed code may call, to be defined before it; they need MACRO, and <math.h> on the host."""
 
 
 class CudaPrinter(TextPrinter):
-    """Prints C that CUDA and C++ compilers read alike.
+    """Prints C that is valid in CUDA and in C++.
 
-    `tables` collects constant tables that the text indexes; `read` are the names of sizes that are no parameters.
+    `tables` collects the constant tables that the text indexes; `read` names the sizes that are not parameters.
     """
 
     target: ClassVar[str] = "cuda"
@@ -153,7 +154,7 @@ class CudaPrinter(TextPrinter):
         return Text(f"{function}({', '.join(a.text for a in arguments)})", ATOM, width)
 
     def print_shift(self, expr: Any) -> Text:
-        """A shift to the left of what may be negative, which C leaves undefined, is a product with a power of two."""
+        """A left shift of a possibly negative value, undefined in C, is printed as a product with a power of two."""
         x, n = expr.args
         if not isinstance(expr, ShiftLeft) or self.not_negative(x):
             return super().print_shift(expr)
@@ -178,7 +179,7 @@ class CudaPrinter(TextPrinter):
         return Text(f"{condition.at(LOOSE)} ? {a.at(SUM)} : {b.at(SUM)}", LOOSE, width)
 
     def print_table(self, expr: Any) -> Text:
-        """A constant table becomes an array before the function; any other is a pointer argument of its name."""
+        """A constant table becomes an array before the function; a run-time table is a pointer argument of its name."""
         self.require_table(expr)
         width = self.fit([self.interval(expr)], expr)
         if expr.entries:
@@ -196,7 +197,7 @@ class CudaPrinter(TextPrinter):
 
 
 def definitions(printer: CudaPrinter) -> str:
-    """What a printed text needs before it: helpers and constant tables."""
+    """The definitions that printed code needs: helpers and constant tables."""
     parts = [MACRO] if printer.helpers else []
     for name in sorted(printer.helpers.keys() & HELPERS.keys()):
         guard = f"{name.upper()}_DEFINED"
@@ -206,7 +207,7 @@ def definitions(printer: CudaPrinter) -> str:
 
 
 def table_definition(name: str, entries: Sequence[int]) -> str:
-    """An array with these elements, of the narrowest type that holds them."""
+    """The definition of an array with these elements, of the narrowest type that holds them."""
     kind = TYPES[CudaPrinter().fit([(min(entries), max(entries))], name)]
     return f"{kind} {name}[{len(entries)}] = {{{', '.join(map(str, entries))}}};"
 
@@ -219,9 +220,9 @@ def function(
     *,
     suffix: str = "",
 ) -> str:
-    """A function that computes one expression of its parameters, shared subexpressions named.
+    """A function that computes one expression of its parameters, with shared subexpressions named.
 
-    Constant tables are part of the function. `suffix` stands behind the parameters: " const" for a method.
+    Constant tables are part of the function. `suffix` follows the parameter list: " const" for a method.
 
     >>> from lego_mlir.expr.index import index_symbol
     >>> from lego_mlir.expr.ranges import Range
@@ -244,7 +245,7 @@ def function(
             printer.require_name(str(p), "a parameter", p)
     printer.helpers["LEGO_DEVICE"] = None
     printer.declared |= {as_expr(p) for p in parameters}
-    code = straight_line([expr], printer)
+    code = c_statements([expr], printer)
     (text,) = code.results
     body = "\n".join(f"  {line}" for line in [*code.lines(), f"return {text.text};"])
     used = set(re.findall(r"\w+", body))
@@ -254,8 +255,8 @@ def function(
 
 
 @dataclass(frozen=True, slots=True)
-class StraightLine:
-    """Statements in order, constant tables and then named subexpressions, and the texts that use them."""
+class CStatements:
+    """Constant tables, then named subexpressions in order, and the result texts that use them."""
 
     tables: tuple[str, ...]
     bindings: tuple[tuple[str, Text], ...]
@@ -267,8 +268,8 @@ class StraightLine:
         return [*(f"static constexpr {table}" for table in self.tables), *named]
 
 
-def straight_line(exprs: Sequence[Any], printer: CudaPrinter) -> StraightLine:
-    """Expressions that are computed together, what they share named; the printer's new tables become part of it."""
+def c_statements(exprs: Sequence[Any], printer: CudaPrinter) -> CStatements:
+    """Expressions computed together, with shared parts named; takes over the tables that printing them adds."""
     before = set(printer.tables)
     shared, results = printer.named(exprs)
     bindings = []
@@ -280,4 +281,4 @@ def straight_line(exprs: Sequence[Any], printer: CudaPrinter) -> StraightLine:
     tables = tuple(table_definition(n, e) for n, e in printer.tables.items() if n not in before)
     for name in set(printer.tables) - before:
         del printer.tables[name]
-    return StraightLine(tables, tuple(bindings), texts)
+    return CStatements(tables, tuple(bindings), texts)

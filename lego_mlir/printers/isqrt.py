@@ -1,4 +1,4 @@
-"""The integer square root, exact, through the floating-point one.
+"""The exact integer square root, computed from the floating-point one.
 
 Let r = isqrt(x) and n = r + 1, so that x <= n*n - 1 and sqrt(x) < n - 1/(2n). The hardware rounds sqrt(x) to a float
 of p bits, correctly (IEEE 754; PTX `sqrt.rn`). Just below n such floats lie at most n * 2**(1-p) apart, so the root
@@ -7,8 +7,8 @@ and with (isqrt(x) + 1)**2 < 2**(p-1), truncating the rounded root gives isqrt(x
 
     p = 24 (f32): x < 2**22          p = 53 (f64): x < 2**51
 
-A larger x is rounded on its way into f64 and its root may be off by one either way, which two comparisons of integer
-squares repair. r is below 2**32, so r*r and (r+1)**2 are exact as unsigned 64-bit integers.
+A larger x is rounded when converted to f64 and its root may be off by one either way, which two comparisons of integer
+squares correct. r is below 2**32, so r*r and (r+1)**2 are exact as unsigned 64-bit integers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNSIGNED_LESS, UNSIGNED_GREATER = "6 : i64", "8 : i64"  # arith.cmpi's predicate
 
 
 def emit_isqrt(build: Builder, x: Any, kind: str, largest: int | None) -> Any:
-    """isqrt(x) for an x >= 0 of type `kind` that is known not to exceed `largest`, where that is known."""
+    """isqrt(x) for an x >= 0 of type `kind` and at most `largest`, if a bound is known."""
     word = "i32" if largest is not None and largest < EXACT_IN_F32 else "i64"
     number = "f32" if word == "i32" else "f64"
     wide = build.cast_integer(x, word)
@@ -35,7 +35,7 @@ def emit_isqrt(build: Builder, x: Any, kind: str, largest: int | None) -> Any:
 
 
 def _correct(build: Builder, x: Any, root: Any) -> Any:
-    """One less where root*root > x, then one more where (root+1)**2 <= x."""
+    """Subtract one if root*root > x, then add one if (root+1)**2 <= x."""
     one = build.constant(1, "i64")
     less = build.value("arith.subi", (root, one), "i64")
     above = build.value("arith.cmpi", (_square(build, root), x), "i1", {"predicate": UNSIGNED_GREATER})

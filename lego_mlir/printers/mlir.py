@@ -1,7 +1,7 @@
-"""Index expressions as MLIR operations: the printer that stands on its own.
+"""Index expressions as MLIR operations. Usable without the rest of the compiler.
 
-Whoever builds MLIR by hand gives an `ir.Value` for each symbol and gets the value of an expression back, emitted at the
-current insertion point:
+Given an `ir.Value` for each symbol, the printer emits an expression at the current insertion point and returns its
+value:
 
 >>> from lego_mlir import bindings
 >>> from lego_mlir.expr.index import index_symbol
@@ -17,14 +17,13 @@ current insertion point:
 ...     print(value.owner)
 %0 = affine.apply affine_map<(d0) -> ((d0 mod 8) * 8 + d0 floordiv 8)>(%arg0)
 
-Three forms. "arith" computes in a type the caller names, or, with `integer="smallest"`, in i32 where the bounds of a
-node and of its operands fit and in i64 where not. "index" uses the dialect of that name. "affine" makes one
-`affine.apply` of every affine expression; what is not affine becomes an operand of it, in the index dialect. A value
-of type index has 64 bits.
+Three forms. "arith" computes in a type the caller names, or, with `integer="smallest"`, in i32 if the bounds of a node
+and of its operands fit and otherwise in i64. "index" uses the dialect of that name. "affine" emits one `affine.apply`
+per affine expression; its non-affine operands are emitted in the index dialect. A value of type index has 64 bits.
 
-Division follows the proved sign: where both operands are known not to be negative, the unsigned division of the
-hardware, else the flooring one. An expression is emitted once in a region: an inner region sees the values of those
-around it, and its own end with it, so that a value always dominates its uses.
+Division follows the proved sign: unsigned hardware division if both operands are proved non-negative, otherwise floor
+division. An expression is emitted once per region: an inner region reuses the values of the enclosing ones, and its own
+values end with it, so that a value always dominates its uses.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ LARGEST = {"i32": 2**31 - 1, "i64": 2**63 - 1, "index": 2**63 - 1}
 class MlirPrinter:
     """Prints integer expressions and conditions over symbols whose values are given.
 
-    `values` maps symbols (SymPy's or `lego.Index`) to integer `ir.Value`s of any width, `ranges` says what is known of
-    them, `tables` maps the names of run-time tables to memrefs. Raises PrintError for a node without a form here.
+    `values` maps symbols (SymPy's or `lego.Index`) to integer `ir.Value`s of any width, `ranges` maps them to their
+    ranges, `tables` maps the names of run-time tables to memrefs. Raises PrintError for an unsupported node.
     """
 
     def __init__(
@@ -83,14 +82,14 @@ class MlirPrinter:
         self._memo: list[dict[Any, Any]] = [{as_expr(s): v for s, v in values.items()}]
 
     def bind(self, symbol: Any, value: Any, over: Range | None = None) -> None:
-        """A symbol that exists from here to the end of the current scope, such as a loop's variable."""
+        """Bind a symbol, such as a loop variable, until the end of the current scope."""
         self._memo[-1][as_expr(symbol)] = value
         if over is not None:
             self.ranges[as_expr(symbol)] = over
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Around everything that is emitted into a nested region: its values end with it."""
+        """Scope of a nested region: values emitted inside are not reused after it."""
         self._memo.append({})
         try:
             yield
@@ -99,7 +98,7 @@ class MlirPrinter:
 
     @within_recursion_limit("printed")
     def value(self, expr: Any, kind: str | None = None) -> Any:
-        """The value of an integer expression, cast to the integer type `kind` where one is given."""
+        """The value of an integer expression, cast to the integer type `kind` if given."""
         self._require_64_bits(as_expr(expr))
         emitted = self._emit(as_expr(expr))
         return emitted if kind is None else self._cast(emitted, kind)
@@ -111,7 +110,7 @@ class MlirPrinter:
         return self.remember(as_condition(expr), "i1", self._emit_condition)
 
     def _require_64_bits(self, expr: Any) -> None:
-        """Refuse operands beyond 64 bits where they may not wrap around, as sums, products and bits may."""
+        """Reject operands beyond 64 bits, except of sums, products and bit operations, which may wrap around."""
         if expr in self._checked:
             return
         for node in nodes.every_node(expr):
@@ -131,7 +130,7 @@ class MlirPrinter:
     # -- the memo
 
     def remember(self, expr: Any, kind: str, emit: Callable[[Any], Any]) -> Any:
-        """What was emitted for this key in this scope or one around it, else what `emit` makes of it now."""
+        """The value emitted for this key in this scope or an enclosing one; otherwise emit it now."""
         key = expr if kind == "" else (expr, kind)
         for scope in reversed(self._memo):
             found = scope.get(key)
@@ -156,7 +155,7 @@ class MlirPrinter:
     # -- types
 
     def _kind(self, *exprs: Any) -> str:
-        """The type to compute in, given every expression that takes part."""
+        """The type to compute in, given the result and the operands."""
         if self.integer in ("index", "i64"):
             return self.integer
         limits = [bounds(e, self.ranges) for e in exprs]
@@ -219,7 +218,7 @@ class MlirPrinter:
         ).results[0]
 
     def _emit_add(self, expr: Any) -> Any:
-        """What is added, then what is subtracted. Partial sums need not fit: they wrap around, and the whole fits."""
+        """Added terms, then subtracted ones. Partial sums may wrap around: the total fits."""
         kind = self._kind(expr, *expr.args)
         total = None
         for term in sorted(expr.args, key=lambda t: (_subtracted(t), t.is_Integer)):
@@ -263,7 +262,7 @@ class MlirPrinter:
         return self._operation(name, self._kind(expr, x, d), self._emit(x), self._emit(d))
 
     def _emit_floor_mod(self, expr: Any) -> Any:
-        """Python's `%`. The hardware's remainder has the sign of x; where that may differ from d's, d is added."""
+        """Python's `%`. The hardware's remainder has the sign of x; if that may differ from d's, d is added."""
         x, d = expr.args
         kind = self._kind(expr, x, d)
         left, right = self._emit(x), self._emit(d)
@@ -353,11 +352,11 @@ _EXACT: tuple[type[Any], ...] = (
     nodes.Larger,
     *nodes.COMPARISONS,
 )
-"""Operations that give something else where an operand has wrapped around."""
+"""Operations whose result is wrong if an operand has wrapped around."""
 
 
 def _subtracted(term: Any) -> bool:
-    """Whether a term of a sum prints as a subtraction: it is a negative number, or has a negative factor."""
+    """Whether a term of a sum prints as a subtraction: a negative number, or a product with one."""
     number = term if term.is_Integer else term.args[0] if term.is_Mul else None
     return number is not None and number.is_Integer and int(number) < 0
 

@@ -1,7 +1,7 @@
-"""What a node of an index expression is called in MLIR: one row an operation, one column a form.
+"""MLIR's names for the nodes of an index expression: one row per operation, one column per form.
 
-The names stay apart from the code that decides between them (`mlir.py`), so that reading the table answers what a
-printer can emit at all:
+The names are separate from the code that chooses between them (`mlir.py`), so that the table lists everything the
+printer can emit:
 
 >>> OPERATIONS["floordiv"]
 Names(arith='arith.floordivsi', index='index.floordivs')
@@ -23,7 +23,7 @@ INTEGERS: Final[tuple[Integer, ...]] = ("index", "i32", "i64", "smallest")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """One operation in the dialect `arith` and in the dialect `index`; the affine form falls back to the latter."""
+    """One operation in the dialects `arith` and `index`; the affine form falls back to `index`."""
 
     arith: str
     index: str
@@ -46,7 +46,7 @@ OPERATIONS: Final = {
     "max": Names("arith.maxsi", "index.maxs"),
 }
 
-# Nodes of two operands that print as one operation whatever the operands' ranges are.
+# Binary nodes that print as one operation for all operand ranges.
 BINARY: Final[dict[type[Any], str]] = {
     nodes.BitXor: "xor",
     nodes.BitAnd: "and",
@@ -60,16 +60,16 @@ COMMUTATIVE: Final = frozenset({"and", "or", "xor", "min", "max"})
 
 
 @dataclass(frozen=True, slots=True)
-class Predicate:
-    """A signed comparison: the number that `arith.cmpi` takes and the attribute that `index.cmp` takes."""
+class ComparePredicate:
+    """A signed comparison: the predicate number of `arith.cmpi` and the attribute of `index.cmp`."""
 
     arith: int
     index: str
 
 
-COMPARISONS: Final[dict[type[Any], Predicate]] = {
-    nodes.Eq: Predicate(0, "#index<cmp_predicate eq>"),
-    nodes.Ne: Predicate(1, "#index<cmp_predicate ne>"),
-    nodes.Lt: Predicate(2, "#index<cmp_predicate slt>"),
-    nodes.Le: Predicate(3, "#index<cmp_predicate sle>"),
+COMPARISONS: Final[dict[type[Any], ComparePredicate]] = {
+    nodes.Eq: ComparePredicate(0, "#index<cmp_predicate eq>"),
+    nodes.Ne: ComparePredicate(1, "#index<cmp_predicate ne>"),
+    nodes.Lt: ComparePredicate(2, "#index<cmp_predicate slt>"),
+    nodes.Le: ComparePredicate(3, "#index<cmp_predicate sle>"),
 }

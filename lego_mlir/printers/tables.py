@@ -1,7 +1,7 @@
-"""Constant tables: a permutation given as data becomes a `memref.global` of the module it is used in.
+"""Constant tables: a permutation given as data becomes a `memref.global` of the module that uses it.
 
-The entries are stored in the smallest unsigned width that holds them. A table that is used twice in a module is there
-once; two tables of one name and different entries get different symbols.
+The entries are stored in the smallest unsigned width that holds them. A table used twice in a module is emitted once;
+two tables with the same name and different entries get different symbols.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def constant_table(build: Builder, table: Any) -> Any:
 
 
 def _symbol_table_owner(ir: Any) -> Any:
-    """The nearest operation around the insertion point that holds symbols."""
+    """The innermost symbol table operation around the insertion point."""
     operation = ir.InsertionPoint.current.block.owner
     while operation is not None:
         if operation.operation.name in ("builtin.module", "gpu.module"):
@@ -42,7 +42,7 @@ def _symbol_table_owner(ir: Any) -> Any:
 
 
 def _declare(build: Builder, owner: Any, wish: str, kind: str, data: Any) -> str:
-    """The symbol of a global with this type and these entries, made where the module has none yet."""
+    """The symbol of a global with this type and these entries, created if the module has none yet."""
     block = owner.regions[0].blocks[0]
     ir = build.ir
     taken: dict[str, Any] = {

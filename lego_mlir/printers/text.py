@@ -1,12 +1,11 @@
-"""Index expressions as text: what the printers of Triton and of C have in common.
+"""Index expressions as text: the common base of the Triton and C printers.
 
-Three things make the difference between a text that looks right and one that is right. Precedence: the languages
-disagree about `&`, `<<` and comparisons, so such an operation is always put in parentheses when it is an operand.
-Width: every partial sum and product is computed in a type in which it provably fits, and an operand is widened where a
-result needs it, never the result after it has overflowed. Division: the hardware truncates, the algebra floors; the
-plain operator is printed only where neither operand can be negative.
+Three rules make the text correct. Precedence: the languages disagree about `&`, `<<` and comparisons, so such an
+operation is always parenthesized as an operand. Width: every partial sum and product is computed in a type in which it
+provably fits, and operands are widened before an operation, never its result after it has overflowed. Division: the
+hardware truncates, the algebra floors; the plain operator is printed only if neither operand can be negative.
 
-A printer is a subclass with a target's spelling of what is not the same everywhere.
+A printer is a subclass that defines the target-specific spellings.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ATOM: Final = 4
 PRODUCT: Final = 3
 SUM: Final = 2
 LOOSE: Final = 1
-"""How tightly a text holds together: as an operand of a looser operation it needs no parentheses."""
+"""Binding strength of a text: an operand of a looser operation needs no parentheses."""
 
 Width = Literal["i32", "u32", "i64"]
 Interval = tuple[int | None, int | None]
@@ -46,30 +45,30 @@ HOLDS: Final[dict[Width, tuple[int, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A printed expression, how tightly it holds together, and the type that the target computes it in."""
+    """A printed expression, its binding strength, and the type that the target computes it in."""
 
     text: str
     level: int
     width: Width
 
     def at(self, level: int) -> str:
-        """The text as an operand that must hold together at least this tightly."""
+        """The text as an operand of at least this binding strength, parenthesized if needed."""
         return self.text if self.level >= level else f"({self.text})"
 
 
 class TextPrinter:
     """Prints integer expressions and conditions over symbols with known ranges.
 
-    `names` gives symbols, or whole subexpressions, a text of their own. `helpers` collects the functions that the
-    printed text calls. Raises PrintError for a node without a form, and for a value that no type holds.
+    `names` overrides the text of symbols or whole subexpressions. `helpers` collects the functions that the printed
+    text calls. Raises PrintError for an unsupported node, and for a value that no type holds.
 
-    A symbol is somebody else's variable, and may be as narrow as int32 whatever its range: where the range needs more,
-    it is cast before it is computed with. `declared` are those that are known to have the type of their range.
+    A symbol is declared elsewhere and may be as narrow as int32 whatever its range: if the range needs more, it is cast
+    before use. `declared` holds the symbols known to have the type of their range.
     """
 
     target: ClassVar[str]
     reserved: ClassVar[frozenset[str]] = frozenset()
-    """Words of the target's language that no variable and no table can be called."""
+    """Words of the target's language that cannot name a variable or a table."""
     widths: ClassVar[tuple[Width, ...]] = ("i32", "i64")
 
     def __init__(self, ranges: Mapping[Any, Range] | None = None, names: Mapping[Any, str] | None = None) -> None:
@@ -80,11 +79,11 @@ class TextPrinter:
         self._bound: dict[Any, Width] = {}
         self._bounds: dict[Any, Bounds] = {}
         self.checks_names = True  # False where the caller has checked all names of the text
-        self._called: dict[str, Any] = {}  # what each name in the printed texts means: a symbol, or a table's contents
-        self._printed: dict[Any, Text] | None = None  # while a text is being printed: that of each of its parts
+        self._called: dict[str, Any] = {}  # the meaning of each name in the printed texts: a symbol or table contents
+        self._printed: dict[Any, Text] | None = None  # memo of parts, while a text is being printed
         self.beginning = PrefixPrinter(COMPARED).text
 
-    # -- what a caller asks
+    # -- entry points
 
     def expression(self, expr: Any) -> str:
         """The text of an integer expression, given as SymPy, `Index` or int."""
@@ -100,7 +99,7 @@ class TextPrinter:
 
     @within_recursion_limit("printed")
     def named(self, exprs: Sequence[Any], prefix: str = "t") -> tuple[list[tuple[str, Any]], list[Any]]:
-        """Name what the expressions share: (name, subexpression) in order of need. The names hold from here on."""
+        """Name shared subexpressions: (name, subexpression) in dependency order."""
         given = [as_expr(e) for e in exprs]
         taken = {str(s) for s in self.declared.union(*(e.free_symbols for e in given))} | set(self.names.values())
         taken |= {table.name for table in nodes.tables_of(*given)}
@@ -113,14 +112,14 @@ class TextPrinter:
         return bindings, given
 
     def bind(self, name: str, expr: Any, width: Width) -> None:
-        """From here on an expression is known under a name, a variable of this type."""
+        """From now on, print an expression as a variable of this name and type."""
         self.names[as_expr(expr)] = name
         self._bound[as_expr(expr)] = width
 
     # -- ranges and types
 
     def bounds(self, expr: Any) -> Bounds:
-        """What is known of the value of an expression."""
+        """The bounds of an expression, memoized."""
         found = self._bounds.get(expr)
         if found is None:
             found = self._bounds[expr] = bounds(expr, self.ranges)
@@ -131,11 +130,11 @@ class TextPrinter:
         if isinstance(expr, nodes.FloorMod) and (found.hi is None or found.hi > HOLDS["i32"][1]):
             divisor = self.bounds(expr.args[1]).hi
             if divisor is not None and self.positive(expr.args[1]):
-                return 0, divisor - 1  # what intervals alone do not see where the divisor's sign needs a proof
+                return 0, divisor - 1  # interval arithmetic misses this if the divisor's sign needs a proof
         return found.lo, found.hi
 
     def not_negative(self, expr: Any) -> bool:
-        """Whether a value is shown to be at least 0: by its bounds, or by the prover."""
+        """Whether a value is proved non-negative, by its bounds or by the prover."""
         return self._at_least(0, expr)
 
     def positive(self, expr: Any) -> bool:
@@ -146,7 +145,7 @@ class TextPrinter:
         return (low is not None and low >= least) or bool(prove(nodes.Le(least, expr), self.ranges))
 
     def fit(self, intervals: Iterable[Interval], what: Any) -> Width:
-        """The narrowest type of the target that holds every value of the intervals; 64 bits where they are unknown."""
+        """The narrowest type of the target that holds every value of the intervals; 64 bits if unknown."""
         intervals = list(intervals)
         for width in self.widths:
             low, high = HOLDS[width]
@@ -162,14 +161,14 @@ class TextPrinter:
         return "i64"
 
     def short(self, expr: Any) -> str:
-        """An expression as a message shows it."""
+        """An expression abbreviated for a message."""
         return brief(self.beginning(expr) if isinstance(expr, sympy.Basic) else expr)
 
     def _refuse_a_value_outside(self, what: Any) -> None:
-        """Refuse an expression that has a value beyond 64 bits for some values in the ranges.
+        """Reject an expression that exceeds 64 bits for some values in the ranges.
 
-        That its bounds lie beyond is not enough: they may be wider than its values, and a size's maximum is often
-        given larger than any size is.
+        Bounds beyond 64 bits alone are not an error: they may be wider than the values, and a size's declared maximum
+        is often larger than any actual size.
         """
         if isinstance(what, sympy.Expr):
             value = value_beyond(what, self.ranges, *HOLDS["i64"])
@@ -178,13 +177,13 @@ class TextPrinter:
                 raise PrintError(f"{self.target}: {shown}, which no integer type holds")
 
     def as_width(self, text: Text, width: Width) -> Text:
-        """The same value in a type that holds it."""
+        """The same value, cast to this type if needed."""
         return text if text.width == width else self.cast(text, width)
 
     def widened(self, operands: Sequence[Text], width: Width) -> list[Text]:
         """Operands of a chain computed from left to right: widening the first one widens the chain.
 
-        An unsigned operand would make a chain of ints unsigned, which may be negative on the way.
+        An unsigned operand would make a chain of ints unsigned, although partial results may be negative.
         """
         first, *rest = operands
         if width == "i32":
@@ -203,7 +202,7 @@ class TextPrinter:
         return self._once(expr, self._print)
 
     def _once(self, expr: Any, show: Callable[[Any], Text]) -> Text:
-        """The text of a part, made once while a whole is printed, however often the whole uses it."""
+        """The text of a part, memoized while the whole is printed."""
         if self._printed is None:
             return self._whole(expr, show)
         found = self._printed.get(expr)
@@ -241,7 +240,7 @@ class TextPrinter:
         return result
 
     def require_name(self, name: str, what: str, meaning: Any) -> None:
-        """Refuse a name that the target's language keeps for itself, or that would mean two things in the text."""
+        """Reject a name that is reserved in the target's language, or that would have two meanings in the text."""
         if not self.checks_names:
             return
         if name in self.reserved:
@@ -253,21 +252,21 @@ class TextPrinter:
             )
 
     def require_table(self, table: Any) -> None:
-        """Refuse a table without a name that is only its own."""
+        """Reject a table whose name is not unique."""
         self.require_name(table.name, "a table", ("table", table.entries, table.length, table.bound))
 
     def name(self, text: str, expr: Any) -> Text:
-        """A symbol, or an expression that has been given a name."""
+        """The text of a symbol or of a named expression."""
         if expr.is_Symbol and not self.is_declared(expr):
             return Text(text, ATOM, "i32")
         return Text(text, ATOM, self._bound.get(expr) or self.type_of(expr))
 
     def is_declared(self, symbol: Any) -> bool:
-        """Whether a symbol is known to be a variable of the type that its range needs."""
+        """Whether a symbol is known to be declared with the type that its range needs."""
         return symbol in self.declared
 
     def type_of(self, symbol: Any) -> Width:
-        """The type that a variable of this range needs."""
+        """The type that a variable with the range of this symbol needs."""
         return self.fit([self.interval(as_expr(symbol))], symbol)
 
     def constant(self, value: int) -> Text:
@@ -275,14 +274,14 @@ class TextPrinter:
         return Text(str(value), ATOM if value >= 0 else SUM, width)
 
     def ordered(self, terms: Sequence[Any]) -> list[Any]:
-        """The terms of a sum: what is added, then what is subtracted, constants last."""
+        """The terms of a sum: added ones, then subtracted ones, constants last."""
         return sorted(terms, key=lambda t: (is_subtracted(t), t.is_Integer, self.beginning(t)))
 
     def print_sum(self, expr: Any) -> Text:
         return self.print_terms(expr, self.ordered(expr.args))
 
     def print_terms(self, expr: Any, terms: Sequence[Any]) -> Text:
-        """A sum in the given order of its terms. Every partial sum must fit the type it is computed in."""
+        """A sum in the given order of its terms. Every partial sum must fit the type of the computation."""
         lo, hi = 0, 0
         prefixes: list[Interval] = []
         for term in terms:
@@ -299,7 +298,7 @@ class TextPrinter:
         return Text(text, SUM, width)
 
     def partial_sum(self, terms: Sequence[Any], added: Interval) -> Interval:
-        """The interval of the first terms of a sum, of which their own intervals, added, are known."""
+        """The interval of the first terms of a sum; `added` is the sum of their intervals."""
         return added
 
     def print_product(self, expr: Any) -> Text:
@@ -322,10 +321,10 @@ class TextPrinter:
         return Text(" * ".join([parts[0].at(PRODUCT), *(p.at(ATOM) for p in parts[1:])]), PRODUCT, width)
 
     def print_quotient(self, expr: Any) -> Text:
-        raise NotImplementedError  # every target divides in its own way
+        raise NotImplementedError  # target-specific
 
     def print_remainder(self, expr: Any) -> Text:
-        raise NotImplementedError  # every target divides in its own way
+        raise NotImplementedError  # target-specific
 
     def operands(self, expr: Any, args: Sequence[Any]) -> tuple[Width, list[Text]]:
         """The type that holds the result and every operand, and the operands in it."""
@@ -337,14 +336,14 @@ class TextPrinter:
         return Text(f"{a.at(ATOM)} {expr.symbol} {b.at(ATOM)}", LOOSE, width)
 
     def print_shift(self, expr: Any) -> Text:
-        """A shift by a number that is smaller than the type has bits."""
+        """A shift by less than the bit width of the type."""
         width = self.fit([self.interval(expr), self.interval(expr.args[0])], expr)
         self.shifted_by(expr, 64 if width == "i64" else 32)
         a, b = self.as_width(self.operand(expr.args[0], expr), width), self.operand(expr.args[1], expr)
         return Text(f"{a.at(ATOM)} {expr.symbol} {b.at(ATOM)}", LOOSE, width)
 
     def shifted_by(self, expr: Any, bits: int) -> int:
-        """The most that a shift shifts by, below `bits`. Raises PrintError where it may be outside."""
+        """The largest shift amount, below `bits`. Raises PrintError if the amount may lie outside 0..bits - 1."""
         amount = self.bounds(expr.args[1])
         if amount.lo is None or amount.lo < 0 or amount.hi is None or amount.hi >= bits:
             raise PrintError(
@@ -354,19 +353,19 @@ class TextPrinter:
         return amount.hi
 
     def print_root(self, expr: Any) -> Text:
-        raise NotImplementedError  # every target has its own helper
+        raise NotImplementedError  # target-specific
 
     def print_extreme(self, expr: Any) -> Text:
-        raise NotImplementedError  # every target has its own call
+        raise NotImplementedError  # target-specific
 
     def print_select(self, expr: Any) -> Text:
-        raise NotImplementedError  # every target has its own form
+        raise NotImplementedError  # target-specific
 
     def print_table(self, expr: Any) -> Text:
-        raise NotImplementedError  # every target has its own form
+        raise NotImplementedError  # target-specific
 
     def cast(self, text: Text, width: Width) -> Text:
-        raise NotImplementedError  # every target has its own form
+        raise NotImplementedError  # target-specific
 
     # -- conditions
 
@@ -395,14 +394,14 @@ class TextPrinter:
         return Text(f"{left.at(SUM)} {symbol} {right.at(SUM)}", LOOSE, "i32")
 
     def print_logic(self, condition: Any) -> Text:
-        raise NotImplementedError  # every target has its own operators
+        raise NotImplementedError  # target-specific
 
     def truth(self, value: bool) -> Text:
-        raise NotImplementedError  # every target has its own literals
+        raise NotImplementedError  # target-specific
 
 
 def is_subtracted(term: Any) -> bool:
-    """Whether a term of a sum is printed with a minus sign before it."""
+    """Whether a term of a sum is printed with a minus sign."""
     if term.is_Integer:
         return int(term) < 0
     return bool(term.is_Mul and term.args[0].is_Integer and int(term.args[0]) < 0)
@@ -416,9 +415,9 @@ def power_of_two(expr: Any) -> int | None:
 
 
 def shared_subexpressions(exprs: Sequence[Any]) -> list[Any]:
-    """Subexpressions that occur more than once and cost something, operands before what is made of them.
+    """Subexpressions that occur more than once and are not free to compute, in dependency order.
 
-    What a sum subtracts is printed without its minus sign: a name of the negative product would stand nowhere, so its
+    A subtracted term is printed without its minus sign: a name for the negative product would never be used, so its
     factors are named.
     """
     uses: dict[Any, int] = {}
@@ -446,7 +445,7 @@ def _operands(expr: Any) -> Sequence[Any]:
     if isinstance(expr, nodes.Table):
         return (expr.index,)
     if expr.is_Pow:
-        return (expr.base,) * min(2, int(expr.exp))  # printed as often as the exponent says
+        return (expr.base,) * min(2, int(expr.exp))  # printed once per unit of the exponent
     return expr.args
 
 

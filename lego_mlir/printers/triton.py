@@ -1,11 +1,11 @@
 """Index expressions as Triton's Python, slices as blocks of offsets.
 
 Triton computes integers in int32 unless an operand is int64, and divides as C does. So an operand is cast where a
-result is not shown to fit 32 bits, and the plain `//` and `%` are printed only where both operands are proved not to be
-negative; a constant power of two becomes a shift or a mask.
+result is not proved to fit 32 bits, and the plain `//` and `%` are printed only if both operands are proved
+non-negative; division by a constant power of two becomes a shift or a mask.
 
-A slice runs over axes. What depends on one axis alone is computed as a vector and broadcast once, as late as possible;
-what depends on none stays a scalar and comes first, so that `ptr + <text>` moves the scalar pointer:
+A slice runs over axes. A subexpression that depends on one axis is computed as a vector and broadcast once, as late as
+possible; one that depends on no axis is a scalar and comes first, so that `ptr + <text>` offsets the scalar pointer:
 
 >>> from lego_mlir.expr.index import index_symbol, size
 >>> from lego_mlir.expr.ranges import Range
@@ -71,15 +71,15 @@ def _lego_isqrt(x):
     return tl.where(x - r * r > 2 * r, r + 1, r).to(x.dtype)  # (r + 1) * (r + 1) may exceed int64
 ''',
 }
-"""Functions that a printed text may call, to be defined in the module around the kernel."""
+"""Functions that printed code may call, to be defined in the module of the kernel."""
 
 CALLED: Final = frozenset(("abs", "bool", "float", "int", "isinstance", "len", "max", "min", "print", "range", "tuple"))
 """Builtins of Python that a Triton kernel may call."""
 RESERVED: Final = frozenset(keyword.kwlist) | {"tl", "triton"} | CALLED
 
 AxisSize = int | str
-Axis = tuple[Any, AxisSize]  # a symbol, and how many values it takes: a number or the name of a constexpr
-MOST_ELEMENTS: Final = 2**20  # of a block; triton.language.TRITON_MAX_TENSOR_NUMEL
+Axis = tuple[Any, AxisSize]  # a symbol and its number of values: an int or the name of a constexpr
+MOST_ELEMENTS: Final = 2**20  # elements of a block; triton.language.TRITON_MAX_TENSOR_NUMEL
 
 
 def _ends(known: Range) -> tuple[Any, Any]:
@@ -97,8 +97,8 @@ DTYPES: Final[dict[Width, str]] = {"i32": "tl.int32", "u32": "tl.int64", "i64": 
 class TritonPrinter(TextPrinter):
     """Prints for a Triton kernel. `axes` are the symbols that a slice runs over, outermost first, and their sizes.
 
-    `lanes` are variables that hold vectors, each with the axis that it lies along. `tuned` are the tile
-    sizes that are constexprs, each as a size with the maximum that Triton's blocks leave it.
+    `lanes` maps variables that hold vectors to their axis. `tuned` maps tile sizes that are constexprs to sizes with
+    the maximum that Triton's block limit allows.
     """
 
     target: ClassVar[str] = "triton"
@@ -131,10 +131,10 @@ class TritonPrinter(TextPrinter):
                 f"triton: a block of {shape} is over {MOST_ELEMENTS} elements, the most; use smaller tiles"
             )
 
-    # -- blocks: what a slice becomes
+    # -- blocks: the texts of slices
 
     def block(self, expr: Any) -> str:
-        """The offsets of a slice as a block with one dimension an axis."""
+        """The offsets of a slice as a block with one dimension per axis."""
         return self._spread(as_expr(expr), self.print)
 
     def block_condition(self, condition: Any) -> str:
@@ -151,7 +151,7 @@ class TritonPrinter(TextPrinter):
         return text.text
 
     def rank(self, expr: Any) -> int:
-        """The axes that an expression depends on: none is a scalar, one a vector, more a block of the whole shape."""
+        """The number of axes an expression depends on: 0 is a scalar, 1 a vector, more a block of the whole shape."""
         found = self._rank.get(expr)
         if found is None:
             found = self._rank[expr] = len(self._used(expr))
@@ -168,7 +168,7 @@ class TritonPrinter(TextPrinter):
         return f"[{', '.join(':' if axis in used else 'None' for axis in self.axes)}]"
 
     def operand(self, expr: Any, whole: Any) -> Text:
-        """An operand of `whole`: a vector is broadcast where the whole has more axes."""
+        """An operand of `whole`: a vector is broadcast if the whole has more axes."""
         text = super().operand(expr, whole)
         if self.rank(expr) == 1 and self.rank(whole) > 1:
             return Text(text.at(ATOM) + self._expander(expr), ATOM, text.width)
@@ -180,7 +180,7 @@ class TritonPrinter(TextPrinter):
         return super().print(expr)
 
     def print_sum(self, expr: Any) -> Text:
-        """Scalars first, then a vector along each axis, summed before it is broadcast, then what needs several axes."""
+        """Scalars first, then one vector per axis, summed before it is broadcast, then terms in several axes."""
         groups: dict[tuple[Any, ...], list[Any]] = {}
         for term in expr.args:
             used = self._used(term)
@@ -195,10 +195,10 @@ class TritonPrinter(TextPrinter):
             else:
                 parts.extend(terms)
         if is_subtracted(parts[0]):
-            parts.sort(key=is_subtracted)  # stable: the order of the groups stays
+            parts.sort(key=is_subtracted)  # stable: preserves the order of the groups
         return self.print_terms(expr, parts)
 
-    # -- ranges: a tile times the number of tiles is no larger than what is tiled, whatever both may be alone
+    # -- ranges: tile size times tile count does not exceed the tiled size, although each alone may be large
 
     def interval(self, expr: Any) -> Interval:
         found = super().interval(expr)
@@ -224,7 +224,7 @@ class TritonPrinter(TextPrinter):
         ends = {s: [as_expr(end).xreplace(self.tuned) for end in _ends(r)] for s, r in self.ranges.items()}
         return {s: Range(low, high, self.ranges[s].step) for s, (low, high) in ends.items()}
 
-    # -- types: what Triton promotes by itself needs no cast; it makes a kernel argument int32 whenever its value fits
+    # -- types: Triton's own promotions need no cast; it makes a kernel argument int32 whenever its value fits
 
     def operands(self, expr: Any, args: Sequence[Any]) -> tuple[Width, list[Text]]:
         parts = [self.operand(a, expr) for a in args]
@@ -235,7 +235,7 @@ class TritonPrinter(TextPrinter):
         return Text(f"{left.at(SUM)} {symbol} {right.at(SUM)}", LOOSE, "i32")
 
     def constant(self, value: int) -> Text:
-        """A number. Triton gives one that stands in the text the type of what it meets, which must hold it."""
+        """A number. Triton gives a literal the type of the other operand, which must hold it."""
         plain = super().constant(value)
         return plain if plain.width == "i32" else self.cast(plain, plain.width)
 
@@ -282,7 +282,7 @@ class TritonPrinter(TextPrinter):
         return self._call("tl.where", width, condition, a, b)
 
     def print_table(self, expr: Any) -> Text:
-        """A table is a kernel argument of the table's name: a pointer to int32, or to int64 for larger entries."""
+        """A table is a kernel argument of its name: a pointer to int32, or to int64 for larger entries."""
         self.require_table(expr)
         width = self.fit([self.interval(expr)], expr)
         index = self.operand(expr.index, expr)

@@ -18,7 +18,7 @@ from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.nodes import Size
 from lego_mlir.printers import cuda
-from lego_mlir.printers.cuda import TYPES, CudaPrinter, StraightLine
+from lego_mlir.printers.cuda import TYPES, CStatements, CudaPrinter
 from lego_mlir.templates.render.indices import Bounded, ranges_of
 from lego_mlir.templates.render.names import require_identifier
 from lego_mlir.templates.render.require import require_language, require_text
@@ -100,13 +100,11 @@ class Declarations:
         raw, ranges = as_expr(position), ranges_of(position)
         return raw, self.filling.simplified(raw, ranges), ranges
 
-    def _keep(
-        self, raws: Sequence[Any], exprs: Sequence[Any], printer: CudaPrinter, origin: Any = None
-    ) -> StraightLine:
+    def _keep(self, raws: Sequence[Any], exprs: Sequence[Any], printer: CudaPrinter, origin: Any = None) -> CStatements:
         """The statements of some expressions, recorded as they are printed."""
         known = (dict(printer.names), dict(printer.tables))
         printer.helpers["LEGO_DEVICE"] = None
-        code = cuda.straight_line(exprs, printer)
+        code = cuda.c_statements(exprs, printer)
         self.filling.note(printer)
         printer.names, printer.tables = known
         shared = [(name, text.text) for name, text in code.bindings]
