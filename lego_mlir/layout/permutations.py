@@ -136,7 +136,7 @@ class GenP(Layout):
     f_inv: Callable[[Any], Any]
     _dims: tuple[Size, ...]
     _identity: Hashable
-    _made: tuple[Callable[..., GenP], tuple[Any, ...]] | None
+    _made: tuple[Callable[..., Layout], tuple[Any, ...]] | None
     _text: str | None
     _verdict: Verdict | None
 
@@ -148,7 +148,7 @@ class GenP(Layout):
         *,
         text: str | None = None,
         identity: Hashable = None,
-        made: tuple[Callable[..., GenP], tuple[Any, ...]] | None = None,
+        made: tuple[Callable[..., Layout], tuple[Any, ...]] | None = None,
     ) -> None:
         self._set(_dims=as_sizes("GenP", dims), f=f, f_inv=f_inv)
         self._set(_text=text, _identity=identity or text or (f, f_inv), _made=made, _verdict=None)
@@ -173,7 +173,7 @@ class GenP(Layout):
         return self._dims
 
     @property
-    def made(self) -> tuple[Callable[..., GenP], tuple[Any, ...]] | None:
+    def made(self) -> tuple[Callable[..., Layout], tuple[Any, ...]] | None:
         """The constructor and the arguments of a permutation that has one of its own, such as those of the gallery."""
         return self._made
 

@@ -112,7 +112,8 @@ def _made_again(perm: GenP, values: Replacement) -> GenP:
         replaced = {name: _argument(value, values) for name, value in given}
         more = {str(symbol): Index(value) for symbol, value in values.items()}
         return _substituted(inner, tuple({**more, **replaced}.items()))
-    return make(*(_argument(argument, values) for argument in arguments))
+    made = make(*(_argument(argument, values) for argument in arguments))
+    return made if isinstance(made, GenP) else _general(perm, values)  # a view cannot be a part of an OrderBy
 
 
 def _argument(value: Any, values: Replacement) -> Any:

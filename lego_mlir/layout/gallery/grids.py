@@ -22,8 +22,10 @@ grid instead: `holds` is false for a block without a tile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.expr.index import Index, as_expr, cdiv, maximum, minimum
 from lego_mlir.layout.base import Layout
@@ -43,16 +45,17 @@ def grouped(m: Size, n: Size, *, rows: int) -> Layout:
     if _divides(rows, m):
         return TileOrderBy(Row(m // rows, 1), Col(rows, n)).GroupBy([m, n])
 
-    def position(i: Any, j: Any) -> Any:
+    def position(i: IndexLike, j: IndexLike) -> IndexLike:
         first = i // rows * rows
         return first * n + j * minimum(m - first, rows) + (i - first)
 
-    def tile(p: Any) -> tuple[Any, Any]:
+    def tile(p: IndexLike) -> tuple[IndexLike, IndexLike]:
         group, within = p // (rows * n), p % (rows * n)
         height = _remaining(m - group * rows, rows)
         return group * rows + within % height, within // height
 
-    return GenP([m, n], position, tile, text=f"grids.grouped({m}, {n}, rows={rows})")
+    text = f"grids.grouped({m}, {n}, rows={rows})"
+    return GenP([m, n], position, tile, text=text, made=(partial(grouped, rows=rows), (m, n)))
 
 
 def columns(m: Size, n: Size, *, width: int) -> Layout:
@@ -61,19 +64,20 @@ def columns(m: Size, n: Size, *, width: int) -> Layout:
     if _divides(width, n):
         return TileOrderBy(Row(1, n // width), Row(m, width)).GroupBy([m, n])
 
-    def position(i: Any, j: Any) -> Any:
+    def position(i: IndexLike, j: IndexLike) -> IndexLike:
         first = j // width * width
         return first * m + i * minimum(n - first, width) + (j - first)
 
-    def tile(p: Any) -> tuple[Any, Any]:
+    def tile(p: IndexLike) -> tuple[IndexLike, IndexLike]:
         group, within = p // (width * m), p % (width * m)
         breadth = _remaining(n - group * width, width)
         return within // breadth, group * width + within % breadth
 
-    return GenP([m, n], position, tile, text=f"grids.columns({m}, {n}, width={width})")
+    text = f"grids.columns({m}, {n}, width={width})"
+    return GenP([m, n], position, tile, text=text, made=(partial(columns, width=width), (m, n)))
 
 
-def _remaining(left: Any, part: int) -> Any:
+def _remaining(left: IndexLike, part: int) -> IndexLike:
     """The width of a group; the last one may be narrower. (`maximum` shows that the divisor is positive.)"""
     return maximum(minimum(left, part), 1)
 
@@ -101,7 +105,7 @@ def _along_morton(m: int, n: int) -> Layout:
     return curve if (rows, columns) == (m, n) else Padded(curve, [m, n])
 
 
-ORDERS: Final[dict[str, Callable[[Any, Any], Layout]]] = {
+ORDERS: Final[dict[str, Callable[..., Layout]]] = {
     "row": Row,
     "column": Col,
     "grouped": _balanced,
