@@ -107,24 +107,34 @@ def elements_of(layout: Any, sizes: Mapping[str, int]) -> Elements:
     """The position of every logical index that names an element."""
     import numpy
 
+    placed = _over_indices(layout, "apply", sizes)
+    named = named_indices(layout, sizes)
+    return Elements(placed if named is None else numpy.where(named, placed, 0), named)
+
+
+def named_indices(layout: Any, sizes: Mapping[str, int]) -> numpy.ndarray | None:
+    """Which indices name an element, as an array of the logical shape; None where all do."""
+    named = _over_indices(layout, "mask", sizes)
+    return None if named.all() else named
+
+
+def _over_indices(layout: Any, method: str, sizes: Mapping[str, int]) -> numpy.ndarray:
+    """`apply` or `mask` of every logical index."""
+    import numpy
+
     dims = tuple(concrete(n, sizes) for n in layout.dims())
     index = numpy.indices(dims, dtype=numpy.int64, sparse=True)
+    function = getattr(layout, method)
     if all(isinstance(n, int) for n in layout.dims()):
-        placed, named = layout.apply(*index), layout.mask(*index)
-    else:
-        from lego_mlir.expr.evaluate import evaluate
-        from lego_mlir.expr.index import index_symbol
+        return numpy.broadcast_to(function(*index), dims)
+    from lego_mlir.expr.evaluate import evaluate
+    from lego_mlir.expr.index import index_symbol
 
-        symbols = [index_symbol(f"i{axis}") for axis in range(len(dims))]
-        values = {**{str(symbol): array for symbol, array in zip(symbols, index, strict=True)}, **sizes}
-        mask = layout.mask(*symbols)
-        placed = evaluate(layout.apply(*symbols), values)
-        named = mask if isinstance(mask, bool) else evaluate(mask.expr, values)
-    placed = numpy.broadcast_to(placed, dims)
-    if numpy.all(named):
-        return Elements(placed, None)
-    held = numpy.broadcast_to(named, dims)
-    return Elements(numpy.where(held, placed, 0), held)
+    symbols = [index_symbol(f"i[{axis}]") for axis in range(len(dims))]  # no identifier, so no size has this name
+    found = function(*symbols)
+    if not isinstance(found, bool):
+        found = evaluate(found.expr, {**sizes, **{s.expr: i for s, i in zip(symbols, index, strict=True)}})
+    return numpy.broadcast_to(found, dims)
 
 
 def positions(layout: Any, sizes: Mapping[str, int]) -> numpy.ndarray:
@@ -160,7 +170,7 @@ def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
         numbers = generator.standard_normal(shape) if parameter.dtype.is_float else integers
         value = numpy.asarray(numbers).astype(parameter.dtype.numpy)
         if parameter.layout is not None:
-            named = elements_of(parameter.layout, sizes).named
+            named = named_indices(parameter.layout, sizes)
             value = value if named is None else numpy.where(named, value, value.dtype.type(0))
         drawn[parameter.name] = value
     return drawn

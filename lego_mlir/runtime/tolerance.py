@@ -16,7 +16,7 @@ A value that was only moved, and an integer, must be equal.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import LegoError
@@ -82,11 +82,13 @@ def sensitivity(
 ) -> dict[str, numpy.ndarray]:
     """How far each element moves for random relative changes of all inputs, divided by their size.
 
-    A few probes may miss an element by chance, so none is taken to be less than half of the median. A reference that
-    rounds its inputs, so that nothing moves, counts as one whose terms are as large as its results.
+    A few probes may miss an element by chance, so none is taken to be less than half of the median over all elements
+    (indices of partial tiles that name no element do not count). A reference that rounds its inputs, so that nothing
+    moves, counts as one whose terms are as large as its results.
     """
     import numpy
 
+    select = _selector(kernel, sizes)
     generator = numpy.random.default_rng(1)
     squares = {name: numpy.zeros(value.shape) for name, value in results.items()}
     for _ in range(PROBES):
@@ -99,8 +101,11 @@ def sensitivity(
     for name, square in squares.items():
         moved = numpy.sqrt(square / PROBES)
         size = _finite(numpy.abs(_double(results[name])))
-        least = numpy.median(moved) / 2 if moved.any() else numpy.sqrt(numpy.mean(size**2))
-        found[name] = numpy.maximum(moved, least) if moved.size else moved
+        elements = select(name, moved)
+        if elements.size:
+            least = numpy.median(elements) / 2 if elements.any() else numpy.sqrt(numpy.mean(select(name, size) ** 2))
+            moved = numpy.maximum(moved, least)
+        found[name] = moved
     return found
 
 
@@ -110,13 +115,28 @@ def noise(
     """What the reference itself loses when it computes in f32; at least the median of all elements."""
     import numpy
 
+    select = _selector(kernel, sizes)
     probed = _probe(kernel, arguments, sizes, "float32") if results else {}
     found = {}
     for name, value in results.items():
         if name in probed and value.size:
             lost = _finite(numpy.abs(_double(probed[name]) - _double(value)))
-            found[name] = numpy.maximum(lost, numpy.median(lost))
+            elements = select(name, lost)
+            found[name] = numpy.maximum(lost, numpy.median(elements)) if elements.size else lost
     return found
+
+
+def _selector(kernel: Any, sizes: Mapping[str, int]) -> Callable[[str, numpy.ndarray], numpy.ndarray]:
+    """A function that selects the values at indices that name an element, given a parameter and a logical array."""
+    from lego_mlir.runtime import data
+
+    layouts = {p.name: p.layout for p in kernel.params}
+
+    def select(name: str, values: numpy.ndarray) -> numpy.ndarray:
+        named = data.named_indices(layouts[name], sizes)
+        return values.reshape(-1) if named is None else values[named]
+
+    return select
 
 
 def _probe(

@@ -12,6 +12,7 @@ from lego_mlir.kernels import transpose
 from lego_mlir.runtime import data
 
 M, N = lego.size("M"), lego.size("N", min=8, max=100, multiple_of=8)
+I0 = lego.size("i0")
 
 
 def copy_between(source, target, dtype=f32):
@@ -144,6 +145,7 @@ def test_a_reference_of_the_wrong_shape(result, message):
         (gallery.reverse(100).tile_by([4], [32]).tile_by([2, 5], [2, 7]), {}),
         (Row(M).tile_by([lego.cdiv(M, 32)], [32]), {"M": 33}),
         (Padded(Row(100).tile_by([4], [32]), [4, 31]), {}),
+        (Row(I0).tile_by([lego.cdiv(I0, 8)], [8]), {"i0": 33}),  # a size with the name of an index
     ],
     ids=repr,
 )

@@ -331,6 +331,30 @@ def test_a_reference_that_fails_on_other_inputs_still_has_a_bound():
     assert not verdict(found)
 
 
+def test_indices_without_an_element_do_not_loosen_or_tighten_a_bound():
+    """27 of the 32 indices are past the end; their values in the reference must not reach the bounds of the others."""
+    tiled = Row(5).tile_by([1], [32])
+
+    @lego.kernel(grid=1, block=5)
+    def exponential(x: lego.Tensor(f32, tiled), y: lego.Tensor(f32, tiled)):
+        t = lego.thread_id[0]
+        y[0, t] = lego.exp(x[0, t]) + 1
+
+    drawn = data.draw(exponential, {}, 0)
+
+    def bounds(past_the_end):
+        def expected(x):
+            result = np.exp(x) + 1
+            result[0, 5:] = past_the_end(x[0, :1])
+            return result
+
+        exponential.reference(expected)
+        results = data.expected(exponential, drawn, {})
+        return tolerance.allowed(exponential, drawn, {}, results)["y"][0, :5]
+
+    assert np.array_equal(bounds(lambda x: 0 * x), bounds(lambda x: 1e6 * np.sin(x)))
+
+
 def test_bf16_words_are_judged_by_their_ulps():
     exact = np.float64([1.0, 1.0 + 2.0**-8])
     words = exact.astype(ml_dtypes.bfloat16).view(np.uint16)
