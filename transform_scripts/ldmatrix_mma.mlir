@@ -8,8 +8,8 @@
 
 module attributes {
   transform.with_named_sequence,
-  lego.pipeline = ["lego-defer-rounding", "lego-bf16-as-f16", "lego-scalars-aside", @__transform_main,
-                   "lego-scalars-again", "lego-order-fragments", "lego-bf16-again", "lego-round-at-store",
+  lego.pipeline = ["lego-defer-rounding", "lego-bf16-as-f16", "lego-hide-scalars", @__transform_main,
+                   "lego-restore-scalars", "lego-order-fragments", "lego-bf16-again", "lego-round-at-store",
                    "lego-place-shared-memory"]
 } {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {

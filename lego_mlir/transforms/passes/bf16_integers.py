@@ -1,31 +1,33 @@
-"""Integers to bf16, rounded once.
+"""Conversion of integers to bf16 with a single rounding.
 
-A target without the instruction converts to f32 first, and rounds to bf16 after: 2^30 + 2^22 + 1 becomes a tie on the
-way and goes down, where it should go up. So an integer beyond the 24 bits of f32 loses low bits before, and the last
-bit that stays is set if one of them was (*rounding to odd*): f32 holds that, and it rounds to bf16 as the integer does.
+Targets without a direct instruction convert to f32 first and then round to bf16. That rounds twice: 2^30 + 2^22 + 1
+becomes a tie in f32 and then rounds down, where it should round up. So integers beyond the 24 bits of f32 first lose
+low bits, and their last remaining bit is set if any lost bit was (*rounding to odd*): f32 represents the result
+exactly, and it rounds to bf16 as the integer does.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Module, Op, Type, Value
 from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import walk
 
 CONVERSION: Final = "arith.sitofp"
-# By width: integers of at least 2^x lose y low bits. At least 10 bits stay, two more than a bf16 has, and at most 24.
+# By width: integers of at least 2^x lose y low bits, which leaves 10 to 24 bits; a bf16 has 8.
 _STEPS: Final = {32: ((24, 8),), 64: ((24, 10), (34, 25), (49, 39))}
 
 
-def lower(module: Any) -> None:
-    """Replace the conversions of every kernel that f32 cannot hold on the way; others stay."""
+def lower(module: Module) -> None:
+    """Replace the conversions of every kernel whose integers f32 may not represent."""
     for function in kernels(module):
         replace_in(function)
 
 
-def replace_in(function: Any) -> None:
-    """The same in one function, a kernel's or the host's."""
+def replace_in(function: Op) -> None:
+    """The same for one function, a kernel's or the host's."""
     ir = bindings.load().ir
     for operation in [op for op in walk(function) if op.name == CONVERSION]:
         result, given = operation.results[0], operation.operands[0]
@@ -40,19 +42,19 @@ def replace_in(function: Any) -> None:
         operation.erase()
 
 
-def _held(given: Any, element: Any) -> Any:
-    """An integer that f32 holds, and that rounds to bf16 as the given one does."""
+def _held(given: Value, element: Type) -> Value:
+    """An integer that f32 represents, and that rounds to bf16 as the given one does."""
     ir, type_ = bindings.load().ir, given.type
 
-    def make(name: str, *operands: Any, result: Any = type_, **attributes: Any) -> Any:
+    def make(name: str, *operands: Value, result: Type = type_, **attributes: Attribute) -> Value:
         return ir.Operation.create(name, [result], operands, attributes=attributes).results[0]
 
-    def number(n: int) -> Any:
+    def number(n: int) -> Value:
         value = ir.IntegerAttr.get(element, n)
         splat = ir.DenseElementsAttr.get_splat(type_, value) if isinstance(type_, ir.VectorType) else value
         return make("arith.constant", value=splat)
 
-    def compared(predicate: int, a: Any, b: Any) -> Any:
+    def compared(predicate: int, a: Value, b: Value) -> Value:
         bit = ir.IntegerType.get_signless(1)
         truth = ir.VectorType.get(ir.VectorType(type_).shape, bit) if isinstance(type_, ir.VectorType) else bit
         return make("arith.cmpi", a, b, result=truth, predicate=ir.Attribute.parse(f"{predicate} : i64"))

@@ -1,13 +1,14 @@
-"""Products of bf16 as NVVM's mma.sync, which upstream lowers for other types only.
+"""bf16 products as NVVM's mma.sync, which upstream lowers for other types only.
 
 NVVM takes bf16 in pairs, as 32-bit integers: four registers of A, two of B, four f32 of C. PTX ISA, "mma.m16n8k16".
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Module, Op, Value
 from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.order_fragments import MMA
@@ -23,10 +24,10 @@ _ATTRIBUTES: Final = {
 _RESULT: Final = "!llvm.struct<(f32, f32, f32, f32)>"
 
 
-def lower(module: Any) -> None:
-    """Replace the bf16 products of every kernel; others stay."""
+def lower(module: Module) -> None:
+    """Replace the bf16 products of every kernel."""
     ir = bindings.load().ir
-    attributes: dict[str, Any] = {}
+    attributes: dict[str, Attribute] = {}
     for function in kernels(module):
         for product in [op for op in walk(function) if op.name == MMA]:
             if str(ir.VectorType(product.operands[0].type).element_type) != "bf16":
@@ -37,7 +38,7 @@ def lower(module: Any) -> None:
             product.erase()
 
 
-def _lowered(product: Any, attributes: dict[str, Any]) -> Any:
+def _lowered(product: Op, attributes: dict[str, Attribute]) -> Value:
     ir = bindings.load().ir
     a, b, c = product.operands
     operands = [*_words(a), *_words(b), *(_element(c, row, column) for row in range(2) for column in range(2))]
@@ -52,8 +53,8 @@ def _lowered(product: Any, attributes: dict[str, Any]) -> Any:
     return ir.Operation.create("vector.from_elements", [c.type], numbers).results[0]
 
 
-def _words(fragment: Any) -> list[Any]:
-    """A fragment's pairs as 32-bit integers, a register each."""
+def _words(fragment: Value) -> list[Value]:
+    """A fragment's pairs as 32-bit integers, one per register."""
     ir = bindings.load().ir
     registers = ir.VectorType(fragment.type).shape[0]
     words = ir.VectorType.get([registers, 1], ir.IntegerType.get_signless(32))
@@ -61,7 +62,7 @@ def _words(fragment: Any) -> list[Any]:
     return [_element(cast, register, 0) for register in range(registers)]
 
 
-def _element(vector: Any, row: int, column: int) -> Any:
+def _element(vector: Value, row: int, column: int) -> Value:
     ir = bindings.load().ir
     return ir.Operation.create(
         "vector.extract",

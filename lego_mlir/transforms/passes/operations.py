@@ -1,39 +1,40 @@
-"""Small questions about operations, and moving them: what several passes ask of the bindings."""
+"""Queries about operations, and moving them: helpers that several passes use on top of the bindings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Block, Module, Op, Type, Value
 from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import walk
 
 SHARED: Final = "#gpu.address_space<workgroup>"
-# Operations without effects, which may be repeated and moved to wherever their operands are.
+# Operations without effects, which may be repeated and moved anywhere below their operands.
 _PURE: Final = ("arith.", "affine.apply", "index.", "gpu.lane_id", "gpu.thread_id", "gpu.block_id", "vector.extract")
 
 
-def is_shared(type_: Any) -> bool:
+def is_shared(type_: Type) -> bool:
     """Whether a type is a memref in a block's shared memory."""
     ir = bindings.load().ir
     return isinstance(type_, ir.MemRefType) and str(type_.memory_space) == SHARED
 
 
-def is_pure(operation: Any) -> bool:
+def is_pure(operation: Op) -> bool:
     """Whether an operation only computes a value."""
     return operation.name.startswith(_PURE)
 
 
-def producer(value: Any) -> Any:
+def producer(value: Value) -> Op:
     """The operation that makes a value, or None for a block's argument."""
     owner = value.owner
     return getattr(owner, "operation", None)
 
 
-def users(value: Any) -> list[Any]:
-    """The operations that use a value, each once."""
-    found: list[Any] = []
+def users(value: Value) -> list[Op]:
+    """The operations that use a value, without repetition."""
+    found: list[Op] = []
     for use in value.uses:
         owner = use.owner.operation
         if owner not in found:
@@ -41,18 +42,18 @@ def users(value: Any) -> list[Any]:
     return found
 
 
-def operations(block: Any) -> list[Any]:
+def operations(block: Block) -> list[Op]:
     """The operations of a block, in order."""
     return [op.operation for op in block.operations]
 
 
-def loops(module: Any) -> Iterator[Any]:
+def loops(module: Module) -> Iterator[Op]:
     """Every scf.for of every kernel."""
     for function in kernels(module):
         yield from [op for op in walk(function) if op.name == "scf.for"]
 
 
-def loops_around(operation: Any) -> list[Any]:
+def loops_around(operation: Op) -> list[Op]:
     """The loops that an operation is in, innermost first."""
     found, current = [], operation.parent
     while current is not None and current.operation.name != "gpu.func":
@@ -62,13 +63,13 @@ def loops_around(operation: Any) -> list[Any]:
     return found
 
 
-def named(block: Any, *names: str) -> list[Any]:
+def named(block: Block, *names: str) -> list[Op]:
     """The operations of a block with one of these names."""
     return [op for op in operations(block) if op.name in names]
 
 
-def ancestor_in(operation: Any, block: Any) -> Any:
-    """The operation of `block` that is, or holds, this one; None where it is elsewhere."""
+def ancestor_in(operation: Op, block: Block) -> Op:
+    """The operation of `block` that is or contains this one; None if there is none."""
     current = operation
     while current.parent is not None:  # the outermost operation is in no block
         if current.block == block:
@@ -77,7 +78,7 @@ def ancestor_in(operation: Any, block: Any) -> Any:
     return None
 
 
-def clone(operation: Any, mapping: Mapping[Any, Any]) -> Any:
+def clone(operation: Op, mapping: Mapping[Value, Value]) -> Op:
     """A copy at the current insertion point, with operands replaced as `mapping` says."""
     copy = operation.clone()
     for number, operand in enumerate(operation.operands):
@@ -86,7 +87,7 @@ def clone(operation: Any, mapping: Mapping[Any, Any]) -> Any:
     return copy.operation
 
 
-def needed(operations_: list[Any], block: Any) -> list[Any]:
+def needed(operations_: list[Op], block: Block) -> list[Op]:
     """The given operations of `block` and the pure ones in it that they depend on, in order."""
     chosen, open_ = set(), list(operations_)
     while open_:

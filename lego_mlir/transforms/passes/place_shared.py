@@ -1,28 +1,29 @@
-"""Where a kernel's shared tiles lie: static memory while they fit, else one dynamic block.
+"""Place a kernel's shared tiles: in static memory while they fit, in one dynamic block otherwise.
 
-A block may declare 48 KiB of shared memory; what goes beyond is one piece of dynamic memory, sized at the launch, in
-which each tile is a view at an offset. Tiles that are never needed at the same time share their place: the staging
-buffers of a loop and the tile that its result goes through afterwards. Where a later tile takes over memory, the
-threads wait for their copies and meet at a barrier first. A tile that nothing uses takes no memory.
+A block may declare 48 KiB of static shared memory. Beyond that, all tiles become views at offsets of one dynamic block,
+sized at launch. Tiles with disjoint lifetimes share memory: the staging buffers of a loop, and the tile through which
+its result is written afterwards. Before a later tile reuses memory, the threads wait for their copies and meet at a
+barrier. Unused tiles take no memory.
 
-`memref.alloc` in shared memory is a tile like an attribution of the function. PassError says by how much a kernel does
-not fit the target.
+`memref.alloc` in shared memory counts as a tile, as an attribution of the function does. PassError reports by how much
+a kernel exceeds the target.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.hardware.targets import STATIC_SHARED_PER_BLOCK
+from lego_mlir.aliases import Block, Module, Op, Value
+from lego_mlir.hardware.targets import STATIC_SHARED_PER_BLOCK, Target
 from lego_mlir.transforms.kernel_facts import kernels, memref_bytes
 from lego_mlir.transforms.modules import string_attribute, walk
+from lego_mlir.transforms.passes.allocate_shared import ATTRIBUTES, COUNT, attributions, count, remove
+from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.bypass_l1 import COPY
-from lego_mlir.transforms.passes.context import Context, PassError
 from lego_mlir.transforms.passes.merge_barriers import BARRIER, wait_for_all
 from lego_mlir.transforms.passes.operations import ancestor_in, is_shared, operations, producer, users
-from lego_mlir.transforms.passes.shared_alloc import ATTRIBUTES, COUNT, attributions, count, remove
 
 ALIGNMENT: Final = 128  # bytes: one row of all 32 banks
 
@@ -31,35 +32,41 @@ ALIGNMENT: Final = 128  # bytes: one row of all 32 banks
 class Tile:
     """A buffer, its bytes, and the operations of the kernel's main block between which it is used."""
 
-    value: Any
+    value: Value
     bytes: int
     first: int
     last: int
     offset: int = 0
 
 
-def run(module: Any, context: Context) -> None:
-    """The pass. A kernel without `memref.alloc` whose tiles fit and are used is left as it is."""
-    for function in kernels(module):
-        for unused in [buffer for buffer in _buffers(function) if not users(buffer)]:
-            _drop(function, unused)
-        buffers = _buffers(function)
-        allocations = [producer(buffer) for buffer in buffers if producer(buffer) is not None]
-        total = sum(_aligned(memref_bytes(buffer.type)) for buffer in buffers)
-        if total <= STATIC_SHARED_PER_BLOCK:
-            _declare(function, allocations)
-        else:
-            _place(function, buffers, context)
+@dataclass(frozen=True, slots=True)
+class PlaceShared(Pass):
+    """A kernel without `memref.alloc` whose tiles fit and are all used is left unchanged."""
+
+    name = "lego-place-shared-memory"
+    once = "last"
+
+    def run(self, module: Module, target: Target) -> None:
+        for function in kernels(module):
+            for unused in [buffer for buffer in _buffers(function) if not users(buffer)]:
+                _drop(function, unused)
+            buffers = _buffers(function)
+            allocations = [producer(buffer) for buffer in buffers if producer(buffer) is not None]
+            total = sum(_aligned(memref_bytes(buffer.type)) for buffer in buffers)
+            if total <= STATIC_SHARED_PER_BLOCK:
+                _declare(function, allocations)
+            else:
+                _place(function, buffers, target)
 
 
-def _buffers(function: Any) -> list[Any]:
-    """The function's shared tiles: its attributions, and what is allocated."""
+def _buffers(function: Op) -> list[Value]:
+    """The function's shared tiles: its attributions and its allocations."""
     made = [op.results[0] for op in walk(function) if op.name == "memref.alloc"]
     return [*attributions(function), *(value for value in made if is_shared(value.type))]
 
 
-def _drop(function: Any, buffer: Any) -> None:
-    """Take away a buffer that nothing uses any more."""
+def _drop(function: Op, buffer: Value) -> None:
+    """Remove a buffer that has no uses left."""
     source = producer(buffer)
     if source is None:
         remove(function, buffer)
@@ -71,7 +78,7 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _declare(function: Any, allocations: list[Any]) -> None:
+def _declare(function: Op, allocations: list[Value]) -> None:
     """Allocations as attributions of the function."""
     ir = bindings.load().ir
     entry = function.regions[0].blocks[0]
@@ -87,7 +94,7 @@ def _declare(function: Any, allocations: list[Any]) -> None:
         function.attributes[ATTRIBUTES] = ir.ArrayAttr.get([*listed, aligned])
 
 
-def _place(function: Any, buffers: list[Any], context: Context) -> None:
+def _place(function: Op, buffers: list[Value], target: Target) -> None:
     block = _main_block(function, buffers)
     tiles = sorted((_tile(buffer, block) for buffer in buffers), key=lambda tile: (tile.first, tile.last))
     phases: list[list[Tile]] = []
@@ -98,41 +105,41 @@ def _place(function: Any, buffers: list[Any], context: Context) -> None:
         tile.offset = sum(_aligned(t.bytes) for t in here)
         here.append(tile)
     needed = max(sum(_aligned(t.bytes) for t in phase) for phase in phases)
-    limit = context.target.shared_per_block
+    limit = target.shared_per_block
     if needed > limit:
         raise PassError(
             f"lego-place-shared-memory: the shared tiles of @{string_attribute(function, 'sym_name')} take {needed} "
-            f"bytes at once, and a block has {limit} on {context.target.name}; take fewer stages or smaller tiles"
+            f"bytes at once, and a block has {limit} on {target.name}; take fewer stages or smaller tiles"
         )
     order = operations(block)
     for phase in phases[1:]:
-        _hand_over(function, order[phase[0].first])
+        _synchronize(function, order[phase[0].first])
     _make_views(function, tiles)
 
 
-def _main_block(function: Any, buffers: list[Any]) -> Any:
+def _main_block(function: Op, buffers: list[Value]) -> Op:
     """The innermost block, not inside a loop, that holds every use of the buffers."""
     block = function.regions[0].blocks[0]
-    everyone = [user for buffer in buffers for user in users(buffer)]
+    uses = [user for buffer in buffers for user in users(buffer)]
     while True:
-        holders = {ancestor_in(user, block) for user in everyone}
+        holders = {ancestor_in(user, block) for user in uses}
         holder = next(iter(holders))
         if len(holders) != 1 or holder.name != "scf.if":
             return block
-        inner = [b for region in holder.regions for b in region.blocks if ancestor_in(everyone[0], b) is not None]
-        if not all(ancestor_in(user, inner[0]) is not None for user in everyone):
+        inner = [b for region in holder.regions for b in region.blocks if ancestor_in(uses[0], b) is not None]
+        if not all(ancestor_in(user, inner[0]) is not None for user in uses):
             return block
         block = inner[0]
 
 
-def _tile(buffer: Any, block: Any) -> Tile:
+def _tile(buffer: Value, block: Block) -> Tile:
     order = operations(block)
     places = [order.index(ancestor_in(user, block)) for user in users(buffer)]
     return Tile(buffer, memref_bytes(buffer.type), min(places), max(places))
 
 
-def _hand_over(function: Any, before: Any) -> None:
-    """Copies have landed and everyone is done with the memory before others use it."""
+def _synchronize(function: Op, before: Op) -> None:
+    """Before memory is reused: wait for all copies, and for all threads that use it."""
     if any(op.name == COPY for op in walk(function)):
         wait_for_all(before)
         return
@@ -141,7 +148,7 @@ def _hand_over(function: Any, before: Any) -> None:
         ir.Operation.create(BARRIER)
 
 
-def _make_views(function: Any, tiles: list[Tile]) -> None:
+def _make_views(function: Op, tiles: list[Tile]) -> None:
     ir = bindings.load().ir
     index = ir.IndexType.get()
     with function.location, ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]):

@@ -1,23 +1,25 @@
 """Register double buffering across the barrier.
 
-An iteration of a pipelined loop waits for its tile, meets the others at a barrier, and loads fragments before it can
-multiply; the matrix unit idles all the while. Turned by a part of an iteration, it has products left to do:
+An iteration of a pipelined loop waits for its tile, meets a barrier, and loads fragments before it can multiply; the
+matrix unit idles meanwhile. Rotated by part of an iteration, the loop has products left to execute:
 
     wait; barrier; load 0                                   before the loop
     for k: products 0 .. n-2 (and their loads), copies;     wait; barrier; load 0 of k+1;      products n-1
 
 The last products of an iteration need nothing from the next tile, and the first fragments of the next iteration arrive
-while they run. A step of products is those at one depth of the tile; an accumulator passes through all n of them. The
-fragments that cross the end of the iteration are carried by the loop. After the last iteration one set too many is
-loaded, from a buffer that the pipeline has filled with zeros, and dropped.
+while they execute. A step of products consists of those at one depth of the tile; an accumulator passes through all n.
+The loop carries the fragments that cross the end of an iteration. After the last iteration one extra set is loaded,
+from a buffer that the pipeline has filled with zeros, and discarded.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from lego_mlir import bindings
-from lego_mlir.transforms.passes.context import Context, PassError, nothing
+from lego_mlir.aliases import Block, Module, Op, Value
+from lego_mlir.hardware.targets import Target
+from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.merge_barriers import BARRIER, WAIT
 from lego_mlir.transforms.passes.operations import clone, is_shared, loops, named, needed, operations, producer
 
@@ -25,31 +27,36 @@ MMA = "nvgpu.mma.sync"
 LOADS = ("nvgpu.ldmatrix", "vector.load", "memref.load")
 
 
-def run(module: Any, context: Context) -> None:
-    """The pass. Raises PassError where no loop waits, meets at a barrier, loads and multiplies."""
-    found = [loop for loop in loops(module) if named(loop.regions[0].blocks[0], MMA)]
-    if not found:
-        raise nothing("lego-rotate-fragments", f"an scf.for with {MMA}", module)
-    for loop in found:
-        _rotate(loop)
+@dataclass(frozen=True, slots=True)
+class RotateFragments(Pass):
+    """Raises PassError where no loop waits, meets at a barrier, loads and multiplies."""
+
+    name = "lego-rotate-fragments"
+
+    def run(self, module: Module, target: Target) -> None:
+        found = [loop for loop in loops(module) if named(loop.regions[0].blocks[0], MMA)]
+        if not found:
+            raise self.no_match(f"an scf.for with {MMA}", module)
+        for loop in found:
+            _rotate(loop)
 
 
-def steps(body: Any) -> dict[Any, int]:
-    """Each product of a loop's body, and how many come before it on its accumulator's way through the body."""
-    found: dict[Any, int] = {}
+def steps(body: Block) -> dict[Op, int]:
+    """Each product of a loop's body, and how many products on the same accumulator precede it in the body."""
+    found: dict[Op, int] = {}
     for product in named(body, MMA):
         before = producer(product.operands[2])
         found[product] = found[before] + 1 if before in found else 0
     return found
 
 
-def by_step(body: Any) -> list[list[Any]]:
+def by_step(body: Block) -> list[list[Op]]:
     """The products of a loop's body, step by step."""
     numbers = steps(body)
     return [[product for product, n in numbers.items() if n == step] for step in range(max(numbers.values()) + 1)]
 
 
-def _rotate(loop: Any) -> None:
+def _rotate(loop: Op) -> None:
     ir = bindings.load().ir
     body = loop.regions[0].blocks[0]
     products = steps(body)
@@ -69,21 +76,21 @@ def _rotate(loop: Any) -> None:
             regions=1,
         )
         types = [a.type for a in body.arguments] + [f.type for f in fragments]
-        turned = made.regions[0].blocks.append(*types, arg_locs=[loop.location] * len(types))
+        rotated = made.regions[0].blocks.append(*types, arg_locs=[loop.location] * len(types))
     for operation in operations(body):
-        turned.append(operation)
-    carried = list(turned.arguments)[len(body.arguments) :]
-    for old, new in zip(body.arguments, turned.arguments, strict=False):
+        rotated.append(operation)
+    carried = list(rotated.arguments)[len(body.arguments) :]
+    for old, new in zip(body.arguments, rotated.arguments, strict=False):
         old.replace_all_uses_with(new)
-    end = operations(turned)[-1]
+    end = operations(rotated)[-1]
     tail = [product for product, step in products.items() if step == last]
     for product in tail:
         product.move_before(end)
     with loop.location, ir.InsertionPoint(tail[0]):
         following = ir.Operation.create(
-            "arith.addi", [ir.IndexType.get()], [turned.arguments[0], made.operands[2]]
+            "arith.addi", [ir.IndexType.get()], [rotated.arguments[0], made.operands[2]]
         ).results[0]
-        ahead = repeat(head, dict(zip(turned.arguments, [following, *end.operands], strict=False)))
+        ahead = repeat(head, dict(zip(rotated.arguments, [following, *end.operands], strict=False)))
     for fragment, argument in zip(fragments, carried, strict=True):
         fragment.replace_all_uses_with(argument)
     with loop.location, ir.InsertionPoint(end):
@@ -97,7 +104,7 @@ def _rotate(loop: Any) -> None:
     loop.erase()
 
 
-def repeat(head: list[Any], mapping: dict[Any, Any]) -> dict[Any, Any]:
+def repeat(head: list[Op], mapping: dict[Value, Value]) -> dict[Value, Value]:
     """Copies of operations at the insertion point, each using the copies before it; the mapping of their results."""
     for operation in head:
         copy = clone(operation, mapping)
@@ -105,9 +112,9 @@ def repeat(head: list[Any], mapping: dict[Any, Any]) -> dict[Any, Any]:
     return mapping
 
 
-def _first_loads(body: Any, products: dict[Any, int]) -> list[Any]:
+def _first_loads(body: Block, products: dict[Op, int]) -> list[Op]:
     """The loads of fragments that the first products of an iteration need, in order."""
-    wanted: set[Any] = set()
+    wanted: set[Op] = set()
     for product, step in products.items():
         if step == 0:
             open_ = [product.operands[0], product.operands[1]]
@@ -122,14 +129,14 @@ def _first_loads(body: Any, products: dict[Any, int]) -> list[Any]:
     return [operation for operation in operations(body) if operation in wanted]
 
 
-def _head(body: Any, first: list[Any]) -> list[Any]:
-    """The wait, the barrier, the first loads and what their indices need: what is repeated ahead of the iteration."""
+def _head(body: Block, first: list[Op]) -> list[Op]:
+    """The wait, the barrier, the first loads and what their indices need, to be repeated ahead of the iteration."""
     waits, barriers = named(body, WAIT), named(body, BARRIER)
     order = operations(body)
     loads = [number for number, op in enumerate(order) if op.name in LOADS]
     if len(waits) != 1 or len(barriers) != 1 or not first or order.index(barriers[0]) > min(loads):
         raise PassError(
-            "lego-rotate-fragments turns a loop that waits once, meets at one barrier, and then loads fragments; this "
+            "lego-rotate-fragments needs a loop that waits once, meets at one barrier, and then loads fragments; this "
             f"one has {len(waits)} {WAIT}, {len(barriers)} {BARRIER} and {len(first)} loads of first fragments: "
             "pipeline it first (pipeline.mlir)"
         )

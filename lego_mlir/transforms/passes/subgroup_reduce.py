@@ -1,22 +1,24 @@
-"""`gpu.subgroup_reduce` as shuffles, which upstream lowers for AMD's hardware and single NVIDIA instructions only.
+"""Lower `gpu.subgroup_reduce` to shuffles; upstream does so for AMD's hardware and single NVIDIA instructions only.
 
-A warp whose lanes are all there exchanges values with the lane at distance 1, 2, 4 .. (a butterfly), so that after
-log2(n) steps each lane holds the result:
+Each lane of a full warp exchanges values with the lane at distance 1, 2, 4 .. (a butterfly), so that after log2(n)
+steps each lane holds the result:
 
     %s, %v = gpu.shuffle xor %x, 1, 32
     %y = arith.addf %x, %s                and so on with %y and 2
 
-The last warp of a block may have fewer lanes. There lane 0 of each cluster gathers what the lanes that exist hold, and
-the others read the result from it. A shuffle moves 32 bits: narrower values travel extended, 64 bits in two halves.
+The last warp of a block may be partial. There the first lane of each cluster gathers the values of the lanes that
+exist, and the others read the result from it. A shuffle moves 32 bits: narrower values are extended, 64-bit values
+move in two halves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Module, Op, Type, Value
 from lego_mlir.transforms.kernel_facts import element_bytes, facts_of, kernels
 from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes.operations import producer
@@ -43,8 +45,8 @@ _LANE_DEPENDENT: Final = (
 _AXES: Final = "xyz"
 
 
-def lower(module: Any) -> None:
-    """Replace the reductions of every kernel. Raises ModuleError where lanes may be missing from one."""
+def lower(module: Module) -> None:
+    """Replace the reductions of every kernel. Raises ModuleError where lanes may not take part in one."""
     for function in kernels(module):
         reductions = [op for op in walk(function) if op.name == REDUCE]
         if not reductions:
@@ -62,14 +64,14 @@ def lower(module: Any) -> None:
 class Reduction:
     """A reduction over clusters of `size` lanes, `stride` apart, emitted at the insertion point."""
 
-    value: Any
+    value: Value
     kind: str
     size: int
     stride: int
 
     @classmethod
-    def of(cls, operation: Any) -> Reduction:
-        """What an operation asks for."""
+    def of(cls, operation: Op) -> Reduction:
+        """The reduction that an operation describes."""
         kind = str(operation.attributes["op"]).removeprefix("#gpu<all_reduce_op ").removesuffix(">")
         size, stride = (
             _integer(operation, name, default) for name, default in (("cluster_size", WARP), ("cluster_stride", 1))
@@ -81,7 +83,7 @@ class Reduction:
             )
         return cls(operation.operands[0], kind, size, stride)
 
-    def emit(self, is_full: bool) -> Any:
+    def emit(self, is_full: bool) -> Value:
         """The result; a vector is reduced element by element."""
         ir, type_ = bindings.load().ir, self.value.type
         if not isinstance(type_, ir.VectorType):
@@ -96,7 +98,7 @@ class Reduction:
             )
         return _make("vector.from_elements", type_, *elements)
 
-    def _element(self, value: Any, is_full: bool) -> Any:
+    def _element(self, value: Value, is_full: bool) -> Value:
         distances = [1 << step for step in range(self.size.bit_length() - 1)]
         if is_full:
             for distance in distances:
@@ -104,8 +106,8 @@ class Reduction:
             return value
         return self._gathered(value, distances)
 
-    def _gathered(self, value: Any, distances: list[int]) -> Any:
-        """Where lanes of the warp may be missing: gather in the first lane of the cluster, then read from there."""
+    def _gathered(self, value: Value, distances: list[int]) -> Value:
+        """For partial warps: gather in the first lane of the cluster, then read from there."""
         thread, threads = _thread()
         lane = _make("arith.remui", thread.type, thread, _number(WARP))
         place = _make(
@@ -122,40 +124,40 @@ class Reduction:
         first = _make("arith.subi", lane.type, lane, _make("arith.muli", place.type, place, _number(self.stride)))
         return _shuffled(value, "idx", first)
 
-    def _combined(self, a: Any, b: Any) -> Any:
+    def _combined(self, a: Value, b: Value) -> Value:
         table = _FLOATS if _is_float(a.type) else _INTEGERS
         return _make(table.get(self.kind, f"arith.{self.kind}"), a.type, a, b)
 
 
-def _make(name: str, type_: Any, *operands: Any, attributes: dict[str, Any] | None = None) -> Any:
+def _make(name: str, type_: Type, *operands: Value, attributes: dict[str, Attribute] | None = None) -> Value:
     return bindings.load().ir.Operation.create(name, [type_], operands, attributes=attributes or {}).results[0]
 
 
-def _integer(operation: Any, name: str, default: int) -> int:
+def _integer(operation: Op, name: str, default: int) -> int:
     ir = bindings.load().ir
     return int(ir.IntegerAttr(operation.attributes[name]).value) if name in operation.attributes else default
 
 
-def _is_float(type_: Any) -> bool:
+def _is_float(type_: Type) -> bool:
     return str(type_) in ("f16", "bf16", "f32", "f64")
 
 
-def _bits(width: int) -> Any:
+def _bits(width: int) -> Type:
     return bindings.load().ir.IntegerType.get_signless(width)
 
 
-def _number(n: int, width: int = 32) -> Any:
+def _number(n: int, width: int = 32) -> Value:
     attribute = bindings.load().ir.IntegerAttr.get(_bits(width), n)
     return _make("arith.constant", _bits(width), attributes={"value": attribute})
 
 
-def _compared(a: Any, b: Any) -> Any:
+def _compared(a: Value, b: Value) -> Value:
     ir = bindings.load().ir
     return _make("arith.cmpi", _bits(1), a, b, attributes={"predicate": ir.Attribute.parse("6 : i64")})  # ult
 
 
-def _thread() -> tuple[Any, Any]:
-    """The number of the thread in its block, x fastest, as hardware forms warps, and the threads of the block."""
+def _thread() -> tuple[Value, Value]:
+    """The linear thread index in the block, x fastest, as hardware forms warps; and the threads per block."""
     ir = bindings.load().ir
     thread, threads = _number(0), _number(1)
     for axis in reversed(_AXES):
@@ -169,7 +171,7 @@ def _thread() -> tuple[Any, Any]:
     return thread, threads
 
 
-def _shuffled(value: Any, mode: str, offset: Any) -> Any:
+def _shuffled(value: Value, mode: str, offset: Value) -> Value:
     """The value of another lane, in words of 32 bits."""
     width = 8 * element_bytes(value.type)
     if str(value.type) == "i1":
@@ -190,7 +192,7 @@ def _shuffled(value: Any, mode: str, offset: Any) -> Any:
     return _make("arith.bitcast", value.type, pattern) if _is_float(value.type) else pattern
 
 
-def _word(word: Any, mode: str, offset: Any) -> Any:
+def _word(word: Value, mode: str, offset: Value) -> Value:
     ir = bindings.load().ir
     operation = ir.Operation.create(
         "gpu.shuffle", [_bits(32), _bits(1)], [word, offset, _number(WARP)],
@@ -199,8 +201,8 @@ def _word(word: Any, mode: str, offset: Any) -> Any:
     return operation.results[0]
 
 
-def _check_converged(reduction: Any) -> None:
-    """Raise ModuleError in a branch or loop that not all lanes need take alike: a shuffle would wait for the others."""
+def _check_converged(reduction: Op) -> None:
+    """Raise ModuleError in a branch or loop in which lanes may diverge: a shuffle would wait for the others."""
     if "uniform" in reduction.attributes:
         return
     current = reduction.parent.operation
@@ -215,8 +217,8 @@ def _check_converged(reduction: Any) -> None:
         current = current.parent.operation
 
 
-def _depends_on_lane(value: Any) -> bool:
-    """Whether a value may differ between the lanes of a warp: from a thread's id, from memory or out of a loop."""
+def _depends_on_lane(value: Value) -> bool:
+    """Whether a value may differ between the lanes of a warp: from thread ids, memory or loops."""
     source = producer(value)
     if source is not None:
         return source.name in _LANE_DEPENDENT or any(map(_depends_on_lane, source.operands))

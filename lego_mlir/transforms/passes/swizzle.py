@@ -1,30 +1,33 @@
-"""Where the runs of a shared tile lie: at the addresses of its copies and its reads.
+"""Place the segments of a shared tile: the same map is applied to the addresses of its copies and of its reads.
 
-A tile of 16-bit numbers is copied and read in runs of 8 neighbours, 16 bytes. Eight reads that follow one another down
-a tile fall into the same banks where its lines are 128 bytes long, or a multiple. The attribute `lego.order` of a tile
-says where a run lies instead, by two expressions over the number of a line and the place in it:
+A tile of 16-bit numbers is copied and read in segments of 8 consecutive elements, 16 bytes. Eight reads down a column
+of segments hit the same banks if a line of the tile is a multiple of 128 bytes long. The attribute `lego.order` of a
+tile gives the position of an element instead, by two expressions over its line and its place in the line:
 
     lego.order = "line, place ^ ((line & 7) * 8)"
 
-The index of every access goes through them, which no value can tell: an order moves the cells of a tile, and everybody
-asks the new place. A tile without the attribute gets the order that is written here, where its lines are a power of
-two of runs: within each 128 bytes, run r of line l changes places with run r ^ (l mod 8).
+The map is applied to the index of every access, so it does not affect values. A tile without the attribute gets the
+following order, if its lines are a power of two of segments long: within each 128 bytes, segment r of line l is
+exchanged with segment r ^ (l mod 8).
 """
 
 from __future__ import annotations
 
 import ast
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import walk
-from lego_mlir.transforms.passes.context import Context, PassError, nothing
+from lego_mlir.transforms.passes.allocate_shared import ORDER
+from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.operations import is_shared
-from lego_mlir.transforms.passes.shared_alloc import ORDER
 
-RUN: Final = 8  # elements
-BANKED: Final = 8  # runs in 128 bytes, which is a row of all banks
+SEGMENT: Final = 8  # elements
+BANKED: Final = 8  # segments in 128 bytes, which is a row of all banks
 _OPERATIONS: Final[dict[type[ast.operator], str]] = {
     ast.Add: "arith.addi", ast.Sub: "arith.subi", ast.Mult: "arith.muli", ast.FloorDiv: "arith.divui",
     ast.Mod: "arith.remui", ast.BitXor: "arith.xori", ast.BitAnd: "arith.andi", ast.BitOr: "arith.ori",
@@ -32,40 +35,47 @@ _OPERATIONS: Final[dict[type[ast.operator], str]] = {
 }  # fmt: skip
 
 
-def run(module: Any, context: Context) -> None:
-    """The pass. Raises PassError where no tile is left to be ordered."""
-    found = False
-    for function in kernels(module):
-        for operation in list(walk(function)):
-            if operation.name != "memref.alloc" or not is_shared(operation.results[0].type):
-                continue
-            order = _order(operation)
-            if order is not None:
-                _apply(operation.results[0], order)
-                found = True
-    if not found:
-        sought = "memref.alloc of shared tiles of 16-bit numbers in lines of 16, 32, 64, .."
-        refusal = nothing("lego-swizzle", sought, module)
-        raise PassError(f"{refusal}; padded tiles need no swizzle: use the script's other parts without swizzle.mlir")
+@dataclass(frozen=True, slots=True)
+class Swizzle(Pass):
+    """Raises PassError where no tile can be reordered."""
+
+    name = "lego-swizzle"
+
+    def run(self, module: Module, target: Target) -> None:
+        found = False
+        for function in kernels(module):
+            for operation in list(walk(function)):
+                if operation.name != "memref.alloc" or not is_shared(operation.results[0].type):
+                    continue
+                order = _order(operation)
+                if order is not None:
+                    _apply(operation.results[0], order)
+                    found = True
+        if not found:
+            sought = "memref.alloc of shared tiles of 16-bit numbers in lines of 16, 32, 64, .."
+            refusal = self.no_match(sought, module)
+            raise PassError(
+                f"{refusal}; padded tiles need no swizzle: use the script's other parts without swizzle.mlir"
+            )
 
 
-def _order(tile: Any) -> str | None:
-    """The order of a tile: its own, which is taken off it, or ours where that helps."""
+def _order(tile: Op) -> str | None:
+    """The order of a tile: its attribute, which is removed, or the default where that helps."""
     ir = bindings.load().ir
     if ORDER in tile.attributes:
         order = str(ir.StringAttr(tile.attributes[ORDER]).value)
         del tile.attributes[ORDER]
         return order
     memref = ir.MemRefType(tile.results[0].type)
-    runs, rest = divmod(memref.shape[-1], RUN)
-    if rest or runs & (runs - 1) or str(memref.element_type) not in ("f16", "bf16"):
+    segments, rest = divmod(memref.shape[-1], SEGMENT)
+    if rest or segments & (segments - 1) or str(memref.element_type) not in ("f16", "bf16"):
         return None
-    lines, turned = max(1, BANKED // runs), min(BANKED, runs)  # lines in 128 bytes, and runs that change places
-    return f"line, place ^ line // {lines} % {turned} * {RUN}" if turned > 1 else None
+    lines, exchanged = max(1, BANKED // segments), min(BANKED, segments)  # lines and segments in 128 bytes
+    return f"line, place ^ line // {lines} % {exchanged} * {SEGMENT}" if exchanged > 1 else None
 
 
-def _apply(tile: Any, order: str) -> None:
-    """Let every access to a tile go where its order says; the tile's last two dimensions are line and place."""
+def _apply(tile: Op, order: str) -> None:
+    """Apply an order to every access to a tile; the tile's last two dimensions are line and place."""
     ir = bindings.load().ir
     rank = ir.MemRefType(tile.type).rank
     parts = _parse(order)
@@ -78,7 +88,7 @@ def _apply(tile: Any, order: str) -> None:
 
 
 def _parse(order: str) -> list[ast.expr]:
-    """The two expressions of an order. Raises PassError where it is none."""
+    """The two expressions of an order. Raises PassError for any other text."""
     try:
         tree = ast.parse(order, mode="eval").body
     except SyntaxError as error:
@@ -90,7 +100,7 @@ def _parse(order: str) -> list[ast.expr]:
     return tree.elts
 
 
-def _emit(node: ast.expr, names: dict[str, Any]) -> Any:
+def _emit(node: ast.expr, names: dict[str, Value]) -> Value:
     """The value of an expression at the insertion point."""
     ir = bindings.load().ir
     match node:

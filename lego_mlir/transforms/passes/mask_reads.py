@@ -1,39 +1,46 @@
-"""A branch around a wide read as a masked read.
+"""Turn a branch around a wide read into a masked read.
 
-A kernel reads past the end of a matrix under a branch, which gives zeros where there is nothing:
+A kernel guards reads past the end of a matrix with a branch that yields zeros there:
 
     %v = scf.if %inside -> vector<8xf16> { yield (vector.load %a[%i]) } else { yield zeros }
 
-An asynchronous copy has no branch; it takes a number of elements to read and fills the rest with zeros, and upstream
-makes one of a read under a mask. So the branch becomes a mask of all or no elements:
+An asynchronous copy takes a number of elements to read and fills the rest with zeros; upstream makes one from a masked
+read. So the branch becomes a mask of all or no elements:
 
     %m = vector.create_mask (select %inside, 8, 0) : vector<8xi1>
     %v = vector.transfer_read %a[%i], %zero, %m
 
-Only reads that go to shared memory are changed: elsewhere the branch is the better code. Finding none is an answer.
+Only reads whose value is stored in shared memory change: elsewhere the branch is the better code.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Module, Op, Type, Value
+from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import walk
-from lego_mlir.transforms.passes.context import Context
+from lego_mlir.transforms.passes.base import Pass
 from lego_mlir.transforms.passes.operations import is_pure, is_shared, operations, producer, users
 
 
-def run(module: Any, context: Context) -> None:
-    """The pass."""
-    for function in kernels(module):
-        for branch in [op for op in walk(function) if op.name == "scf.if"]:
-            load = _wide_read(branch)
-            if load is not None:
-                _as_masked(branch, load)
+@dataclass(frozen=True, slots=True)
+class MaskReads(Pass):
+    """Replace every such branch; a kernel without one is left unchanged."""
+
+    name = "lego-masked-reads"
+
+    def run(self, module: Module, target: Target) -> None:
+        for function in kernels(module):
+            for branch in [op for op in walk(function) if op.name == "scf.if"]:
+                load = _wide_read(branch)
+                if load is not None:
+                    _as_masked(branch, load)
 
 
-def _wide_read(branch: Any) -> Any:
+def _wide_read(branch: Op) -> Op:
     """The vector.load of a branch that does nothing else, whose value goes to shared memory; None for others."""
     if len(branch.results) != 1 or len(branch.regions) != 2:
         return None
@@ -47,14 +54,14 @@ def _wide_read(branch: Any) -> Any:
     return load if _is_zero(operations(branch.regions[1].blocks[0])[-1].operands[0]) else None
 
 
-def _is_zero(value: Any) -> bool:
+def _is_zero(value: Value) -> bool:
     source = producer(value)
     if source is not None and source.name == "vector.broadcast":
         source = producer(source.operands[0])
     return source is not None and source.name == "arith.constant" and "0.000000e+00" in str(source.attributes["value"])
 
 
-def _as_masked(branch: Any, load: Any) -> None:
+def _as_masked(branch: Op, load: Op) -> None:
     ir = bindings.load().ir
     create, index = ir.Operation.create, ir.IndexType.get()
     vector = ir.VectorType(load.results[0].type)
@@ -62,7 +69,7 @@ def _as_masked(branch: Any, load: Any) -> None:
         operation.move_before(branch)
     with branch.location, ir.InsertionPoint(branch):
 
-        def constant(type_: Any, text: str) -> Any:
+        def constant(type_: Type, text: str) -> Op:
             return create("arith.constant", [type_], attributes={"value": ir.Attribute.parse(text)}).results[0]
 
         width, none = constant(index, f"{vector.shape[0]} : index"), constant(index, "0 : index")

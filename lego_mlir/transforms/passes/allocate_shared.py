@@ -1,54 +1,62 @@
-"""Shared tiles of a loop as `memref.alloc`.
+"""Turn the shared tiles of a loop into `memref.alloc`.
 
-A kernel has its shared tiles as attributions of the function, which need no memory management. Multi-buffering and the
-swizzle change the type of a tile, and look for an operation that they can replace. So a tile that is used in one loop
-only, the kind that is staged again and again, becomes a `memref.alloc` here; `lego-place-shared-memory` makes shared
-memory of it again. Where that loop is inside another one, which the block walks along with one piece of work after
-another, tiles of the outer loop stay. The order of a tile's runs, `lego.order`, goes along.
+A kernel declares its shared tiles as attributions of the function, which need no memory management. Multi-buffering and
+the swizzle change the type of a tile and need an operation to replace. So a tile that only one loop uses, which is
+therefore staged repeatedly, becomes a `memref.alloc` here; `lego-place-shared-memory` makes it shared memory again.
+Where that loop is inside another one, over the tiles of a persistent block, tiles of the outer loop are left alone. The
+order of a tile's segments, `lego.order`, is kept.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import input_types, kernels
 from lego_mlir.transforms.modules import walk
-from lego_mlir.transforms.passes.context import Context, nothing
+from lego_mlir.transforms.passes.base import Pass
 from lego_mlir.transforms.passes.operations import is_shared, loops_around, users
 
 COUNT = "workgroup_attributions"
 ATTRIBUTES = "workgroup_attrib_attrs"
-ORDER = "lego.order"  # where the runs of a tile lie: passes/swizzle.py
+ORDER = "lego.order"  # the order of a tile's segments: passes/swizzle.py
 
 
-def run(module: Any, context: Context) -> None:
-    """The pass. Raises PassError where no loop uses a shared tile."""
-    found = False
-    for function in kernels(module):
-        homes = {argument: _loop_of(argument) for argument in attributions(function)}
-        for argument, loop in reversed(homes.items()):  # each goes to the front
-            if loop is not None and not any(_holds(loop, other) for other in homes.values()):
-                _replace(function, argument)
-                found = True
-        found |= any(op.name == "memref.alloc" and is_shared(op.results[0].type) for op in walk(function))
-    if not found:
-        raise nothing("lego-shared-to-alloc", "shared tiles that one scf.for uses", module)
+@dataclass(frozen=True, slots=True)
+class AllocateShared(Pass):
+    """Raises PassError where no loop uses a shared tile."""
+
+    name = "lego-shared-to-alloc"
+    once = "first"
+
+    def run(self, module: Module, target: Target) -> None:
+        found = False
+        for function in kernels(module):
+            homes = {argument: _loop_of(argument) for argument in attributions(function)}
+            for argument, loop in reversed(homes.items()):  # each is inserted at the front
+                if loop is not None and not any(_holds(loop, other) for other in homes.values()):
+                    _replace(function, argument)
+                    found = True
+            found |= any(op.name == "memref.alloc" and is_shared(op.results[0].type) for op in walk(function))
+        if not found:
+            raise self.no_match("shared tiles that one scf.for uses", module)
 
 
-def attributions(function: Any) -> list[Any]:
+def attributions(function: Op) -> list[Op]:
     """The block arguments that are the function's shared memory."""
     first = len(input_types(function))
     return list(function.regions[0].blocks[0].arguments)[first : first + count(function)]
 
 
-def count(function: Any) -> int:
-    """How many pieces of shared memory the function declares."""
+def count(function: Op) -> int:
+    """The number of shared tiles that the function declares."""
     return int(function.attributes[COUNT]) if COUNT in function.attributes else 0
 
 
-def remove(function: Any, argument: Any) -> None:
-    """Take away an attribution that nothing uses any more."""
+def remove(function: Op, argument: Value) -> None:
+    """Remove an attribution that has no uses left."""
     ir = bindings.load().ir
     position, left = argument.arg_number, count(function) - 1
     number = position - len(input_types(function))
@@ -65,18 +73,18 @@ def remove(function: Any, argument: Any) -> None:
             del function.attributes[ATTRIBUTES]
 
 
-def _loop_of(buffer: Any) -> Any:
+def _loop_of(buffer: Value) -> Op:
     """The innermost loop that holds every use of a buffer, or None."""
     paths = [loops_around(user) for user in users(buffer)]
     return next((loop for loop in paths[0] if all(loop in path for path in paths)), None) if paths else None
 
 
-def _holds(loop: Any, other: Any) -> bool:
+def _holds(loop: Op, other: Op) -> bool:
     """Whether another loop is inside a loop."""
     return other is not None and loop in loops_around(other)
 
 
-def _replace(function: Any, argument: Any) -> None:
+def _replace(function: Op, argument: Value) -> None:
     ir = bindings.load().ir
     facts = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])}
     if ATTRIBUTES in function.attributes:

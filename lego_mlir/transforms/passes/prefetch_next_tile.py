@@ -1,22 +1,23 @@
-"""The next tile's first copies, on their way while this tile's result is stored.
+"""Prefetch the next tile's first copies while this tile's result is stored.
 
-A block that works on one tile after another fills its pipeline before each: it waits for memory with nothing to do. So
-the copies before the inner loop are issued one tile earlier, after the inner loop of the tile before and ahead of
-everything that follows it there:
+A persistent block fills its pipeline before each tile, and idles until memory answers. Instead, the copies before the
+inner loop are issued one tile earlier: after the previous tile's inner loop and ahead of everything that follows it:
 
     for tile: fill(tile); for k: ..; wait; barrier; store
 ->  fill(first);  for tile: for k: ..; wait; barrier; if there is a next: fill(next); store
 
-The wait and the barrier are those of `lego-drain-copies`: behind them nobody reads any more what the fill overwrites.
+The wait and the barrier are those of `lego-drain-copies`: after them no thread reads what the fill overwrites.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Module, Op
+from lego_mlir.hardware.targets import Target
+from lego_mlir.transforms.passes.base import Pass
 from lego_mlir.transforms.passes.bypass_l1 import COPY
-from lego_mlir.transforms.passes.context import Context
 from lego_mlir.transforms.passes.merge_barriers import BARRIER
 from lego_mlir.transforms.passes.operations import loops, named, needed, operations
 from lego_mlir.transforms.passes.rotate_fragments import repeat
@@ -25,21 +26,26 @@ GROUP = "nvgpu.device_async_create_group"
 _LESS = 2  # arith.cmpi, signed
 
 
-def run(module: Any, context: Context) -> None:
-    """The pass. A kernel without a loop around its drained, pipelined loop is left as it is."""
-    for outer in loops(module):
-        order = operations(outer.regions[0].blocks[0])
-        inner = next((op for op in order if op.name == "scf.for" and named(op.regions[0].blocks[0], COPY)), None)
-        if inner is None:
-            continue
-        ahead, behind = order[: order.index(inner)], order[order.index(inner) + 1 :]
-        drained = next((op for op in behind if op.name == BARRIER), None)
-        if drained is not None and any(op.name == COPY for op in ahead):
-            _fill_ahead(outer, [op for op in ahead if op.name in (COPY, GROUP)], behind[behind.index(drained) + 1])
+@dataclass(frozen=True, slots=True)
+class PrefetchNextTile(Pass):
+    """A kernel without a loop around its drained, pipelined loop is left unchanged."""
+
+    name = "lego-next-tile-ahead"
+
+    def run(self, module: Module, target: Target) -> None:
+        for outer in loops(module):
+            order = operations(outer.regions[0].blocks[0])
+            inner = next((op for op in order if op.name == "scf.for" and named(op.regions[0].blocks[0], COPY)), None)
+            if inner is None:
+                continue
+            ahead, behind = order[: order.index(inner)], order[order.index(inner) + 1 :]
+            drained = next((op for op in behind if op.name == BARRIER), None)
+            if drained is not None and any(op.name == COPY for op in ahead):
+                _fill_ahead(outer, [op for op in ahead if op.name in (COPY, GROUP)], behind[behind.index(drained) + 1])
 
 
-def _fill_ahead(outer: Any, copies: list[Any], following: Any) -> None:
-    """Move copies and their groups in front of the loop, for its first tile, and in front of `following`."""
+def _fill_ahead(outer: Op, copies: list[Op], following: Op) -> None:
+    """Move copies and their groups before the loop, for its first tile, and before `following`, for the next."""
     ir = bindings.load().ir
     body = outer.regions[0].blocks[0]
     fill = needed(copies, body)
@@ -54,13 +60,13 @@ def _fill_ahead(outer: Any, copies: list[Any], following: Any) -> None:
             regions=1,
         )
         types = [body.arguments[0].type, *(group.type for group in groups)]
-        turned = made.regions[0].blocks.append(*types, arg_locs=[outer.location] * len(types))
+        body_after = made.regions[0].blocks.append(*types, arg_locs=[outer.location] * len(types))
     for operation in operations(body):
-        turned.append(operation)
-    tile, *tokens = turned.arguments
+        body_after.append(operation)
+    tile, *tokens = body_after.arguments
     body.arguments[0].replace_all_uses_with(tile)
     filled = _fill_next(made, fill, groups, following)
-    end = operations(turned)[-1]
+    end = operations(body_after)[-1]
     with outer.location, ir.InsertionPoint(end):
         ir.Operation.create("scf.yield", operands=filled)
     end.erase()
@@ -72,8 +78,8 @@ def _fill_ahead(outer: Any, copies: list[Any], following: Any) -> None:
     outer.erase()
 
 
-def _fill_next(loop: Any, fill: list[Any], groups: list[Any], before: Any) -> list[Any]:
-    """The copies for the next tile, if there is one; the groups that are on their way then."""
+def _fill_next(loop: Op, fill: list[Op], groups: list[Op], before: Op) -> list[Op]:
+    """The copies for the next tile, if there is one; the groups that are in flight then."""
     ir = bindings.load().ir
     tile, *tokens = loop.regions[0].blocks[0].arguments
     index, logical = ir.IndexType.get(), ir.IntegerType.get_signless(1)
