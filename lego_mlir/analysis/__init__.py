@@ -1,1 +1,1 @@
-"""What the memory system would see: shared memory banks, global memory sectors, and repairs that are proved."""
+"""Static analysis of memory accesses: shared memory banks, global memory sectors, and proved repairs."""

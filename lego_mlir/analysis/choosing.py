@@ -1,4 +1,4 @@
-"""Which of several layouts a tile should have: the fewest wavefronts, and of equals the index that costs least.
+"""Rank candidate layouts of a tile: fewest wavefronts first, then the cheapest index.
 
 >>> from lego_mlir import Row, gallery
 >>> from lego_mlir.analysis.patterns import AccessPattern
@@ -29,7 +29,7 @@ from lego_mlir.layout import as_layout
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A layout and what it costs: shared-memory wavefronts of all uses, operations of one position, bytes."""
+    """A layout and its cost: shared-memory wavefronts of all accesses, operations of one position, bytes."""
 
     name: str
     layout: Any
@@ -42,14 +42,14 @@ class Candidate:
 
 
 def ranked(layouts: Mapping[str, Any], uses: Sequence[TileAccess], element_bytes: int) -> list[Candidate]:
-    """The layouts of a tile, the best first: by wavefronts, then operations, then bytes.
+    """The layouts of a tile, best first: by wavefronts, then operations, then bytes.
 
-    All have the same logical sizes, and every use indexes these. Raises UsageError for layouts of different sizes.
+    All must have the logical sizes that the accesses index. Raises UsageError for layouts of different sizes.
     """
     made = {name: as_layout(layout) for name, layout in layouts.items()}
     if len({layout.dims() for layout in made.values()}) > 1:
         sizes = ", ".join(f"{name} {layout.dims()}" for name, layout in made.items())
-        raise UsageError(f"layouts of one tile have the same logical sizes, got {sizes}")
+        raise UsageError(f"layouts of one tile must have the same logical sizes, got {sizes}")
     found = [
         Candidate(
             name, layout, wavefronts_of(layout, uses, element_bytes)[0], index_operations(layout),
@@ -61,7 +61,7 @@ def ranked(layouts: Mapping[str, Any], uses: Sequence[TileAccess], element_bytes
 
 
 def index_operations(layout: Any) -> int:
-    """The operations of one position of a layout of fixed sizes, simplified."""
+    """The operations of the simplified position of a layout of fixed sizes."""
     symbols = [index_symbol(f"i{axis}") for axis in range(len(layout.dims()))]
     ranges = {symbol.expr: Range(0, size) for symbol, size in zip(symbols, layout.dims(), strict=True)}
     return operations(simplify(as_expr(layout.apply(*symbols)), ranges).expr)

@@ -24,12 +24,12 @@ from lego_mlir.hardware.banks import WARP, Array
 from lego_mlir.tracing.trace import For, If, Load, Source, Store, TileLoad, TileStore, ToIndex
 
 MAX_POINTS: Final = 64
-"""Rounds of the loops for which an access is evaluated."""
+"""Loop iterations for which an access is evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileRepairs:
-    """The layouts that serve a tile better, best first; `note` says what they rest on, or why there are none."""
+    """Better layouts for a tile, best first; `note` gives their basis, or the reason why there are none."""
 
     source: Source
     repairs: tuple[Repair, ...]
@@ -41,7 +41,7 @@ def tile_repairs(
 ) -> dict[str, TileRepairs]:
     """For each shared tile with bank conflicts, by name: the repairs that are better than its layout.
 
-    `recorded` holds the requests of a run, for accesses whose places the trace alone cannot say.
+    `recorded` holds the requests of a run, for accesses whose position depends on data.
     """
     found: dict[str, TileRepairs] = {}
     for tile in kernel.trace().shared:
@@ -52,10 +52,10 @@ def tile_repairs(
 
 
 def _tile(kernel: Any, tile: Any, sizes: Mapping[str, int], recorded: RecordedRequests | None) -> TileRepairs | None:
-    """None where nothing collides, as far as the trace and the run say; tiles taken whole are not looked into."""
+    """The repairs of one tile; None without conflicts in trace and run. Tiles accessed whole are not analysed."""
     for statement in kernel.trace().statements():
         if isinstance(statement, (TileLoad, TileStore)) and statement.buffer.name == tile.name:
-            why = f"no remedy tried: line {statement.source.line} takes whole tiles of it, which need their own order"
+            why = f"no remedy tried: line {statement.source.line} accesses whole tiles of it, which need a fixed order"
             return TileRepairs(tile.source, (), why)
     accesses = [(a, guards) for a, guards in guarded_accesses(kernel.trace().body) if a.buffer.name == tile.name]
     uses, reason = _derived(kernel, accesses, sizes)
@@ -90,21 +90,21 @@ def _conflicts(tile: Any, uses: list[TileAccess]) -> bool:
 def _derived(
     kernel: Any, accesses: list[tuple[Any, tuple[Any, ...]]], sizes: Mapping[str, int]
 ) -> tuple[list[TileAccess], str]:
-    """The uses as the trace has them; or none of them, and what keeps one from being derived."""
+    """The accesses of a tile derived from the trace; or none, and the reason why one cannot be derived."""
     uses = []
     for access, guards in accesses:
         unknown = _unknown(kernel.trace(), access.position, sizes)
         if unknown is not None:
-            return [], f"the place at line {access.source.line} depends on {unknown}"
+            return [], f"the position at line {access.source.line} depends on {unknown}"
         try:
             uses.append(tile_access(kernel, access, sizes, guards))
         except (ZeroDivisionError, ExpressionError) as error:
-            return [], f"the place at line {access.source.line} is not known for every thread ({error})"
+            return [], f"the position at line {access.source.line} is not defined for every thread ({error})"
     return uses, ""
 
 
 def guarded_accesses(body: tuple[Any, ...], guards: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Every access in program order, with the conditions of the branches around it."""
+    """Every access in program order, with the conditions of its enclosing branches."""
     for statement in body:
         match statement:
             case Load(access=access) | Store(access=access):
@@ -117,9 +117,9 @@ def guarded_accesses(body: tuple[Any, ...], guards: tuple[Any, ...] = ()) -> Ite
 
 
 def tile_access(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tuple[Any, ...] = ()) -> TileAccess:
-    """An access of a tile as the logical index of every lane of every warp; `guards` are the branches around it.
+    """An access of a tile as the logical index of every lane; `guards` are the conditions of its enclosing branches.
 
-    A condition on data may hold for any lane, so it keeps none from taking part, except outside the tile.
+    A condition on data may hold for any lane, so it excludes none, except those outside the tile.
     """
     lanes, active = lane_values(kernel, sizes)
     trace = kernel.trace()
@@ -148,7 +148,7 @@ def tile_access(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tupl
 
 
 def _unknown(trace: Any, expr: Any, sizes: Mapping[str, int]) -> str | None:
-    """The data that an expression depends on, directly or by the bounds of a loop; None for ids and sizes alone."""
+    """The data on which an expression depends, directly or through loop bounds; None if only ids and sizes."""
     loops = {str(s.symbol): s for s in trace.statements() if isinstance(s, For)}
     known = {str(symbol) for symbol in (*trace.ids, *sizes)}
     open_: list[Any] = [expr]
@@ -164,7 +164,7 @@ def _unknown(trace: Any, expr: Any, sizes: Mapping[str, int]) -> str | None:
 
 
 def _loops_of(exprs: tuple[Any, ...], trace: Any) -> list[For]:
-    """The loops whose variables occur, or occur in the bounds of such a loop, the outermost first."""
+    """The loops whose variables occur in the expressions or in the bounds of such loops, outermost first."""
     needed = {s for e in exprs for s in getattr(e, "free_symbols", ())}
     found = []
     for loop in reversed([s for s in trace.statements() if isinstance(s, For)]):
@@ -175,7 +175,7 @@ def _loops_of(exprs: tuple[Any, ...], trace: Any) -> list[For]:
 
 
 def _rounds(loops: list[For], known: Mapping[str, Any]) -> dict[str, Array]:
-    """For each loop the number of the round at each point: all combinations, or a sample of them."""
+    """For each loop the iteration number at each point: all combinations, or a sample of them."""
     counts: dict[str, int] = {}
     settled = dict(known)
     for loop in loops:
@@ -192,7 +192,7 @@ def _rounds(loops: list[For], known: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def lane_values(kernel: Any, sizes: Mapping[str, int]) -> tuple[dict[str, Array], Array]:
-    """Each thread id of a block as (warps, 32), and which lanes exist."""
+    """Each thread id of a block as (warps, 32), and the active lanes."""
     extents = [n if isinstance(n, int) else int(evaluate(n, sizes)) for n in kernel.block]
     x, y, z = (*extents, 1, 1)[:3]
     warps = -(-x * y * z // WARP)

@@ -1,12 +1,12 @@
-"""What the memory system sees of a layout under an access pattern, without a kernel; and how sure that is.
+"""Bank conflicts and sectors of a layout under an access pattern, without a kernel, with the method that found them.
 
-Three ways to be sure, cheapest first, and one to be unsure:
+Three exact methods, cheapest first, and an inexact one:
 
-- *closed form*: lane l touches word p + s l. Then a pass of 32 words meets gcd(s, 32) words in its busiest bank.
-- *enumeration* of every warp that the pattern's free variables allow, where they are few enough;
-- *proof* that the free variables only add to every lane's position, P(lane, free) = P(lane, 0) + P(0, free) - P(0, 0):
-  then banks and sectors depend on that shift modulo a word or a sector, and a few shifts stand for all warps;
-- a sample of warps, which is said to be one.
+- *closed form*: lane l touches word p + s l, so the busiest bank of a pass of 32 words has gcd(s, 32) words;
+- *enumeration* of every warp that the pattern's free variables allow, if they are few enough;
+- *proof* that the free variables only shift the lanes' positions, P(lane, free) = P(lane, 0) + P(0, free) - P(0, 0):
+  banks and sectors depend on that shift modulo a word or a sector, so a few shifts represent all warps;
+- a sample of warps, reported as such.
 
 >>> from lego_mlir import Row, gallery
 >>> column = AccessPattern("a column", lambda lane, j: (lane, j), {"j": 32})
@@ -34,7 +34,7 @@ PROOF_MS: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class SharedAccess:
-    """Bank conflicts of a pattern: the worst warp's busiest pass, totals over the warps, and how that is known."""
+    """Bank conflicts of a pattern: the worst warp's busiest pass, totals over the warps, and the method `by`."""
 
     pattern: str
     ways: int
@@ -63,7 +63,7 @@ class SharedAccess:
 
 @dataclass(frozen=True, slots=True)
 class GlobalAccess:
-    """Sectors of a pattern, the fewest that could do, the widest access that the bytes allow, and how that is known."""
+    """Sectors of a pattern, the fewest possible, the widest access that alignment allows, and the method `by`."""
 
     pattern: str
     sectors: int
@@ -91,7 +91,7 @@ class GlobalAccess:
 
 
 def shared(layout: Any, pattern: AccessPattern, element_bytes: int, width: int = 1) -> SharedAccess:
-    """The bank conflicts when each lane accesses `width` elements of a shared tile from its index on."""
+    """The bank conflicts if each lane accesses `width` elements of a shared tile, starting at its index."""
     place, by = _places(layout, pattern, element_bytes, max(BANK_BYTES, width * element_bytes))
     address = place * element_bytes
     bytes_ = width * element_bytes
@@ -109,7 +109,7 @@ def shared(layout: Any, pattern: AccessPattern, element_bytes: int, width: int =
 
 
 def through_cache(layout: Any, pattern: AccessPattern, element_bytes: int, width: int = 1) -> GlobalAccess:
-    """The sectors when each lane accesses `width` elements of a global array from its index on."""
+    """The sectors if each lane accesses `width` elements of a global array, starting at its index."""
     place, by = _places(layout, pattern, element_bytes, coalescing.SECTOR_BYTES)
     bytes_ = width * element_bytes
     found = coalescing.requests(place * element_bytes, bytes_)
@@ -119,14 +119,14 @@ def through_cache(layout: Any, pattern: AccessPattern, element_bytes: int, width
 
 
 def _stride(place: Array, element_bytes: int) -> int | None:
-    """The distance in words between neighbouring lanes, where it is one and the same for all lanes and warps."""
+    """The stride in words between consecutive lanes, if it is the same for all lanes and warps."""
     step = np.diff(place, axis=1) * element_bytes
     first = int(step[0, 0])
     return first // BANK_BYTES if first > 0 and first % BANK_BYTES == 0 and (step == first).all() else None
 
 
 def _places(layout: Any, pattern: AccessPattern, element_bytes: int, unit: int) -> tuple[Array, str]:
-    """Positions of the warps that decide, and why they do; a shift of all lanes by `unit` bytes changes nothing."""
+    """Positions of representative warps, and the method; a shift of all lanes by `unit` bytes has no effect."""
     if pattern.warps <= MAX_WARPS:
         what = "the one warp" if pattern.warps == 1 else f"all {pattern.warps} warps"
         return positions(layout, pattern), f"enumeration of {what}"
@@ -136,12 +136,12 @@ def _places(layout: Any, pattern: AccessPattern, element_bytes: int, unit: int) 
     divides = math.gcd(shift * element_bytes, unit)
     alone = AccessPattern(pattern.name, lambda lane: pattern.index(lane=lane, **dict.fromkeys(pattern.free, 0)))
     shifts = np.arange(0, unit, max(divides, element_bytes)).reshape(-1, 1) // element_bytes
-    stand = "1 warp stands" if len(shifts) == 1 else f"{len(shifts)} shifts of a warp stand"
-    return positions(layout, alone) + shifts, f"proof: {stand} for all {pattern.warps}, which only add to the lanes"
+    few = "1 warp represents" if len(shifts) == 1 else f"{len(shifts)} shifts of a warp represent"
+    return positions(layout, alone) + shifts, f"proof: {few} all {pattern.warps}, which differ by a shift"
 
 
 def _shift(layout: Any, pattern: AccessPattern) -> int | None:
-    """A divisor of what the free variables add to all lanes' positions alike, if it is proved that they do."""
+    """A divisor of the shift that the free variables add to all lanes' positions, if proved; None otherwise."""
     from lego_mlir.expr.index import Index, as_expr, index_symbol
     from lego_mlir.expr.intervals import bounds
     from lego_mlir.expr.nodes import Eq

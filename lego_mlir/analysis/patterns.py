@@ -1,7 +1,7 @@
-"""An access pattern: which logical index each lane of a warp touches, over all values of what else it depends on.
+"""Access patterns: the logical index that each lane of a warp touches, for all values of the free variables.
 
-A pattern is a function from `lane` (0..31) and named free variables to a logical index. It is called twice: with
-arrays, for all lanes and all values at once, and with symbols, so that a claim about it can be proved.
+A pattern is a function from `lane` (0..31) and named free variables to a logical index. It is called with arrays, for
+all lanes and values at once, and with symbols, for proofs.
 
 >>> from lego_mlir.layout import Row
 >>> column = AccessPattern("column j", lambda lane, j: (lane, j), {"j": 32})
@@ -22,7 +22,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.hardware.banks import WARP, Array
 
 MAX_WARPS: Final = 1 << 14
-"""Warps beyond which a pattern is not enumerated but proved, or failing that sampled."""
+"""Warps beyond which a pattern is not enumerated but proved or, failing that, sampled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class AccessPattern:
 
     @property
     def warps(self) -> int:
-        """How many different warps there are: one for every value of the free variables."""
+        """The number of different warps: one for each combination of the free variables."""
         total = 1
         for extent in self.free.values():
             total *= extent
@@ -52,17 +52,17 @@ def parse(text: str, free: Mapping[str, int] | None = None) -> AccessPattern:
         tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
         raise UsageError(
-            f"access {text!r} is no expression ({error.msg}); write one such as 'lane // 4, lane % 4'"
+            f"access {text!r} is not an expression ({error.msg}); write one such as 'lane // 4, lane % 4'"
         ) from None
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id != "lane" and node.id not in free:
             known = ", ".join(["lane", *free])
             raise UsageError(
-                f"access {text!r} names {node.id}, and there are only: {known}; give others an extent, k=8"
+                f"access {text!r} uses the unknown name {node.id}; known: {known}; give others an extent, k=8"
             )
         if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Constant) and not isinstance(node.value, int)):
             raise UsageError(
-                f"access {text!r}: {type(node).__name__} has no place in an index; use + - * // % ^ & | << >>"
+                f"access {text!r}: {type(node).__name__} is not allowed in an index; use + - * // % ^ & | << >>"
             )
     code = compile(tree, "<access>", "eval")
 
@@ -74,7 +74,7 @@ def parse(text: str, free: Mapping[str, int] | None = None) -> AccessPattern:
 
 
 def require_inside(pattern: AccessPattern, name: str, dims: Sequence[int], width: int = 1) -> None:
-    """Raise UsageError where a pattern has another number of indices than a layout, or leaves its sizes."""
+    """Raise UsageError for a pattern whose number of indices differs from the layout's or that exceeds its sizes."""
     free, _ = values_of(pattern)
     lane = np.arange(WARP, dtype=np.int64).reshape(1, WARP)
     try:
@@ -92,7 +92,7 @@ def require_inside(pattern: AccessPattern, name: str, dims: Sequence[int], width
         if i.min() < 0 or reach >= n:
             raise UsageError(
                 f"access {pattern.name!r}: index {axis} goes from {int(i.min())} to {reach}, and {name} has sizes "
-                f"{list(dims)}; it stays within 0 .. {n - 1}"
+                f"{list(dims)}; it must be within 0 .. {n - 1}"
             )
 
 
@@ -103,9 +103,9 @@ _ALLOWED: Final = (
 
 
 def sweeps(dims: Sequence[int]) -> list[AccessPattern]:
-    """The warp walking over a whole tile, once along each axis: 32 neighbours along it, going on in the next line.
+    """Patterns that cover a whole tile, one for each axis: 32 consecutive elements along it, continued in the next row.
 
-    Elements that do not fill a warp are left out. Raises UsageError for fewer than 32 of them.
+    Elements that do not fill a warp are omitted. Raises UsageError for a tile of fewer than 32 elements.
     """
     total = int(np.prod(dims, dtype=np.int64))
     if total < WARP:
@@ -131,7 +131,7 @@ def _sweep(name: str, dims: Sequence[int], axis: int, warps: int) -> AccessPatte
 
 
 def values_of(pattern: AccessPattern, limit: int = MAX_WARPS) -> tuple[dict[str, Array], bool]:
-    """Values of the free variables, one row a warp, and whether they are all of them or a sample."""
+    """Values of the free variables, one row for each warp, and whether they are complete rather than a sample."""
     total = pattern.warps
     whole = total <= limit
     at = np.arange(total) if whole else np.random.default_rng(0).integers(0, total, limit)

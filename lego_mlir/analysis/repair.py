@@ -1,8 +1,8 @@
-"""The cheapest repair of a conflict: candidates, each of them verified, in order of what they cost.
+"""Find the cheapest repair of a bank conflict: verified candidates in the order of their cost.
 
-A tile in shared memory may be padded (memory) or swizzled (an exclusive or an access), or lanes may take more elements
-at once. A candidate counts only if its layout is proved a bijection, if every vector access of the tile stays whole
-and aligned under it, and with the wavefronts that the model counts for every warp of every use.
+A shared tile may be padded (costs memory) or swizzled (costs an exclusive or for each access). A candidate is accepted
+only if its layout is proved a bijection and every vector access of the tile remains contiguous and aligned; its
+wavefronts are counted for every warp of every access.
 
 >>> from lego_mlir import Row
 >>> from lego_mlir.analysis.patterns import AccessPattern
@@ -34,7 +34,7 @@ ROW_OF_BANKS: Final = BANKS * BANK_BYTES
 
 @dataclass(frozen=True)
 class TileAccess:
-    """One access of a tile: the logical index of every lane, (warps, 32) an axis, who takes part, elements a lane."""
+    """One access of a tile: the logical index of every lane, (warps, 32) an axis, elements a lane, active lanes."""
 
     name: str
     index: tuple[Array, ...]
@@ -43,7 +43,7 @@ class TileAccess:
 
     @classmethod
     def of(cls, pattern: AccessPattern, width: int = 1) -> TileAccess:
-        """The use that a pattern describes, for all values of its free variables."""
+        """The access of a pattern, for all values of its free variables."""
         free, _ = values_of(pattern)
         lane = np.arange(WARP, dtype=np.int64).reshape(1, WARP)
         index = [np.asarray(i) for i in pattern.index(lane=lane, **free)]
@@ -57,7 +57,7 @@ class TileAccess:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A layout for the tile and what it costs: wavefronts of all uses, the fewest possible, bytes beyond the tile."""
+    """A layout for the tile and its cost: wavefronts of all accesses, the fewest possible, bytes beyond the tile."""
 
     kind: str
     layout: Any
@@ -86,7 +86,7 @@ class Repair:
 def repairs(dims: Sequence[int], uses: Sequence[TileAccess], element_bytes: int) -> list[Repair]:
     """The best swizzle and the best padding for a tile of these logical sizes, the cheaper of the two first.
 
-    Fewest wavefronts decide, then memory. Empty where no candidate is better than the plain tile.
+    Ordered by wavefronts, then memory. Empty if no candidate is better than the plain tile.
     """
     if len(dims) < 2:
         return []
@@ -107,7 +107,7 @@ def repairs(dims: Sequence[int], uses: Sequence[TileAccess], element_bytes: int)
 
 
 def wavefronts_of(layout: Any, uses: Sequence[TileAccess], element_bytes: int) -> tuple[int, int]:
-    """Wavefronts of all uses under a layout, and the fewest possible."""
+    """Wavefronts of all accesses under a layout, and the fewest possible."""
     total = ideal = 0
     for use in uses:
         address = np.asarray(layout.apply(*use.index), np.int64) * element_bytes
@@ -118,7 +118,7 @@ def wavefronts_of(layout: Any, uses: Sequence[TileAccess], element_bytes: int) -
 
 
 def _tried(kind: str, layout: Any, uses: Sequence[TileAccess], element_bytes: int, extra: int) -> Repair | None:
-    """The candidate with its count, or None where it is not proved or breaks a vector access apart."""
+    """The candidate with its count, or None if it is not proved or splits a vector access."""
     verdict = layout.check()
     if not isinstance(verdict, Proved) or not all(_keeps_vectors_contiguous(layout, use) for use in uses):
         return None
@@ -128,7 +128,7 @@ def _tried(kind: str, layout: Any, uses: Sequence[TileAccess], element_bytes: in
 
 
 def _keeps_vectors_contiguous(layout: Any, use: TileAccess) -> bool:
-    """Whether the elements of each vector access are neighbours in memory, from a multiple of their number on."""
+    """Whether the elements of each vector access are contiguous and aligned to their number."""
     if use.width == 1:
         return True
     *outer, last = use.index
@@ -139,7 +139,7 @@ def _keeps_vectors_contiguous(layout: Any, use: TileAccess) -> bool:
 
 
 def _swizzles(dims: Sequence[int], whole: int) -> Iterator[tuple[str, Any, int]]:
-    """Exclusive-or swizzles that keep vectors of `whole` elements together; the simplest first."""
+    """Exclusive-or swizzles that keep vectors of `whole` elements contiguous; the simplest first."""
     rows, columns = int(np.prod(dims[:-1], dtype=int)), int(dims[-1])
     for vec in _powers(whole, columns // 2):
         if columns % vec:
@@ -148,8 +148,8 @@ def _swizzles(dims: Sequence[int], whole: int) -> Iterator[tuple[str, Any, int]]
         largest = groups & -groups
         for per_phase in _powers(1, max(1, rows // 2)):
             for phases in reversed(_powers(2, largest)):
-                asked = None if phases == largest else phases
-                tile = gallery.xor_swizzle(rows, columns, vec, per_phase, asked)
+                requested = None if phases == largest else phases
+                tile = gallery.xor_swizzle(rows, columns, vec, per_phase, requested)
                 yield "xor swizzle", tile if len(dims) == 2 else OrderBy(tile).GroupBy(list(dims)), 0
 
 
@@ -171,9 +171,9 @@ def _powers(low: int, high: int) -> list[int]:
 
 
 def widest_vector(place: Array, element_bytes: int, limit: int = 16) -> int:
-    """How many elements one lane could take for its neighbours: w neighbouring lanes' elements are one aligned run.
+    """The elements that one lane could take at once: those of w consecutive lanes form an aligned contiguous segment.
 
-    `place` is the position of every lane's element, (warps, 32). 1 where no two neighbours are.
+    `place` is the position of every lane's element, (warps, 32). 1 if no two lanes are contiguous.
     """
     width = 1
     while 2 * width * element_bytes <= limit:

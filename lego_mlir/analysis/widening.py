@@ -1,8 +1,8 @@
-"""How many elements a lane could take at once: as the kernel's compiler grants it, not as one run's addresses allow it.
+"""The widest vector access of a lane that is proved valid for every value of the sizes.
 
-A vector of a kernel runs along the last dimension of what is indexed, and is granted for every value of the sizes. So
-addresses that would fit are not enough: the layout has to keep groups of w along its last dimension together and
-aligned, by proof. A size may have to be declared a multiple of w for that.
+A vector of a kernel runs along the last dimension of its tensor and must be valid for all sizes, so the addresses of
+one run are not enough: groups of w elements along the last dimension must be proved contiguous and aligned. A size may
+have to be declared a multiple of w.
 
 >>> from lego_mlir import Col, Row, size
 >>> M, K = size("M"), size("K")
@@ -34,7 +34,7 @@ from lego_mlir.tracing.trace import ToIndex
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """`elements` at once: if the `sizes` are declared multiples of them; `along` is another dimension than the last."""
+    """`elements` at once, if the `sizes` are declared multiples of it; `along` is a dimension other than the last."""
 
     elements: int
     sizes: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Widening:
 
 
 def of_line(kernel: Any, file: str, line: int, buffer: str, widest_bytes: int) -> Widening | None:
-    """What the accesses of a buffer at a line may take at once; None for no more than now, or where data decides."""
+    """The widest vectors of the accesses of a buffer at a line; None if not wider than now or dependent on data."""
     trace = kernel.trace()
     data = {s.symbol for s in trace.statements() if isinstance(s, ToIndex)}
     found = []
@@ -62,25 +62,25 @@ def of_line(kernel: Any, file: str, line: int, buffer: str, widest_bytes: int) -
 
 
 def granted(layout: Any, elements: int) -> Widening | None:
-    """Whether groups of `elements` along a dimension are neighbours in memory, from a multiple of `elements` on."""
+    """How groups of `elements` along a dimension are contiguous and aligned in memory; None if not proved."""
     dims = layout.dims()
     last = len(dims) - 1
     sizes = sorted({s for n in (*dims, layout.physical_size()) for s in as_expr(n).free_symbols}, key=str)
     sizes = [s for s in sizes if isinstance(s, Size)]
     for axis in (last, *range(last)):
         needed: list[Any] = list(sizes)
-        if not _holds(layout, axis, elements, needed):
+        if not _is_contiguous(layout, axis, elements, needed):
             continue
         for size in sizes:
             fewer = [s for s in needed if s != size]
-            if _holds(layout, axis, elements, fewer):
+            if _is_contiguous(layout, axis, elements, fewer):
                 needed = fewer
         return Widening(elements, tuple(str(s) for s in needed), None if axis == last else axis)
     return None
 
 
-def _holds(layout: Any, axis: int, elements: int, multiples: Sequence[Any]) -> bool:
-    """Whether it is proved along this dimension, each of these sizes being a multiple of `elements`."""
+def _is_contiguous(layout: Any, axis: int, elements: int, multiples: Sequence[Any]) -> bool:
+    """Whether it is proved along this dimension, with each of these sizes a multiple of `elements`."""
     better = {s: Size(str(s), s.min, s.max, math.lcm(s.multiple_of, elements)) for s in multiples}
     symbols = [index_symbol(f"index{i}") for i in range(len(layout.dims()))]
     group, inside = index_symbol("group"), index_symbol("inside")

@@ -1,4 +1,4 @@
-"""Advice that is true: how requests come in runs, what a lane may take at once, and layouts at given sizes."""
+"""Advice that holds: contiguous segments of requests, wider accesses, and layouts at given sizes."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_requests_that_no_index_of_the_tile_can_stand_for_are_not_tried():
         assert seen.uses("shared1", tile.inv, size, 4) == []
 
 
-def test_of_many_requests_only_so_many_are_kept():
+def test_at_most_kept_warps_requests_are_recorded():
     seen, site = RecordedRequests(), Site(SourceLocation("k.py", 7), "memref.load", "shared0", "shared", "read", 4)
     for _ in range(3):
         seen(site, np.broadcast_to(4 * LANE, (1000, 1, 32)), None, 4)
@@ -116,7 +116,7 @@ def test_a_layout_of_replaced_sizes_is_analyzed_as_that_of_the_ints():
     ("access", "width", "message"),
     [
         ("lane", 1, r"access 'lane' has 1 of the 2 indices of tile, whose sizes are \[32, 32\]; .* such as '0, lane'"),
-        ("lane + 1, 0", 1, r"index 0 goes from 1 to 32, and tile has sizes \[32, 32\]; it stays within 0 .. 31"),
+        ("lane + 1, 0", 1, r"index 0 goes from 1 to 32, and tile has sizes \[32, 32\]; it must be within 0 .. 31"),
         ("0, lane", 4, r"index 1 goes from 0 to 34"),
         ("0, lane // 0", 1, "divides by zero"),
     ],

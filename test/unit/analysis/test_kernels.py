@@ -121,7 +121,7 @@ def test_a_place_that_comes_from_data_has_no_repair_by_the_trace_alone():
     (tile,) = tile_repairs(kernel, {}).values()
     assert tile.repairs == ()
     line = kernel.source.line + 8
-    assert tile.note == f"no remedy tried: the place at line {line} depends on data, read at line {line}"
+    assert tile.note == f"no remedy tried: the position at line {line} depends on data, read at line {line}"
 
 
 def observed(kernel, **arrays):
@@ -153,7 +153,7 @@ def test_a_place_that_comes_from_data_is_repaired_on_the_run_s_data():
     src = np.full(32 * 8, 5, np.int32)  # every thread the same bin: one bank, 32 words
     seen, report = observed(kernel, src=src)
     (tile,) = tile_repairs(kernel, {}, seen).values()
-    assert tile.note.startswith("on this run's data, since the place at line ")
+    assert tile.note.startswith("on this run's data, since the position at line ")
     assert tile.source.line == kernel.source.line + 3
     _, again = observed(histogram(tile.repairs[0].layout), src=src)
     assert again.clean
@@ -173,7 +173,7 @@ def test_a_loop_whose_bounds_are_data_is_no_obstacle():
 
     (tile,) = tile_repairs(kernel, {}).values()
     line = kernel.source.line
-    assert tile.note == f"no remedy tried: the place at line {line + 6} depends on data, read at line {line + 4}"
+    assert tile.note == f"no remedy tried: the position at line {line + 6} depends on data, read at line {line + 4}"
     seen, _ = observed(kernel, src=np.full(1, 7, np.int32))
     (tile,) = tile_repairs(kernel, {}, seen).values()
     assert tile.repairs[0].is_free_of_conflicts
@@ -191,8 +191,8 @@ def test_a_place_that_divides_by_zero_for_a_thread_that_is_kept_away_is_skipped(
         dst[t] = 0.0
 
     (tile,) = tile_repairs(kernel, {}).values()
-    assert "no remedy tried: the place at line" in tile.note
-    assert "is not known for every thread" in tile.note
+    assert "no remedy tried: the position at line" in tile.note
+    assert "is not defined for every thread" in tile.note
     seen, report = observed(kernel)
     (tile,) = tile_repairs(kernel, {}, seen).values()
     assert report.clean
@@ -228,7 +228,7 @@ def test_a_tile_that_is_taken_whole_keeps_its_order():
 
     for found, line in zip(tile_repairs(kernel, {}).values(), (6, 7), strict=True):
         assert found.repairs == ()
-        assert found.note.startswith(f"no remedy tried: line {kernel.source.line + line} takes whole tiles of it")
+        assert found.note.startswith(f"no remedy tried: line {kernel.source.line + line} accesses whole tiles of it")
 
 
 def test_a_condition_on_data_keeps_no_lane_from_taking_part():

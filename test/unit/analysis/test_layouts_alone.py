@@ -59,7 +59,7 @@ def test_sectors_and_the_widest_access():
 def test_too_many_warps_are_proved_or_sampled_and_it_is_said_which():
     many = {"i": 1 << 15, "j": 64}
     proved = layouts.shared(Row(1 << 20, 64), parse("lane + 32 * i, j", many), 2)
-    assert proved.by == f"proof: 2 shifts of a warp stand for all {1 << 21}, which only add to the lanes"
+    assert proved.by == f"proof: 2 shifts of a warp represent all {1 << 21}, which differ by a shift"
     assert proved.sure
     assert proved.ways == 32
     sampled = layouts.shared(gallery.xor_swizzle(1 << 20, 64), parse("lane + 32 * i, j", many), 4)
@@ -160,11 +160,11 @@ def test_walks_cover_a_tile_once_along_each_axis():
 def test_the_text_of_an_access():
     assert patterns.positions(Row(64, 8), parse("lane // 4 + 8 * k, lane % 4 ^ 1", {"k": 3})).shape == (3, 32)
     for text, message in (
-        ("lane +", "is no expression"),
-        ("lane, k", "names k, and there are only: lane"),
-        ("__import__('os')", "Call has no place in an index"),
-        ("lane / 2", "Div has no place in an index"),
-        ("lane, 1.5", "Constant has no place"),
+        ("lane +", "is not an expression"),
+        ("lane, k", "uses the unknown name k; known: lane"),
+        ("__import__('os')", "Call is not allowed in an index"),
+        ("lane / 2", "Div is not allowed in an index"),
+        ("lane, 1.5", "Constant is not allowed"),
         ("lane.shape", "Attribute has no place"),
     ):
         with pytest.raises(UsageError, match=message):

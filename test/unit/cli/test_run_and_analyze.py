@@ -355,7 +355,7 @@ def test_analyze_repairs_a_tile_whose_places_are_data_and_says_whose(bound, tmp_
     tile = kernel["tiles"]["shared0"]
     assert tile["line"] == line_of(path, "lego.shared")
     assert re.fullmatch(
-        r"on this run's data, since the place at line \d+ depends on data, read at line \d+", tile["note"]
+        r"on this run's data, since the position at line \d+ depends on data, read at line \d+", tile["note"]
     )
     assert kernel["repairs"]["shared0"][0]["wavefronts"] < sum(s["wavefronts"] for s in kernel["sites"])
     assert main(["analyze", path]) == DONE
