@@ -15,7 +15,7 @@ from typing import Any
 
 from lego_mlir.errors import LegoError, SpecError, UsageError
 from lego_mlir.runtime import comparing, cuda
-from lego_mlir.runtime.manifest import Argument, Kernel, evaluate, sizes_of
+from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate, sizes_of
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -55,7 +55,7 @@ def _data(path: Path) -> Mapping[str, Any]:
         raise SpecError(f"{path}: not the data of a check ({error}); compile again with --with-data") from error
 
 
-def _refuse_unknown(given: Mapping[str, int], kernels: Sequence[Kernel]) -> None:
+def _refuse_unknown(given: Mapping[str, int], kernels: Sequence[KernelEntry]) -> None:
     known = {size.name for kernel in kernels for size in kernel.sizes}
     for name in given:
         if name not in known:
@@ -112,11 +112,11 @@ def _compare(found: Any, name: str, data: Mapping[str, Any], argument: Argument)
     return comparing.compare(found[where], expected[where], argument.dtype, None if allowed is None else allowed[where])
 
 
-def _has(data: Mapping[str, Any], kernel: Kernel, name: str) -> bool:
+def _has(data: Mapping[str, Any], kernel: KernelEntry, name: str) -> bool:
     return f"{kernel.entry}/{name}" in data
 
 
-def _input(kernel: Kernel, argument: Any, data: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
+def _input(kernel: KernelEntry, argument: Any, data: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
     """What the data say, else random bits of small numbers."""
     import numpy
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.hardware.limits import refusal
 from lego_mlir.runtime import passable
-from lego_mlir.runtime.manifest import Kernel, Manifest, check_code, evaluate, read
+from lego_mlir.runtime.manifest import KernelEntry, Manifest, check_code, evaluate, read
 
 # More dynamic shared memory than this must be asked for, for each kernel (CUDA C++ Programming Guide, "Shared Memory").
 UNASKED_DYNAMIC_SHARED: Final = 48 * 1024
@@ -43,7 +43,7 @@ def cupy() -> Any:
 class Launcher:
     """One kernel, ready to be launched with arrays, scalars and sizes."""
 
-    kernel: Kernel
+    kernel: KernelEntry
     function: Any
 
     def __call__(

@@ -59,7 +59,7 @@ _EXPONENT_LIMIT: Final = 64  # sizes are 64-bit; more is no size but a way to ha
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class LaunchSize:
     """A size given at the launch, and what was assumed of it when the kernel was compiled."""
 
     name: str
@@ -99,7 +99,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelEntry:
     """How to launch one entry of the code. `grid` and `block` are None where the module left them open."""
 
     entry: str
@@ -107,7 +107,7 @@ class Kernel:
     block: tuple[Extent, ...] | None
     dynamic_shared_bytes: int
     static_shared_bytes: int
-    sizes: tuple[Size, ...]
+    sizes: tuple[LaunchSize, ...]
     arguments: tuple[Argument, ...]
     source: str | None = None
 
@@ -135,9 +135,9 @@ class Manifest:
     code: str
     code_sha256: str
     versions: tuple[str, ...]
-    kernels: Mapping[str, Kernel]
+    kernels: Mapping[str, KernelEntry]
 
-    def kernel(self, entry: str | None) -> Kernel:
+    def kernel(self, entry: str | None) -> KernelEntry:
         """The kernel of this name, or the only one."""
         if entry is None and len(self.kernels) == 1:
             return next(iter(self.kernels.values()))
@@ -176,14 +176,14 @@ def from_data(data: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _kernel(data: Mapping[str, Any]) -> Kernel:
-    return Kernel(
+def _kernel(data: Mapping[str, Any]) -> KernelEntry:
+    return KernelEntry(
         entry=data["entry"],
         grid=_extents(data["grid"]),
         block=_extents(data["block"]),
         dynamic_shared_bytes=data["dynamic_shared_bytes"],
         static_shared_bytes=data["static_shared_bytes"],
-        sizes=tuple(Size(**size) for size in data["sizes"]),
+        sizes=tuple(LaunchSize(**size) for size in data["sizes"]),
         arguments=tuple(
             Argument(**{**_known(argument, Argument), "shape": _extents(argument.get("shape"))})
             for argument in data["arguments"]

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from lego_mlir.store import default_folder as default_folder
     from lego_mlir.toolchain.compile import Compilation as Compilation
     from lego_mlir.toolchain.compile import compile_kernel as compile_kernel
-    from lego_mlir.transforms.pipeline import Pass as Pass
     from lego_mlir.transforms.pipeline import Pipeline as Pipeline
+    from lego_mlir.transforms.pipeline import PipelinePass as PipelinePass
 
 _MODULES: Final = {
     "lego_mlir.hardware.targets": "TARGETS Target target_named",
     "lego_mlir.store": "Cache default_folder",
     "lego_mlir.toolchain.compile": "Compilation compile_kernel",
-    "lego_mlir.transforms.pipeline": "Pass Pipeline",
+    "lego_mlir.transforms.pipeline": "PipelinePass Pipeline",
 }
 _NAMES: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
 

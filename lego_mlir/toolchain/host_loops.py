@@ -28,7 +28,7 @@ from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes import bf16_integers
 from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, producer
-from lego_mlir.transforms.pipeline import Pass, Pipeline
+from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 BARRIER: Final = "gpu.barrier"
 _LAUNCH: Final = ("gpu.block_id", "gpu.thread_id", "gpu.block_dim", "gpu.grid_dim")
@@ -75,7 +75,7 @@ def _compute_bf16_in_f32(host: Any) -> None:
 
     Upstream's pass allows the rounding to be left out where another operation follows (`contract`); here it stays.
     """
-    run(host, Pipeline("builtin.module", (Pass("arith-emulate-unsupported-floats", _BF16_AS_F32),)))
+    run(host, Pipeline("builtin.module", (PipelinePass("arith-emulate-unsupported-floats", _BF16_AS_F32),)))
     for operation in walk(host.operation):
         if operation.name in ("arith.extf", "arith.truncf") and "fastmath" in operation.attributes:
             operation.attributes["fastmath"] = bindings.load().ir.Attribute.parse("#arith.fastmath<none>")

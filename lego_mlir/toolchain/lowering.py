@@ -16,33 +16,35 @@ from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms.kernel_facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes import bf16_integers, bf16_products, subgroup_reduce
-from lego_mlir.transforms.pipeline import Pass, Pipeline
+from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 # A module that launches its kernel in place, with gpu.launch, becomes one with the kernel outlined; others stay.
-OUTLINE: Final = Pipeline("builtin.module", (Pass("gpu-launch-sink-index-computations"), Pass("gpu-kernel-outlining")))
+OUTLINE: Final = Pipeline(
+    "builtin.module", (PipelinePass("gpu-launch-sink-index-computations"), PipelinePass("gpu-kernel-outlining"))
+)
 NVVM: Final = Pipeline(
     "builtin.module",
     (
         Pipeline(
             "gpu.module",
             (
-                Pass("canonicalize"),
-                Pass("cse"),
-                Pass("convert-nvgpu-to-nvvm"),
-                Pass("expand-strided-metadata"),
-                Pass("lower-affine"),
-                Pass("canonicalize"),
-                Pass("cse"),
-                Pass("convert-vector-to-scf"),
-                Pass("convert-vector-to-llvm"),
-                Pass("convert-scf-to-cf"),
-                Pass("convert-nvvm-to-llvm"),
-                Pass("convert-gpu-to-nvvm", {"use-bare-ptr-memref-call-conv": True, "index-bitwidth": 64}),
-                Pass("convert-index-to-llvm"),
-                Pass("convert-nvvm-to-llvm"),
-                Pass("reconcile-unrealized-casts"),
-                Pass("canonicalize"),
-                Pass("cse"),
+                PipelinePass("canonicalize"),
+                PipelinePass("cse"),
+                PipelinePass("convert-nvgpu-to-nvvm"),
+                PipelinePass("expand-strided-metadata"),
+                PipelinePass("lower-affine"),
+                PipelinePass("canonicalize"),
+                PipelinePass("cse"),
+                PipelinePass("convert-vector-to-scf"),
+                PipelinePass("convert-vector-to-llvm"),
+                PipelinePass("convert-scf-to-cf"),
+                PipelinePass("convert-nvvm-to-llvm"),
+                PipelinePass("convert-gpu-to-nvvm", {"use-bare-ptr-memref-call-conv": True, "index-bitwidth": 64}),
+                PipelinePass("convert-index-to-llvm"),
+                PipelinePass("convert-nvvm-to-llvm"),
+                PipelinePass("reconcile-unrealized-casts"),
+                PipelinePass("canonicalize"),
+                PipelinePass("cse"),
             ),
         ),
     ),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import PrintError, UsageError
 from lego_mlir.toolchain import llvm
-from lego_mlir.transforms.kernel_facts import Argument, KernelFacts
+from lego_mlir.transforms.kernel_facts import KernelArgument, KernelFacts
 
 if TYPE_CHECKING:
     from lego_mlir.toolchain.compile import Compilation
@@ -130,7 +130,7 @@ def _kernel(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
     }
 
 
-def _plain_argument(position: int, argument: Argument) -> dict[str, Any]:
+def _plain_argument(position: int, argument: KernelArgument) -> dict[str, Any]:
     known = all(n is not None for n in argument.shape)
     described: dict[str, Any] = {"name": f"arg{position}", "kind": argument.kind, "dtype": argument.dtype}
     if argument.kind == "tensor":

@@ -19,7 +19,7 @@ from lego_mlir.hardware.targets import Target, target_named
 from lego_mlir.transforms.modules import ModuleError, parse, place, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes import PASSES, PassError
 from lego_mlir.transforms.passes.base import census
-from lego_mlir.transforms.scripts import Script, Step, flatten
+from lego_mlir.transforms.scripts import Script, ScriptStep, flatten
 
 OPTIONAL: Final = "lego.optional"
 _MATCH: Final = "transform.structured.match"
@@ -56,7 +56,7 @@ def apply(text: str, script: Script, target: Target, *, name: str = "payload") -
         return to_text(payload, locations=True)
 
 
-def _run_sequence(payload: Any, step: Step) -> None:
+def _run_sequence(payload: Any, step: ScriptStep) -> None:
     interpreter = bindings.load().module("dialects.transform.interpreter")
     entry = _entry(step.schedule, step.script.path, step.sequence)
     expectations = _expect_matches(entry)

@@ -22,7 +22,7 @@ _INDEX_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class KernelArgument:
     """One kernel argument: `kind` is "tensor" (one pointer) or "scalar"; a size is None where it is not static.
 
     A tensor must begin at a multiple of `alignment` bytes; `read` and `written` say what the kernel does with it.
@@ -41,7 +41,7 @@ class KernelFacts:
     """One `gpu.func`: `block` and `grid` are None where the module does not fix them. Shared memory in bytes."""
 
     name: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[KernelArgument, ...]
     block: tuple[int, ...] | None
     grid: tuple[int, ...] | None
     static_shared: int
@@ -96,11 +96,11 @@ def facts_of(function: Any) -> KernelFacts:
     )
 
 
-def _argument(type_: Any, use: argument_use.Use) -> Argument:
+def _argument(type_: Any, use: argument_use.Use) -> KernelArgument:
     if not isinstance(type_, bindings.load().ir.MemRefType):
-        return Argument("scalar", str(type_))
+        return KernelArgument("scalar", str(type_))
     shape = tuple(None if type_.is_dynamic_dim(axis) else type_.shape[axis] for axis in range(type_.rank))
-    return Argument("tensor", str(type_.element_type), shape, use.alignment, use.read, use.written)
+    return KernelArgument("tensor", str(type_.element_type), shape, use.alignment, use.read, use.written)
 
 
 def _triple(function: Any, attribute: str) -> tuple[int, ...] | None:

@@ -4,8 +4,8 @@ MLIR writes a pipeline as text, `builtin.module(cse,gpu.module(canonicalize))`. 
 dataclasses, so that a pass can be added, an option changed and two pipelines compared without cutting strings; the
 text is what `mlir-opt --pass-pipeline='...'` takes:
 
->>> inner = Pipeline("gpu.module", (Pass("canonicalize", {"max-iterations": 3}),))
->>> p = Pipeline("builtin.module", (Pass("cse"), inner))
+>>> inner = Pipeline("gpu.module", (PipelinePass("canonicalize", {"max-iterations": 3}),))
+>>> p = Pipeline("builtin.module", (PipelinePass("cse"), inner))
 >>> str(p)
 'builtin.module(cse,gpu.module(canonicalize{max-iterations=3}))'
 >>> Pipeline.parse(str(p)) == p
@@ -25,8 +25,8 @@ _NAME: Final = re.compile(r"[\w.\-]+")
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Pass:
-    """One pass with its options, in order: `Pass("convert-gpu-to-nvvm", {"index-bitwidth": 64})`."""
+class PipelinePass:
+    """One pass with its options, in order: `PipelinePass("convert-gpu-to-nvvm", {"index-bitwidth": 64})`."""
 
     name: str
     options: tuple[tuple[str, str], ...]
@@ -47,7 +47,7 @@ class Pipeline:
     """Passes, and pipelines of operations inside, that run in order on every operation named `anchor`."""
 
     anchor: str
-    items: tuple[Pass | Pipeline, ...]
+    items: tuple[PipelinePass | Pipeline, ...]
 
     def __str__(self) -> str:
         return f"{self.anchor}({','.join(map(str, self.items))})"
@@ -62,10 +62,10 @@ class Pipeline:
             raise UsageError(f"pipeline {text!r}: must begin with what it runs on, as in builtin.module({item})")
         return item
 
-    def passes(self) -> Iterator[Pass]:
+    def passes(self) -> Iterator[PipelinePass]:
         """Every pass in the order in which it runs."""
         for item in self.items:
-            if isinstance(item, Pass):
+            if isinstance(item, PipelinePass):
                 yield item
             else:
                 yield from item.passes()
@@ -82,13 +82,13 @@ class _Parser:
         self.text = text
         self.at = 0
 
-    def item(self) -> Pass | Pipeline:
+    def item(self) -> PipelinePass | Pipeline:
         name = self.name()
         if self.accept("("):
             return Pipeline(name, self.items_until_closed())
-        return Pass(name, self.options())
+        return PipelinePass(name, self.options())
 
-    def items_until_closed(self) -> tuple[Pass | Pipeline, ...]:
+    def items_until_closed(self) -> tuple[PipelinePass | Pipeline, ...]:
         if self.accept(")"):
             return ()
         items = [self.item()]

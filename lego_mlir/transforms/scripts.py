@@ -55,7 +55,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class ScriptParameter:
     """What a script says of a parameter."""
 
     name: str
@@ -125,13 +125,13 @@ def parse_parameters(given: list[str]) -> dict[str, Number]:
     return numbers
 
 
-def declared(schedule: Any) -> dict[str, Parameter]:
+def declared(schedule: Any) -> dict[str, ScriptParameter]:
     """The parameters that a parsed script declares."""
     if PARAMETERS not in schedule.attributes:
         return {}
     try:
         return {
-            entry.name: Parameter(entry.name, **{row.name: _number(row.attr) for row in entry.attr})
+            entry.name: ScriptParameter(entry.name, **{row.name: _number(row.attr) for row in entry.attr})
             for entry in schedule.attributes[PARAMETERS]
         }
     except (TypeError, ValueError, AttributeError) as error:
@@ -212,7 +212,7 @@ def _number(attribute: Any) -> Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """One step of a flattened pipeline: a sequence of a script, or a pass where `sequence` is empty."""
 
     script: Script
@@ -222,13 +222,13 @@ class Step:
     parameters: Mapping[str, Number]
 
 
-def flatten(script: Script, parse: Any, outer: Mapping[str, Number] | None = None) -> list[Step]:
+def flatten(script: Script, parse: Any, outer: Mapping[str, Number] | None = None) -> list[ScriptStep]:
     """All steps of a script, those of its parts in their places; `parse` makes a module of a script's text.
 
     A pass that opens or closes a script, such as the placement of shared memory, is run once, first or last.
     """
     steps = list(_steps(script, parse, outer or {}))
-    kept: list[Step] = []
+    kept: list[ScriptStep] = []
     for number, step in enumerate(steps):
         once = PASSES[step.passes].once if step.passes else ""
         others = steps[:number] if once == "first" else steps[number + 1 :] if once == "last" else []
@@ -237,14 +237,14 @@ def flatten(script: Script, parse: Any, outer: Mapping[str, Number] | None = Non
     return kept
 
 
-def _steps(script: Script, parse: Any, outer: Mapping[str, Number]) -> Iterator[Step]:
+def _steps(script: Script, parse: Any, outer: Mapping[str, Number]) -> Iterator[ScriptStep]:
     schedule = parse(script.text, script.path)
     chosen = values(script, schedule.operation, outer)
     fill(script, schedule.operation, chosen)
     for name in pipeline(script, schedule.operation):
         if name.startswith("@"):
-            yield Step(script, schedule, name[1:], "", chosen)
+            yield ScriptStep(script, schedule, name[1:], "", chosen)
         elif name.endswith(_SUFFIX):
             yield from _steps(script.part(name), parse, chosen)
         else:
-            yield Step(script, schedule, "", name, chosen)
+            yield ScriptStep(script, schedule, "", name, chosen)

@@ -13,7 +13,7 @@ import pytest
 from lego_mlir import store as cache
 from lego_mlir.cli.main import main
 from lego_mlir.errors import CacheError, CacheWarning, ToolchainError
-from lego_mlir.toolchain import Cache, Pass, Pipeline, compile_kernel, llvm, stages, target_named
+from lego_mlir.toolchain import Cache, Pipeline, PipelinePass, compile_kernel, llvm, stages, target_named
 from lego_mlir.toolchain.kept import LIMIT, folder, keep
 from lego_mlir.toolchain.lowering import NVVM
 from lego_mlir.toolchain.stages import NAMES, Script, Settings
@@ -47,7 +47,9 @@ def test_a_second_compilation_computes_nothing(tmp_path):
         ),
         (
             lambda: {
-                "settings": dataclasses.replace(PLAIN, pipeline=Pipeline(NVVM.anchor, (*NVVM.items, Pass("cse"))))
+                "settings": dataclasses.replace(
+                    PLAIN, pipeline=Pipeline(NVVM.anchor, (*NVVM.items, PipelinePass("cse")))
+                )
             },
             ("nvvm",),
         ),

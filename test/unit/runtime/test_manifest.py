@@ -87,7 +87,7 @@ def test_a_symbolic_kernel_s_manifest(tmp_path):
     assert read.target == "sm_90"
     assert (kernel.block, kernel.dynamic_shared_bytes, kernel.static_shared_bytes) == ((256,), 0, 32 * 33 * 4)
     assert [manifest.evaluate(n, {"M": 100, "N": 64}) for n in kernel.grid] == [8]
-    assert kernel.sizes == (manifest.Size("M", 1, 5000, 1), manifest.Size("N", 4, None, 4))
+    assert kernel.sizes == (manifest.LaunchSize("M", 1, 5000, 1), manifest.LaunchSize("N", 4, None, 4))
     source, target = kernel.arguments
     assert (source.name, source.dtype, source.shape, source.read, source.written) == (
         "src",

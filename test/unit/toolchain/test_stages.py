@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lego_mlir.errors import DependencyError, ToolchainError, UsageError
-from lego_mlir.toolchain import Pass, Pipeline, compile_kernel, llvm, ptxas
+from lego_mlir.toolchain import Pipeline, PipelinePass, compile_kernel, llvm, ptxas
 from lego_mlir.toolchain.lowering import NVVM
 
 TRANSPOSE = (Path(__file__).parent / "transpose.mlir").read_text()
@@ -184,7 +184,7 @@ def test_a_failure_keeps_its_input_and_the_command_fails_again():
 
 def test_a_pass_that_does_not_exist_is_a_failure_of_its_stage():
     with pytest.raises(ToolchainError, match=r"(?s)stage 'nvvm' failed.*no-such-pass") as caught:
-        compile_kernel(TRANSPOSE, pipeline=Pipeline("builtin.module", (*NVVM.items, Pass("no-such-pass"))))
+        compile_kernel(TRANSPOSE, pipeline=Pipeline("builtin.module", (*NVVM.items, PipelinePass("no-such-pass"))))
     assert "--pipeline 'builtin.module(" in caught.value.rerun.command
 
 

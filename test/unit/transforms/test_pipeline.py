@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from lego_mlir import bindings
 from lego_mlir.errors import UsageError
 from lego_mlir.toolchain.lowering import NVVM, OUTLINE
-from lego_mlir.transforms.pipeline import Pass, Pipeline
+from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 NAMES = st.from_regex(r"[a-z][a-z0-9\-]{0,8}", fullmatch=True)
 VALUES = st.one_of(st.booleans(), st.integers(), NAMES, st.just("{a=1 b=2}"), st.just("1,2,3"))
-PASSES = st.builds(Pass, NAMES, st.dictionaries(NAMES, VALUES, max_size=3))
+PASSES = st.builds(PipelinePass, NAMES, st.dictionaries(NAMES, VALUES, max_size=3))
 
 
 def pipelines():
@@ -36,7 +36,7 @@ def test_mlir_reads_what_is_printed(pipeline):
 
 def test_blanks_between_items_are_allowed():
     assert Pipeline.parse(" builtin.module( cse , gpu.module( canonicalize ) ) ") == Pipeline(
-        "builtin.module", (Pass("cse"), Pipeline("gpu.module", (Pass("canonicalize"),)))
+        "builtin.module", (PipelinePass("cse"), Pipeline("gpu.module", (PipelinePass("canonicalize"),)))
     )
 
 
