@@ -165,7 +165,7 @@ def test_the_text_of_an_access():
         ("__import__('os')", "Call is not allowed in an index"),
         ("lane / 2", "Div is not allowed in an index"),
         ("lane, 1.5", "Constant is not allowed"),
-        ("lane.shape", "Attribute has no place"),
+        ("lane.shape", "Attribute is not allowed"),
     ):
         with pytest.raises(UsageError, match=message):
             parse(text)
