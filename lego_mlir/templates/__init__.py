@@ -2,16 +2,16 @@
 
 From a spec to a kernel:
 
-- `template`: a text with its names, and what it becomes; `engine` is Jinja2, `values` what a placeholder sees of
-  layouts, `bounded` the indices that know their range, `blocks` those that are vectors.
-- `placeholders`: values become `marks`, and marks become text in the `whole_text`: `surroundings` say which need
-  parentheses, `names` keeps names apart, `signature` orders the sizes.
-- The words of templates: `accesses` loads and stores, `statements` assigns, `strided` describes for TMA, `declarations`
-  are functions and classes of C.
-- What is shown of a text: `check` compares it with its layout at `points`, read back by `read_triton` and `read_c`;
-  `unmasked` notes blocks that nothing masks, `runs` finds neighbours that Triton cannot see.
-- Kernels: `library` has the templates and their layouts, `grids` the orders of programs, `header` writes C++ for code
-  that exists; `refusals` are what builders and words ask first.
+- `render`: a `template` and its names become text. `engine` is Jinja2, `values` what a placeholder sees of layouts,
+  `indices` index expressions with ranges, `blocks` those that are vectors. In a first pass `placeholders` turns values
+  into `marks`; `finish` replaces the marks once the whole text is rendered: `parentheses` where an operator needs them,
+  `names` without collisions, `signature` for the order of the sizes. `require` validates arguments.
+- `words`: the template functions. `load_store` reads and writes blocks, `assign` writes assignments, `descriptors` is
+  for TMA, `declarations` writes C functions and classes.
+- `readback`: `check` compares a text with its layout at `points`, evaluated by `read_triton` and `read_c`; `unmasked`
+  finds blocks that lack a mask.
+- `run`: rendered text compiled by Triton and nvcc, or run in Triton's interpreter.
+- `library` has the shipped templates and their layouts; `header` writes a C++ header for existing code.
 """
 
 from lego_mlir.templates.render.blocks import block

@@ -1,13 +1,13 @@
-"""A C++ header from a layout, for code that exists already (LEGO, section 6.2).
+"""A C++ header from a layout, for existing code (LEGO, section 6.2).
 
 Replace `__shared__ int buff[b+1][b+1];` by
 
     __shared__ int base[b+1][b+1];
     Arr2D buff(&base[0][0], AntiDiag(b+1));
 
-and leave every `buff[i][j]` as it is. The class has one constructor argument for each `lego.size` in the layout, those
-of its dims first, from left to right; sizes that are numbers are folded into its text. Coordinates are `int`, or `long
-long` where the sizes are not shown to fit. It works on device and host, in CUDA and in plain C++17.
+and keep every `buff[i][j]` unchanged. The constructor takes one argument for each `lego.size` in the layout, those of
+its dims first, from left to right; constant sizes are folded into the code. Coordinates are `int`, or `long long` where
+the sizes are not proved to fit. The class works on device and host, in CUDA and in plain C++17.
 
 >>> from lego_mlir import Col, size
 >>> text = header("Columns", Col(size("m", max=4096), size("n", max=4096)))
@@ -35,12 +35,12 @@ from lego_mlir.templates.words.declarations import LETTERS
 
 
 def header(name: str, layout: Any) -> str:
-    """The text of the header for a layout of up to four dimensions, as the class `name`."""
+    """The header text that declares class `name` for a layout of up to four dimensions."""
     return render_header(name, layout).text
 
 
 def render_header(name: str, layout: Any) -> Rendered:
-    """The same with the record of its placeholders, for the translation check."""
+    """The same, with its placeholder records, for the translation check."""
     layout = as_layout(layout)
     rank = len(layout.dims())
     if rank > len(LETTERS):

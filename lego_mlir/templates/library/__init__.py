@@ -1,1 +1,1 @@
-"""The templates that come with the project, each with the layouts that fill it in."""
+"""The shipped templates, each with the layouts that fill it in."""

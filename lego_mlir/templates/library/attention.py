@@ -1,4 +1,4 @@
-"""The layouts of `attention.py.jinja`: heads before positions or after them, and K transposed, by layout alone."""
+"""Layouts for `attention.py.jinja`: head-major or position-major order, and a transposed K, by layout alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lego_mlir.templates.render.require import require_one_of, require_parts
 from lego_mlir.templates.render.template import Template
 
 ORDERS = {"bhsd": (1, 2, 3, 4), "bshd": (1, 3, 2, 4)}
-"""How a (batch, head, position, feature) array lies in memory: the axes from the slowest to the fastest."""
+"""Storage orders of a (batch, head, position, feature) array: its axes, slowest first."""
 
 
 def attention(
@@ -28,8 +28,8 @@ def attention(
 ) -> Template:
     """softmax(Q K^T / sqrt(features)) V: arguments q_ptr, k_ptr, v_ptr, o_ptr, and lse_ptr (log2 of the sums, float32).
 
-    `tile` is how many queries a program takes, and how many keys at a time. `order` is "bhsd" or "bshd".
-    `descriptors` reads and writes through TMA.
+    `tile` is (queries per program, keys per iteration). `order` is "bhsd" or "bshd". `descriptors` reads and writes
+    through TMA.
     """
     require_one_of("attention", "order", order, tuple(ORDERS))
     require_parts("attention", "tile", tile, ("queries", "keys"))

@@ -1,4 +1,4 @@
-"""The layouts of `matmul.py.jinja`: C = A * B in NN, NT, TN and TT, any 8- or 16-bit type, by layout alone.
+"""Layouts for `matmul.py.jinja`: C = A * B in NN, NT, TN and TT, any 8- or 16-bit type, by layout alone.
 
 >>> matmul(128, 64, 96, a="T", tile=(32, 32, 32), group=4).names["A"]
 Col(128, 96).tile_by([4, 3], [32, 32])
@@ -22,7 +22,7 @@ DTYPES: Final = ("float16", "bfloat16", "float32", "float8e4nv", "float8e5")  # 
 
 
 def matrix(rows: Any, columns: Any, transposed: str) -> Layout:
-    """A matrix in BLAS's words: "N" is row-major, "T" is stored transposed, column-major."""
+    """A matrix in BLAS notation: "N" is row-major, "T" is column-major (stored transposed)."""
     if transposed not in ("N", "T"):
         raise TemplateError(f'a matrix is "N" (row-major) or "T" (column-major), got {transposed!r}')
     return (Row if transposed == "N" else Col)(rows, columns)
@@ -47,12 +47,12 @@ def matmul(
     persistent: int = 0,
     dtype: str | None = None,
 ) -> Template:
-    """C[m, n] = A[m, k] * B[k, n]: arguments a_ptr, b_ptr, c_ptr, and the sizes that are `lego.size`.
+    """C[m, n] = A[m, k] * B[k, n]: arguments a_ptr, b_ptr, c_ptr, and every `lego.size` among m, n, k.
 
-    `tile` is what a program computes (rows, columns) and the depth it reads at a time; `grid` another order of the
-    programs than groups of `group` rows; `descriptors` reads and writes through TMA; `persistent` is the number of
-    programs where each is to take several tiles, 0 where each takes one. By `dtype`, Triton's name of the operands'
-    type, descriptors are refused whose rows do not begin at multiples of 16 bytes.
+    `tile` is (rows, columns, depth): the output tile of a program and the depth of one iteration. `grid` replaces the
+    tile order of groups of `group` rows; `descriptors` reads and writes through TMA; `persistent` is the number of
+    persistent programs, 0 for one program per tile. With `dtype`, Triton's name of the operand type, descriptors whose
+    rows are not 16-byte aligned are rejected.
     """
     _require_dtype("matmul", dtype)
     if persistent < 0:
@@ -79,7 +79,7 @@ def matmul(
 def _tiled(
     kernel: str, m: Any, n: Any, k: Any, a: str, b: str, tile: tuple[Any, ...], group: int, grid: Layout | None = None
 ) -> dict[str, Any]:
-    """The names that every product of two matrices has: its layouts in tiles, and the indices of tiles."""
+    """The names shared by all matrix products: tiled layouts and tile indices."""
     require_parts(kernel, "tile", tile, TILE)
     tm, tn, tk = tile
     tiles_m, tiles_n, tiles_k = cdiv(m, tm), cdiv(n, tn), cdiv(k, tk)
@@ -110,11 +110,11 @@ def batched_matmul(
     descriptors: bool = False,
     dtype: str | None = None,
 ) -> Template:
-    """C[i] = A[i] * B[i]: programs along the grid's first axis do the tiles, along its second the batch.
+    """C[i] = A[i] * B[i]: the first grid axis runs over the tiles, the second over the batch.
 
-    `a`, `b` and `c` are layouts of (batch, rows, columns), row-major by default; `Padded(Row(batch, m, lda), [batch, m,
-    k])` has rows further apart, `RegP([batch, m, k], [2, 1, 3])` its batch inside the rows. `descriptors` reads
-    and writes through TMA, which needs contiguous columns. `dtype` as in `matmul`.
+    `a`, `b` and `c` are layouts of (batch, rows, columns), row-major by default. `Padded(Row(batch, m, lda), [batch, m,
+    k])` has a leading dimension lda, `RegP([batch, m, k], [2, 1, 3])` stores the batch inside the rows. `descriptors`
+    reads and writes through TMA, which requires contiguous columns. `dtype` as in `matmul`.
     """
     require_parts("batched_matmul", "tile", tile, TILE)
     _require_dtype("batched_matmul", dtype)
@@ -164,9 +164,9 @@ def grouped_gemm(
 ) -> Template:
     """Products of different sizes in one launch of `programs` programs; `descriptors` reads and writes through TMA.
 
-    Arguments: three arrays of addresses (int64), an array of (m, n, k) for each product (int32), the number of
-    products. `dtype` and `result` are Triton's names of the types. No size exceeds `largest`, and all are multiples of
-    `multiple_of`; where the depths are multiples of the tile's, `depth_multiple_of` says so and saves their masks.
+    Arguments: three arrays of addresses (int64), an array of (m, n, k) per product (int32), the number of products.
+    `dtype` and `result` are Triton's names of the types. Every size is at most `largest` and a multiple of
+    `multiple_of`. Where depths are multiples of the tile's, declare it with `depth_multiple_of` to drop their masks.
     """
     require_positive("grouped_gemm", programs=programs)
     for name, given in (("dtype", dtype), ("result", result)):
@@ -187,7 +187,7 @@ def grouped_gemm(
 
 
 def relayout(source: Layout, destination: Layout, *, tile: tuple[int, int] = (64, 64)) -> Template:
-    """A copy from one layout of a matrix to another: arguments s_ptr, d_ptr; one program a tile."""
+    """Copy a matrix from one layout to another: arguments s_ptr, d_ptr; one program per tile."""
     require_parts("relayout", "tile", tile, TILE[:2])
     if len(source.dims()) != 2:
         raise TemplateError(f"relayout: a matrix has two axes, got {source}")
@@ -208,8 +208,8 @@ def relayout(source: Layout, destination: Layout, *, tile: tuple[int, int] = (64
 
 @dataclass(frozen=True, slots=True)
 class Fp8Plan:
-    """An fp8 product on Hopper: operands to copy first, because the tensor cores want the depth contiguous, and the
-    product itself."""
+    """An fp8 product on Hopper: copies of operands whose depth is not contiguous, which the tensor cores require, and
+    the product itself."""
 
     copy_a: Template | None
     copy_b: Template | None
@@ -219,11 +219,11 @@ class Fp8Plan:
 def matmul_fp8(
     m: int, n: int, k: int, *, a: str = "N", b: str = "N", tile: tuple[int, int, int] = (128, 256, 128), group: int = 8
 ) -> Fp8Plan:
-    """C[m, n] = A * B for 8-bit types, staying on the asynchronous path in all four layouts.
+    """C[m, n] = A * B for 8-bit types, on the asynchronous path in all four layouts.
 
-    Hopper multiplies 8-bit operands only from shared memory with the depth contiguous (PTX ISA, wgmma). A kernel that
-    is given another layout transposes every tile through registers, in every program; copying the operand once costs
-    m*k or k*n bytes each way.
+    Hopper multiplies 8-bit operands only from shared memory with contiguous depth (PTX ISA, wgmma). For any other
+    layout a kernel transposes every tile through registers, in every program; copying the operand once costs m*k or k*n
+    bytes each way.
     """
     return Fp8Plan(
         None if a == "N" else relayout(matrix(m, k, a), matrix(m, k, "N")),

@@ -1,8 +1,8 @@
-"""The layouts of `nw.cu.jinja`: the buffer in shared memory row-major, anti-diagonal or padded, by layout alone.
+"""Layouts for `nw.cu.jinja`: a shared-memory buffer that is row-major, anti-diagonal or padded, by layout alone.
 
-The threads of a block work along anti-diagonals of a (b+1) x (b+1) buffer. Row-major, two neighbours on an
-anti-diagonal lie b words apart, in the same bank where b is a multiple of 32. Along its anti-diagonals the buffer has
-neighbours side by side (LEGO, section 6.2); with one more unused column they lie b + 1 words apart, which is as good:
+The threads of a block work along anti-diagonals of a (b+1) x (b+1) buffer. In row-major order two neighbours on an
+anti-diagonal are b words apart: in the same bank where b is a multiple of 32. The anti-diagonal layout makes them
+adjacent (LEGO, section 6.2); one column of padding puts them b + 1 words apart, which avoids conflicts as well:
 
 >>> [buffer(kind, 32).apply(3, 5) - buffer(kind, 32).apply(4, 4) for kind in BUFFERS]
 [-32, -1, -33]
@@ -38,17 +38,17 @@ MOST_SHARED_BYTES: Final = 227 * 1024  # of a block, sm_90 (the same guide)
 WORD: Final = 4
 WARP: Final = 32
 TURN: Final = 4
-"""Steps between two barriers. More of them wait less often, but put every warp further behind the one on its left."""
+"""Steps between barriers. More steps mean fewer barriers, but a larger lag of each warp behind its left neighbour."""
 
 
 def shared_bytes(buffer: Layout) -> int:
-    """The shared memory of a block: the buffer, where the substitution scores lie before the scores."""
+    """The shared memory of a block: one buffer, for the substitution scores and then the scores."""
     return WORD * int(buffer.physical_size())
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """How the threads of a block go down its columns: thread c does row `step - delay(c)` in a step.
+    """How the threads of a block move down its columns: at a step thread c computes row `step - delay(c)`.
 
     >>> sweep = Sweep.of(64)
     >>> sweep, [sweep.delay(c) for c in (0, 1, 31, 32)]
@@ -61,25 +61,23 @@ class Sweep:
 
     @classmethod
     def of(cls, b: int) -> Sweep:
-        """The sweep of a block of b x b. Raises TemplateError where the block is not whole warps."""
+        """The sweep of a b x b block. Raises TemplateError unless the block consists of whole warps."""
         if b > WARP and b % WARP:
             raise TemplateError(f"nw: a block of more than {WARP} columns must be whole warps of {WARP}, got {b=}")
-        lag = WARP + TURN  # the first lane of a warp reads a row ahead what the last one before it wrote a turn ago
+        lag = WARP + TURN  # a warp's first lane reads one row ahead, from the previous warp's last lane, one TURN later
         steps = b - 1 + min(b, WARP) + (b - 1) // WARP * lag
         return cls(b, lag, -(-steps // TURN) * TURN)
 
     def delay(self, c: int) -> int:
-        """How many steps after the first column a column begins."""
+        """The number of steps by which a column starts after the first one."""
         return c % WARP + c // WARP * self.lag
 
 
-BufferUse = tuple[
-    str, tuple[Any, ...], int, Any
-]  # a name, row and column of every lane, elements a lane, who takes part
+BufferUse = tuple[str, tuple[Any, ...], int, Any]  # name, row and column of each lane, elements per lane, active lanes
 
 
 def accesses(b: int) -> Iterator[BufferUse]:
-    """How a block uses the buffer, (warps, 32) an array: what `analysis.repair.Use` takes, to compare layouts with.
+    """The accesses of a block to the buffer as (warps, 32) arrays: arguments of `analysis.repair.Use`.
 
     >>> from lego_mlir.analysis.choosing import ranked
     >>> from lego_mlir.analysis.repair import TileAccess
@@ -93,7 +91,7 @@ def accesses(b: int) -> Iterator[BufferUse]:
     import numpy as np
 
     sweep, c = Sweep.of(b), np.arange(-(-b // WARP) * WARP)
-    down = np.arange(b)[:, None]  # a row at a time, as the block fills the buffer and reads it out
+    down = np.arange(b)[:, None]  # one row at a time, as the block fills the buffer and reads it out
     r = np.arange(sweep.steps)[:, None] - [sweep.delay(int(column)) for column in c]
     ahead, below = (r > -2) & (r < b - 1), (r >= 0) & (r < b)
     for name, row, column, active in (
@@ -111,10 +109,10 @@ def accesses(b: int) -> Iterator[BufferUse]:
 def nw(n: int, b: int, kind: str | Layout = "padded") -> Template:
     """Scores of two sequences of n letters, n a multiple of b: kernels nw_growing and nw_shrinking, b threads a block.
 
-    Arguments of both: the scores, (n+1) x (n+1) int32 with their first row and column filled in; the substitution
-    scores, as large; the penalty; the anti-diagonal of blocks. `kind` is one of BUFFERS, or a layout of the buffer;
-    the default is what counting wavefronts chooses for every b, see `accesses`.
-    Above 48 KiB the shared memory, `shared_bytes` of it, is given at the launch.
+    Arguments of both: the scores, (n+1) x (n+1) int32 with the first row and column initialised; the substitution
+    scores, of the same shape; the penalty; the anti-diagonal of blocks. `kind` is one of BUFFERS, or a layout of the
+    buffer; the default has the fewest wavefronts for every b, see `accesses`. Above 48 KiB shared memory is dynamic:
+    pass `shared_bytes` at the launch.
     """
     require_positive("nw", n=n, b=b)
     if n % b:

@@ -1,7 +1,6 @@
-"""The layouts of the kernels over rows: `softmax.py.jinja`, `layer_norm.py.jinja`.
+"""Layouts for the row-wise kernels: `softmax.py.jinja`, `layer_norm.py.jinja`.
 
-A whole row is one block, rounded up to a power of two for `tl.arange`; the mask that comes with it disappears where the
-width is a power of two.
+A row is one block, rounded up to a power of two for `tl.arange`; where the width is a power of two, no mask is needed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lego_mlir.templates.render.template import Template
 
 
 def block_of(columns: int) -> int:
-    """The power of two that covers a row.
+    """The smallest power of two that covers a row.
 
     >>> block_of(256), block_of(1000)
     (256, 1024)
@@ -33,7 +32,7 @@ def whole_rows(rows: Any, columns: int, at_a_time: int = 1) -> Layout:
 
 
 def softmax(rows: Any, columns: int, *, at_a_time: int = 1) -> Template:
-    """Row-wise softmax: arguments x_ptr, y_ptr; one program for each `at_a_time` rows (a power of two)."""
+    """Row-wise softmax: arguments x_ptr, y_ptr; each program handles `at_a_time` rows (a power of two)."""
     require_positive("softmax", at_a_time=at_a_time)
     (block,) = indices("block")
     tiles = whole_rows(rows, columns, at_a_time)
@@ -41,8 +40,8 @@ def softmax(rows: Any, columns: int, *, at_a_time: int = 1) -> Template:
 
 
 PART: Final = 4096
-"""How much of a row `layer_norm_backward` works on at a time where it is wider than two such parts: of 16384 columns
-the two gradients alone are half of a multiprocessor's registers."""
+"""Columns that `layer_norm_backward` processes at a time in rows wider than two such parts: for 16384 columns the two
+gradients alone take half of a multiprocessor's registers."""
 
 
 def layer_norm(
@@ -50,11 +49,11 @@ def layer_norm(
 ) -> Template:
     """Layer norm, three kernels.
 
-    `layer_norm_forward(x, w, b, y, mean, rstd)`: a program a row.
-    `layer_norm_backward(dy, x, w, mean, rstd, dx, dw, db)`: `groups` programs, each with one row of partial dw, db;
-    `stages - 1` rows are read ahead, into shared memory, by default two, or one of the wide rows. Rows wider than two
-    PARTs are read twice, a part at a time.
-    `sum_groups(part, out)`: a program for each `block` columns.
+    `layer_norm_forward(x, w, b, y, mean, rstd)`: one program per row.
+    `layer_norm_backward(dy, x, w, mean, rstd, dx, dw, db)`: `groups` programs, each writes one row of partial dw, db;
+    `stages - 1` rows are prefetched into shared memory, by default two, or one for wide rows. Rows wider than two PARTs
+    are read twice, one part at a time.
+    `sum_groups(part, out)`: one program per `block` columns.
     """
     require_positive("layer_norm", groups=groups, block=block, stages=1 if stages is None else stages)
     row, group, place = indices("row group block")

@@ -1,7 +1,7 @@
-"""The layouts of `stencil.cu.jinja`: row-major, or bricks, small cubes that lie in memory in one piece.
+"""Layouts for `stencil.cu.jinja`: row-major, or bricks: small cubes stored contiguously.
 
-A stencil reads neighbours in three directions. Row-major, the ones above lie n*n elements away, each in a cache line
-and a page of its own; in bricks of 8 x 8 x 8 floats most of them lie within the same 2 KiB.
+A stencil reads neighbours in three directions. In row-major order those in the next plane are n*n elements away, in
+different cache lines and pages; in bricks of 8 x 8 x 8 floats most are within the same 2 KiB.
 
 >>> [bricks(16).apply(z, y, x) for z, y, x in ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 0, 8))]
 [1, 8, 64, 512]
@@ -36,14 +36,14 @@ Point = tuple[int, int, int, float]
 
 
 def star(radius: int) -> tuple[Point, ...]:
-    """The centre and the neighbours along each axis up to a distance."""
+    """The centre and its neighbours along each axis, up to distance `radius`."""
     ends = [d for d in range(-radius, radius + 1) if d]
     arms = [tuple(d if axis == along else 0 for axis in range(3)) for along in range(3) for d in ends]
     return ((0, 0, 0, 0.5), *((dz, dy, dx, 0.5 / (len(arms) * max(map(abs, (dz, dy, dx))))) for dz, dy, dx in arms))
 
 
 def box(radius: int) -> tuple[Point, ...]:
-    """The whole cube around a point."""
+    """The full cube around a point."""
     return tuple(
         (dz, dy, dx, 1 / (2 + abs(dz) + abs(dy) + abs(dx)))
         for dz, dy, dx in product(range(-radius, radius + 1), repeat=3)
@@ -54,7 +54,7 @@ STENCILS: Final[dict[str, tuple[Point, ...]]] = {"7-point": star(1), "13-point":
 
 
 def bricks(n: int, side: int = 8, order: RegP | GenP | None = None) -> Layout:
-    """An n x n x n cube in bricks of side^3 elements, the bricks row-major or in another order."""
+    """An n x n x n cube in bricks of side^3 elements, the bricks in row-major or the given order."""
     require_positive("bricks", n=n, side=side)
     if n % side:
         raise TemplateError(f"bricks: {n=} must be a multiple of {side=}")
@@ -62,7 +62,7 @@ def bricks(n: int, side: int = 8, order: RegP | GenP | None = None) -> Layout:
 
 
 def row_major(n: int) -> Layout:
-    """The plain layout."""
+    """The row-major layout of a cube."""
     return as_layout(Row(n, n, n))
 
 
@@ -71,10 +71,9 @@ def stencil(
 ) -> Template:
     """One of STENCILS over an n^3 cube: kernel `stencil(in, out)`, `block` threads (z, y, x).
 
-    `each` is what a thread computes: outputs on how many planes, and how many side by side; where those lie side by
-    side in the layout too, they are read and written together. The outermost elements, as many as the stencil reaches,
-    are left as they are. Both arrays have this layout. A block has block[0]*each[0] x block[1] x block[2]*each[1]
-    outputs, which must divide n.
+    `each` is (planes, width): the outputs of a thread; a row of `width` that is contiguous in the layout is accessed
+    as one vector. Boundary elements within the stencil's radius are not written. Both arrays have this layout. A block
+    computes block[0]*each[0] x block[1] x block[2]*each[1] outputs, which must divide n.
     """
     require_one_of("stencil", "name", name, tuple(STENCILS))
     require_dims("stencil", "layout", layout.dims(), (n, n, n))
@@ -103,7 +102,7 @@ def stencil(
 
 
 def rows_read(points: Sequence[Point], planes: int, width: int) -> list[tuple[int, int, int, int]]:
-    """What a thread reads for all its outputs, row by row: plane and row, first and last element, from its first one.
+    """What a thread reads for all its outputs, relative to its first: plane, row, first and last element.
 
     >>> rows_read(star(1), 1, 4)
     [(-1, 0, 0, 3), (0, -1, 0, 3), (0, 0, -1, 4), (0, 1, 0, 3), (1, 0, 0, 3)]
@@ -114,16 +113,16 @@ def rows_read(points: Sequence[Point], planes: int, width: int) -> list[tuple[in
     return [(*row, min(places), max(places)) for row, places in sorted(reach.items())]
 
 
-VECTORS: Final = (2, 4)  # how many floats one access of a thread can take
+VECTORS: Final = (2, 4)  # floats of one vector access
 
 
 @dataclass(frozen=True, slots=True)
 class CubeFacts:
-    """What is proved of a cube's layout, for threads that have `planes` x `width` outputs.
+    """What is proved of a cube's layout, for threads that compute `planes` x `width` outputs.
 
-    `vectors`: each `width` elements lie side by side, and aligned. `apart`: a position is the sum of what z, y and x
-    contribute, so a neighbour's position needs one of them anew. `inside`: how far a thread's planes lie from its
-    first one, where that is the same for every thread.
+    `vectors`: each group of `width` elements is contiguous and aligned. `apart`: a position is a sum of separate terms
+    in z, y and x, so a neighbour's position recomputes only one of them. `inside`: the offsets of a thread's planes
+    from its first one, where they are the same for every thread.
 
     >>> CubeFacts.of(bricks(16), 16, 4, 4)
     CubeFacts(vectors=True, apart=True, inside=(0, 64, 128, 192))

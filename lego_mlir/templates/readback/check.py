@@ -1,9 +1,9 @@
-"""The translation check: what every placeholder's text means, against what its layout says.
+"""The translation check: compare the value of every placeholder's text with its layout.
 
-The text that was emitted is read back by the target's own rules (`read_triton`, `read_c`) and evaluated; the layout is
-asked for the same indices by `apply`, `inv` and `mask` on arrays, or, where its sizes are symbols, by its expression
-before simplification. All indices, of all sizes, where there are few; a million that name an element, the corners
-among them, where there are more (`points`).
+The emitted text is parsed and evaluated by the target's rules (`read_triton`, `read_c`); the expected values come from
+the layout's `apply`, `inv` and `mask` on arrays or, for symbolic sizes, from its expression before simplification. All
+indices of all sizes are compared if there are few, otherwise a million that name an element, including the corners
+(`points`).
 
 >>> from lego_mlir.layout import Col
 >>> from lego_mlir.templates import Template, index
@@ -39,7 +39,7 @@ SAMPLED: Final = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One placeholder: its line and text, how many indices were compared, whether all, and what was wrong, if any."""
+    """One placeholder: its line and text, the number of indices compared, whether those are all, and any error."""
 
     line: int
     text: str
@@ -54,14 +54,14 @@ def check(rendered: Rendered, *, sampled: int = SAMPLED, seed: int = 0) -> tuple
 
 
 def require(rendered: Rendered, *, sampled: int = SAMPLED) -> None:
-    """Raise TemplateError with the first placeholder whose text does not mean what its layout says."""
+    """Raise TemplateError with the first placeholder whose text differs from its layout."""
     for found in check(rendered, sampled=sampled):
         if found.error is not None:
             raise TemplateError(f"{rendered.template.name}:{found.line}: {found.text!r}: {found.error}")
 
 
 def verdicts(rendered: Rendered, *, sampled: int = SAMPLED) -> list[tuple[str, Verdict]]:
-    """A claim and a verdict for every placeholder: proved only where every index was compared."""
+    """A claim and a verdict for every placeholder: proved only if every index was compared."""
     found: list[tuple[str, Verdict]] = []
     for c in check(rendered, sampled=sampled):
         claim = f"{rendered.template.name}:{c.line}: {c.text} is what the layout says"
@@ -89,7 +89,7 @@ def _check(rendered: Rendered, placeholder: Placeholder, sampled: int, seed: int
 
 
 def _check_at(rendered: Rendered, points: Points) -> tuple[int, bool]:
-    """Compare until so many points that name an element have been, or none is left: how many, and whether all."""
+    """Compare until enough points name an element, or none is left: the number compared, and whether those are all."""
     compared = visited = 0
     for values, axes in points.batches():
         for part in _by_width(values):
@@ -101,7 +101,7 @@ def _check_at(rendered: Rendered, points: Points) -> tuple[int, bool]:
 
 
 def _by_width(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The samples in two parts, those whose numbers all fit in 32 bits apart: a number is as wide as its column."""
+    """Split the samples by whether all values fit in 32 bits, because a column has one width."""
     wide = np.zeros(_shape(values, {}), dtype=bool)
     for column in values.values():
         beyond = (column < read_triton.INT32[0]) | (column > read_triton.INT32[1])
@@ -114,12 +114,12 @@ def _by_width(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _shape(values: Mapping[str, Any], axes: Mapping[str, int]) -> tuple[int, ...]:
-    """One axis for the samples, and those of the block."""
+    """The axis of the samples, then those of the block."""
     return (max([1, *(len(v) for v in values.values() if np.ndim(v))]), *axes.values())
 
 
 def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any], axes: dict[str, int]) -> int:
-    """One trial: all samples at once. Raises TemplateError at the first difference; gives how many were compared."""
+    """Compare all samples at once: the number compared. Raises TemplateError at the first difference."""
     read = _read_triton if rendered.template.language == "triton" else _read_c
     found = read(rendered, placeholder, values)
     shape = _shape(values, axes)
@@ -135,7 +135,7 @@ def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any
 
 
 def _broadcast(found: Any, shape: tuple[int, ...]) -> Any:
-    """The text's values in the shape of the block. Raises TemplateError where they have another."""
+    """The text's values broadcast to the shape of the block. Raises TemplateError if they cannot be."""
     try:
         return np.broadcast_to(found, shape)
     except ValueError as error:
@@ -144,7 +144,7 @@ def _broadcast(found: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _read_triton(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Any]) -> Any:
-    """The text's values by Triton's rules: a size or an index is as wide as its value, what is assigned as its text."""
+    """The text's values by Triton's rules: sizes and indices are as wide as their values, bindings as their text."""
     names = dict(values)
     for name, text in placeholder.bindings:
         names[name] = read_triton.typed(text, names, rendered.tables)
@@ -152,7 +152,7 @@ def _read_triton(rendered: Rendered, placeholder: Placeholder, values: Mapping[s
 
 
 def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Any]) -> Any:
-    """The text's values by C's rules: what it declares has the type of its range, any other variable is an int."""
+    """The text's values by C's rules: declared variables have the type of their range, all others are int."""
     printer = CudaPrinter(placeholder.ranges)
     printer.declared |= placeholder.declared
     printer.read = placeholder.read
@@ -166,7 +166,7 @@ def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, A
 
 
 def _spread(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, Any]:
-    """The same values with one array axis for the samples and one for each axis of the block."""
+    """The values reshaped to one array axis for the samples and one for each axis of the block."""
     rank = len(axes)
     spread: dict[str, Any] = {
         n: np.reshape(v, (-1,) + (1,) * rank) if np.ndim(v) == 1 else v for n, v in values.items()
@@ -180,14 +180,14 @@ def _spread(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[s
 
 
 def _lanes(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, int]:
-    """The block variables, each with the number of the axis that it lies along."""
+    """The block variables, each with the number of its axis."""
     places = list(axes)
     found = lanes([placeholder.raw, *placeholder.ranges], (s for s, _ in placeholder.axes))
     return {str(symbol): places.index(str(axis)) for symbol, axis in found.items() if str(symbol) in values}
 
 
 def _index(placeholder: Placeholder, spread: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]] | None:
-    """The layout that a placeholder comes from, and the index as arrays; None where it comes from none."""
+    """The layout of a placeholder, and the index as arrays; None without a layout of constant sizes."""
     if placeholder.origin is None:
         return None
     layout, places = placeholder.origin
@@ -198,7 +198,7 @@ def _index(placeholder: Placeholder, spread: Mapping[str, Any]) -> tuple[Any, tu
 
 
 def _asked(placeholder: Placeholder, spread: Mapping[str, Any]) -> Any:
-    """What the layout itself says, for concrete sizes."""
+    """The layout's own positions, for constant sizes."""
     known = _index(placeholder, spread)
     if known is None:
         return None
@@ -207,7 +207,7 @@ def _asked(placeholder: Placeholder, spread: Mapping[str, Any]) -> Any:
 
 
 def _inside(placeholder: Placeholder, spread: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
-    """Which samples count: those whose index names an element, where a mask says so."""
+    """The samples to compare: those whose index names an element."""
     if placeholder.origin is None:
         return np.ones(shape, dtype=bool)
     mask = mask_of(placeholder)

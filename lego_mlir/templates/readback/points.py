@@ -1,10 +1,9 @@
 """The points at which a text is compared with its layout: values of the sizes, then of the indices in their ranges.
 
-Sizes come first, because a range may end at an expression in them: 0 <= k < K // 32. Where all points can be counted,
-and are few or have no size among them, each is visited once, in a scattered order, until none is left. Otherwise sizes
-and indices are drawn for every point anew, so that one may come twice: the corners first, then sizes of every
-magnitude, and indices at the ends of their ranges more often than chance would have them. Sizes that `tl.arange` runs
-to are numbers first of all, a few choices of them with a share of the points each (`lengths`).
+Sizes come first, because a range may depend on them: 0 <= k < K // 32. If the points can be counted, and are few or
+have no sizes, each is visited once, in a scattered order. Otherwise sizes and indices are drawn at random with
+replacement: corners first, then sizes of every magnitude, with extra weight on the ends of index ranges. Sizes that are
+lengths of `tl.arange` are fixed first; each of a few choices gets a share of the points (`lengths`).
 
 A batch is a column of values for every symbol, and the lengths of the block's axes:
 
@@ -46,15 +45,15 @@ from lego_mlir.templates.render.blocks import blocks_in, lanes
 from lego_mlir.templates.render.placeholders import Placeholder
 
 LARGEST_DRAWN: Final = 2**20  # for a size without a maximum: large enough for products beyond 32 bits
-LARGEST_AXIS: Final = 64  # for a constexpr that tl.arange runs to, where it may be as small
-CHOICES: Final = 6  # of the lengths of such axes
-COUNTED: Final = 8  # points with sizes are counted where there are up to so many times those asked for
-TOO_LARGE: Final = 2**62  # values of one index: such sizes are drawn again, as no memory holds their layout
-SCATTERED: Final = 2**32  # rows, that int64 can put in a scattered order
-EDGES: Final = 0.25  # of the points that are drawn have an index at its first or last value, each index for itself
-MOST_TRIED: Final = 256  # times the points asked for, where masks leave out most of them
+LARGEST_AXIS: Final = 64  # for a constexpr length of tl.arange, if its minimum allows
+CHOICES: Final = 6  # of the lengths of these axes
+COUNTED: Final = 8  # points with sizes are enumerated up to this multiple of the requested number
+TOO_LARGE: Final = 2**62  # values of one index: larger sizes are redrawn, as their layout exceeds any memory
+SCATTERED: Final = 2**32  # rows, which int64 arithmetic can scatter
+EDGES: Final = 0.25  # probability that a drawn index is at its first or last value
+MOST_TRIED: Final = 256  # times the requested points, if masks exclude most of them
 
-WITHOUT_RANGE: Final = Range(-(2**31), 2**31)  # of a name that stands alone; what is computed always has a range
+WITHOUT_RANGE: Final = Range(-(2**31), 2**31)  # of a name on its own; computed values always have a range
 
 NONE: Final[Mapping[str, int]] = {}
 
@@ -63,7 +62,7 @@ Batch = tuple[dict[str, Any], dict[str, int]]
 
 @dataclass(frozen=True)
 class Points:
-    """Where a placeholder is compared: `sampled` points a batch, of its sizes, indices and axes, for chosen lengths."""
+    """The points of a placeholder: `sampled` per batch, over its sizes, indices and axes, for chosen lengths."""
 
     placeholder: Placeholder
     sampled: int
@@ -81,16 +80,16 @@ class Points:
 
     @property
     def total(self) -> int | None:
-        """How many points there are, where each is visited at most once; None where they are drawn."""
+        """The number of points if each is visited at most once; None if they are drawn."""
         return None if self._table is None else self._table.total * prod(self.axes.values())
 
     @property
     def axes(self) -> dict[str, int]:
-        """The block's axes, and how many values each has."""
+        """The block's axes and their lengths."""
         return {str(s): self.chosen[n] if isinstance(n, str) else n for s, n in self.placeholder.axes}
 
     def batches(self) -> Iterator[Batch]:
-        """Batches until no point is left, or far more have been tried than were asked for."""
+        """Batches until no point is left, or MOST_TRIED times the requested number has been tried."""
         rng = np.random.default_rng(self.seed)
         room = -(-self.sampled // prod(self.axes.values()))
         table = self._table
@@ -99,7 +98,7 @@ class Points:
             yield {**self.chosen, **values, **self._vectors(values)}, self.axes
 
     def _vectors(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Block variables, a row for each point: the value that was drawn and those that follow it in the range."""
+        """Block variables, one row per point: the drawn value and its successors in the range, cyclically."""
         vectors = {}
         for symbol, axis in lanes(self.symbols, (s for s, _ in self.placeholder.axes)).items():
             drawn = values[str(symbol)]
@@ -110,7 +109,7 @@ class Points:
 
     @cached_property
     def _table(self) -> _Table | None:
-        """All rows, where they can be counted, and are few or have no size among them."""
+        """All rows, if they can be counted, and are few or have no sizes."""
         known = [self.placeholder.tuned.get(s, s) for s in self.sizes]
         if any(s.max is None for s in known):
             return None
@@ -127,7 +126,7 @@ class Points:
         return _Table(sizes, indices, choices)
 
     def _run(self, symbol: Any, sizes: Mapping[str, Any], count: int) -> tuple[Any, int, Any]:
-        """The first value of an index for every choice of the sizes, its step, and how many values it has."""
+        """For every choice of the sizes: the first value of an index, its step and its number of values."""
         values = {**self.chosen, **sizes}
         known = self.placeholder.ranges.get(symbol, WITHOUT_RANGE)
         low, high = (np.broadcast_to(evaluate(as_expr(end), values), count) for end in (known.lo, known.hi))
@@ -140,14 +139,14 @@ class Points:
             yield from self._draw(part, rng)
 
     def _draw(self, room: int, rng: np.random.Generator, *, corners: int = 0) -> Iterator[dict[str, Any]]:
-        """Sizes, and indices in the ranges that they give; what has no index there is left out."""
+        """Draw sizes, then indices in the resulting ranges; points with an empty range are dropped."""
         ends = _corners(len(self.sizes) + len(self.symbols), corners)
         sizes = {str(s): self._draw_size(s, room, at, rng) for s, at in zip(self.sizes, ends, strict=False)}
         values, kept = dict(sizes), np.ones(room, dtype=bool)
         for s, at in zip(self.symbols, ends[len(sizes) :], strict=True):
             low, step, extent = self._run(s, sizes, room)
             drawn = rng.integers(0, np.maximum(extent, 1))
-            at_an_end = rng.random(room) < EDGES  # of any sizes: there tiles are ragged
+            at_an_end = rng.random(room) < EDGES  # of any sizes: there tiles are partial
             drawn[at_an_end] = np.where(rng.random(room) < 0.5, 0, extent - 1)[at_an_end]
             drawn[: at.size] = np.where(at, extent[: at.size] - 1, 0)
             values[str(s)] = low + step * drawn
@@ -156,7 +155,7 @@ class Points:
             yield {name: column[kept] for name, column in values.items()}
 
     def _draw_size(self, size: Size, room: int, ends: Any, rng: np.random.Generator) -> Any:
-        """Values that a size may take, every fourth of any magnitude, the others mostly large."""
+        """Values of a size: every fourth log-uniform, the others uniform."""
         size = self.placeholder.tuned.get(size, size)
         largest = LARGEST_DRAWN if len(self.sizes) < 4 else 2 ** (60 // len(self.sizes))  # a product fits in int64
         greatest = max(size.least, size.max if size.max is not None else max(largest, size.min))
@@ -177,7 +176,7 @@ class _Table:
 
     @cached_property
     def ends(self) -> Any:
-        """Up to which number the rows of each choice of the sizes go."""
+        """The end of the row numbers of each choice of the sizes."""
         rows = np.ones(self.choices, dtype=np.int64)
         for *_, extents in self.indices:
             rows = rows * extents
@@ -188,7 +187,7 @@ class _Table:
         return int(self.ends[-1]) if self.choices else 0
 
     def rows(self, numbers: Any) -> dict[str, Any]:
-        """The values in the rows of these numbers; the last index runs fastest."""
+        """The values in the rows of these numbers; the last index varies fastest."""
         choice = np.searchsorted(self.ends, numbers, side="right")
         rest = numbers - np.append(0, self.ends)[choice]
         sizes = {name: column[choice] for name, column in self.sizes.items()}
@@ -200,8 +199,8 @@ class _Table:
 
 
 def _scattered(total: int, room: int, rng: np.random.Generator) -> Iterator[Any]:
-    """The numbers below `total` in batches, each once: where they are many, the ends first, then in steps that meet
-    every number."""
+    """The numbers below `total` in batches, each once: if there are many, both ends first, then with a stride that is
+    coprime to `total`."""
     if total <= room:
         yield from [np.arange(total)] if total else []
         return
@@ -218,13 +217,13 @@ def _scattered(total: int, room: int, rng: np.random.Generator) -> Iterator[Any]
 
 
 def _corners(columns: int, most: int) -> Any:
-    """For each column whether a row is at its last value, else at its first: the opposite corners first."""
+    """For each column whether a row has its last or first value: opposite corners first."""
     rows = np.arange(min(2 ** min(columns, 62), most))
     return [((rows >> (1 + column)) ^ rows) & 1 == 1 for column in range(columns)]
 
 
 def lengths(placeholder: Placeholder, seed: int = 0) -> list[dict[str, int]]:
-    """Values of the sizes that `tl.arange` runs to: the least, the greatest and others; one choice where none does."""
+    """Choices of the sizes that are lengths of `tl.arange`: least, greatest and others; one if there are none."""
     named = {n for _, n in placeholder.axes}
     sizes = sorted((s for s in _symbols(placeholder) if isinstance(s, Size) and str(s) in named), key=str)
     powers = [_powers(placeholder.tuned.get(s, s)) for s in sizes]
@@ -234,7 +233,7 @@ def lengths(placeholder: Placeholder, seed: int = 0) -> list[dict[str, int]]:
 
 
 def _powers(size: Size) -> list[int]:
-    """The powers of two that a size may take, for `tl.arange` takes no other; large ones only where it must be."""
+    """The powers of two among a size's values, as `tl.arange` requires; large ones only if necessary."""
     greatest = size.max if size.max is not None else max(LARGEST_DRAWN, 2 * size.min)
     powers = [1 << k for k in range(greatest.bit_length()) if max(1, size.min) <= 1 << k <= greatest]
     powers = [p for p in powers if p % size.multiple_of == 0]
@@ -247,13 +246,13 @@ def _powers(size: Size) -> list[int]:
 
 
 def mask_of(placeholder: Placeholder) -> Any:
-    """Whether the index that a placeholder comes from names an element: a bool or a condition."""
+    """The condition under which a placeholder's index names an element: a bool or a condition."""
     layout, places = placeholder.origin
     return slices.mask_of(layout, places)
 
 
 def _symbols(placeholder: Placeholder) -> set[Any]:
-    """Every symbol that takes part: in the text, in the index and its mask, and the sizes that bound these."""
+    """Every relevant symbol: in the text, in the index and its mask, and the sizes that bound these."""
     tables = {table.args[0] for table in tables_of(placeholder.raw)}
     named = (placeholder.raw.free_symbols - tables) | _origin_symbols(placeholder) | _binding_symbols(placeholder)
     lengths_of_vectors = {s.count for s in blocks_in(*named) if isinstance(s.count, Size)}
@@ -271,7 +270,7 @@ def _symbols(placeholder: Placeholder) -> set[Any]:
 
 
 def _origin_symbols(placeholder: Placeholder) -> set[Any]:
-    """The symbols of the index itself, and of the mask that says whether it names an element."""
+    """The symbols of the index and its mask."""
     if placeholder.origin is None:
         return set()
     mask, places = mask_of(placeholder), placeholder.origin[1]
@@ -280,6 +279,6 @@ def _origin_symbols(placeholder: Placeholder) -> set[Any]:
 
 
 def _binding_symbols(placeholder: Placeholder) -> set[Any]:
-    """The symbols of what is assigned before the text, which the text itself need not name (a coordinate that is 0)."""
+    """The symbols of the bindings, which the text need not mention (a coordinate that is 0)."""
     words = {word for _, text in placeholder.bindings for word in re.findall(r"\w+", text)}
     return {s for s in placeholder.ranges if str(s) in words}

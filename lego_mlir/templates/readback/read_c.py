@@ -1,7 +1,8 @@
-"""C's index text read back and evaluated, for many values at once.
+"""Parse and evaluate C index expressions on arrays of values.
 
-As `read_triton`, for C: the usual arithmetic conversions between `int`, `unsigned` and `long long`, division that
-truncates, and an error for every overflow, of `unsigned` too, because no printed text relies on one.
+The counterpart of `read_triton` for C: the usual arithmetic conversions between `int`, `unsigned` and `long long`,
+division that truncates, and an error for every overflow, of `unsigned` too, because printed text never relies on
+wrapping.
 
 >>> import numpy as np
 >>> evaluate("(int)((unsigned)i / 7u) + (i & 3)", {"i": np.array([15, 16])}).tolist()
@@ -32,7 +33,7 @@ LIMITS: Final = {
 }
 RANKS: Final = ("int", "unsigned", "long long")
 _TOKEN: Final = re.compile(r"\s*(?:(\d+)(u|LL)?|([A-Za-z_]\w*)|(<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&|^!?:()\[\],]))")
-# Binary operators, loosest first, as the C standard groups them.
+# Binary operators by precedence, loosest first (C standard).
 _LEVELS: Final = tuple(
     row.split(",") for row in ["||", "&&", "|", "^", "&", "==,!=", "<,<=,>,>=", "<<,>>", "+,-", "*,/,%"]
 )
@@ -47,7 +48,7 @@ class TypedValue:
 
 
 def evaluate(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Any:
-    """The values of a C expression. A name is an int where its values fit, else unsigned or long long."""
+    """The values of a C expression. A name is an int if its values fit, otherwise unsigned or long long."""
     return typed(text, values, tables).values
 
 
@@ -61,7 +62,7 @@ def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None
 
 
 class _Reader:
-    """A recursive descent over the tokens of one expression."""
+    """A recursive-descent parser and evaluator of one expression."""
 
     def __init__(self, text: str, values: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
         self.text, self.values, self.tables = text, values, tables
@@ -191,7 +192,7 @@ class _Reader:
         return self._checked(_NUMBERS[operator](a.values, b.values), kind)
 
     def _converted(self, a: TypedValue, b: TypedValue) -> str:
-        """The common type; a negative int that would become unsigned is an error."""
+        """The common type; converting a negative int to unsigned is an error."""
         kind = _common(a, b)
         self._checked(a.values, kind)
         self._checked(b.values, kind)

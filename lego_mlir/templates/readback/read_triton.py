@@ -1,9 +1,8 @@
-"""Triton's index text read back and evaluated, for many values at once.
+"""Parse and evaluate Triton index expressions on arrays of values.
 
-This is the translation check's second opinion: it knows Triton's rules (int32 unless cast, division that truncates,
-`tl.arange`, explicit broadcasting) and nothing of layouts or of the printer. Values are NumPy arrays with one leading
-axis of samples; a block has its own axes after it. An int32 that overflows is an error, and so is a vector that meets
-a block without being told along which axis it lies.
+An implementation of Triton's rules (int32 unless cast, division that truncates, `tl.arange`, explicit broadcasting),
+independent of layouts and of the printer. Values are NumPy arrays whose leading axis is the samples, followed by the
+axes of a block. An int32 overflow is an error, and so is combining a vector with a block without an explicit axis.
 
 >>> import numpy as np
 >>> evaluate("(m * 4 + tl.arange(0, 2))[:, None] + tl.arange(0, 2)[None, :]", {"m": np.array([0, 1])}).tolist()
@@ -33,7 +32,7 @@ _BITS: Final = {"int32": 32, "int64": 64, "bool": 1}
 
 @dataclass(frozen=True, slots=True)
 class TypedBlock:
-    """Exact int64 values with a leading axis of samples, and the number of bits that Triton computes them in."""
+    """Exact int64 values with a leading axis of samples, and the width in bits that Triton computes them in."""
 
     values: Any
     bits: int
@@ -45,7 +44,7 @@ class TypedBlock:
 
 
 def evaluate(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Any:
-    """The values of an expression: samples first, then the block's axes. Raises TemplateError for another text."""
+    """The values of an expression: samples first, then the block's axes. Raises TemplateError for any other text."""
     return typed(text, values, tables).values
 
 
@@ -151,7 +150,7 @@ class _Reader:
         return TypedBlock(operation(*(p.values for p in parts)), max(p.bits for p in parts))
 
     def _promise(self, node: ast.Call, function: str, block: TypedBlock, lengths: list[int]) -> TypedBlock:
-        """A hint changes nothing, and must be true: runs of neighbours, and what their first elements divide by."""
+        """Verify a hint: contiguous segments, or the divisor of their first elements."""
         run = lengths[-1]
         groups = block.values.reshape(*block.values.shape[:-1], -1, run)
         if function == "tl.multiple_of" and np.any(groups[..., 0] % run):
@@ -173,9 +172,9 @@ class _Reader:
 
 
 def _aligned(node: ast.expr, *blocks: TypedBlock) -> list[TypedBlock]:
-    """Scalars take any shape; blocks of different rank must have been broadcast by the text itself.
+    """Scalars broadcast to any shape; blocks of different rank must be broadcast explicitly by the text.
 
-    A number that stands in the text takes the type of what it meets, and must fit it.
+    A literal takes the type of the other operand, and must fit it.
     """
     if any(b.literal and b.bits == 64 for b in blocks) and any(not b.literal and b.bits == 32 for b in blocks):
         raise TemplateError(f"{ast.unparse(node)}: a number beyond int32 meets an int32; cast it to tl.int64")

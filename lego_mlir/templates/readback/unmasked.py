@@ -1,10 +1,10 @@
-"""Blocks that reach past the end of their layout and that an access takes unmasked: a note, and no error.
+"""Warn, without failing, when an unmasked block runs past the end of its layout.
 
-Tiles that do not divide their sizes have indices that name no element. `load`, `store`, `masked` and `.mask` handle
-those; positions alone, `tl.load(p + {{ A[i, :] }})`, do not. The rendered text is read once more: a block is followed
-into the `tl.load` and `tl.store` calls whose pointer contains it, through variables too, and each call without a mask
-is noted. A mask of the author's own, `mask=at < n`, is taken to be right, and a block that stays within the memory of
-its layout needs none. A block that no such call takes is noted where the template prints no mask of it.
+Tiles that do not divide their sizes have indices without an element. `load`, `store`, `masked` and `.mask` handle
+them; bare positions, `tl.load(p + {{ A[i, :] }})`, do not. The rendered text is analysed: a block is followed, through
+variables too, into the `tl.load` and `tl.store` calls whose pointer contains it, and calls without a mask are reported.
+A handwritten mask, `mask=at < n`, is trusted, and a block within the memory of its layout needs none. A block that
+reaches no such call is reported if the template prints no mask of it.
 
 >>> from lego_mlir.layout import Row
 >>> from lego_mlir.templates import Template, index
@@ -40,11 +40,11 @@ REMEDY: Final = (
     "{{ masked(..) }} to an access of your own, or tile by sizes that divide"
 )
 _OF_ITS_OWN: Final = re.compile(r"\bmask\s*=(?!=)\s*(?!\{\{)\S")
-_WITHOUT_MASK: Final = {"load": 1, "store": 2}  # of the calls; one more is the mask
+_WITHOUT_MASK: Final = {"load": 1, "store": 2}  # positional arguments; a further one is the mask
 
 
 def unmasked(rendered: Rendered) -> list[tuple[int, str]]:
-    """The template's line and the text of every such block, by line."""
+    """The template's line and the text of every unmasked block, in text order."""
     if rendered.template.language != "triton":
         return []
     printed = {part for p in rendered.placeholders if _is_condition(p) for part in _parts(p.simplified)}
@@ -61,28 +61,27 @@ def unmasked(rendered: Rendered) -> list[tuple[int, str]]:
 
 
 class _Accesses:
-    """The loads and stores of a rendered text, and what its variables are computed from."""
+    """The loads and stores of a rendered text."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.functions: list[ast.AST] = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)] or [tree]
 
     def masks(self, placeholder: Placeholder) -> list[bool]:
-        """Whether there is a mask, for each access whose pointer contains the placeholder's text or what is made of
-        it."""
+        """For each access whose pointer depends on the placeholder, whether it has a mask."""
         text = placeholder.text.strip()
         wanted = ast.dump(ast.parse(text, mode="eval").body)
         return [mask for f in self.functions for mask in _Flow(f, text, wanted, placeholder.written).masks()]
 
 
 class _Flow:
-    """Where the value of one placeholder goes in one function: that of `text` at a line, or, at line 0, a variable."""
+    """The uses of one placeholder's value in one function: `text` at a line or, at line 0, a variable."""
 
     def __init__(self, function: ast.AST, text: str, wanted: str, line: int) -> None:
         self.function, self.wanted, self.line = function, wanted, line
         self.names = set() if line else {text}
 
     def masks(self) -> Iterator[bool]:
-        """The accesses at its positions, each with whether it has a mask."""
+        """For each access at its positions, whether it has a mask."""
         statements = sorted((n for n in ast.walk(self.function) if isinstance(n, ast.stmt)), key=lambda n: n.lineno)
         for node in statements:
             if isinstance(node, (ast.Assign, ast.AugAssign)) and self._contains(node.value):
@@ -93,7 +92,7 @@ class _Flow:
                 yield len(call.args) > _WITHOUT_MASK[word] or any(k.arg == "mask" for k in call.keywords)
 
     def _contains(self, node: ast.AST) -> bool:
-        """Whether a value is computed from the positions, and is not what lies there."""
+        """Whether a value is computed from the positions, other than by loading from them."""
         if _access(node):
             return False
         if isinstance(node, ast.Name) and node.id in self.names:
@@ -105,7 +104,7 @@ class _Flow:
 
 
 def _access(node: ast.AST) -> str | None:
-    """The word of a call of `tl.load` or `tl.store`."""
+    """'load' or 'store' for a call of `tl.load` or `tl.store`, otherwise None."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="tl"), attr=word), args=[_, *_]) if word in _WITHOUT_MASK:
             return word
@@ -113,7 +112,7 @@ def _access(node: ast.AST) -> str | None:
 
 
 def _is_condition(placeholder: Placeholder) -> bool:
-    return isinstance(placeholder.raw, Boolean) and not placeholder.raw.is_Symbol  # a symbol of SymPy could be either
+    return isinstance(placeholder.raw, Boolean) and not placeholder.raw.is_Symbol  # a SymPy symbol could be either
 
 
 def _is_block(placeholder: Placeholder) -> bool:
@@ -121,17 +120,17 @@ def _is_block(placeholder: Placeholder) -> bool:
 
 
 def _parts(condition: Any) -> set[Any]:
-    """The conditions that must all hold."""
+    """The operands of a conjunction."""
     return {part for part in sympy.And.make_args(condition) if part != sympy.true}
 
 
 def _needed(placeholder: Placeholder) -> set[Any]:
-    """What is not proved of the mask."""
+    """The unproved conditions of the mask."""
     mask = mask_of(placeholder)
     return set() if mask is True else _parts(simplify(as_condition(mask), placeholder.ranges).expr)
 
 
 def _inside(placeholder: Placeholder) -> bool:
-    """Whether all positions lie in the layout's memory, elements or not."""
+    """Whether all positions are within the layout's memory, whether or not they hold elements."""
     layout, _ = placeholder.origin
     return bool(prove(Lt(placeholder.raw, as_expr(layout.physical_size())), placeholder.ranges))

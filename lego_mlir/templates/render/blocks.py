@@ -1,7 +1,7 @@
 """Block indices: variables of a Triton kernel that hold a vector of indices, as a gather loads them.
 
-`block("rows", 16)` says that `rows` has 16 elements. An index of a layout may be computed from it; the result is a
-block of positions with one axis for the vector and one for each colon, in the order of the index:
+`block("rows", 16)` declares that `rows` has 16 elements. An index of a layout may be computed from it; the result is a
+block of positions with one axis for the vector and one for each colon, in index order:
 
 >>> from lego_mlir.layout import Row
 >>> from lego_mlir.templates import Template, block
@@ -9,8 +9,8 @@ block of positions with one axis for the vector and one for each colon, in the o
 >>> print(Template.of("{{ X[rows, :] }}", "x.py.jinja", X=X, rows=block("rows", 16)).render().text)
 (rows * 64)[:, None] + tl.arange(0, 64)[None, :]
 
-Two vectors give two axes, unless one is declared along the other: then they are taken element by element. A page table
-is read so, `page` beside the position that it was looked up for:
+Two vectors give two axes unless one is declared along the other: then they are paired element by element, as for a
+page table, where `page` belongs to the position it was looked up for:
 
 >>> p = block("p", 16, 4096)
 >>> K = Row(256, 8, 64)
@@ -18,7 +18,7 @@ is read so, `page` beside the position that it was looked up for:
 >>> print(Template.of(text, "k.py.jinja", K=K, p=p, page=block("page", 16, along=p)).render().text)
 (page * 512 + p % 8 * 64)[:, None] + tl.arange(0, 64)[None, :]
 
-In C such a variable is one number, as every other is.
+In C such a variable is a scalar, like any other.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class BlockSymbol(sympy.Symbol):
 
     @property
     def axis(self) -> Any:
-        """The symbol that runs along the vector."""
+        """The symbol of the vector's axis."""
         return sympy.Symbol(f"along {self.along}", integer=True)
 
     def __getnewargs_ex__(self) -> Any:
@@ -62,10 +62,10 @@ class BlockSymbol(sympy.Symbol):
 
 
 def block(name: str, count: Any, stop: Any = None, start: Any = 0, step: int = 1, *, along: Any = None) -> Bounded:
-    """A variable of a kernel that holds a vector of `count` indices; its range is given as `index` takes it.
+    """A kernel variable that holds a vector of `count` indices; its range is given as for `index`.
 
-    `count` is an int, a power of two, or a size. `along` is another block variable with as many elements, whose axis
-    this one shares. Raises TemplateError for anything else.
+    `count` is a power of two or a size. `along` is another block variable of the same length, whose axis this one
+    shares. Raises TemplateError for anything else.
     """
     scalar = index(name, stop, start, step)
     counted = as_expr(count) if isinstance(count, Index) else count
@@ -94,7 +94,7 @@ def blocks_in(*values: Any) -> list[BlockSymbol]:
 
 
 def axes_of(places: Iterable[Any]) -> dict[Any, Any]:
-    """The axes of a block of positions, in the order of its index: the symbol of each, and how many values it has."""
+    """The axes of a block of positions, in index order: symbol -> number of values."""
     axes: dict[Any, Any] = {}
     for place in places:
         if isinstance(place, Colon):
@@ -119,6 +119,6 @@ def axes_of(places: Iterable[Any]) -> dict[Any, Any]:
 
 
 def lanes(exprs: Sequence[Any], axes: Iterable[Any]) -> dict[BlockSymbol, Any]:
-    """The block variables in expressions whose axis is one of these."""
+    """The block variables in expressions that lie along one of these axes."""
     known = set(axes)
     return {s: s.axis for s in blocks_in(*exprs) if s.axis in known}

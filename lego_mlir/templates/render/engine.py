@@ -1,8 +1,7 @@
-"""Jinja2 as the project uses it: strict, with slices, and with the template's line in every message.
+"""A strict Jinja2 environment with slices, whose errors carry the template's line.
 
-Jinja2 already parses `A[i, :, :]` but compiles a slice within a tuple to a syntax error; the code generator here writes
-it as `slice(...)`. An undefined name is an error wherever it is used. What goes wrong while a template is filled in is
-reported at the template's own line:
+Jinja2 parses `A[i, :, :]` but compiles a slice within a tuple to a syntax error; the code generator here emits
+`slice(...)`. Undefined names are errors. A failure while a template is rendered is reported at the template's line:
 
 >>> import numpy
 >>> a = numpy.arange(6).reshape(2, 3)
@@ -13,7 +12,7 @@ Traceback (most recent call last):
     ...
 lego_mlir.errors.TemplateError: tile.py.jinja:2: 'b' is undefined; the spec gives: a
 
-A value of a spec may say what a template can ask of it (`offers`) and what messages call it (`called`).
+A value of a spec may list its attributes for templates (`offers`) and its name in messages (`called`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from lego_mlir.errors import LegoError, TemplateError, brief, did_you_mean
 
 
 class _Generator(CodeGenerator):
-    """Writes slices in a form that is an expression everywhere."""
+    """Emits slices as calls of `slice`, which are valid everywhere."""
 
     def visit_Slice(self, node: nodes.Slice, frame: Frame) -> None:
         self.write("slice(")
@@ -49,12 +48,12 @@ class _Generator(CodeGenerator):
 
 
 class _Undefined(jinja2.StrictUndefined):
-    """What is missing, said in the template's words where Jinja2 would name a Python class."""
+    """An undefined value whose message uses the template's names instead of Python class names."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return str(self)  # which raises: a message that shows it shall be this one
+        return str(self)  # raises, so that any message that shows the value is this one
 
     @property
     def _undefined_message(self) -> str:
@@ -68,7 +67,7 @@ class _Undefined(jinja2.StrictUndefined):
 
 
 class _Context(Context):
-    """Says of a call that cannot be made what was called, and what that takes."""
+    """Reports failed calls with the callee and its signature."""
 
     def call(self, given: Any, /, *args: Any, **options: Any) -> Any:
         if not callable(given):
@@ -84,12 +83,12 @@ class _Context(Context):
 
 
 def _require_arguments(given: Any, args: tuple[Any, ...], options: Mapping[str, Any], error: TypeError) -> None:
-    """Raise TemplateError where a function has no such parameters, or was not given one that it needs."""
+    """Raise TemplateError if the arguments do not match the function's signature."""
     try:
         signature = inspect.signature(given)
     except (TypeError, ValueError):  # built in
         return
-    loop = {"_loop_vars", "_block_vars"}  # which Jinja2 hands over, and takes away
+    loop = {"_loop_vars", "_block_vars"}  # passed and removed by Jinja2
     try:
         signature.bind(*args, **{name: value for name, value in options.items() if name not in loop})
     except TypeError as mismatch:
@@ -106,7 +105,7 @@ def _shown(parameter: inspect.Parameter) -> str:
 
 
 class _OneFile(jinja2.BaseLoader):
-    """A template is a single file."""
+    """A loader that rejects includes: a template is a single file."""
 
     def get_source(self, environment: jinja2.Environment, template: str) -> NoReturn:
         raise TemplateError(
@@ -116,7 +115,7 @@ class _OneFile(jinja2.BaseLoader):
 
 
 class _Environment(jinja2.Environment):
-    """Lets a layout say itself what is wrong with an index, where Jinja2 would say that the element is undefined."""
+    """Propagates a layout's index errors, which Jinja2 would turn into undefined elements."""
 
     code_generator_class = _Generator
     context_class = _Context
@@ -136,7 +135,7 @@ class _Environment(jinja2.Environment):
 
 
 def compile_text(text: str, name: str, finalize: Callable[[Any], Any] | None = None) -> jinja2.Template:
-    """A template from its text; `name` is what messages call it. Raises TemplateError with the line of a mistake."""
+    """Compile a template; `name` appears in messages. Raises TemplateError with the line of a syntax error."""
     environment = _Environment(
         undefined=_Undefined,
         loader=_OneFile(),
@@ -155,19 +154,19 @@ def compile_text(text: str, name: str, finalize: Callable[[Any], Any] | None = N
 
 @lru_cache(maxsize=64)
 def mentioned(text: str) -> frozenset[str]:
-    """The names that a template's text asks its spec for, in whatever branch."""
+    """The names that a template's text uses from its spec, in any branch."""
     return frozenset(find_undeclared_variables(_Environment().parse(text)))
 
 
 def is_undefined(value: Any) -> bool:
-    """Whether a placeholder's value is a name, attribute or element that does not exist."""
+    """Whether a placeholder's value is an undefined name, attribute or element."""
     return isinstance(value, jinja2.Undefined)
 
 
 def fill(template: jinja2.Template, names: Mapping[str, Any], words: Mapping[str, Any] | None = None) -> str:
-    """The text that a template gives, filled in with a spec's names and the words that every template has.
+    """Render a template with a spec's names and the functions that every template has.
 
-    Raises TemplateError at the template's line for whatever goes wrong in it.
+    Raises TemplateError, with the template's line, for any failure.
     """
     try:
         return template.render({**(words or {}), **names})
@@ -179,18 +178,18 @@ def fill(template: jinja2.Template, names: Mapping[str, Any], words: Mapping[str
 
 
 def _reason(error: Exception) -> Exception | None:
-    """What a message leaves out: an error of our own says all, and needs no traceback before the message's."""
+    """The cause to chain: none for errors of this project, whose message is complete."""
     return None if isinstance(error, (LegoError, jinja2.UndefinedError)) else error
 
 
 def _line(error: Exception, name: str) -> int | None:
-    """The line of the template that was being filled in."""
+    """The template line that was being rendered."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == name]
     return lines[-1] if lines else None
 
 
 def _said(error: Exception, names: Mapping[str, Any], words: Mapping[str, Any]) -> str:
-    """What went wrong; of an unknown name also which one was meant, or which there are."""
+    """The failure's message; for an unknown name with a suggestion or the known names."""
     if not isinstance(error, jinja2.UndefinedError):
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         return str(error) if isinstance(error, LegoError) else f"cannot be computed ({type(error).__name__}: {reason})"
@@ -212,5 +211,5 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _called(value: Any) -> str:
-    """What a message calls a value."""
+    """A value's name in messages."""
     return str(getattr(value, "called", None) or brief(repr(value)))

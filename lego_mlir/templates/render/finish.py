@@ -1,7 +1,7 @@
-"""When a text is whole its marks are replaced: it is known then what the kernel needs, and what stands around each.
+"""Second pass: once all text is rendered, replace each mark; only now are the needed sizes and helpers known.
 
-Whether a placeholder needs parentheses, how far a statement is indented, which sizes are parameters and which helper
-functions are called. A whole Triton text must be Python, or it is refused where it went wrong:
+It decides parentheses and indentation, the size parameters and the helper functions. The final Triton text must parse
+as Python:
 
 >>> require_python("f.py.jinja", "def f(x):\\n    return x +\\n", [4, None], "")
 Traceback (most recent call last):
@@ -37,7 +37,7 @@ _WHERE: Final = {
 
 
 class WholeText:
-    """A text whose marks are still to be replaced, by what its filling has kept."""
+    """A rendered text with marks, and the `Filling` that replaces them."""
 
     def __init__(self, filling: Filling, text: str) -> None:
         self.filling = filling
@@ -50,7 +50,7 @@ class WholeText:
         lines: list[str] = []
         indent = ""
         for line in self.text.split("\n"):
-            if line.lstrip(" ").startswith(INDENT):  # a filter may have indented the mark as well
+            if line.lstrip(" ").startswith(INDENT):  # a filter may have indented the mark too
                 lines.append(indent + line.lstrip(" ")[len(INDENT) :])
                 continue
             indent = line[: len(line) - len(line.lstrip(" \t"))]
@@ -70,7 +70,7 @@ class WholeText:
         return whole
 
     def _placed(self, line: str, written: int) -> list[Placeholder]:
-        """The placeholders of a line with its marks, which learn the line of the text that they are on."""
+        """The placeholders marked in a line; sets the text line of each."""
         placeholders = self.filling.placeholders
         found = [int(mark[1]) for mark in MARK.finditer(line) if mark[1].isdigit()]
         for k in found:
@@ -78,7 +78,7 @@ class WholeText:
         return [placeholders[k] for k in found]
 
     def _line_of(self, line: str) -> int | None:
-        """The template's line that a line of the text comes from, as far as its marks tell."""
+        """The template line that produced a line of the text, if a mark records it."""
         for mark in MARK.finditer(line):
             if mark[1].isdigit():
                 return self.filling.placeholders[int(mark[1])].line
@@ -87,7 +87,7 @@ class WholeText:
         return None
 
     def _require_words(self) -> None:
-        """Refuse a template that leaves out what its own placeholders need."""
+        """Reject a template without the words that its placeholders need."""
         text = self.text
         if (at := text.find(SIZES)) >= 0:
             sized = text[text.rfind("\n", 0, at) + 1 :]
@@ -106,7 +106,7 @@ class WholeText:
                 raise TemplateError(f"{self.filling.name}: the text needs {', '.join(needed)}; {where}")
 
     def _require_apart(self) -> None:
-        """Refuse a variable of `assign` that is called like a size."""
+        """Reject a variable of `assign` with the name of a size."""
         for name, line in self.filling.assigned_at.items():
             if name in self.filling.declared or name in self.filling.sizes:
                 raise TemplateError(
@@ -114,7 +114,7 @@ class WholeText:
                 )
 
     def _replaced(self, lines: Sequence[str], number: int) -> str:
-        """One of these lines with every mark replaced."""
+        """A line with every mark replaced."""
         line = lines[number]
         while (mark := MARK.search(line)) is not None:
             before, after = line[: mark.start()], line[mark.end() :]
@@ -137,16 +137,16 @@ class WholeText:
         return line
 
     def sizes(self) -> tuple[Any, ...]:
-        """What `{{ sizes }}` becomes, in order; nothing where the text has no place for it."""
+        """The sizes that `{{ sizes }}` expands to, in order; none if the text does not use it."""
         return tuple(self.arguments().values()) if SIZES in self.text else ()
 
     def arguments(self) -> dict[str, Any]:
-        """The sizes that the kernel is given, in order."""
+        """The size parameters, in order."""
         given = ordered(self.filling.declared, self.filling.sizes, self.filling.constexprs)
         return {name: symbol for name, symbol in given.items() if name not in self.filling.locals}
 
     def _sizes_text(self, before: str) -> str:
-        """The sizes that the kernel is given, as further parameters."""
+        """The size parameters as text."""
         parts = []
         for name, symbol in self.arguments().items():
             if self.filling.language == "cuda":
@@ -163,8 +163,8 @@ class WholeText:
         return cuda.definitions(printer)
 
     def _hints_text(self, before: str) -> str:
-        """What the sizes promise. Triton 3.9 drops `tl.multiple_of` of a parameter, which no operation of the kernel
-        makes: so the divisor goes on a maximum, which the bound assumed above it lets the compiler remove."""
+        """The declared facts of sizes. Triton 3.9 drops `tl.multiple_of` of a parameter, which is not the result of an
+        operation, so the divisor is put on a maximum, which the assumed bound lets the compiler remove."""
         lines = []
         given = {name: symbol for name, symbol in self.arguments().items() if name not in self.filling.constexprs}
         for name in sorted(self.filling.constexprs & self.arguments().keys()):
@@ -185,7 +185,7 @@ class WholeText:
 
 
 def _required(size: Any, tile: Any) -> list[str]:
-    """What a tile size promises, or is taken to, as assertions that Triton makes when it compiles."""
+    """The declared and assumed facts of a tile size, as compile-time assertions."""
     claims = [f"{size} >= {size.least}"] if size.least > 1 else []
     claims += [f"{size} <= {size.max}"] if size.max is not None else []
     claims += [f"{size} % {size.multiple_of} == 0"] if size.multiple_of > 1 else []
@@ -195,7 +195,7 @@ def _required(size: Any, tile: Any) -> list[str]:
 
 
 def _bounds_assumed(name: str, symbol: Any) -> list[str]:
-    """The interval of a size, as statements that tell the compiler."""
+    """The interval of a size, as `tl.assume` statements."""
     if (
         symbol.max is None or symbol.max > INT32_MAX
     ):  # Triton passes a value that fits as int32, whatever its size's max
@@ -204,13 +204,13 @@ def _bounds_assumed(name: str, symbol: Any) -> list[str]:
 
 
 def _renamed(placeholder: Placeholder, names: Mapping[str, str]) -> Placeholder:
-    """The placeholder with the names that its temporaries have been given."""
+    """The placeholder with the final names of its temporaries."""
     bindings = tuple((named(name, names), named(text, names)) for name, text in placeholder.bindings)
     return replace(placeholder, text=named(placeholder.text, names), bindings=bindings)
 
 
 def require_python(name: str, text: str, lines: Sequence[int | None], source: str) -> None:
-    """Raise TemplateError with the line of the template, as far as `lines` or the line itself tells, for no Python."""
+    """Raise TemplateError if the text is not Python, with the template line if `lines` or the text identifies it."""
     try:
         ast.parse(text)
     except (SyntaxError, ValueError) as error:
@@ -224,6 +224,6 @@ def require_python(name: str, text: str, lines: Sequence[int | None], source: st
 
 
 def _only_line(source: str, text: str) -> int | None:
-    """The line of the template that reads so, where there is exactly one."""
+    """The number of the template line with this text, if it is unique."""
     found = [number for number, line in enumerate(source.split("\n"), 1) if text and line.strip() == text]
     return found[0] if len(found) == 1 else None

@@ -1,8 +1,8 @@
-"""What Triton cannot see of a slice, said to it where it is proved: runs of neighbours, and where they begin.
+"""Contiguity hints for Triton, emitted only where proved.
 
-Triton follows sums and products of `tl.arange` by itself and vectorises what it sees to be contiguous. Through an
-exclusive or, a shift or a table it sees nothing, though a swizzle that moves groups of eight keeps eight neighbours
-together. `contiguous_run` looks for the longest such run: offsets e(s) with e(c*u + v) == e(c*u) + v for v below c.
+Triton analyses sums and products of `tl.arange` and vectorises contiguous accesses, but not through an exclusive or, a
+shift or a table, although a swizzle that moves groups of eight keeps each group contiguous. `contiguous_run` finds the
+longest such segment: the largest c with e(c*u + v) == e(c*u) + v for the offsets e and all v below c.
 
 >>> from lego_mlir.expr.index import index_symbol
 >>> from lego_mlir.expr.ranges import Range
@@ -30,14 +30,14 @@ LONGEST: Final = 16  # elements of one byte in the widest access, 16 bytes
 
 @dataclass(frozen=True, slots=True)
 class ContiguousRun:
-    """Offsets come in runs of `length` neighbours, each beginning at a multiple of `multiple_of`."""
+    """Offsets form contiguous segments of `length`, each starting at a multiple of `multiple_of`."""
 
     length: int
     multiple_of: int
 
 
 def contiguous_run(expr: Any, axis: Any, count: int, ranges: dict[Any, Range]) -> ContiguousRun | None:
-    """The longest run along an axis, for an expression in which Triton would not find it; None for any other."""
+    """The longest contiguous segment along an axis; None if there is none, or Triton finds it unaided."""
     hidden = any(axis in node.free_symbols for node in every_node(expr) if isinstance(node, INTEGER_NODES))
     if not hidden:
         return None

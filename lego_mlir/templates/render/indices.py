@@ -1,6 +1,6 @@
-"""Index expressions that know their range, as every value of a placeholder that is computed with does.
+"""Index expressions that carry the ranges of their symbols.
 
-What has no layout to tell its range says it itself, and what is computed from it keeps that:
+An index that no layout bounds declares its range, and every result computed from it keeps the range:
 
 >>> k = index("k", 64)
 >>> (k + 1).ranges
@@ -21,13 +21,13 @@ from lego_mlir.expr.ranges import Range
 Ranges = Mapping[Any, Range]
 
 printing: ContextVar[Callable[[Any], str] | None] = ContextVar("printing", default=None)
-"""How a value becomes text while a template is filled in: what `~`, `join` and `format` get of it."""
+"""Converts a value to text while a template is rendered, for `~`, `join` and `format`."""
 
 
 class Shown:
-    """A value whose `str` is its text in the target's language while a template is filled in, else its repr.
+    """A value whose `str` is its text in the target language while a template is rendered, and its repr otherwise.
 
-    `offers` are the attributes that a template may ask for.
+    `offers` lists the attributes available to templates.
     """
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class Shown:
 
 
 class Bounded(Shown, Index):
-    """An index expression with the ranges of the symbols in it, which every result keeps."""
+    """An index expression with the ranges of its symbols, which every result keeps."""
 
     __slots__ = ("ranges",)
     ranges: dict[Any, Range]
@@ -60,7 +60,7 @@ class Bounded(Shown, Index):
 
 
 class BoundedCondition(Shown, Condition):
-    """A condition with the ranges of the symbols in it, which every result keeps."""
+    """A condition with the ranges of its symbols, which every result keeps."""
 
     __slots__ = ("ranges",)
     ranges: dict[Any, Range]
@@ -93,14 +93,14 @@ def _keeping_ranges(kind: type, name: str) -> Any:
     return operator
 
 
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "neg", "pow"):  # the others ask `keep`
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "neg", "pow"):  # the others call `keep`
     setattr(Bounded, f"__{_name}__", _keeping_ranges(Index, f"__{_name}__"))
     if _name not in ("neg", "pow"):
         setattr(BoundedCondition, f"__{_name}__", _keeping_ranges(Condition, f"__{_name}__"))
 
 
 class Coordinate(Bounded):
-    """One coordinate of an inverse: below the layout's size along its axis."""
+    """One coordinate of an inverse, below `stop`, the layout's size along its axis."""
 
     __slots__ = ("stop",)
     stop: Any
@@ -117,10 +117,9 @@ class Coordinate(Bounded):
 
 
 def index(name: str, stop: Any = None, start: Any = 0, step: int = 1) -> Bounded:
-    """An index variable of a template: a program id, a loop variable. Without `stop`, layouts tell its range.
+    """An index variable of a template: a program id, a loop variable. Without `stop`, layouts imply its range.
 
-    It runs from `start` to below `stop`, every `step`-th number.
-    Raises TemplateError for a name that no variable can have.
+    Its values are range(start, stop, step). Raises TemplateError for a name that is not a valid identifier.
     """
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise TemplateError(f"index: no variable can be called {name!r}; take an identifier that is no Python keyword")
@@ -129,7 +128,7 @@ def index(name: str, stop: Any = None, start: Any = 0, step: int = 1) -> Bounded
 
 
 def indices(names: str) -> tuple[Bounded, ...]:
-    """Index variables whose range the layouts tell: `lpid_m, lpid_n, k = indices("lpid_m lpid_n k")`."""
+    """Index variables whose ranges the layouts imply: `lpid_m, lpid_n, k = indices("lpid_m lpid_n k")`."""
     return tuple(index(name) for name in names.replace(",", " ").split())
 
 

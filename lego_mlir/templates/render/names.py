@@ -1,7 +1,7 @@
-"""Names in a rendered text: those that the language has no room for, and those that are chosen here.
+"""Names in a rendered text: reserved words of the target language, and names of temporaries.
 
-The statements of `assign` name what their values share. Such a name must be no other in the text, which is known only
-when the text is whole; until then it stands there as a mark.
+`assign` names common subexpressions. Such a name must be unique in the final text, so it is a mark until the second
+pass.
 
 >>> text = f"{temporary('t_0')} = tl.program_id(0)\\nt_1 = {temporary('t_1')} + {temporary('t_0')}"
 >>> print(named(text, chosen(text)))
@@ -33,7 +33,7 @@ _TEMPORARY: Final = re.compile("\ue003(\\w+)\ue004")
 
 
 def require_identifier(what: str, name: str, language: Language) -> None:
-    """Refuse a name that no variable, function or class can have in the text."""
+    """Reject a name that is not a valid identifier of the target language."""
     possible = name.isidentifier() and (language == "triton" or name.isascii())
     if possible and name not in TAKEN[language]:
         return
@@ -42,7 +42,7 @@ def require_identifier(what: str, name: str, language: Language) -> None:
 
 
 def temporary(name: str) -> str:
-    """The mark of a variable that is to have this name, or one like it."""
+    """The mark of a variable that gets this name, or a similar one."""
     return f"\ue003{name}\ue004"
 
 
@@ -52,7 +52,7 @@ def words_of(text: str) -> set[str]:
 
 
 def chosen(text: str) -> dict[str, str]:
-    """For each mark in a whole text a name that nothing else in it has: the one asked for, or that with `_` behind."""
+    """Mark -> unique name: the one requested, with `_` appended if it is taken."""
     names: dict[str, str] = {}
     taken = set(_WORD.findall(_TEMPORARY.sub(" ", text)))
     for wanted in dict.fromkeys(_TEMPORARY.findall(text)):
@@ -65,5 +65,5 @@ def chosen(text: str) -> dict[str, str]:
 
 
 def named(text: str, names: Mapping[str, str]) -> str:
-    """The text with these names in place of the marks; a mark without one says what it is to be called."""
+    """The text with the marks replaced by these names; a mark without one becomes the requested name."""
     return _TEMPORARY.sub(lambda mark: names.get(mark[1], mark[1]), text)

@@ -1,7 +1,7 @@
-"""What stands around a placeholder: whether its text is a whole expression there, or needs parentheses.
+"""Whether a placeholder's text needs parentheses, from the characters around it.
 
-Between `(` and `,`, or behind an assignment, a sum stands as it is; behind `2 *` it does not. The operator may also be
-on another line, since a line is no end inside of brackets, and never one in C:
+A sum needs none between `(` and `,` or after an assignment, but does after `2 *`. The operator may be on another line,
+because a line break does not end an expression inside brackets, nor anywhere in C:
 
 >>> lines = ["x = f(2 *", "      HERE, y)", "z = (HERE", "     * 2)", "w = HERE", "for k in range(4):"]
 >>> [stands_alone(lines, k, *lines[k].split("HERE"), "triton") for k in (1, 2, 4)]
@@ -19,8 +19,8 @@ from lego_mlir.templates.render.names import Language
 
 _STARTS: Final = re.compile(r"(?:^|[(\[{,:;]|\b(?:return|in)|(?<![=<>!+\-*/%&|^])=|//=|[+\-*%&|^]=)\s*$")
 _ENDS: Final = re.compile(r"\s*(?:$|[)\]},:;])")
-_ARGUMENT: Final = re.compile(r"(?:^|(?<![=<>!])=)\s*$")  # before a value that a name or a parameter is given
-_NEXT_STATEMENT: Final = re.compile(r"\s*(?!(?:in|is|not)\b)[\w@\"'\ue000]")  # of Python: no operator, no bracket
+_ARGUMENT: Final = re.compile(r"(?:^|(?<![=<>!])=)\s*$")  # before the value of an assignment or keyword argument
+_NEXT_STATEMENT: Final = re.compile(r"\s*(?!(?:in|is|not)\b)[\w@\"'\ue000]")  # of Python: not an operator or bracket
 _COMMENT: Final[dict[Language, re.Pattern[str]]] = {
     "triton": re.compile(r"(?:^|\s)#.*$|\\\s*$"),
     "cuda": re.compile(r"//.*$"),
@@ -28,22 +28,22 @@ _COMMENT: Final[dict[Language, re.Pattern[str]]] = {
 
 
 def stands_alone(lines: Sequence[str], number: int, before: str, after: str, language: Language) -> bool:
-    """Whether what stands between these two parts of a line needs no parentheses, whatever operator is in it."""
+    """Whether an expression between these two parts of a line needs no parentheses, whatever its operator."""
     return _begins(lines, number, before, language) and _ends(lines, number, after, language)
 
 
 def is_argument(lines: Sequence[str], number: int, before: str, after: str, language: Language) -> bool:
-    """Whether it is all that a name or a parameter is given, or has its lines to itself."""
+    """Whether it is the whole value of an assignment or keyword argument."""
     return bool(_ARGUMENT.search(before)) and stands_alone(lines, number, before, after, language)
 
 
 def _begins(lines: Sequence[str], number: int, before: str, language: Language) -> bool:
-    """Whether nothing before it, on its line or an earlier one, takes it as an operand."""
+    """Whether no operator before it, on its line or an earlier one, applies to it."""
     return bool(_STARTS.search(before if before.strip() else _nearest(reversed(lines[:number]), language)))
 
 
 def _ends(lines: Sequence[str], number: int, after: str, language: Language) -> bool:
-    """Whether nothing behind it, on its line or a later one, takes it as an operand."""
+    """Whether no operator after it, on its line or a later one, applies to it."""
     rest = _bare(after, language)
     if rest.strip():
         return bool(_ENDS.match(rest))
@@ -52,11 +52,11 @@ def _ends(lines: Sequence[str], number: int, after: str, language: Language) -> 
 
 
 def _nearest(lines: Iterable[str], language: Language) -> str:
-    """The first of these lines that has more in it than a comment, or than words that stand for whole lines."""
+    """The first line with code, ignoring comments and marks of whole lines."""
     return next((bare for line in lines if (bare := _bare(line, language)).strip()), "")
 
 
 def _bare(text: str, language: Language) -> str:
-    """A text without its comment, and without the marks of anything but expressions."""
+    """A text without its comment and without marks other than those of expressions."""
     kept = MARK.sub(lambda mark: mark[0] if mark[1].isdigit() or mark[1] == "always" else "", text)
     return _COMMENT[language].sub("", kept)

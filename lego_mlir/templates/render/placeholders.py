@@ -1,7 +1,7 @@
-"""From the values of a template to text in the target's language, each with a record for the translation check.
+"""First pass: print each value of a template in the target language, and record it for the translation check.
 
-While Jinja2 fills a template in, every value becomes a mark. What stands around it, and what the whole kernel needs, is
-known only when the text is whole: `whole_text` replaces the marks then.
+While Jinja2 renders, every value becomes a mark. The surrounding operators and the kernel's parameters are known only
+once all text is rendered: `finish` replaces the marks then.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from lego_mlir.templates.render.values import BlockCondition, NamedLayout, Offse
 
 @dataclass(frozen=True, eq=False)
 class Placeholder:
-    """One filled-in place: the template's line, the text, and what the text must mean.
+    """One rendered placeholder: the template's line, the text, and the meaning of the text.
 
-    `raw` is the expression or condition before simplification. `bindings` are the (name, text) pairs that are assigned
-    before `text` is evaluated, `axes` the symbols that `tl.arange` stands for, `origin` the layout and index it came
-    from, where it came from one, `declared` the variables that the text itself declares, with the type of their range,
-    `read` the sizes that the kernel reads itself, into variables of any type, `written` the line of the rendered text
-    that it is on, 0 for a variable that a statement assigns, `tuned` the tile sizes with the maxima that hold for them.
+    `raw` is the expression or condition before simplification. `bindings` are (name, text) pairs assigned before `text`
+    is evaluated, `axes` the symbols printed as `tl.arange`, `origin` the layout and index of a position, or None,
+    `declared` the variables that the text declares with the type of their range, `read` the sizes that the kernel loads
+    into variables of any type, `written` the line of the rendered text, 0 for an assigned variable, `tuned` the tile
+    sizes with their upper bounds.
     """
 
     line: int
@@ -61,10 +61,10 @@ class Placeholder:
 
 @dataclass
 class Filling:
-    """One filling-in of a template: its language, and what has been printed so far.
+    """The state of one rendering of a template: its language, and what has been printed so far.
 
-    `declared` are the sizes that the kernel is given for its layouts' sake, `sizes` those that the text uses, `shapes`
-    those of its blocks. `tuned` are the tile sizes that an earlier filling-in found to be constexprs.
+    `declared` are the sizes of its layouts' dims, `sizes` those that the text uses, `shapes` the shapes of its blocks.
+    `tuned` are tile sizes that an earlier rendering found to be constexprs.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Filling:
     def finalize(self, value: Any) -> Any:
         """The text, or the mark, of a value in a placeholder."""
         if is_undefined(value):
-            return str(value)  # which raises, and says what is undefined
+            return str(value)  # raises with the name that is undefined
         match value:
             case str():
                 return self.word(value)
@@ -117,17 +117,17 @@ class Filling:
         raise TemplateError(f"a value of type {type(value).__name__} has no text in a template: {value!r}")
 
     def word(self, value: str) -> str:
-        """Text as it is; a word of templates with the line that it stands on."""
+        """Text unchanged; a word of the template with a mark of its line."""
         if value == HINTS:
             require_language("hints are promises to Triton's compiler", "triton", self.language, "leave them out")
         return self.here() + value if MARK.fullmatch(value) else value
 
     def here(self) -> str:
-        """A mark of the template's line, of which nothing stays in the text."""
+        """A mark of the template's line, removed from the final text."""
         return f"\ue000at{self.line_of()}\ue001"
 
     def printer(self, ranges: Any, axes: Sequence[Any] = (), exprs: Sequence[Any] = ()) -> Any:
-        """A printer for this language, and for these expressions over axes."""
+        """A printer for this language, ranges and axes."""
         if axes:
             self.require_blocks()
         if self.language == "triton":
@@ -136,11 +136,11 @@ class Filling:
         else:
             printer = CudaPrinter(ranges)
             printer.read = self.locals
-        printer.checks_names = False  # `collect` does, for the whole template
+        printer.checks_names = False  # `collect` checks them for the whole template
         return printer
 
     def require_blocks(self) -> None:
-        """Refuse a slice where there are no blocks."""
+        """Reject a slice in a language without blocks."""
         if self.language != "triton":
             raise TemplateError("a slice with ':' is a block of offsets, which only Triton has; index every axis here")
 
@@ -158,7 +158,7 @@ class Filling:
         return self.record(text.text, text.level < ATOM, raw, expr, ranges, axes=axes)
 
     def lanes(self, raws: Sequence[Any]) -> tuple[Any, ...]:
-        """The axis of the block variables in expressions, and its length, where the language has vectors."""
+        """The axes of block variables in expressions, with their lengths, if the language has vectors."""
         varying = blocks_in(*raws) if self.language == "triton" else ()
         return self.axes(axes_of([sum(varying, as_expr(0))]))
 
@@ -176,11 +176,11 @@ class Filling:
 
     @staticmethod
     def origin(value: Offsets) -> Any:
-        """The layout and index that a block's positions are, or None where they are counted from its first."""
+        """The layout and index of a block's positions; None if they are relative to its first."""
         return None if value.relative else (value.slice.layout, value.slice.places)
 
     def hinted(self, text: str, expr: Any, axes: Sequence[Any], ranges: Any) -> str:
-        """The offsets, with the runs of neighbours that Triton would not find by itself."""
+        """The offsets, with contiguity hints where Triton would not find the contiguity."""
         symbol, count = axes[-1]
         run = contiguous_run(expr, symbol, count, ranges) if isinstance(count, int) else None
         if run is None:
@@ -191,7 +191,7 @@ class Filling:
         return f"tl.max_contiguous({text}, {[*shape, run.length]})"
 
     def agrees_with_assignments(self, value: Offsets) -> None:
-        """Refuse an index that was assigned from a larger range than its axis has."""
+        """Reject an index assigned from a range larger than its axis."""
         for place, n in zip(value.slice.places, value.slice.layout.dims(), strict=True):
             known = None if isinstance(place, Colon) else self.assigned.get(str(as_expr(place)))
             if known is not None and isinstance(prove(Le(as_expr(known), as_expr(n)), value.ranges), Refuted):
@@ -201,7 +201,7 @@ class Filling:
                 )
 
     def predicate(self, value: BlockCondition) -> str:
-        """A condition, or a block of truth values; where it always holds True, or None for a mask on its own."""
+        """A condition or a block of Booleans; if proved, True, or None for a whole `mask` argument."""
         along = value.axes if self.language == "triton" or value.places else {}
         if along:
             self.require_blocks()
@@ -216,7 +216,7 @@ class Filling:
         return self.record(text, True, raw, expr, value.ranges, axes=axes)
 
     def always(self, value: Any) -> bool:
-        """Whether a condition is proved to hold."""
+        """Whether a condition is proved true."""
         if isinstance(value, (bool, Condition)):
             value = BlockCondition(value, ranges_of(value))
         if not isinstance(value, BlockCondition):
@@ -228,7 +228,7 @@ class Filling:
         return bool(self.simplified(as_condition(value.condition), value.ranges) == True)  # noqa: E712
 
     def axes(self, along: Mapping[Any, Any]) -> tuple[Any, ...]:
-        """The symbols that a slice runs over, and how the target names how many values each takes."""
+        """The symbols of a slice's axes, each with its length as a number or the name of a constexpr."""
         axes = []
         for symbol, given in along.items():
             count = given if isinstance(given, int) else as_expr(given)
@@ -239,7 +239,7 @@ class Filling:
         return tuple(axes)
 
     def constexpr(self, count: Any, what: str, word: str) -> str:
-        """The name of a size that is to be a constexpr parameter, because Triton's `word` needs a number there."""
+        """The name of a size that becomes a constexpr parameter, because Triton's `word` requires a constant."""
         if not isinstance(count, Size):
             raise TemplateError(
                 f"{what}: {word} needs a number or a constexpr; make the tile's size an int, or a lego.size that is a "
@@ -252,7 +252,7 @@ class Filling:
     # -- records
 
     def record(self, text: str, loose: bool, raw: Any, simplified: Any, ranges: Any, **more: Any) -> str:
-        """Keep a placeholder and give its mark."""
+        """Record a placeholder and return its mark."""
         places = () if more.get("origin") is None else more["origin"][1]
         require_ranges([raw, *(as_expr(p.start if isinstance(p, Colon) else p) for p in places)], ranges)
         self.collect(raw, simplified)
@@ -263,7 +263,7 @@ class Filling:
         return f"\ue000{len(self.placeholders) - 1}\ue001"
 
     def collect(self, raw: Any, printed: Any) -> None:
-        """The sizes of the printed text, and the tables, wherever they occur; no two things have one name."""
+        """Collect the sizes of the printed text and all tables; reject name collisions."""
         for symbol in sorted(printed.free_symbols, key=str):
             if isinstance(symbol, Size):
                 self.know(symbol, self.sizes)
@@ -279,7 +279,7 @@ class Filling:
             raise TemplateError(f"a size and an index are both called {both[0]}; give one of them another name")
 
     def know_table(self, table: Any) -> None:
-        """One more of the kernel's tables. Raises TemplateError where its name is taken, or cannot be one."""
+        """Add a table of the kernel. Raises TemplateError if its name is taken or invalid."""
         require_identifier("a table", table.name, self.language)
         if self.tables.setdefault(table.name, table.entries) != table.entries:
             raise TemplateError(
@@ -288,7 +288,7 @@ class Filling:
             )
 
     def know(self, size: Size, sizes: dict[str, Any]) -> None:
-        """One more of these sizes. Raises TemplateError where its name is taken, or cannot be one."""
+        """Add a size. Raises TemplateError if its name is taken or invalid."""
         require_identifier("a size", str(size), self.language)
         known = self.declared.get(str(size)) or self.sizes.get(str(size)) or size
         if known != size:
@@ -296,7 +296,7 @@ class Filling:
         sizes[str(size)] = size
 
     def note(self, printer: TextPrinter) -> None:
-        """The helpers that a printed text calls, and the constant tables that it indexes."""
+        """Collect the helpers and constant tables that a printed text uses."""
         self.helpers.update(printer.helpers)
         self.file_tables.update(getattr(printer, "tables", {}))
 
@@ -304,11 +304,11 @@ class Filling:
 
     @staticmethod
     def lines(lines: Sequence[str]) -> str:
-        """Several lines in place of one, indented as it is."""
+        """Several lines in place of one, with its indentation."""
         return f"\n{INDENT}".join(lines).rstrip("\n" + INDENT)
 
     def local(self, size: Any) -> str:
-        """A size that the kernel reads itself: its name, and no argument."""
+        """A size that the kernel loads itself: a variable instead of a parameter."""
         symbol = size.expr if isinstance(size, Index) else None
         if not isinstance(symbol, Size):
             raise TemplateError(f"local: a size is needed, a lego.size of the spec, got {brief(repr(size))}")
@@ -317,19 +317,19 @@ class Filling:
         return str(symbol)
 
     def readable(self, message: str) -> str:
-        """A message with the values that went into it, in place of their marks."""
+        """A message with the marks replaced by their values."""
         shown = MARK.sub(lambda m: self.placeholders[int(m[1])].text if m[1].isdigit() else "", message)
         return named(shown, {})
 
     def globals(self) -> dict[str, Any]:
-        """The functions and words that every template has."""
+        """The names available in every template."""
         words = {"sizes": SIZES, "helpers": HELPERS, "hints": HINTS}
         functions = (self.always, self.local)
         return {**words, "all": slice(None), **{f.__name__: f for f in functions}}
 
 
 def _needed(text: str, bindings: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """What is assigned before a text, as far as the text needs it: statements may be about other values as well."""
+    """The bindings that a text needs, directly or through other bindings."""
     words = words_of(text)
     kept = []
     for name, bound in reversed(bindings):
@@ -340,7 +340,7 @@ def _needed(text: str, bindings: Sequence[tuple[str, str]]) -> tuple[tuple[str, 
 
 
 def caller_line(template: Any) -> int:
-    """The template's line that is being filled in: that of the innermost frame of the compiled template."""
+    """The template line being rendered: that of the innermost frame of the compiled template."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename == template.filename and "environment" in frame.f_globals:

@@ -1,9 +1,9 @@
-"""Variables of a Triton text whose number of axes its own statements show, against what its placeholders took them for.
+"""Check the ranks of a Triton text's variables against their declarations as `index` or `block`.
 
-An index is one number, or a vector where `block` declares it. A vector in a number's place renders an address for every
-element that meets the slice's axes without being broadcast: where the lengths agree the kernel is wrong and runs. So
-the rendered text is read once more: `tl.arange`, what is loaded at a block of addresses and what is computed from
-them have axes; whatever is not known to have any is left alone.
+An index is a scalar, or a vector if `block` declares it. A vector used as a scalar index is not broadcast against the
+slice's axes: where the lengths agree, the kernel runs with wrong addresses. So ranks are inferred from the rendered
+text: `tl.arange`, loads at a block of addresses and values computed from them have axes; a variable of unknown rank is
+not checked.
 
 >>> text = "def f(p):\\n    r = tl.load(p + tl.arange(0, 8))\\n    n = tl.sum(r)\\n    m = tl.program_id(0) + 1"
 >>> [(name, rank, line) for name, rank, line in assigned(ast.parse(text))]
@@ -28,7 +28,7 @@ NONE: Final[Mapping[str, int]] = {}
 
 
 def assigned(tree: ast.AST, declared: Mapping[str, int] = NONE) -> Iterator[tuple[str, int, int]]:
-    """The variables that statements assign, in order, where the number of axes is known: name, axes, line."""
+    """Assigned variables of known rank, in order: name, rank, line."""
     known = dict(declared)
     for node in sorted((n for n in ast.walk(tree) if isinstance(n, ast.Assign)), key=lambda n: n.lineno):
         for target, value in _pairs(node):
@@ -40,7 +40,7 @@ def assigned(tree: ast.AST, declared: Mapping[str, int] = NONE) -> Iterator[tupl
 
 
 def _pairs(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
-    """Every name that an assignment gives a value to, and the value's expression."""
+    """The targets of an assignment, each with its value's expression."""
     for target in node.targets:
         if isinstance(target, ast.Name):
             yield target.id, node.value
@@ -51,7 +51,7 @@ def _pairs(node: ast.Assign) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _rank(node: ast.expr, known: Mapping[str, int]) -> int | None:
-    """How many axes a value has; None where the text alone does not tell."""
+    """The rank of a value; None if unknown."""
     match node:
         case ast.Constant():
             return 0
@@ -78,7 +78,7 @@ def _rank(node: ast.expr, known: Mapping[str, int]) -> int | None:
 
 
 def _chain(node: ast.expr) -> Iterator[ast.expr]:
-    """The operands of `a + b + c`, which Python nests once a term; sums have thousands."""
+    """The operands of `a + b + c`, without recursion: sums may have thousands of terms."""
     while isinstance(node, ast.BinOp):
         yield node.right
         node = node.left
@@ -86,17 +86,17 @@ def _chain(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _widest(nodes: Sequence[ast.expr], known: Mapping[str, int]) -> int | None:
-    """Broadcast values have the axes of the one with most; a pointer or another name of unknown rank may add some."""
+    """The rank of broadcast values: the largest; None if an operand of unknown rank could exceed it."""
     ranks = [_rank(node, known) for node in nodes]
     most = max((r for r in ranks if r is not None), default=None)
     return most if most or None not in ranks else None
 
 
 def require_declared(name: str, text: str, used: Mapping[int, Sequence[Any]], every: Sequence[Any]) -> None:
-    """Refuse an index that is one number in a placeholder, and a vector in the kernel around it, or the reverse.
+    """Reject an index that is a scalar in a placeholder and a vector in the surrounding kernel, or the reverse.
 
-    `used` are the placeholders of each line of the text, `every` those of statements as well. Raises TemplateError at
-    the template's line.
+    `used` maps text lines to placeholders, `every` includes those of assignments. Raises TemplateError with the
+    template's line.
     """
     vectors = {str(s): 1 for p in every for s in blocks_in(p.raw)}
     for function in (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)):
@@ -118,9 +118,9 @@ def require_declared(name: str, text: str, used: Mapping[int, Sequence[Any]], ev
 
 
 def require_kept(name: str, text: str, sizes: Collection[str]) -> None:
-    """Refuse a size that is a parameter and that the kernel's own text gives another value: a loop variable, say.
+    """Reject a size parameter that the kernel's text reassigns, as a loop variable for example.
 
-    A statement that computes it from itself, `M = M // 8 * 8`, is left alone. Raises TemplateError.
+    A statement that updates it, `M = M // 8 * 8`, is allowed. Raises TemplateError.
     """
     for function in (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)):
         given = {argument.arg for argument in function.args.args} & set(sizes)
@@ -143,6 +143,6 @@ def _mentions(node: ast.AST, name: str) -> bool:
 
 
 def _indices(placeholder: Any) -> set[Any]:
-    """The index variables that a placeholder computes with; what it assigns itself is not among them."""
+    """The index variables that a placeholder uses, without its axes."""
     axes = {symbol for symbol, _ in placeholder.axes}
     return {s for s in placeholder.raw.free_symbols if not isinstance(s, Size)} - axes

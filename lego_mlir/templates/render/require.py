@@ -1,7 +1,7 @@
-"""What the builders of kernels and the words of templates refuse at the door, with the values and the remedy.
+"""Argument checks shared by kernel builders and template functions.
 
-A layout of other sizes than a kernel's own still renders, and reads the wrong elements; a block that no GPU can launch
-is found only on the GPU. So the builders ask first:
+A layout of the wrong sizes would render and read wrong elements; a block beyond hardware limits would fail only on the
+GPU. So the builders validate their arguments:
 
 >>> require_dims("relayout", "destination", (8, 8), (4, 4))
 Traceback (most recent call last):
@@ -23,27 +23,27 @@ MAX_THREADS: Final = 1024  # of a block, every architecture; CUDA C++ Programmin
 
 
 def require_positive(kernel: str, **numbers: Any) -> None:
-    """Every number is at least 1; a `lego.size` is by definition."""
+    """Require every number to be at least 1; a `lego.size` is by definition."""
     for name, number in numbers.items():
         if isinstance(number, int) and number < 1:
             raise TemplateError(f"{kernel}: {name} must be at least 1, got {number}")
 
 
 def require_parts(kernel: str, name: str, given: Sequence[Any], parts: Sequence[str]) -> None:
-    """A tuple such as a tile has these parts, each at least 1."""
+    """Require a tuple, such as a tile, to have these parts, each at least 1."""
     if len(given) != len(parts):
         raise TemplateError(f"{kernel}: {name} is ({', '.join(parts)}), got {tuple(given)}")
     require_positive(kernel, **{f"{name}'s {part}": number for part, number in zip(parts, given, strict=True)})
 
 
 def require_one_of(kernel: str, name: str, given: str, choices: Sequence[str]) -> None:
-    """A name is one of those that the kernel knows."""
+    """Require a name to be one of the choices."""
     if given not in choices:
         raise TemplateError(f"{kernel}: {name} is one of {', '.join(choices)}, got {given!r}")
 
 
 def require_dims(kernel: str, name: str, given: Sequence[Any], needed: Sequence[Any]) -> None:
-    """A layout has the sizes that the kernel needs, as far as both are numbers."""
+    """Require the sizes of a layout to equal the kernel's, as far as both are constants."""
     both = list(zip(given, needed, strict=False))
     if len(given) != len(needed) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in both):
         shown = (" x ".join(map(str, dims)) for dims in (needed, given))
@@ -51,7 +51,7 @@ def require_dims(kernel: str, name: str, given: Sequence[Any], needed: Sequence[
 
 
 def require_threads(kernel: str, block: Sequence[int]) -> None:
-    """A block has no more threads than a GPU can launch."""
+    """Require a block to fit the hardware's limit of threads."""
     if prod(block) > MAX_THREADS:
         raise TemplateError(
             f"{kernel}: a block of {' x '.join(map(str, block))} has {prod(block)} threads, and at most {MAX_THREADS} "
@@ -59,37 +59,37 @@ def require_threads(kernel: str, block: Sequence[int]) -> None:
         )
 
 
-# -- the words of templates
+# -- template functions
 
 
 def require_language(said: str, wanted: Language, language: Language, remedy: str) -> None:
-    """What is one language's stands in a template that becomes that language; `said` says what it is, and whose."""
+    """Require the template's language; `said` is the start of the message."""
     if language != wanted:
         raise TemplateError(f"{said}, and this template becomes {'Triton' if wanted == 'cuda' else 'C'}; {remedy}")
 
 
 def require_text(word: str, what: str, value: Any) -> None:
-    """An argument of a word is text, such as the name of a variable of the kernel."""
+    """Require a string argument, such as the name of a kernel variable."""
     if not isinstance(value, str):
         raise TemplateError(f"{word}: {what} is given as text, in quotes, got {brief(repr(value))}")
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is an int or an expression of indices and sizes, which a layout can be asked for."""
+    """Whether a value is an int or an index expression, and so a valid index of a layout."""
     return isinstance(value, Index) or (
         hasattr(value, "__index__") and not isinstance(value, bool) and not shaped(value)
     )
 
 
 def shaped(value: Any) -> bool:
-    """Whether a value is an array."""
+    """Whether a value is an array with axes."""
     return bool(getattr(value, "shape", ()))
 
 
 def require_ranges(exprs: Iterable[Any], ranges: Mapping[Any, Any]) -> None:
-    """Every index in these expressions has a range; without one no type is shown to hold them, and nothing is checked.
+    """Require a range for every index in these expressions; without one the type of the result cannot be proved.
 
-    A name alone needs none: whatever type it has, its text is itself.
+    A name alone needs none: it is printed as is, whatever its type.
     """
     for expr in exprs:
         tables = {table.args[0] for table in tables_of(expr)}

@@ -1,9 +1,9 @@
-"""Which sizes a kernel is given, in which order, and what may stand before them.
+"""The size parameters of a kernel and their order.
 
-A kernel's parameters are what its callers rely on, so they follow from the logical sizes, which its callers know too,
-and not from how the layouts store them: the sizes in the logical dims of every layout that the template mentions, in
-the order of the spec's names and each layout's dims from left to right, whether or not the text needs them. A size that
-the spec names itself counts like a layout with that one dim.
+Callers depend on the signature, so it follows from the logical sizes, which they know, and not from the storage: the
+sizes in the logical dims of every layout that the template mentions, in the order of the spec's names and each layout's
+dims from left to right, whether or not the text uses them. A size named in the spec counts as a layout with that one
+dim.
 
 >>> from lego_mlir.expr.index import size
 >>> from lego_mlir.layout import Col, Padded, Row
@@ -35,20 +35,20 @@ _BRACKETS: Final = {")": 1, "]": 1, "}": 1, "(": -1, "[": -1, "{": -1}
 
 
 def sizes_of(value: Any) -> dict[str, Size]:
-    """The sizes in a layout's logical dims, or in an expression that the spec names; those of one dim by name."""
+    """The sizes in a layout's logical dims, or in an expression of the spec; within one dim sorted by name."""
     dims = value.layout.dims() if isinstance(value, NamedLayout) else (value,) if isinstance(value, Index) else ()
     symbols = (s for n in dims for s in sorted(as_expr(n).free_symbols, key=str))
     return {str(s): s for s in symbols if isinstance(s, Size)}
 
 
 def ordered(declared: Mapping[str, Size], used: Mapping[str, Size], constexprs: Collection[str]) -> dict[str, Size]:
-    """Parameters: the logical sizes, what else the text uses by name, and last those that Triton may tune."""
+    """Parameters: logical sizes first, other used sizes by name, and constexprs last."""
     every = {**declared, **{name: used[name] for name in sorted(used)}}
     return {name: every[name] for name in sorted(every, key=lambda name: name in constexprs)}
 
 
 def require_room(before: str, sizes: Iterable[str], language: Language) -> None:
-    """Refuse a place for `{{ sizes }}` that is not right behind a parameter, or behind one that has a size's name."""
+    """Reject `{{ sizes }}` unless it directly follows a parameter, and a parameter with the name of a size."""
     if before.rstrip().endswith(("(", ",")):
         raise TemplateError(
             "{{ sizes }} begins with a comma where there are sizes, and is nothing where there are none; write it "
@@ -62,7 +62,7 @@ def require_room(before: str, sizes: Iterable[str], language: Language) -> None:
 
 
 def _parameters(before: str, language: Language) -> list[str]:
-    """The names of the parameters that a text ends in, behind the last parenthesis that is still open."""
+    """The parameter names at the end of a text, after the last unclosed parenthesis."""
     parts, depth = [""], 0
     for letter in reversed(before):
         depth += _BRACKETS.get(letter, 0)

@@ -1,4 +1,4 @@
-"""A template and what it is filled in with; the rendered text and what it was made of.
+"""A template and its names; the rendered text and its placeholders.
 
 >>> from lego_mlir.layout import Row
 >>> from lego_mlir.templates import Template, indices
@@ -8,7 +8,7 @@
 >>> print(tile.render().text, end="")
 a = tl.load(a_ptr + (m * 2048 + k * 32 + (tl.arange(0, 32) * 64)[:, None] + tl.arange(0, 32)[None, :]))
 
-A template's name ends in what it becomes, then `.jinja`: `.py.jinja` is Triton, `.cu.jinja`, `.cuh.jinja`, `.h.jinja`
+A template's name ends in the target's suffix and `.jinja`: `.py.jinja` is Triton, `.cu.jinja`, `.cuh.jinja`, `.h.jinja`
 and `.cpp.jinja` are C.
 """
 
@@ -48,7 +48,7 @@ SHIPPED: Final = Path(__file__).parents[1] / "library"
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """A template's text with the layouts, indices and plain values it is to be filled in with."""
+    """A template's text with the layouts, indices and plain values to render it with."""
 
     text: str
     name: str
@@ -56,12 +56,12 @@ class Template:
 
     @classmethod
     def of(cls, text: str, name: str, /, **names: Any) -> Template:
-        """A template from its text; `name` says its language, and is what messages call it."""
+        """A template from its text; `name` determines its language and appears in messages."""
         return cls(text, name, names)
 
     @classmethod
     def read(cls, path: str | Path, names: Mapping[str, Any] | None = None, **more: Any) -> Template:
-        """A template from a file. Raises TemplateError where it cannot be read."""
+        """A template from a file. Raises TemplateError if it cannot be read."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -70,7 +70,7 @@ class Template:
 
     @classmethod
     def shipped(cls, name: str, /, **names: Any) -> Template:
-        """One of the project's own templates, such as `matmul.py.jinja`."""
+        """A shipped template, such as `matmul.py.jinja`."""
         if not (SHIPPED / name).is_file():
             known = ", ".join(sorted(p.name for p in SHIPPED.glob("*.jinja")))
             raise TemplateError(f"no template {name!r} is shipped; there are: {known}")
@@ -78,7 +78,7 @@ class Template:
 
     @property
     def language(self) -> Language:
-        """What the template becomes, by its name."""
+        """The target language, from the suffix of the name."""
         suffix = Path(self.name.removesuffix(".jinja")).suffix
         if suffix not in LANGUAGES or not self.name.endswith(".jinja"):
             raise TemplateError(
@@ -88,12 +88,12 @@ class Template:
         return LANGUAGES[suffix]
 
     def render(self, **names: Any) -> Rendered:
-        """The text, filled in. Raises TemplateError with the template's line for whatever is wrong."""
+        """Render the template. Raises TemplateError with the template's line."""
         first = self._filled(names, {})
         return first if not first.tiles else self._filled(names, first.tiles)
 
     def _filled(self, names: Mapping[str, Any], tuned: Mapping[Any, Any]) -> Rendered:
-        """The text; what are tile sizes is known only when it has been filled in once."""
+        """One rendering; `tuned` are the tile sizes found by an earlier one."""
         filling = Filling(self.name, self.language, self.text, tuned=dict(tuned))
         compiled = engine.compile_text(self.text, self.name, filling.finalize)
         filling.line_of = lambda: caller_line(compiled)
@@ -122,7 +122,7 @@ class Template:
         )
 
     def _declare_sizes(self, filling: Filling, given: Mapping[str, Any]) -> None:
-        """The sizes of what the template mentions, in any of its branches, are the kernel's whatever its text needs."""
+        """Declare the sizes of all names that the template mentions in any branch, used or not."""
         mentioned = engine.mentioned(self.text)
         for name, value in given.items():
             for size in sizes_of(value).values() if name in mentioned else ():
@@ -134,10 +134,10 @@ class Template:
 
 @dataclass(frozen=True, eq=False)
 class Rendered:
-    """The text of a filled-in template, with a record of every placeholder.
+    """The text of a rendered template, with a record of every placeholder.
 
-    `tables` are the tables of its layouts: in Triton, kernel arguments of their names. `sizes` are the sizes that
-    `{{ sizes }}` has become, in order. `tiles` are those that are constexprs, each with the maximum that it can have.
+    `tables` are the tables of its layouts: in Triton, kernel arguments of the same names. `sizes` are the sizes that
+    `{{ sizes }}` expanded to, in order. `tiles` are those that are constexprs, each with its upper bound.
     """
 
     template: Template
@@ -149,5 +149,5 @@ class Rendered:
 
     @cached_property
     def digest(self) -> str:
-        """What the text is cached by."""
+        """The cache key of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()

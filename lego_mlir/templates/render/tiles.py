@@ -1,10 +1,9 @@
-"""How large a tile size can be that is a `tl.constexpr` parameter: as large as Triton's blocks, or as its author says.
+"""Upper bounds of tile sizes that are `tl.constexpr` parameters.
 
-A size without a maximum would make every product with it 64 bits wide. But a size that `tl.arange` runs to is a
-block's, and Triton refuses blocks of more than 2**20 elements: what lies along the block's other axes divides that
-further.
-Where `{{ hints }}` can assert it when the kernel is compiled, an axis of a block that has several is taken to be no
-longer than `LONGEST`, unless its size says so: then offsets within a tile fit in int32.
+A size without a maximum would make every product with it 64 bits wide. But a size that is the length of a `tl.arange`
+is a block's, and Triton rejects blocks of more than 2**20 elements, so the other axes of the block bound it further.
+Where `{{ hints }}` can assert it at compile time, an axis of a multi-axis block is assumed to be at most `LONGEST`
+unless its size declares a maximum: then offsets within a tile fit in int32.
 
 >>> from lego_mlir.expr.index import size
 >>> from lego_mlir.layout import Row
@@ -33,9 +32,9 @@ LONGEST: Final = 4096
 
 
 def tile_sizes(filling: Filling, text: str) -> dict[Any, Any]:
-    """The tile sizes of a filled-in template, each as a size with the largest maximum that it can have.
+    """The tile sizes of a rendered template, each with its upper bound as maximum.
 
-    `text` has its marks; every kernel in it has hints where there are as many of these as of lists of sizes.
+    `text` still contains its marks; it has hints in every kernel if it has as many of them as lists of sizes.
     """
     hinted = 0 < text.count(SIZES) <= text.count(HINTS)
     tiles = {}
@@ -51,6 +50,6 @@ def tile_sizes(filling: Filling, text: str) -> dict[Any, Any]:
 
 
 def _room(name: str, shape: tuple[Any, ...], filling: Filling) -> int:
-    """How many elements a block leaves to the axis of this name, at least, for the others' least sizes."""
+    """The largest length of the axis of this name in a block, with all other axes at their minimum."""
     others = [n if isinstance(n, int) else max(1, filling.sizes[n].least) for n in shape if n != name]
     return MOST_ELEMENTS // prod(others)

@@ -1,7 +1,7 @@
-"""What a placeholder sees of layouts: positions, blocks of positions, and masks, each with the ranges it depends on.
+"""Layouts as placeholders see them: positions, blocks of positions and masks, with the ranges of their symbols.
 
-An index of a layout is in range by definition, so `A[lpid_m, k, :, :]` says that lpid_m and k lie below A's first two
-sizes: nobody has to declare it.
+An index of a layout is in range by definition, so `A[lpid_m, k, :, :]` implies that lpid_m and k are below A's first
+two sizes, without a declaration.
 
 >>> from lego_mlir.layout import Row
 >>> from lego_mlir.templates.render.indices import index
@@ -35,7 +35,7 @@ from lego_mlir.templates.render.require import is_number
 
 
 class _OfTheKernel(Shown):
-    """A value that there is only while the kernel runs: a template writes it, and cannot compute with it."""
+    """A value known only at run time: a template can print it but not compute with it."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class _OfTheKernel(Shown):
 
 @dataclass(frozen=True, eq=False)
 class BlockCondition(_OfTheKernel):
-    """A condition, or True, with the ranges of its symbols and the index that it is about, whose axes it has."""
+    """A condition, or True, with the ranges of its symbols and the index it tests, which determines its axes."""
 
     condition: Any
     ranges: dict[Any, Range]
@@ -68,7 +68,7 @@ class BlockCondition(_OfTheKernel):
 
 @dataclass(frozen=True, eq=False)
 class Offsets(_OfTheKernel):
-    """A slice of a layout: a block of positions, or, `relative`, how far they lie from the block's first."""
+    """A slice of a layout: a block of positions or, if `relative`, their distances from the block's first."""
 
     offers: ClassVar[tuple[str, ...]] = ("base", "mask", "offsets", "step", "steps")
 
@@ -84,19 +84,19 @@ class Offsets(_OfTheKernel):
 
     @property
     def expr(self) -> Any:
-        """The positions as an expression of the indices and of the symbols that run along the axes."""
+        """The positions as an expression over the indices and the symbols of the axes."""
         positions = self.slice.expr.expr
         return positions - self._first() if self.relative else positions
 
     @property
     def base(self) -> Bounded:
-        """Where the block begins: the position of its first element, one number for the whole block."""
+        """The position of the block's first element, a scalar."""
         first = self._first()
         return Bounded(first, {s: r for s, r in self.ranges.items() if s in first.free_symbols})
 
     @property
     def offsets(self) -> Offsets:
-        """How far each element lies from the block's first."""
+        """The distance of each element from the block's first."""
         return replace(self, relative=True)
 
     def _first(self) -> Any:
@@ -109,7 +109,7 @@ class Offsets(_OfTheKernel):
 
     @property
     def mask(self) -> BlockCondition:
-        """Which positions of the block name an element; True where all do."""
+        """The condition under which a position of the block names an element; True if all do."""
         return BlockCondition(self.slice.mask, self.ranges, self.slice.places)
 
     @property
@@ -118,12 +118,12 @@ class Offsets(_OfTheKernel):
         return axes_of(self.slice.places)
 
     def steps(self, by: Any) -> bool:
-        """Whether every position moves equally far from one `by` to the next."""
+        """Whether all positions advance by the same distance when the index `by` increases by one."""
         symbol = self._stepped(by)
         return not self._moving(self._distance(symbol), symbol)
 
     def step(self, by: Any) -> Bounded:
-        """How far every position moves when the index `by` grows by one. Refused where they move differently."""
+        """The distance by which all positions advance when the index `by` increases by one. Rejected if it differs."""
         symbol = self._stepped(by)
         distance = self._distance(symbol)
         if self._moving(distance, symbol):
@@ -134,7 +134,7 @@ class Offsets(_OfTheKernel):
         return Bounded(distance, {s: r for s, r in self.ranges.items() if s in distance.free_symbols})
 
     def _stepped(self, by: Any) -> Any:
-        """The symbol of an index that the slice is taken at. Anything else stands still: a misspelt loop variable."""
+        """The symbol of an index of the slice. Rejects any other, such as a misspelt loop variable."""
         places = (p.start if isinstance(p, Colon) else p for p in self.slice.places)
         known = {s for p in places for s in as_expr(p).free_symbols if not isinstance(s, Size)}
         if not isinstance(by, Index) or by.expr not in known:
@@ -156,7 +156,7 @@ class Offsets(_OfTheKernel):
 
 
 def _colon(colon: Colon, n: Any) -> str:
-    """A sliced axis as it was written, or as well as it can be told."""
+    """A sliced axis as it was written, where that can be reconstructed."""
     if isinstance(colon.count, int) and isinstance(colon.start, int):
         stop = colon.start + colon.step * colon.count
         whole = (colon.start, colon.step, colon.count) == (0, 1, n)
@@ -165,7 +165,7 @@ def _colon(colon: Colon, n: Any) -> str:
 
 
 class NamedLayout(Shown):
-    """A layout under its name in the template."""
+    """A layout and its name in the template."""
 
     explains_its_index = True
     offers: ClassVar[tuple[str, ...]] = ("apply", "holds", "inv", "mask", "numel", "shape", "size")
@@ -182,7 +182,7 @@ class NamedLayout(Shown):
 
     @property
     def called(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.name
 
     def __repr__(self) -> str:
@@ -216,7 +216,7 @@ class NamedLayout(Shown):
         return Bounded(found, self._ranges(given)) if isinstance(found, Index) else found
 
     def _checked(self, found: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The places of an index, its numbers in range: those of a slice have not been compared yet."""
+        """The places of an index, with constants range-checked: a slice does not check its own."""
         dims = self.layout.dims()
         places = found.places if isinstance(found, Slice) else given
         with self._named():
@@ -250,12 +250,12 @@ class NamedLayout(Shown):
         return BlockCondition(self.layout.holds(position), known)
 
     def _require_position(self, word: str, position: Any) -> None:
-        """Refuse what is no number of a position."""
+        """Reject anything but a single position."""
         if not is_number(position):
             raise TemplateError(f"{self.name}.{word} takes the number of one position, got {brief(repr(position))}")
 
     def _one_by_one(self, at: Any) -> tuple[Any, ...]:
-        """An index as a tuple. Refuses what is no number, such as the positions of another layout's block."""
+        """An index as a tuple. Rejects non-indices, such as a block of positions of another layout."""
         given = at if isinstance(at, tuple) else (at,)
         for axis, i in enumerate(given):
             parts = (i.start, i.stop, i.step) if isinstance(i, slice) else (i,)
@@ -273,14 +273,14 @@ class NamedLayout(Shown):
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """What the layout says is wrong with an index, with the layout's name."""
+        """Prefix the layout's index errors with its name."""
         try:
             yield
         except LayoutError as error:
             raise TemplateError(f"{self.name}: {error}") from error
 
     def _require_inside(self, places: tuple[Any, ...]) -> None:
-        """Refuse an index whose own range is shown to leave the axis it is used for."""
+        """Reject an index whose range is refuted to fit its axis."""
         for axis, (_, verdict) in self._claims_inside(places):
             if isinstance(verdict, Refuted):
                 values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
@@ -290,7 +290,7 @@ class NamedLayout(Shown):
                 )
 
     def _claims_inside(self, places: tuple[Any, ...]) -> Iterator[tuple[int, tuple[Any, Verdict]]]:
-        """For each index that carries ranges: the claim that it is inside of its axis, and what the prover says."""
+        """For each index with ranges: the claim that it is inside its axis, and the prover's verdict."""
         for axis, (place, n) in enumerate(zip(places, self.layout.dims(), strict=True)):
             known = ranges_of(place)
             if known and not isinstance(place, Colon):
@@ -299,7 +299,7 @@ class NamedLayout(Shown):
                 yield axis, (claim, prove(claim, known))
 
     def _ranges(self, places: tuple[Any, ...]) -> dict[Any, Range]:
-        """The ranges that an index carries, and those that it has because it is one."""
+        """The ranges that an index carries, and those implied by its axes."""
         known = ranges_of(*(p for p in places if not isinstance(p, Colon)))
         for place, n in zip(places, self.layout.dims(), strict=True):
             symbol = None if isinstance(place, Colon) else as_expr(place)
@@ -318,7 +318,7 @@ class Mask:
 
     @property
     def called(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.of.name}.mask"
 
     def __call__(self, *at: Any) -> BlockCondition:
@@ -333,7 +333,7 @@ class Mask:
             places = of._checked(found, given)
             mask = of.layout.mask(*given) if found is None else found.mask
         for _, (claim, verdict) in of._claims_inside(places):
-            if not isinstance(verdict, Proved):  # the index may leave the layout, and then names no element
+            if not isinstance(verdict, Proved):  # an index that may leave the layout does not name an element there
                 mask = conjunction(mask, Condition(claim))
         if found is None:
             return BlockCondition(mask, of._ranges(given), given if of.blocks and blocks_in(*given) else ())
@@ -341,7 +341,7 @@ class Mask:
 
 
 def visible(name: str, value: Any, blocks: bool = True) -> Any:
-    """A value of a spec as a template sees it: layouts by their names, indices with room for ranges."""
+    """A value of a spec as a template sees it: layouts with their names, indices with ranges."""
     if isinstance(value, Layout):
         return NamedLayout(name, value, blocks)
     if isinstance(value, Index) and not isinstance(value, Bounded):

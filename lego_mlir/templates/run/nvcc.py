@@ -1,7 +1,7 @@
-"""Rendered CUDA text -> cubin or PTX by nvcc, without a GPU; and what each kernel takes.
+"""Compile rendered CUDA text to a cubin with nvcc, without a GPU, and report each kernel's resources.
 
-nvcc comes from PATH. A machine that runs the kernels does not need it: `runtime.source` compiles there with NVRTC.
-Compiled outputs are kept in the cache of the toolchain.
+nvcc comes from PATH. Running kernels does not need it: `runtime.source` compiles with NVRTC. Outputs are kept in the
+toolchain's cache.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CompiledCuda:
 
 @remember
 def version() -> str | None:
-    """The release that nvcc says it is, or None where there is no nvcc."""
+    """nvcc's version text, or None if nvcc is not installed."""
     program = shutil.which("nvcc")
     if program is None:
         return None
@@ -41,7 +41,7 @@ def version() -> str | None:
 
 
 def compile_text(text: str, *, target: str = "sm_90", name: str = "kernel", cache: Cache | None = None) -> CompiledCuda:
-    """Compile CUDA C++. Raises DependencyError without nvcc, ToolchainError with its message where it refuses."""
+    """Compile CUDA C++. Raises DependencyError without nvcc, ToolchainError with nvcc's message if it fails."""
     release = version()
     if release is None:
         raise DependencyError(f"nvcc is needed to compile CUDA C++, and it was not found; {REMEDY}")

@@ -1,7 +1,7 @@
-"""Rendered Triton text -> a kernel to launch, or to compile for a GPU that is not there.
+"""Load rendered Triton text as a kernel, or compile it for a GPU that is not present.
 
-The one module that imports Triton. A rendered text is written to the cache under its digest and imported from there,
-because Triton reads a kernel's source from its file; the same text gives the same module. Nothing here needs PyTorch.
+The only module that imports Triton. A rendered text is written to the cache under its digest and imported from there,
+because Triton reads a kernel's source from its file; equal texts share a module. PyTorch is not needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REMEDY: Final = "install it with: pip install triton (or lego-mlir[triton])"
 
 
 def require() -> Any:
-    """Triton. Raises DependencyError, with the remedy, where it is not installed."""
+    """The module triton. Raises DependencyError, with the remedy, if it is not installed."""
     try:
         import triton
     except ImportError as error:
@@ -38,13 +38,13 @@ def require() -> Any:
 
 
 def interpreter() -> Any:
-    """The module of Triton's interpreter."""
+    """Triton's interpreter module."""
     require()
     return importlib.import_module("triton.runtime.interpreter")
 
 
 def launch_options() -> frozenset[str]:
-    """What a launch takes beside a kernel's own arguments, such as num_warps."""
+    """The launch options besides a kernel's arguments, such as num_warps."""
     require()
     from triton.backends.nvidia.compiler import CUDAOptions
 
@@ -52,7 +52,7 @@ def launch_options() -> frozenset[str]:
 
 
 def load(rendered: Rendered, kernel: str, *, folder: Path | None = None) -> Any:
-    """The kernel of this name in a rendered text: a `triton.jit` function. Raises TemplateError where there is none."""
+    """The kernel of this name in a rendered text: a `triton.jit` function. Raises TemplateError if there is none."""
     module = _module(rendered, folder or default_folder() / "rendered")
     found = getattr(module, kernel, None)
     if not hasattr(found, "fn"):
@@ -62,7 +62,7 @@ def load(rendered: Rendered, kernel: str, *, folder: Path | None = None) -> Any:
 
 
 def _module(rendered: Rendered, folder: Path) -> ModuleType:
-    """The rendered text as a module; the file stays, because Triton and tracebacks read it."""
+    """The rendered text as a module; its file is kept for Triton and tracebacks."""
     require()
     if rendered.template.language != "triton":
         raise TemplateError(f"{rendered.template.name} is a CUDA template; lego_mlir.templates.run.nvcc compiles it")
@@ -88,12 +88,12 @@ def _module(rendered: Rendered, folder: Path) -> ModuleType:
     return module
 
 
-# -- for a GPU that is not there
+# -- cross-compilation
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledTriton:
-    """A kernel compiled for a target: PTX, cubin, what it takes, and its machine instructions."""
+    """A kernel compiled for a target: PTX, cubin, resources and machine instructions."""
 
     ptx: str
     cubin: bytes
@@ -107,9 +107,9 @@ def compile_for(
 ) -> CompiledTriton:
     """A `triton.jit` function compiled without a device.
 
-    `signature` gives each run-time argument its type, such as "*fp16" or "i32", with ":16" behind it where a pointer
-    or number is known to be divisible by 16; `constants` the others. `options` are Triton's: num_warps, num_stages.
-    Names of no argument are passed over. Raises TemplateError for an argument that neither names.
+    `signature` maps each run-time argument to its type, such as "*fp16" or "i32", followed by ":16" if the pointer or
+    number is divisible by 16; `constants` maps the others to values. `options` are Triton's: num_warps, num_stages.
+    Names without a parameter are ignored. Raises TemplateError for an argument in neither mapping.
     """
     triton = require()
     for unknown in sorted(options.keys() - launch_options()):
@@ -132,7 +132,7 @@ def compile_for(
     if not isinstance(target, str) or not re.fullmatch(r"sm_\d+[af]?", target):
         raise TemplateError(f"compile_for: a target is named as sm_80 or sm_90a is, got {target!r}")
     architecture = int(target.removeprefix("sm_").rstrip("af"))
-    chosen = {"enable_fp_fusion": True, **options}  # Triton 3.9 warns where its default is relied on
+    chosen = {"enable_fp_fusion": True, **options}  # Triton 3.9 warns if this is left at its default
     try:
         done = triton.compile(source, target=GPUTarget("cuda", architecture, WARP_SIZE), options=chosen)
     except TritonError as error:
@@ -142,7 +142,7 @@ def compile_for(
 
 
 def _require_types(kernel: str, signature: Mapping[str, Any]) -> None:
-    """Raise TemplateError for a type of an argument that Triton does not have."""
+    """Raise TemplateError for an argument type unknown to Triton."""
     from triton._utils import type_canonicalisation_dict
 
     known = {"i1", *type_canonicalisation_dict.values()}
@@ -157,7 +157,7 @@ def _require_types(kernel: str, signature: Mapping[str, Any]) -> None:
 
 
 def _tool(name: str) -> Path:
-    """A program that Triton brings along."""
+    """A program bundled with Triton."""
     program = Path(require().__file__).parent / "backends" / "nvidia" / "bin" / name
     if not program.is_file():
         raise DependencyError(f"{name} is needed, and this Triton does not bring it: {program}; install triton 3.9")
@@ -165,7 +165,7 @@ def _tool(name: str) -> Path:
 
 
 def _resources(ptx: str, architecture: int) -> Resources:
-    """Registers and spills, as Triton's own ptxas reports them: its PTX is newer than an installed toolkit may read."""
+    """Registers and spills from Triton's bundled ptxas: an installed toolkit may be too old for its PTX."""
     from triton.backends.nvidia.compiler import get_ptxas
 
     suffix = "a" if architecture >= 90 else ""

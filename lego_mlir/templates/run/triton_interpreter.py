@@ -1,8 +1,8 @@
-"""Triton's interpreter in a process of its own.
+"""Run Triton kernels in Triton's interpreter, in a child process.
 
-Triton decides when it is imported whether its own functions are compiled or interpreted, for the whole process. So that
-one program can do both, the interpreter runs in a child, started when it is first needed and kept: arrays go there and
-come back over a pipe. Without PyTorch: `HostArray` gives a NumPy array what the interpreter asks of a tensor.
+Triton decides at import, for the whole process, whether its functions are compiled or interpreted. So that one program
+can do both, the interpreter runs in a child process, started on first use and reused: arrays are sent over a pipe and
+back. PyTorch is not needed: `HostArray` gives a NumPy array the tensor interface that the interpreter uses.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from lego_mlir.templates import Rendered
 from lego_mlir.templates.run.triton_memory import Memory, OutsideError
 
 Failure = tuple[str, str]
-"""One message, and the child's traceback where the kernel itself went wrong."""
+"""The message, and the child's traceback if the kernel itself failed."""
 
-NO_NUMBERS: Final = "OSUMm"  # NumPy's kinds of types that are objects, texts and times
+NO_NUMBERS: Final = "OSUMm"  # NumPy kinds: objects, strings and times
 
 
 def interpret(rendered: Rendered, kernel: str, grid: Sequence[int], *arguments: Any, **constants: Any) -> None:
     """Run a kernel on the CPU in Triton's interpreter; NumPy arrays among the arguments are read and written.
 
-    A list of arrays is an argument too: the kernel gets an array of their addresses, as 64-bit integers. Raises
-    TemplateError, with the rendered line, where the kernel fails or leaves its arguments, and where they do not fit it.
+    A list of arrays is passed as an array of their addresses, as 64-bit integers. Raises TemplateError, with the
+    rendered line, if the kernel fails or accesses memory outside its arguments, and for invalid arguments.
     """
     _require_grid(f"{rendered.template.name}: {kernel}", grid)
     positional = [_contiguous(a) for a in arguments]
@@ -61,7 +61,7 @@ def interpret(rendered: Rendered, kernel: str, grid: Sequence[int], *arguments: 
 
 
 def _require_grid(kernel: str, grid: Any) -> None:
-    """Raise TemplateError for what is no number of programs along one to three axes."""
+    """Require one to three numbers of programs."""
     axes = tuple(grid) if isinstance(grid, (tuple, list)) else ()
     if not (1 <= len(axes) <= 3 and all(hasattr(n, "__index__") and n >= 0 for n in axes)):
         raise TemplateError(f"{kernel}: a grid is one to three numbers of programs, such as (4,), got {grid!r}")
@@ -98,7 +98,7 @@ def _child() -> subprocess.Popen[bytes]:
 
 
 class _Storage:
-    """The memory of an array, which the interpreter would copy between devices if there were any."""
+    """The storage of an array, which the interpreter would copy between devices."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -110,7 +110,7 @@ class _Storage:
         return self
 
     def copy_(self, other: _Storage) -> None:
-        """The interpreter has worked in place."""
+        """Nothing to do: the interpreter works in place."""
 
 
 class HostArray:
@@ -146,7 +146,7 @@ class HostArray:
 
 
 def _run(text: str, name: str, kernel: str, grid: Any, arguments: Any, constants: Any) -> tuple[Failure | None, Any]:
-    """In the child: one launch; what went wrong, or the arguments as they are then."""
+    """In the child: one launch; the failure, or the updated arguments."""
     import numpy
 
     from lego_mlir.templates import Template
@@ -161,17 +161,17 @@ def _run(text: str, name: str, kernel: str, grid: Any, arguments: Any, constants
     native = interpreter()
     launched = {n: HostArray(memory.copies[n]) if n in memory.copies else value for n, value in given.items()}
     try:
-        with memory.guards(native), numpy.errstate(all="ignore"):  # lanes that are masked off compute what they like
+        with memory.guards(native), numpy.errstate(all="ignore"):  # lanes that are masked off may compute anything
             function[grid](**launched)
-    except Exception as error:  # whatever the kernel does wrong is the parent's to report
+    except Exception as error:  # any kernel error is reported by the parent
         return _failure(error, name, function, text, native.interpreter_builder.grid_idx), None
     return None, [memory.held(value) for value in (*arguments, *constants.values())]
 
 
 def _bound(name: str, function: Any, arguments: Any, constants: Any) -> dict[str, Any]:
-    """Every argument by its parameter's name. Raises TemplateError for one that is missing, or of no type of Triton's.
+    """The arguments by parameter name. Raises TemplateError for missing arguments and types unknown to Triton.
 
-    Options of a launch on a GPU, such as num_warps, may be given as well, and mean nothing here.
+    Launch options for a GPU, such as num_warps, are accepted and ignored.
     """
     from lego_mlir.templates.run.triton import launch_options
 
@@ -204,9 +204,9 @@ def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _failure(error: BaseException, name: str, function: Any, text: str, program: Any) -> Failure:
-    """Where in the rendered text the kernel failed, and why, without what is Triton's own."""
+    """The line of the rendered text where the kernel failed, and the reason, without Triton's frames."""
     trace = "".join(traceback.format_exception(error))
-    while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:  # a call around it
+    while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:  # an enclosing call
         error = error.__cause__
     file = function.fn.__code__.co_filename
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
@@ -219,7 +219,7 @@ def _failure(error: BaseException, name: str, function: Any, text: str, program:
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """In the child: launches, one after the other, until the parent closes the pipe."""
+    """In the child: serve launches until the parent closes the pipe."""
     while True:
         try:
             launch = pickle.load(requests)
@@ -235,5 +235,5 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 
 if __name__ == "__main__":
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a kernel prints goes to stderr, not between the answers
+    os.dup2(2, 1)  # redirect a kernel's output to stderr, away from the answers
     _serve(sys.stdin.buffer, output)

@@ -1,9 +1,8 @@
-"""The memory of a kernel in Triton's interpreter: its arrays, far apart, and nothing else.
+"""Memory of a kernel in Triton's interpreter: bounds-checked copies of its arrays.
 
-The interpreter loads and stores at bare addresses: a wrong one reads whatever lies there, or ends the process. Here
-the arrays are copied into one reservation with wide gaps between them, and every address that is used is looked up
-first. One outside of all arrays is an error that names the nearest. An address so wrong that it meets another array is
-not found.
+The interpreter loads and stores at raw addresses: an invalid one reads unrelated memory or crashes the process. So the
+arrays are copied into one reservation with wide gaps between them, and every accessed address is checked. An address
+outside all arrays raises an error that names the nearest; one that falls into another array is not detected.
 
 >>> import numpy as np
 >>> memory = Memory({"x_ptr": np.arange(4, dtype=np.float32)})
@@ -23,18 +22,18 @@ from typing import Any, Final
 
 import numpy as np
 
-GAP: Final = 2**20  # bytes on each side of an array, reserved and never touched; a large array has its own size
-ALIGNED: Final = 128  # bytes, as what CUDA allocates is at least
+GAP: Final = 2**20  # bytes on each side of an array, never accessed; a larger array has gaps of its size
+ALIGNED: Final = 128  # bytes, the least alignment of a CUDA allocation
 
 
 class OutsideError(Exception):
-    """A kernel used an address outside of its arguments."""
+    """A kernel accessed an address outside its arguments."""
 
 
 class Memory:
-    """The arguments of a launch that are arrays: `copies` has each under its parameter's name.
+    """The array arguments of a launch: `copies` maps each parameter's name to its copy.
 
-    A list of arrays becomes an array of their addresses. An array that is given twice has one copy.
+    A list of arrays becomes an array of their addresses. An array passed twice has one copy.
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
@@ -66,13 +65,13 @@ class Memory:
         return [self._copies[id(array)] for array in given]
 
     def held(self, argument: Any) -> Any:
-        """An argument as it is now."""
+        """The current contents of an argument."""
         if isinstance(argument, list):
             return [self.held(part) for part in argument]
         return self._copies.get(id(argument), argument)
 
     def require(self, verb: str, addresses: Any, mask: Any, itemsize: int) -> None:
-        """Raise OutsideError for the first address, of those that the mask chooses, that is in no array."""
+        """Raise OutsideError for the first active address outside all arrays."""
         chosen = addresses[np.broadcast_to(mask, addresses.shape).astype(bool)]
         if not chosen.size:
             return
@@ -84,7 +83,7 @@ class Memory:
             raise OutsideError(f"{verb} {self._described(int(chosen[~inside][0]))}")
 
     def _described(self, address: int) -> str:
-        """An address as an element of the nearest array."""
+        """Describe an address as an element of the nearest array."""
         ends = ((start, start + self.copies[name].nbytes, name) for start, name in self._areas)
         start, _, name = min(ends, key=lambda area: max(area[0] - address, address - area[1]))
         copy = self.copies[name]
@@ -92,7 +91,7 @@ class Memory:
 
     @contextmanager
     def guards(self, interpreter: Any) -> Iterator[None]:
-        """While this holds, what Triton's interpreter loads, stores and updates is looked up here first."""
+        """Within this context every access of Triton's interpreter is checked first."""
         native = interpreter._interpreter
         interpreter._interpreter = _Guarded(native, self)
         try:
@@ -106,12 +105,12 @@ def _gap(array: Any) -> int:
 
 
 def _truth(mask: Any) -> Any:
-    """A mask as truth values: Triton 3.9's interpreter gives those of a scalar condition the operands' type."""
+    """A mask as Booleans: Triton 3.9's interpreter gives a scalar condition the operands' type."""
     return mask if mask.dtype == np.bool_ else mask.astype(np.bool_)
 
 
 class _Guarded:
-    """The compiled half of the interpreter, which gets only addresses that are an argument's."""
+    """The compiled half of the interpreter, behind a check of every address."""
 
     def __init__(self, native: Any, memory: Memory) -> None:
         self._native = native

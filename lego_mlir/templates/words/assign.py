@@ -1,4 +1,4 @@
-"""Statements that give names to values, what these share computed once.
+"""Assignments, with common subexpressions computed once.
 
 >>> from lego_mlir.layout import as_layout, gallery
 >>> from lego_mlir.templates import Template, indices
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Statements:
-    """The template's function that assigns."""
+    """The template function that assigns."""
 
     def __init__(self, filling: Filling) -> None:
         self.filling = filling
@@ -38,7 +38,7 @@ class Statements:
         return {"assign": self.assign}
 
     def assign(self, names: str, values: Any) -> str:
-        """Statements that give names to values: `{{ assign("lpid_m, lpid_n", grid.inv(pid)) }}`, or one to a block."""
+        """Assign values to variables: `{{ assign("lpid_m, lpid_n", grid.inv(pid)) }}`, or a block to one."""
         require_text("assign", "the first argument, the variables", names)
         filling = self.filling
         targets = [n.strip() for n in names.split(",")]
@@ -53,7 +53,7 @@ class Statements:
         for target, expr in zip(targets, exprs, strict=True):
             text = printer.print(expr)
             shown = text.text if block is None else filling.hinted(printer.block(expr), expr, axes, ranges)
-            width = printer.type_of(expr) if expr.is_Symbol else text.width  # a variable may be as wide as its range
+            width = printer.type_of(expr) if expr.is_Symbol else text.width  # a variable has the width of its range
             lines.append(self.statement(target, shown, width))
             bindings.append((target, self.value(shown, width)))
         filling.note(printer)
@@ -65,7 +65,7 @@ class Statements:
         return filling.lines([line + filling.here() for line in lines])
 
     def _expressions(self, targets: Sequence[str], given: Sequence[Any]) -> list[Any]:
-        """The expressions of values that are to be assigned. Refuses what cannot be, or would change on the way."""
+        """The expressions of the values. Rejects invalid values, and targets that the values depend on."""
         if len(targets) != len(given):
             raise TemplateError(f"assign: {len(targets)} names ({', '.join(targets)}) for {len(given)} values")
         for target in targets:
@@ -93,7 +93,7 @@ class Statements:
         return raws
 
     def _shared(self, printer: Any, exprs: Sequence[Any]) -> tuple[list[str], list[tuple[str, str]]]:
-        """Statements that name what expressions share, and the names and texts."""
+        """Assignments of common subexpressions, and their (name, text) bindings."""
         shared, _ = printer.named(exprs, prefix=f"t{self.filling.temporaries or ''}_")
         self.filling.temporaries += bool(shared)
         lines, bindings = [], []
@@ -108,5 +108,5 @@ class Statements:
         return f"{name} = {text}" if self.filling.language == "triton" else f"const {TYPES[width]} {name} = {text};"
 
     def value(self, text: str, width: Any) -> str:
-        """What the variable then holds: in C a value of the type that it is declared with."""
+        """The variable's value as text: in C converted to the declared type."""
         return text if self.filling.language == "triton" else f"({TYPES[width]})({text})"

@@ -1,4 +1,4 @@
-"""C functions and classes of a layout, for a template or a header to declare.
+"""C functions and classes of a layout, for templates and headers.
 
 >>> from lego_mlir.layout import Col
 >>> from lego_mlir.templates import Template
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 LETTERS: Final = "ijkl"
 MEMBERS: Final = ("index", "apply", "inv", "size")
-"""What a class of a layout has, besides its sizes, which end in `_`."""
+"""Members of a layout's class, besides its sizes, which end in `_`."""
 
 
 class Declarations:
-    """The template's functions that declare a layout in C."""
+    """Template functions that declare a layout in C."""
 
     def __init__(self, filling: Filling) -> None:
         self.filling = filling
@@ -43,7 +43,7 @@ class Declarations:
         return {f.__name__: f for f in (self.device_function, self.layout_class)}
 
     def device_function(self, name: str, layout: NamedLayout) -> str:
-        """A C function from a logical index to its position; sizes are further parameters, as a kernel's are."""
+        """A C function from a logical index to its position; sizes are further parameters, as in a kernel."""
         self._require_c("device_function", "a function", name, layout)
         parameters = _parameters(layout)
         raw, expr, ranges = self._position(layout, parameters)
@@ -54,7 +54,7 @@ class Declarations:
         return self.filling.lines(cuda.function(name, [*parameters, *sizes], expr, printer).split("\n"))
 
     def layout_class(self, name: str, layout: NamedLayout) -> str:
-        """A C++ class with `apply`, `inv` and `size`; the layout's sizes are its members, in a kernel's order."""
+        """A C++ class with `apply`, `inv` and `size`; the layout's sizes are members, ordered as in a kernel."""
         self._require_c("layout_class", "a class", name, layout)
         if name in MEMBERS:
             raise TemplateError(f"layout_class: a class cannot be called {name!r}, as one of its members is; rename it")
@@ -87,7 +87,7 @@ class Declarations:
         return self.filling.lines(_class(name, index_kind, sizes, methods))
 
     def _require_c(self, word: str, what: str, name: Any, layout: Any) -> None:
-        """Refuse a template that does not become C, a name that nothing can have there, and what is no layout."""
+        """Require a C template, a valid identifier and a layout."""
         require_language(f"{word} declares C", "cuda", self.filling.language, "write {{ A[i, j] }} itself")
         require_text(word, f"the name of {what}", name)
         require_identifier(f"{word}: {what}", name, "cuda")
@@ -95,13 +95,13 @@ class Declarations:
             raise TemplateError(f"{word}: a layout is needed, {word}({name!r}, A), got {brief(repr(layout))}")
 
     def _position(self, layout: NamedLayout, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
-        """A layout's position of some parameters: the expression before and after simplification, and the ranges."""
+        """A layout's position at these parameters: the expression before and after simplification, and its ranges."""
         position = layout[tuple(parameters)]
         raw, ranges = as_expr(position), ranges_of(position)
         return raw, self.filling.simplified(raw, ranges), ranges
 
     def _keep(self, raws: Sequence[Any], exprs: Sequence[Any], printer: CudaPrinter, origin: Any = None) -> CStatements:
-        """The statements of some expressions, recorded as they are printed."""
+        """Print expressions as statements, and record them."""
         known = (dict(printer.names), dict(printer.tables))
         printer.helpers["LEGO_DEVICE"] = None
         code = cuda.c_statements(exprs, printer)
@@ -131,7 +131,7 @@ def _sizes(layout: NamedLayout, exprs: Iterable[Any]) -> list[Size]:
 
 
 def _parameters(layout: NamedLayout) -> list[Any]:
-    """Index variables for the coordinates of an index, called unlike any size."""
+    """Index variables for the coordinates, with names different from any size."""
     rank = len(layout.layout.dims())
     names = LETTERS[:rank] if rank <= len(LETTERS) else [f"i{k}" for k in range(rank)]
     probe = as_expr(layout[tuple(index_symbol(f"lego_{n}") for n in names)])
@@ -140,13 +140,13 @@ def _parameters(layout: NamedLayout) -> list[Any]:
 
 
 def _position_name(layout: NamedLayout) -> Bounded:
-    """An index variable for a position, called unlike any size."""
+    """An index variable for a position, with a name different from any size."""
     probe = layout.inv(Bounded(index_symbol("lego_p")))
     return Bounded(index_symbol(_free("p", {str(s) for s in _sizes(layout, map(as_expr, probe))})))
 
 
 def _free(name: str, taken: Collection[str]) -> str:
-    """A name that neither a size nor a member has."""
+    """A name different from any size or member."""
     tried = name
     number = 0
     while tried in taken or tried.removesuffix("_") in taken:
@@ -160,7 +160,7 @@ def _method(result: str, name: str, parameters: str, lines: Sequence[str]) -> st
 
 
 def _class(name: str, index: str, sizes: Sequence[Any], methods: Sequence[str]) -> list[str]:
-    """The lines of a class with these sizes as members and constructor arguments."""
+    """The lines of a class whose members and constructor arguments are these sizes."""
     kinds = [(TYPES[CudaPrinter().type_of(s)], str(s)) for s in sizes]
     lines = [f"struct {name} {{", f"  using index = {index};", *(f"  {kind} {s}_;" for kind, s in kinds)]
     if sizes:

@@ -1,12 +1,12 @@
-"""Tensor descriptors: a strided layout as base, shape and strides, so that the hardware computes the addresses.
+"""Tensor descriptors: a strided layout as base, shape and strides, with addresses computed by the hardware.
 
-A tiled layout whose inner layout is affine in its own index, `Row`, `Col` or any `RegP` of whole axes, can be read by
-Triton's tensor descriptors (TMA on Hopper). The descriptor needs its last stride to be 1; a layout that is contiguous
-along another axis is described transposed, and a block that is loaded is transposed back. Block pointers, the older
-form, are gone from Triton (3.9 refuses them), so there is one form here.
+A tiled layout whose inner layout is affine in its index, `Row`, `Col` or any `RegP` of whole axes, can be accessed
+through Triton's tensor descriptors (TMA on Hopper). A descriptor requires a last stride of 1; a layout that is
+contiguous along another axis gets a transposed descriptor, and loaded blocks are transposed back. Triton 3.9 has
+removed the older block pointers.
 
-The hardware takes a base and strides that are multiples of 16 bytes (CUDA driver API, cuTensorMapEncodeTiled). The base
-is the caller's; the strides are the layout's, and are refused here as far as the type of the elements is known.
+The hardware requires a base and strides that are multiples of 16 bytes (CUDA driver API, cuTensorMapEncodeTiled). The
+base is up to the caller; the strides are validated here as far as the element type is known.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from lego_mlir.templates.render.values import NamedLayout, Offsets
 if TYPE_CHECKING:
     from lego_mlir.templates.render.placeholders import Filling
 
-STRIDE_BYTES: Final = 16  # what a stride in bytes must be a multiple of
-BYTES: Final = {  # of an element, by Triton's name of its type
+STRIDE_BYTES: Final = 16  # every stride in bytes must be a multiple
+BYTES: Final = {  # per element, by Triton's type name
     **dict.fromkeys(("int8", "uint8", "float8e4nv", "float8e4b8", "float8e4b15", "float8e5", "float8e5b16"), 1),
     **dict.fromkeys(("int16", "uint16", "float16", "bfloat16"), 2),
     **dict.fromkeys(("int32", "uint32", "float32"), 4),
@@ -51,7 +51,7 @@ class StridedForm:
 
 
 def strided(placed: NamedLayout) -> StridedForm:
-    """The strided form of a tiled layout. Raises TemplateError, with the reason, for a layout that has none."""
+    """The strided form of a tiled layout. Raises TemplateError, with the reason, if it is not strided."""
     layout = placed.layout
     if not isinstance(layout, Tiled) or len(layout.levels) < 2:
         raise TemplateError(f"{placed.name}: a descriptor needs a tiled layout, Row(M, K).tile_by([..], [..])")
@@ -88,9 +88,9 @@ def _slope(name: str, position: Any, symbol: Any, ranges: dict[Any, Range]) -> A
 
 
 def require_aligned(name: str, form: StridedForm, dtype: str | None = None) -> None:
-    """Refuse a stride, other than the contiguous one, that is not proved a multiple of 16 bytes.
+    """Reject strides, other than the contiguous one, that are not proved to be multiples of 16 bytes.
 
-    Without a type only an odd number of elements is refused, which is one for no type: none has more than 8 bytes.
+    Without a type only odd numbers of elements are rejected: they fit no type, as elements have at most 8 bytes.
     """
     if dtype is not None:
         require_one_of("descriptor", "dtype", dtype, tuple(BYTES))
@@ -114,7 +114,7 @@ def require_aligned(name: str, form: StridedForm, dtype: str | None = None) -> N
 
 
 def _wider(stride: Any, multiple: int) -> str:
-    """How to make a stride a multiple of so many elements."""
+    """The remedy that makes a stride a multiple of this number of elements."""
     sizes = sorted(stride.free_symbols, key=str)
     if not sizes:
         wider = -(-int(stride) // multiple) * multiple
@@ -125,7 +125,7 @@ def _wider(stride: Any, multiple: int) -> str:
 
 
 class Descriptors:
-    """The template's functions for tensor descriptors."""
+    """Template functions for tensor descriptors."""
 
     def __init__(self, filling: Filling) -> None:
         self.filling = filling
@@ -137,7 +137,7 @@ class Descriptors:
         return f"[{', '.join(str(self.filling.finalize(Bounded(v))) for v in values)}]"
 
     def descriptor(self, pointer: str, placed: NamedLayout, dtype: str | None = None) -> str:
-        """`tl.make_tensor_descriptor` of a tiled layout; its block is the innermost tile, `dtype` Triton's type."""
+        """`tl.make_tensor_descriptor` of a tiled layout; its block is the innermost tile, `dtype` a Triton type."""
         self._require_triton("descriptor")
         require_text("descriptor", "the pointer", pointer)
         if dtype is not None:
@@ -160,12 +160,12 @@ class Descriptors:
         )
 
     def load_block(self, name: str, block: Offsets) -> str:
-        """A block read through the descriptor `name`; what lies past the end is 0."""
+        """Read a block through the descriptor `name`; elements past the end are 0."""
         places, transposed = self._places("load_block", name, block)
         return f"{name}.load({places}){'.T' if transposed else ''}"
 
     def store_block(self, name: str, block: Offsets, value: str) -> str:
-        """A block written through the descriptor `name`; what lies past the end is left out."""
+        """Write a block through the descriptor `name`; elements past the end are not written."""
         require_text("store_block", "the value, an expression of Triton,", value)
         places, transposed = self._places("store_block", name, block)
         return f"{name}.store({places}, {f'tl.trans({value})' if transposed else value})"
@@ -179,7 +179,7 @@ class Descriptors:
         )
 
     def _places(self, word: str, name: str, block: Offsets) -> tuple[str, bool]:
-        """Where a block begins, in the order of the descriptor's axes, and whether that order is another."""
+        """The offsets of a block in the descriptor's axis order, and whether that order is transposed."""
         self._require_triton(word)
         require_text(word, "the descriptor's variable", name)
         if not isinstance(block, Offsets) or block.relative:
@@ -210,7 +210,7 @@ class Descriptors:
         return f"[{', '.join(str(self.filling.finalize(v)) for v in shown)}]", form.order != tuple(range(rank))
 
     def _require_32_bits(self, name: str, places: list[Bounded]) -> None:
-        """The hardware's descriptors count in 32 bits, and Triton takes nothing wider."""
+        """Require 32-bit offsets, the widest that descriptors take."""
         for place in places:
             expr = self.filling.simplified(place.expr, place.ranges)
             if TritonPrinter(place.ranges).width_of(expr) != "i32":

@@ -1,4 +1,4 @@
-"""Loads and stores of a slice in Triton, with the mask that is needed, or none.
+"""Loads and stores of a slice in Triton, masked only where necessary.
 
 >>> from lego_mlir.layout import Row
 >>> from lego_mlir.templates import Template, index
@@ -9,8 +9,7 @@
 tl.load(x_ptr + (m * 32 + tl.arange(0, 32)), cache_modifier='.cg')
 tl.load(x_ptr + (m * 30 + tl.arange(0, 32)), mask=tl.arange(0, 32) < 30, other=-1.0, cache_modifier='.cg')
 
-The pointer, `value` and `other` are expressions of Triton, given as text; every other option that is a string is one in
-the call as well.
+The pointer, `value` and `other` are Triton expressions, given as text; any other string option is a string in the call.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ OPTIONS: Final = {
     "load": ("boundary_check", "padding_option", "cache_modifier", "eviction_policy", "volatile"),
     "store": ("boundary_check", "cache_modifier", "eviction_policy"),
 }
-"""Of `tl.load` and `tl.store`, Triton 3.9, beside those that the words write themselves."""
+"""Options of `tl.load` and `tl.store`, Triton 3.9, other than those generated here."""
 ACCEPTED: Final = {"load": ("other", "where", *OPTIONS["load"]), "store": ("where", *OPTIONS["store"])}
 
 
 class Accesses:
-    """The template's functions that load and store a slice."""
+    """Template functions that load and store a slice."""
 
     def __init__(self, filling: Filling) -> None:
         self.filling = filling
@@ -46,13 +45,13 @@ class Accesses:
         return {f.__name__: f for f in (self.load, self.store, self.masked)}
 
     def load(self, pointer: str, block: Any, other: Any = None, *, where: Any = True, **options: Any) -> str:
-        """`tl.load` of a slice, with its mask where one is needed; `other` is an expression of Triton."""
+        """`tl.load` of a slice, masked where necessary; `other` is a Triton expression."""
         self._accessible("load", pointer, block, options)
         mask = self.masked(block, other, where=where)
         return f"tl.load({pointer} + {self.filling.finalize(block)}{mask}{_keywords(options)})"
 
     def store(self, pointer: str, block: Any, value: str, *, where: Any = True, **options: Any) -> str:
-        """`tl.store` to a slice, with its mask where one is needed; `value` is an expression of Triton."""
+        """`tl.store` to a slice, masked where necessary; `value` is a Triton expression."""
         self._accessible("store", pointer, block, options)
         if not isinstance(value, str):
             raise TemplateError(
@@ -63,9 +62,9 @@ class Accesses:
         return f"tl.store({pointer} + {self.filling.finalize(block)}, {value}{mask}{_keywords(options)})"
 
     def masked(self, block: Any, other: Any = None, *, where: Any = True) -> str:
-        """`, mask=..., other=...` where the slice needs a mask, else nothing: for a `tl.load` of one's own.
+        """`, mask=..., other=...` where the slice needs a mask, otherwise empty: for a handwritten `tl.load`.
 
-        `where` is a condition on its indices that must hold as well, or several.
+        `where` is a further condition on its indices, or a tuple of them.
         """
         self._require_slice("masked", block)
         mask = _both(block, where)
@@ -74,7 +73,7 @@ class Accesses:
         return f", mask={self.filling.predicate(mask)}" + ("" if other is None else f", other={other}")
 
     def _accessible(self, word: str, pointer: Any, block: Any, options: dict[str, Any]) -> None:
-        """Refuse what `load` and `store` cannot write."""
+        """Validate the arguments of `load` and `store`."""
         if not isinstance(pointer, str):
             raise TemplateError(
                 f'{word}: the pointer comes first, as text, {word}("a_ptr", A[i, :], ..), got {brief(repr(pointer))}'
@@ -101,7 +100,7 @@ class Accesses:
 
 
 def _both(block: Any, where: Any) -> BlockCondition:
-    """The mask of a slice, where further conditions hold. Raises TemplateError for one over another axis."""
+    """The mask of a slice and further conditions. Raises TemplateError for a condition over another axis."""
     mask = block.mask
     ranges, both = dict(mask.ranges), as_condition(mask.condition)
     for given in where if isinstance(where, (tuple, list)) else (where,):
@@ -119,6 +118,6 @@ def _both(block: Any, where: Any) -> BlockCondition:
 
 
 def _keywords(options: dict[str, Any]) -> str:
-    """Options of a call; a string is one there too."""
+    """Keyword arguments of a call; strings are quoted."""
     shown = {name: repr(value) if isinstance(value, str) else str(value) for name, value in options.items()}
     return "".join(f", {name}={value}" for name, value in shown.items())
