@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.aliases import IndexLike, Symbol
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.exclusive import LOCK
 from lego_mlir.expr.index import as_expr
@@ -52,12 +53,12 @@ class PlainRanges(dict[Any, Range]):
         super().__init__({_symbol(s): _plain(s, r) for s, r in ranges.items()})
         self._key: frozenset[Any] | None = None
 
-    def __setitem__(self, symbol: Any, over: Range) -> None:
+    def __setitem__(self, symbol: IndexLike, over: Range) -> None:
         super().__setitem__(_symbol(symbol), _plain(symbol, over))
         self._key = None
 
     @property
-    def key(self) -> frozenset[Any]:
+    def key(self) -> frozenset[tuple[Symbol, Range]]:
         """A hashable key, the same for equal ranges; its hash is cached."""
         if self._key is None:
             self._key = frozenset(self.items())
@@ -124,14 +125,14 @@ def working_in(ranges: Ranges) -> Iterator[Context]:
             raise
 
 
-def _symbol(key: Any) -> Any:
+def _symbol(key: IndexLike) -> Symbol:
     symbol = None if isinstance(key, str) else as_expr(key)
     if symbol is None or not symbol.is_Symbol:
         raise ExpressionError(f"ranges: a range belongs to a symbol (lego.symbols), got the key {key!r}")
     return symbol
 
 
-def _plain(key: Any, r: Any) -> Range:
+def _plain(key: IndexLike, r: Range | range) -> Range:
     if isinstance(r, range):
         r = Range(r.start, r.stop, r.step)
     if not isinstance(r, Range):

@@ -20,6 +20,7 @@ from typing import Any
 
 import sympy
 
+from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Table
 from lego_mlir.expr.sharing import Sharing, operands
 
@@ -38,13 +39,13 @@ class CostModel:
     load: int = 1
     other: int = 1
 
-    def division(self, divisor: Any) -> int:
+    def division(self, divisor: Expr) -> int:
         """Cost of one division or remainder by this divisor."""
         if divisor.is_Integer and int(divisor) > 0 and int(divisor) & (int(divisor) - 1) == 0:
             return self.divide_by_power_of_two
         return self.divide
 
-    def own(self, expr: Any) -> int:
+    def own(self, expr: Expr) -> int:
         """Cost of a node itself, without its operands."""
         if expr.is_Atom or expr in (True, False):
             return 0
@@ -79,7 +80,7 @@ MODELS = {
 
 
 def operations(
-    *exprs: Any, shared: bool = False, model: CostModel = OPERATIONS, counted: dict[Any, int] | None = None
+    *exprs: Expr, shared: bool = False, model: CostModel = OPERATIONS, counted: dict[Expr, int] | None = None
 ) -> int:
     """Total operation count; with `shared`, repeated subexpressions, parts of sums included, count once.
 
@@ -94,11 +95,11 @@ def operations(
     return (additions + products) * model.other + sum(map(model.own, code.others))
 
 
-def _additions(terms: dict[Any, int]) -> int:
+def _additions(terms: dict[Expr, int]) -> int:
     return len(terms) - 1 + all(sign < 0 for sign in terms.values())
 
 
-def quick_operations(expr: Any, model: CostModel = OPERATIONS) -> int:
+def quick_operations(expr: Expr, model: CostModel = OPERATIONS) -> int:
     """Operation count of one expression, with equal subexpressions (but not parts of sums) counted once."""
     seen: set[Any] = set()
     stack = [expr]
@@ -112,20 +113,20 @@ def quick_operations(expr: Any, model: CostModel = OPERATIONS) -> int:
     return total
 
 
-def _computed_from(expr: Any) -> Iterable[Any]:
+def _computed_from(expr: Expr) -> Iterable[Expr]:
     """The operands of a node; a term -b of a sum is the operand b of a subtraction."""
     return [a.args[1] if _is_negation(a) else a for a in expr.args] if expr.is_Add else operands(expr)
 
 
-def _is_negation(expr: Any) -> bool:
+def _is_negation(expr: Expr) -> bool:
     return expr.is_Mul and len(expr.args) == 2 and expr.args[0] is sympy.S.NegativeOne
 
 
-def _is_negative(expr: Any) -> bool:
+def _is_negative(expr: Expr) -> bool:
     return expr.is_Mul and expr.args[0] is sympy.S.NegativeOne
 
 
-def _tree(expr: Any, model: CostModel, counted: dict[Any, int]) -> int:
+def _tree(expr: Expr, model: CostModel, counted: dict[Expr, int]) -> int:
     known = counted.get(expr)
     if known is None:
         below = sum(_tree(a, model, counted) for a in _computed_from(expr))

@@ -19,11 +19,12 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
 import sympy
 
+from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.errors import BudgetError, ExpressionError
 from lego_mlir.expr import nodes
 from lego_mlir.expr.budgets import within_recursion_limit
@@ -33,11 +34,17 @@ from lego_mlir.expr.nodes import Size, Table
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
 
+Number: TypeAlias = Any
+"""A Python int, or an array of int64 or of Python ints; bools are truth values."""
+Operation: TypeAlias = "Callable[[Number, Number], Number]"
+Compute: TypeAlias = "Callable[[list[Number]], Number]"
 SAFE = 1 << 62  # int64 results stay below this
 MOST_BITS = 1 << 16  # of a number on the way to a result
 
 
-def evaluate(expr: Any, values: Mapping[Any, Any], tables: Mapping[str, Sequence[int]] | None = None) -> Any:
+def evaluate(
+    expr: Expr | Cond, values: Mapping[Symbol | str, Number], tables: Mapping[str, Sequence[int]] | None = None
+) -> Number:
     """The value of an integer expression or condition. `values` are keyed by symbol or by name, `tables` by name.
 
     A value keyed by name applies to the symbol of that name, unless several symbols of the expression share it.
@@ -52,7 +59,7 @@ def evaluate(expr: Any, values: Mapping[Any, Any], tables: Mapping[str, Sequence
     return _Evaluator(_Values(values), dict(tables or {})).value(expr)
 
 
-def admissible(values: Mapping[Any, Any], ranges: Ranges) -> bool:
+def admissible(values: Mapping[Symbol, Number], ranges: Ranges) -> bool:
     """Whether every value lies in its range and every size satisfies its facts."""
     for symbol, value in values.items():
         if isinstance(symbol, Size):
@@ -66,7 +73,7 @@ def admissible(values: Mapping[Any, Any], ranges: Ranges) -> bool:
     return True
 
 
-def _operand(value: Any) -> Any:
+def _operand(value: Number) -> Number:
     """An int, or an array of int64 or of Python ints that holds each number exactly."""
     if not isinstance(value, numpy.ndarray):
         try:
@@ -87,14 +94,14 @@ def _operand(value: Any) -> Any:
 class _Values:
     """The values of symbols, looked up by the symbol itself, or by its name where that is unambiguous."""
 
-    def __init__(self, given: Mapping[Any, Any]) -> None:
+    def __init__(self, given: Mapping[Symbol | str, Number]) -> None:
         self.known = {key: _operand(value) for key, value in given.items()}
         self.by_name: dict[str, list[Any]] = {}
         for key in self.known:
             self.by_name.setdefault(str(key), []).append(key)
         self.meant: dict[Any, Any] = {}  # the symbol that each key was resolved to
 
-    def of(self, symbol: Any) -> Any:
+    def of(self, symbol: Symbol) -> Number:
         keys = [symbol] if symbol in self.known else self.by_name.get(symbol.name, [])
         if not keys:
             raise ExpressionError(f"evaluate: no value for {symbol}; given: {', '.join(sorted(self.by_name))}")
@@ -106,17 +113,17 @@ class _Values:
         return self.known[keys[0]]
 
 
-def _magnitude(value: Any) -> int:
+def _magnitude(value: Number) -> int:
     if isinstance(value, numpy.ndarray):
         return max(abs(int(value.max())), abs(int(value.min()))) if value.size else 0
     return abs(int(value))
 
 
-def _wide(value: Any) -> Any:
+def _wide(value: Number) -> Number:
     return value.astype(object) if isinstance(value, numpy.ndarray) else int(value)
 
 
-def _narrow(value: Any) -> Any:
+def _narrow(value: Number) -> Number:
     """An array of Python ints converted back to int64 where it fits."""
     if isinstance(value, numpy.ndarray) and value.dtype == object and _magnitude(value) < SAFE:
         return value.astype(numpy.int64)
@@ -126,12 +133,12 @@ def _narrow(value: Any) -> Any:
 class _Evaluator:
     """One evaluation, each distinct node computed once, operands first."""
 
-    def __init__(self, values: _Values, tables: dict[str, Any]) -> None:
+    def __init__(self, values: _Values, tables: dict[str, Sequence[int]]) -> None:
         self.values = values
         self.tables = tables
         self.done: dict[Any, Any] = {}
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: Expr) -> Number:
         stack = [expr]
         while stack:
             node = stack[-1]
@@ -144,7 +151,7 @@ class _Evaluator:
                 self.done[node] = self._compute(node)
         return self.done[expr]
 
-    def _compute(self, expr: Any) -> Any:
+    def _compute(self, expr: Expr) -> Number:
         if isinstance(expr, bool) or expr is sympy.true or expr is sympy.false:
             return bool(expr)
         if expr.is_Integer:
@@ -162,7 +169,7 @@ class _Evaluator:
             raise ExpressionError(f"evaluate: no value for the node {type(expr).__name__} in {expr}")
         return compute(operands)
 
-    def _look_up(self, expr: Table) -> Any:
+    def _look_up(self, expr: Table) -> Number:
         entries = expr.entries or self.tables.get(expr.name)
         if entries is None:
             raise ExpressionError(f"evaluate: no entries for the run-time table {expr.name}")
@@ -176,16 +183,16 @@ class _Evaluator:
         return int(entries[index])
 
 
-def _operands(expr: Any) -> tuple[Any, ...]:
+def _operands(expr: Expr) -> tuple[Expr, ...]:
     if isinstance(expr, bool) or expr.is_Atom:
         return ()
     return (expr.index,) if isinstance(expr, Table) else expr.args
 
 
-def _exact(operation: Callable[[Any, Any], Any], bound: Callable[[int, int], int]) -> Callable[[list[Any]], Any]:
+def _exact(operation: Operation, bound: Callable[[int, int], int]) -> Compute:
     """A binary operation folded over the operands; int64 only while the bound on its result is safe."""
 
-    def pair(a: Any, b: Any) -> Any:
+    def pair(a: Number, b: Number) -> Number:
         if not isinstance(a, numpy.ndarray) and not isinstance(b, numpy.ndarray):
             return operation(a, b)
         magnitudes = _magnitude(a), _magnitude(b)
@@ -196,10 +203,10 @@ def _exact(operation: Callable[[Any, Any], Any], bound: Callable[[int, int], int
     return lambda operands: functools.reduce(pair, operands)
 
 
-def _division(operation: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:
+def _division(operation: Operation) -> Compute:
     exact = _exact(operation, max)
 
-    def divide(operands: list[Any]) -> Any:
+    def divide(operands: list[Number]) -> Number:
         if (operands[1] == 0) if not isinstance(operands[1], numpy.ndarray) else (operands[1] == 0).any():
             raise ZeroDivisionError("evaluate: a divisor is 0")
         return exact(operands)
@@ -207,10 +214,10 @@ def _division(operation: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any
     return divide
 
 
-def _shift(operation: Callable[[Any, Any], Any], bound: Callable[[int, int], int]) -> Callable[[list[Any]], Any]:
+def _shift(operation: Operation, bound: Callable[[int, int], int]) -> Compute:
     exact = _exact(operation, bound)
 
-    def shift(operands: list[Any]) -> Any:
+    def shift(operands: list[Number]) -> Number:
         x, amount = operands
         if (amount.size and amount.min() < 0) if isinstance(amount, numpy.ndarray) else amount < 0:
             raise ValueError("evaluate: a negative shift")
@@ -232,7 +239,7 @@ def _require_bits(bits: int) -> None:
         raise BudgetError(f"evaluate: a number of {bits} bits; numbers of up to {MOST_BITS} bits are computed")
 
 
-def _power(operands: list[Any]) -> Any:
+def _power(operands: list[Number]) -> Number:
     base, exponent = operands
     _require_bits(_magnitude(base).bit_length() * exponent)
     if not isinstance(base, numpy.ndarray) or _magnitude(base) ** exponent < SAFE:
@@ -240,7 +247,7 @@ def _power(operands: list[Any]) -> Any:
     return _narrow(_wide(base) ** exponent)
 
 
-def _root(operands: list[Any]) -> Any:
+def _root(operands: list[Number]) -> Number:
     (x,) = operands
     if isinstance(x, numpy.ndarray):
         if x.size and x.min() < 0:
@@ -250,7 +257,7 @@ def _root(operands: list[Any]) -> Any:
     return isqrt(x)
 
 
-def _select(operands: list[Any]) -> Any:
+def _select(operands: list[Number]) -> Number:
     condition, a, b = operands
     if not isinstance(condition, numpy.ndarray):
         return a if condition else b
@@ -284,5 +291,5 @@ _COMPUTE: dict[Any, Callable[[list[Any]], Any]] = {
 }
 
 
-def _any_array(*values: Any) -> bool:
+def _any_array(*values: Number) -> bool:
     return any(isinstance(v, numpy.ndarray) for v in values)

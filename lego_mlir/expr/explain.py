@@ -19,8 +19,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from lego_mlir.aliases import Expr
 from lego_mlir.expr.sharing import straight_line
 from lego_mlir.expr.simplify import Derivation, Step
 
@@ -43,7 +42,7 @@ def _numbered(count: int, text: str) -> str:
     return f"{count:>2}  {text}"
 
 
-def _whole(count: int, expr: Any) -> list[str]:
+def _whole(count: int, expr: Expr) -> list[str]:
     """The lines of an expression, as straight-line code if it is long."""
     code = straight_line([expr])
     if not code.assignments:
@@ -64,6 +63,6 @@ def _step(step: Step) -> list[str]:
     return lines
 
 
-def _short(expr: Any) -> str:
+def _short(expr: Expr) -> str:
     text = str(expr)
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 4]} ..."

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from lego_mlir.aliases import Cond, Expr
 from lego_mlir.expr.budgets import Budget
 from lego_mlir.expr.cost import CostModel, operations, quick_operations
-from lego_mlir.expr.nodes import COMPARISONS, BitAnd, Eq, FloorDiv, Le, Lt, Ne, ShiftLeft, ShiftRight, Table
-from lego_mlir.expr.poly import PRODUCT, ZERO, Atom, Monomial, Poly, Truth, number
+from lego_mlir.expr.nodes import COMPARISONS, BitAnd, Eq, FloorDiv, Le, Lt, Ne, NodeType, ShiftLeft, ShiftRight, Table
+from lego_mlir.expr.poly import PRODUCT, ZERO, Argument, Atom, Monomial, Poly, Truth, number
 from lego_mlir.expr.sharing import operands
 from lego_mlir.expr.terms import Factor, outer
 
@@ -56,7 +57,7 @@ class Writer:
 
     # ---- forms of the input
 
-    def learn(self, expr: Any) -> None:
+    def learn(self, expr: Expr) -> None:
         """Record the sums, products, shifts and masks of an expression under the polynomials that they equal."""
         stack = [expr]
         while stack:
@@ -74,19 +75,19 @@ class Writer:
                     least = min(value.terms, key=lambda m: [a.order for a in m])
                     self._parts.setdefault(least, {})[value] = None
 
-    def _value(self, expr: Any) -> Poly:
+    def _value(self, expr: Expr) -> Poly:
         return self.rewriter.sum(self.terms.read(expr)).result
 
-    def _as_learnt(self, expr: Any) -> Any:
+    def _as_learnt(self, expr: Expr) -> Expr:
         """A learnt node over the cheapest forms of its operands."""
         return over(expr, self._operand)
 
-    def _operand(self, expr: Any) -> Any:
+    def _operand(self, expr: Expr) -> Expr:
         return expr if expr.is_Integer else self.cheapest(self._value(expr))
 
     # ---- writing
 
-    def cheapest(self, poly: Poly) -> Any:
+    def cheapest(self, poly: Poly) -> Expr:
         """The cheapest known expression of a polynomial."""
         known = self._written.get(poly)
         if known is None:
@@ -99,11 +100,11 @@ class Writer:
             self._written[poly] = known
         return known
 
-    def cost(self, expr: Any) -> tuple[int, int]:
+    def cost(self, expr: Expr) -> tuple[int, int]:
         """Key for comparing forms of one value; shared parts of sums are not considered."""
         return quick_operations(expr, self.model), operations(expr, model=self.model, counted=self._counted)
 
-    def _candidates(self, poly: Poly) -> Iterator[Any]:
+    def _candidates(self, poly: Poly) -> Iterator[Expr]:
         """Forms of a polynomial. Ties go to the first, whose parts other expressions are most likely to share."""
         for monomial in poly.terms:
             for part in self._parts.get(monomial, ()):
@@ -115,7 +116,7 @@ class Writer:
             yield self._as_learnt(form)
         yield self._factored(poly)
 
-    def _factored(self, poly: Poly) -> Any:
+    def _factored(self, poly: Poly) -> Expr:
         terms = outer(poly)
         factor = self._plan(terms)[1]
         if factor is None:
@@ -136,7 +137,7 @@ class Writer:
             total = total + product
         return total
 
-    def factor(self, factor: Factor) -> Any:
+    def factor(self, factor: Factor) -> Expr:
         """The node of an operation over the cheapest forms of its operands."""
         if isinstance(factor, tuple):
             return FloorDiv(*factor)
@@ -145,7 +146,7 @@ class Writer:
             known = self._written[factor] = self._new_factor(factor)
         return known
 
-    def _new_factor(self, atom: Atom) -> Any:
+    def _new_factor(self, atom: Atom) -> Expr:
         if atom.op is PRODUCT:
             return self.cheapest(atom.args[0])
         if atom.op is Table:
@@ -153,12 +154,12 @@ class Writer:
             return Table(name, self.cheapest(index), self.terms.write(length), self.terms.write(bound), entries)
         return atom.op(*(self._argument(a) for a in atom.args))
 
-    def _argument(self, argument: Any) -> Any:
+    def _argument(self, argument: Argument) -> Argument:
         if isinstance(argument, Poly):
             return self.cheapest(argument)
         return self.condition(argument) if isinstance(argument, (Atom, bool)) else argument
 
-    def condition(self, truth: Truth) -> Any:
+    def condition(self, truth: Truth) -> Cond:
         """The cheapest form of a condition: a comparison as given, or with its terms moved between the two sides."""
         if isinstance(truth, bool):
             return sympy.true if truth else sympy.false
@@ -171,7 +172,7 @@ class Writer:
             self._written[truth] = known
         return known
 
-    def _comparisons(self, op: Any, left: Poly, right: Poly) -> Iterator[Any]:
+    def _comparisons(self, op: NodeType, left: Poly, right: Poly) -> Iterator[Cond]:
         yield op(self.cheapest(left), self.cheapest(right))
         difference = right - left
         content = gcd(*(v for m, v in difference.terms.items() if m))
@@ -189,7 +190,7 @@ class Writer:
 
     # ---- factoring
 
-    def _plan(self, terms: Outer) -> tuple[int, Any]:
+    def _plan(self, terms: Outer) -> tuple[int, Factor | int | None]:
         """(operations, factor or None): what to factor out first, None for the plain sum."""
         key = frozenset(terms.items())
         known = self._plans.get(key)
@@ -259,7 +260,7 @@ def _multiple(whole: Poly, part: Poly) -> int:
     return times if all(whole.terms.get(m) == v * times for m, v in others) else 0
 
 
-def _over(content: int, difference: Poly, op: Any) -> tuple[Poly, Any]:
+def _over(content: int, difference: Poly, op: NodeType) -> tuple[Poly, NodeType]:
     """The comparison `0 op difference` divided by the content of its non-constant terms: 8*i + 3 >= 0 is i + 0 >= 0."""
     constant = difference.terms.get((), 0)
     if op in (Eq, Ne) and constant % content:
@@ -270,7 +271,7 @@ def _over(content: int, difference: Poly, op: Any) -> tuple[Poly, Any]:
     return atoms + number(constant // content), op
 
 
-def over(expr: Any, change: Callable[[Any], Any]) -> Any:
+def over(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The operation with `change` applied to each operand; the same object where nothing changes.
 
     A copy would be expensive: SymPy compares equal expressions part by part, and shared parts once per use.
@@ -286,11 +287,11 @@ def over(expr: Any, change: Callable[[Any], Any]) -> Any:
     return _product(changed) if expr.is_Mul else expr.func(*changed)
 
 
-def _sum(parts: list[Any]) -> Any:
+def _sum(parts: list[Expr]) -> Expr:
     return sympy.Add(*parts)
 
 
-def _product(factors: list[Any]) -> Any:
+def _product(factors: list[Expr]) -> Expr:
     """A product that SymPy does not distribute over a sum."""
     value = reduce(lambda x, y: x * y, (int(f) for f in factors if f.is_Integer), 1)
     others = [f for f in factors if not f.is_Integer]

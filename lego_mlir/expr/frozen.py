@@ -32,7 +32,7 @@ class Frozen:
     def _arguments(self) -> tuple[Any, ...]:
         raise NotImplementedError  # every subclass defines it
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise self._refusal(f"{self!r} does not change once it is made, and {name} was set; make another one")
 
     def __delattr__(self, name: str) -> None:

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lego_mlir.aliases import Array, Cond, Expr, IndexLike
 from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
 from lego_mlir.expr.frozen import Frozen
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import sympy
 
 
-def is_symbolic(value: Any) -> bool:
+def is_symbolic(value: object) -> bool:
     """Whether a value is an `Index`, a `Condition` or a SymPy object. Does not import SymPy."""
     if isinstance(value, (Index, Condition)):
         return True
@@ -35,13 +36,13 @@ def is_symbolic(value: Any) -> bool:
     return loaded is not None and isinstance(value, loaded.Basic) and not value.is_Integer
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """Whether a value is a NumPy array (NumPy scalars count as ints). Does not import NumPy."""
     loaded = sys.modules.get("numpy")
     return loaded is not None and isinstance(value, loaded.ndarray)
 
 
-def as_expr(value: Any) -> Any:
+def as_expr(value: IndexLike) -> Expr:
     """The SymPy expression of an int, an `Index` or a SymPy expression, in canonical nodes; a condition is 0 or 1."""
     if isinstance(value, Index):
         return value.expr
@@ -59,7 +60,7 @@ def as_expr(value: Any) -> Any:
     return nodes.canonical(value)
 
 
-def as_condition(value: Any) -> Any:
+def as_condition(value: Condition | Cond) -> Cond:
     """The SymPy Boolean of a bool, a `Condition` or a SymPy relation, in canonical nodes."""
     if isinstance(value, Condition):
         return value.expr
@@ -76,10 +77,10 @@ class Index(Frozen):
     expr: sympy.Expr
     __array_ufunc__ = None  # ndarray + Index defers to Index, which raises, instead of making an object array
 
-    def __init__(self, expr: Any) -> None:
+    def __init__(self, expr: IndexLike) -> None:
         object.__setattr__(self, "expr", as_expr(expr))
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[Expr]:
         return (self.expr,)
 
     def _sympy_(self) -> sympy.Expr:
@@ -91,26 +92,26 @@ class Index(Frozen):
     def __hash__(self) -> int:
         return hash(self.expr)
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: IndexLike) -> bool:
         """Structural equality. (`==` builds a condition, as the other comparisons do.)"""
         return bool(self.expr == as_expr(other))
 
-    def __add__(self, other: Any) -> Index:
+    def __add__(self, other: IndexLike) -> Index:
         return Index(self.expr + as_expr(other))
 
-    def __radd__(self, other: Any) -> Index:
+    def __radd__(self, other: IndexLike) -> Index:
         return Index(as_expr(other) + self.expr)
 
-    def __sub__(self, other: Any) -> Index:
+    def __sub__(self, other: IndexLike) -> Index:
         return Index(self.expr - as_expr(other))
 
-    def __rsub__(self, other: Any) -> Index:
+    def __rsub__(self, other: IndexLike) -> Index:
         return Index(as_expr(other) - self.expr)
 
-    def __mul__(self, other: Any) -> Index:
+    def __mul__(self, other: IndexLike) -> Index:
         return Index(self.expr * as_expr(other))
 
-    def __rmul__(self, other: Any) -> Index:
+    def __rmul__(self, other: IndexLike) -> Index:
         return Index(as_expr(other) * self.expr)
 
     def __neg__(self) -> Index:
@@ -124,27 +125,27 @@ class Index(Frozen):
             raise ExpressionError(f"{self!r} ** {exponent}: the exponent must be an int >= 0")
         return Index(self.expr**exponent)
 
-    def __rpow__(self, base: Any) -> Index:
+    def __rpow__(self, base: IndexLike) -> Index:
         if type(base) is not int or base < 1 or base & (base - 1):
             raise ExpressionError(f"{base} ** {self!r}: only a power of two can be raised to a symbol, as a shift")
         return Index(1) << (base.bit_length() - 1) * self
 
-    def __floordiv__(self, other: Any) -> Index:
+    def __floordiv__(self, other: IndexLike) -> Index:
         return _node("FloorDiv", self, other)
 
-    def __rfloordiv__(self, other: Any) -> Index:
+    def __rfloordiv__(self, other: IndexLike) -> Index:
         return _node("FloorDiv", other, self)
 
-    def __mod__(self, other: Any) -> Index:
+    def __mod__(self, other: IndexLike) -> Index:
         return _node("FloorMod", self, other)
 
-    def __rmod__(self, other: Any) -> Index:
+    def __rmod__(self, other: IndexLike) -> Index:
         return _node("FloorMod", other, self)
 
-    def __divmod__(self, other: Any) -> tuple[Index, Index]:
+    def __divmod__(self, other: IndexLike) -> tuple[Index, Index]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> tuple[Index, Index]:
+    def __rdivmod__(self, other: IndexLike) -> tuple[Index, Index]:
         return other // self, other % self
 
     def __abs__(self) -> Index:
@@ -153,48 +154,48 @@ class Index(Frozen):
     def __invert__(self) -> Index:
         return -self - 1
 
-    def __truediv__(self, other: Any) -> NoReturn:
+    def __truediv__(self, other: IndexLike) -> NoReturn:
         raise ExpressionError(f"{self!r} / {other!r}: an index has no fractions; write integer division as //")
 
     __rtruediv__ = __truediv__
 
-    def __xor__(self, other: Any) -> Index:
+    def __xor__(self, other: IndexLike) -> Index:
         return _node("BitXor", self, other)
 
     __rxor__ = __xor__
 
-    def __and__(self, other: Any) -> Index:
+    def __and__(self, other: IndexLike) -> Index:
         return _node("BitAnd", self, other)
 
     __rand__ = __and__
 
-    def __or__(self, other: Any) -> Index:
+    def __or__(self, other: IndexLike) -> Index:
         return _node("BitOr", self, other)
 
     __ror__ = __or__
 
-    def __lshift__(self, other: Any) -> Index:
+    def __lshift__(self, other: IndexLike) -> Index:
         return _node("ShiftLeft", self, other)
 
-    def __rlshift__(self, other: Any) -> Index:
+    def __rlshift__(self, other: IndexLike) -> Index:
         return _node("ShiftLeft", other, self)
 
-    def __rshift__(self, other: Any) -> Index:
+    def __rshift__(self, other: IndexLike) -> Index:
         return _node("ShiftRight", self, other)
 
-    def __rrshift__(self, other: Any) -> Index:
+    def __rrshift__(self, other: IndexLike) -> Index:
         return _node("ShiftRight", other, self)
 
-    def __lt__(self, other: Any) -> Condition:
+    def __lt__(self, other: IndexLike) -> Condition:
         return _condition("Lt", self, other)
 
-    def __le__(self, other: Any) -> Condition:
+    def __le__(self, other: IndexLike) -> Condition:
         return _condition("Le", self, other)
 
-    def __gt__(self, other: Any) -> Condition:
+    def __gt__(self, other: IndexLike) -> Condition:
         return _condition("Lt", other, self)
 
-    def __ge__(self, other: Any) -> Condition:
+    def __ge__(self, other: IndexLike) -> Condition:
         return _condition("Le", other, self)
 
     def __eq__(self, other: object) -> Condition:  # type: ignore[override]
@@ -229,13 +230,13 @@ class Condition(Frozen):
     expr: Any
     __array_ufunc__ = None
 
-    def __init__(self, expr: Any) -> None:
+    def __init__(self, expr: Condition | Cond) -> None:
         object.__setattr__(self, "expr", as_condition(expr))
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[Expr]:
         return (self.expr,)
 
-    def _sympy_(self) -> Any:
+    def _sympy_(self) -> Cond:
         return self.expr
 
     def __repr__(self) -> str:
@@ -244,12 +245,12 @@ class Condition(Frozen):
     def __hash__(self) -> int:
         return hash(self.expr)
 
-    def __and__(self, other: Any) -> Condition:
+    def __and__(self, other: Condition | Cond) -> Condition:
         return _logic("And", self, other)
 
     __rand__ = __and__
 
-    def __or__(self, other: Any) -> Condition:
+    def __or__(self, other: Condition | Cond) -> Condition:
         return _logic("Or", self, other)
 
     __ror__ = __or__
@@ -261,36 +262,36 @@ class Condition(Frozen):
         return _truth(self)
 
     # A truth value is also 0 or 1, as in Python: `(j >= n) + i`.
-    def __add__(self, other: Any) -> Index:
+    def __add__(self, other: IndexLike) -> Index:
         return Index(self) + other
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Index:
+    def __sub__(self, other: IndexLike) -> Index:
         return Index(self) - other
 
-    def __rsub__(self, other: Any) -> Index:
+    def __rsub__(self, other: IndexLike) -> Index:
         return other - Index(self)
 
-    def __mul__(self, other: Any) -> Index:
+    def __mul__(self, other: IndexLike) -> Index:
         return Index(self) * other
 
     __rmul__ = __mul__
 
 
-def _node(name: str, *args: Any) -> Index:
+def _node(name: str, *args: IndexLike) -> Index:
     from lego_mlir.expr import nodes
 
     return kept(Index(getattr(nodes, name)(*map(as_expr, args))), args)
 
 
-def _condition(name: str, *args: Any) -> Condition:
+def _condition(name: str, *args: IndexLike) -> Condition:
     from lego_mlir.expr import nodes
 
     return kept(Condition(getattr(nodes, name)(*map(as_expr, args))), args)
 
 
-def _logic(name: str, *args: Any) -> Condition:
+def _logic(name: str, *args: Condition | Cond) -> Condition:
     import sympy
 
     return kept(Condition(getattr(sympy, name)(*map(as_condition, args))), args)
@@ -305,7 +306,7 @@ def kept(result: Any, given: Sequence[Any]) -> Any:
     return result
 
 
-def _shown(expr: Any) -> str:
+def _shown(expr: Expr) -> str:
     from lego_mlir.expr.prefix import shown
 
     return shown(expr)
@@ -364,7 +365,7 @@ def size(name: str, min: int = 1, max: int | None = None, multiple_of: int = 1) 
     return Index(nodes.Size(name, min, max, multiple_of))
 
 
-def where(condition: Any, a: Any, b: Any) -> Any:
+def where(condition: Cond, a: IndexLike, b: IndexLike) -> IndexLike:
     """`a` where the condition holds, else `b`: for a bool, an array of bools or a symbolic condition.
 
     Both branches are always computed, so neither may fail where it is not chosen.
@@ -381,7 +382,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     return a if condition else b
 
 
-def isqrt(x: Any) -> Any:
+def isqrt(x: IndexLike) -> IndexLike:
     """The floor of the square root of an int, of every element of an array, or of a symbol; x >= 0.
 
     Raises ExpressionError for a negative number and for a value that is not an integer.
@@ -397,7 +398,7 @@ def isqrt(x: Any) -> Any:
     return math.isqrt(int(x))
 
 
-def _isqrt_of_array(x: Any) -> Any:
+def _isqrt_of_array(x: Array) -> Array:
     import numpy
 
     if x.dtype.kind not in "iu":
@@ -412,7 +413,7 @@ def _isqrt_of_array(x: Any) -> Any:
     return root
 
 
-def minimum(a: Any, b: Any) -> Any:
+def minimum(a: IndexLike, b: IndexLike) -> IndexLike:
     """The smaller of two, elementwise for arrays."""
     if is_symbolic(a) or is_symbolic(b):
         return _node("Smaller", a, b)
@@ -423,7 +424,7 @@ def minimum(a: Any, b: Any) -> Any:
     return min(a, b)
 
 
-def maximum(a: Any, b: Any) -> Any:
+def maximum(a: IndexLike, b: IndexLike) -> IndexLike:
     """The larger of two, elementwise for arrays."""
     if is_symbolic(a) or is_symbolic(b):
         return _node("Larger", a, b)
@@ -434,6 +435,6 @@ def maximum(a: Any, b: Any) -> Any:
     return max(a, b)
 
 
-def cdiv(a: Any, b: Any) -> Any:
+def cdiv(a: IndexLike, b: IndexLike) -> IndexLike:
     """Ceiling division: the number of tiles of b that cover a."""
     return (a + b - 1) // b

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.aliases import IndexLike
 from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.nodes import (
     BitAnd,
@@ -71,7 +72,7 @@ class Bounds:
         return self.lo is not None and self.lo >= 0
 
 
-def bounds(expr: Any, ranges: Ranges) -> Bounds:
+def bounds(expr: IndexLike, ranges: Ranges) -> Bounds:
     """Constant bounds and congruence of an expression (a SymPy expression, an Index or an int)."""
     from lego_mlir.expr.context import working_in
     from lego_mlir.expr.index import as_expr
@@ -80,7 +81,7 @@ def bounds(expr: Any, ranges: Ranges) -> Bounds:
         return context.facts.bounds(context.terms.read(as_expr(expr)))
 
 
-def within(expr: Any, ranges: Ranges, low: int, high: int) -> bool:
+def within(expr: IndexLike, ranges: Ranges, low: int, high: int) -> bool:
     """Whether eliminating symbols proves low <= value <= high; it is tighter than constant bounds:
 
     >>> import sympy
@@ -98,7 +99,7 @@ def within(expr: Any, ranges: Ranges, low: int, high: int) -> bool:
     return context.facts.nonnegative(value.plus(-low)) and context.facts.nonnegative((-value).plus(high))
 
 
-def value_beyond(expr: Any, ranges: Ranges, low: int, high: int) -> int | None:
+def value_beyond(expr: IndexLike, ranges: Ranges, low: int, high: int) -> int | None:
     """A value below `low` or above `high` that the expression takes at a sample point, or None."""
     from lego_mlir.expr.context import working_in
     from lego_mlir.expr.index import as_expr

@@ -20,8 +20,8 @@ where(i < 4, i, 4)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 from weakref import WeakValueDictionary
 
 import sympy
@@ -29,8 +29,13 @@ from sympy import Expr, Integer
 from sympy.core.cache import cacheit
 from sympy.logic.boolalg import Boolean
 from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.str import StrPrinter
 
+from lego_mlir.aliases import IndexLike, Symbol
 from lego_mlir.errors import ExpressionError
+
+NodeType: TypeAlias = type[Any]
+"""The class of a node, which names its operation."""
 
 
 class _Shared:
@@ -43,7 +48,7 @@ class _Shared:
     __slots__ = ()
 
     @classmethod
-    def _unique(cls, base: type[Any], *args: Any) -> Any:
+    def _unique(cls, base: type[Any], *args: Expr) -> Expr:
         """The existing node with these arguments, or a new one of the SymPy class `base`."""
         key = (cls, args)
         found = _unique_nodes.get(key)
@@ -61,7 +66,7 @@ class _Shared:
         return super().__hash__()
 
     @property
-    def free_symbols(self) -> frozenset[Any]:
+    def free_symbols(self) -> frozenset[Symbol]:
         """The symbols that the value depends on."""
         if not hasattr(self, "_symbols"):
             for node in every_node(self):  # operands first: nothing nests deeply
@@ -71,11 +76,11 @@ class _Shared:
         found: frozenset[Any] = self._symbols  # type: ignore[attr-defined]
         return found
 
-    def _depends_on(self) -> tuple[Any, ...]:
+    def _depends_on(self) -> tuple[Expr, ...]:
         args: tuple[Any, ...] = self.args  # type: ignore[attr-defined]
         return args
 
-    def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+    def _xreplace(self, rule: Mapping[Expr, Expr]) -> tuple[Expr, bool]:
         if not isinstance(rule, _Replacement):
             rule = _Replacement(rule)
         found = rule.replaced.get(self)
@@ -90,17 +95,17 @@ _unique_nodes: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 class _Replacement(dict[Any, Any]):
     """The substitution of `replaced`, and the memoized result for each node."""
 
-    def __init__(self, rule: Mapping[Any, Any]) -> None:
+    def __init__(self, rule: Mapping[Expr, Expr]) -> None:
         super().__init__(rule)
         self.replaced: dict[Any, tuple[Any, bool]] = {}
 
 
-def replaced(expr: Any, rule: Mapping[Any, Any]) -> Any:
+def replaced(expr: Expr, rule: Mapping[Expr, Expr]) -> Expr:
     """SymPy's `xreplace`, visiting each distinct node once."""
     return expr._xreplace(_Replacement(rule))[0]
 
 
-def every_node(*exprs: Any) -> Iterator[Any]:
+def every_node(*exprs: Expr) -> Iterator[Expr]:
     """Each distinct node of some expressions once, operands first; SymPy's `atoms` visits a node at every use."""
     seen: set[Any] = set()
     stack = [(expr, False) for expr in reversed(exprs)]
@@ -115,7 +120,7 @@ def every_node(*exprs: Any) -> Iterator[Any]:
             stack.extend((operand, False) for operand in reversed(operands))
 
 
-def tables_of(*exprs: Any) -> Iterator[Any]:
+def tables_of(*exprs: Expr) -> Iterator[Table]:
     """Each distinct `Table` in some expressions once."""
     return (node for node in every_node(*exprs) if isinstance(node, Table))
 
@@ -128,13 +133,13 @@ class _IntegerNode(_Shared, Expr):
     is_integer = True
     is_number = False
 
-    def __new__(cls, *args: Any) -> Any:
+    def __new__(cls, *args: IndexLike) -> Expr:
         args = tuple(map(sympy.sympify, args))
         folded = cls.fold(*args)
         return cls._unique(Expr, *args) if folded is None else folded
 
     @classmethod
-    def fold(cls, *args: Any) -> Any:
+    def fold(cls, *args: Expr) -> Expr | None:
         """The value where the arguments alone determine it, or None."""
         return None
 
@@ -149,7 +154,7 @@ class _Infix(_IntegerNode):
     symbol: ClassVar[str]
     precedence = PRECEDENCE["Add"]  # so that a product with a negative factor puts it in parentheses too
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: StrPrinter) -> str:
         left, right = self.args
         return (
             f"{printer.parenthesize(left, PRECEDENCE['Mul'], strict=True)} {self.symbol} "
@@ -164,7 +169,7 @@ class FloorDiv(_Infix):
     symbol = "//"
 
     @classmethod
-    def fold(cls, x: Expr, d: Expr) -> Any:
+    def fold(cls, x: Expr, d: Expr) -> Expr | None:
         if d.is_Integer and int(d) == 0:
             raise ExpressionError(f"division by zero in {x} // 0")
         if d is sympy.S.One or x is sympy.S.Zero:
@@ -183,7 +188,7 @@ class FloorMod(_Infix):
     symbol = "%"
 
     @classmethod
-    def fold(cls, x: Expr, d: Expr) -> Any:
+    def fold(cls, x: Expr, d: Expr) -> Expr | None:
         if d.is_Integer and int(d) == 0:
             raise ExpressionError(f"division by zero in {x} % 0")
         if d in (1, -1) or x is sympy.S.Zero:
@@ -199,7 +204,7 @@ class _Bitwise(_Infix):
     __slots__ = ()
     precedence = PRECEDENCE["Or"]  # Python binds shifts and bits looser than +: in parentheses below anything else
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: StrPrinter) -> str:
         left, right = (printer.parenthesize(a, PRECEDENCE["Atom"], strict=True) for a in self.args)
         return f"{left} {self.symbol} {right}"
 
@@ -211,7 +216,7 @@ class BitXor(_Bitwise):
     symbol = "^"
 
     @classmethod
-    def fold(cls, a: Expr, b: Expr) -> Any:
+    def fold(cls, a: Expr, b: Expr) -> Expr | None:
         if a.is_Integer and b.is_Integer:
             return Integer(int(a) ^ int(b))
         if a is sympy.S.Zero:
@@ -233,7 +238,7 @@ class BitAnd(_Bitwise):
     symbol = "&"
 
     @classmethod
-    def fold(cls, a: Expr, b: Expr) -> Any:
+    def fold(cls, a: Expr, b: Expr) -> Expr | None:
         if a.is_Integer and b.is_Integer:
             return Integer(int(a) & int(b))
         if a is sympy.S.Zero or b is sympy.S.Zero:
@@ -248,7 +253,7 @@ class BitOr(_Bitwise):
     symbol = "|"
 
     @classmethod
-    def fold(cls, a: Expr, b: Expr) -> Any:
+    def fold(cls, a: Expr, b: Expr) -> Expr | None:
         if a.is_Integer and b.is_Integer:
             return Integer(int(a) | int(b))
         if a is sympy.S.Zero:
@@ -265,7 +270,7 @@ class ShiftLeft(_Bitwise):
     symbol = "<<"
 
     @classmethod
-    def fold(cls, x: Expr, n: Expr) -> Any:
+    def fold(cls, x: Expr, n: Expr) -> Expr | None:
         if n.is_Integer and int(n) < 0:
             raise ExpressionError(f"negative shift in {x} << {n}")
         if n is sympy.S.Zero or x is sympy.S.Zero:
@@ -280,7 +285,7 @@ class ShiftRight(_Bitwise):
     symbol = ">>"
 
     @classmethod
-    def fold(cls, x: Expr, n: Expr) -> Any:
+    def fold(cls, x: Expr, n: Expr) -> Expr | None:
         if n.is_Integer and int(n) < 0:
             raise ExpressionError(f"negative shift in {x} >> {n}")
         if n is sympy.S.Zero or x is sympy.S.Zero:
@@ -294,7 +299,7 @@ class _Call(_IntegerNode):
     __slots__ = ()
     symbol: ClassVar[str]
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: StrPrinter) -> str:
         return f"{self.symbol}({', '.join(printer._print(a) for a in self.args)})"
 
 
@@ -305,7 +310,7 @@ class ISqrt(_Call):
     symbol = "isqrt"
 
     @classmethod
-    def fold(cls, x: Expr) -> Any:
+    def fold(cls, x: Expr) -> Expr | None:
         if not x.is_Integer:
             return None
         if int(x) < 0:
@@ -320,7 +325,7 @@ class Smaller(_Call):
     symbol = "minimum"
 
     @classmethod
-    def fold(cls, a: Expr, b: Expr) -> Any:
+    def fold(cls, a: Expr, b: Expr) -> Expr | None:
         if a.is_Integer and b.is_Integer:
             return Integer(min(int(a), int(b)))
         return a if a == b else None
@@ -333,7 +338,7 @@ class Larger(_Call):
     symbol = "maximum"
 
     @classmethod
-    def fold(cls, a: Expr, b: Expr) -> Any:
+    def fold(cls, a: Expr, b: Expr) -> Expr | None:
         if a.is_Integer and b.is_Integer:
             return Integer(max(int(a), int(b)))
         return a if a == b else None
@@ -346,7 +351,7 @@ class Select(_Call):
     symbol = "where"
 
     @classmethod
-    def fold(cls, condition: Boolean, a: Expr, b: Expr) -> Any:
+    def fold(cls, condition: Boolean, a: Expr, b: Expr) -> Expr | None:
         if condition == True:  # noqa: E712  SymPy's true is not Python's
             return a
         if condition == False:  # noqa: E712
@@ -363,7 +368,9 @@ class Table(_IntegerNode):
 
     __slots__ = ()
 
-    def __new__(cls, name: Any, index: Any, length: Any, bound: Any, entries: Any = ()) -> Any:
+    def __new__(
+        cls, name: str | Symbol, index: IndexLike, length: IndexLike, bound: IndexLike, entries: Sequence[int] = ()
+    ) -> Expr:
         name = name if isinstance(name, sympy.Symbol) else sympy.Symbol(str(name))
         entries = entries if isinstance(entries, sympy.Tuple) else sympy.Tuple(*map(int, entries))
         index = sympy.sympify(index)
@@ -393,10 +400,10 @@ class Table(_IntegerNode):
     def entries(self) -> tuple[int, ...]:
         return tuple(map(int, self.args[4]))
 
-    def _depends_on(self) -> tuple[Any, ...]:
+    def _depends_on(self) -> tuple[Expr, ...]:
         return (self.index, self.length, self.bound)  # the table's name is not a symbol of the expression
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: StrPrinter) -> str:
         return f"{self.name}[{printer._print(self.index)}]"
 
 
@@ -408,7 +415,7 @@ class _Comparison(_Shared, Boolean):
     equal_operands: ClassVar[bool]
     precedence = PRECEDENCE["Relational"]
 
-    def __new__(cls, a: Any, b: Any) -> Any:
+    def __new__(cls, a: IndexLike, b: IndexLike) -> Expr:
         a, b = sympy.sympify(a), sympy.sympify(b)
         if a == b:
             return sympy.true if cls.equal_operands else sympy.false
@@ -417,11 +424,11 @@ class _Comparison(_Shared, Boolean):
         return cls._unique(Boolean, a, b)
 
     @classmethod
-    def holds(cls, a: Any, b: Any) -> Any:
+    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
         """The comparison on Python ints or NumPy arrays."""
         raise NotImplementedError  # every subclass defines it
 
-    def _sympystr(self, printer: Any) -> str:
+    def _sympystr(self, printer: StrPrinter) -> str:
         left, right = (printer.parenthesize(a, PRECEDENCE["Relational"]) for a in self.args)
         return f"{left} {self.symbol} {right}"
 
@@ -433,7 +440,7 @@ class Lt(_Comparison):
     symbol, equal_operands = "<", False
 
     @classmethod
-    def holds(cls, a: Any, b: Any) -> Any:
+    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
         return a < b
 
 
@@ -444,7 +451,7 @@ class Le(_Comparison):
     symbol, equal_operands = "<=", True
 
     @classmethod
-    def holds(cls, a: Any, b: Any) -> Any:
+    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
         return a <= b
 
 
@@ -455,7 +462,7 @@ class Eq(_Comparison):
     symbol, equal_operands = "==", True
 
     @classmethod
-    def holds(cls, a: Any, b: Any) -> Any:
+    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
         return a == b
 
 
@@ -466,7 +473,7 @@ class Ne(_Comparison):
     symbol, equal_operands = "!=", False
 
     @classmethod
-    def holds(cls, a: Any, b: Any) -> Any:
+    def holds(cls, a: IndexLike, b: IndexLike) -> IndexLike:
         return a != b
 
 
@@ -513,7 +520,7 @@ class Size(sympy.Symbol):
 
 
 @cacheit  # type: ignore[untyped-decorator]
-def canonical(expr: Any) -> Any:
+def canonical(expr: Expr) -> Expr:
     """A SymPy expression in this module's nodes: `floor(a/b)`, `Mod`, `Min`, `Max`, `Piecewise`, relations and `Xor`.
 
     Raises ExpressionError for a node without an integer meaning, such as a rational or a sine.
@@ -551,8 +558,8 @@ def canonical(expr: Any) -> Any:
     raise ExpressionError(f"{type(expr).__name__} has no integer meaning in the index expression {expr}")
 
 
-def _fold_pairs(node: type[Any]) -> Any:
-    def build(*args: Any) -> Any:
+def _fold_pairs(node: NodeType) -> Callable[..., Expr]:
+    def build(*args: Expr) -> Expr:
         result = args[0]
         for argument in args[1:]:
             result = node(result, argument)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from lego_mlir.aliases import Expr
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.factor import over
 
@@ -55,7 +56,7 @@ class Pieces:
         self._wholes: dict[Any, Form] = {}
         self._forms: dict[Any, Form] = {}
 
-    def whole(self, expr: Any) -> Form:
+    def whole(self, expr: Expr) -> Form:
         """The cheapest form obtained by rewriting the whole expression."""
         known = self._wholes.get(expr)
         if known is None:
@@ -65,7 +66,7 @@ class Pieces:
             known = self._wholes[expr] = Form(found, self.writer.cost(found), changed)
         return known
 
-    def form(self, expr: Any) -> Form:
+    def form(self, expr: Expr) -> Form:
         """The cheaper of `whole` and the expression as written over such forms of its operands.
 
         Ties go to the latter, which shares more with the parts around it.
@@ -78,11 +79,11 @@ class Pieces:
             self._forms[expr] = known
         return known
 
-    def _node(self, expr: Any) -> Form:
+    def _node(self, expr: Expr) -> Form:
         """An operation as written; rewritten as a whole where an operand's form turns it into a division by zero."""
         forms: list[Form] = []
 
-        def operand(part: Any) -> Any:
+        def operand(part: Expr) -> Expr:
             forms.append(self.form(part))
             return forms[-1].expr
 
@@ -91,7 +92,7 @@ class Pieces:
         except ExpressionError:
             return self.whole(expr)
 
-    def _sum(self, expr: Any) -> Form:
+    def _sum(self, expr: Expr) -> Form:
         """A sum: the terms that are cheaper as written, and the others rewritten together."""
         unchanged = list(map(self._cheaper_as_written, expr.args))
         if not any(unchanged):
@@ -101,21 +102,21 @@ class Pieces:
         forms = [self.whole(sympy.Add(*rest)), *map(self.form, separate)]
         return self._composed(sympy.Add(*(form.expr for form in forms)), forms)
 
-    def _cheaper_as_written(self, expr: Any) -> bool:
+    def _cheaper_as_written(self, expr: Expr) -> bool:
         whole, form = self.whole(expr), self.form(expr)
         return form is not whole and (bool(whole.rewritten) or form.cost < whole.cost)
 
-    def _composed(self, expr: Any, forms: Iterable[Form]) -> Form:
+    def _composed(self, expr: Expr, forms: Iterable[Form]) -> Form:
         rewritten = dict.fromkeys(part for form in forms for part in form.rewritten)
         return Form(expr, self.writer.cost(expr), tuple(rewritten))
 
 
-def is_condition(expr: Any) -> bool:
+def is_condition(expr: Expr) -> bool:
     """Whether an expression is a Boolean rather than an integer."""
     return isinstance(expr, sympy.logic.boolalg.Boolean) and not expr.is_Symbol
 
 
-def rewriting(context: Context, expr: Any) -> Trace:
+def rewriting(context: Context, expr: Expr) -> Trace:
     """The trace of rewriting an expression or condition."""
     if is_condition(expr):
         return context.rewriter.condition(context.terms.read_condition(expr))

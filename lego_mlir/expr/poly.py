@@ -17,9 +17,11 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
+
+from lego_mlir.expr.nodes import NodeType
 
 SYMBOL = sympy.Symbol  # the `op` of an atom that is a symbol
 PRODUCT = sympy.Mul  # the `op` of an atom that holds an unexpanded sum, a factor of a product left unexpanded
@@ -30,7 +32,7 @@ class Atom:
 
     __slots__ = ("args", "offset", "op", "order", "rank", "scale")
 
-    def __init__(self, op: Any, args: tuple[Any, ...], order: int, scale: int = 1, offset: int = 0) -> None:
+    def __init__(self, op: NodeType, args: tuple[Argument, ...], order: int, scale: int = 1, offset: int = 0) -> None:
         self.op = op
         self.args = args  # a symbol's own argument is the SymPy symbol, which equals offset + scale * this atom
         self.order = order
@@ -44,6 +46,8 @@ class Atom:
         return f"{self.op.__name__}{self.args}"
 
 
+Argument: TypeAlias = Any
+"""An argument of an atom: a `Poly`, an `Atom`, a bool, or constant data such as a table's entries."""
 Monomial = tuple[Atom, ...]  # sorted by creation, a power as repetition; () is the constant
 Truth = Atom | bool  # a comparison or a logical operation, or its value
 
@@ -193,7 +197,7 @@ def rank(poly: Poly) -> Rank:
     return depth, operation, top, len(terms), max(poly.terms.values()), _digest(terms)
 
 
-def _rank_of(op: Any, args: tuple[Any, ...]) -> Rank:
+def _rank_of(op: NodeType, args: tuple[Argument, ...]) -> Rank:
     """The rank of an atom, computed from the ranks of its parts, so shared parts are visited once."""
     if op is SYMBOL:
         (symbol,) = args

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from sympy.printing.str import StrPrinter
 
+from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import every_node
 
 COMPARED: Final = 4000
@@ -35,13 +36,13 @@ class PrefixPrinter(StrPrinter):
         self.columns = columns
         self._texts: dict[Any, str] = {}
 
-    def text(self, expr: Any) -> str:
+    def text(self, expr: Expr) -> str:
         """The first characters of an expression's text."""
         for part in every_node(expr):  # operands first, so that recursion stays shallow
             self._print(part)
         return self._print(expr)
 
-    def _print(self, expr: Any, **options: Any) -> str:
+    def _print(self, expr: Expr, **options: Any) -> str:
         if options:
             return str(super()._print(expr, **options))[: self.columns]
         found = self._texts.get(expr)
@@ -50,12 +51,12 @@ class PrefixPrinter(StrPrinter):
         return found
 
 
-def prefix(expr: Any, columns: int = COMPARED) -> str:
+def prefix(expr: Expr, columns: int = COMPARED) -> str:
     """The first characters of `str(expr)`."""
     return PrefixPrinter(columns).text(expr)
 
 
-def shown(expr: Any) -> str:
+def shown(expr: Expr) -> str:
     """The text of an expression for a `repr`, truncated if it is huge."""
     text = prefix(expr, SHOWN)
     return text if len(text) < SHOWN else f"{text} .."

@@ -20,15 +20,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sympy
 
+from lego_mlir.aliases import Cond, Symbol
 from lego_mlir.errors import BudgetError
 from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.context import Context, working_in
 from lego_mlir.expr.index import as_condition
-from lego_mlir.expr.nodes import COMPARISONS, Eq, Le, Lt, Ne, Size
+from lego_mlir.expr.nodes import COMPARISONS, Eq, Le, Lt, Ne, NodeType, Size
 from lego_mlir.expr.poly import Atom, Poly, Truth
 from lego_mlir.expr.prefix import shown
 from lego_mlir.expr.rewrite import Applied, Trace
@@ -43,6 +44,8 @@ SIDE_CONDITION_MS = 100  # Z3's time for one side condition of a rule
 MOST_TIMEOUTS = 5  # side conditions on which Z3 may time out before it is skipped for the rest
 MOST_VALUES = 1 << 16  # combinations of the symbols' values that enumeration tries, as arrays
 
+Comparison: TypeAlias = tuple[NodeType, Poly, Poly]
+
 
 class Prover:
     """Proofs of comparisons between polynomials of one context, memoized."""
@@ -53,12 +56,12 @@ class Prover:
         self._timeouts = 0
 
     @staticmethod
-    def negated(op: Any, left: Poly, right: Poly) -> tuple[Any, Poly, Poly]:
+    def negated(op: NodeType, left: Poly, right: Poly) -> Comparison:
         """The comparison that holds exactly where this one fails."""
         opposite, swapped = OPPOSITE[op]
         return (opposite, right, left) if swapped else (opposite, left, right)
 
-    def proof(self, op: Any, left: Poly, right: Poly, timeout_ms: int = SIDE_CONDITION_MS) -> str | None:
+    def proof(self, op: NodeType, left: Poly, right: Poly, timeout_ms: int = SIDE_CONDITION_MS) -> str | None:
         """The name of the method that proves `left op right`, or None."""
         key = (op, left, right)
         if key not in self._proofs:
@@ -76,7 +79,7 @@ class Prover:
                 return self.proof(Le, less.plus(1), greater, timeout_ms)
         return None
 
-    def without_solver(self, op: Any, left: Poly, right: Poly) -> str | None:
+    def without_solver(self, op: NodeType, left: Poly, right: Poly) -> str | None:
         """A proof by arithmetic, intervals or divisibility."""
         facts, difference = self.context.facts, right - left
         constant = difference.constant
@@ -92,7 +95,7 @@ class Prover:
         apart = facts.positive(difference) or facts.positive(-difference)
         return "intervals" if apart else None
 
-    def refuting_point(self, op: Any, left: Poly, right: Poly) -> bool:
+    def refuting_point(self, op: NodeType, left: Poly, right: Poly) -> bool:
         """Whether a sample within the ranges makes the comparison false."""
         facts = self.context.facts
         for point in range(POINTS):
@@ -101,7 +104,7 @@ class Prover:
                 return True
         return False
 
-    def _with_solver(self, op: Any, left: Poly, right: Poly, timeout_ms: int) -> str | None:
+    def _with_solver(self, op: NodeType, left: Poly, right: Poly, timeout_ms: int) -> str | None:
         from lego_mlir.expr.solver import solve
 
         write = self.context.terms.write
@@ -116,7 +119,7 @@ class Prover:
         return "z3" if answer.proved else None
 
 
-def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
+def prove(condition: Cond, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
     """Proved, Refuted with checked values, or Unknown with the reason.
 
     The condition is a SymPy Boolean of this package's nodes, a `Condition` or a bool. Values for which the expression
@@ -129,7 +132,7 @@ def prove(condition: Any, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
         return Unknown(str(error))
 
 
-def _prove(context: Context, claim: Any, timeout_ms: int) -> Verdict:
+def _prove(context: Context, claim: Cond, timeout_ms: int) -> Verdict:
     truth = context.terms.read_condition(claim)
     trace = context.rewriter.condition(truth)
     by = _methods(trace) if trace.result is True else _shown(context, trace.result)
@@ -151,14 +154,14 @@ def _prove(context: Context, claim: Any, timeout_ms: int) -> Verdict:
     return _refuted(claim, found)
 
 
-def _refuted(claim: Any, values: Mapping[Any, int]) -> Refuted:
+def _refuted(claim: Cond, values: Mapping[Symbol, int]) -> Refuted:
     names = _names(values)
     example = {names[symbol]: values[symbol] for symbol in sorted(values, key=names.__getitem__)}
     text = ", ".join(f"{name} = {value}" for name, value in example.items())
     return Refuted(example, f"{shown(claim)} is false" + (f" for {text}" if text else ""))
 
 
-def _names(symbols: Iterable[Any]) -> dict[Any, str]:
+def _names(symbols: Iterable[Symbol]) -> dict[Symbol, str]:
     """A distinct name for each symbol: its own, extended by its facts or a prime where two symbols share a name."""
     symbols = sorted(symbols, key=lambda s: (str(s), str(getattr(s, "facts", ""))))
     named = Counter(map(str, symbols))
@@ -171,7 +174,7 @@ def _names(symbols: Iterable[Any]) -> dict[Any, str]:
     return names
 
 
-def by_enumeration(claim: Any, ranges: Ranges) -> Proved | Refuted | None:
+def by_enumeration(claim: Cond, ranges: Ranges) -> Proved | Refuted | None:
     """The verdict of trying all values of the claim's symbols, or None if there are too many or some are undefined."""
     import numpy
 
@@ -240,7 +243,7 @@ def _shown_by_cases(context: Context, disjunction: Atom) -> str | None:
     return None
 
 
-def _nonnegative_where_false(context: Context, truth: Any) -> list[Poly]:
+def _nonnegative_where_false(context: Context, truth: Atom) -> list[Poly]:
     """Polynomials that are non-negative wherever a condition fails, each reduced by its known residue."""
     if truth.op is sympy.Not:
         inner = truth.args[0]
@@ -257,14 +260,14 @@ def _nonnegative_where_false(context: Context, truth: Any) -> list[Poly]:
     return found
 
 
-def _follows(context: Context, claim: Any, given: list[Poly]) -> bool:
+def _follows(context: Context, claim: Atom, given: list[Poly]) -> bool:
     if claim.op not in (Le, Lt):
         return False
     difference = (claim.args[1] - claim.args[0]).plus(-1 if claim.op is Lt else 0)
     return any(context.facts.nonnegative(difference - h) for h in given) or context.facts.nonnegative(difference)
 
 
-def _sampled_counter_example(context: Context, claim: Any, truth: Truth) -> dict[Any, int] | None:
+def _sampled_counter_example(context: Context, claim: Cond, truth: Truth) -> dict[Symbol, int] | None:
     """Sample values that make the claim false, confirmed by evaluation: reading may have folded a division by zero."""
     symbols = None
     for point in range(POINTS):
@@ -276,7 +279,7 @@ def _sampled_counter_example(context: Context, claim: Any, truth: Truth) -> dict
     return None
 
 
-def _involved(claim: Any, ranges: Ranges) -> set[Any]:
+def _involved(claim: Cond, ranges: Ranges) -> set[Symbol]:
     """The symbols of a claim, and those that the ends of their ranges depend on."""
     found: set[Any] = set()
     stack = list(claim.free_symbols)
@@ -289,7 +292,7 @@ def _involved(claim: Any, ranges: Ranges) -> set[Any]:
     return found
 
 
-def _fails(claim: Any, values: Mapping[Any, int], ranges: Ranges) -> bool:
+def _fails(claim: Cond, values: Mapping[Symbol, int], ranges: Ranges) -> bool:
     """Whether the values lie within the ranges and the claim evaluates to false at them."""
     from lego_mlir.expr.evaluate import admissible, evaluate
 

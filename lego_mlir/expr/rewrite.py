@@ -16,12 +16,13 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.budgets import Budget
 from lego_mlir.expr.cost import OPERATIONS
 from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, FloorMod, Ne
-from lego_mlir.expr.poly import PRODUCT, SYMBOL, ZERO, Atom, Poly, Truth
+from lego_mlir.expr.poly import PRODUCT, SYMBOL, ZERO, Argument, Atom, Poly, Truth
 from lego_mlir.expr.rules import BY_NODE, RECOMPOSE, REMAINDER, Rule
-from lego_mlir.expr.terms import outer
+from lego_mlir.expr.terms import Factor, outer
 
 if TYPE_CHECKING:
     from lego_mlir.expr.context import Context
+    from lego_mlir.expr.prove import Comparison
 
 ROUNDS = 20  # of the sum rules over one sum
 STEPS = 20_000  # terms looked at in one such round
@@ -156,7 +157,7 @@ class Rewriter:
             self._weights[poly] = known
         return known
 
-    def _factor_weight(self, factor: Any) -> int:
+    def _factor_weight(self, factor: Factor) -> int:
         if isinstance(factor, tuple):
             return 0 if factor[1] == 1 else OPERATIONS.divide
         own = OPERATIONS.divide if factor.op in (FloorDiv, FloorMod) else OPERATIONS.other
@@ -196,13 +197,13 @@ class Rewriter:
                 return self._atomwise(applied.after, history)
         return current
 
-    def _product(self, arguments: tuple[Any, ...]) -> Poly:
+    def _product(self, arguments: tuple[Poly, ...]) -> Poly:
         return self.terms.product([arguments[0]]) if len(arguments[0].terms) <= 1 else self._kept(arguments)
 
-    def _kept(self, arguments: tuple[Any, ...]) -> Poly:
+    def _kept(self, arguments: tuple[Poly, ...]) -> Poly:
         return self.terms._intern(PRODUCT, arguments)
 
-    def _argument(self, argument: Any, history: list[Applied | Trace]) -> Any:
+    def _argument(self, argument: Argument, history: list[Applied | Trace]) -> Argument:
         if isinstance(argument, Poly):
             trace = self.sum(argument)
         elif isinstance(argument, Atom):
@@ -266,7 +267,7 @@ def _divisions(poly: Poly) -> set[Atom]:
     return {atom for atom in poly.atoms() if atom.op is FloorDiv or atom.op is FloorMod}
 
 
-def _nonzero(divisor: Poly) -> tuple[Any, Poly, Poly]:
+def _nonzero(divisor: Poly) -> Comparison:
     return Ne, divisor, ZERO
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import sympy
 
+from lego_mlir.aliases import Expr
 from lego_mlir.expr.intervals import Facts
 from lego_mlir.expr.nodes import (
     BitAnd,
@@ -32,6 +33,7 @@ from lego_mlir.expr.nodes import (
     Le,
     Lt,
     Ne,
+    NodeType,
     Select,
     ShiftLeft,
     Smaller,
@@ -70,11 +72,11 @@ class Rule:
         return template(self.result)
 
     @cached_property
-    def conditions(self) -> tuple[tuple[Any, Template, Template], ...]:
+    def conditions(self) -> tuple[tuple[NodeType, Template, Template], ...]:
         return tuple((type(c), template(c.args[0]), template(c.args[1])) for c in self.when)
 
 
-def template(expr: Any) -> Template:
+def template(expr: Expr) -> Template:
     """A pattern as a function from a binding to a polynomial, so that no SymPy object is made while rewriting."""
     if expr.is_Integer:
         constant = number(int(expr))
@@ -257,7 +259,7 @@ def _halves(poly: Poly, power: int) -> tuple[Poly, Poly]:
 _BITS = (Le(0, r), Lt(r, ShiftLeft(1, k)), Le(0, s), Lt(s, ShiftLeft(1, k)))
 
 
-def _bits(name: str, node: Any) -> Rule:
+def _bits(name: str, node: NodeType) -> Rule:
     high, low = ShiftLeft(x, k), ShiftLeft(y, k)
     return Rule(name, node(high + r, low + s), ShiftLeft(node(x, y), k) + node(r, s), _BITS, separate_bits)
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import sympy
 
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.nodes import Table
 
 Signed = dict[Any, int]  # the terms of a sum: 1 added, -1 subtracted
@@ -39,7 +40,7 @@ class StraightLine:
     results: tuple[Any, ...]
 
 
-def operands(expr: Any) -> tuple[Any, ...]:
+def operands(expr: Expr) -> tuple[Expr, ...]:
     """The computed operands of a node: the base of a power, the index of a table, else all arguments."""
     if isinstance(expr, Table):
         return (expr.index,)
@@ -48,7 +49,7 @@ def operands(expr: Any) -> tuple[Any, ...]:
     return expr.args
 
 
-def signed(term: Any) -> tuple[Any, int]:
+def signed(term: Expr) -> tuple[Expr, int]:
     """A term of a sum as its magnitude and its sign."""
     if term.is_Integer and int(term) < 0:
         return -term, -1
@@ -61,7 +62,7 @@ def signed(term: Any) -> tuple[Any, int]:
     return term, 1
 
 
-def product(factors: Iterable[Any]) -> Any:
+def product(factors: Iterable[Expr]) -> Expr:
     """A product that SymPy does not distribute over a sum."""
     factors = tuple(factors)
     if len(factors) == 2 and factors[0].is_Integer and factors[1].is_Add:
@@ -76,7 +77,7 @@ class Sharing:
     fresh symbol, to its two operands; `others` are all other operations.
     """
 
-    def __init__(self, exprs: Iterable[Any]) -> None:
+    def __init__(self, exprs: Iterable[Expr]) -> None:
         self.sums: dict[Any, Signed] = {}
         self.products: dict[Any, Counter[Any]] = {}
         self.others: dict[Any, None] = {}
@@ -93,7 +94,7 @@ class Sharing:
         self._share_sums()
         self._share_products()
 
-    def _enter(self, expr: Any) -> Iterable[Any]:
+    def _enter(self, expr: Expr) -> Iterable[Expr]:
         if expr.is_Add:
             terms = self.sums[expr] = {}
             for term in expr.args:
@@ -112,12 +113,12 @@ class Sharing:
         self.others[expr] = None
         return operands(expr)
 
-    def _fresh(self) -> Any:
+    def _fresh(self) -> Symbol:
         part = sympy.Dummy(integer=True)
         self._seen[part] = len(self._seen)
         return part
 
-    def _signed_pairs(self, terms: Signed) -> Iterator[tuple[Any, Any, int]]:
+    def _signed_pairs(self, terms: Signed) -> Iterator[tuple[Expr, Expr, int]]:
         for a, b in combinations(sorted(terms, key=self._seen.__getitem__), 2):
             yield a, b, terms[a] * terms[b]
 
@@ -164,7 +165,7 @@ class Sharing:
                     factors[part] += 1
 
 
-def _begin_with_a_number(expr: Any, terms: Signed) -> None:
+def _begin_with_a_number(expr: Expr, terms: Signed) -> None:
     """Save a negation: start a sum of subtractions with a negative number, or with a product by one."""
     for term in expr.args:
         if term.is_Integer or (term.is_Mul and term.args[0].is_Integer and term.args[0] is not sympy.S.NegativeOne):
@@ -173,7 +174,7 @@ def _begin_with_a_number(expr: Any, terms: Signed) -> None:
             return
 
 
-def straight_line(exprs: Iterable[Any], prefix: str = "s") -> StraightLine:
+def straight_line(exprs: Iterable[Expr], prefix: str = "s") -> StraightLine:
     """The expressions as assignments and results; every operation used twice is named."""
     exprs = tuple(exprs)
     return _Lines(Sharing(exprs), exprs, prefix).code
@@ -182,7 +183,7 @@ def straight_line(exprs: Iterable[Any], prefix: str = "s") -> StraightLine:
 class _Lines:
     """Writes the shared operations as assignments, in dependency order."""
 
-    def __init__(self, sharing: Sharing, exprs: tuple[Any, ...], prefix: str) -> None:
+    def __init__(self, sharing: Sharing, exprs: tuple[Expr, ...], prefix: str) -> None:
         self.sharing = sharing
         self.prefix = prefix
         self.taken = {str(s) for e in exprs for s in e.free_symbols}
@@ -194,7 +195,7 @@ class _Lines:
         results = tuple(self.value(e) for e in exprs)
         self.code = StraightLine(tuple(self.assignments), results)
 
-    def _operands(self, expr: Any) -> Iterable[Any]:
+    def _operands(self, expr: Expr) -> Iterable[Expr]:
         sharing = self.sharing
         if expr in sharing.sums:
             return sharing.sums[expr]
@@ -206,13 +207,13 @@ class _Lines:
             return sharing.factors[expr]
         return () if expr.is_Atom else operands(expr)
 
-    def _count(self, expr: Any) -> None:
+    def _count(self, expr: Expr) -> None:
         self.uses[expr] += 1
         if self.uses[expr] == 1:
             for operand in self._operands(expr):
                 self._count(operand)
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: Expr) -> Expr:
         """The expression over the names of shared operations."""
         if expr in self.names:
             return self.names[expr]
@@ -225,14 +226,14 @@ class _Lines:
         self.names[expr] = built
         return built
 
-    def _fresh(self) -> Any:
+    def _fresh(self) -> Symbol:
         number = len(self.assignments)
         while f"{self.prefix}{number}" in self.taken:
             number += 1
         self.taken.add(f"{self.prefix}{number}")
         return sympy.Symbol(f"{self.prefix}{number}", integer=True)
 
-    def _built(self, expr: Any) -> Any:
+    def _built(self, expr: Expr) -> Expr:
         sharing = self.sharing
         terms = sharing.sums.get(expr) or sharing.parts.get(expr)
         if terms:

@@ -18,13 +18,14 @@ j % N --> j  by small remainder: 0 <= j and j < N (intervals)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.context import Context, working_in
 from lego_mlir.expr.cost import OPERATIONS, CostModel, operations
@@ -33,7 +34,7 @@ from lego_mlir.expr.factor import Writer
 from lego_mlir.expr.index import Condition, as_condition, as_expr
 from lego_mlir.expr.nodes import COMPARISONS, replaced
 from lego_mlir.expr.piecewise import Form, Pieces, is_condition, rewriting
-from lego_mlir.expr.poly import Poly
+from lego_mlir.expr.poly import Atom, Poly
 from lego_mlir.expr.rewrite import Applied, Trace
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Derivation:
     def __str__(self) -> str:
         return f"{self.raw} -> {self.expr}, {self.before} -> {self.after} operations"
 
-    def replay(self) -> Any:
+    def replay(self) -> Expr:
         """`raw` with the steps applied one by one. Equal to `expr` if the steps are complete and correct."""
         current = self.raw
         for step in self.steps:
@@ -95,7 +96,7 @@ class Derivation:
 
 
 @exclusive
-def apply_step(context: Context, expr: Any, step: Step) -> Any:
+def apply_step(context: Context, expr: Expr, step: Step) -> Expr:
     """The expression after a step."""
     if step.rule in (LIKE_TERMS, CHEAPEST_FORM):
         return step.after if expr == step.before else expr
@@ -103,7 +104,7 @@ def apply_step(context: Context, expr: Any, step: Step) -> Any:
     return expr if found is expr or found == expr else _collected(context, found)
 
 
-def _collected(context: Context, expr: Any) -> Any:
+def _collected(context: Context, expr: Expr) -> Expr:
     """The expression with like terms collected and nothing else changed."""
     if not is_condition(expr):
         return context.terms.write(context.terms.read(expr))
@@ -111,12 +112,14 @@ def _collected(context: Context, expr: Any) -> Any:
     return context.terms.write_condition(truth)
 
 
-def simplify(expr: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> Derivation:
+def simplify(expr: IndexLike, ranges: Ranges, *, model: CostModel = OPERATIONS) -> Derivation:
     """The cheapest proved form of an expression or condition under these ranges, never costlier than the input."""
     return simplify_all([expr], ranges, model=model)[0]
 
 
-def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -> tuple[Derivation, ...]:
+def simplify_all(
+    exprs: Iterable[IndexLike], ranges: Ranges, *, model: CostModel = OPERATIONS
+) -> tuple[Derivation, ...]:
     """Simplify expressions that are computed together, minimizing their total cost.
 
     Raises BudgetError for an expression nested too deeply for Python's recursion limit.
@@ -131,14 +134,14 @@ def simplify_all(exprs: Any, ranges: Ranges, *, model: CostModel = OPERATIONS) -
         return known
 
 
-def _plain(expr: Any) -> Any:
+def _plain(expr: IndexLike) -> Expr:
     if isinstance(expr, (Condition, bool, sympy.logic.boolalg.Boolean)):
         return expr if isinstance(expr, sympy.Symbol) else as_condition(expr)
     return as_expr(expr)
 
 
 def _forms(
-    context: Context, raws: tuple[Any, ...], model: CostModel, count: Callable[..., int]
+    context: Context, raws: tuple[Expr, ...], model: CostModel, count: Callable[..., int]
 ) -> list[list[Derivation]]:
     """For each strategy of rewriting and writing, a form of each expression, never costlier than the input.
 
@@ -219,7 +222,7 @@ class _Trail:
         condition = tuple(claim for claim in claims if claim is not sympy.true)
         return Step(applied.rule, self.write(applied.before), self.write(applied.after), condition, applied.proof)
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: Poly | Atom | bool) -> Expr:
         terms = self.context.terms
         if isinstance(value, Poly):
             return terms.write(value)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from lego_mlir.aliases import Cond, Expr, Symbol, Z3Expr
 from lego_mlir.expr import nodes
 from lego_mlir.expr.exclusive import exclusive
 from lego_mlir.expr.nodes import (
@@ -36,6 +37,7 @@ from lego_mlir.expr.nodes import (
     Le,
     Lt,
     Ne,
+    NodeType,
     Select,
     ShiftLeft,
     ShiftRight,
@@ -45,7 +47,7 @@ from lego_mlir.expr.nodes import (
 )
 
 if TYPE_CHECKING:
-    from lego_mlir.expr.ranges import Ranges
+    from lego_mlir.expr.ranges import Range, Ranges
 
 ANSWERS_KEPT = 4096
 STEPS_PER_MS = 5000  # of Z3's own count, `rlimit`; measured on our proofs: 2,000 to 7,000 per millisecond
@@ -63,7 +65,7 @@ class Answer:
 
 
 @exclusive
-def solve(condition: Any, ranges: Ranges, timeout_ms: int, *, assume_defined: bool = True) -> Answer:
+def solve(condition: Cond, ranges: Ranges, timeout_ms: int, *, assume_defined: bool = True) -> Answer:
     """Search for values within the ranges that make the condition false, in about the steps of `timeout_ms`.
 
     `assume_defined` assumes that every divisor is nonzero and that no shift amount and no isqrt operand is negative:
@@ -73,7 +75,7 @@ def solve(condition: Any, ranges: Ranges, timeout_ms: int, *, assume_defined: bo
 
 
 @lru_cache(maxsize=ANSWERS_KEPT)
-def _solve(condition: Any, ranges: frozenset[Any], timeout_ms: int, assume_defined: bool) -> Answer:
+def _solve(condition: Cond, ranges: frozenset[tuple[Symbol, Range]], timeout_ms: int, assume_defined: bool) -> Answer:
     import z3
 
     context = z3.Context()
@@ -114,14 +116,14 @@ class Encoder:
         self._known: dict[Any, Any] = {}
         self._quotients: dict[tuple[Any, Any], tuple[Any, Any]] = {}
 
-    def term(self, expr: Any) -> Any:
+    def term(self, expr: Expr) -> Z3Expr:
         """The integer term of an expression."""
         known = self._known.get(expr)
         if known is None:
             known = self._known[expr] = self._new_term(expr)
         return known
 
-    def _new_term(self, expr: Any) -> Any:
+    def _new_term(self, expr: Expr) -> Z3Expr:
         if expr.is_Integer:
             return self.z3.IntVal(int(expr), self.context)
         if expr.is_Symbol:
@@ -135,7 +137,7 @@ class Encoder:
         encode = _ENCODE.get(type(expr))
         return self._unknown(expr) if encode is None else encode(self, *expr.args)
 
-    def _symbol(self, symbol: Any) -> Any:
+    def _symbol(self, symbol: Symbol) -> Z3Expr:
         variable = self.symbols[symbol] = self.z3.Int(f"{symbol.name}!{len(self.symbols)}", self.context)
         self._known[symbol] = variable
         if isinstance(symbol, Size):
@@ -152,10 +154,10 @@ class Encoder:
                 self.facts.append(variable == lo + known.step * self._fresh("step"))
         return variable
 
-    def _fresh(self, name: str) -> Any:
+    def _fresh(self, name: str) -> Z3Expr:
         return self.z3.FreshInt(name, self.context)
 
-    def division(self, x: Any, d: Any) -> tuple[Any, Any]:
+    def division(self, x: Expr, d: Expr) -> tuple[Z3Expr, Z3Expr]:
         """Quotient and remainder, rounded towards minus infinity."""
         known = self._quotients.get((x, d))
         if known is None:
@@ -171,7 +173,7 @@ class Encoder:
             known = self._quotients[x, d] = (quotient, remainder)
         return known
 
-    def root(self, x: Any) -> Any:
+    def root(self, x: Expr) -> Z3Expr:
         n, root = self.term(x), self._fresh("root")
         inside = self.z3.And(root >= 0, root * root <= n, n < (root + 1) * (root + 1))
         self.facts.append(self.z3.Implies(n >= 0, inside))
@@ -179,7 +181,7 @@ class Encoder:
             self.facts.append(n >= 0)
         return root
 
-    def _unknown(self, expr: Any) -> Any:
+    def _unknown(self, expr: Expr) -> Z3Expr:
         """A fresh integer within the interval bounds of the operation."""
         from lego_mlir.expr.intervals import bounds
 
@@ -195,7 +197,7 @@ class Encoder:
                     self.term(symbol)
         return variable
 
-    def truth(self, condition: Any) -> Any:
+    def truth(self, condition: Cond) -> Z3Expr:
         """The Boolean term of a condition."""
         if condition is sympy.true or condition is sympy.false or isinstance(condition, bool):
             return self.z3.BoolVal(bool(condition), self.context)
@@ -208,10 +210,10 @@ class Encoder:
         left, right = map(self.term, condition.args)
         return _COMPARE[type(condition)](left, right)
 
-    def choice(self, condition: Any, a: Any, b: Any) -> Any:
+    def choice(self, condition: Cond, a: Expr, b: Expr) -> Z3Expr:
         return self.z3.If(self.truth(condition), self.term(a), self.term(b))
 
-    def shift(self, node: Any, x: Any, n: Any) -> Any:
+    def shift(self, node: NodeType, x: Expr, n: Expr) -> Z3Expr:
         if not n.is_Integer:
             return self._unknown(node(x, n))
         power = sympy.Integer(1 << int(n))

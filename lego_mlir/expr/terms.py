@@ -18,12 +18,13 @@ an exact quotient such as K//32 is linear. `write` converts it back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import gcd, prod
 from typing import Any
 
 import sympy
 
+from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr import nodes
 from lego_mlir.expr.nodes import (
@@ -34,6 +35,7 @@ from lego_mlir.expr.nodes import (
     FloorDiv,
     FloorMod,
     Larger,
+    NodeType,
     Select,
     ShiftLeft,
     ShiftRight,
@@ -41,7 +43,7 @@ from lego_mlir.expr.nodes import (
     Smaller,
     Table,
 )
-from lego_mlir.expr.poly import ONE, PRODUCT, SYMBOL, ZERO, Atom, Poly, Truth, number, rank
+from lego_mlir.expr.poly import ONE, PRODUCT, SYMBOL, ZERO, Argument, Atom, Poly, Truth, number, rank
 from lego_mlir.expr.ranges import Range
 
 MOST_TERMS = 64  # a product that expands to more terms than this is kept whole
@@ -77,14 +79,14 @@ class Terms:
 
     # ---- reading
 
-    def read(self, expr: Any) -> Poly:
+    def read(self, expr: Expr) -> Poly:
         """The polynomial of an integer expression in this package's nodes."""
         known = self._read.get(expr)
         if known is None:
             known = self._read[expr] = self._read_new(expr)
         return known
 
-    def _read_new(self, expr: Any) -> Poly:
+    def _read_new(self, expr: Expr) -> Poly:
         if expr.is_Integer:
             return number(int(expr))
         if expr.is_Symbol:
@@ -99,18 +101,18 @@ class Terms:
             raise ExpressionError(f"{type(expr).__name__} has no integer meaning in the index expression {expr}")
         return self.read(canonical)
 
-    def _read_sum(self, expr: Any) -> Poly:
+    def _read_sum(self, expr: Expr) -> Poly:
         result = ZERO
         for a in expr.args:
             result = result + self.read(a)
         return result
 
-    def _read_product(self, expr: Any) -> Poly:
+    def _read_product(self, expr: Expr) -> Poly:
         if any(a.is_Rational and not a.is_Integer for a in expr.args):
             raise ExpressionError(f"{expr} is not an integer expression; write integer division as //")
         return self.product(list(map(self.read, expr.args)))
 
-    def _read_power(self, expr: Any) -> Poly:
+    def _read_power(self, expr: Expr) -> Poly:
         base, exponent = expr.args
         if not (exponent.is_Integer and int(exponent) > 0):
             raise ExpressionError(f"{expr}: the exponent must be an int > 0")
@@ -128,7 +130,7 @@ class Terms:
             result = result * f
         return result
 
-    def read_condition(self, expr: Any) -> Truth:
+    def read_condition(self, expr: Cond) -> Truth:
         """A Boolean of comparisons as an atom, or its value."""
         if expr in (True, False) or expr is sympy.true or expr is sympy.false:
             return bool(expr)
@@ -149,7 +151,7 @@ class Terms:
 
     # ---- making
 
-    def symbol(self, symbol: Any) -> Poly:
+    def symbol(self, symbol: Symbol) -> Poly:
         """A symbol as offset + scale * atom, by its size's divisor or its range's step; its ends are read first."""
         scale, offset = 1, 0
         if isinstance(symbol, Size):
@@ -166,13 +168,13 @@ class Terms:
             atom = self._atoms[SYMBOL, symbol] = Atom(SYMBOL, (symbol,), len(self._atoms), scale, offset)
         return Poly({(atom,): scale}).plus(offset)
 
-    def _intern(self, op: Any, args: tuple[Any, ...]) -> Poly:
+    def _intern(self, op: NodeType, args: tuple[Argument, ...]) -> Poly:
         atom = self._atoms.get((op, args))
         if atom is None:
             atom = self._atoms[op, args] = Atom(op, args, len(self._atoms))
         return Poly({(atom,): 1})
 
-    def node(self, op: Any, *args: Any) -> Poly:
+    def node(self, op: NodeType, *args: Argument) -> Poly:
         """An operation on polynomials: folded on constants and on exact quotients, else an atom."""
         if op is FloorDiv or op is FloorMod:
             folded = _fold_division(op, *args)
@@ -202,7 +204,7 @@ class Terms:
             return ZERO if op is BitXor else args[0]
         return self._intern(op, args)
 
-    def _element(self, args: tuple[Any, ...], index: int) -> Poly:
+    def _element(self, args: tuple[Argument, ...], index: int) -> Poly:
         name, _, _, _, entries = args
         if not len(entries):
             return self._intern(Table, args)
@@ -210,7 +212,7 @@ class Terms:
             raise ExpressionError(f"{name}[{index}] is outside the table's {len(entries)} entries")
         return number(int(entries[index]))
 
-    def truth(self, op: Any, *args: Any) -> Truth:
+    def truth(self, op: NodeType, *args: Argument) -> Truth:
         """A comparison of polynomials, or And, Or, Not of truths, folded where the operands determine it."""
         if op in COMPARISONS:
             difference = (args[1] - args[0]).constant
@@ -236,7 +238,7 @@ class Terms:
 
     # ---- writing
 
-    def write(self, poly: Poly) -> Any:
+    def write(self, poly: Poly) -> Expr:
         """The SymPy expression of a polynomial, expanded."""
         known = self._written.get(poly)
         if known is None:
@@ -246,13 +248,13 @@ class Terms:
             known = self._written[poly] = sympy.Add(*total)
         return known
 
-    def write_condition(self, truth: Truth) -> Any:
+    def write_condition(self, truth: Truth) -> Cond:
         """The SymPy Boolean of a condition."""
         if isinstance(truth, bool):
             return sympy.true if truth else sympy.false
         return rebuild(truth, self.write)
 
-    def write_factor(self, factor: Factor) -> Any:
+    def write_factor(self, factor: Factor) -> Expr:
         """The SymPy node of one factor of an outer term."""
         if isinstance(factor, tuple):
             symbol, divisor = factor
@@ -263,7 +265,7 @@ class Terms:
         return known
 
 
-def _as_power_of_two(op: Any, args: Any, constants: list[int | None]) -> Callable[[Terms], Poly] | None:
+def _as_power_of_two(op: NodeType, args: Sequence[Poly], constants: list[int | None]) -> Callable[[Terms], Poly] | None:
     """A shift by a constant or a mask of low bits as the equivalent product, quotient or remainder."""
     if len(constants) != 2:
         return None
@@ -282,7 +284,7 @@ def _as_power_of_two(op: Any, args: Any, constants: list[int | None]) -> Callabl
     return None
 
 
-def _fold_division(op: Any, x: Poly, d: Poly) -> Poly | None:
+def _fold_division(op: NodeType, x: Poly, d: Poly) -> Poly | None:
     """x // d or x % d where ring laws suffice: a constant d that divides every non-constant term of x."""
     divisor = d.constant
     if divisor == 0:
@@ -337,14 +339,14 @@ def _distributed(
     return {m: c for m, c in result.items() if c}
 
 
-def _factor_order(factor: Factor) -> Any:
+def _factor_order(factor: Factor) -> tuple[int, str, int]:
     return (0, factor[0].name, factor[1]) if isinstance(factor, tuple) else (1, "", factor.order)
 
 
-def rebuild(atom: Atom, write: Callable[[Poly], Any]) -> Any:
+def rebuild(atom: Atom, write: Callable[[Poly], Expr]) -> Expr:
     """The SymPy node of an operation or condition, its polynomials written by `write`."""
 
-    def argument(value: Any) -> Any:
+    def argument(value: Argument) -> Expr:
         if isinstance(value, Poly):
             return write(value)
         if isinstance(value, Atom):

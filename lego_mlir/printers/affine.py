@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lego_mlir.aliases import Expr
 from lego_mlir.expr import nodes
 
 
@@ -35,7 +36,7 @@ class AffineMap:
         return ir.AffineMap.get(len(self.operands), 0, [_build(ir, self.expr, dims)])
 
 
-def affine_map(expr: Any) -> AffineMap | None:
+def affine_map(expr: Expr) -> AffineMap | None:
     """The affine map and operands of an expression, or None if its outermost operation is not affine."""
     if not _is_affine_operation(expr):
         return None
@@ -44,7 +45,7 @@ def affine_map(expr: Any) -> AffineMap | None:
     return AffineMap(expr, tuple(sorted(operands, key=lambda o: (not o.is_Symbol, str(o)))))
 
 
-def _is_affine_operation(expr: Any) -> bool:
+def _is_affine_operation(expr: Expr) -> bool:
     if expr.is_Add:
         return True
     if expr.is_Mul:
@@ -54,7 +55,7 @@ def _is_affine_operation(expr: Any) -> bool:
     return False
 
 
-def _collect(expr: Any, operands: dict[Any, None]) -> None:
+def _collect(expr: Expr, operands: dict[Expr, None]) -> None:
     if expr.is_Integer:
         return
     if not _is_affine_operation(expr):
@@ -64,7 +65,7 @@ def _collect(expr: Any, operands: dict[Any, None]) -> None:
         _collect(argument, operands)
 
 
-def _build(ir: Any, expr: Any, dims: dict[Any, Any]) -> Any:
+def _build(ir: Any, expr: Expr, dims: dict[Any, Any]) -> Any:
     if expr.is_Integer:
         return ir.AffineExpr.get_constant(int(expr))
     if expr in dims:

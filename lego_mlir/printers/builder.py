@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Op, Type, Value
 from lego_mlir.errors import PrintError
 
 
@@ -24,14 +25,14 @@ class Builder:
         self._types: dict[str, Any] = {}
         self._attributes: dict[str, Any] = {}
 
-    def type(self, text: str) -> Any:
+    def type(self, text: str) -> Type:
         """The MLIR type parsed from text: `type("vector<4xf32>")`."""
         found = self._types.get(text)
         if found is None:
             found = self._types[text] = self.ir.Type.parse(text)
         return found
 
-    def attribute(self, text: str) -> Any:
+    def attribute(self, text: str) -> Attribute:
         """The MLIR attribute parsed from text: `attribute("16 : i64")`."""
         found = self._attributes.get(text)
         if found is None:
@@ -41,11 +42,11 @@ class Builder:
     def operation(
         self,
         name: str,
-        operands: Sequence[Any] = (),
+        operands: Sequence[Value] = (),
         results: Sequence[str] = (),
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, str | Attribute] | None = None,
         regions: int = 0,
-    ) -> Any:
+    ) -> Op:
         """A new operation. Attributes are MLIR text or attribute objects."""
         return self._create(
             name,
@@ -56,16 +57,16 @@ class Builder:
         )
 
     def value(
-        self, name: str, operands: Sequence[Any], result: str, attributes: Mapping[str, Any] | None = None
-    ) -> Any:
+        self, name: str, operands: Sequence[Value], result: str, attributes: Mapping[str, str | Attribute] | None = None
+    ) -> Value:
         """The single result of a new operation."""
         return self.operation(name, operands, (result,), attributes).results[0]
 
-    def constant(self, value: int, kind: str) -> Any:
+    def constant(self, value: int, kind: str) -> Value:
         """An integer constant of the type `kind`."""
         return self.value("arith.constant", (), kind, {"value": f"{value} : {kind}"})
 
-    def cast_integer(self, value: Any, kind: str) -> Any:
+    def cast_integer(self, value: Value, kind: str) -> Value:
         """Cast to another integer type, sign-extending as indices require; the caller guarantees that it fits."""
         given = str(value.type)
         if given == kind:
@@ -77,7 +78,7 @@ class Builder:
         wider = int(kind[1:]) > int(given[1:])
         return self.value("arith.extsi" if wider else "arith.trunci", (value,), kind)
 
-    def cast_unsigned(self, value: Any, kind: str) -> Any:
+    def cast_unsigned(self, value: Value, kind: str) -> Value:
         """Cast an unsigned value to another integer type, zero-extending; the caller guarantees that it fits."""
         given = str(value.type)
         if given == kind:

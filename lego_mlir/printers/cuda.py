@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Final
 
 import sympy
 
+from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
 from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import ShiftLeft, Size
@@ -102,12 +103,12 @@ class CudaPrinter(TextPrinter):
     reserved: ClassVar[frozenset[str]] = KEYWORDS
     widths: ClassVar[tuple[Width, ...]] = ("i32", "u32", "i64")
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Expr, **options: Any) -> None:
         super().__init__(*args, **options)
         self.tables: dict[str, tuple[int, ...]] = {}
         self.read: Collection[str] = ()
 
-    def is_declared(self, symbol: Any) -> bool:
+    def is_declared(self, symbol: Symbol) -> bool:
         return (isinstance(symbol, Size) and str(symbol) not in self.read) or super().is_declared(symbol)
 
     def constant(self, value: int) -> Text:
@@ -125,13 +126,13 @@ class CudaPrinter(TextPrinter):
     def _unsigned(self, text: Text) -> Text:
         return text if text.width != "i32" else self.cast(text, "u32")
 
-    def print_quotient(self, expr: Any) -> Text:
+    def print_quotient(self, expr: Expr) -> Text:
         return self._divide(expr, "/", "lego_floor_div")
 
-    def print_remainder(self, expr: Any) -> Text:
+    def print_remainder(self, expr: Expr) -> Text:
         return self._divide(expr, "%", "lego_floor_mod")
 
-    def _divide(self, expr: Any, operator: str, helper: str) -> Text:
+    def _divide(self, expr: Expr, operator: str, helper: str) -> Text:
         x, d = expr.args
         width, (a, b) = self.operands(expr, (x, d))
         exponent = power_of_two(d)
@@ -153,7 +154,7 @@ class CudaPrinter(TextPrinter):
             self.helpers[name] = None
         return Text(f"{function}({', '.join(a.text for a in arguments)})", ATOM, width)
 
-    def print_shift(self, expr: Any) -> Text:
+    def print_shift(self, expr: Expr) -> Text:
         """A left shift of a possibly negative value, undefined in C, is printed as a product with a power of two."""
         x, n = expr.args
         if not isinstance(expr, ShiftLeft) or self.not_negative(x):
@@ -164,21 +165,21 @@ class CudaPrinter(TextPrinter):
         power = self.constant(2**most).text if n.is_Integer else f"({one.text} << {self.operand(n, expr).at(ATOM)})"
         return Text(f"{a.at(PRODUCT)} * {power}", PRODUCT, width)
 
-    def print_root(self, expr: Any) -> Text:
+    def print_root(self, expr: Expr) -> Text:
         width, (x,) = self.operands(expr, expr.args)
         return self._call("lego_isqrt", width, x)
 
-    def print_extreme(self, expr: Any) -> Text:
+    def print_extreme(self, expr: Expr) -> Text:
         width, (a, b) = self.operands(expr, expr.args)
         operator = "<" if expr.symbol == "minimum" else ">"
         return Text(f"{a.at(SUM)} {operator} {b.at(SUM)} ? {a.at(SUM)} : {b.at(SUM)}", LOOSE, width)
 
-    def print_select(self, expr: Any) -> Text:
+    def print_select(self, expr: Expr) -> Text:
         condition = self.print_condition(expr.args[0])
         width, (a, b) = self.operands(expr, expr.args[1:])
         return Text(f"{condition.at(LOOSE)} ? {a.at(SUM)} : {b.at(SUM)}", LOOSE, width)
 
-    def print_table(self, expr: Any) -> Text:
+    def print_table(self, expr: Expr) -> Text:
         """A constant table becomes an array before the function; a run-time table is a pointer argument of its name."""
         self.require_table(expr)
         width = self.fit([self.interval(expr)], expr)
@@ -186,7 +187,7 @@ class CudaPrinter(TextPrinter):
             self.tables[expr.name] = expr.entries
         return Text(f"{expr.name}[{self.print(expr.index).text}]", ATOM, width)
 
-    def print_logic(self, condition: Any) -> Text:
+    def print_logic(self, condition: Cond) -> Text:
         parts = [self.print_condition(c).at(ATOM) for c in sorted(condition.args, key=self.beginning)]
         if isinstance(condition, sympy.Not):
             return Text(f"!{parts[0]}", ATOM, "i32")
@@ -214,8 +215,8 @@ def table_definition(name: str, entries: Sequence[int]) -> str:
 
 def function(
     name: str,
-    parameters: Sequence[Any],
-    expr: Any,
+    parameters: Sequence[IndexLike],
+    expr: IndexLike,
     printer: CudaPrinter,
     *,
     suffix: str = "",
@@ -268,7 +269,7 @@ class CStatements:
         return [*(f"static constexpr {table}" for table in self.tables), *named]
 
 
-def c_statements(exprs: Sequence[Any], printer: CudaPrinter) -> CStatements:
+def c_statements(exprs: Sequence[IndexLike], printer: CudaPrinter) -> CStatements:
     """Expressions computed together, with shared parts named; takes over the tables that printing them adds."""
     before = set(printer.tables)
     shared, results = printer.named(exprs)

@@ -13,8 +13,9 @@ squares correct. r is below 2**32, so r*r and (r+1)**2 are exact as unsigned 64-
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from lego_mlir.aliases import Value
 from lego_mlir.printers.builder import Builder
 
 EXACT_IN_F32: Final = 2**22
@@ -22,7 +23,7 @@ EXACT_IN_F64: Final = 2**51
 UNSIGNED_LESS, UNSIGNED_GREATER = "6 : i64", "8 : i64"  # arith.cmpi's predicates ult and ugt
 
 
-def emit_isqrt(build: Builder, x: Any, kind: str, largest: int | None) -> Any:
+def emit_isqrt(build: Builder, x: Value, kind: str, largest: int | None) -> Value:
     """isqrt(x) for an x >= 0 of type `kind` and at most `largest`, if a bound is known."""
     word = "i32" if largest is not None and largest < EXACT_IN_F32 else "i64"
     number = "f32" if word == "i32" else "f64"
@@ -34,7 +35,7 @@ def emit_isqrt(build: Builder, x: Any, kind: str, largest: int | None) -> Any:
     return build.cast_integer(result, kind)
 
 
-def _correct(build: Builder, x: Any, root: Any) -> Any:
+def _correct(build: Builder, x: Value, root: Value) -> Value:
     """Subtract one if root*root > x, then add one if (root+1)**2 <= x."""
     one = build.constant(1, "i64")
     less = build.value("arith.subi", (root, one), "i64")
@@ -45,5 +46,5 @@ def _correct(build: Builder, x: Any, root: Any) -> Any:
     return build.value("arith.select", (above, root, more), "i64")
 
 
-def _square(build: Builder, x: Any) -> Any:
+def _square(build: Builder, x: Value) -> Value:
     return build.value("arith.muli", (x, x), "i64")

@@ -34,12 +34,14 @@ from typing import Any
 
 import sympy
 
+from lego_mlir.aliases import Cond, Expr, IndexLike, Value
 from lego_mlir.errors import PrintError, brief
 from lego_mlir.expr import nodes
 from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.context import PlainRanges
 from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.intervals import bounds, value_beyond
+from lego_mlir.expr.nodes import NodeType
 from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
 from lego_mlir.expr.ranges import Range
 from lego_mlir.printers.affine import AffineMap, affine_map
@@ -60,12 +62,12 @@ class MlirPrinter:
 
     def __init__(
         self,
-        values: Mapping[Any, Any],
-        ranges: Mapping[Any, Range] | None = None,
+        values: Mapping[IndexLike, Value],
+        ranges: Mapping[IndexLike, Range] | None = None,
         *,
         form: Form = "index",
         integer: Integer = "index",
-        tables: Mapping[str, Any] | None = None,
+        tables: Mapping[str, Value] | None = None,
     ) -> None:
         if form not in FORMS:
             raise PrintError(f"mlir: the form is one of {', '.join(FORMS)}, got {form!r}")
@@ -81,7 +83,7 @@ class MlirPrinter:
         self._checked: set[Any] = set()
         self._memo: list[dict[Any, Any]] = [{as_expr(s): v for s, v in values.items()}]
 
-    def bind(self, symbol: Any, value: Any, over: Range | None = None) -> None:
+    def bind(self, symbol: IndexLike, value: Value, over: Range | None = None) -> None:
         """Bind a symbol, such as a loop variable, until the end of the current scope."""
         self._memo[-1][as_expr(symbol)] = value
         if over is not None:
@@ -97,19 +99,19 @@ class MlirPrinter:
             self._memo.pop()
 
     @within_recursion_limit("printed")
-    def value(self, expr: Any, kind: str | None = None) -> Any:
+    def value(self, expr: IndexLike, kind: str | None = None) -> Value:
         """The value of an integer expression, cast to the integer type `kind` if given."""
         self._require_64_bits(as_expr(expr))
         emitted = self._emit(as_expr(expr))
         return emitted if kind is None else self._cast(emitted, kind)
 
     @within_recursion_limit("printed")
-    def condition(self, expr: Any) -> Any:
+    def condition(self, expr: Cond) -> Value:
         """The value (i1) of a condition."""
         self._require_64_bits(as_condition(expr))
         return self.remember(as_condition(expr), "i1", self._emit_condition)
 
-    def _require_64_bits(self, expr: Any) -> None:
+    def _require_64_bits(self, expr: Expr) -> None:
         """Reject operands beyond 64 bits, except of sums, products and bit operations, which may wrap around."""
         if expr in self._checked:
             return
@@ -129,7 +131,7 @@ class MlirPrinter:
 
     # -- the memo
 
-    def remember(self, expr: Any, kind: str, emit: Callable[[Any], Any]) -> Any:
+    def remember(self, expr: Expr, kind: str, emit: Callable[[Any], Any]) -> Any:
         """The value emitted for this key in this scope or an enclosing one; otherwise emit it now."""
         key = expr if kind == "" else (expr, kind)
         for scope in reversed(self._memo):
@@ -139,22 +141,22 @@ class MlirPrinter:
         made = self._memo[-1][key] = emit(expr)
         return made
 
-    def _emit(self, expr: Any) -> Any:
+    def _emit(self, expr: Expr) -> Value:
         return self.remember(expr, "", self._emit_new)
 
-    def _cast(self, value: Any, kind: str) -> Any:
+    def _cast(self, value: Value, kind: str) -> Value:
         if str(value.type) == kind:
             return value
         return self.remember(value, kind, lambda v: self.build.cast_integer(v, kind))
 
-    def _constant(self, number: int, kind: str) -> Any:
+    def _constant(self, number: int, kind: str) -> Value:
         if not -LARGEST[kind] - 1 <= number <= LARGEST[kind]:
             raise PrintError(f"mlir: the constant {number} does not fit {kind}")
         return self.remember(number, f"constant {kind}", lambda n: self.build.constant(n, kind))
 
     # -- types
 
-    def _kind(self, *exprs: Any) -> str:
+    def _kind(self, *exprs: Expr) -> str:
         """The type to compute in, given the result and the operands."""
         if self.integer in ("index", "i64"):
             return self.integer
@@ -168,18 +170,18 @@ class MlirPrinter:
             raise PrintError(f"mlir: not shown to fit i32: {shown}; use integer='smallest' or 'i64', or give ranges")
         return "i32" if narrow else "i64"
 
-    def _operation(self, name: str, kind: str, *operands: Any) -> Any:
+    def _operation(self, name: str, kind: str, *operands: Value) -> Value:
         operands = tuple(self._cast(o, kind) for o in operands)
         names = OPERATIONS[name]
         return self.build.value(names.arith if self.form == "arith" else names.index, operands, kind)
 
-    def _not_negative(self, expr: Any) -> bool:
+    def _not_negative(self, expr: Expr) -> bool:
         low = bounds(expr, self.ranges).lo
         return low is not None and low >= 0
 
     # -- expressions
 
-    def _emit_new(self, expr: Any) -> Any:
+    def _emit_new(self, expr: Expr) -> Value:
         if expr.is_Integer:
             return self._constant(int(expr), self._kind(expr))
         if expr.is_Symbol:
@@ -208,7 +210,7 @@ class MlirPrinter:
     def _known(self) -> str:
         return ", ".join(str(k) for scope in self._memo for k in scope if getattr(k, "is_Symbol", False)) or "none"
 
-    def _emit_affine(self, split: AffineMap) -> Any:
+    def _emit_affine(self, split: AffineMap) -> Value:
         operands = [self._cast(self._emit(o), "index") for o in split.operands]
         ir = self.build.ir
         attribute = ir.AffineMapAttr.get(split.build(ir))
@@ -217,7 +219,7 @@ class MlirPrinter:
             "affine.apply", results=[self.build.type("index")], operands=operands, attributes={"map": attribute}
         ).results[0]
 
-    def _emit_add(self, expr: Any) -> Any:
+    def _emit_add(self, expr: Expr) -> Value:
         """Added terms, then subtracted ones. Partial sums may wrap around: the total fits."""
         kind = self._kind(expr, *expr.args)
         total = None
@@ -230,7 +232,7 @@ class MlirPrinter:
                 total = self._operation("add", kind, total, self._emit(term))
         return self._cast(total, kind)
 
-    def _emit_mul(self, expr: Any) -> Any:
+    def _emit_mul(self, expr: Expr) -> Value:
         kind = self._kind(expr, *expr.args)
         factors = [f for f in expr.args if not f.is_Integer]
         number = int(expr.args[0]) if expr.args[0].is_Integer else 1
@@ -245,7 +247,7 @@ class MlirPrinter:
             else self._operation("mul", kind, product, self._constant(number, kind))
         )
 
-    def _emit_pow(self, expr: Any) -> Any:
+    def _emit_pow(self, expr: Expr) -> Value:
         base, exponent = expr.args
         if not (exponent.is_Integer and int(exponent) > 0):
             raise PrintError(f"mlir: no form for the power {expr}; the exponent must be a positive int")
@@ -256,12 +258,12 @@ class MlirPrinter:
         root = self._emit(base**half)
         return self._operation("mul", kind, root, root)
 
-    def _emit_floor_div(self, expr: Any) -> Any:
+    def _emit_floor_div(self, expr: Expr) -> Value:
         x, d = expr.args
         name = "divu" if self._not_negative(x) and self._not_negative(d) else "floordiv"
         return self._operation(name, self._kind(expr, x, d), self._emit(x), self._emit(d))
 
-    def _emit_floor_mod(self, expr: Any) -> Any:
+    def _emit_floor_mod(self, expr: Expr) -> Value:
         """Python's `%`. The hardware's remainder has the sign of x; if that may differ from d's, d is added."""
         x, d = expr.args
         kind = self._kind(expr, x, d)
@@ -278,19 +280,19 @@ class MlirPrinter:
         moved = self._operation("add", kind, remainder, divisor)
         return self.build.value("arith.select", (wrong, moved, remainder), kind)
 
-    def _emit_select(self, expr: Any) -> Any:
+    def _emit_select(self, expr: Expr) -> Value:
         condition, a, b = expr.args
         kind = self._kind(expr, a, b)
         chosen = self.condition(condition)
         operands = (chosen, self._cast(self._emit(a), kind), self._cast(self._emit(b), kind))
         return self.build.value("arith.select", operands, kind)
 
-    def _emit_isqrt(self, expr: Any) -> Any:
+    def _emit_isqrt(self, expr: Expr) -> Value:
         (x,) = expr.args
         kind = self._kind(expr, x)
         return emit_isqrt(self.build, self._cast(self._emit(x), kind), kind, bounds(x, self.ranges).hi)
 
-    def _emit_table(self, expr: Any) -> Any:
+    def _emit_table(self, expr: Expr) -> Value:
         index = self._cast(self._emit(expr.index), "index")
         if expr.entries:
             memref = self.remember((expr.name, expr.entries), "table", lambda _: constant_table(self.build, expr))
@@ -308,7 +310,7 @@ class MlirPrinter:
 
     # -- conditions
 
-    def _emit_condition(self, expr: Any) -> Any:
+    def _emit_condition(self, expr: Cond) -> Value:
         if expr == sympy.true or expr == sympy.false:
             return self.build.value("arith.constant", (), "i1", {"value": "true" if expr == sympy.true else "false"})
         if type(expr) in COMPARISONS:
@@ -324,13 +326,13 @@ class MlirPrinter:
             return self._logical("arith.xori", self.condition(expr.args[0]), self.condition(sympy.true))
         raise PrintError(f"mlir: no form for the condition {type(expr).__name__} in {expr}")
 
-    def _compare(self, node: type[Any], kind: str, a: Any, b: Any) -> Any:
+    def _compare(self, node: NodeType, kind: str, a: Value, b: Value) -> Value:
         a, b, predicate = self._cast(a, kind), self._cast(b, kind), COMPARISONS[node]
         if self.form == "arith":
             return self.build.value("arith.cmpi", (a, b), "i1", {"predicate": f"{predicate.arith} : i64"})
         return self.build.value("index.cmp", (a, b), "i1", {"pred": predicate.index})
 
-    def _logical(self, name: str, a: Any, b: Any) -> Any:
+    def _logical(self, name: str, a: Value, b: Value) -> Value:
         return self.build.value(name, (a, b), "i1")
 
 
@@ -355,20 +357,20 @@ _EXACT: tuple[type[Any], ...] = (
 """Operations whose result is wrong if an operand has wrapped around."""
 
 
-def _subtracted(term: Any) -> bool:
+def _subtracted(term: Expr) -> bool:
     """Whether a term of a sum prints as a subtraction: a negative number, or a product with one."""
     number = term if term.is_Integer else term.args[0] if term.is_Mul else None
     return number is not None and number.is_Integer and int(number) < 0
 
 
 def emit(
-    expr: Any,
-    values: Mapping[Any, Any],
-    ranges: Mapping[Any, Range] | None = None,
+    expr: IndexLike,
+    values: Mapping[IndexLike, Value],
+    ranges: Mapping[IndexLike, Range] | None = None,
     *,
     form: Form = "index",
     integer: Integer = "index",
-    tables: Mapping[str, Any] | None = None,
-) -> Any:
+    tables: Mapping[str, Value] | None = None,
+) -> Value:
     """The value of one expression at the current insertion point; `MlirPrinter` shares work among several."""
     return MlirPrinter(values, ranges, form=form, integer=integer, tables=tables).value(expr)

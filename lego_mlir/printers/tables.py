@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy
 
+from lego_mlir.aliases import Attribute, Op, Value
 from lego_mlir.errors import PrintError, brief
+from lego_mlir.expr.nodes import Table
 from lego_mlir.printers.builder import Builder
 
 WIDTHS = (8, 16, 32, 64)
 
 
-def constant_table(build: Builder, table: Any) -> Any:
+def constant_table(build: Builder, table: Table) -> Value:
     """The memref of a `Table` node with entries, loaded at the current insertion point."""
     ir = build.ir
     if min(table.entries) < 0 or max(table.entries) >= 2**63:
@@ -31,7 +33,7 @@ def constant_table(build: Builder, table: Any) -> Any:
     return build.value("memref.get_global", (), kind, {"name": f"@{name}"})
 
 
-def _symbol_table_owner(ir: Any) -> Any:
+def _symbol_table_owner(ir: Any) -> Op:
     """The innermost symbol table operation around the insertion point."""
     operation = ir.InsertionPoint.current.block.owner
     while operation is not None:
@@ -41,7 +43,7 @@ def _symbol_table_owner(ir: Any) -> Any:
     raise PrintError("mlir: a constant table needs a builtin.module or gpu.module around the insertion point")
 
 
-def _declare(build: Builder, owner: Any, wish: str, kind: str, data: Any) -> str:
+def _declare(build: Builder, owner: Op, wish: str, kind: str, data: Attribute) -> str:
     """The symbol of a global with this type and these entries, created if the module has none yet."""
     block = owner.regions[0].blocks[0]
     ir = build.ir

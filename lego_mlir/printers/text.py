@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Literal
 import sympy
 from sympy.logic.boolalg import Boolean
 
+from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
 from lego_mlir.errors import PrintError, brief
 from lego_mlir.expr import nodes
 from lego_mlir.expr.budgets import require_characters, within_recursion_limit
@@ -71,7 +72,9 @@ class TextPrinter:
     """Words of the target's language that cannot name a variable or a table."""
     widths: ClassVar[tuple[Width, ...]] = ("i32", "i64")
 
-    def __init__(self, ranges: Mapping[Any, Range] | None = None, names: Mapping[Any, str] | None = None) -> None:
+    def __init__(
+        self, ranges: Mapping[IndexLike, Range] | None = None, names: Mapping[IndexLike, str] | None = None
+    ) -> None:
         self.ranges = PlainRanges(ranges or {})
         self.names: dict[Any, str] = {as_expr(e): text for e, text in (names or {}).items()}
         self.helpers: dict[str, None] = {}
@@ -85,20 +88,20 @@ class TextPrinter:
 
     # -- entry points
 
-    def expression(self, expr: Any) -> str:
+    def expression(self, expr: IndexLike) -> str:
         """The text of an integer expression, given as SymPy, `Index` or int."""
         return self.print(as_expr(expr)).text
 
-    def condition(self, condition: Any) -> str:
+    def condition(self, condition: Cond) -> str:
         """The text of a condition."""
         return self.print_condition(as_condition(condition)).text
 
-    def width_of(self, expr: Any) -> Width:
+    def width_of(self, expr: IndexLike) -> Width:
         """The type that the printed text of an expression has."""
         return self.print(as_expr(expr)).width
 
     @within_recursion_limit("printed")
-    def named(self, exprs: Sequence[Any], prefix: str = "t") -> tuple[list[tuple[str, Any]], list[Any]]:
+    def named(self, exprs: Sequence[IndexLike], prefix: str = "t") -> tuple[list[tuple[str, Expr]], list[Expr]]:
         """Name shared subexpressions: (name, subexpression) in dependency order."""
         given = [as_expr(e) for e in exprs]
         taken = {str(s) for s in self.declared.union(*(e.free_symbols for e in given))} | set(self.names.values())
@@ -111,21 +114,21 @@ class TextPrinter:
                 bindings.append((name, shared))
         return bindings, given
 
-    def bind(self, name: str, expr: Any, width: Width) -> None:
+    def bind(self, name: str, expr: IndexLike, width: Width) -> None:
         """From now on, print an expression as a variable of this name and type."""
         self.names[as_expr(expr)] = name
         self._bound[as_expr(expr)] = width
 
     # -- ranges and types
 
-    def bounds(self, expr: Any) -> Bounds:
+    def bounds(self, expr: Expr) -> Bounds:
         """The bounds of an expression, memoized."""
         found = self._bounds.get(expr)
         if found is None:
             found = self._bounds[expr] = bounds(expr, self.ranges)
         return found
 
-    def interval(self, expr: Any) -> Interval:
+    def interval(self, expr: Expr) -> Interval:
         found = self.bounds(expr)
         if isinstance(expr, nodes.FloorMod) and (found.hi is None or found.hi > HOLDS["i32"][1]):
             divisor = self.bounds(expr.args[1]).hi
@@ -133,18 +136,18 @@ class TextPrinter:
                 return 0, divisor - 1  # interval arithmetic misses this if the divisor's sign needs a proof
         return found.lo, found.hi
 
-    def not_negative(self, expr: Any) -> bool:
+    def not_negative(self, expr: Expr) -> bool:
         """Whether a value is proved non-negative, by its bounds or by the prover."""
         return self._at_least(0, expr)
 
-    def positive(self, expr: Any) -> bool:
+    def positive(self, expr: Expr) -> bool:
         return self._at_least(1, expr)
 
-    def _at_least(self, least: int, expr: Any) -> bool:
+    def _at_least(self, least: int, expr: Expr) -> bool:
         low = self.bounds(expr).lo
         return (low is not None and low >= least) or bool(prove(nodes.Le(least, expr), self.ranges))
 
-    def fit(self, intervals: Iterable[Interval], what: Any) -> Width:
+    def fit(self, intervals: Iterable[Interval], what: Expr | int | str) -> Width:
         """The narrowest type of the target that holds every value of the intervals; 64 bits if unknown."""
         intervals = list(intervals)
         for width in self.widths:
@@ -160,11 +163,11 @@ class TextPrinter:
                 self._refuse_a_value_outside(what)
         return "i64"
 
-    def short(self, expr: Any) -> str:
+    def short(self, expr: Expr | int | str) -> str:
         """An expression abbreviated for a message."""
         return brief(self.beginning(expr) if isinstance(expr, sympy.Basic) else expr)
 
-    def _refuse_a_value_outside(self, what: Any) -> None:
+    def _refuse_a_value_outside(self, what: Expr | int | str) -> None:
         """Reject an expression that exceeds 64 bits for some values in the ranges.
 
         Bounds beyond 64 bits alone are not an error: they may be wider than the values, and a size's declared maximum
@@ -192,16 +195,16 @@ class TextPrinter:
 
     # -- nodes
 
-    def operand(self, expr: Any, whole: Any) -> Text:
+    def operand(self, expr: Expr, whole: Expr) -> Text:
         """The text of an operand of `whole`, an expression or a condition."""
         is_condition = isinstance(expr, Boolean) and not expr.is_Symbol  # SymPy's symbols could be either
         return self.print_condition(expr) if is_condition else self.print(expr)
 
-    def print(self, expr: Any) -> Text:
+    def print(self, expr: Expr) -> Text:
         """The text of a SymPy integer expression in the nodes of `expr.nodes`."""
         return self._once(expr, self._print)
 
-    def _once(self, expr: Any, show: Callable[[Any], Text]) -> Text:
+    def _once(self, expr: Expr, show: Callable[[Expr], Text]) -> Text:
         """The text of a part, memoized while the whole is printed."""
         if self._printed is None:
             return self._whole(expr, show)
@@ -212,14 +215,14 @@ class TextPrinter:
         return found
 
     @within_recursion_limit("printed")
-    def _whole(self, expr: Any, show: Callable[[Any], Text]) -> Text:
+    def _whole(self, expr: Expr, show: Callable[[Expr], Text]) -> Text:
         self._printed = {}
         try:
             return self._once(expr, show)
         finally:
             self._printed = None
 
-    def _print(self, expr: Any) -> Text:
+    def _print(self, expr: Expr) -> Text:
         if expr in self.names:
             return self.name(self.names[expr], expr)
         if expr.is_Integer:
@@ -251,21 +254,21 @@ class TextPrinter:
                 f"names; rename one (a table as in lego.gallery.table(.., name='{name}_2'))"
             )
 
-    def require_table(self, table: Any) -> None:
+    def require_table(self, table: nodes.Table) -> None:
         """Reject a table whose name is not unique."""
         self.require_name(table.name, "a table", ("table", table.entries, table.length, table.bound))
 
-    def name(self, text: str, expr: Any) -> Text:
+    def name(self, text: str, expr: Expr) -> Text:
         """The text of a symbol or of a named expression."""
         if expr.is_Symbol and not self.is_declared(expr):
             return Text(text, ATOM, "i32")
         return Text(text, ATOM, self._bound.get(expr) or self.type_of(expr))
 
-    def is_declared(self, symbol: Any) -> bool:
+    def is_declared(self, symbol: Symbol) -> bool:
         """Whether a symbol is known to be declared with the type that its range needs."""
         return symbol in self.declared
 
-    def type_of(self, symbol: Any) -> Width:
+    def type_of(self, symbol: IndexLike) -> Width:
         """The type that a variable with the range of this symbol needs."""
         return self.fit([self.interval(as_expr(symbol))], symbol)
 
@@ -273,14 +276,14 @@ class TextPrinter:
         width = self.fit([(value, value)], value)
         return Text(str(value), ATOM if value >= 0 else SUM, width)
 
-    def ordered(self, terms: Sequence[Any]) -> list[Any]:
+    def ordered(self, terms: Sequence[Expr]) -> list[Expr]:
         """The terms of a sum: added ones, then subtracted ones, constants last."""
         return sorted(terms, key=lambda t: (is_subtracted(t), t.is_Integer, self.beginning(t)))
 
-    def print_sum(self, expr: Any) -> Text:
+    def print_sum(self, expr: Expr) -> Text:
         return self.print_terms(expr, self.ordered(expr.args))
 
-    def print_terms(self, expr: Any, terms: Sequence[Any]) -> Text:
+    def print_terms(self, expr: Expr, terms: Sequence[Expr]) -> Text:
         """A sum in the given order of its terms. Every partial sum must fit the type of the computation."""
         lo, hi = 0, 0
         prefixes: list[Interval] = []
@@ -297,11 +300,11 @@ class TextPrinter:
             text += f" - {part.at(PRODUCT)}" if is_subtracted(term) else f" + {part.at(PRODUCT)}"
         return Text(text, SUM, width)
 
-    def partial_sum(self, terms: Sequence[Any], added: Interval) -> Interval:
+    def partial_sum(self, terms: Sequence[Expr], added: Interval) -> Interval:
         """The interval of the first terms of a sum; `added` is the sum of their intervals."""
         return added
 
-    def print_product(self, expr: Any) -> Text:
+    def print_product(self, expr: Expr) -> Text:
         if expr.args[0].is_Integer and int(expr.args[0]) < 0:
             return self.print_terms(expr, [expr])
         factors: list[Any] = []
@@ -309,7 +312,7 @@ class TextPrinter:
             factors.extend([factor.base] * int(factor.exp) if factor.is_Pow else [factor])
         return self.print_factors(expr, factors)
 
-    def print_factors(self, expr: Any, factors: Sequence[Any]) -> Text:
+    def print_factors(self, expr: Expr, factors: Sequence[Expr]) -> Text:
         """A product in the given order; every partial product must fit."""
         prefixes: list[Interval] = [self.interval(expr)]
         running = factors[0]
@@ -320,29 +323,29 @@ class TextPrinter:
         parts = self.widened([self.operand(f, expr) for f in factors], width)
         return Text(" * ".join([parts[0].at(PRODUCT), *(p.at(ATOM) for p in parts[1:])]), PRODUCT, width)
 
-    def print_quotient(self, expr: Any) -> Text:
+    def print_quotient(self, expr: Expr) -> Text:
         raise NotImplementedError  # target-specific
 
-    def print_remainder(self, expr: Any) -> Text:
+    def print_remainder(self, expr: Expr) -> Text:
         raise NotImplementedError  # target-specific
 
-    def operands(self, expr: Any, args: Sequence[Any]) -> tuple[Width, list[Text]]:
+    def operands(self, expr: Expr, args: Sequence[Expr]) -> tuple[Width, list[Text]]:
         """The type that holds the result and every operand, and the operands in it."""
         width = self.fit([self.interval(expr), *map(self.interval, args)], expr)
         return width, [self.as_width(self.operand(a, expr), width) for a in args]
 
-    def print_bits(self, expr: Any) -> Text:
+    def print_bits(self, expr: Expr) -> Text:
         width, (a, b) = self.operands(expr, expr.args)
         return Text(f"{a.at(ATOM)} {expr.symbol} {b.at(ATOM)}", LOOSE, width)
 
-    def print_shift(self, expr: Any) -> Text:
+    def print_shift(self, expr: Expr) -> Text:
         """A shift by less than the bit width of the type."""
         width = self.fit([self.interval(expr), self.interval(expr.args[0])], expr)
         self.shifted_by(expr, 64 if width == "i64" else 32)
         a, b = self.as_width(self.operand(expr.args[0], expr), width), self.operand(expr.args[1], expr)
         return Text(f"{a.at(ATOM)} {expr.symbol} {b.at(ATOM)}", LOOSE, width)
 
-    def shifted_by(self, expr: Any, bits: int) -> int:
+    def shifted_by(self, expr: Expr, bits: int) -> int:
         """The largest shift amount, below `bits`. Raises PrintError if the amount may lie outside 0..bits - 1."""
         amount = self.bounds(expr.args[1])
         if amount.lo is None or amount.lo < 0 or amount.hi is None or amount.hi >= bits:
@@ -352,16 +355,16 @@ class TextPrinter:
             )
         return amount.hi
 
-    def print_root(self, expr: Any) -> Text:
+    def print_root(self, expr: Expr) -> Text:
         raise NotImplementedError  # target-specific
 
-    def print_extreme(self, expr: Any) -> Text:
+    def print_extreme(self, expr: Expr) -> Text:
         raise NotImplementedError  # target-specific
 
-    def print_select(self, expr: Any) -> Text:
+    def print_select(self, expr: Expr) -> Text:
         raise NotImplementedError  # target-specific
 
-    def print_table(self, expr: Any) -> Text:
+    def print_table(self, expr: Expr) -> Text:
         raise NotImplementedError  # target-specific
 
     def cast(self, text: Text, width: Width) -> Text:
@@ -369,11 +372,11 @@ class TextPrinter:
 
     # -- conditions
 
-    def print_condition(self, condition: Any) -> Text:
+    def print_condition(self, condition: Cond) -> Text:
         """The text of a SymPy Boolean in the nodes of `expr.nodes`."""
         return self._once(condition, self._print_condition)
 
-    def _print_condition(self, condition: Any) -> Text:
+    def _print_condition(self, condition: Cond) -> Text:
         if condition in (sympy.true, sympy.false):
             return self.truth(bool(condition))
         if isinstance(condition, nodes._Comparison):
@@ -388,33 +391,33 @@ class TextPrinter:
         shown = self.short(condition)
         raise PrintError(f"{self.target}: no form for {type(condition).__name__} in the condition {shown}")
 
-    def print_comparison(self, whole: Any, symbol: str, a: Any, b: Any) -> Text:
+    def print_comparison(self, whole: Expr, symbol: str, a: Expr, b: Expr) -> Text:
         width = self.fit([self.interval(a), self.interval(b)], a)
         left, right = (self.as_width(self.operand(e, whole), width) for e in (a, b))
         return Text(f"{left.at(SUM)} {symbol} {right.at(SUM)}", LOOSE, "i32")
 
-    def print_logic(self, condition: Any) -> Text:
+    def print_logic(self, condition: Cond) -> Text:
         raise NotImplementedError  # target-specific
 
     def truth(self, value: bool) -> Text:
         raise NotImplementedError  # target-specific
 
 
-def is_subtracted(term: Any) -> bool:
+def is_subtracted(term: Expr) -> bool:
     """Whether a term of a sum is printed with a minus sign."""
     if term.is_Integer:
         return int(term) < 0
     return bool(term.is_Mul and term.args[0].is_Integer and int(term.args[0]) < 0)
 
 
-def power_of_two(expr: Any) -> int | None:
+def power_of_two(expr: Expr) -> int | None:
     """The exponent of a constant power of two, else None."""
     if expr.is_Integer and int(expr) > 0 and int(expr) & (int(expr) - 1) == 0:
         return int(expr).bit_length() - 1
     return None
 
 
-def shared_subexpressions(exprs: Sequence[Any]) -> list[Any]:
+def shared_subexpressions(exprs: Sequence[Expr]) -> list[Expr]:
     """Subexpressions that occur more than once and are not free to compute, in dependency order.
 
     A subtracted term is printed without its minus sign: a name for the negative product would never be used, so its
@@ -423,7 +426,7 @@ def shared_subexpressions(exprs: Sequence[Any]) -> list[Any]:
     uses: dict[Any, int] = {}
     order: list[Any] = []
 
-    def visit(expr: Any) -> None:
+    def visit(expr: Expr) -> None:
         if expr.is_Atom or (expr.is_Mul and len(expr.args) == 2 and expr.args[0] is sympy.S.NegativeOne):
             for argument in expr.args:
                 visit(argument)
@@ -441,7 +444,7 @@ def shared_subexpressions(exprs: Sequence[Any]) -> list[Any]:
     return [e for e in order if uses[e] > 1 and not isinstance(e, Boolean)]
 
 
-def _operands(expr: Any) -> Sequence[Any]:
+def _operands(expr: Expr) -> Sequence[Expr]:
     if isinstance(expr, nodes.Table):
         return (expr.index,)
     if expr.is_Pow:

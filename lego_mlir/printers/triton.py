@@ -21,13 +21,14 @@ possible; one that depends on no axis is a scalar and comes first, so that `ptr 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import Any, ClassVar, Final
 
 import sympy
 
+from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
 from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.intervals import bounds, within
@@ -82,7 +83,7 @@ Axis = tuple[Any, AxisSize]  # a symbol and its number of values: an int or the 
 MOST_ELEMENTS: Final = 2**20  # elements of a block; triton.language.TRITON_MAX_TENSOR_NUMEL
 
 
-def _ends(known: Range) -> tuple[Any, Any]:
+def _ends(known: Range) -> tuple[IndexLike, IndexLike]:
     return known.lo, known.hi
 
 
@@ -106,12 +107,12 @@ class TritonPrinter(TextPrinter):
 
     def __init__(
         self,
-        ranges: Mapping[Any, Range] | None = None,
-        names: Mapping[Any, str] | None = None,
+        ranges: Mapping[IndexLike, Range] | None = None,
+        names: Mapping[IndexLike, str] | None = None,
         *,
         axes: Sequence[Axis] = (),
-        lanes: Mapping[Any, Any] | None = None,
-        tuned: Mapping[Any, Any] | None = None,
+        lanes: Mapping[Symbol, Symbol] | None = None,
+        tuned: Mapping[Symbol, Symbol] | None = None,
     ) -> None:
         super().__init__(ranges, names)
         self.tuned = dict(tuned or {})
@@ -133,53 +134,53 @@ class TritonPrinter(TextPrinter):
 
     # -- blocks: the texts of slices
 
-    def block(self, expr: Any) -> str:
+    def block(self, expr: IndexLike) -> str:
         """The offsets of a slice as a block with one dimension per axis."""
         return self._spread(as_expr(expr), self.print)
 
-    def block_condition(self, condition: Any) -> str:
+    def block_condition(self, condition: Cond) -> str:
         """A condition over the axes as a block of truth values that broadcasts against the offsets."""
         condition = as_condition(condition)
         if condition in (sympy.true, sympy.false):
             return self.truth(bool(condition)).text
         return self._spread(condition, self.print_condition)
 
-    def _spread(self, expr: Any, show: Any) -> str:
+    def _spread(self, expr: Expr, show: Callable[[Expr], Text]) -> str:
         text: Text = show(expr)
         if self.rank(expr) == 1 and len(self.axes) > 1:
             return text.at(ATOM) + self._expander(expr)
         return text.text
 
-    def rank(self, expr: Any) -> int:
+    def rank(self, expr: Expr) -> int:
         """The number of axes an expression depends on: 0 is a scalar, 1 a vector, more a block of the whole shape."""
         found = self._rank.get(expr)
         if found is None:
             found = self._rank[expr] = len(self._used(expr))
         return found
 
-    def _used(self, expr: Any) -> tuple[Any, ...]:
+    def _used(self, expr: Expr) -> tuple[Symbol, ...]:
         """The axes that an expression depends on, outermost first."""
         along = {self.lanes.get(symbol, symbol) for symbol in expr.free_symbols}
         return tuple(axis for axis in self.axes if axis in along)
 
-    def _expander(self, expr: Any) -> str:
+    def _expander(self, expr: Expr) -> str:
         """`[:, None]` for a vector along the first of two axes."""
         used = self._used(expr)
         return f"[{', '.join(':' if axis in used else 'None' for axis in self.axes)}]"
 
-    def operand(self, expr: Any, whole: Any) -> Text:
+    def operand(self, expr: Expr, whole: Expr) -> Text:
         """An operand of `whole`: a vector is broadcast if the whole has more axes."""
         text = super().operand(expr, whole)
         if self.rank(expr) == 1 and self.rank(whole) > 1:
             return Text(text.at(ATOM) + self._expander(expr), ATOM, text.width)
         return text
 
-    def print(self, expr: Any) -> Text:
+    def print(self, expr: Expr) -> Text:
         if expr in self.axes and expr not in self.names:
             return Text(f"tl.arange(0, {self.axes[expr]})", ATOM, "i32")
         return super().print(expr)
 
-    def print_sum(self, expr: Any) -> Text:
+    def print_sum(self, expr: Expr) -> Text:
         """Scalars first, then one vector per axis, summed before it is broadcast, then terms in several axes."""
         groups: dict[tuple[Any, ...], list[Any]] = {}
         for term in expr.args:
@@ -200,7 +201,7 @@ class TritonPrinter(TextPrinter):
 
     # -- ranges: tile size times tile count does not exceed the tiled size, although each alone may be large
 
-    def interval(self, expr: Any) -> Interval:
+    def interval(self, expr: Expr) -> Interval:
         found = super().interval(expr)
         if not self.tuned or _fits_int32(found) or not self._depends_on_tuned(expr):
             return found
@@ -211,26 +212,26 @@ class TritonPrinter(TextPrinter):
         low, high = HOLDS["i32"]
         return max(low, low if known.lo is None else known.lo), min(high, high if known.hi is None else known.hi)
 
-    def partial_sum(self, terms: Sequence[Any], added: Interval) -> Interval:
+    def partial_sum(self, terms: Sequence[Expr], added: Interval) -> Interval:
         return self.interval(sympy.Add(*terms)) if self.tuned and not _fits_int32(added) else added
 
-    def _depends_on_tuned(self, expr: Any) -> bool:
+    def _depends_on_tuned(self, expr: Expr) -> bool:
         ends = (as_expr(end) for s in expr.free_symbols & self.ranges.keys() for end in _ends(self.ranges[s]))
         free = expr.free_symbols.union(*(end.free_symbols for end in ends))
         return not free.isdisjoint(self.tuned)
 
     @cached_property
-    def _tuned_ranges(self) -> dict[Any, Range]:
+    def _tuned_ranges(self) -> dict[Symbol, Range]:
         ends = {s: [as_expr(end).xreplace(self.tuned) for end in _ends(r)] for s, r in self.ranges.items()}
         return {s: Range(low, high, self.ranges[s].step) for s, (low, high) in ends.items()}
 
     # -- types: Triton's own promotions need no cast; it makes a kernel argument int32 whenever its value fits
 
-    def operands(self, expr: Any, args: Sequence[Any]) -> tuple[Width, list[Text]]:
+    def operands(self, expr: Expr, args: Sequence[Expr]) -> tuple[Width, list[Text]]:
         parts = [self.operand(a, expr) for a in args]
         return "i64" if any(p.width != "i32" for p in parts) else "i32", parts
 
-    def print_comparison(self, whole: Any, symbol: str, a: Any, b: Any) -> Text:
+    def print_comparison(self, whole: Expr, symbol: str, a: Expr, b: Expr) -> Text:
         left, right = (self.operand(e, whole) for e in (a, b))
         return Text(f"{left.at(SUM)} {symbol} {right.at(SUM)}", LOOSE, "i32")
 
@@ -241,7 +242,7 @@ class TritonPrinter(TextPrinter):
 
     # -- division, shifts and calls
 
-    def print_quotient(self, expr: Any) -> Text:
+    def print_quotient(self, expr: Expr) -> Text:
         x, d = expr.args
         exponent = power_of_two(d)
         width, (a, b) = self.operands(expr, (x, d))
@@ -253,7 +254,7 @@ class TritonPrinter(TextPrinter):
             return Text(f"{a.at(ATOM)} >> {exponent}", LOOSE, width)
         return self._call("_lego_floor_div", width, a, b)
 
-    def print_remainder(self, expr: Any) -> Text:
+    def print_remainder(self, expr: Expr) -> Text:
         x, d = expr.args
         exponent = power_of_two(d)
         width, (a, b) = self.operands(expr, (x, d))
@@ -268,20 +269,20 @@ class TritonPrinter(TextPrinter):
             self.helpers[function] = None
         return Text(f"{function}({', '.join(a.text for a in arguments)})", ATOM, width)
 
-    def print_root(self, expr: Any) -> Text:
+    def print_root(self, expr: Expr) -> Text:
         width, (x,) = self.operands(expr, expr.args)
         return self._call("_lego_isqrt", width, x)
 
-    def print_extreme(self, expr: Any) -> Text:
+    def print_extreme(self, expr: Expr) -> Text:
         width, (a, b) = self.operands(expr, expr.args)
         return self._call(f"tl.{expr.symbol}", width, a, b)
 
-    def print_select(self, expr: Any) -> Text:
+    def print_select(self, expr: Expr) -> Text:
         condition = self.operand(expr.args[0], expr)
         width, (a, b) = self.operands(expr, expr.args[1:])
         return self._call("tl.where", width, condition, a, b)
 
-    def print_table(self, expr: Any) -> Text:
+    def print_table(self, expr: Expr) -> Text:
         """A table is a kernel argument of its name: a pointer to int32, or to int64 for larger entries."""
         self.require_table(expr)
         width = self.fit([self.interval(expr)], expr)
@@ -293,7 +294,7 @@ class TritonPrinter(TextPrinter):
 
     # -- conditions
 
-    def print_logic(self, condition: Any) -> Text:
+    def print_logic(self, condition: Cond) -> Text:
         parts = [self.operand(c, condition).at(ATOM) for c in sorted(condition.args, key=self.beginning)]
         if isinstance(condition, sympy.Not):
             return Text(f"{parts[0]} == 0", LOOSE, "i32")
