@@ -28,6 +28,7 @@ from lego_mlir.analysis.patterns import MAX_WARPS, AccessPattern, positions
 from lego_mlir.hardware import banks
 from lego_mlir.hardware import sectors as coalescing
 from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
+from lego_mlir.layout.contiguity import stride
 
 PROOF_MS: Final = 2000
 
@@ -98,10 +99,10 @@ def shared(layout: Any, pattern: AccessPattern, element_bytes: int, width: int =
     per_pass = banks.wavefronts_per_pass(address, bytes_)
     row = int(per_pass.max(axis=-1).argmax())
     collision = banks.worst_collision(address[row], bytes_)
-    stride = _stride(place, element_bytes)
-    if stride is not None and width == 1 and element_bytes == BANK_BYTES and not by.startswith("sample"):
-        apart = "1 word" if stride == 1 else f"{stride} words"
-        by = f"closed form: lanes {apart} apart, gcd({stride}, {BANKS}) = {math.gcd(stride, BANKS)}"
+    words = _words_apart(place, element_bytes)
+    if words is not None and width == 1 and element_bytes == BANK_BYTES and not by.startswith("sample"):
+        apart = "1 word" if words == 1 else f"{words} words"
+        by = f"closed form: lanes {apart} apart, gcd({words}, {BANKS}) = {math.gcd(words, BANKS)}"
     return SharedAccess(
         pattern.name, int(per_pass.max()), int(per_pass.sum()), int(banks.ideal_wavefronts(bytes_)) * len(address),
         len(address), collision.lanes if collision.ways > 1 else (), collision.bank if collision.ways > 1 else None, by,
@@ -118,11 +119,10 @@ def through_cache(layout: Any, pattern: AccessPattern, element_bytes: int, width
     )
 
 
-def _stride(place: Array, element_bytes: int) -> int | None:
+def _words_apart(place: Array, element_bytes: int) -> int | None:
     """The stride in words between consecutive lanes, if it is the same for all lanes and warps."""
-    step = np.diff(place, axis=1) * element_bytes
-    first = int(step[0, 0])
-    return first // BANK_BYTES if first > 0 and first % BANK_BYTES == 0 and (step == first).all() else None
+    step = stride(place * element_bytes)
+    return step // BANK_BYTES if step is not None and step > 0 and step % BANK_BYTES == 0 else None
 
 
 def _places(layout: Any, pattern: AccessPattern, element_bytes: int, unit: int) -> tuple[Array, str]:

@@ -27,6 +27,7 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware import banks
 from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
 from lego_mlir.layout import OrderBy, Row, gallery
+from lego_mlir.layout.contiguity import is_vector
 from lego_mlir.layout.padded import Padded
 
 ROW_OF_BANKS: Final = BANKS * BANK_BYTES
@@ -131,11 +132,10 @@ def _keeps_vectors_contiguous(layout: Any, use: TileAccess) -> bool:
     """Whether the elements of each vector access are contiguous and aligned to their number."""
     if use.width == 1:
         return True
-    *outer, last = use.index
-    first = np.asarray(layout.apply(*outer, last))
-    if (first % use.width != 0).any():
-        return False
-    return all((np.asarray(layout.apply(*outer, last + k)) == first + k).all() for k in range(1, use.width))
+    if (np.asarray(layout.apply(*use.index)) % use.width != 0).any():
+        return False  # the elements of an unaligned vector may exceed the layout
+    *outer, last = (i[..., np.newaxis] for i in use.index)
+    return is_vector(np.asarray(layout.apply(*outer, last + np.arange(use.width))))
 
 
 def _swizzles(dims: Sequence[int], whole: int) -> Iterator[tuple[str, Any, int]]:
@@ -177,9 +177,7 @@ def widest_vector(place: Array, element_bytes: int, limit: int = 16) -> int:
     """
     width = 1
     while 2 * width * element_bytes <= limit:
-        groups = place.reshape(place.shape[0], -1, 2 * width)
-        run = groups[..., :1] + np.arange(2 * width)
-        if (groups != run).any() or (groups[..., 0] % (2 * width) != 0).any():
+        if not is_vector(place.reshape(place.shape[0], -1, 2 * width)):
             break
         width *= 2
     return width

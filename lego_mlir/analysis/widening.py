@@ -25,10 +25,11 @@ import sympy
 
 from lego_mlir.analysis.kernels import guarded_accesses
 from lego_mlir.expr.index import as_expr, index_symbol
-from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Size
+from lego_mlir.expr.nodes import FloorDiv, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
+from lego_mlir.layout.contiguity import aligned, contiguous
 from lego_mlir.tracing.trace import ToIndex
 
 
@@ -95,9 +96,9 @@ def _is_contiguous(layout: Any, axis: int, elements: int, multiples: Sequence[An
 
     first = place(group * elements)
     claims = [
-        Eq(FloorMod(_with(extent, better), elements), 0),
-        Eq(FloorMod(first, elements), 0),
-        Eq(place(group * elements + inside), first + inside.expr),
+        aligned(_with(extent, better), elements),
+        aligned(first, elements),
+        contiguous(first, place(group * elements + inside), inside.expr),
     ]
     return all(isinstance(prove(claim, ranges), Proved) for claim in claims)
 

@@ -19,11 +19,12 @@ import sympy
 
 from lego_mlir.errors import LayoutError, LayoutIndexError, TraceError, brief
 from lego_mlir.expr.index import Index, as_condition, as_expr, is_array
-from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt
+from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.contiguity import aligned, contiguous
 from lego_mlir.tracing.trace import Access, Buffer
 from lego_mlir.tracing.tracer import Tracer
 
@@ -94,7 +95,7 @@ class Place:
 
     def _runs_along(self, axis: int, lanes: Mapping[Any, Range]) -> bool:
         moved = (*self.index[:axis], self.index[axis] + LANE, *self.index[axis + 1 :])
-        return bool(sympy.expand(self._derive(moved, lanes).expr - self.derivation.expr - LANE) == 0)
+        return contiguous(self.derivation.expr, self._derive(moved, lanes).expr, LANE) is sympy.true
 
     def _widths(self) -> Iterator[int]:
         width = VECTOR_BYTES // self.buffer.dtype.bytes
@@ -106,10 +107,9 @@ class Place:
         *outer, last = self.index
         position = self.derivation.expr
         yield "inside", Lt(last + width - 1, self.dims[-1])
-        yield "aligned", Eq(FloorMod(position, width), 0)
+        yield "aligned", aligned(position, width)
         there = self._derive((*outer, last + LANE), lanes).expr
-        same = sympy.expand(there - position - LANE) == 0
-        yield "contiguous", sympy.true if same else Eq(there, position + LANE)
+        yield "contiguous", contiguous(position, there, LANE)
         yield "under one mask", sympy.Or(sympy.Not(self.mask), self._mask((*outer, last + LANE), lanes))
 
     def _shown(self) -> str:

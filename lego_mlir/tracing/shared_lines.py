@@ -19,6 +19,7 @@ from lego_mlir.expr.nodes import FloorDiv, FloorMod
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.contiguity import is_vector
 
 RUN: Final = 8
 """Elements of 16 bits that ldmatrix reads and a 16-byte copy writes at once: PTX ISA, "ldmatrix" and "cp.async"."""
@@ -85,7 +86,7 @@ def _in_runs(layout: Layout) -> Lines | None:
         if rest or stride % RUN or lines.shape[1] % RUN:
             continue
         runs = lines.reshape(lines.shape[0], -1, RUN)
-        if (runs[..., :1] % RUN == 0).all() and (runs == runs[..., :1] + np.arange(RUN)).all():
+        if is_vector(runs):
             return Lines(stride, bool(transposed), _order(layout, bool(transposed), stride))
     return None
 
