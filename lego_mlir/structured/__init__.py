@@ -10,7 +10,7 @@
 >>> bool(np.array_equal(A, L @ U + S))
 True
 
-LL's types are functions here that make operands. Every name is loaded from its module when it is first used.
+LL's types are functions that make operands. Names are loaded lazily, on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MODULES: Final = {
     "lego_mlir.structured.syntax": (
         "LLError Operand Program Statement assign chol inv lu program solve symmetric tril triu unit_tril unit_triu"
     ),
-    # Compiling needs the toolchain, which is above this package: docs/decisions/0005-structured-matrices.md.
+    # Compiling needs the runtime: docs/decisions/0005-structured-matrices.md.
     "lego_mlir.structured.build": "ArgumentError Kernel compile source_of",
     "lego_mlir.structured.tuning": "tune",
 }

@@ -10,9 +10,9 @@
 >>> bool((A == L @ U + S).all())
 True
 
-The arguments are the operands in the order of their declaration, as keywords of `compile` or in the text. An array
-with one dimension more is a batch; an operand that is only read may be the same for the whole batch. What a structure
-does not store is never read: NaN there has no effect (docs/structured.md, "NaN and infinity").
+The arguments are the operands in declaration order, from the keywords of `compile` or the text. An array with one more
+dimension is a batch; read-only operands may be shared by the whole batch. Elements that a structure does not store are
+never read: NaN there has no effect (docs/structured.md, "NaN and infinity").
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ DTYPES: Final[dict[str, Any]] = {element: dtype for dtype, element in ELEMENTS.i
 
 
 class ArgumentError(LegoError, TypeError, ValueError):
-    """A call with arrays that the kernel was not made for."""
+    """A call with arguments that do not match the kernel."""
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """What is compiled: the program, its name in machine code, its element type, and how it was generated."""
+    """The input of compilation: the program, its symbol name, element type, instruction set and variant."""
 
     program: Program
     name: str
     element: str
     isa: isa.ISA
     variant: Variant | None  # None: the scalar path of the paper
-    lanes: int = 1  # how many matrices are computed at once, one in each lane
+    lanes: int = 1  # matrices computed at once, one per lane
 
     def mlir(self) -> str:
         """The kernel's module."""
@@ -77,15 +77,15 @@ class KernelSource:
         return driver.header(self.program, self.name, self.element, storages)
 
     def object(self) -> bytes:
-        """Relocatable object code with the kernel under its name, for a linker."""
+        """Relocatable object code that exports the kernel."""
         return cpu.object_code(self.mlir(), self.isa)
 
     def assembly(self) -> str:
-        """The same as text, for reading."""
+        """Assembly text, for reading."""
         return cpu.assembly(self.mlir(), self.isa)
 
     def llvm(self) -> str:
-        """LLVM IR, optimised by nobody yet."""
+        """LLVM IR before optimisation."""
         return cpu.llvm_ir(self.mlir(), self.isa)
 
 
@@ -102,7 +102,7 @@ def _storage_name(operand: Operand) -> str:
 
 
 class Kernel:
-    """A compiled program. Calls may come from several threads at once; each uses its own stack and nothing else."""
+    """A compiled program. Calls are thread-safe: temporaries live on the stack of the calling thread."""
 
     def __init__(self, source: KernelSource, code: bytes) -> None:
         self.source = source
@@ -120,8 +120,8 @@ class Kernel:
         self._run: Callable[..., int] = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(entry)
         self._names = names = tuple(operand.name for operand in self.program.operands)
         self._count = count
-        # by how many operands are named: their arrays from the dictionary of names
-        self._named = [_taker(names[count - number :]) for number in range(count + 1)]
+        # by the number of named operands: extract their arrays from the keyword dictionary
+        self._named = [_getter(names[count - number :]) for number in range(count + 1)]
         self._numbers = tuple(
             at
             for at, operand in enumerate(self.program.operands)
@@ -132,35 +132,35 @@ class Kernel:
         return f"<kernel {self.name}: {self.program}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled with its machine code; a machine with another processor compiles the program again."""
-        return _restored, (self.source, self._code, cpu.processor())
+        """Pickle with the machine code; a different processor recompiles the program."""
+        return _unpickle, (self.source, self._code, cpu.processor())
 
     def __call__(self, *arrays: Any, **named: Any) -> None:
-        """Run on arrays, which are checked; outputs are written in place. Raises ArgumentError on what does not fit."""
+        """Check the arrays and run; outputs are written in place. Raises ArgumentError for mismatched arguments."""
         if named:
             try:
                 arrays += self._named[len(named)](named)
             except (KeyError, IndexError):
-                raise ArgumentError(self._wanted(f"{len(arrays)} arrays and {list(named)}")) from None
+                raise ArgumentError(self._expected(f"{len(arrays)} arrays and {list(named)}")) from None
         if len(arrays) != self._count:
-            raise ArgumentError(self._wanted(f"{len(arrays)} arrays{f' and {list(named)}' if named else ''}"))
+            raise ArgumentError(self._expected(f"{len(arrays)} arrays{f' and {list(named)}' if named else ''}"))
         for at in self._numbers:
             if (kind := type(arrays[at])) is not float and kind is not _ARRAY:
                 arrays = self._with_floats(arrays)
                 break
         if self._run(_NDARRAY, _FLOAT, *arrays):
-            self._again(arrays)
+            self._retry(arrays)
 
     def shape(self, operand: Operand) -> tuple[int, ...]:
-        """The shape of the array for one matrix, or for one group of matrices where there are lanes."""
+        """The array shape of one matrix, or with lanes of one group of matrices."""
         one = driver.array_shape(operand)
         return one if self.lanes == 1 else (*one, self.lanes)
 
-    def _wanted(self, got: str) -> str:
+    def _expected(self, got: str) -> str:
         return f"{self.name} takes {', '.join(self._names)}; got {got}"
 
     def _with_floats(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments with the numbers that are not plain floats, where a scalar is only read, made floats."""
+        """Convert numbers passed for read-only scalars to plain floats."""
         converted = list(arrays)
         for at in self._numbers:
             if isinstance(arrays[at], _NUMBERS):
@@ -170,8 +170,8 @@ class Kernel:
                     raise ArgumentError(f"{self._names[at]} is too large for {self.dtype}") from error
         return tuple(converted)
 
-    def _again(self, arrays: tuple[Any, ...]) -> None:
-        """The slow way: run on columns as vectors, or say what is wrong."""
+    def _retry(self, arrays: tuple[Any, ...]) -> None:
+        """Slow path: accept columns as vectors, or raise the error."""
         arrays = tuple(
             self._array(operand, value) for operand, value in zip(self.program.operands, arrays, strict=True)
         )
@@ -194,8 +194,8 @@ class Kernel:
             value = value.reshape(value.shape[:-1])
         if value.shape != shape and value.shape[1:] != shape:
             raise ArgumentError(
-                f"{operand.name} is {operand.structure}, kept as an array of shape {shape}, or of one more dimension "
-                f"for a batch; got shape {value.shape}"
+                f"{operand.name} is {operand.structure}, stored as an array of shape {shape}, plus a leading "
+                f"dimension for a batch; got shape {value.shape}"
             )
         if not (value.flags.c_contiguous and value.flags.aligned):
             raise ArgumentError(
@@ -206,7 +206,7 @@ class Kernel:
         return value
 
     def _batches(self, arrays: Sequence[Any]) -> str:
-        """What is wrong with the batches; nothing if they agree."""
+        """The mismatch of the batch sizes; empty if they agree."""
         found = {
             operand.name: value.shape[0] if np.ndim(value) > len(self.shape(operand)) else None
             for operand, value in zip(self.program.operands, arrays, strict=True)
@@ -215,11 +215,11 @@ class Kernel:
         if len(counts) < 2 and not (counts and any(found[name] is None for name in self.program.written)):
             return ""
         return (
-            f"the batches do not agree: {found}; all must be equal, and what is written must be batched if anything is"
+            f"the batch sizes do not match: {found}; all must be equal, and written operands must be batched if any is"
         )
 
     def _overlap(self, arrays: Sequence[Any]) -> str:
-        """Which operand that is written shares memory with another."""
+        """Which written operand overlaps another one."""
         for a, b in driver.overlapping_pairs(self.program):
             if isinstance(arrays[b], np.ndarray) and np.may_share_memory(arrays[a], arrays[b]):
                 written, other = self._names[a], self._names[b]
@@ -228,18 +228,18 @@ class Kernel:
                     "change while the kernel runs. Pass a copy of one; to work in place, write the program with one "
                     "operand on both sides, as in x = L \\ x"
                 )
-        return "the arrays were refused"
+        return "the arrays were rejected"
 
 
-def _restored(source: KernelSource, code: bytes, processor: str) -> Kernel:
-    """A kernel that was pickled. Raises UsageError where this machine has another number of lanes for `by_lanes`."""
-    _trusted()
+def _unpickle(source: KernelSource, code: bytes, processor: str) -> Kernel:
+    """Unpickle a kernel. Raises UsageError if the number of lanes of a `by_lanes` kernel differs here."""
+    _check_numpy()
     if processor == cpu.processor():
         return Kernel(source, code)
     if source.lanes > 1 and host().lanes(source.element) != source.lanes:
         raise UsageError(
-            f"{source.name} computes {source.lanes} matrices at once, as the arrays of the machine that pickled it are "
-            "laid out; this machine has vectors of another length: compile it here"
+            f"{source.name} computes {source.lanes} matrices at once, the vector length of the machine that pickled "
+            "it; this machine has a different one: compile it here"
         )
     scalar_path = source.variant is None and source.lanes == 1
     return compile(
@@ -254,7 +254,7 @@ _NDARRAY: Final = id(np.ndarray)
 _FLOAT: Final = id(float)
 
 
-def _taker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     """A function from a dictionary to the values of these names, in order."""
     if len(names) == 1:
         (name,) = names
@@ -263,8 +263,8 @@ def _taker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...
 
 
 @memoised
-def _trusted() -> bool:
-    """Whether NumPy keeps an array's fields where the driver reads them. Raises LegoError otherwise."""
+def _check_numpy() -> bool:
+    """Verify the offsets of array fields that the driver relies on. Raises LegoError otherwise."""
     probe = np.zeros((3, 5), np.float32)
     base = id(probe)
 
@@ -284,18 +284,18 @@ def _trusted() -> bool:
     number = 1.5
     held = ctypes.c_double.from_address(id(number) + driver.FLOAT).value
     if (*found, held) != (probe.ctypes.data, 2, 5, 0x501, driver.NUMBER_OF["f32"], id(np.ndarray), number):
-        raise LegoError(f"NumPy {np.__version__} keeps its arrays in a form that this version does not know")
+        raise LegoError(f"NumPy {np.__version__} has an array struct layout that this version does not support")
     return True
 
 
 @memoised
 def host() -> isa.ISA:
-    """This machine's widest instruction set."""
+    """The widest instruction set of this machine."""
     return isa.of_host(dict(cpu.host_features()))
 
 
 def row_of(target: str) -> isa.ISA:
-    """The instruction set that a target names, "host" this machine's."""
+    """The instruction set of a target; "host" is this machine's."""
     return host() if target == "host" else isa.isa_named(target)
 
 
@@ -310,7 +310,7 @@ def source_of(
     by_lanes: bool = False,
     **operands: Operand | Structure,
 ) -> KernelSource:
-    """What `compile` compiles, not compiled. `variant` "scalar" asks for the paper's scalar path."""
+    """The source that `compile` would compile. `variant` "scalar" selects the paper's scalar path."""
     if np.dtype(dtype) not in ELEMENTS:
         raise UsageError(f"kernels work on float64 or float32, not {np.dtype(dtype)}")
     if not (name.isidentifier() and name.isascii()):
@@ -327,9 +327,9 @@ def source_of(
 
 
 def _require_variant(variant: object, by_lanes: bool, known: Sequence[str] = VARIANTS) -> None:
-    """Raises UsageError for an unknown variant, and for one beside `by_lanes`."""
+    """Raises UsageError for an unknown variant, or one combined with `by_lanes`."""
     if variant is not None and by_lanes:
-        raise UsageError(f"by_lanes computes one matrix in each lane, in one way; it takes no variant, got {variant!r}")
+        raise UsageError(f"by_lanes has one variant, one matrix per lane; omit variant, got {variant!r}")
     if variant is None or isinstance(variant, Variant) or variant in known:
         return
     meant = did_you_mean(variant, known) if isinstance(variant, str) else ""
@@ -337,16 +337,19 @@ def _require_variant(variant: object, by_lanes: bool, known: Sequence[str] = VAR
 
 
 def _program(given: Any, operands: Mapping[str, Any], types: Mapping[str, Any] | None) -> Program:
-    """The program that was given, in any of its forms. Raises UsageError for what is not a program or operand."""
+    """Coerce to a program. Raises UsageError for anything that is not a program or operand."""
     for name, value in operands.items():
         if not isinstance(value, Operand | Structure):
             meant = did_you_mean(name, OPTIONS)
             raise UsageError(
-                f"compile has no option {name!r}{meant}, and {value!r} is no operand such as structured.Matrix(4, 4)"
+                f"compile has no option {name!r}{meant}, and {value!r} is not an operand, such as "
+                "structured.Matrix(4, 4)"
             )
     if isinstance(given, Program | Statement):
         if operands:
-            raise UsageError(f"a Program or a Statement brings its operands; got {', '.join(operands)} beside it")
+            raise UsageError(
+                f"a Program or a Statement already has its operands; remove the keywords {', '.join(operands)}"
+            )
         return as_program(given) if isinstance(given, Statement) else given
     if not isinstance(given, str):
         raise UsageError(f"compile takes LL text, a Program or a Statement, got {type(given).__name__}")
@@ -372,15 +375,15 @@ def compile(  # the name is the contract's: lego.structured.compile
     cache: Cache | str | None = DEFAULT_CACHE,
     **operands: Operand | Structure,
 ) -> Kernel:
-    """A kernel for an LL program, from the cache if it was compiled before.
+    """A kernel for an LL program, cached by content.
 
-    `given` is LL text, a `Program` or a `Statement`; operands that the text does not declare come as keywords.
-    `variant` is a `Variant`, "scalar", "tune" (time the candidates and remember the best) or None for the default.
-    `by_lanes` computes one matrix in each lane, for sizes up to 8: arrays are groups of `kernel.lanes` matrices, of
-    shape (groups, *one matrix, lanes), as `interleave` makes them. `cache` is a toolchain Cache, a folder, or None to
-    compile afresh. Raises LLError, UsageError.
+    `given` is LL text, a `Program` or a `Statement`; operands not declared in the text are keywords. `variant` is a
+    `Variant`, "scalar", "tune" (time the candidates and remember the best) or None for the default. `by_lanes` computes
+    one matrix per lane, for sizes up to 8: arrays are groups of `kernel.lanes` matrices of shape (groups, *one matrix,
+    lanes), as made by `interleave`. `cache` is a `Cache`, a folder, or None to disable caching. Raises LLError,
+    UsageError.
     """
-    _trusted()
+    _check_numpy()
     if isinstance(cache, str):
         cache = Cache(default_folder() if cache == DEFAULT_CACHE else Path(cache))
     with sets.LOCK:
@@ -404,17 +407,17 @@ def compile(  # the name is the contract's: lego.structured.compile
 
 
 def processor(source: KernelSource, target: str) -> tuple[str, str]:
-    """The processor and features to restrict the code to; none for this machine's own."""
+    """The processor and features to restrict the code to; none for this machine."""
     return ("", "") if target in ("host", "scalar") else (source.isa.cpu, source.isa.features)
 
 
 def fields(variant: Variant) -> dict[str, Any]:
-    """A variant as it is kept on disk."""
+    """The on-disk form of a variant."""
     return {"width": variant.width, "rows": variant.rows, "vectors": variant.vectors, "rolled": variant.rolled}
 
 
 def _from_cache(program: Program, dtype: Any, name: str, known: bytes) -> Kernel:
-    """The kernel of a cache entry; neither MLIR nor LLVM is loaded for it."""
+    """Load a kernel from a cache entry, without loading MLIR or LLVM."""
     head, _, code = known.partition(b"\n")
     kept = json.loads(head)
     variant = kept["variant"] and Variant(**kept["variant"])
@@ -424,14 +427,21 @@ def _from_cache(program: Program, dtype: Any, name: str, known: bytes) -> Kernel
 
 
 def digest(program: Program, dtype: Any, name: str, target: str, variant: Variant | str | None) -> str:
-    """The key of a compiled kernel: the program with every structure and storage, and all that shapes the code."""
+    """The cache key of a kernel: the program, its structures and storages, and all else that affects the code."""
     return key(
-        "structured", describe(program).encode(), str(dtype), name, target, repr(variant), cpu.processor(), _own_code()
+        "structured",
+        describe(program).encode(),
+        str(dtype),
+        name,
+        target,
+        repr(variant),
+        cpu.processor(),
+        _source_digest(),
     )
 
 
 def describe(program: Program) -> str:
-    """The program with all that its operands are, as one text; a layout counts by its positions."""
+    """The program and the full description of its operands as text; a layout is described by its positions."""
     parts = [str(program)]
     for operand in program.operands:
         structure = operand.structure
@@ -443,8 +453,8 @@ def describe(program: Program) -> str:
 
 
 @memoised
-def _own_code() -> str:
-    """A digest of the generator's own source."""
+def _source_digest() -> str:
+    """A digest of the generator's source code."""
     digest = hashlib.sha256()
     for folder in (Path(__file__).parent, Path(cpu.__file__).parent):
         for path in sorted(folder.rglob("*.py")):

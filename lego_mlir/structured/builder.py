@@ -1,7 +1,7 @@
-"""MLIR text of one function: values with fresh names, constants made once, loops that carry values.
+"""MLIR text of one function: fresh SSA names, shared constants, loops with carried values.
 
-The generator writes text because a flat kernel has thousands of operations, and parsing them once is several times
-faster than building them one by one. Every operand of the function is a one-dimensional memref:
+The generator emits text because a flat kernel has thousands of operations, and parsing them at once is several times
+faster than building them individually. Each operand of the function is a one-dimensional memref:
 
 >>> f = Function("axpy", "f64", (("x", 4), ("y", 4)))
 >>> f.store("y", f.index(2), f.add(f.load("x", f.index(2)), f.load("y", f.index(2))))
@@ -27,12 +27,12 @@ from typing import Final
 from lego_mlir.errors import UsageError
 
 SSA = str
-# Temporaries live on the stack, of which a thread often has 8 MiB and sometimes less.
+# Temporaries live on the stack; thread stacks are often 8 MiB, sometimes smaller.
 STACK_BYTES: Final = 4 << 20
 
 
 class Function:
-    """The text of one function as it grows. `width` 1 computes on scalars, else on vectors of that many elements."""
+    """A function under construction. `width` 1 means scalars, otherwise vectors of `width` elements."""
 
     def __init__(self, name: str, element: str, buffers: Sequence[tuple[str, int]]) -> None:
         self.name = name
@@ -46,18 +46,18 @@ class Function:
         self._indent = "  "
         self._count = 0
         self.scratch: dict[str, int] = {}
-        self.helpers: dict[object, Function] = {}  # functions that this one calls, by what they do
+        self.helpers: dict[object, Function] = {}  # called functions, by content
         self.indices: tuple[str, ...] = ()  # index arguments after the buffers
-        self.apart = False  # scratch is allocated by a wrapper, and this function is never inlined into it
+        self.scratch_as_arguments = False  # allocated by a wrapper, into which this is not inlined
 
     def allocate(self, name: str, size: int) -> str:
-        """A buffer of the function's own, on the stack, aligned for any vector."""
+        """A scratch buffer on the stack, aligned for any vector."""
         self.buffers[name] = self.scratch[name] = max(size, 1)
         needed = sum(self.scratch.values()) * (4 if self.element == "f32" else 8)
         if needed > STACK_BYTES:
             raise UsageError(
-                f"{self.name} needs {needed} bytes of temporaries, more than the {STACK_BYTES} that a kernel may take "
-                "from the stack; split the program, or use a library made for large matrices"
+                f"{self.name} needs {needed} bytes of temporaries, more than the stack limit of {STACK_BYTES} bytes; "
+                "split the program, or use a library for large matrices"
             )
         return name
 
@@ -68,11 +68,11 @@ class Function:
         return self.element if width == 1 else f"vector<{width}x{self.element}>"
 
     def do(self, line: str) -> None:
-        """One operation without a result."""
+        """Append an operation without result."""
         self._body.append(self._indent + line)
 
     def op(self, operation: str) -> SSA:
-        """One operation with one result."""
+        """Append an operation with one result."""
         name = f"%{self._count}"
         self._count += 1
         self._body.append(f"{self._indent}{name} = {operation}")
@@ -83,12 +83,12 @@ class Function:
         return name
 
     def index(self, value: int) -> SSA:
-        """An index constant, made once at the head of the function."""
+        """An index constant, defined once at function entry."""
         name = f"%c{value}" if value >= 0 else f"%cm{-value}"
         return self._constant(name, f"arith.constant {value} : index")
 
     def constant(self, value: float, width: int = 1) -> SSA:
-        """A floating-point constant, in every lane of a vector."""
+        """A floating-point constant, splatted if a vector."""
         literal = _literal(value, self.element)
         kind = self.vector(width)
         line = f"arith.constant {f'dense<{literal}>' if kind.startswith('vector') else literal} : {kind}"
@@ -101,7 +101,7 @@ class Function:
         return self._constant(self._constants.setdefault(line, f"%k{len(self._constants)}"), line)
 
     def true(self) -> SSA:
-        """The condition that always holds."""
+        """The constant true."""
         return self._constant("%true", "arith.constant true")
 
     def mask(self, lanes: Sequence[bool]) -> SSA:
@@ -110,7 +110,7 @@ class Function:
         flags = ", ".join("true" if lane else "false" for lane in lanes)
         return self._constant(name, f"arith.constant dense<[{flags}]> : vector<{len(lanes)}xi1>")
 
-    # arithmetic on scalars and vectors; `contract` lets LLVM fuse a scalar multiply and add as vector.fma does
+    # arithmetic on scalars and vectors; `contract` lets LLVM fuse scalar multiply-adds, as vector.fma does
     def add(self, a: SSA, b: SSA, width: int = 1) -> SSA:
         return self.op(f"arith.addf {a}, {b} fastmath<contract> : {self.vector(width)}")
 
@@ -141,12 +141,12 @@ class Function:
         return self.op(f"vector.broadcast {scalar} : {self.element} to {self.vector(width)}")
 
     def shuffle(self, a: SSA, b: SSA, lanes: Sequence[int], width: int) -> SSA:
-        """The lanes of `a` and `b`, numbered one after the other."""
+        """Select lanes of the concatenation of `a` and `b`."""
         kind = self.vector(width)
         return self.op(f"vector.shuffle {a}, {b} [{', '.join(map(str, lanes))}] : {kind}, {kind}")
 
     def select(self, lanes: Sequence[bool], a: SSA, b: SSA) -> SSA:
-        """`a` in these lanes, `b` in the others."""
+        """`a` in the set lanes, `b` in the others."""
         width = len(lanes)
         if width == 1:
             return a if lanes[0] else b
@@ -170,7 +170,7 @@ class Function:
         self.do(f"memref.store {value}, %{buffer}[{at}] : {self.memref(buffer)}")
 
     def load_vector(self, buffer: str, at: SSA, lanes: Sequence[bool], others: SSA | None = None) -> SSA:
-        """A vector whose unset lanes are not read; they are taken from `others`, or zero."""
+        """Load the set lanes only; the others come from `others`, or are zero."""
         width = len(lanes)
         if width == 1:
             return self.load(buffer, at)
@@ -184,7 +184,7 @@ class Function:
         )
 
     def store_vector(self, buffer: str, at: SSA, value: SSA, lanes: Sequence[bool]) -> None:
-        """A store of the set lanes only."""
+        """Store the set lanes only."""
         width = len(lanes)
         if width == 1:
             self.store(buffer, at, value)
@@ -201,7 +201,7 @@ class Function:
         return self.op(f"arith.{op} {a}, {b} : index")
 
     def table(self, name: str, values: Sequence[int]) -> None:
-        """A constant table of positions, to be read with `look_up`."""
+        """Define a constant table of positions, read with `look_up`."""
         numbers = ", ".join(map(str, values))
         self.globals[name] = (
             f'memref.global "private" constant @{name} : memref<{len(values)}xi32> = dense<[{numbers}]>'
@@ -218,7 +218,7 @@ class Function:
     def loop(
         self, low: SSA, high: SSA, step: SSA, carried: Sequence[SSA] = (), kinds: Sequence[str] = ()
     ) -> Iterator[OpenLoop]:
-        """`scf.for` over [low, high); the body sets `.results` to the values that the next round starts with."""
+        """`scf.for` over [low, high); the body sets `.results` to the carried values of the next iteration."""
         number = self._count
         self._count += 1
         variable = f"%i{number}"
@@ -246,15 +246,15 @@ class Function:
         self.do("}")
 
     def text(self) -> str:
-        """The function, with its tables of positions before it.
+        """The function, preceded by its position tables.
 
-        With `apart`, what computes is a function of its own that gets the scratch as arguments: where LLVM knows that
-        a buffer is on the stack it keeps more values in registers than there are, and spills.
+        With `scratch_as_arguments`, the computation is a separate function that takes the scratch as arguments: when
+        LLVM sees that a buffer is on the stack, it promotes more values to registers than exist, and spills.
         """
         helpers = [helper.text() for helper in self.helpers.values()]
         own = [f"  %{name} = memref.alloca() {{alignment = 64 : i64}} : {self.memref(name)}" for name in self.scratch]
         body = [*("  " + line for line in self._head.values()), *self._body, "  return", "}"]
-        if not (self.apart and own):
+        if not (self.scratch_as_arguments and own):
             signature = self._signature(self.name, self.arguments)
             return "\n".join([*helpers, *self.globals.values(), signature, *own, *body])
         everything = (*self.arguments, *self.scratch)
@@ -271,7 +271,7 @@ class Function:
 
 
 class OpenLoop:
-    """A loop being written: its variable, what it carries in, and what its body hands on."""
+    """A loop under construction: its variable, carried values, yielded values and results."""
 
     def __init__(self, variable: SSA, carried: list[SSA], results: list[SSA], values: list[SSA]) -> None:
         self.variable = variable

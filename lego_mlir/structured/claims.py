@@ -1,7 +1,7 @@
-"""What is proved about a program before any code is generated, on isl sets, and what is taken on trust.
+"""Claims about a program, proved on isl sets before code generation, or assumed.
 
-Inference settles sizes and structures. Of the statements it is shown that each stored element of a target is
-initialised by exactly one of them, and that every element they read is one that the operand stores:
+Inference checks sizes and structures. Two claims concern the statements: exactly one of them initializes each stored
+element of a target, and they read only stored elements:
 
 >>> from lego_mlir.structured.language import parse
 >>> program = parse("L = LowerTriangular(3); A = Matrix(3, 3); S = Symmetric(L, 3); A = L*A; S = symmetric(A);")
@@ -47,7 +47,7 @@ READS = "all reads are of stored elements"
 
 
 def claims(program: Program) -> Iterator[tuple[str, Verdict]]:
-    """The claims about a program, each with its verdict."""
+    """The claims about a program and their verdicts."""
     for statement in program.statements:
         claim = f"{statement}: {statement.target.name} can hold the value"
         try:
@@ -56,7 +56,7 @@ def claims(program: Program) -> Iterator[tuple[str, Verdict]]:
             yield claim, Refuted({}, str(error))
             return
         yield claim, Proved("sizes agree; zeros, ones and symmetry of the value are inferred on isl sets")
-        for argument in dict.fromkeys(_stated(statement.value)):
+        for argument in dict.fromkeys(_asserted_symmetric(statement.value)):
             yield f"{statement}: {argument} is symmetric", _symmetry(argument)
     for step in lower(program).steps:
         found = statements.statements(step)
@@ -65,41 +65,41 @@ def claims(program: Program) -> Iterator[tuple[str, Verdict]]:
         yield f"{step}: {READS}", _reads(found)
 
 
-def _stated(expression: Expression) -> Iterator[Expression]:
-    """What the expression states to be symmetric."""
+def _asserted_symmetric(expression: Expression) -> Iterator[Expression]:
+    """The arguments that the expression asserts to be symmetric."""
     match expression:
         case Name() | Number():
             return
         case Call(function, argument):
             if function == "symmetric":
                 yield argument
-            yield from _stated(argument)
+            yield from _asserted_symmetric(argument)
         case Negated(argument) | Transpose(argument):
-            yield from _stated(argument)
+            yield from _asserted_symmetric(argument)
         case Binary(_, left, right):
-            yield from _stated(left)
-            yield from _stated(right)
+            yield from _asserted_symmetric(left)
+            yield from _asserted_symmetric(right)
 
 
 def _symmetry(expression: Expression) -> Verdict:
     if infer.mirrored(expression):
         return Proved("by its form")
-    return Unknown("the program states it and nothing checks it; where it is not, the upper half does not count")
+    return Unknown("asserted by the program, not checked; if it does not hold, the upper half is ignored")
 
 
 def _once(step: Update, found: Sequence[statements.PolyhedralStatement]) -> Verdict:
-    """Whether the initialising statements write each element that the target keeps, and none twice."""
+    """Whether the initializing statements write each stored element of the target exactly once."""
     wanted = statements.own_elements(step.target.structure)
     written = [s.domain.along(f"{{ [{', '.join(s.space)}] -> [i, j] }}") for s in found if s.body.op == "="]
     whole = reduce(Region.__or__, written, Region("{ [i, j] : false }"))
     for left_over in (wanted - whole, whole - wanted, *(a & b for a, b in combinations(written, 2))):
         if not left_over.empty:
-            return Refuted({}, f"not so at {left_over.points()[0]}")
+            return Refuted({}, f"violated at {left_over.points()[0]}")
     return Proved(f"{len(written)} disjoint regions make up the {wanted.count()} elements")
 
 
 def _reads(found: Sequence[statements.PolyhedralStatement]) -> Verdict:
-    """Whether each element that is read is kept by its matrix at that place."""
+    """Whether the matrix stores each element that is read."""
     count = 0
     for statement in found:
         for read in (read for product in statement.body.products for read in product.reads):
@@ -111,7 +111,7 @@ def _reads(found: Sequence[statements.PolyhedralStatement]) -> Verdict:
             if outside:
                 return Refuted({}, f"{read} is read at {outside[0]}, which {read.leaf.structure} does not store")
             count += touched.count()
-    return Proved(f"{count} elements, all within what is stored")
+    return Proved(f"{count} elements, all stored")
 
 
 def _stores(read: statements.ElementRead, i: int, j: int) -> bool:

@@ -1,11 +1,11 @@
-"""The function that Python calls: NumPy arrays in, checks and batches done in machine code.
+"""The entry point called from Python: argument checks and the batch loop, in machine code.
 
-`ctypes` passes the array objects themselves; this function reads type, rank, sizes, flags and data pointer from
-where NumPy's C interface keeps them, refuses what does not fit (the caller then explains in Python), and runs the
-kernel once, or for each matrix of a batch. A Python float does for a scalar that is only read. Whatever the kernel
-writes must not share memory with another operand. It is LLVM-dialect text, because memrefs hide pointers.
+`ctypes` passes the array objects themselves. The entry point reads type, rank, sizes, flags and data pointer at their
+offsets in NumPy's C structs, rejects arguments that do not match (the caller then raises the error in Python), and runs
+the kernel once, or once per matrix of a batch. A read-only scalar may be a Python float. Written operands must not
+overlap others. The text is in the LLVM dialect, because memrefs hide pointers.
 
-    kernel_python(address of numpy.ndarray, address of float, array, array, ...) -> 0 done, 1 refused
+    kernel_python(address of numpy.ndarray, address of float, array, array, ...) -> 0 done, 1 rejected
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Final
 from lego_mlir.errors import UsageError
 from lego_mlir.structured.syntax import Operand, Program
 
-# Offsets in PyObject and PyArrayObject_fields on 64-bit CPython; `runtime.structured` tests them before it relies on
-# them. Source: numpy/ndarraytypes.h, unchanged from NumPy 1.7 to 2.4.
+# Offsets in PyObject and PyArrayObject_fields on 64-bit CPython; `build` verifies them
+# before use. Source: numpy/ndarraytypes.h, unchanged from NumPy 1.7 to 2.4.
 TYPE: Final = 8
 DATA, RANK, SIZES, DESCRIPTION, FLAGS = 16, 24, 32, 56, 64
 BYTE_ORDER, TYPE_NUMBER = 26, 28  # in PyArray_Descr
@@ -31,7 +31,7 @@ BIG_ENDIAN: Final = ord(">")
 
 
 def array_shape(operand: Operand) -> tuple[int, ...]:
-    """The shape of the array that a caller passes: () for a Scalar, (n,) for a Vector, else the storage's."""
+    """The shape of the caller's array: () for a Scalar, (n,) for a Vector, otherwise that of the storage."""
     if operand.structure.name == "Scalar()":
         return ()
     if operand.structure.name.startswith("Vector("):
@@ -40,13 +40,13 @@ def array_shape(operand: Operand) -> tuple[int, ...]:
 
 
 def takes_numbers(program: Program, operand: Operand, lanes: int = 1) -> bool:
-    """Whether a Python number does for this operand."""
+    """Whether this operand may be a Python number."""
     return array_shape(operand) == () and lanes == 1 and operand.name not in program.written
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What is known of an argument, as SSA values: its data, whether it is a batch, and of how many matrices."""
+    """An argument as SSA values: data pointer, whether it is a batch, and the batch size."""
 
     operand: Operand
     data: str
@@ -56,7 +56,7 @@ class _Given:
 
 @dataclass
 class _Lines:
-    """LLVM-dialect text being written: values with fresh names, and blocks."""
+    """LLVM-dialect text under construction: fresh SSA names and blocks."""
 
     lines: list[str]
     count: int = 0
@@ -85,9 +85,9 @@ class _Lines:
 
 
 def text(program: Program, name: str, element: str, lanes: int = 1) -> str:
-    """The driver of a program's kernel, as a module that declares the kernel.
+    """The driver of a kernel, as a module that declares the kernel.
 
-    With several lanes each array has them as its last dimension, and each matrix of the batch is a group of matrices.
+    With several lanes, the last dimension of each array is the lane, and each batch element is a group of matrices.
     """
     operands = program.operands
     pointers = ", ".join(["!llvm.ptr"] * len(operands))
@@ -97,7 +97,7 @@ def text(program: Program, name: str, element: str, lanes: int = 1) -> str:
     rounds = _rounds(out, program, given)
     zero, one = out.number(0), out.number(1)
     strides = [_stride(out, each, element, lanes) for each in given]
-    _require_apart(out, program, given, strides, rounds)
+    _require_disjoint(out, program, given, strides, rounds)
     out.lines += [
         f"  llvm.br ^head({zero} : i64)",
         "^head(%i: i64):",
@@ -130,7 +130,7 @@ def text(program: Program, name: str, element: str, lanes: int = 1) -> str:
 
 
 def _argument(out: _Lines, at: int, program: Program, element: str, lanes: int) -> _Given:
-    """Check an argument: an array, or a Python float where the program only reads a scalar."""
+    """Check an argument: an array, or a Python float for a read-only scalar."""
     operand, array = program.operands[at], f"%a{at}"
     if not takes_numbers(program, operand, lanes):
         return _array(out, array, operand, element, operand.name in program.written, lanes)
@@ -155,7 +155,7 @@ def _argument(out: _Lines, at: int, program: Program, element: str, lanes: int) 
 
 
 def _rounds(out: _Lines, program: Program, given: Sequence[_Given]) -> str:
-    """How many matrices: all batches must agree, and what is written must be batched if anything is."""
+    """The batch size: all batches must agree, and written operands must be batched if any operand is."""
     none = out.number(-1)
     total = none
     for each in given:
@@ -170,10 +170,10 @@ def _rounds(out: _Lines, program: Program, given: Sequence[_Given]) -> str:
     return out.value(f"llvm.select {single}, {out.number(1)}, {total} : i1, i64")
 
 
-def _require_apart(
+def _require_disjoint(
     out: _Lines, program: Program, given: Sequence[_Given], strides: Sequence[tuple[str, str]], rounds: str
 ) -> None:
-    """Refuse if an operand that is written shares memory with another one. No matrices (an empty batch) share none."""
+    """Reject a written operand that overlaps another one. An empty batch overlaps nothing."""
     none = out.equal(rounds, out.number(0), "i64")
     ranges = []
     for each, (whole, _) in zip(given, strides, strict=True):
@@ -189,7 +189,7 @@ def _require_apart(
 
 
 def overlapping_pairs(program: Program) -> list[tuple[int, int]]:
-    """The pairs of operands, by number, that must not share memory: one is written, and the other has elements."""
+    """The pairs of operand numbers that must not overlap: one is written, and both have elements."""
     held = [at for at, operand in enumerate(program.operands) if operand.structure.stored.any()]
     written = [at for at in held if program.operands[at].name in program.written]
     return [(a, b) for a in written for b in held if b != a and (b not in written or a < b)]
@@ -199,10 +199,10 @@ COPIES: Final = 8  # a power of two
 
 
 def repeat(program: Program, name: str) -> str:
-    """A function that runs the kernel a number of times, for timing it.
+    """A function that runs the kernel repeatedly, for timing.
 
-    Each array comes with the bytes to its next copy; the runs go through COPIES of them in turn, so that a run in place
-    does not wait for what the one before has stored. Zero bytes stand for no copies.
+    Each array has the byte stride to its next copy. Runs cycle through COPIES copies, so an in-place run does not
+    wait for the stores of the previous one. A stride of zero means no copies.
     """
     count = len(program.operands)
     pointers = ", ".join(["!llvm.ptr"] * count)
@@ -236,7 +236,7 @@ llvm.func @{name}_repeat(%times: i64, {arguments}) {{
 
 
 def _array(out: _Lines, array: str, operand: Operand, element: str, written: bool, lanes: int) -> _Given:
-    """Check that an argument is the array that the operand needs, perhaps with a batch dimension."""
+    """Check that an argument is an array for the operand, with an optional batch dimension."""
     out.require(out.value(f'llvm.icmp "eq" {out.field(array, TYPE, "!llvm.ptr")}, %ndarray : !llvm.ptr'))
     sizes = array_shape(operand) if lanes == 1 else (*array_shape(operand), lanes)
     flags = out.field(array, FLAGS, "i32")
@@ -252,7 +252,7 @@ def _array(out: _Lines, array: str, operand: Operand, element: str, written: boo
     plain = out.equal(rank, out.number(len(sizes), "i32"), "i32")
     out.require(out.either(batched, plain))
     if not sizes:
-        # a 0-d array may have no sizes at all: read the batch length only where there is one
+        # a 0-d array may have no sizes pointer: read the batch size only if batched
         here = out.value(f"llvm.getelementptr {array}[{SIZES}] : (!llvm.ptr) -> !llvm.ptr, i8")
         first = out.value(f"llvm.load {here} : !llvm.ptr -> !llvm.ptr")
         source = out.value(f"llvm.select {batched}, {first}, {here} : i1, !llvm.ptr")
@@ -268,12 +268,12 @@ def _array(out: _Lines, array: str, operand: Operand, element: str, written: boo
 
 
 def _stride(out: _Lines, given: _Given, element: str, lanes: int) -> tuple[str, str]:
-    """Bytes of one matrix, and from one matrix of a batch to the next: 0 where one is used for all."""
+    """Bytes of one matrix, and the stride between matrices of a batch: 0 if one is shared by all."""
     whole = out.number(math.prod(array_shape(given.operand)) * lanes * BYTES_OF[element])
     return whole, out.value(f"llvm.select {given.batched}, {whole}, {out.number(0)} : i1, i64")
 
 
-# Words that are keywords in C, in C++, or in both; a header is for either.
+# Keywords of C or C++; a header serves both.
 _WORDS: Final = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
     concept const const_cast consteval constexpr constinit continue co_await co_return co_yield decltype default delete
@@ -287,7 +287,7 @@ KEYWORDS: Final = frozenset(_WORDS.split())
 
 
 def parameter_names(program: Program) -> list[str]:
-    """The operands' names as C takes them: a keyword gets an underscore, or as many as make the names differ."""
+    """The operand names as C identifiers: keywords get underscores until the names are unique."""
     taken = {operand.name for operand in program.operands}
     found = []
     for operand in program.operands:
@@ -302,7 +302,7 @@ def parameter_names(program: Program) -> list[str]:
 def signature(program: Program, name: str, element: str) -> str:
     """The kernel's declaration in C. Raises UsageError for a name that C cannot declare."""
     if name in KEYWORDS:
-        raise UsageError(f"{name} is a keyword of C or C++, which cannot declare a function of this name; take another")
+        raise UsageError(f"{name} is a keyword of C or C++ and cannot name a function; choose another name")
     kind = {"f64": "double", "f32": "float"}[element]
     arguments = [
         f"{'' if o.name in program.written else 'const '}{kind} *{parameter}"
@@ -312,7 +312,7 @@ def signature(program: Program, name: str, element: str) -> str:
 
 
 def header(program: Program, name: str, element: str, arguments: Sequence[str]) -> str:
-    """A C header for the kernel, with what each argument is."""
+    """A C header for the kernel, documenting each argument."""
     guard = f"{name.upper()}_H"
     described = [
         f" *   {parameter}: {o.structure}, {storage}, {'written' if o.name in program.written else 'read'}"

@@ -1,4 +1,4 @@
-"""LL's types as Python functions that make operands.
+"""LL types as Python functions that create operands.
 
 >>> L, B = LowerTriangular(4, name="L"), Matrix(4, 2, name="B", storage="column_major")
 >>> from lego_mlir.structured.syntax import assign, solve
@@ -33,7 +33,7 @@ def _maker(kind: str) -> Callable[..., Operand]:
             raise LLError(f"{kind}({usage}) does not take {arguments}") from error
 
     made.__name__ = made.__qualname__ = kind
-    made.__doc__ = f"An operand {kind}({usage}); `compile` names it after its keyword where it has no name."
+    made.__doc__ = f"An operand {kind}({usage}); if unnamed, `compile` uses its keyword as the name."
     return made
 
 

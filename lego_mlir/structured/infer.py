@@ -1,7 +1,7 @@
-"""Inference: the size and the structure of every expression, and whether a target can hold its value.
+"""Inference: size and structure of every expression, and whether a target can hold its value.
 
-Where an expression is nonzero is computed on isl sets, so it holds for bands and blocks as for triangles; table 2 of
-the LGen paper is the special case that has names, kept as `RULES` and used as the short way:
+The nonzero region of an expression is computed on isl sets, so bands and blocks work like triangles. Table 2 of the
+LGen paper covers the named special cases; `RULES` holds it as a fast path:
 
 >>> from lego_mlir.structured import structures as st
 >>> from lego_mlir.structured.syntax import Operand
@@ -39,7 +39,7 @@ from lego_mlir.structured.syntax import (
     fail,
 )
 
-# (operator, letters of the arguments): letter of the result. Equations (9) to (11); S is from (12) and from A + A'.
+# (operator, letters of the operands) -> letter of the result. Equations (9) to (11); S is from (12) and from A + A'.
 RULES: Final[dict[tuple[str, ...], str]] = {
     ("+", "G", "G"): "G", ("+", "L", "L"): "L", ("+", "U", "U"): "U", ("+", "S", "S"): "S", ("+", "D", "D"): "D",
     ("+", "L", "D"): "L", ("+", "D", "L"): "L", ("+", "U", "D"): "U", ("+", "D", "U"): "U", ("+", "S", "D"): "S",
@@ -64,7 +64,7 @@ _MAKE: Final[dict[str, Callable[[int], Structure]]] = {
 
 @lru_cache(maxsize=4096)
 def letter(structure: Structure) -> str:
-    """G, L, U, S, D, Z, or B for any other region; by what the structure is, not by what it is called."""
+    """G, L, U, S, D, Z, or B for any other region; from the elements, not from the name."""
     kinds = structure.kinds != st.ZERO
     n, m = kinds.shape
     if not kinds.any():
@@ -82,7 +82,7 @@ def letter(structure: Structure) -> str:
 
 
 def shape(expression: Expression) -> tuple[int, int]:
-    """Rows and columns. Raises LLError, with the place and both shapes, where two parts do not fit."""
+    """Rows and columns. Raises LLError, with position and both shapes, where two operands do not match."""
     match expression:
         case Name(operand):
             return operand.shape
@@ -108,7 +108,7 @@ def _binary_shape(op: str, left: Expression, right: Expression, position: Positi
     a, b = shape(left), shape(right)
     if op in ("+", "-"):
         if a != b:
-            raise fail(position, f"{left} is {_by(a)} and {right} is {_by(b)}: {op} needs two matrices of one size")
+            raise fail(position, f"{left} is {_by(a)} and {right} is {_by(b)}: {op} needs matrices of equal size")
         return a
     if op == "*":
         if (1, 1) in (a, b):
@@ -119,7 +119,8 @@ def _binary_shape(op: str, left: Expression, right: Expression, position: Positi
     if a[0] != a[1] or a[1] != b[0]:
         raise fail(
             position,
-            f"{left} is {_by(a)} and {right} is {_by(b)}: \\ needs a square matrix and as many rows on the right",
+            f"{left} is {_by(a)} and {right} is {_by(b)}: \\ needs a square matrix on the left and as many rows on the "
+            "right",
         )
     return b
 
@@ -129,7 +130,7 @@ def _by(sizes: tuple[int, int]) -> str:
 
 
 def transposed(expression: Expression) -> Expression:
-    """The expression's transposed with every `'` moved to the operands, and dropped on a symmetric one."""
+    """The transpose of the expression, with every `'` moved to the operands and dropped on symmetric ones."""
     match expression:
         case Name(operand):
             return expression if operand.structure.symmetric else Transpose(expression)
@@ -151,7 +152,7 @@ def transposed(expression: Expression) -> Expression:
 
 
 def _canonical(expression: Expression) -> Expression:
-    """The same expression with every `'` at an operand."""
+    """The expression with every `'` moved to an operand."""
     match expression:
         case Transpose(argument):
             return transposed(argument)
@@ -170,7 +171,7 @@ def _factors(expression: Expression) -> list[Expression]:
 
 
 def mirrored(expression: Expression) -> bool:
-    """Whether the value is symmetric by its form: `M * M'`, `M * S * M'`, `M + M'`, sums and multiples of such."""
+    """Whether the form implies a symmetric value: `M * M'`, `M * S * M'`, `M + M'`, sums and multiples of such."""
     rows, columns = shape(expression)
     if rows != columns:
         return False
@@ -267,8 +268,8 @@ def triangle_kind(structure: Structure, expression: Expression, position: Positi
     if below and above:
         raise fail(
             position,
-            f"{expression} is {structure}: \\ and inv need a triangular matrix; take chol of it first, or lu: of its "
-            "result F, unit_tril(F) and triu(F) are the factors",
+            f"{expression} is {structure}: \\ and inv need a triangular matrix; factor it first with chol, or with "
+            "F = lu(..), whose factors are unit_tril(F) and triu(F)",
         )
     return "L" if below else "U" if above else "D"
 
@@ -297,7 +298,7 @@ def _call(function: str, inner: Structure, argument: Expression, position: Posit
 
 
 def check(statement: Statement) -> None:
-    """Raises LLError where the target cannot hold the value: its size, its zeros, its ones or its symmetry differ."""
+    """Raises LLError if the target cannot hold the value: size, zeros, ones or symmetry differ."""
     target, value = statement.target, statement.value
     sizes = shape(value)
     if sizes != target.shape:
@@ -312,7 +313,7 @@ def check(statement: Statement) -> None:
         fixed = "one" if want.kinds[i, j] == ONE else "zero"
         raise fail(
             statement.position,
-            f"{target.name} is {want}, whose element ({i}, {j}) is {fixed}, but that of {value} need not be; "
+            f"{target.name} is {want}, whose element ({i}, {j}) is {fixed}, but that of {value} may differ; "
             f"declare {target.name} as Matrix{target.shape}",
         )
     rows, columns = want.sources
@@ -322,7 +323,7 @@ def check(statement: Statement) -> None:
         i, j = np.argwhere(moved)[0]
         raise fail(
             statement.position,
-            f"{target.name} is {want}, which keeps ({i}, {j}) at ({rows[i, j]}, {columns[i, j]}), but {value} is not "
+            f"{target.name} is {want}, which stores ({i}, {j}) at ({rows[i, j]}, {columns[i, j]}), but {value} is not "
             f"known to be symmetric; write symmetric({value}) if it is, or declare {target.name} as "
             f"Matrix{target.shape}",
         )

@@ -1,4 +1,4 @@
-"""LL as text: declarations and assignments, read by recursive descent.
+"""LL as text: declarations and assignments, parsed by recursive descent.
 
 >>> program = parse('''
 ...     A = Matrix(4, 4);      L = LowerTriangular(4);
@@ -59,7 +59,7 @@ _TOKEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of the text and where it stands; the last one is the end."""
+    """A token and its position; the last token marks the end of the text."""
 
     kind: str
     text: str
@@ -74,7 +74,7 @@ def _vector(n: int) -> st.Structure:
     return st.Structure(f"Vector({n})", n, 1, st.general(n, 1).sinfo, st.general(n, 1).ainfo)
 
 
-# LL's type: (what its arguments are, the structure they make)
+# LL type: (usage, constructor of the structure)
 TYPES: Final[dict[str, tuple[str, Callable[..., st.Structure]]]] = {
     "Matrix": ("m, n", st.general),
     "Vector": ("n", _vector),
@@ -96,14 +96,14 @@ TYPES: Final[dict[str, tuple[str, Callable[..., st.Structure]]]] = {
 
 
 def tokens(text: str) -> list[Token]:
-    """The words of a text. Raises LLError at a character that begins none."""
+    """The tokens of a text. Raises LLError at a character that starts no token."""
     found: list[Token] = []
     at, line, start = 0, 1, 0
     while at < len(text):
         position = Position(line, at - start + 1, text)
         match = _TOKEN.match(text, at)
         if match is None:
-            raise fail(position, f"{text[at]!r} begins no word of LL")
+            raise fail(position, f"{text[at]!r} does not start an LL token")
         kind = str(match.lastgroup)
         if kind != "space":
             found.append(Token(kind, match.group(), position))
@@ -116,7 +116,7 @@ def tokens(text: str) -> list[Token]:
 
 
 class Parser:
-    """One reading of one text; `operands` may hold declarations made elsewhere."""
+    """The parser of one text; `operands` may hold declarations made elsewhere."""
 
     def __init__(self, text: str, operands: Mapping[str, Operand], types: Mapping[str, Any]) -> None:
         self.tokens = tokens(text)
@@ -152,7 +152,7 @@ class Parser:
         while self.token.kind != "end":
             self.statement()
         if not self.statements:
-            raise fail(self.token.position, "the program assigns nothing; write a statement such as A = L*U + S;")
+            raise fail(self.token.position, "the program has no assignment; add a statement such as A = L*U + S;")
         return Program(tuple(self.operands.values()), tuple(self.statements))
 
     def statement(self) -> None:
@@ -174,7 +174,7 @@ class Parser:
         meant = did_you_mean(token.text, known)
         if following == "(":
             kinds = ", ".join((*FUNCTIONS, *self.types))
-            return fail(token.position, f"{token.text} is no function and no type; there are {kinds}{meant}")
+            return fail(token.position, f"{token.text} is neither a function nor a type; available: {kinds}{meant}")
         return fail(
             token.position,
             f"{token.text} is not declared; write {token.text} = Matrix(m, n); or another type first{meant}",
@@ -182,7 +182,7 @@ class Parser:
 
     def declaration(self, target: Token) -> None:
         if target.text in self.operands:
-            raise fail(target.position, f"{target.text} is declared already; each name is declared once")
+            raise fail(target.position, f"{target.text} is already declared; declare each name once")
         structure, options = self.structure()
         try:
             storage = as_storage(options.pop("storage", "full"))
@@ -190,14 +190,16 @@ class Parser:
             raise fail(target.position, str(error)) from error
         if options:
             meant = did_you_mean(next(iter(options)), ["storage"])
-            raise fail(target.position, f"{target.text}: no option {', '.join(options)}; there is storage{meant}")
+            raise fail(
+                target.position, f"{target.text}: unknown option {', '.join(options)}; available: storage{meant}"
+            )
         self.operands[target.text] = Operand(target.text, structure, storage)
 
     def structure(self) -> tuple[st.Structure, dict[str, str]]:
         head = self.word("name")
         if head.text not in self.types:
             meant = did_you_mean(head.text, self.types)
-            raise fail(head.position, f"no type is named {head.text}; there are {', '.join(self.types)}{meant}")
+            raise fail(head.position, f"unknown type {head.text}; available: {', '.join(self.types)}{meant}")
         usage, make = self.types[head.text]
         self.expect("(")
         arguments: list[Any] = []
@@ -228,7 +230,7 @@ class Parser:
         if self.token.kind == "number":
             number = self.word("number")
             if not number.text.isdigit():
-                raise fail(number.position, f"sizes are whole numbers, got {number.text}")
+                raise fail(number.position, f"sizes must be integers, got {number.text}")
             return int(number.text)
         if self.token.kind == "name" and self.tokens[self.at + 1].text == "(":
             return self.structure()[0]
@@ -278,7 +280,7 @@ class Parser:
 
 
 def parse(text: str, operands: Mapping[str, Operand] | None = None, types: Mapping[str, Any] | None = None) -> Program:
-    """The program of this text. `types` adds a user's structures, as rows like those of `TYPES`.
+    """Parse a program. `types` adds user-defined structures, as rows like those of `TYPES`.
 
     Raises LLError with line and column at the first mistake.
     """

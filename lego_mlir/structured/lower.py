@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A matrix in memory. `temporary` ones live for one call."""
+    """A matrix in memory. A `temporary` one lives for one call."""
 
     name: str
     structure: Structure
@@ -59,7 +59,7 @@ class Leaf:
 
     @cached_property
     def positions(self) -> NDArray[np.int64]:
-        """The position in the buffer that each logical element is read at, -1 where it is not stored."""
+        """The buffer position of each logical element, -1 where it is not stored."""
         held = self.storage.positions(self.structure)
         rows, columns = self.structure.sources
         found = held[np.maximum(rows, 0), np.maximum(columns, 0)]
@@ -67,13 +67,13 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """How many elements the buffer has."""
+        """The number of elements in the buffer."""
         return int(np.prod(self.storage.shape(self.structure)))
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A leaf, perhaps transposed."""
+    """A leaf, optionally transposed."""
 
     leaf: Leaf
     transposed: bool = False
@@ -88,7 +88,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Within:
-    """The storage of a part of a matrix: where the elements of that matrix lie."""
+    """The storage of a part of a matrix: positions within the whole matrix."""
 
     whole: Factor
 
@@ -123,7 +123,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Update:
-    """target = sum of terms, on the elements that the target stores."""
+    """target = sum of terms, for the elements that the target stores."""
 
     target: Leaf
     terms: tuple[Term, ...]
@@ -134,7 +134,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Solve:
-    """target = triangle \\ target, in place; `kind` is L, U or D as the factor is read."""
+    """target = triangle \\ target, in place; `kind` is L, U or D, after transposition of the factor."""
 
     target: Leaf
     triangle: Factor
@@ -146,7 +146,7 @@ class Solve:
 
 @dataclass(frozen=True)
 class Factorise:
-    """target = function(target), in place: chol of the lower half, or lu of all of it."""
+    """target = function(target), in place: chol of the lower half, or lu of the whole matrix."""
 
     target: Leaf
     function: str
@@ -160,7 +160,7 @@ Step = Update | Solve | Factorise
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program's operands as leaves, its temporaries, and its steps."""
+    """The operands of a program as leaves, its temporaries, and its steps."""
 
     program: Program
     operands: tuple[Leaf, ...]
@@ -189,7 +189,7 @@ class _Lowering:
         match statement.value:
             case Binary("\\", left, right, position) if not _uses(left, target):
                 self.solve_into(target, left, right, position)
-            case Call("symmetric", argument) if _keeps_a_half(target):
+            case Call("symmetric", argument) if _stores_half(target):
                 half = argument if target.structure.stored[-1, 0] else Transpose(argument)
                 self.update(target, self.terms(half))
             case Call(function, argument, position) as call if function not in PARTS and _fills(
@@ -200,7 +200,7 @@ class _Lowering:
                 self.update(target, self.terms(value))
 
     def update(self, target: Leaf, terms: tuple[Term, ...]) -> None:
-        """target = terms, through a temporary where an element would be read after it is written."""
+        """target = terms, through a temporary if an element would be read after being overwritten."""
         alone = Term(1.0, (), (Factor(target),))
         if terms == (alone,):
             return
@@ -260,7 +260,7 @@ class _Lowering:
                     return tuple(_scaled(term, -value, (), position) for term in self.terms(other))
             number, factor = self.one_factor(scalar)
             kind = int(factor.leaf.structure.kinds[0, 0])
-            if kind != structures.STORED:  # a 1 x 1 Zero or Identity has nothing to load
+            if kind != structures.STORED:  # a 1 x 1 Zero or Identity needs no load
                 return () if kind == structures.ZERO else tuple(_scaled(t, *number) for t in self.terms(other))
             return tuple(_scaled(term, number[0], (*number[1], factor.leaf)) for term in self.terms(other))
         (a, a_scalars), first = self.one_factor(left)
@@ -268,7 +268,7 @@ class _Lowering:
         return (Term(a * b, a_scalars + b_scalars, (first, second)),)
 
     def one_factor(self, expression: Expression) -> tuple[tuple[float, tuple[Leaf, ...]], Factor]:
-        """The expression as a scale and one factor; a temporary is made where it is a sum or a product."""
+        """The expression as a scale and one factor; sums and products go to a temporary."""
         match expression:
             case Negated(argument):
                 (number, scalars), factor = self.one_factor(argument)
@@ -284,12 +284,12 @@ class _Lowering:
         return (1.0, ()), Factor(self.named(expression))
 
     def factor(self, expression: Expression) -> Factor:
-        """The expression as one factor with no scale."""
+        """The expression as one unscaled factor."""
         (number, scalars), factor = self.one_factor(expression)
         return factor if (number, scalars) == (1.0, ()) else Factor(self.named(expression))
 
     def named(self, expression: Expression) -> Leaf:
-        """A temporary that holds the expression; the same expression in one statement is computed once."""
+        """A temporary holding the expression; equal expressions in a statement share one."""
         if expression not in self.known:
             leaf = self.temporary(infer.infer(expression))
             match expression:
@@ -308,14 +308,14 @@ class _Lowering:
 _ONE = Leaf("one", structures.identity(1), Full())
 
 
-# Values and buffers that generated code makes: constants, masks, loop variables, temporaries, copies, tables.
+# Names reserved for generated values and buffers: constants, masks, loop variables, temporaries, copies, tables.
 _GENERATED: Final = re.compile(
     r"(c|cm|k|i|r|t|copy|mask)\d+|a\d+_\d+|true|one|row|column|\w+_full|positions_\w+|\w+_(from|to)"
 )
 
 
 def buffer_name(name: str) -> str:
-    """What an operand's buffer is called in generated code: its name, or a longer one that nothing else has there.
+    """The buffer name of an operand in generated code: its name, suffixed if it collides with a generated name.
 
     >>> buffer_name("A"), buffer_name("t0")
     ('A', 't0.operand')
@@ -328,7 +328,7 @@ def _leaf(operand: Operand) -> Leaf:
 
 
 def _fills(target: Leaf, value: Structure) -> bool:
-    """Whether the target has no element that the value leaves zero: a factorisation in place would not clear it."""
+    """Whether every nonzero of the target is nonzero in the value: an in-place factorisation clears nothing else."""
     return bool(((target.structure.kinds != structures.ZERO) <= (value.kinds != structures.ZERO)).all())
 
 
@@ -338,8 +338,8 @@ def _scaled(term: Term, number: float, scalars: tuple[Leaf, ...], position: Posi
     if isinf(folded) and isfinite(term.number) and isfinite(number):
         raise fail(
             position,
-            f"the constants {number} and {term.number} are multiplied when compiling, and their product overflows a "
-            "double; scale by one in this statement and by the other in the next",
+            f"the constants {number} and {term.number} are folded at compile time, and their product overflows a "
+            "double; split the scaling over two statements",
         )
     return Term(folded, scalars + term.scalars, term.factors)
 
@@ -357,7 +357,7 @@ def _uses(expression: Expression, leaf: Leaf) -> bool:
 
 
 def _in_memory(expression: Expression) -> bool:
-    """Whether an expression has all its elements in a buffer, of which a part can be read."""
+    """Whether the full result is in a buffer, so that parts of it can be read."""
     match expression:
         case Name() | Call():
             return True
@@ -369,23 +369,23 @@ def _in_memory(expression: Expression) -> bool:
 
 
 def _part(function: str, whole: Factor) -> Structure:
-    """The structure of a part of what is in memory; a transposed matrix keeps its ones, which are not stored."""
+    """The structure of a part of a matrix in memory; transposing keeps implicit ones."""
     structure = whole.leaf.structure
     if whole.transposed:
-        turned = tuple((tag, str(r.along("{ [i, j] -> [j, i] }"))) for tag, r in structure.regions.items())
-        structure = Structure(f"{structure.name}'", structure.columns, structure.rows, turned, ())
+        transposed = tuple((tag, str(r.along("{ [i, j] -> [j, i] }"))) for tag, r in structure.regions.items())
+        structure = Structure(f"{structure.name}'", structure.columns, structure.rows, transposed, ())
     return structures.part(function, structure)
 
 
-def _keeps_a_half(target: Leaf) -> bool:
-    """Whether the target is symmetric by its structure, and has one half in memory."""
+def _stores_half(target: Leaf) -> bool:
+    """Whether the target has symmetric structure and stores one half."""
     n, structure = target.structure.rows, target.structure
     off = structure.stored & ~np.eye(n, dtype=bool) if structure.symmetric else structure.stored
     return n > 1 and structure.symmetric and bool(off[-1, 0] != off[0, -1])
 
 
 def _hazard(term: Term, target: Leaf) -> bool:
-    """Whether computing the term into the target element by element reads elements that were written before."""
+    """Whether computing the term elementwise into the target would read overwritten elements."""
     if target.name in {leaf.name for leaf in term.scalars}:
         return True
     if len(term.factors) == 2:
@@ -397,7 +397,7 @@ def _hazard(term: Term, target: Leaf) -> bool:
 
 
 def _moves(factor: Factor, target: Leaf) -> bool:
-    """Whether a part of the target is read elsewhere than where it is written."""
+    """Whether a part of the target is read at other positions than it is written to."""
     if factor.leaf.name != target.name:
         return False
     read = factor.leaf.positions.T if factor.transposed else factor.leaf.positions
@@ -405,7 +405,7 @@ def _moves(factor: Factor, target: Leaf) -> bool:
 
 
 def lower(program: Program) -> Lowered:
-    """The steps of a program. Raises LLError where sizes or structures do not agree."""
+    """The steps of a program. Raises LLError where sizes or structures are inconsistent."""
     lowering = _Lowering()
     for statement in program.statements:
         lowering.statement(statement)

@@ -1,4 +1,4 @@
-"""What a program means, in NumPy on dense matrices: the reference of `run` and of the tests.
+"""The semantics of a program in NumPy on dense matrices: the reference for `run` and the tests.
 
 >>> from lego_mlir.structured.language import parse
 >>> program = parse("A = Matrix(2, 2); S = Symmetric(L, 2); A = 2*S;")
@@ -33,12 +33,12 @@ from lego_mlir.structured.syntax import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A value and the size of the rounding errors to simulate in it -> the value with some.
+# (value, magnitude of the rounding errors to simulate) -> perturbed value.
 Change = Callable[["NDArray[Any]", "NDArray[Any]"], "NDArray[Any]"]
 
 
 def dense(operand: Operand, array: NDArray[Any]) -> NDArray[Any]:
-    """The logical matrix that an operand's array stands for."""
+    """The logical matrix held in an operand's array."""
     positions = Leaf(operand.name, operand.structure, operand.storage).positions
     values = np.asarray(array).reshape(-1)[np.maximum(positions, 0)].astype(np.float64)
     kinds = operand.structure.kinds
@@ -90,7 +90,7 @@ def _binary(op: str, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 
 def _call(function: str, matrix: NDArray[Any], change: Change | None) -> NDArray[Any]:
-    """A factorisation or an inverse. Rounding in a factorisation acts like a change of the matrix by |L| |U|."""
+    """A factorisation or an inverse. Rounding in a factorisation acts like a perturbation of the matrix by |L| |U|."""
     if function == "inv":
         return np.linalg.inv(matrix)
     factorise = np.linalg.cholesky if function == "chol" else _lu
@@ -119,7 +119,7 @@ def _part(function: str, matrix: NDArray[Any]) -> NDArray[Any]:
 
 
 def sample(program: Program, dtype: Any = np.float64, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """Arrays for every operand: small random numbers, diagonals that keep solves tame, NaN wherever nothing is read."""
+    """Arrays for all operands: small random numbers, dominant diagonals for stable solves, NaN in unread elements."""
     random = np.random.default_rng(seed)
     arrays = {}
     for operand in program.operands:

@@ -1,7 +1,7 @@
-"""The one door to isl (package `islpy`): integer sets with named dimensions, and their scanning into loops.
+"""The only module that imports isl (package `islpy`): integer sets with named dimensions, scanned into loops.
 
-A `Region` is a union of basic sets, written as isl writes them. Regions combine with `&`, `|` and `-`, move along
-relations, become NumPy masks, and are scanned in a chosen order into the loop trees of `loops.py`:
+A `Region` is a union of basic sets in isl syntax. Regions combine with `&`, `|` and `-`, map along relations,
+convert to NumPy masks, and are scanned in a given order into the loop trees of `paper/loops.py`:
 
 >>> lower = Region("{ [i, j] : 0 <= i < 3 and 0 <= j <= i }")
 >>> lower.mask(3, 3).astype(int).tolist()
@@ -33,13 +33,13 @@ try:
 except ImportError as error:
     raise DependencyError(f"structured matrices need islpy ({error}); run: pip install islpy") from error
 
-# isl's default context is not safe for several threads: whoever compiles holds this.
+# isl's default context is not thread-safe: compilation holds this lock.
 LOCK: Final = threading.RLock()
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """An integer set. Equality is isl's: the same points, however they are written."""
+    """An integer set. Equality compares points, not their textual form."""
 
     text: str
 
@@ -49,7 +49,7 @@ class Region:
 
     @classmethod
     def of(cls, handle: Any) -> Region:
-        """The region of an isl set that a computation made."""
+        """The region of a computed isl set."""
         region = cls("")
         region.__dict__["isl"] = handle
         object.__setattr__(region, "text", str(handle))
@@ -85,7 +85,7 @@ class Region:
         return Region.of(self.isl.apply(isl.Map(relation)).coalesce())
 
     def first(self, keep: Sequence[int]) -> Region:
-        """Of the points that agree in the dimensions `keep`, the lexicographically smallest."""
+        """The lexicographic minimum of each group of points that agree in the dimensions `keep`."""
         rank = int(self.isl.dim(isl.dim_type.set))
         names = [f"d{axis}" for axis in range(rank)]
         kept = ", ".join(names[axis] for axis in keep)
@@ -93,7 +93,7 @@ class Region:
         return Region.of(onto.intersect_domain(self.isl).reverse().lexmin().range().coalesce())
 
     def count(self) -> int:
-        """How many points the region has."""
+        """The number of points."""
         return int(self.isl.count_val().to_python())
 
     def points(self) -> list[tuple[int, ...]]:
@@ -129,7 +129,7 @@ class Region:
 
 
 def of_points(points: Iterable[tuple[int, ...]], names: Sequence[str]) -> Region:
-    """The region that has exactly these points."""
+    """The region of exactly these points."""
     space = f"[{', '.join(names)}]"
     parts = "; ".join(f"{space} : " + " and ".join(f"{n} = {v}" for n, v in zip(names, p, strict=True)) for p in points)
     if not parts:
@@ -138,7 +138,7 @@ def of_points(points: Iterable[tuple[int, ...]], names: Sequence[str]) -> Region
 
 
 def gather(relation: str, i: loops.Expr, j: loops.Expr) -> tuple[loops.Expr, loops.Expr]:
-    """Where an affine gather such as `{ [i, j] -> [j, i + 2] }` sends the index pair (i, j)."""
+    """The image of the index pair (i, j) under an affine gather such as `{ [i, j] -> [j, i + 2] }`."""
     function = isl.MultiAff(relation)
     results = []
     for axis in range(2):
@@ -152,7 +152,7 @@ def gather(relation: str, i: loops.Expr, j: loops.Expr) -> tuple[loops.Expr, loo
 
 
 def gather_arrays(relation: str, rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same for all index pairs at once: two arrays of shape (rows, columns)."""
+    """`gather` for all index pairs at once: two arrays of shape (rows, columns)."""
     function = isl.MultiAff(relation)
     grid = np.indices((rows, columns), dtype=np.int64)
     results = []
@@ -187,8 +187,8 @@ def scan(
 ) -> loops.Tree:
     """Loops that run every point of every (name, domain, schedule), in the order of the schedules.
 
-    A schedule is the relation's right side in the domain's own names, such as `[k, i, j]`; all have `rank` entries.
-    The points whose time lies in `isolate` get loops of their own, which splits partial from full iterations.
+    A schedule is the right side of a relation over the domain's names, such as `[k, i, j]`; all have `rank` entries.
+    Points scheduled within `isolate` get separate loops, which splits partial from full iterations.
     """
     domains = [_named(name, domain, names) for name, domain, _ in statements if not domain.empty]
     if not domains:
@@ -242,7 +242,7 @@ def _tree(node: Any) -> loops.Tree:
     return loops.ForLoop(var, init, condition, _expr(node.for_get_inc()), _tree(node.for_get_body()))
 
 
-# isl's exact, non-negative and flooring divisions have one meaning each; all agree with Python's // where they apply.
+# isl's exact, non-negative and floor divisions all agree with Python's // on their domains.
 _OPS: Final = {
     "add": "+", "sub": "-", "mul": "*", "minus": "neg", "min": "min", "max": "max",
     "div": "div", "fdiv_q": "div", "pdiv_q": "div", "pdiv_r": "mod", "zdiv_r": "mod",

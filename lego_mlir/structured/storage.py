@@ -1,7 +1,7 @@
-"""Storage: where the elements that a structure stores lie in memory. Structure says what, storage says where.
+"""Storage: the memory positions of the stored elements. A structure selects the elements, a storage places them.
 
-Each storage gives the shape of the array that a caller passes and the position of every stored element in it, so
-one expression may mix a packed triangle, a LAPACK band and a matrix tiled or Morton-ordered by a LEGO layout:
+A storage gives the shape of the array that the caller passes and the position of each stored element in it, so one
+expression can mix a packed triangle, a LAPACK band and a matrix tiled or Morton-ordered by a LEGO layout:
 
 >>> from lego_mlir.structured.structures import banded, lower
 >>> Packed().positions(lower(3)).tolist()    # -1: not stored
@@ -29,7 +29,7 @@ class StorageError(LegoError, ValueError):
 
 
 class Storage(Protocol):
-    """What the generator asks of a storage."""
+    """The interface of a storage."""
 
     def shape(self, structure: Structure) -> tuple[int, ...]:
         """The shape of the C-contiguous array that holds the matrix."""
@@ -40,7 +40,7 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """All rows x columns elements: `C` row after row, `F` column after column; only the stored ones are touched."""
+    """All rows x columns elements, `C` row-major or `F` column-major; only the stored ones are accessed."""
 
     order: str = "C"
 
@@ -56,7 +56,7 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """Row after row, each `stride` elements behind the one before: how temporaries are kept."""
+    """Row-major with a row stride: the storage of temporaries."""
 
     stride: int
 
@@ -70,7 +70,7 @@ class Strided:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The stored elements alone: `C` row after row, `F` column after column (LAPACK's packed triangle)."""
+    """Only the stored elements, `C` row-major or `F` column-major (LAPACK's packed triangle)."""
 
     order: str = "C"
 
@@ -85,7 +85,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """LAPACK's band: element (i, j) at row ku + i - j of column j; `C` as SciPy's `ab`, `F` as Fortran keeps it."""
+    """LAPACK's band: element (i, j) at row ku + i - j of column j; `C` as SciPy's `ab`, `F` in Fortran order."""
 
     order: str = "C"
 
@@ -111,7 +111,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class ByLayout:
-    """The positions that a LEGO layout gives: `apply(i, j)` on arrays of indices."""
+    """Positions from a LEGO layout: `apply(i, j)` on index arrays."""
 
     layout: Any
 
@@ -124,7 +124,7 @@ class ByLayout:
         if dims != (structure.rows, structure.columns):
             raise StorageError(
                 f"storage: the layout is over {dims}, the matrix {structure} is "
-                f"{structure.rows} x {structure.columns}; give a layout of the matrix's own sizes"
+                f"{structure.rows} x {structure.columns}; give a layout of that size"
             )
         i, j = np.indices(dims)
         return np.where(structure.stored, np.asarray(self.layout.apply(i, j), np.int64), -1)
@@ -143,13 +143,11 @@ NAMED: Final[dict[str, Storage]] = {
 
 
 def as_storage(given: object) -> Storage:
-    """A storage from its name, from itself, or from a LEGO layout. Raises StorageError for anything else."""
+    """Coerce a name, a storage or a LEGO layout to a storage. Raises StorageError for anything else."""
     if isinstance(given, str):
         if given not in NAMED:
             meant = did_you_mean(given, NAMED)
-            raise StorageError(
-                f"no storage is named {given!r}; there are {', '.join(NAMED)}, and any LEGO layout{meant}"
-            )
+            raise StorageError(f"unknown storage {given!r}; available: {', '.join(NAMED)}, or any LEGO layout{meant}")
         return NAMED[given]
     if hasattr(given, "positions") and hasattr(given, "shape"):
         return cast(Storage, given)

@@ -1,8 +1,8 @@
-"""Matrix structures: where a matrix is zero or one, and where each element is really read from.
+"""Matrix structures: where a matrix is zero or one, and where each element is read from.
 
-A structure is its two dictionaries (section 3 of the LGen paper) and nothing else. `SInfo` maps a tag to the region
-that has it: `G` general, `Z` zero, `I` equal to one. `AInfo` lists regions with the gather that says which element
-is read there, and the permutation that a whole block read so must undergo:
+A structure consists of two dictionaries (section 3 of the LGen paper). `SInfo` maps each tag to its region: `G`
+general, `Z` zero, `I` equal to one. `AInfo` lists regions with the gather that gives the element read there, and
+the permutation to apply to a whole block read that way:
 
 >>> s = symmetric(3, "L")
 >>> print(s.read_from(0, 2))    # above the diagonal, the element below is read
@@ -10,7 +10,7 @@ is read there, and the permutation that a whole block read so must undergo:
 >>> s.kinds.tolist(), lower(3).kinds.tolist()
 ([[1, 1, 1], [1, 1, 1], [1, 1, 1]], [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
 
-A user's own structure needs no more than these; the generator learns everything else from them:
+A user-defined structure needs only these; the generator derives everything else from them:
 
 >>> arrow = Structure("Arrow", 4, 4,
 ...     (("G", "{ [i, j] : 0 <= i, j < 4 and (i = j or i = 3 or j = 3) }"),
@@ -43,12 +43,12 @@ SWAPPED: Final = "{ [i, j] -> [j, i] }"
 
 
 class StructureError(LegoError, ValueError):
-    """Two dictionaries that describe no matrix, or a structure asked for with sizes that it cannot have."""
+    """Inconsistent dictionaries, or sizes that a structure cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """In `region`, element (i, j) is read at `gather(i, j)`; a block so read is permuted: `id`, or `T` transposed."""
+    """In `region`, element (i, j) is read at `gather(i, j)`; a block read there is permuted: `id` or `T`."""
 
     region: str
     gather: str = SAME
@@ -57,14 +57,14 @@ class Access:
 
 @dataclass(frozen=True)
 class Structure:
-    """A matrix's name, sizes, SInfo and AInfo. `symmetric` is found out, not declared."""
+    """Name, sizes, SInfo and AInfo of a matrix. `symmetric` is derived, not declared."""
 
     name: str
     rows: int
     columns: int
     sinfo: tuple[tuple[str, str], ...]
     ainfo: tuple[Access, ...]
-    tile: int = 1  # the indices are those of the first elements of tiles of this size
+    tile: int = 1  # regions index the first elements of tiles of this size
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.columns < 1:
@@ -74,7 +74,7 @@ class Structure:
         return self.name
 
     def __getstate__(self) -> dict[str, object]:
-        """The fields: what was computed from them holds isl's sets, which cannot be pickled."""
+        """Only the fields: cached properties hold isl sets, which cannot be pickled."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
@@ -100,7 +100,7 @@ class Structure:
 
     @cached_property
     def kinds(self) -> NDArray[np.int8]:
-        """ZERO, STORED or ONE for each element. Raises StructureError where SInfo overlaps or leaves elements out."""
+        """ZERO, STORED or ONE for each element. Raises StructureError where SInfo overlaps or has gaps."""
         kinds = np.full((self.rows, self.columns), -1, np.int8)
         for tag, region in self.regions.items():
             mask = region.mask(self.rows, self.columns)
@@ -126,12 +126,12 @@ class Structure:
         gaps = (self.kinds == STORED) & (found[0] < 0)
         if gaps.any():
             i, j = np.argwhere(gaps)[0]
-            raise StructureError(f"{self.name}: AInfo does not say where element ({i}, {j}) is read; add its region")
+            raise StructureError(f"{self.name}: AInfo has no access for element ({i}, {j}); add its region")
         return found[0], found[1]
 
     @cached_property
     def stored(self) -> NDArray[np.bool_]:
-        """True for the elements of the array that some access touches; the others may hold anything."""
+        """True for the array elements that some access touches; the others may hold anything."""
         touched = np.zeros((self.rows, self.columns), bool)
         rows, columns = self.sources
         there = self.kinds == STORED
@@ -145,7 +145,7 @@ class Structure:
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether the matrix equals its transposed whatever the array holds."""
+        """Whether the matrix equals its transpose for any array contents."""
         if self.rows != self.columns or not np.array_equal(self.kinds, self.kinds.T):
             return False
         return all(np.array_equal(axis, axis.T) for axis in self.sources) or self.nonzero <= Region(
@@ -239,7 +239,7 @@ def _mirrored(name: str, n: int, half: str, band: str) -> Structure:
 
 
 def blocked(blocks: Sequence[Sequence[Structure]]) -> Structure:
-    """A matrix of blocks, each with its structure, nested as deep as one likes: their dictionaries, shifted and fused.
+    """A matrix of blocks, each with its structure, at any nesting depth: their dictionaries, shifted and merged.
 
     Raises StructureError unless all blocks of a row have its height and all blocks of a column its width.
     """
@@ -269,8 +269,8 @@ def blocked(blocks: Sequence[Sequence[Structure]]) -> Structure:
 
 
 def part(function: str, structure: Structure) -> Structure:
-    """The triangle of a square matrix that tril, triu, unit_tril or unit_triu take, or the symmetric matrix that has
-    its lower half; each element is read at its own place, or mirrored.
+    """The triangle of a square matrix taken by tril, triu, unit_tril or unit_triu, or the symmetric matrix with its
+    lower half; each element is read in place, or mirrored.
 
     >>> part("unit_triu", general(2, 2)).kinds.tolist(), part("symmetric", upper(2)).kinds.tolist()
     ([[2, 1], [0, 2]], [[1, 0], [0, 1]])

@@ -1,6 +1,6 @@
 """The linear algebra language LL as values: operands, expressions and statements, with Python's operators on them.
 
-The parser of `language.py` makes these from text; Python makes them too, which is the embedding:
+The parser in `language.py` builds these from text; Python code can build them directly (the embedding):
 
 >>> from lego_mlir.structured import structures as st
 >>> L, U = Operand("L", st.lower(4)), Operand("U", st.upper(4))
@@ -23,26 +23,26 @@ from lego_mlir.structured.structures import Structure
 
 
 class LLError(LegoError, ValueError):
-    """A program in LL that cannot be read, or whose sizes, structures or names do not agree."""
+    """An LL program that does not parse, or whose sizes, structures or names are inconsistent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a program's text, both counted from 1."""
+    """A position in the program text; line and column count from 1."""
 
     line: int
     column: int
     source: str = field(default="", compare=False, repr=False)
 
     def point(self, message: str) -> str:
-        """The message with the place before it and the line, with a caret, below it."""
+        """The message prefixed with line and column, followed by the source line and a caret."""
         lines = self.source.splitlines()
         shown = f"\n  {lines[self.line - 1]}\n  {' ' * (self.column - 1)}^" if self.line <= len(lines) else ""
         return f"line {self.line}, column {self.column}: {message}{shown}"
 
 
 def fail(position: Position | None, message: str) -> LLError:
-    """The error to raise for a mistake at this place (None: the program was built in Python)."""
+    """The error to raise at this position (None: the program was built in Python)."""
     return LLError(message if position is None else position.point(message))
 
 
@@ -88,7 +88,7 @@ class Operand(Arithmetic):
         return self.structure.rows, self.structure.columns
 
     def stored(self, storage: object) -> Operand:
-        """The same operand in another storage: a name of `storage.NAMED`, or a LEGO layout."""
+        """The operand with another storage: a name from `storage.NAMED`, or a LEGO layout."""
         return replace(self, storage=as_storage(storage))
 
 
@@ -152,8 +152,8 @@ class Binary(Arithmetic):
 
 @dataclass(frozen=True, slots=True)
 class Call(Arithmetic):
-    """`chol(S)`: the lower Cholesky factor; `lu(A)`: both factors in one matrix; `inv(L)`: a triangle's inverse; and
-    the `PARTS` of a matrix."""
+    """`chol(S)`: the lower Cholesky factor; `lu(A)`: both factors in one matrix; `inv(L)`: the inverse of a triangle;
+    and the `PARTS` of a matrix."""
 
     function: str
     argument: Expression
@@ -164,7 +164,7 @@ class Call(Arithmetic):
 
 
 Expression = Name | Number | Negated | Transpose | Binary | Call
-# Parts of a matrix, which cost nothing where the matrix is in memory; the others compute.
+# Parts of a matrix: free if the matrix is in memory. The other functions compute.
 PARTS: Final = ("tril", "triu", "unit_tril", "unit_triu", "symmetric")
 FUNCTIONS: Final = ("chol", "lu", "inv", *PARTS)
 _LEVEL: Final = {"+": 1, "-": 1, "*": 2, "\\": 2}
@@ -182,7 +182,7 @@ def _inner(expression: Expression, level: int) -> str:
 
 
 def as_expression(value: object) -> Expression:
-    """An expression from an operand, a number or an expression. Raises LLError for anything else."""
+    """Coerce an operand, a number or an expression to an expression. Raises LLError for anything else."""
     match value:
         case Operand():
             return Name(value)
@@ -206,7 +206,7 @@ def chol(matrix: object) -> Call:
 
 
 def lu(matrix: object) -> Call:
-    """LU without pivoting: L below the diagonal (its ones not written), U on and above it."""
+    """LU without pivoting: L below the diagonal (its unit diagonal is implicit), U on and above it."""
     return Call("lu", as_expression(matrix))
 
 
@@ -226,18 +226,18 @@ def triu(matrix: object) -> Call:
 
 
 def unit_tril(matrix: object) -> Call:
-    """What is below the diagonal, with ones on it: L of `lu`'s result."""
+    """The strict lower triangle with a unit diagonal: L of `lu`'s result."""
     return Call("unit_tril", as_expression(matrix))
 
 
 def unit_triu(matrix: object) -> Call:
-    """What is above the diagonal, with ones on it."""
+    """The strict upper triangle with a unit diagonal."""
     return Call("unit_triu", as_expression(matrix))
 
 
 def symmetric(matrix: object) -> Call:
-    """The symmetric matrix that has the lower half of this one: states that a value is symmetric. It is not checked; of
-    a value that is not, the upper half does not count."""
+    """Assert that a value is symmetric: the symmetric matrix with the lower half of this one. The claim is not checked;
+    the upper half of a value that is not symmetric is ignored."""
     return Call("symmetric", as_expression(matrix))
 
 
@@ -260,7 +260,7 @@ def assign(target: Operand, value: object) -> Statement:
 
 @dataclass(frozen=True)
 class Program:
-    """Statements in order, and their operands in the order of a call's arguments."""
+    """Statements in order, and their operands in argument order."""
 
     operands: tuple[Operand, ...]
     statements: tuple[Statement, ...]
@@ -269,8 +269,8 @@ class Program:
         for operand in self.operands:
             if not (operand.name.isidentifier() and operand.name.isascii()):
                 raise LLError(
-                    f"an operand's name is a word of ASCII letters, digits and underscores, got {operand.name!r} for "
-                    f"{operand.structure}; give it one with name="
+                    f"an operand name consists of ASCII letters, digits and underscores, got {operand.name!r} for "
+                    f"{operand.structure}; pass name="
                 )
 
     def __str__(self) -> str:
@@ -278,7 +278,7 @@ class Program:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The names of the operands that some statement assigns."""
+        """The names of the assigned operands."""
         return tuple(dict.fromkeys(statement.target.name for statement in self.statements))
 
 
@@ -299,10 +299,10 @@ def operands_of(expression: Expression) -> Iterable[Operand]:
 
 
 def program(*statements: Statement) -> Program:
-    """A program of these statements; its operands come target first, then in the order of use."""
+    """A program of these statements; operands are ordered target first, then by first use."""
     found: dict[str, Operand] = {}
     for statement in statements:
         for operand in (statement.target, *operands_of(statement.value)):
             if found.setdefault(operand.name, operand) != operand:
-                raise LLError(f"two different operands are called {operand.name!r}; give each its own name")
+                raise LLError(f"two different operands are named {operand.name!r}; use distinct names")
     return Program(tuple(found.values()), tuple(statements))

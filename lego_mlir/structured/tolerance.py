@@ -1,9 +1,9 @@
-"""How far each element that an LL program computes may be from NumPy: the formula of `runtime.tolerance`.
+"""Error bounds of each element that an LL program computes, relative to NumPy: the formula of `runtime.tolerance`.
 
-The steps of the lowered program tell how often a value is rounded: a product of inner size k adds k multiply-adds to
-the chain of its sum, a triangular solve or a factorisation of size n adds 3n operations. The reference tells how much
-a rounding matters. It is run again with random relative changes at each use of an operand and in each intermediate
-result, so that a difference that cancels, an ill-conditioned triangle and growth inside a factorisation all show:
+The steps of the lowered program give the number of roundings: a product of inner size k adds k multiply-adds to its
+chain, a triangular solve or a factorisation of size n adds 3n operations. The reference gives the sensitivity: it is
+rerun with random relative perturbations of each operand use and intermediate result, which exposes cancellation,
+ill-conditioned triangles and growth inside a factorisation:
 
 >>> from lego_mlir.structured.language import parse
 >>> program = parse("A = Matrix(2, 2); B = Matrix(2, 2); C = Matrix(2, 2); A = B*C + 0.5*B;")
@@ -45,7 +45,7 @@ STEPS_PER_ROW: Final = 3  # of a solve or a factorisation: multiply-add, recipro
 
 
 def roundings(program: Program, element: str) -> dict[str, Roundings]:
-    """For each operand that the program writes, the longest chain of roundings, by the type that is rounded to."""
+    """For each written operand the longest chain of roundings, by rounding type."""
     chains: dict[str, int] = {}
     for step in lower(program).steps:
         chains[step.target.name] = _chain(step, chains, element)
@@ -54,9 +54,9 @@ def roundings(program: Program, element: str) -> dict[str, Roundings]:
 
 
 def _constants(program: Program) -> dict[str, int]:
-    """The constants on the way to each operand: lowering multiplies them with each other, which the reference may not.
+    """The number of inexact constants that reach each operand: lowering folds them, the reference may not.
 
-    Powers of two round nothing.
+    Powers of two are exact.
     """
     counts: dict[str, int] = {}
     for statement in program.statements:
@@ -90,7 +90,7 @@ def _chain(step: Step, chains: Mapping[str, int], element: str) -> int:
 
 
 def _operations(term: Term, element: str) -> int:
-    """The roundings of one term: its sum, its scaling, and its constant where the type cannot hold that."""
+    """The roundings of one term: its sum, its scaling, and its constant if the type cannot represent it."""
     scaling = len(term.scalars) + (abs(term.number) != 1)
     constant = int(element == "f32" and float(np.float32(term.number)) != term.number)
     if len(term.factors) == 1:
@@ -100,7 +100,7 @@ def _operations(term: Term, element: str) -> int:
 
 
 def _counted(chain: int, element: str) -> Roundings:
-    """As many roundings of the kernel in its type as of the reference in f64; the kernel's last one is apart."""
+    """Equally many roundings in the kernel (its type) and the reference (f64); the kernel's last one is separate."""
     if not chain:
         return Roundings()
     before = {element: chain - 1}
@@ -109,7 +109,7 @@ def _counted(chain: int, element: str) -> Roundings:
 
 
 def allowed(program: Program, arrays: Mapping[str, NDArray[Any]], element: str) -> dict[str, Any]:
-    """For each written operand the expected matrix, and the largest right error of each of its elements.
+    """For each written operand the expected matrix and the largest admissible error of each element.
 
     Raises UsageError where NumPy cannot compute the program on these arrays.
     """
@@ -131,7 +131,7 @@ def allowed(program: Program, arrays: Mapping[str, NDArray[Any]], element: str) 
 def _sensitivity(
     program: Program, arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], relative: float
 ) -> dict[str, NDArray[Any]]:
-    """How far each element moves for relative changes throughout, divided by their size (root mean square)."""
+    """Root-mean-square change of each element per unit of relative perturbation."""
     random = np.random.default_rng(1)
 
     def change(value: NDArray[Any], size: NDArray[Any]) -> NDArray[Any]:

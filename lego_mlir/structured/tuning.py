@@ -1,8 +1,8 @@
-"""Choosing a kernel's variant by timing a bounded number of them, and remembering the choice.
+"""Selecting a kernel variant by timing a bounded number of candidates; the choice is cached.
 
-The candidates differ in vector width, register tile, and whether loops are rolled. Each is run many times in a loop of
-machine code on the same arrays, all of them in turn, round after round: what disturbs a timing makes it longer, and
-may last for a second, so that the least time of a candidate's rounds counts, and no candidate has all the bad ones.
+Candidates differ in vector width, register tile, and whether loops are rolled. Each runs many times in a machine-code
+loop on the same arrays, interleaved with the others in rounds. Disturbances only lengthen a timing and may last a
+second, so the minimum over the rounds counts, and interleaving spreads the disturbances over all candidates.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (8, 1), (4, 2))
 NARROW_TILES: Final = ((4, 2), (8, 1), (4, 4))
 SECONDS: Final = 6.0
 ROUNDS: Final = 100
-WORTH: Final = 0.97  # of the default's time: what is gained by less is noise
+WORTH: Final = 0.97  # of the default's time: smaller gains are noise
 LINE: Final = 64
-COPIED_BYTES: Final = 24_000  # copies of all arrays stay in the first cache
-ROUND_SECONDS: Final = 5e-5  # fifty times what calling from Python costs
+COPIED_BYTES: Final = 24_000  # copies of all arrays fit in the L1 cache
+ROUND_SECONDS: Final = 5e-5  # fifty times the cost of a call from Python
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A candidate and its time for one run, in seconds."""
+    """A candidate and its time per run, in seconds."""
 
     variant: Variant
     seconds: float
 
 
 def candidates(program: Program, element: str, row: isa.ISA) -> list[Variant]:
-    """The variants worth timing, the default one first."""
+    """The variants to time, the default one first."""
     with sets.LOCK:
         lowered = lower(program)
     first = generate.default(lowered, row.lanes(element))
@@ -63,7 +63,7 @@ def candidates(program: Program, element: str, row: isa.ISA) -> list[Variant]:
 
 
 class Timer:
-    """A variant's machine code with a loop around it, so that the time of a call from Python does not count."""
+    """A variant with a machine-code loop around it, which excludes the cost of a Python call."""
 
     def __init__(
         self, source: structured.KernelSource, arrays: dict[str, Any], restricted: tuple[str, str] = ("", "")
@@ -85,7 +85,7 @@ class Timer:
             self._repeats *= 2 if taken > ROUND_SECONDS / 8 else 8
 
     def seconds(self) -> float:
-        """The time of one run, from one round. What is written in place drifts; the arrays given are not changed."""
+        """The time per run, from one round. In-place results drift; the given arrays are not modified."""
         return self._once() / self._repeats
 
     def _once(self) -> float:
@@ -95,7 +95,7 @@ class Timer:
 
 
 def _copies(array: Any, count: int) -> tuple[Any, int]:
-    """Aligned copies of an array, a cache line apart, so that a store into one does not delay a load of the next."""
+    """Aligned copies of an array, a cache line apart, so that a store to one does not delay a load from the next."""
     stride = -(-array.nbytes // LINE) * LINE + LINE
     memory = np.zeros(count * stride + LINE, np.uint8)
     start = -memory.ctypes.data % LINE
@@ -106,7 +106,7 @@ def _copies(array: Any, count: int) -> tuple[Any, int]:
 
 
 def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SECONDS) -> list[Timing]:
-    """The candidates' timings, the fastest first; no new candidate is compiled after `seconds`."""
+    """The timings of the candidates, fastest first; no candidate is compiled after `seconds`."""
     element = structured.ELEMENTS[np.dtype(dtype)]
     row = structured.row_of(target)
     arrays = reference.sample(program, dtype)
@@ -124,8 +124,7 @@ def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SE
 
 
 def tuned(program: Program, dtype: Any, target: str, store: Cache | None) -> Variant:
-    """The best variant, or the default one where none is clearly better: the remembered one if this program was tuned
-    on this processor before."""
+    """The best variant, or the default if none is clearly better; cached per program and processor."""
     digest = structured.digest(program, np.dtype(dtype), "", target, "tuned")
     known = store.read(digest) if store is not None else None
     if known is not None:

@@ -35,7 +35,7 @@ Env = Mapping[str, loops.Expr | SSA]
 
 
 def emit(lowered: Lowered, name: str, element: str) -> Function:
-    """One function that runs all steps with scalars."""
+    """One function with scalar code for all steps."""
     function = Function(name, element, [(leaf.name, leaf.size) for leaf in lowered.operands])
     for leaf in lowered.temporaries:
         function.allocate(leaf.name, leaf.size)

@@ -1,7 +1,7 @@
 """From steps to polyhedral statements: algorithms 1 and 2 of the LGen paper, and its init/accumulate split.
 
-A step becomes statements <domain, schedule, body>. The domains live in one index space: `i` and `j` of the target
-and one `k` for each product; zero regions are left out of them, and every region of AInfo gives a body of its own:
+A step becomes statements <domain, schedule, body>. All domains share one index space: `i` and `j` of the target and one
+`k` per product. Zero regions are excluded, and each AInfo region gets a separate body:
 
 >>> from lego_mlir.structured.lower import lower
 >>> from lego_mlir.structured.language import parse
@@ -42,9 +42,9 @@ ROW, COLUMN = loops.Var("i"), loops.Var("j")
 
 @dataclass(frozen=True)
 class ElementRead:
-    """One element (or tile) of a leaf, as AInfo says where it lies; `leaf` None stands for the constant one.
+    """One element (or tile) of a leaf, at the place that AInfo gives; `leaf` None is the constant one.
 
-    `tag` is the structure that SInfo gives it, `permutation` what the tile read there must undergo.
+    `tag` is its structure from SInfo, `permutation` what to apply to a tile read there.
     """
 
     leaf: Leaf | None
@@ -56,8 +56,8 @@ class ElementRead:
     def __str__(self) -> str:
         if self.leaf is None:
             return "1"
-        turned = "'" if self.permutation == "T" else ""
-        return f"{self.leaf}[{loops.text(self.row)}, {loops.text(self.column)}]{turned}"
+        mark = "'" if self.permutation == "T" else ""
+        return f"{self.leaf}[{loops.text(self.row)}, {loops.text(self.column)}]{mark}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Body:
-    """`target op sum of products`; op is `=`, `+=`, `/=`, or `sqrt`, which takes no product."""
+    """`target op sum of products`; op is `=`, `+=`, `/=`, or `sqrt` (without products)."""
 
     target: ElementRead
     op: str
@@ -86,7 +86,7 @@ class Body:
 
     @property
     def flops(self) -> int:
-        """Additions, multiplications, divisions and roots that one instance costs; `/=` multiplies by a reciprocal."""
+        """Additions, multiplications, divisions and roots of one instance; `/=` multiplies by a reciprocal."""
         inside = sum(max(len(p.reads) + len(p.scalars) - 1, 0) + (p.number not in (1.0, -1.0)) for p in self.products)
         sums = max(len(self.products) - 1, 0)
         return inside + sums + {"=": 0, "/=": 2}.get(self.op, 1)
@@ -94,7 +94,7 @@ class Body:
 
 @dataclass(frozen=True)
 class PolyhedralStatement:
-    """A body, the index points it runs at, and when: a relation's right side such as `[k, i, j]`."""
+    """A body, its iteration domain and its schedule: the right side of a relation, such as `[k, i, j]`."""
 
     name: str
     domain: Region
@@ -110,13 +110,13 @@ class _Piece:
 
 
 def iteration_space(first: dict[str, Region], second: dict[str, Region]) -> Region:
-    """Algorithm 1: where a product of two matrices with these (expanded) SInfo dictionaries is not zero."""
+    """Algorithm 1: where the product of two matrices with these (expanded) SInfo dictionaries is nonzero."""
     pairs = [a & b for m0, a in first.items() if m0 != "Z" for m1, b in second.items() if m1 != "Z"]
     return reduce(Region.__or__, pairs) if pairs else Region("{ [i, k, j] : false }")
 
 
 def split(space: Region) -> tuple[Region, Region]:
-    """The init part, the first k of every (i, j), and the accumulating rest."""
+    """The initialization (first k of each (i, j)) and the accumulation (the rest)."""
     init = space.first((0, 2))
     return init, space - init
 
@@ -124,7 +124,7 @@ def split(space: Region) -> tuple[Region, Region]:
 def product_pieces(
     space: Region, first: Sequence[tuple[Region, ElementRead]], second: Sequence[tuple[Region, ElementRead]], term: Term
 ) -> list[_Piece]:
-    """Algorithm 2: one piece for each combination of access regions that meets the iteration space."""
+    """Algorithm 2: one piece per combination of access regions that intersects the iteration space."""
     pieces = []
     for region0, read0 in first:
         for region1, read1 in second:
@@ -141,7 +141,7 @@ def _expand(region: Region, transposed: bool, names: tuple[str, str], space: str
 
 @dataclass(frozen=True)
 class _Expanded:
-    """A factor's two dictionaries, moved into an index space."""
+    """The two dictionaries of a factor, expanded into an index space."""
 
     sinfo: dict[str, Region]
     reads: tuple[tuple[Region, ElementRead], ...]
@@ -165,7 +165,7 @@ def _expanded(factor: Factor, names: tuple[str, str], space: str, bounds: str) -
 
 
 def own_elements(structure: Structure) -> Region:
-    """The elements that a structure keeps at their own place: what a statement that writes it computes."""
+    """The elements that a structure stores in place: those that a statement writing it computes."""
     parts = [region & _fixed(access.gather) for region, access in structure.accesses]
     kept = reduce(Region.__or__, parts) if parts else Region("{ [i, j] : false }")
     stored = [region for tag, region in structure.regions.items() if tag not in ("Z", "I")]
@@ -184,13 +184,13 @@ def _update(step: Update, order: Sequence[str] | None) -> list[PolyhedralStateme
     space = ("i", *ks, "j")
     written = f"[{', '.join(space)}]"
     inits: list[tuple[Region, tuple[Product, ...]]] = [(own_elements(target).along(f"{{ [i, j] -> {written} }}"), ())]
-    settled = dict.fromkeys(ks, Region(f"{{ {written} : false }}"))
+    fixed = dict.fromkeys(ks, Region(f"{{ {written} : false }}"))
     accumulate: list[tuple[str, _Piece]] = []
     at = 0
     for term in step.terms:
         if len(term.factors) == 2:
             first, later, pinned = _product(term, ks[at], step, written)
-            settled[ks[at]] = pinned
+            fixed[ks[at]] = pinned
             accumulate += [(ks[at], piece) for piece in later]
             pieces, absent = first, f"{ks[at]} = 0"
             at += 1
@@ -207,7 +207,7 @@ def _update(step: Update, order: Sequence[str] | None) -> list[PolyhedralStateme
     result = ElementRead(step.target, ROW, COLUMN)
     bodies = [(domain, Body(result, "=", terms)) for domain, terms in inits]
     for name, piece in accumulate:
-        domain = reduce(Region.__and__, [settled[other] for other in ks if other != name], piece.domain)
+        domain = reduce(Region.__and__, [fixed[other] for other in ks if other != name], piece.domain)
         shadow = _shadow(whole, written)
         bodies.append((domain & shadow, Body(result, "+=", (piece.product,))))
     times = f"[{', '.join(order or (*ks, 'i', 'j'))}]"
@@ -216,12 +216,12 @@ def _update(step: Update, order: Sequence[str] | None) -> list[PolyhedralStateme
 
 
 def _shadow(region: Region, written: str) -> Region:
-    """All points with the (i, j) of some point of the region."""
+    """All points that share (i, j) with a point of the region."""
     return region.along(f"{{ {written} -> [i, j] }}").along(f"{{ [i, j] -> {written} }}")
 
 
 def _product(term: Term, k: str, step: Update, written: str) -> tuple[list[_Piece], list[_Piece], Region]:
-    """Init pieces, accumulating pieces, and the settled points: k at its first value, or 0 where there is none."""
+    """Init pieces, accumulating pieces, and the points where k is fixed: at its first value, or 0 if there is none."""
     first, second = term.factors
     sizes = step.target.structure
     left = _expanded(first, ("i", "k"), "[i, k, j]", f"0 <= j < {sizes.columns}")
@@ -259,7 +259,7 @@ def _renamed(expr: loops.Expr, names: dict[str, loops.Var]) -> loops.Expr:
 def _add(
     inits: list[tuple[Region, tuple[Product, ...]]], pieces: list[_Piece], absent: Region, written: str
 ) -> list[tuple[Region, tuple[Product, ...]]]:
-    """The sum of statements so far and one more term: every domain met with every piece, and what no piece meets."""
+    """Add one term to the statements so far: each domain intersected with each piece, and the remainder."""
     result = []
     for domain, terms in inits:
         rest = domain
@@ -275,7 +275,7 @@ def _add(
 
 
 def _solve(step: Solve) -> list[PolyhedralStatement]:
-    """Forward or backward substitution: subtract what is known, then divide by the diagonal unless it is one."""
+    """Forward or backward substitution: subtract the known terms, then divide by a non-unit diagonal."""
     target, triangle = step.target, step.triangle
     written = "[i, k, j]"
     factor = _expanded(triangle, ("i", "k"), written, f"0 <= j < {target.structure.columns}")
@@ -301,7 +301,7 @@ def _numbered(bodies: list[tuple[Region, Body]], times: str, space: tuple[str, .
 
 
 def _factorise(step: Factorise) -> list[PolyhedralStatement]:
-    """Right-looking chol and lu, in place. What is zero in a band stays out by the target's region."""
+    """Right-looking chol and lu, in place. The target's region excludes the zeros of a band."""
     leaf = step.target
     k = loops.Var("k")
 
@@ -335,7 +335,7 @@ def _timed(name: str, domain: Region, schedule: str, body: Body) -> list[Polyhed
 
 
 def statements(step: Step, order: Sequence[str] | None = None) -> list[PolyhedralStatement]:
-    """The statements of a step. `order` is a global order of the indices; the default is the paper's (k, i, j)."""
+    """The statements of a step. `order` is the global loop order; the default is the paper's (k, i, j)."""
     match step:
         case Update():
             return _update(step, order)
@@ -348,8 +348,8 @@ def statements(step: Step, order: Sequence[str] | None = None) -> list[Polyhedra
 
 
 def scan(found: Sequence[PolyhedralStatement], separate: bool = False) -> loops.Tree:
-    """The loop tree that runs the statements. `separate` gives the times at which all init statements run their own
-    loops, as CLooG does, and so splits full iterations from partial ones."""
+    """The loop tree of the statements. `separate` isolates the times at which all init statements run, as CLooG does,
+    which splits full from partial iterations."""
     if not found:
         return loops.Block(())
     space = found[0].space
@@ -366,12 +366,12 @@ def scan(found: Sequence[PolyhedralStatement], separate: bool = False) -> loops.
 
 
 def flops(step: Step) -> int:
-    """Floating-point operations that the step's statements run."""
+    """Floating-point operations of the step's statements."""
     return sum(statement.domain.count() * statement.body.flops for statement in statements(step))
 
 
 def instances(step: Step, order: Sequence[str] | None = None, separate: bool = False) -> list[Body]:
-    """The bodies that the step's loops run, in order, with numbers for indices."""
+    """The bodies executed by the step's loops, in order, with concrete indices."""
     found = statements(step, order)
     named = {statement.name: statement for statement in found}
     return [

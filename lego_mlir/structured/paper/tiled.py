@@ -1,6 +1,6 @@
-"""A structure seen as tiles: which tile is general, triangular, symmetric or zero, and where each is read from.
+"""A structure at tile granularity: which tiles are general, triangular, symmetric or zero, and where each is read from.
 
-The tiled dictionaries are derived from those of the elements, so that a user's structure is tiled like the others.
+The tiled dictionaries are derived from the element dictionaries, so user-defined structures can be tiled too.
 Tags: G, Z, L, U, D (diagonal), S (symmetric, one half stored), I (identity), B (anything else):
 
 >>> from lego_mlir.structured.structures import symmetric
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def tile(structure: Structure, size: int) -> Structure:
-    """The structure of the tiles of `size` x `size` elements; the last ones may be smaller."""
+    """The structure of `size` x `size` tiles; boundary tiles may be smaller."""
     tags: dict[str, list[tuple[int, int]]] = {}
     reads: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for i in range(0, structure.rows, size):
@@ -43,7 +43,7 @@ def tile(structure: Structure, size: int) -> Structure:
 
 
 def _access(structure: Structure, where: tuple[slice, slice]) -> tuple[str, str] | None:
-    """The one gather and permutation that read all stored elements of a tile; None where there is no such pair."""
+    """The single gather and permutation that read all stored elements of a tile; None if there is none."""
     stored = structure.kinds[where] == STORED
     rows, columns = (axis[where][stored] for axis in structure.sources)
     i, j = (axis[stored] for axis in np.mgrid[where])

@@ -139,7 +139,9 @@ class _Generator:
             if name in self.moved:
                 self.by_table(self.moved[name], originals[name])
         bytes_each = 8 if self.f.element == "f64" else 4
-        self.f.apart = self.variant.rolled or sum(self.f.scratch.values()) * bytes_each > REGISTER_SCRATCH
+        self.f.scratch_as_arguments = (
+            self.variant.rolled or sum(self.f.scratch.values()) * bytes_each > REGISTER_SCRATCH
+        )
 
     def place(self, step: Step) -> Step:
         """The step on the full copies of what had to be moved."""

@@ -197,7 +197,7 @@ def test_check_says_what_is_proved(program, capsys, tmp_path):
     claimed.write_text("A = Matrix(3, 3); S = Symmetric(L, 3); S = symmetric(A*A) + symmetric(A*A');")
     assert main(["check", str(claimed)]) == 0
     out = capsys.readouterr().out
-    assert "unknown  S = symmetric(A * A) + symmetric(A * A'): A * A is symmetric: the program states it" in out
+    assert "unknown  S = symmetric(A * A) + symmetric(A * A'): A * A is symmetric: asserted by the program" in out
     assert "proved   S = symmetric(A * A) + symmetric(A * A'): A * A' is symmetric: by its form" in out
     wrong = tmp_path / "wrong.ll"
     wrong.write_text("A = Matrix(3, 3); L = LowerTriangular(3); L = A;")

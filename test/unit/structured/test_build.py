@@ -94,9 +94,9 @@ def test_a_batch_is_every_matrix_of_it(example):
     want = [reference.evaluate(example.program, {**one, "L": shared})["A"] for one in batch]
     example(stacked["A"], shared, stacked["U"], stacked["S"])
     assert np.allclose(stacked["A"], want, rtol=1e-13)
-    with pytest.raises(structured.ArgumentError, match=r"batches do not agree.*'L': 6"):
+    with pytest.raises(structured.ArgumentError, match=r"batch sizes do not match.*'L': 6"):
         example(stacked["A"], stacked["L"][:6].copy(), stacked["U"], stacked["S"])
-    with pytest.raises(structured.ArgumentError, match=r"batches do not agree.*'A': None"):
+    with pytest.raises(structured.ArgumentError, match=r"batch sizes do not match.*'A': None"):
         example(batch[0]["A"], stacked["L"], stacked["U"], stacked["S"])
     empty = [np.zeros((0, 5, 5)) for _ in range(4)]
     example(*empty)
@@ -192,7 +192,7 @@ def test_python_embedding_and_usage_errors():
     [
         ({"variant": "tuned"}, "a variant is a Variant, 'scalar', 'tune' or None, got 'tuned'; did you mean tune"),
         ({"variant": 4}, "a variant is a Variant.*got 4$"),
-        ({"variant": "scalar", "by_lanes": True}, "by_lanes .* takes no variant, got 'scalar'"),
+        ({"variant": "scalar", "by_lanes": True}, "by_lanes .* omit variant, got 'scalar'"),
         ({"varient": "tune"}, "no option 'varient'; did you mean variant"),
         ({"dtyp": np.float32}, "no option 'dtyp'; did you mean dtype"),
         ({"target": "avx51"}, "no instruction set is named 'avx51'.*did you mean avx512"),
@@ -210,11 +210,11 @@ def test_misspelt_options_are_refused(options, words):
 
 def test_operands_that_would_be_ignored_are_refused():
     x = Operand("x", st.general(4, 1))
-    with pytest.raises(UsageError, match="a Statement brings its operands; got y beside it"):
+    with pytest.raises(UsageError, match="a Statement already has its operands; remove the keywords y"):
         structured.compile(assign(x, 2 * x), y=x)
     with pytest.raises(UsageError, match="takes LL text, a Program or a Statement, got Operand"):
         structured.compile(x)
-    with pytest.raises(LLError, match=r"got '' for Matrix\(4, 1\); give it one with name="):
+    with pytest.raises(LLError, match=r"got '' for Matrix\(4, 1\); pass name="):
         structured.compile(assign(Operand("", st.general(4, 1)), 2 * x))
 
 
@@ -280,7 +280,7 @@ def test_a_kernel_from_another_processor_is_compiled_again(monkeypatch, tmp_path
     again(np.arange(3.0), y)
     assert y.tolist() == [0, 2, 4]
     with pytest.raises(UsageError, match="computes 3 matrices at once"):
-        structured._restored(pickle.loads(by_lanes), code, "a third")
+        structured._unpickle(pickle.loads(by_lanes), code, "a third")
 
 
 def test_a_users_structure_by_its_two_dictionaries():
@@ -520,7 +520,9 @@ def test_no_access_is_emitted_for_a_zero_region(text, width):
 
 
 def test_temporaries_that_the_stack_cannot_hold_are_refused():
-    with pytest.raises(UsageError, match="kernel needs 8000000 bytes of temporaries, more than the 4194304"):
+    with pytest.raises(
+        UsageError, match="kernel needs 8000000 bytes of temporaries, more than the stack limit of 4194304"
+    ):
         structured.source_of("A = Matrix(1000, 1000); A = A*A;", variant=Variant(8, 8, 2, True)).mlir()
 
 

@@ -71,15 +71,15 @@ def test_bands_and_blocks_propagate():
     ("text", "place", "words"),
     [
         ("A = A*B;", "column 6", "A is 3 x 4 and B is 3 x 4: * needs 4 rows on the right"),
-        ("A = A + B';", "column 7", "A is 3 x 4 and B' is 4 x 3: + needs two matrices of one size"),
+        ("A = A + B';", "column 7", "A is 3 x 4 and B' is 4 x 3: + needs matrices of equal size"),
         ("A = A*B';", "column 1", "A is 3 x 4 and A * B' is 3 x 3: they must be equal"),
         ("A = S \\ A;", "column 7", "\\ and inv need a triangular matrix"),
         ("A = A \\ A;", "column 7", "\\ needs a square matrix"),
         ("A = X \\ A;", "column 7", "element (0, 0) is zero"),
         ("A = chol(A);", "column 5", "chol needs a square matrix, A is 3 x 4"),
         ("S = chol(Q);", "column 5", "chol needs a symmetric matrix"),
-        ("L = S;", "column 1", "whose element (0, 1) is zero, but that of S need not be"),
-        ("S = Q;", "column 1", "which keeps (0, 1) at (1, 0), but Q is not known to be symmetric"),
+        ("L = S;", "column 1", "whose element (0, 1) is zero, but that of S may differ"),
+        ("S = Q;", "column 1", "which stores (0, 1) at (1, 0), but Q is not known to be symmetric"),
         ("N = L;", "column 1", "whose element (0, 0) is one"),
     ],
 )

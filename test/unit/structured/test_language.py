@@ -70,20 +70,20 @@ def test_options_comments_and_blocks():
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
-        ("A = Matrix(4, 4);\nA = A @ A;", "line 2, column 7", "'@' begins no word"),
+        ("A = Matrix(4, 4);\nA = A @ A;", "line 2, column 7", "'@' does not start an LL token"),
         ("A = Matrix(4, 4);\nA = A * ;", "line 2, column 9", "expected a name"),
         ("S = Symmetric(L, ", "line 1, column 18", "expected a name"),
         ("A = Matrix(4, 4);\nA = (A;", "line 2, column 7", "expected ')'"),
-        ("A = Matrix(4, 4)", "line 1, column 17", "assigns nothing"),
+        ("A = Matrix(4, 4)", "line 1, column 17", "has no assignment"),
         ("A = Matrix(4);", "line 1, column 5", "Matrix(m, n) does not take 1 arguments"),
-        ("A = Matrix(4, 4, storage=sparse);", "line 1, column 1", "no storage is named 'sparse'"),
-        ("A = Matrix(4, 4, colour=red);", "line 1, column 1", "no option colour"),
+        ("A = Matrix(4, 4, storage=sparse);", "line 1, column 1", "unknown storage 'sparse'"),
+        ("A = Matrix(4, 4, colour=red);", "line 1, column 1", "unknown option colour; available: storage"),
         ("A = Matrix(0, 4);", "line 1, column 5", "at least 1"),
-        ("A = Matrix(2.5, 4);", "line 1, column 12", "whole numbers"),
+        ("A = Matrix(2.5, 4);", "line 1, column 12", "must be integers"),
         ("S = Symmetric(X, 4);", "line 1, column 5", "must be L or U"),
-        ("A = Matrix(4, 4); A = Matrix(2, 2);", "line 1, column 19", "declared already"),
+        ("A = Matrix(4, 4); A = Matrix(2, 2);", "line 1, column 19", "already declared"),
         ("A = Matrix(4, 4); A = B;", "line 1, column 23", "B is not declared"),
-        ("A = Blocked([Sparse(4)]);", "line 1, column 14", "no type is named Sparse"),
+        ("A = Blocked([Sparse(4)]);", "line 1, column 14", "unknown type Sparse; available: "),
         ("A = Blocked([Matrix(2, 2), Matrix(3, 2)]);", "line 1, column 5", "block (0, 1) is 3 x 2"),
         ("B = A;", "line 1, column 1", "B is not declared"),
     ],
@@ -98,7 +98,7 @@ def test_messages(text, place, words):
 def test_a_number_cannot_stand_for_a_matrix_in_python():
     with pytest.raises(LLError, match="takes numbers and operands, got 'x'"):
         Operand("A", st.general(2, 2)) + "x"
-    with pytest.raises(LLError, match="two different operands are called 'A'"):
+    with pytest.raises(LLError, match="two different operands are named 'A'"):
         program(assign(Operand("A", st.general(2, 2)), Operand("A", st.lower(2)).T))
 
 
@@ -120,14 +120,14 @@ def test_types_as_python_functions():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("A = Matrx(4, 4);", "A is not declared|Matrx is no function and no type.*did you mean Matrix"),
-        ("A = Matrix(4, 4); A = choll(A);", "choll is no function and no type.*did you mean chol"),
+        ("A = Matrx(4, 4);", "A is not declared|Matrx is neither a function nor a type.*did you mean Matrix"),
+        ("A = Matrix(4, 4); A = choll(A);", "choll is neither a function nor a type.*did you mean chol"),
         ("Alpha = Matrix(4, 4); Alpha = Alpah + Alpha;", "Alpah is not declared.*did you mean Alpha"),
-        ("A = Matrix(4, 4, storge=packed);", "no option storge; there is storage; did you mean storage"),
-        ("A = Matrix(4, 4, storage=pakced);", "no storage is named 'pakced'.*did you mean packed"),
-        ("A = Blocked([Diagnal(2)]);", "no type is named Diagnal.*did you mean Diagonal"),
-        ("Aä = Matrix(4, 4);", "'ä' begins no word of LL"),
-        ("A = Matrix(٣, 4);", "begins no word of LL"),
+        ("A = Matrix(4, 4, storge=packed);", "unknown option storge; available: storage; did you mean storage"),
+        ("A = Matrix(4, 4, storage=pakced);", "unknown storage 'pakced'.*did you mean packed"),
+        ("A = Blocked([Diagnal(2)]);", "unknown type Diagnal.*did you mean Diagonal"),
+        ("Aä = Matrix(4, 4);", "'ä' does not start an LL token"),
+        ("A = Matrix(٣, 4);", "does not start an LL token"),
     ],
 )
 def test_misspelt_words_and_other_alphabets(text, words):

@@ -99,7 +99,7 @@ def test_python_makes_parts():
     ("text", "words"),
     [
         ("A = Matrix(3, 4); A = tril(A);", "tril needs a square matrix, A is 3 x 4"),
-        ("A = Matrix(3, 3); x = Vector(3); x = lu(A) \\ x;", r"or lu: of its result F, unit_tril\(F\) and triu\(F\)"),
+        ("A = Matrix(3, 3); x = Vector(3); x = lu(A) \\ x;", r"with F = lu\(\.\.\), whose factors are unit_tril\(F\)"),
         ("A = Matrix(3, 3); S = Symmetric(L, 3); S = A;", r"not known to be symmetric; write symmetric\(A\) if it is"),
         ("A = Matrix(3, 3); U = UpperTriangular(3); U = tril(A);", r"element \(1, 0\) is zero, but that of tril\(A\)"),
         ("A = Matrix(3, 3); L = UnitLower(3); L = tril(A);", r"element \(0, 0\) is one, but that of tril\(A\)"),

@@ -52,7 +52,7 @@ def test_a_wrong_dictionary_is_refused():
         _ = Structure("Twice", 2, 2, (("G", box), ("Z", box)), (Access(box),)).kinds
     with pytest.raises(StructureError, match=r"gives element \(0, 0\) of 2 x 2 no tag"):
         _ = Structure("Gap", 2, 2, (("G", "{ [i, j] : 0 <= i < 2 and j = 1 }"),), (Access(box),)).kinds
-    with pytest.raises(StructureError, match=r"does not say where element \(0, 1\) is read"):
+    with pytest.raises(StructureError, match=r"AInfo has no access for element \(0, 1\)"):
         _ = Structure("Lost", 2, 2, (("G", box),), (Access("{ [i, j] : 0 <= j <= i < 2 }"),)).sources
 
 
