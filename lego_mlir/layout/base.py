@@ -8,16 +8,16 @@ that is out of range, and returns the kind it was given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
 
-from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
+from lego_mlir.aliases import Cond, IndexLike, Symbol
 from lego_mlir.errors import LayoutError, LayoutIndexError
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
-from lego_mlir.layout.canonical import Size, product
+from lego_mlir.layout.canonical import Size, SizeLike, product
 from lego_mlir.layout.counting import Whole
 from lego_mlir.layout.values import check_range, coerce_indices, end_of, flat_index, restore_kind, show, symbol_of
 
@@ -63,7 +63,7 @@ class Layout(Frozen):
         """Whether the maps are plain arithmetic on axes, which is defined out of range as well."""
         return True
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Hashable, ...]:
         """The key of equality and hash: the kind of layout, then its parts."""
         raise NotImplementedError  # every subclass defines it
 
@@ -189,7 +189,7 @@ class Layout(Frozen):
         parts += [(f"inv, dimension {axis}", derivation) for axis, derivation in enumerate(self.derive_inv())]
         return "\n".join(line for title, d in parts for line in (title, *(f"  {x}" for x in explain(d).splitlines())))
 
-    def tile_by(self, *levels: Sequence[Size | Expr]) -> Layout:
+    def tile_by(self, *levels: Sequence[SizeLike]) -> Layout:
         """The same memory indexed by tiles: `tile_by([M//T, N//T], [T, T])` takes (tile row, tile column, row, column).
 
         Tiles that do not divide the sizes reach past the end: `mask` is true for the indices that name an element.
@@ -210,7 +210,7 @@ class Layout(Frozen):
 
         return inverse(self)
 
-    def reshape(self, *dims: Size | Expr | Sequence[Size | Expr]) -> Layout:
+    def reshape(self, *dims: SizeLike | Sequence[SizeLike]) -> Layout:
         """The same memory viewed as another logical box of equal size, in the same row-major order."""
         from lego_mlir.layout.group import reshape
 
@@ -228,7 +228,7 @@ class Layout(Frozen):
 
         return equivalent(self, other)
 
-    def subs(self, **sizes: Size | Expr) -> Layout:
+    def subs(self, **sizes: SizeLike) -> Layout:
         """The layout with some sizes replaced by ints or other sizes: `L.subs(M=64)`.
 
         Raises LayoutError for an unknown name, and for a value that the size may not have.
@@ -257,7 +257,7 @@ class Layout(Frozen):
         return hash(self._key())
 
 
-def key_of(sizes: Sequence[Size]) -> tuple[Any, ...]:
+def key_of(sizes: Sequence[Size]) -> tuple[Hashable, ...]:
     """Sizes as comparable keys: `==` of an `Index` builds a condition, `==` of its expression compares."""
     return tuple(n.expr if isinstance(n, Index) else n for n in sizes)
 

@@ -14,16 +14,19 @@ from collections.abc import Sequence
 from functools import reduce
 from numbers import Integral
 from operator import mul
-from typing import Any
+from typing import TypeAlias
 
+from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, is_array, is_symbolic
 
 Size = int | Index
 """A positive int, or an `Index` over sizes that are known at run time."""
+SizeLike: TypeAlias = int | Index | Expr
+"""What a constructor accepts as a size: an int, a `lego.size`, or an expression over sizes."""
 
 
-def flatten(index: Sequence[Any], dims: Sequence[Size]) -> Any:
+def flatten(index: Sequence[IndexLike], dims: Sequence[Size]) -> IndexLike:
     """Index -> flat position in row-major order. `index` and `dims` have the same length, at least 1."""
     flat = index[0]
     for i, n in zip(index[1:], dims[1:], strict=True):
@@ -31,9 +34,9 @@ def flatten(index: Sequence[Any], dims: Sequence[Size]) -> Any:
     return flat
 
 
-def unflatten(flat: Any, dims: Sequence[Size]) -> tuple[Any, ...]:
+def unflatten(flat: IndexLike, dims: Sequence[Size]) -> tuple[IndexLike, ...]:
     """Flat position -> index. The outermost coordinate takes what is left and needs no remainder (figure 6)."""
-    index: list[Any] = []
+    index: list[IndexLike] = []
     for n in reversed(dims[1:]):
         quotient = flat // n
         # NumPy divides by a scalar quickly and has no quick remainder; for symbols `%` is what the rules know.
@@ -42,12 +45,12 @@ def unflatten(flat: Any, dims: Sequence[Size]) -> tuple[Any, ...]:
     return (flat, *reversed(index))
 
 
-def product(sizes: Sequence[Size]) -> Any:
+def product(sizes: Sequence[Size]) -> IndexLike:
     """The number of elements of a box of these sizes; 1 for no sizes."""
     return reduce(mul, sizes, 1)
 
 
-def as_sizes(owner: str, sizes: Sequence[Any]) -> tuple[Size, ...]:
+def as_sizes(owner: str, sizes: Sequence[SizeLike]) -> tuple[Size, ...]:
     """Sizes as ints or `Index`. Raises LayoutError, naming `owner`, for what cannot be a size."""
     if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Sequence):
         raise LayoutError(f"{owner}: sizes must be a list such as [4, 6], got {sizes!r}")
@@ -56,7 +59,7 @@ def as_sizes(owner: str, sizes: Sequence[Any]) -> tuple[Size, ...]:
     return tuple(_as_size(owner, n) for n in sizes)
 
 
-def _as_size(owner: str, n: Any) -> Size:
+def _as_size(owner: str, n: SizeLike) -> Size:
     if is_symbolic(n):
         n = n if isinstance(n, Index) else Index(n)
         if not n.expr.is_Integer:
@@ -72,7 +75,7 @@ def _as_size(owner: str, n: Any) -> Size:
     return value
 
 
-def as_count(owner: str, **given: Any) -> int:
+def as_count(owner: str, **given: SizeLike) -> int:
     """The one argument given by name as an int >= 1. Raises LayoutError, naming `owner`, for anything else."""
     ((name, value),) = given.items()
     counted = isinstance(value, Integral) and not isinstance(value, bool)

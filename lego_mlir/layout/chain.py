@@ -16,16 +16,16 @@ OrderBy(Col(2, 2), gallery.antidiagonal(3)).OrderBy(RegP([2, 3, 2, 3], [1, 3, 2,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any
 
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout, all_of, key_of
-from lego_mlir.layout.canonical import Size, as_sizes, flatten, is_static, product, unflatten
+from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, flatten, is_static, product, unflatten
 from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.values import show
 
@@ -48,21 +48,21 @@ class OrderBy(Layout):
                 )
         self._set(perms=perms)
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[object, ...]:
         return self.perms
 
     def dims(self) -> tuple[Size, ...]:
         return tuple(n for perm in self.perms for n in perm.dims())
 
-    def _apply(self, index: tuple[Any, ...]) -> Any:
-        position: Any = None
+    def _apply(self, index: tuple[IndexLike, ...]) -> IndexLike:
+        position: IndexLike = None
         for perm in self.perms:
             rank = len(perm.dims())
             here, index = perm._apply(index[:rank]), index[rank:]
             position = here if position is None else position * perm.numel() + here
         return position
 
-    def _inv(self, position: Any) -> tuple[Any, ...]:
+    def _inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
         offsets = unflatten(position, [perm.numel() for perm in self.perms])
         return tuple(i for perm, here in zip(self.perms, offsets, strict=True) for i in perm._inv(here))
 
@@ -72,7 +72,7 @@ class OrderBy(Layout):
     def check(self) -> Verdict:
         return all_of([perm.check() for perm in self.perms])
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Hashable, ...]:
         return ("OrderBy", *self.perms)
 
     def __repr__(self) -> str:
@@ -86,11 +86,11 @@ class OrderBy(Layout):
         """A `TileOrderBy` nearer to the program than this one."""
         return Chain((self,)).TileOrderBy(*perms)
 
-    def GroupBy(self, *levels: Sequence[Any]) -> View:
+    def GroupBy(self, *levels: Sequence[SizeLike]) -> View:
         """The logical view."""
         return Chain((self,)).GroupBy(*levels)
 
-    def TileBy(self, *levels: Sequence[Any]) -> View:
+    def TileBy(self, *levels: Sequence[SizeLike]) -> View:
         """The logical view as tiles in tiles."""
         return Chain((self,)).TileBy(*levels)
 
@@ -104,7 +104,7 @@ class Chain(Frozen):
     def __init__(self, orders: tuple[OrderBy, ...]) -> None:
         self._set(orders=tuple(orders))
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[object, ...]:
         return (self.orders,)
 
     def OrderBy(self, *perms: Permutation) -> Chain:
@@ -115,11 +115,11 @@ class Chain(Frozen):
         """Another reordering on a hierarchical tiling."""
         return Chain((*self.orders, *TileOrderBy(*perms).orders))
 
-    def GroupBy(self, *levels: Sequence[Any]) -> View:
+    def GroupBy(self, *levels: Sequence[SizeLike]) -> View:
         """The logical view: `GroupBy([6, 6])`, or a tile of sizes for each level, `GroupBy([2, 2], [3, 3])`."""
         return GroupBy(*levels, orders=self.orders)
 
-    def TileBy(self, *levels: Sequence[Any]) -> View:
+    def TileBy(self, *levels: Sequence[SizeLike]) -> View:
         """The logical view as tiles in tiles of a row-major box."""
         tiled = TileBy(*levels)
         return GroupBy(*tiled.levels, orders=(*self.orders, *tiled.orders))
@@ -143,7 +143,7 @@ class GroupBy(Layout):
     _dims: tuple[Size, ...]
     _sizes_verdict: Verdict
 
-    def __init__(self, *levels: Sequence[Any], orders: tuple[OrderBy, ...] = ()) -> None:
+    def __init__(self, *levels: Sequence[SizeLike], orders: tuple[OrderBy, ...] = ()) -> None:
         if not levels:
             raise LayoutError("GroupBy needs the logical sizes, such as GroupBy([6, 6])")
         if not all(isinstance(level, (list, tuple)) for level in levels):
@@ -152,7 +152,7 @@ class GroupBy(Layout):
         self._set(levels=checked, orders=tuple(orders), _dims=tuple(n for level in checked for n in level))
         self._set(_sizes_verdict=self._compare_sizes())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return partial(GroupBy, orders=self.orders), self.levels
 
     def _compare_sizes(self) -> Verdict:
@@ -170,7 +170,7 @@ class GroupBy(Layout):
     def dims(self) -> tuple[Size, ...]:
         return self._dims
 
-    def _apply(self, index: tuple[Any, ...]) -> Any:
+    def _apply(self, index: tuple[IndexLike, ...]) -> IndexLike:
         dims = self._dims
         for order in reversed(self.orders):
             if key_of(order.dims()) != key_of(dims):  # else B and its inverse cancel
@@ -178,7 +178,7 @@ class GroupBy(Layout):
             index, dims = (order._apply(index),), (order.numel(),)
         return flatten(index, dims)
 
-    def _inv(self, position: Any) -> tuple[Any, ...]:
+    def _inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
         for k, order in enumerate(self.orders):
             index, dims = order._inv(position), order.dims()
             if k + 1 == len(self.orders) and key_of(dims) == key_of(self._dims):
@@ -199,7 +199,7 @@ class GroupBy(Layout):
         perm = self.orders[0].perms[0]
         return perm if key_of(perm.dims()) == key_of(self._dims) else None
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Hashable, ...]:
         perm = self._permutation()
         return perm._key() if perm else ("GroupBy", tuple(map(key_of, self.levels)), self.orders)
 
@@ -241,7 +241,7 @@ def _example(verdict: Refuted) -> str:
     return f" (they differ for {values})" if values else ""
 
 
-def TileBy(*levels: Sequence[Any]) -> GroupBy:
+def TileBy(*levels: Sequence[SizeLike]) -> GroupBy:
     """A row-major box seen as tiles in tiles: q levels of d sizes each, outermost first.
 
     The paper's `TileBy` (section 3.2): `OrderBy(RegP([all sizes], sigma)).GroupBy(levels)`, with sigma bringing the
@@ -280,7 +280,7 @@ def _rank(owner: str, ranks: list[int]) -> int:
     return ranks[0]
 
 
-def as_layout(value: Any) -> Layout:
+def as_layout(value: object) -> Layout:
     """A layout from a layout, or from a permutation `p`, which stands for `OrderBy(p).GroupBy(p.dims())`."""
     if isinstance(value, (RegP, GenP)):
         return OrderBy(value).GroupBy(value.dims())

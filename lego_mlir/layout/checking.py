@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lego_mlir.aliases import Array, Expr, Symbol
+from lego_mlir.aliases import Array, Expr, IndexLike, Symbol
 from lego_mlir.errors import ExpressionError, LayoutError
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
@@ -60,7 +60,7 @@ def verdict_of(perm: GenP) -> Verdict:
     return known
 
 
-def _closure_key(value: Any) -> Hashable:
+def _closure_key(value: object) -> Hashable:
     """A key that identifies a value in a function's closure. Raises TypeError for one that cannot be compared."""
     match value:
         case bool() | int() | None:
@@ -196,7 +196,7 @@ def _instances(perm: GenP) -> Iterator[tuple[dict[Symbol, int], Verdict]]:
         forward, backward = as_expr(perm.forward(index)), [as_expr(i) for i in perm.backward(p)]
     except (LayoutError, ExpressionError):
         return  # the proof reports it
-    symbols = set[Any]().union(*(as_expr(n).free_symbols for n in perm.dims()))
+    symbols = set[Symbol]().union(*(as_expr(n).free_symbols for n in perm.dims()))
     symbols |= {s for s in subexpressions([forward, *backward]) if isinstance(s, Size)}
     for values in _small_sizes(sorted(symbols, key=str)):
         try:
@@ -234,7 +234,7 @@ def _check_instance(
     import numpy as np
 
     index = unflatten(np.arange(elements), dims)
-    given: dict[Any, Any] = {**values, **{s.expr: i for s, i in zip(forward[0], index, strict=True)}}
+    given: dict[Symbol, IndexLike] = {**values, **{s.expr: i for s, i in zip(forward[0], index, strict=True)}}
     positions = np.broadcast_to(evaluate(forward[1], given), (elements,))
 
     def inverse(position: Array) -> tuple[Array, ...]:

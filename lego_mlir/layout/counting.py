@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir.expr.index import minimum, where
 from lego_mlir.layout.canonical import Size, product
@@ -26,15 +26,15 @@ from lego_mlir.layout.canonical import Size, product
 class Whole:
     """Every value of an axis."""
 
-    def count(self, n: Size) -> Any:
+    def count(self, n: Size) -> Size:
         """How many values are allowed, of an axis of this size."""
         return n
 
-    def below(self, x: Any) -> Any:
+    def below(self, x: Size) -> Size:
         """How many values below x are allowed, for 0 <= x <= the axis' size."""
         return x
 
-    def allows(self, x: Any) -> Any:
+    def allows(self, x: Size) -> Size:
         """1 where the value is allowed, else 0."""
         return 1
 
@@ -49,13 +49,13 @@ class Below(Whole):
     digit: Whole
     end: Size
 
-    def count(self, n: Size) -> Any:
+    def count(self, n: Size) -> Size:
         return self.digit.below(self.end)
 
-    def below(self, x: Any) -> Any:
+    def below(self, x: Size) -> Size:
         return self.digit.below(minimum(x, self.end))
 
-    def allows(self, x: Any) -> Any:
+    def allows(self, x: Size) -> Size:
         return where(x < self.end, self.digit.allows(x), 0)
 
 
@@ -67,15 +67,15 @@ class Mixed(Whole):
     sizes: Sequence[Size]
     exact: bool
 
-    def _counts(self) -> list[Any]:
+    def _counts(self) -> list[Size]:
         return [digit.count(n) for digit, n in zip(self.digits, self.sizes, strict=True)]
 
-    def count(self, n: Size) -> Any:
+    def count(self, n: Size) -> Size:
         return product(self._counts()) if self.exact else self.below(n)
 
-    def below(self, x: Any) -> Any:
-        total: Any = 0
-        same: Any = 1
+    def below(self, x: Size) -> Size:
+        total: Size = 0
+        same: Size = 1
         counts = self._counts()
         for level, digit in enumerate(self.digits):
             stride = product(self.sizes[level + 1 :])
@@ -84,8 +84,8 @@ class Mixed(Whole):
             same = same * digit.allows(leading)
         return total
 
-    def allows(self, x: Any) -> Any:
-        allowed: Any = 1
+    def allows(self, x: Size) -> Size:
+        allowed: Size = 1
         for level, digit in enumerate(self.digits):
             stride = product(self.sizes[level + 1 :])
             leading, x = x // stride, x % stride

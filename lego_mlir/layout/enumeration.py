@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
-from lego_mlir.aliases import Array
+from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.canonical import flatten, product, unflatten
 from lego_mlir.layout.values import show
@@ -25,9 +25,11 @@ ENUMERATED = 2**24
 BLOCK = 2**17
 """Elements visited at a time: shorter blocks are bound by the interpreter, longer ones by cache misses."""
 
+T = TypeVar("T")
+
 Blocks: TypeAlias = Iterator[tuple[int, Callable[[], Array]]]
 """Blocks of consecutive elements: the number of the first one, and a function that computes their positions."""
-InverseMap: TypeAlias = Callable[[Array], Sequence[Any]]
+InverseMap: TypeAlias = Callable[[Array], Sequence[IndexLike]]
 """The index of each position of an array, one array or int a dimension."""
 
 
@@ -70,7 +72,7 @@ def enumerate_elements(dims: tuple[int, ...], blocks: Blocks, inverse: InverseMa
     return Proved(f"enumeration of {elements} elements") if refuted is None else refuted
 
 
-def _first(search: Callable[[Any], Refuted | None], work: Sequence[Any]) -> Refuted | None:
+def _first(search: Callable[[T], Refuted | None], work: Sequence[T]) -> Refuted | None:
     """The first refutation in work order. Two threads: NumPy releases the interpreter lock while it computes."""
     if len(work) == 1:
         return search(work[0])

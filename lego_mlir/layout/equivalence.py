@@ -15,13 +15,13 @@ Proved(by='enumeration of 36 elements')
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from lego_mlir.aliases import Array, Cond, IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import Layout
-from lego_mlir.layout.canonical import is_static, unflatten
+from lego_mlir.layout.canonical import Size, is_static, unflatten
 from lego_mlir.layout.chain import as_layout, same_number
 from lego_mlir.layout.values import show
 
@@ -31,7 +31,7 @@ BLOCK = 2**17
 """Elements compared at a time."""
 
 
-def equivalent(a: Layout, b: Any) -> Verdict:
+def equivalent(a: Layout, b: Layout) -> Verdict:
     """Whether two layouts have the same logical sizes and put every element at the same position.
 
     Where tiles are partial, both must have the same elements as well. Levels do not matter: `GroupBy([2, 2], [3, 3])`
@@ -69,7 +69,7 @@ def _box(layout: Layout) -> int | None:
     return elements
 
 
-def _blocks(layout: Layout, elements: int) -> Iterator[tuple[Any, ...]]:
+def _blocks(layout: Layout, elements: int) -> Iterator[tuple[Array, ...]]:
     import numpy as np
 
     for start in range(0, elements, BLOCK):
@@ -114,12 +114,12 @@ def _compare_by_proof(a: Layout, b: Layout) -> Verdict:
     return prove(Eq(*positions), ranges)
 
 
-def as_expr_of(mask: Any) -> Any:
+def as_expr_of(mask: Cond) -> Cond:
     """A mask as an expression that compares by structure."""
     return getattr(mask, "expr", mask)
 
 
-def strides(layout: Layout) -> tuple[Any, ...] | None:
+def strides(layout: Layout) -> tuple[Size, ...] | None:
     """How far apart the neighbours along each axis are, in elements; None where no constant distance is proved.
 
     An axis of one element has the stride 0. Positions are `apply(0, .., 0)` plus the strides times the index.
@@ -139,7 +139,7 @@ def strides(layout: Layout) -> tuple[Any, ...] | None:
         return None
 
 
-def _step(layout: Layout, origin: list[int], axis: int, start: Any) -> Any:
+def _step(layout: Layout, origin: list[int], axis: int, start: IndexLike) -> Size:
     unit = [*origin]
     unit[axis] = 1
     step = layout.apply(*unit) - start
@@ -151,7 +151,7 @@ def _step(layout: Layout, origin: list[int], axis: int, start: Any) -> Any:
     return step
 
 
-def _is_affine(layout: Layout, start: Any, steps: tuple[Any, ...]) -> Verdict:
+def _is_affine(layout: Layout, start: IndexLike, steps: tuple[Size, ...]) -> Verdict:
     import numpy as np
 
     elements = _box(layout)

@@ -29,7 +29,7 @@ from typing import Any
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Refuted, Verdict
 from lego_mlir.layout.base import Layout
-from lego_mlir.layout.canonical import Size, as_sizes, flatten, unflatten
+from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, flatten, unflatten
 from lego_mlir.layout.chain import GroupBy, OrderBy, TileBy, as_layout, same_number
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP
@@ -40,7 +40,7 @@ from lego_mlir.layout.values import show
 Levels = tuple[tuple[Size, ...], ...]
 
 
-def chain_of(layout: Any, what: str) -> tuple[tuple[OrderBy, ...], Levels]:
+def chain_of(layout: Layout, what: str) -> tuple[tuple[OrderBy, ...], Levels]:
     """A layout as reorderings and the levels of its view.
 
     Raises LayoutError, naming the operation `what`, for a layout with padding or partial tiles: it is no bijection onto
@@ -62,7 +62,7 @@ def chain_of(layout: Any, what: str) -> tuple[tuple[OrderBy, ...], Levels]:
     )
 
 
-def compose(outer: Any, inner: Any) -> Layout:
+def compose(outer: Layout, inner: Layout) -> Layout:
     """`outer @ inner`: the position that `inner` gives is a logical index of `outer`, in row-major order.
 
     `inner` may be padded or have partial tiles; `outer` must fill its positions. Raises LayoutError where `outer` has
@@ -84,7 +84,7 @@ def compose(outer: Any, inner: Any) -> Layout:
     return GroupBy(*levels, orders=(*orders, *right))
 
 
-def inverse(layout: Any) -> GroupBy:
+def inverse(layout: Layout) -> GroupBy:
     """The layout of one axis whose `apply(p)` is the row-major number of the logical index `layout.inv(p)`.
 
     Raises LayoutError for a layout that leaves positions unused.
@@ -131,7 +131,7 @@ class InverseP(GenP):
         return self.perm.check()
 
 
-def reshape(layout: Any, *dims: Any) -> Layout:
+def reshape(layout: Layout, *dims: SizeLike | Sequence[SizeLike]) -> Layout:
     """The same memory under another logical box of as many elements, numbered in row-major order as before.
 
     `reshape(4, 6)` and `reshape([4, 6])` are the same. Raises LayoutError for another number of elements, or for a
@@ -147,7 +147,7 @@ def reshape(layout: Any, *dims: Any) -> Layout:
     return GroupBy(sizes, orders=orders)
 
 
-def transpose(layout: Any, *axes: Any) -> Layout:
+def transpose(layout: Layout, *axes: Any) -> Layout:
     """The same memory with its logical axes reordered: axis k of the result is axis `axes[k]` of the layout, 1-based.
 
     Without arguments the axes are reversed. The levels of a tiling become axes. Raises LayoutError for numbers that do

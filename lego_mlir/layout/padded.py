@@ -15,14 +15,14 @@ a tiled `inner` (LEGO, end of section 3.3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
+from lego_mlir.aliases import Cond, IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import as_expr, is_array
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import Layout, all_of, key_of
-from lego_mlir.layout.canonical import Size, as_sizes
+from lego_mlir.layout.canonical import Size, SizeLike, as_sizes
 from lego_mlir.layout.chain import as_layout
 from lego_mlir.layout.counting import WHOLE, Below, Whole
 from lego_mlir.layout.values import show
@@ -40,7 +40,7 @@ class Padded(Layout):
     _fits: Verdict
     _whole: tuple[bool, ...]
 
-    def __init__(self, inner: Any, dims: Sequence[Any]) -> None:
+    def __init__(self, inner: Layout, dims: Sequence[SizeLike]) -> None:
         self._set(inner=as_layout(inner), _dims=as_sizes("Padded", dims))
         outer = self.inner.dims()
         if len(outer) != len(self._dims):
@@ -54,7 +54,7 @@ class Padded(Layout):
         whole = tuple(isinstance(at_most(limit, n), Proved) for n, limit in zip(self._dims, outer, strict=True))
         self._set(_fits=all_of(verdicts), _whole=whole)
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[object, ...]:
         return self.inner, self._dims
 
     def dims(self) -> tuple[Size, ...]:
@@ -63,10 +63,10 @@ class Padded(Layout):
     def physical_size(self) -> Size:
         return self.inner.physical_size()
 
-    def _apply(self, index: tuple[Any, ...]) -> Any:
+    def _apply(self, index: tuple[IndexLike, ...]) -> IndexLike:
         return self.inner._apply(index)
 
-    def _inv(self, position: Any) -> tuple[Any, ...]:
+    def _inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
         return self.inner._inv(position)
 
     def numel(self) -> Size:
@@ -76,7 +76,7 @@ class Padded(Layout):
         limited = zip(axes, self._dims, self._whole, strict=True)
         return self.inner._elements([axis if whole else Below(axis, n) for axis, n, whole in limited])
 
-    def _mask(self, index: tuple[Any, ...]) -> Any:
+    def _mask(self, index: tuple[IndexLike, ...]) -> Cond:
         return self.inner._mask(index)
 
     def _past_the_end(self, index: tuple[int, ...]) -> str:
@@ -85,11 +85,11 @@ class Padded(Layout):
     def _regular(self) -> bool:
         return self.inner._regular()
 
-    def _holds(self, position: Any) -> Any:
+    def _holds(self, position: IndexLike) -> Cond:
         return conjunction(self.inner._holds(position), self._inside(self.inner._inv(position)))
 
-    def _inside(self, index: Sequence[Any]) -> Any:
-        inside: Any = True
+    def _inside(self, index: Sequence[IndexLike]) -> Cond:
+        inside: Cond = True
         for i, n, whole in zip(index, self._dims, self._whole, strict=True):
             if not whole:
                 inside = conjunction(inside, i < n)
@@ -98,14 +98,14 @@ class Padded(Layout):
     def check(self) -> Verdict:
         return all_of([self._fits, self.inner.check()])
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Hashable, ...]:
         return ("Padded", self.inner, key_of(self._dims))
 
     def __repr__(self) -> str:
         return f"Padded({self.inner!r}, {show(self._dims)})"
 
 
-def conjunction(a: Any, b: Any) -> Any:
+def conjunction(a: Cond, b: Cond) -> Cond:
     """`a and b` for bools, arrays and conditions, where True is neutral."""
     if a is True:
         return b

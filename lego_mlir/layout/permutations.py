@@ -21,15 +21,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
+from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.errors import ExpressionError, LayoutError, SymbolicBranchError
 from lego_mlir.expr.index import Index, is_array, is_symbolic
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.layout.base import Layout, key_of
-from lego_mlir.layout.canonical import Size, as_sizes, flatten, is_static, unflatten
+from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, flatten, is_static, unflatten
 from lego_mlir.layout.values import show
 
+Constructor: TypeAlias = tuple[Callable[..., Layout], tuple[Any, ...]]
+"""The function that made a permutation, and its arguments: pickles and substitutions call it again."""
 CHECKED_WHEN_BUILT = 2**16
 """Elements up to which a GenP is enumerated by its constructor (milliseconds); above, by its first use."""
 
@@ -45,24 +48,24 @@ class RegP(Layout):
     sigma: tuple[int, ...]
     _dims: tuple[Size, ...]
 
-    def __init__(self, dims: Sequence[Any], sigma: Sequence[int]) -> None:
+    def __init__(self, dims: Sequence[SizeLike], sigma: Sequence[int]) -> None:
         sizes = as_sizes("RegP", dims)
         self._set(_dims=sizes, sigma=_as_sigma(sigma, sizes))
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[object, ...]:
         return self._dims, self.sigma
 
     def dims(self) -> tuple[Size, ...]:
         return self._dims
 
-    def _permuted(self, values: Sequence[Any]) -> tuple[Any, ...]:
+    def _permuted(self, values: Sequence[IndexLike]) -> tuple[IndexLike, ...]:
         return tuple(values[axis - 1] for axis in self.sigma)
 
-    def _apply(self, index: tuple[Any, ...]) -> Any:
+    def _apply(self, index: tuple[IndexLike, ...]) -> IndexLike:
         return flatten(self._permuted(index), self._permuted(self._dims))
 
-    def _inv(self, position: Any) -> tuple[Any, ...]:
-        index: list[Any] = [None] * len(self.sigma)
+    def _inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
+        index: list[IndexLike] = [None] * len(self.sigma)
         for axis, value in zip(self.sigma, unflatten(position, self._permuted(self._dims)), strict=True):
             index[axis - 1] = value
         return tuple(index)
@@ -70,7 +73,7 @@ class RegP(Layout):
     def check(self) -> Verdict:
         return Proved("RegP only interchanges axes")
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Hashable, ...]:
         return ("RegP", key_of(self._dims), self.sigma)
 
     def __repr__(self) -> str:
@@ -101,13 +104,13 @@ def _as_sigma(sigma: Sequence[int], dims: tuple[Size, ...]) -> tuple[int, ...]:
     return given
 
 
-def Row(*dims: Any) -> RegP:
+def Row(*dims: SizeLike | Sequence[SizeLike]) -> RegP:
     """Row-major order: the axes stay as they are."""
     sizes = as_sizes("Row", _unpacked(dims))
     return RegP(sizes, range(1, len(sizes) + 1))
 
 
-def Col(*dims: Any) -> RegP:
+def Col(*dims: SizeLike | Sequence[SizeLike]) -> RegP:
     """Column-major order: the axes reversed, so that the first logical axis is the fastest.
 
     The paper's printed sugar reverses the sizes as well, which its prose and its authors' code do not; neither do we.
@@ -116,7 +119,7 @@ def Col(*dims: Any) -> RegP:
     return RegP(sizes, range(len(sizes), 0, -1))
 
 
-def _unpacked(dims: tuple[Any, ...]) -> Sequence[Any]:
+def _unpacked(dims: tuple[SizeLike | Sequence[SizeLike], ...]) -> Sequence[SizeLike]:
     return dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
 
 
@@ -132,23 +135,23 @@ class GenP(Layout):
     """
 
     __slots__ = ("_dims", "_identity", "_made", "_text", "_verdict", "f", "f_inv")
-    f: Callable[..., Any]
-    f_inv: Callable[[Any], Any]
+    f: Callable[..., IndexLike]
+    f_inv: Callable[[IndexLike], IndexLike]
     _dims: tuple[Size, ...]
     _identity: Hashable
-    _made: tuple[Callable[..., Layout], tuple[Any, ...]] | None
+    _made: Constructor | None
     _text: str | None
     _verdict: Verdict | None
 
     def __init__(
         self,
-        dims: Sequence[Any],
-        f: Callable[..., Any],
-        f_inv: Callable[[Any], Any],
+        dims: Sequence[SizeLike],
+        f: Callable[..., IndexLike],
+        f_inv: Callable[[IndexLike], IndexLike],
         *,
         text: str | None = None,
         identity: Hashable = None,
-        made: tuple[Callable[..., Layout], tuple[Any, ...]] | None = None,
+        made: Constructor | None = None,
     ) -> None:
         self._set(_dims=as_sizes("GenP", dims), f=f, f_inv=f_inv)
         self._set(_text=text, _identity=identity or text or (f, f_inv), _made=made, _verdict=None)
@@ -160,7 +163,7 @@ class GenP(Layout):
             if isinstance(elements, int) and elements <= CHECKED_WHEN_BUILT:
                 self.require()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self._made is not None:
             return self._made
         options: dict[str, Any] = {
@@ -173,26 +176,26 @@ class GenP(Layout):
         return self._dims
 
     @property
-    def made(self) -> tuple[Callable[..., Layout], tuple[Any, ...]] | None:
+    def made(self) -> Constructor | None:
         """The constructor and the arguments of a permutation that has one of its own, such as those of the gallery."""
         return self._made
 
-    def _apply(self, index: tuple[Any, ...]) -> Any:
+    def _apply(self, index: tuple[IndexLike, ...]) -> IndexLike:
         self.require()
         return self._exactly(index)[0] if self._may_wrap(index) else self.forward(index)
 
-    def _inv(self, position: Any) -> tuple[Any, ...]:
+    def _inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
         self.require()
         return self._exactly(position) if self._may_wrap((position,)) else self.backward(position)
 
-    def _may_wrap(self, given: tuple[Any, ...]) -> bool:
+    def _may_wrap(self, given: tuple[IndexLike, ...]) -> bool:
         """Whether arrays are given to a permutation that is too large for an enumeration to show that none wraps."""
         from lego_mlir.layout.enumeration import ENUMERATED
 
         elements = self.numel()
         return isinstance(elements, int) and elements > ENUMERATED and any(map(is_array, given))
 
-    def _exactly(self, given: Any) -> tuple[Any, ...]:
+    def _exactly(self, given: IndexLike | tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
         """`f` of an index, or `f_inv` of a position, in arrays; with Python's ints where int64 wraps around inside."""
         from lego_mlir.layout.wrapping import Watch, one_by_one
 
@@ -200,7 +203,7 @@ class GenP(Layout):
         watch, values = Watch(), given if forward else (given,)
         watched = tuple(watch.over(v) if is_array(v) else v for v in values)
 
-        def found(index: tuple[Any, ...]) -> tuple[Any, ...]:
+        def found(index: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
             return (self.forward(index),) if forward else self.backward(*index)
 
         try:
@@ -211,11 +214,11 @@ class GenP(Layout):
             return one_by_one(found, values)
         return one_by_one(found, values) if watch.wrapped else result
 
-    def forward(self, index: tuple[Any, ...]) -> Any:
+    def forward(self, index: tuple[IndexLike, ...]) -> IndexLike:
         """`f` as it was given, its result an integer. For the check alone: everybody else asks `_apply`."""
         return self._integral(self._call(self.f, "f", index), "f", index)
 
-    def backward(self, position: Any) -> tuple[Any, ...]:
+    def backward(self, position: IndexLike) -> tuple[IndexLike, ...]:
         """`f_inv` as it was given, its result one integer a dimension. For the check alone, as `forward`."""
         index = self._call(self.f_inv, "f_inv", (position,))
         if not isinstance(index, (tuple, list)):
@@ -226,7 +229,7 @@ class GenP(Layout):
             )
         return tuple(self._integral(i, "f_inv", (position,)) for i in index)
 
-    def _integral(self, value: Any, what: str, given: tuple[Any, ...]) -> Any:
+    def _integral(self, value: IndexLike, what: str, given: tuple[IndexLike, ...]) -> IndexLike:
         """A result as an int, an int64 array or an `Index`, whatever narrower type it has: a composition multiplies it.
 
         Refuses what is no integer, such as a fraction, which `/` makes of ints and arrays alike, None or a list, and
@@ -244,7 +247,7 @@ class GenP(Layout):
             raise LayoutError(f"{self!r}: {what} gives {kind}, not integers; got {value!r}")
         return int(value.__index__())
 
-    def _require_elementwise(self, shape: tuple[int, ...], what: str, given: tuple[Any, ...]) -> None:
+    def _require_elementwise(self, shape: tuple[int, ...], what: str, given: tuple[IndexLike, ...]) -> None:
         """Refuse a shape that does not broadcast to that of the values given."""
         import numpy as np
 
@@ -260,7 +263,7 @@ class GenP(Layout):
                 "element, as positions[i] does"
             )
 
-    def _call(self, function: Callable[..., Any], what: str, values: tuple[Any, ...]) -> Any:
+    def _call(self, function: Callable[..., IndexLike], what: str, values: tuple[IndexLike, ...]) -> IndexLike:
         try:
             # A function that changes its argument in place, `i *= 4`, must not change the caller's array.
             return function(*(v.copy() if is_array(v) else v for v in values))
@@ -292,7 +295,7 @@ class GenP(Layout):
             self._set(_verdict=verdict_of(self))
         return cast(Verdict, self._verdict)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Hashable, ...]:
         return ("GenP", key_of(self._dims), self._identity)
 
     def __repr__(self) -> str:
@@ -301,11 +304,11 @@ class GenP(Layout):
         return f"GenP({show(self._dims)}, {_name(self.f)}, {_name(self.f_inv)})"
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: Callable[..., IndexLike]) -> str:
     return getattr(function, "__name__", None) or repr(function)
 
 
-def _as_int64(array: Any) -> Any:
+def _as_int64(array: Array) -> Array:
     """Integers or truth values as int64, or as Python's ints where one is larger."""
     import numpy as np
 

@@ -15,8 +15,9 @@ Proved(by='0 <= f < N and f_inv(f(i)) = i by intervals, arithmetic')
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.errors import ExpressionError, LayoutError, brief
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
@@ -58,7 +59,7 @@ def proof_index(perm: GenP) -> tuple[Index, ...]:
     return tuple(index_symbol(f"i[{axis}]") for axis in range(len(perm.dims())))
 
 
-def _named_quotients(sizes: Sequence[Any]) -> dict[Any, Any]:
+def _named_quotients(sizes: Sequence[Expr]) -> dict[Expr, Symbol]:
     """A name for each size that is a quotient, with the least value and the divisor that it is known to have.
 
     No caller's size has the same name, because `lego.size` takes identifiers only.
@@ -74,14 +75,14 @@ def _named_quotients(sizes: Sequence[Any]) -> dict[Any, Any]:
     }
 
 
-def _replaceable(exprs: Sequence[Any]) -> bool:
+def _replaceable(exprs: Sequence[Expr]) -> bool:
     """Whether SymPy can replace something in the expressions: it walks a part that is shared once for each use."""
     from lego_mlir.expr.cost import operations
 
     return sum(map(operations, exprs)) <= WALKED_OPERATIONS
 
 
-def _prove_claims(index: tuple[Index, ...], sizes: list[Any], parts: list[Any]) -> Verdict:
+def _prove_claims(index: tuple[Index, ...], sizes: list[Expr], parts: list[Expr]) -> Verdict:
     """The claims about `parts`, the position of an index and what `f_inv` makes of it, in a box of these sizes."""
     from lego_mlir.expr.cost import operations
     from lego_mlir.expr.nodes import Eq, Le, Lt

@@ -13,20 +13,27 @@ Slice(s1 + 6, s1 in Range(0, 6))
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
+from lego_mlir.aliases import Array, Cond, IndexLike, Symbol
 from lego_mlir.errors import LayoutError, LayoutIndexError
 from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_symbolic, maximum
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.base import key_of
-from lego_mlir.layout.canonical import is_static
+from lego_mlir.layout.canonical import Size, is_static
 from lego_mlir.layout.padded import at_most, conjunction
 from lego_mlir.layout.values import end_of, show
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
+
+
+Subscript: TypeAlias = IndexLike | slice
+"""One entry of `L[...]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +44,16 @@ class Colon:
     """
 
     symbol: Index
-    start: Any
+    start: IndexLike
     step: int
-    count: Any
+    count: Size
     inside: bool = True
 
-    def at(self, offset: Any) -> Any:
+    def at(self, offset: IndexLike) -> IndexLike:
         """The index at an offset from the slice's start."""
         return self.start + offset * self.step
 
-    def text(self, n: Any) -> str:
+    def text(self, n: Size) -> str:
         """NumPy's notation for an axis of `n` elements."""
         if self.start == 0 and self.step == 1 and key_of([self.count]) == key_of([n]):
             return ":"
@@ -63,23 +70,23 @@ class Slice:
     """
 
     layout: Layout
-    places: tuple[Any, ...]
+    places: tuple[IndexLike | Colon, ...]
 
     @property
     def colons(self) -> tuple[Colon, ...]:
         return tuple(p for p in self.places if isinstance(p, Colon))
 
     @property
-    def index(self) -> tuple[Any, ...]:
+    def index(self) -> tuple[IndexLike, ...]:
         """The whole logical index, with a symbol for each colon."""
         return tuple(p.at(p.symbol) if isinstance(p, Colon) else p for p in self.places)
 
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> tuple[Size, ...]:
         return tuple(c.count for c in self.colons)
 
     @property
-    def ranges(self) -> dict[Any, Range]:
+    def ranges(self) -> dict[Symbol, Range]:
         """The range of each colon's symbol."""
         return {c.symbol.expr: Range(0, end_of(c.count)) for c in self.colons}
 
@@ -89,17 +96,17 @@ class Slice:
         return Index(self.layout.apply(*self.index))
 
     @property
-    def mask(self) -> Any:
+    def mask(self) -> Cond:
         """True, or the condition under which the position names an element."""
         return mask_of(self.layout, self.places)
 
-    def derive(self, ranges: dict[Any, Range] | None = None) -> Derivation:
+    def derive(self, ranges: dict[Symbol, Range] | None = None) -> Derivation:
         """The simplified position, given the ranges of the other symbols in it."""
         from lego_mlir.expr.simplify import simplify
 
         return simplify(self.expr.expr, {**(ranges or {}), **self.ranges})
 
-    def positions(self) -> Any:
+    def positions(self) -> Array:
         """The positions as an int64 array of `shape`. Raises LayoutError where something is still symbolic."""
         import numpy as np
 
@@ -107,10 +114,11 @@ class Slice:
             is_symbolic(p.start if isinstance(p, Colon) else p) for p in self.places
         )
         if known:
-            grid = iter(np.meshgrid(*map(np.arange, self.shape), indexing="ij"))
+            shape = tuple(int(n) for n in self.shape)
+            grid = iter(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"))
             position = self.layout.apply(*(p.at(next(grid)) if isinstance(p, Colon) else p for p in self.places))
             if not is_symbolic(position):
-                return np.broadcast_to(position, self.shape)
+                return np.broadcast_to(position, shape)
         raise LayoutError(f"{self!r} has symbols besides its colons; give them values first")
 
     def as_layout(self) -> Layout:
@@ -123,7 +131,7 @@ class Slice:
         return sublayout(self)[0]
 
     @property
-    def offset(self) -> Any:
+    def offset(self) -> IndexLike:
         """The position at which `as_layout` begins."""
         from lego_mlir.layout.sublayouts import sublayout
 
@@ -135,7 +143,7 @@ class Slice:
         places = zip(self.places, self.layout.dims(), strict=True)
         return f"{self.layout!r}[{', '.join(p.text(n) if isinstance(p, Colon) else repr(p) for p, n in places)}]"
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         return self.positions().astype(dtype or "int64")
 
     def __repr__(self) -> str:
@@ -143,7 +151,7 @@ class Slice:
         return f"Slice({self.derive().expr}, {over})"
 
 
-def mask_of(layout: Layout, places: tuple[Any, ...]) -> Any:
+def mask_of(layout: Layout, places: tuple[IndexLike | Colon, ...]) -> Cond:
     """True, or the condition under which an index with these places names an element.
 
     A slice that may reach past the end of its axis is compared with the size.
@@ -156,7 +164,7 @@ def mask_of(layout: Layout, places: tuple[Any, ...]) -> Any:
     return mask
 
 
-def take(layout: Layout, index: Any) -> Any:
+def take(layout: Layout, index: Subscript | tuple[Subscript, ...]) -> Slice | IndexLike:
     """`layout[index]`: a Slice where there is a colon, else the position."""
     dims = layout.dims()
     given = index if isinstance(index, tuple) else (index,)
@@ -181,13 +189,13 @@ def take(layout: Layout, index: Any) -> Any:
     )
 
 
-def _names(given: tuple[Any, ...], dims: tuple[Any, ...]) -> set[str]:
+def _names(given: tuple[Subscript, ...], dims: tuple[Size, ...]) -> set[str]:
     """The names of the symbols in an index and in the sizes."""
     parts = [part for i in given for part in ((i.start, i.stop) if isinstance(i, slice) else (i,))]
     return {str(symbol) for part in (*parts, *dims) if is_symbolic(part) for symbol in as_expr(part).free_symbols}
 
 
-def _colon(s: slice, n: Any, axis: int, taken: set[str]) -> Colon:
+def _colon(s: slice, n: Size, axis: int, taken: set[str]) -> Colon:
     """One slice as a Colon. For a symbolic size, a negative number counts from the end, and only it is clipped."""
     name = f"s{axis}"
     while name in taken:
@@ -214,7 +222,7 @@ def _colon(s: slice, n: Any, axis: int, taken: set[str]) -> Colon:
     return Colon(symbol, start, step, int(count.expr) if count.expr.is_Integer else count, inside)
 
 
-def _from_the_end(end: Any, n: Any, default: Any) -> Any:
+def _from_the_end(end: IndexLike, n: Size, default: Size) -> IndexLike:
     """An end of a slice as an index: a negative number counts from the end of the axis, and not beyond its start."""
     if end is None:
         return default

@@ -16,8 +16,9 @@ lego_mlir.errors.LayoutError: Row(4, 6)[:, 2] is no layout: its 4 elements lie b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.canonical import Size, is_static, product
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout.slices import Slice
 
 
-def sublayout(part: Slice) -> tuple[RegP | GenP, Any]:
+def sublayout(part: Slice) -> tuple[RegP | GenP, IndexLike]:
     """A slice as a permutation of its own positions, and the position at which they begin.
 
     Raises LayoutError where they are not consecutive, or not known to be.
@@ -47,7 +48,7 @@ def sublayout(part: Slice) -> tuple[RegP | GenP, Any]:
             f"{part.text} is no layout: its {elements} elements lie between the positions {first} and {last}"
         )
     steps = [int(np.diff(positions, axis=axis).flat[0]) if n > 1 else 0 for axis, n in enumerate(part.shape)]
-    grid = np.indices(part.shape)
+    grid: Array = np.indices(positions.shape)
     if (first + sum(i * s for i, s in zip(grid, steps, strict=True)) == positions).all():
         regular = _regular(part.shape, steps)
         if regular is not None:
@@ -55,10 +56,10 @@ def sublayout(part: Slice) -> tuple[RegP | GenP, Any]:
     return _general(part, first), first
 
 
-def _regular(shape: Sequence[Size], steps: Sequence[Any]) -> RegP | None:
+def _regular(shape: Sequence[Size], steps: Sequence[Size]) -> RegP | None:
     """The interchange of axes that has these strides, if there is one. Axes of one element go outermost."""
     order: list[int] = []
-    reach: Any = 1
+    reach: Size = 1
     ones = [axis for axis, n in enumerate(shape) if isinstance(n, int) and n == 1]
     left = [axis for axis in range(len(shape)) if axis not in ones]
     while left:
@@ -71,7 +72,7 @@ def _regular(shape: Sequence[Size], steps: Sequence[Any]) -> RegP | None:
     return RegP(shape, [axis + 1 for axis in (*ones, *order)])
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Size, b: Size) -> bool:
     return isinstance(same_number(a, b), Proved)
 
 
@@ -80,18 +81,18 @@ def _general(part: Slice, first: int) -> GenP:
 
     places, whole = part.places, part.layout
 
-    def f(*at: Any) -> Any:
+    def f(*at: IndexLike) -> IndexLike:
         given = iter(at)
         return whole.apply(*(p.at(next(given)) if isinstance(p, Colon) else p for p in places)) - first
 
-    def f_inv(p: Any) -> tuple[Any, ...]:
+    def f_inv(p: IndexLike) -> tuple[IndexLike, ...]:
         index = whole.inv(p + first)
         return tuple((i - c.start) // c.step for i, c in zip(index, places, strict=True) if isinstance(c, Colon))
 
     return GenP(part.shape, f, f_inv, text=f"{part.text}.as_layout()", identity=("slice", whole, part.text))
 
 
-def _by_strides(part: Slice) -> tuple[RegP, Any]:
+def _by_strides(part: Slice) -> tuple[RegP, IndexLike]:
     """A slice of symbolic sizes, by the strides of its layout."""
     from lego_mlir.layout.slices import Colon
 

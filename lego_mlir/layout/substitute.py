@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
+from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import LayoutError, did_you_mean
 from lego_mlir.expr.index import Index, as_expr, index_symbol, is_array, is_symbolic
 from lego_mlir.expr.nodes import Size as SizeSymbol
 from lego_mlir.layout.base import Layout
-from lego_mlir.layout.canonical import Size
+from lego_mlir.layout.canonical import Size, SizeLike
 from lego_mlir.layout.chain import GroupBy, OrderBy
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP
@@ -34,11 +35,11 @@ from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.layout.values import subexpressions
 
-Replacement = Mapping[Any, Any]
+Replacement: TypeAlias = Mapping[Symbol, Expr]
 """Size symbols and the expressions that replace them."""
 
 
-def sizes_of(layout: Layout) -> dict[str, Any]:
+def sizes_of(layout: Layout) -> dict[str, SizeSymbol]:
     """The symbolic sizes of a layout, in its dimensions or in its functions alone, by name in alphabetical order."""
     index = [index_symbol(f"i[{axis}]") for axis in range(len(layout.dims()))]
     used = [*layout.dims(), layout.physical_size()]
@@ -48,7 +49,7 @@ def sizes_of(layout: Layout) -> dict[str, Any]:
     return {str(s): s for s in sorted(symbols, key=str)}
 
 
-def substitute(layout: Any, values: Mapping[str, Any]) -> Any:
+def substitute(layout: Layout, values: Mapping[str, SizeLike]) -> Layout:
     """The layout with sizes replaced by ints or by other sizes. Raises LayoutError for a name that is none of its sizes
     and for a value that its size may not have."""
     sizes = sizes_of(layout)
@@ -61,7 +62,7 @@ def substitute(layout: Any, values: Mapping[str, Any]) -> Any:
     return _rebuilt(layout, replaced) if replaced else layout
 
 
-def _admitted(size: Any, value: Any) -> Any:
+def _admitted(size: SizeSymbol, value: SizeLike) -> SizeLike:
     if isinstance(value, Index) and value.expr.is_Integer:
         value = int(value.expr)
     if not isinstance(value, int):
@@ -111,8 +112,9 @@ def _made_again(perm: GenP, values: Replacement) -> GenP:
         inner, given = arguments
         replaced = {name: _argument(value, values) for name, value in given}
         more = {str(symbol): Index(value) for symbol, value in values.items()}
-        return _substituted(inner, tuple({**more, **replaced}.items()))
-    made = make(*(_argument(argument, values) for argument in arguments))
+        made = _substituted(inner, tuple({**more, **replaced}.items()))
+    else:
+        made = make(*(_argument(argument, values) for argument in arguments))
     return made if isinstance(made, GenP) else _general(perm, values)  # a view cannot be a part of an OrderBy
 
 
@@ -144,12 +146,12 @@ def _general(perm: GenP, values: Replacement) -> GenP:
     )
 
 
-def _substituted(perm: GenP, given: Sequence[tuple[str, Any]]) -> Any:
+def _substituted(perm: GenP, given: Sequence[tuple[str, SizeLike]]) -> Layout:
     """What a pickle of a permutation with replaced sizes is made by."""
     return substitute(perm, dict(given))
 
 
-def _evaluated(expr: Any, symbols: Sequence[Index], values: Sequence[Any]) -> Any:
+def _evaluated(expr: Expr, symbols: Sequence[Index], values: Sequence[IndexLike]) -> IndexLike:
     if any(map(is_symbolic, values)):
         return Index(expr.xreplace({s.expr: as_expr(v) for s, v in zip(symbols, values, strict=True)}))
     from lego_mlir.expr.evaluate import evaluate

@@ -15,18 +15,21 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
 
+from lego_mlir.aliases import Cond, IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import as_expr, is_array, is_symbolic, minimum
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout, all_of, key_of
-from lego_mlir.layout.canonical import Size, as_sizes, flatten, product, unflatten
+from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, flatten, product, unflatten
 from lego_mlir.layout.chain import as_layout, same_number
 from lego_mlir.layout.counting import WHOLE, Whole, mixed
 from lego_mlir.layout.padded import at_most, conjunction
 from lego_mlir.layout.values import show, subexpressions
+
+T = TypeVar("T")
 
 
 class Tiled(Layout):
@@ -41,7 +44,7 @@ class Tiled(Layout):
     _covers: Verdict
     _exact: tuple[bool, ...]
 
-    def __init__(self, inner: Any, levels: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, inner: Layout, levels: Sequence[Sequence[SizeLike]]) -> None:
         self._set(inner=as_layout(inner))
         rank = len(self.inner.dims())
         if not levels:
@@ -69,14 +72,14 @@ class Tiled(Layout):
             covers.append(verdict)
         self._set(_covers=all_of(covers))
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[object, ...]:
         return self.inner, self.levels
 
     @staticmethod
-    def _of_axis(levels: Sequence[Sequence[Any]], axis: int) -> list[Any]:
+    def _of_axis(levels: Sequence[Sequence[T]], axis: int) -> list[T]:
         return [level[axis] for level in levels]
 
-    def _by_level(self, index: Sequence[Any]) -> list[Sequence[Any]]:
+    def _by_level(self, index: Sequence[T]) -> list[Sequence[T]]:
         rank = len(self.levels[0])
         return [index[k : k + rank] for k in range(0, len(index), rank)]
 
@@ -91,13 +94,13 @@ class Tiled(Layout):
     def physical_size(self) -> Size:
         return self.inner.physical_size()
 
-    def logical(self, *index: Any) -> tuple[Any, ...]:
+    def logical(self, *index: IndexLike) -> tuple[IndexLike, ...]:
         """The index of the layout below: the coordinates of each axis flattened over its levels."""
         parts = self._by_level(index)
         rank = len(self.levels[0])
         return tuple(flatten(self._of_axis(parts, k), self._of_axis(self.levels, k)) for k in range(rank))
 
-    def _apply(self, index: tuple[Any, ...]) -> Any:
+    def _apply(self, index: tuple[IndexLike, ...]) -> IndexLike:
         logical = self.logical(*index)
         if all(self._exact) or self.inner._regular():
             return self.inner._apply(logical)
@@ -106,12 +109,12 @@ class Tiled(Layout):
         position = self.inner._apply(logical)
         return self.inner._apply(self._last_at_most(logical)) if _looked_up(position) else position
 
-    def _last_at_most(self, logical: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _last_at_most(self, logical: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
         """What lies past the end of an axis as its last index: no table has an entry for more."""
         axes = zip(logical, self.inner.dims(), self._exact, strict=True)
         return tuple(i if exact else minimum(i, n - 1) for i, n, exact in axes)
 
-    def _inv(self, position: Any) -> tuple[Any, ...]:
+    def _inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
         logical = self.inner._inv(position)
         axes = [unflatten(i, self._of_axis(self.levels, axis)) for axis, i in enumerate(logical)]
         return tuple(axis[level] for level in range(len(self.levels)) for axis in axes)
@@ -128,13 +131,13 @@ class Tiled(Layout):
             ]
         )
 
-    def _mask(self, index: tuple[Any, ...]) -> Any:
+    def _mask(self, index: tuple[IndexLike, ...]) -> Cond:
         logical = self.logical(*index)
         return conjunction(self._reached(logical), self.inner._mask(logical))
 
-    def _reached(self, logical: tuple[Any, ...]) -> Any:
+    def _reached(self, logical: tuple[IndexLike, ...]) -> Cond:
         """Whether an index of the layout below is inside of it."""
-        inside: Any = True
+        inside: Cond = True
         for i, n, exact in zip(logical, self.inner.dims(), self._exact, strict=True):
             if not exact:
                 inside = conjunction(inside, i < n)
@@ -146,7 +149,7 @@ class Tiled(Layout):
             return self.inner._past_the_end(logical)
         return f"index {show(index)} is past the end of {show(self.inner.dims())}: it is element {show(logical)}"
 
-    def _holds(self, position: Any) -> Any:
+    def _holds(self, position: IndexLike) -> Cond:
         return self.inner._holds(position)
 
     def _regular(self) -> bool:
@@ -155,14 +158,14 @@ class Tiled(Layout):
     def check(self) -> Verdict:
         return all_of([self._covers, self.inner.check()])
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Hashable, ...]:
         return ("Tiled", self.inner, tuple(map(key_of, self.levels)))
 
     def __repr__(self) -> str:
         return f"{self.inner!r}.tile_by({', '.join(map(show, self.levels))})"
 
 
-def _looked_up(position: Any) -> bool:
+def _looked_up(position: IndexLike) -> bool:
     """Whether a symbolic position is read from a table."""
     from lego_mlir.expr.nodes import Table
 

@@ -6,9 +6,9 @@ no such form: `Transposed` interchanges the two indices and takes masks, sizes a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
+from lego_mlir.aliases import Cond, IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.verdict import Verdict
 from lego_mlir.layout.base import Layout
@@ -32,7 +32,7 @@ class Transposed(Layout):
             raise LayoutError(f"Transposed takes a layout of two axes, got {inner!r}")
         self._set(inner=inner)
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[object, ...]:
         return (self.inner,)
 
     def dims(self) -> tuple[Size, ...]:
@@ -41,10 +41,10 @@ class Transposed(Layout):
     def physical_size(self) -> Size:
         return self.inner.physical_size()
 
-    def _apply(self, index: tuple[Any, ...]) -> Any:
+    def _apply(self, index: tuple[IndexLike, ...]) -> IndexLike:
         return self.inner._apply(index[::-1])
 
-    def _inv(self, position: Any) -> tuple[Any, ...]:
+    def _inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
         return tuple(reversed(self.inner._inv(position)))
 
     def numel(self) -> Size:
@@ -53,10 +53,10 @@ class Transposed(Layout):
     def _elements(self, axes: Sequence[Whole]) -> Size:
         return self.inner._elements(axes[::-1])
 
-    def _mask(self, index: tuple[Any, ...]) -> Any:
+    def _mask(self, index: tuple[IndexLike, ...]) -> Cond:
         return self.inner._mask(index[::-1])
 
-    def _holds(self, position: Any) -> Any:
+    def _holds(self, position: IndexLike) -> Cond:
         return self.inner._holds(position)
 
     def _past_the_end(self, index: tuple[int, ...]) -> str:
@@ -68,7 +68,7 @@ class Transposed(Layout):
     def check(self) -> Verdict:
         return self.inner.check()
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Hashable, ...]:
         return ("Transposed", self.inner)
 
     def __repr__(self) -> str:

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import LayoutError, LayoutIndexError
@@ -21,7 +20,7 @@ ARRAY_LIMIT = 2**63
 """Positions that an int64 array can represent; NumPy wraps around silently beyond."""
 
 
-def show(values: Sequence[Any]) -> str:
+def show(values: Sequence[object]) -> str:
     """A tuple as a list in messages and reprs: `[4, 6]`."""
     return f"[{', '.join(map(repr, values))}]"
 

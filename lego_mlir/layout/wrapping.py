@@ -21,6 +21,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, IndexLike, IntArray
+
 WATCHED: Final = (np.add, np.subtract, np.multiply, np.power, np.negative)
 
 
@@ -30,13 +32,13 @@ class Watch:
 
     wrapped: bool = False
 
-    def over(self, array: Any) -> Any:
+    def over(self, array: Array) -> Watched:
         """The same values, watched."""
         watched = np.asarray(array).view(Watched)
         watched.watch = self
         return watched
 
-    def compare(self, ufunc: Any, inputs: tuple[Any, ...], result: Any) -> None:
+    def compare(self, ufunc: np.ufunc, inputs: tuple[Array, ...], result: Array) -> None:
         """Compare a result with the same in float64."""
         if self.wrapped or result.dtype.kind not in "iu" or not result.size:
             return
@@ -51,7 +53,7 @@ class Watched(np.ndarray[Any, Any]):
 
     watch: Watch | None = None
 
-    def __array_finalize__(self, other: Any) -> None:
+    def __array_finalize__(self, other: object) -> None:
         self.watch = getattr(other, "watch", None)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
@@ -77,7 +79,9 @@ def _plain(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, Watched) else value
 
 
-def one_by_one(function: Callable[[tuple[Any, ...]], tuple[Any, ...]], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+def one_by_one(
+    function: Callable[[tuple[IndexLike, ...]], tuple[IndexLike, ...]], arrays: tuple[IndexLike, ...]
+) -> tuple[IntArray, ...]:
     """A function of ints for each element of arrays that broadcast against each other, each result an int64 array."""
     spread = np.broadcast_arrays(*arrays)
     rows = [function(tuple(map(int, at))) for at in zip(*(a.reshape(-1) for a in spread), strict=True)]

@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from lego_mlir.aliases import IndexLike
 from lego_mlir.expr.index import isqrt, where
-from lego_mlir.layout.canonical import as_sizes
+from lego_mlir.layout.canonical import SizeLike, as_sizes
 from lego_mlir.layout.permutations import GenP
 
 
-def antidiagonal(n: Any) -> GenP:
+def antidiagonal(n: SizeLike) -> GenP:
     """The anti-diagonal order of an n x n square; n may be a `lego.size`.
 
     Diagonal d holds the d elements with i + j = d - 1, and d(d-1)/2 elements lie before it. Past the longest one the
@@ -23,16 +22,16 @@ def antidiagonal(n: Any) -> GenP:
 
     (n,) = as_sizes("gallery.antidiagonal", [n])
 
-    def before(d: Any) -> Any:
+    def before(d: IndexLike) -> IndexLike:
         return d * (d - 1) // 2
 
-    def f(i: Any, j: Any) -> Any:
+    def f(i: IndexLike, j: IndexLike) -> IndexLike:
         from_start = i + j + 1
         first_half = from_start <= n
         skipped = before(where(first_half, from_start, 2 * n - from_start))
         return i + where(first_half, skipped, n * n - n - skipped)
 
-    def f_inv(p: Any) -> tuple[Any, Any]:
+    def f_inv(p: IndexLike) -> tuple[IndexLike, IndexLike]:
         first_half = p < n * (n + 1) // 2
         q = where(first_half, p, n * n - 1 - p)
         d = (isqrt(8 * q + 1) + 1) // 2  # the largest d with d(d-1)/2 <= q

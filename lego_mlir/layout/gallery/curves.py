@@ -12,13 +12,14 @@ successive positions are always neighbours (D. Hilbert, 1891); it costs a turn a
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
 
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
+from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.layout.permutations import GenP
 
 
-def morton(rows: Any, columns: Any = None) -> GenP:
+def morton(rows: SizeLike, columns: SizeLike | None = None) -> GenP:
     """Z-order of a box whose sizes are powers of two; a square without `columns`.
 
     In a rectangle the bits of the shorter coordinate are interleaved with as many low bits of the longer one; the
@@ -30,11 +31,11 @@ def morton(rows: Any, columns: Any = None) -> GenP:
     k = min(row_bits, column_bits)
     side = 1 << k
 
-    def f(i: Any, j: Any) -> Any:
+    def f(i: IndexLike, j: IndexLike) -> IndexLike:
         inside = _interleaved(i % side if row_bits > k else i, j % side if column_bits > k else j, k)
         return inside if rows == columns else (i // side + j // side) * (side * side) + inside
 
-    def f_inv(p: Any) -> tuple[Any, Any]:
+    def f_inv(p: IndexLike) -> tuple[IndexLike, IndexLike]:
         i, j = _deinterleaved(p if rows == columns else p % (side * side), k)
         beyond = 0 if rows == columns else p // (side * side) * side
         return (i + beyond, j) if rows > columns else (i, j + beyond)
@@ -43,7 +44,7 @@ def morton(rows: Any, columns: Any = None) -> GenP:
     return GenP([rows, columns], f, f_inv, text=text, made=(morton, (rows, columns)))
 
 
-def hilbert(n: Any) -> GenP:
+def hilbert(n: SizeLike) -> GenP:
     """The Hilbert curve of an n x n square, n a power of two. Raises LayoutError for other sizes.
 
     From the coarsest level down, each pair of coordinate bits gives two bits of the position: the quadrant's number
@@ -58,11 +59,13 @@ def hilbert(n: Any) -> GenP:
     # Every word has the bits of one level at a time, at that level's place: nothing is shifted down to be looked at.
     # `sideways` is the complement of the turned second bit, `upright` that of "mirrored so far".
 
-    def turned(transposed: Any, upright: Any, unlike: Any, sideways: Any) -> tuple[Any, Any]:
+    def turned(
+        transposed: IndexLike, upright: IndexLike, unlike: IndexLike, sideways: IndexLike
+    ) -> tuple[IndexLike, IndexLike]:
         """The state at the next finer level's place."""
         return (transposed ^ sideways) >> 1, (upright ^ (unlike & sideways)) >> 1
 
-    def f(i: Any, j: Any) -> Any:
+    def f(i: IndexLike, j: IndexLike) -> IndexLike:
         difference = i ^ j
         complement = transposed = difference & 0
         upright = complement | n >> 1
@@ -73,7 +76,7 @@ def hilbert(n: Any) -> GenP:
             transposed, upright = turned(transposed, upright, unlike, sideways)
         return _interleaved(complement ^ (n - 1), difference, k)
 
-    def f_inv(p: Any) -> tuple[Any, Any]:
+    def f_inv(p: IndexLike) -> tuple[IndexLike, IndexLike]:
         upper, difference = _deinterleaved(p, k)
         complement = upper ^ (n - 1)
         j = transposed = difference & 0
@@ -88,7 +91,7 @@ def hilbert(n: Any) -> GenP:
     return GenP([n, n], f, f_inv, text=f"gallery.hilbert({n!r})", made=(hilbert, (n,)))
 
 
-def _interleaved(upper: Any, lower: Any, k: int) -> Any:
+def _interleaved(upper: IndexLike, lower: IndexLike, k: int) -> IndexLike:
     """The k bits of two words taken in turns, `upper`'s at the odd places."""
     apart = _apart(k)
     if apart is None:
@@ -97,7 +100,7 @@ def _interleaved(upper: Any, lower: Any, k: int) -> Any:
     return (word >> (apart - 1) | word) & ((1 << 2 * k) - 1)
 
 
-def _deinterleaved(word: Any, k: int) -> tuple[Any, Any]:
+def _deinterleaved(word: IndexLike, k: int) -> tuple[IndexLike, IndexLike]:
     """The bits at odd places, and those at even places, as two words."""
     apart = _apart(k)
     if apart is None:
@@ -116,14 +119,14 @@ def _shifts(k: int) -> list[int]:
     return [1 << b for b in range((k - 1).bit_length())] if k else []
 
 
-def _spread(word: Any, k: int, places: tuple[int, ...]) -> Any:
+def _spread(word: IndexLike, k: int, places: tuple[int, ...]) -> IndexLike:
     """Each k-bit word in `word`, one at each of the places, with a gap after every bit."""
     for shift in reversed(_shifts(k)):
         word = (word | word << shift) & _blocks(k, shift, places)
     return word
 
 
-def _gathered(word: Any, k: int, places: tuple[int, ...]) -> Any:
+def _gathered(word: IndexLike, k: int, places: tuple[int, ...]) -> IndexLike:
     """What `_spread` makes, undone; other bits do not matter."""
     word = word & _blocks(k, 1, places)
     for shift in _shifts(k):
@@ -137,7 +140,7 @@ def _blocks(k: int, width: int, places: tuple[int, ...]) -> int:
     return sum(block << place for place in places)
 
 
-def _power_of_two(owner: str, n: Any) -> int:
+def _power_of_two(owner: str, n: SizeLike) -> int:
     whole = isinstance(n, Integral) and not isinstance(n, bool)
     if not whole or n < 1:
         raise LayoutError(f"gallery.{owner}: sizes must be ints that are powers of two, got {n!r}")

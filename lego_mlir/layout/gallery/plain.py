@@ -7,29 +7,29 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
 
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import is_symbolic
-from lego_mlir.layout.canonical import as_count, as_sizes, flatten, product, unflatten
+from lego_mlir.layout.canonical import SizeLike, as_count, as_sizes, flatten, product, unflatten
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP, Row
 
 
-def reverse(*dims: Any) -> GenP:
+def reverse(*dims: SizeLike) -> GenP:
     """All elements of a box in the opposite order, its last element first."""
     dims = as_sizes("gallery.reverse", dims)
 
-    def f(*index: Any) -> Any:
+    def f(*index: IndexLike) -> IndexLike:
         return product(dims) - 1 - flatten(index, dims)
 
-    def f_inv(p: Any) -> tuple[Any, ...]:
+    def f_inv(p: IndexLike) -> tuple[IndexLike, ...]:
         return unflatten(product(dims) - 1 - p, dims)
 
     return GenP(dims, f, f_inv, text=f"gallery.reverse({', '.join(map(repr, dims))})", made=(reverse, dims))
 
 
-def block_cyclic(n: Any, block: int, owners: int) -> GenP:
+def block_cyclic(n: SizeLike, block: int, owners: int) -> GenP:
     """n elements dealt out in blocks, round robin, each owner's blocks together.
 
     The block-cyclic distribution of High Performance Fortran and ScaLAPACK (one dimension). It is an interchange of
@@ -46,17 +46,17 @@ def block_cyclic(n: Any, block: int, owners: int) -> GenP:
         )
     dealt = RegP([n // turn, owners, block], [2, 1, 3])
 
-    def f(i: Any) -> Any:
+    def f(i: IndexLike) -> IndexLike:
         return dealt._apply(unflatten(i, dealt.dims()))
 
-    def f_inv(p: Any) -> tuple[Any, ...]:
+    def f_inv(p: IndexLike) -> tuple[IndexLike, ...]:
         return (flatten(dealt._inv(p), dealt.dims()),)
 
     text = f"gallery.block_cyclic({n!r}, {block!r}, {owners!r})"
     return GenP([n], f, f_inv, text=text, made=(block_cyclic, (n, block, owners)))
 
 
-def padded(rows: Any, columns: Any, pad: Any = 1) -> Padded:
+def padded(rows: SizeLike, columns: SizeLike, pad: SizeLike = 1) -> Padded:
     """A row-major tile with `pad` unused elements after each row, so that a column lies in different banks."""
     rows, columns = as_sizes("padded", [rows, columns])
     if not isinstance(pad, Integral) or pad < 1:

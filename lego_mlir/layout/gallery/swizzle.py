@@ -10,14 +10,13 @@ the permutation undoes itself. No element leaves its row, and no space is lost.
 
 from __future__ import annotations
 
-from typing import Any
-
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
-from lego_mlir.layout.canonical import as_count, as_sizes
+from lego_mlir.layout.canonical import SizeLike, as_count, as_sizes
 from lego_mlir.layout.permutations import GenP
 
 
-def xor_swizzle(rows: Any, columns: int, vec: int = 1, per_phase: int = 1, max_phase: int | None = None) -> GenP:
+def xor_swizzle(rows: SizeLike, columns: int, vec: int = 1, per_phase: int = 1, max_phase: int | None = None) -> GenP:
     """A rows x columns tile with each row's groups of `vec` elements exclusive-ored with the row's phase.
 
     Row r has phase `(r // per_phase) % max_phase`. Without `max_phase` it is the largest power of two that divides the
@@ -37,16 +36,16 @@ def xor_swizzle(rows: Any, columns: int, vec: int = 1, per_phase: int = 1, max_p
         )
     bounded = isinstance(rows, int) and rows <= phases * per_phase
 
-    def column(i: Any, j: Any) -> Any:
+    def column(i: IndexLike, j: IndexLike) -> IndexLike:
         row_phase = i // per_phase if bounded else i // per_phase % phases
         # vec divides every exclusive-ored term, so the elements within a group keep their order: if vec is a power of
         # two, (j // vec ^ phase) * vec + j % vec is one exclusive or.
         return j ^ row_phase * vec if vec & (vec - 1) == 0 else (j // vec ^ row_phase) * vec + j % vec
 
-    def f(i: Any, j: Any) -> Any:
+    def f(i: IndexLike, j: IndexLike) -> IndexLike:
         return i * columns + column(i, j)
 
-    def f_inv(p: Any) -> tuple[Any, Any]:
+    def f_inv(p: IndexLike) -> tuple[IndexLike, IndexLike]:
         i, j = p // columns, p % columns
         return i, column(i, j)
 

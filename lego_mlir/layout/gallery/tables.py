@@ -10,9 +10,10 @@ a constant table, or with `runtime=True` an argument that the caller passes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import IndexLike, IntArray
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, is_array, is_symbolic
 from lego_mlir.layout.base import Layout
@@ -20,11 +21,14 @@ from lego_mlir.layout.canonical import as_sizes, flatten, is_static, product, un
 from lego_mlir.layout.permutations import GenP
 from lego_mlir.layout.values import show
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 SHOWN = 64
 """Entries up to which `repr` prints a table whole; a larger one is named by its digest."""
 
 
-def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime: bool = False) -> GenP:
+def table(dims: Sequence[int], positions: npt.ArrayLike, name: str | None = None, runtime: bool = False) -> GenP:
     """`positions[k]` is the physical position of the k-th element in row-major order; N ints, each of 0..N-1 once.
 
     `name` is the table's name in generated code. Raises LayoutError for an array that is not a permutation.
@@ -76,7 +80,7 @@ def table(dims: Sequence[int], positions: Any, name: str | None = None, runtime:
 
 def runtime_tables(layout: Layout) -> Iterator[tuple[str, str]]:
     """The tables of a layout whose entries the caller passes: name and digest of each."""
-    parts: list[Any] = [layout]
+    parts: list[Hashable] = [layout]
     while parts:
         part = parts.pop()
         match part._key() if isinstance(part, Layout) else part:
@@ -86,7 +90,7 @@ def runtime_tables(layout: Layout) -> Iterator[tuple[str, str]]:
                 parts.extend(inner)
 
 
-def _look_up(name: str, entries: Any, index: Any, runtime: bool) -> Any:
+def _look_up(name: str, entries: IntArray, index: IndexLike, runtime: bool) -> IndexLike:
     if is_symbolic(index):
         from lego_mlir.expr.nodes import Table
 
