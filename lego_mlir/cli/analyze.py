@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.cli import modules, options, remarks
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import make_input, transformed
+from lego_mlir.cli.terminal import Table, show
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
@@ -65,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(results, indent=2))
         return 0
     for found in results["kernels"]:
-        print("\n".join(_kernel_text(found)))
+        show(*_kernel_text(found))
     for found in results["layouts"]:
-        print("\n".join(_layout_text(found)))
+        show(*_layout_text(found))
     return 0
 
 
@@ -301,20 +302,12 @@ def _require_width(width: int, dtype: str) -> None:
         )
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Columns padded to their widest entry; the first is left-aligned, the others right-aligned."""
-    cells = [list(header), *([str(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    return [
-        "  " + "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        for row in cells
-    ]
-
-
-def _kernel_text(found: Mapping[str, Any]) -> list[str]:
+def _kernel_text(found: Mapping[str, Any]) -> list[str | Table]:
     x, y, z = found["grid"]
     shown = "".join(f" {name}={value}" for name, value in found["sizes"].items())
-    lines = [f"kernel {found['kernel']}{shown}, {found['source']}: {found['blocks_run']} of {x * y * z} blocks"]
+    lines: list[str | Table] = [
+        f"kernel {found['kernel']}{shown}, {found['source']}: {found['blocks_run']} of {x * y * z} blocks"
+    ]
     rows = []
     for site in found["sites"]:
         is_shared = site["space"] == "shared"
@@ -327,7 +320,7 @@ def _kernel_text(found: Mapping[str, Any]) -> list[str]:
             "" if is_shared else site["sectors"],
             "" if is_shared else f"{100 * site['coalescing']:.0f}%",
         ])  # fmt: skip
-    lines += _table(("access", "bytes a lane", "requests", "wavefronts", "conflict", "sectors", "needed"), rows)
+    lines.append(Table(("access", "bytes a lane", "requests", "wavefronts", "conflict", "sectors", "needed"), rows))
     moved = [f"{b['name']} {b['moved']} ({b['compulsory']})" for b in found["buffers"]]
     lines.append(f"  bytes moved in sectors (compulsory): {', '.join(moved)}")
     lines += [
@@ -348,8 +341,8 @@ def _ways(shared: Mapping[str, Any]) -> str:
     return f"{shared['ways']}-way" if shared["wavefronts"] > shared["ideal"] else "none"
 
 
-def _layout_text(found: Mapping[str, Any]) -> list[str]:
-    lines = [f"layout {found['layout']} = {found['text']} of {found['dtype']}"]
+def _layout_text(found: Mapping[str, Any]) -> list[str | Table]:
+    lines: list[str | Table] = [f"layout {found['layout']} = {found['text']} of {found['dtype']}"]
     rows = []
     for access in found["accesses"]:
         s, g = access["shared"], access["global"]
@@ -357,7 +350,7 @@ def _layout_text(found: Mapping[str, Any]) -> list[str]:
         sectors = [f"{g['sectors']} ({g['ideal']})", f"{100 * g['coalescing']:.0f}%"]
         rows.append([access["pattern"], *banks, *sectors, access["vector"], (s or g)["by"]])
     header = ("lanes go", "conflict", "wavefronts", "sectors", "needed", "elements at once", "known by")
-    lines += _table(header, rows)
+    lines.append(Table(header, rows))
     lines += [
         f"  {word}: {remarks.repair_text(r)}" for word, r in zip(("remedy", "    or"), found["repairs"], strict=False)
     ]

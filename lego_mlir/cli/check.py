@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any, Final
 
 from lego_mlir.cli.progress import Progress
+from lego_mlir.cli.terminal import show
 from lego_mlir.errors import brief
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
@@ -105,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
             raise
         line = Line("every layout of the spec is a bijection", Refuted({}, str(error)))  # raised by its constructor
         if not args.json:
-            print(line)
+            show(str(line))
         return _finish(args, [Group("spec", args.spec, "the spec", [line])])
     kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
     layouts = {} if args.kernel else loaded.layouts
@@ -130,7 +131,7 @@ def _finish(args: argparse.Namespace, groups: Sequence[Group], summary: bool = F
     if args.json:
         print(json.dumps({"spec": args.spec, **counts, "groups": [group.to_dict() for group in groups]}, indent=2))
     elif summary:
-        print(", ".join(f"{count} {name}" for name, count in counts.items()))
+        show(", ".join(f"{count} {name}" for name, count in counts.items()))
     return CHECK_FAILED if counts["refuted"] else DONE
 
 
@@ -141,7 +142,7 @@ def _program_group(args: argparse.Namespace) -> Group:
     title, found = structured.claims(args)
     group = Group("program", args.spec, title, [Line(*one) for one in found])
     if not args.json:
-        print("\n".join(map(str, [group.title, *group.lines])))
+        show(group.title, *map(str, group.lines))
     return group
 
 

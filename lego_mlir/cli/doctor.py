@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from typing import Any, Final
 
+from lego_mlir.cli.terminal import show
+
 HELP: Final = "Report what is installed, what is missing, and how to get it."
 EXAMPLE: Final = "lego-mlir doctor"
 
@@ -20,6 +22,8 @@ _OPTIONAL: Final = {
     "cupy": ("cupy-cuda13x", "to run kernels on this machine's GPU"),
     "islpy": ("islpy", "for structured matrices"),
     "triton": ("triton", "to compile and interpret Triton kernels"),
+    "rich": ("rich", "for tables and colours on a terminal"),
+    "shtab": ("shtab", "for shell completion"),
 }
 
 
@@ -69,9 +73,8 @@ def run(args: argparse.Namespace) -> int:
         rows = [finding.to_dict() for finding in findings]
         print(json.dumps({**machine, "complete": not missing, "findings": rows, "cache": cache}, indent=2))
     else:
-        print("lego-mlir {version} on Python {python}, {platform}".format(**machine))
-        print(*findings, sep="\n")
-        print(_cache_line(cache))
+        title = "lego-mlir {version} on Python {python}, {platform}".format(**machine)
+        show(title, *map(str, findings), _cache_line(cache))
     return CHECK_FAILED if missing else DONE
 
 

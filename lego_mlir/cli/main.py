@@ -19,10 +19,11 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from types import ModuleType
 from typing import Any, Final, NoReturn
 
 from lego_mlir.cli.start import INTERRUPTED
@@ -56,6 +57,7 @@ COMMANDS: Final[dict[str, Command]] = {
         Command(
             "doctor", "lego_mlir.cli.doctor", "Report what is installed, what is missing, and how to get it.", False
         ),
+        Command("completion", "lego_mlir.cli.completion", "Print a completion script for bash or zsh.", False),
     )
 }
 
@@ -76,16 +78,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = next((a for a in arguments if not a.startswith("-")), None)
     try:
         _require_command(name)
-        parser, module, chosen = _parser(name)
+        parser, loaded = parser_of(COMMANDS.keys() & {name})
+        chosen = next(iter(loaded.values()), None)
         args, unknown = parser.parse_known_args(arguments)
         if unknown:
-            chosen.error(f"unrecognized arguments: {' '.join(unknown)}{_guess(unknown[0], chosen)}")
+            used = parser if chosen is None else chosen.parser
+            used.error(f"unrecognized arguments: {' '.join(unknown)}{_guess(unknown[0], used)}")
     except SystemExit as stop:
         return int(stop.code or 0)
-    if module is None:
+    if chosen is None:
         parser.print_help()
         return DONE if not arguments else BAD_INPUT
-    return _run(module, args)
+    return _run(chosen.module, args)
 
 
 def _require_command(name: str | None) -> None:
@@ -101,8 +105,16 @@ def _guess(unknown: str, parser: argparse.ArgumentParser) -> str:
     return did_you_mean(unknown.partition("=")[0], options) if unknown.startswith("-") else ""
 
 
-def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any, argparse.ArgumentParser]:
-    """The parser, with the arguments of the command in use; that command's module; and its subparser."""
+@dataclass(frozen=True, slots=True)
+class LoadedCommand:
+    """A command whose module is imported, and its subparser."""
+
+    module: ModuleType
+    parser: argparse.ArgumentParser
+
+
+def parser_of(names: Collection[str]) -> tuple[argparse.ArgumentParser, dict[str, LoadedCommand]]:
+    """The parser, with the arguments of the named commands; the others have their name and help only."""
     parser = _Parser(
         prog="lego-mlir",
         description="Data layouts as proved bijections, compiled through MLIR to GPU kernels.",
@@ -111,22 +123,23 @@ def _parser(name: str | None) -> tuple[argparse.ArgumentParser, Any, argparse.Ar
     )
     parser.add_argument("--version", action="version", version=f"lego-mlir {version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    chosen, command = None, parser
+    loaded: dict[str, LoadedCommand] = {}
     for row in COMMANDS.values():
-        if row.name != name:
+        if row.name not in names:
             commands.add_parser(row.name, help=row.help)
             continue
-        chosen = importlib.import_module(row.module)
+        module = importlib.import_module(row.module)
         command = commands.add_parser(
             row.name,
             help=row.help,
-            description=f"{chosen.HELP}\n\n{_SPEC_NOTE}" if row.runs_spec else chosen.HELP,
-            epilog=f"example: {chosen.EXAMPLE}",
+            description=f"{module.HELP}\n\n{_SPEC_NOTE}" if row.runs_spec else module.HELP,
+            epilog=f"example: {module.EXAMPLE}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        chosen.add_arguments(command)
+        module.add_arguments(command)
         command.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
-    return parser, chosen, command
+        loaded[row.name] = LoadedCommand(module, command)
+    return parser, loaded
 
 
 def version() -> str:
@@ -137,7 +150,7 @@ def version() -> str:
         return "(not installed)"
 
 
-def _run(module: Any, args: argparse.Namespace) -> int:
+def _run(module: ModuleType, args: argparse.Namespace) -> int:
     try:
         with _shown_warnings(args.command):
             code: int = module.run(args)

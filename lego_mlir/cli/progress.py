@@ -19,6 +19,8 @@ import time
 from types import TracebackType
 from typing import Final, Self, TextIO
 
+from lego_mlir.cli.terminal import show
+
 SILENT_SECONDS: Final = 1.0
 TERMINAL_PERIOD: Final = 0.2
 LOG_PERIOD: Final = 5.0
@@ -47,7 +49,9 @@ class Progress:
         """Clear the progress line and print a result on standard output."""
         with self._lock:
             self._clear()
-            print(text, flush=self._shown)
+            show(text)
+            if self._shown and sys.stdout is not None:
+                sys.stdout.flush()
 
     def __enter__(self) -> Self:
         self._thread.start()

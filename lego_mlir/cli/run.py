@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from lego_mlir.cli import modules, options
 from lego_mlir.cli.progress import Progress
+from lego_mlir.cli.terminal import show
 from lego_mlir.errors import LayoutError, LegoError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         with Progress(f"running {kernel.name}") as progress, spec.blame(*loaded.files):
             outcomes.append(_run_kernel(args, kernel, given, progress, loaded.files))
         if not args.json:
-            print(outcomes[-1])
+            show(str(outcomes[-1]))
     if args.json:
         print(json.dumps([outcome.to_dict() for outcome in outcomes], indent=2))
     return 0 if all(outcome.right for outcome in outcomes) else 1
@@ -98,7 +99,7 @@ def _run_module(args: argparse.Namespace) -> int:
         print(json.dumps([report.to_dict() for report in found], indent=2))
     else:
         for report in found:
-            print(report)
+            show(str(report))
     return 0 if all(report.clean for report in found) else 1
 
 

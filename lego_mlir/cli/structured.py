@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from lego_mlir.cli import files
 from lego_mlir.cli.progress import Progress
+from lego_mlir.cli.terminal import show
 from lego_mlir.errors import UsageError
 
 EMITTED: Final = ("mlir", "llvm", "obj", "c-header")
@@ -124,13 +125,13 @@ def run_program(args: argparse.Namespace) -> int:
     judged = tolerance.allowed(source.program, arrays, source.element)
     kernel(*(arrays[operand.name].reshape(driver.array_shape(operand)) for operand in source.program.operands))
     right = True
-    print(f"{source.name}: {source.program} in {kernel.dtype}, {source.isa.name}, {source.variant}")
+    show(f"{source.name}: {source.program} in {kernel.dtype}, {source.isa.name}, {source.variant}")
     for operand in source.program.operands:
         if operand.name in judged:
             found = compare(reference.dense(operand, arrays[operand.name]), judged[operand.name][0], source.element,
                             judged[operand.name][1])  # fmt: skip
             right &= bool(found)
-            print(f"  {'ok   ' if found else 'WRONG'} {operand.name}: {found.summary}{_first_wrong(operand, found)}")
+            show(f"  {'ok   ' if found else 'WRONG'} {operand.name}: {found.summary}{_first_wrong(operand, found)}")
     return 0 if right else 1
 
 

@@ -22,6 +22,8 @@ DOORS = {
     "islpy": ["structured/sets.py"],
     "jinja2": ["templates/render/engine.py"],
     "triton": ["templates/run/triton.py"],
+    "rich": ["cli/terminal.py"],
+    "shtab": ["cli/completion.py"],
 }
 
 
