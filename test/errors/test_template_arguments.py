@@ -47,7 +47,7 @@ def test_a_wrong_argument_of_a_word_is_refused_in_one_line(word, value, language
     ("text", "said"),
     [
         ("{{ X[i, :i] }}", r"a slice over i values: tl\.arange needs a number or a constexpr"),
-        ("{{ X.mask[i, :]|upper }}", "a filter has changed a value that is filled in when the text is whole"),
+        ("{{ X.mask[i, :]|upper }}", "a filter has changed a value that is printed in the second pass"),
         ("{{ 1 // 0 }}", r"cannot be computed \(ZeroDivisionError: "),
         ("{{ i ~ 'a' + i }}", r"cannot be computed \(\w+: [^\n]*$"),
     ],
@@ -67,7 +67,7 @@ def kernel():
 def test_a_list_is_one_of_arrays(given):
     from lego_mlir.templates.run.triton_interpreter import interpret
 
-    with pytest.raises(TemplateError, match=r"^k\.py\.jinja: f\(x_ptr, n\): x_ptr is a list, .* give numpy\.array"):
+    with pytest.raises(TemplateError, match=r"^k\.py\.jinja: f\(x_ptr, n\): x_ptr is a list, .* pass numpy\.array"):
         interpret(kernel(), "f", (1,), given, 1)
 
 
@@ -84,7 +84,7 @@ def test_a_grid_is_one_to_three_numbers(grid):
 @pytest.mark.parametrize(
     ("types", "target", "said"),
     [
-        ({"x_ptr": "*fp32", "n": "int"}, "sm_90", "f: the type of n is 'int', which Triton has not"),
+        ({"x_ptr": "*fp32", "n": "int"}, "sm_90", "f: the type of n is 'int', which Triton does not have"),
         ({"x_ptr": ["*fp32"], "n": "i32"}, "sm_90", "f: the type of x_ptr is"),
         ({"x_ptr": "*fp33", "n": "i32"}, "sm_90", r"f: the type of x_ptr is '\*fp33', .*did you mean fp32"),
         ({"x_ptr": "*fp32", "n": "i32"}, "hopper", "compile_for: a target is named as sm_80"),

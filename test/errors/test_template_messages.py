@@ -31,21 +31,21 @@ def render(text, name="t.py.jinja", **names):
         ("{% if m + 1 %}{% endif %}", r"t\.py\.jinja:1: the truth of 'm \+ 1 != 0' depends on symbols"),
         (
             "\n{{ A[m, k, :, :] + 1 }}",
-            r"^t\.py\.jinja:2: a block of positions is known only when the kernel runs; write",
+            r"^t\.py\.jinja:2: a block of positions is known only at run time; write",
         ),
-        ("{% if 1 == A[m, k, :, :] %}{% endif %}", "a block of positions is known only when the kernel runs"),
+        ("{% if 1 == A[m, k, :, :] %}{% endif %}", "a block of positions is known only at run time"),
         (
             "{% if A.mask[m, k, :, :] %}{% endif %}",
             r"a condition is known .*; \{% if always\(A\.mask\[i, :\]\)",
         ),
-        ("{{ not A.mask(m, k, 0, 0) }}", "a condition is known only when the kernel runs"),
+        ("{{ not A.mask(m, k, 0, 0) }}", "a condition is known only at run time"),
         ("{{ (m + k) / 2 }}", r"t\.py\.jinja:1: k \+ m / 2: an index has no fractions; write integer division as //"),
         ("{% for i in range(m + 1) %}{% endfor %}", r"a plain int is needed here, but m \+ 1 is symbolic"),
         ("{{ A[m, 5, 0, 0] }}", r"t\.py\.jinja:1: A: index 1 of \[4, 2, 32, 32\] is 5, outside 0\.\.1"),
-        ("x\n\n{{ A }}", r"t\.py\.jinja:3: A is a layout and has no text of its own; index it, A\[\.\.\.\]"),
+        ("x\n\n{{ A }}", r"t\.py\.jinja:3: A is a layout and cannot be printed; index it, A\[\.\.\.\]"),
         ("{{ A[m, k, 0:24, :] }}", "has 24 values, and tl.arange needs a power of two; tile by 32 and use the mask"),
-        ("{{ none }}", "a value of type NoneType has no text in a template: None"),
-        ("{{ 1.5 }}", "a value of type float has no text in a template: 1.5"),
+        ("{{ none }}", "a value of type NoneType cannot be printed in a template: None"),
+        ("{{ 1.5 }}", "a value of type float cannot be printed in a template: 1.5"),
         ("\n{% if %}\n", r"t\.py\.jinja:2: Expected an expression"),
         ("{% for x in y %}\n", r"^t\.py\.jinja:1: "),
         ("{{ m / 2 }}", r"t\.py\.jinja:1: m / 2: an index has no fractions; write integer division as //"),
@@ -54,7 +54,7 @@ def render(text, name="t.py.jinja", **names):
         ('{{ assign("m, b", A.inv(m + 1)) }}', r"t\.py\.jinja:1: assign: 2 names \(m, b\) for 4 values"),
         (
             '{{ assign("m", m + 1) }}',
-            r"t\.py\.jinja:1: assign: m would change while the values are computed; rename it",
+            r"t\.py\.jinja:1: assign: m is both assigned and used in the values; rename it",
         ),
         ("{{ laod('x', A[m, k, :, :]) }}", r"t\.py\.jinja:1: 'laod' is undefined; did you mean load\?$"),
         ("\n{{ A.shpe }}", r"t\.py\.jinja:2: A has no 'shpe'; did you mean shape\?$"),
@@ -62,8 +62,11 @@ def render(text, name="t.py.jinja", **names):
         ("{{ A[m, k, :, :].maks }}", r"A\[m, k, :, :\] has no 'maks'; did you mean mask\?$"),
         ("{{ A[m, k, 8:24, :].offsets.foo }}", r"A\[m, k, 8:24, :\]\.offsets has no 'foo'; it has: base, mask, offs"),
         ("{{ A[m, k, 0, 0].mask }}", r"2048\*m has no 'mask'; it has: nothing"),
-        ("{{ A(m, k) }}", r"t\.py\.jinja:1: A is no function and takes no parentheses; a layout is indexed, A\[i, j\]"),
-        ("{{ A[m, k, 0, 0](3) }}", r"2048\*m is no function and takes no parentheses; .* stands an operator$"),
+        (
+            "{{ A(m, k) }}",
+            r"t\.py\.jinja:1: A is not a function and cannot be called; index a layout with brackets, A\[i, j\]",
+        ),
+        ("{{ A[m, k, 0, 0](3) }}", r"2048\*m is not a function and cannot be called; .* operator between two values$"),
         ("{{ A.inv() }}", r"t\.py\.jinja:1: inv\(position\): missing a required argument: 'position'$"),
         ("{% for i in [1] %}{{ A.inv(i, n=i) }}{% endfor %}", r"inv\(position\): got an unexpected keyword argument"),
         (
@@ -81,13 +84,16 @@ def render(text, name="t.py.jinja", **names):
         ('{{ assign("i", q) }}', r"^t\.py\.jinja:1: 'q' is undefined"),
         ('{{ load("p", q) }}', r"^t\.py\.jinja:1: 'q' is undefined"),
         ("{{ A[m, 0, :, :].step(k) }}", r"t\.py\.jinja:1: A\[m, 0, :, :\] cannot step by k, .* its indices are m$"),
-        ("{{ A[m, k + 1, :, :].steps(5) }}", r"cannot step by 5, which is no index of it; its indices are k, m$"),
-        ("{{ A[m, k, :, :].step(k + 1) }}", r"cannot step by k \+ 1, which is no index of it"),
-        ("{{ A[m, k, :, :].step('k') }}", r"cannot step by 'k', which is no index of it"),
-        ("{{ A[0, 1, :, :].step(m) }}", r"A\[0, 1, :, :\] cannot step by m, .*; none of its indices moves$"),
-        ("{{ A[m + 1, k, :, :] }}", r":1: nothing says how far m runs, .* hold .*: declare it with index\('m', stop\)"),
-        ("{{ m * 3 }}", r"nothing says how far m runs, so no integer type is shown to hold 3\*m: declare it"),
-        ('{{ assign("p", m + k) }}', r"nothing says how far k runs, .* to hold k \+ m: declare it with index\('k', "),
+        (
+            "{{ A[m, k + 1, :, :].steps(5) }}",
+            r"cannot step by 5, which is not one of its indices; its indices are k, m$",
+        ),
+        ("{{ A[m, k, :, :].step(k + 1) }}", r"cannot step by k \+ 1, which is not one of its indices"),
+        ("{{ A[m, k, :, :].step('k') }}", r"cannot step by 'k', which is not one of its indices"),
+        ("{{ A[0, 1, :, :].step(m) }}", r"A\[0, 1, :, :\] cannot step by m, .*; none of its indices is a variable$"),
+        ("{{ A[m + 1, k, :, :] }}", r":1: m has no known range, .* hold .*: declare it with index\('m', stop\)"),
+        ("{{ m * 3 }}", r"m has no known range, so no integer type is proved to hold 3\*m: declare it"),
+        ('{{ assign("p", m + k) }}', r"k has no known range, .* to hold k \+ m: declare it with index\('k', "),
         (
             '{{ load_block("d", A[m, k, 0, 0]) }}',
             r"load_block: a slice such as A\[i, k, :, :\] is needed, got 32\*k \+ 2048\*m",
@@ -131,7 +137,7 @@ def test_long_expressions_are_shortened_and_the_remedy_is_seen():
 
 @pytest.mark.parametrize("name", ["for", "a b", "lambda", "", "1x", "None"])
 def test_names_that_no_variable_can_have(name):
-    with pytest.raises(TemplateError, match=rf"index: no variable can be called '{name}'; take an identifier that is"):
+    with pytest.raises(TemplateError, match=rf"index: no variable can be called '{name}'; use an identifier that is"):
         index(name)
     with pytest.raises(ExpressionError, match=rf"the name '{name}' must be an identifier, and no keyword of Pyt"):
         lego.size(name)
@@ -146,7 +152,7 @@ def test_an_index_by_which_nothing_moves_steps_by_nothing():
 
 def test_a_name_that_is_a_word_of_templates():
     with pytest.raises(
-        TemplateError, match=r"t\.py\.jinja: sizes: every template has a word of this name; rename yours"
+        TemplateError, match=r"t\.py\.jinja: sizes: this name is reserved in every template; rename yours"
     ):
         render("", sizes=[1])
 
@@ -165,7 +171,7 @@ def test_an_index_that_leaves_its_axis():
     j = index("j", 8)
     with pytest.raises(TemplateError, match=r"t\.py\.jinja:1: index 0 of B is j \+ 1, outside 0\.\.8-1 for j = 7"):
         render("{{ B[j + 1, :] }}", B=Row(8, 4), j=j)
-    with pytest.raises(TemplateError, match=r"m was assigned from a layout where it runs to 8, but A has 4 along that"):
+    with pytest.raises(TemplateError, match=r"m was assigned from a layout with range 8, but A has 4 along that"):
         render('{{ assign("m, k", G.inv(p)) }}{{ A[m, k, 0, :] }}', G=Row(8, 2), p=index("p"))
 
 
@@ -187,7 +193,9 @@ def test_slices_are_for_triton_only():
 
 def test_names_of_templates():
     for name in ("kernel.txt", "kernel.txt.jinja", "kernel.py", "kernel.jinja", "kernel.py.jinja.bak"):
-        with pytest.raises(TemplateError, match=rf"^{name}: a template's name must say its language, and end in \.jin"):
+        with pytest.raises(
+            TemplateError, match=rf"^{name}: a template's name must end in its language's suffix and \.jin"
+        ):
             render("", name)
     with pytest.raises(TemplateError, match=r"no template 'mat' is shipped; there are: .*matmul\.py\.jinja"):
         Template.shipped("mat")

@@ -64,7 +64,7 @@ def verdicts(rendered: Rendered, *, sampled: int = SAMPLED) -> list[tuple[str, V
     """A claim and a verdict for every placeholder: proved only if every index was compared."""
     found: list[tuple[str, Verdict]] = []
     for c in check(rendered, sampled=sampled):
-        claim = f"{rendered.template.name}:{c.line}: {c.text} is what the layout says"
+        claim = f"{rendered.template.name}:{c.line}: {c.text} equals its layout"
         if c.error is not None:
             found.append((claim, Refuted({}, c.error)))
         elif c.exhaustive:

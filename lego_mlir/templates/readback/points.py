@@ -238,7 +238,7 @@ def _powers(size: Size) -> list[int]:
     powers = [1 << k for k in range(greatest.bit_length()) if max(1, size.min) <= 1 << k <= greatest]
     powers = [p for p in powers if p % size.multiple_of == 0]
     if not powers:
-        raise TemplateError(f"tl.arange runs to {size}, and takes powers of two only; none is a value of {size}")
+        raise TemplateError(f"tl.arange({size}) requires a power of two, and no value of {size} is one")
     return [p for p in powers if p <= LARGEST_AXIS] or powers[:1]
 
 

@@ -155,7 +155,7 @@ class _Reader:
 
     def _element(self, name: str) -> TypedValue:
         if name not in self.tables:
-            raise TemplateError(f"the text indexes {name}, which is no table; there are: {', '.join(self.tables)}")
+            raise TemplateError(f"the text indexes {name}, which is not a table; there are: {', '.join(self.tables)}")
         self.take("[")
         index = self.ternary().values
         self.take("]")

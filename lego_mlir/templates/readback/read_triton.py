@@ -177,14 +177,16 @@ def _aligned(node: ast.expr, *blocks: TypedBlock) -> list[TypedBlock]:
     A literal takes the type of the other operand, and must fit it.
     """
     if any(b.literal and b.bits == 64 for b in blocks) and any(not b.literal and b.bits == 32 for b in blocks):
-        raise TemplateError(f"{ast.unparse(node)}: a number beyond int32 meets an int32; cast it to tl.int64")
+        raise TemplateError(
+            f"{ast.unparse(node)}: a number beyond int32 is combined with an int32; cast it to tl.int64"
+        )
     rank = max(b.rank for b in blocks)
     result = []
     for block in blocks:
         if block.rank not in (0, rank):
             raise TemplateError(
-                f"{ast.unparse(node)}: a block of {block.rank} axes meets one of {rank}; say where it lies "
-                "with [:, None]"
+                f"{ast.unparse(node)}: a block of {block.rank} axes is combined with one of {rank}; place "
+                "it with [:, None]"
             )
         shape = (block.values.shape[0],) + (1,) * rank if block.rank == 0 else block.values.shape
         result.append(TypedBlock(block.values.reshape(shape), block.bits, block.literal))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 REMEDY: Final = (
     "reaches past the end of its layout, and nothing masks it; read and write it with load(..) and store(..), add "
-    "{{ masked(..) }} to an access of your own, or tile by sizes that divide"
+    "{{ masked(..) }} to a handwritten access, or use tile sizes that divide"
 )
 _OF_ITS_OWN: Final = re.compile(r"\bmask\s*=(?!=)\s*(?!\{\{)\S")
 _WITHOUT_MASK: Final = {"load": 1, "store": 2}  # positional arguments; a further one is the mask

@@ -114,7 +114,7 @@ def axes_of(places: Iterable[Any]) -> dict[Any, Any]:
             )
         for axis, symbol in found.items():
             if axes.setdefault(axis, symbol.count) != symbol.count:
-                raise TemplateError(f"{symbol} has {symbol.count} elements, and others along {symbol.along} have not")
+                raise TemplateError(f"{symbol} has {symbol.count} elements, and others along {symbol.along} do not")
     return axes
 
 

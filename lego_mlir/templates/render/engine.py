@@ -72,8 +72,8 @@ class _Context(Context):
     def call(self, given: Any, /, *args: Any, **options: Any) -> Any:
         if not callable(given):
             raise TemplateError(
-                f"{_called(given)} is no function and takes no parentheses; a layout is indexed, A[i, j], and between "
-                "two values stands an operator"
+                f"{_called(given)} is not a function and cannot be called; index a layout with brackets, "
+                "A[i, j], and write an operator between two values"
             )
         try:
             return super().call(given, *args, **options)

@@ -129,7 +129,7 @@ class WholeText:
             elif not what.startswith("at") and what not in _WORDS:
                 raise TemplateError(
                     f"{self.filling.name}:{self._line_of(lines[number]) or 0}: a filter has changed a value that is "
-                    "filled in when the text is whole; write it without the filter"
+                    "printed in the second pass; write it without the filter"
                 )
             else:
                 text = "" if what.startswith("at") else getattr(self, f"_{what}_text")(before)
@@ -214,13 +214,13 @@ def require_python(name: str, text: str, lines: Sequence[int | None], source: st
     try:
         ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
         number = (error.lineno if isinstance(error, SyntaxError) else None) or 1
         given = text.split("\n")
         wrong = given[min(number, len(given)) - 1].strip()
         line = (lines[number - 1] if number <= len(lines) else None) or _only_line(source, wrong)
         where = f"{name}: line {number} of the rendered text" if line is None else f"{name}:{line}: the rendered text"
-        raise TemplateError(f"{where} is not Python ({said}): {wrong}") from error
+        raise TemplateError(f"{where} is not Python ({reason}): {wrong}") from error
 
 
 def _only_line(source: str, text: str) -> int | None:

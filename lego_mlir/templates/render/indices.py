@@ -122,7 +122,9 @@ def index(name: str, stop: Any = None, start: Any = 0, step: int = 1) -> Bounded
     Its values are range(start, stop, step). Raises TemplateError for a name that is not a valid identifier.
     """
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise TemplateError(f"index: no variable can be called {name!r}; take an identifier that is no Python keyword")
+        raise TemplateError(
+            f"index: no variable can be called {name!r}; use an identifier that is not a Python keyword"
+        )
     symbol = index_symbol(name)
     return Bounded(symbol, {} if stop is None else {symbol.expr: Range(as_expr(start), as_expr(stop), step)})
 

@@ -37,7 +37,7 @@ def require_identifier(what: str, name: str, language: Language) -> None:
     possible = name.isidentifier() and (language == "triton" or name.isascii())
     if possible and name not in TAKEN[language]:
         return
-    why = f"which {SPOKEN[language]} keeps for itself" if possible else "which is no identifier"
+    why = f"which {SPOKEN[language]} reserves" if possible else "which is not an identifier"
     raise TemplateError(f"{what} is called {name!r}, {why}; rename it")
 
 

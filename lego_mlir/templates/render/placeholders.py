@@ -109,12 +109,12 @@ class Filling:
                 return self.scalar(value)
             case NamedLayout():
                 raise TemplateError(
-                    f"{value.name} is a layout and has no text of its own; index it, {value.name}[...], or use its "
+                    f"{value.name} is a layout and cannot be printed; index it, {value.name}[...], or use its "
                     "mask, inv, shape or size"
                 )
         if hasattr(value, "__index__"):
             return str(int(value))
-        raise TemplateError(f"a value of type {type(value).__name__} has no text in a template: {value!r}")
+        raise TemplateError(f"a value of type {type(value).__name__} cannot be printed in a template: {value!r}")
 
     def word(self, value: str) -> str:
         """Text unchanged; a word of the template with a mark of its line."""
@@ -196,7 +196,7 @@ class Filling:
             known = None if isinstance(place, Colon) else self.assigned.get(str(as_expr(place)))
             if known is not None and isinstance(prove(Le(as_expr(known), as_expr(n)), value.ranges), Refuted):
                 raise TemplateError(
-                    f"{place!r} was assigned from a layout where it runs to {known}, but {value.name} has {n} along "
+                    f"{place!r} was assigned from a layout with range {known}, but {value.name} has {n} along "
                     "that axis; make the sizes of the two layouts agree"
                 )
 

@@ -62,10 +62,10 @@ def require_threads(kernel: str, block: Sequence[int]) -> None:
 # -- template functions
 
 
-def require_language(said: str, wanted: Language, language: Language, remedy: str) -> None:
-    """Require the template's language; `said` is the start of the message."""
+def require_language(problem: str, wanted: Language, language: Language, remedy: str) -> None:
+    """Require the template's language; `problem` starts the message."""
     if language != wanted:
-        raise TemplateError(f"{said}, and this template becomes {'Triton' if wanted == 'cuda' else 'C'}; {remedy}")
+        raise TemplateError(f"{problem}, and this template becomes {'Triton' if wanted == 'cuda' else 'C'}; {remedy}")
 
 
 def require_text(word: str, what: str, value: Any) -> None:
@@ -101,6 +101,6 @@ def require_ranges(exprs: Iterable[Any], ranges: Mapping[Any, Any]) -> None:
         if unknown:
             name = min(map(str, unknown))
             raise TemplateError(
-                f"nothing says how far {name} runs, so no integer type is shown to hold {brief(expr)}: declare it with "
-                f"index({name!r}, stop); only an index that stands alone, A[{name}, :], has its range from the layout"
+                f"{name} has no known range, so no integer type is proved to hold {brief(expr)}: declare it with "
+                f"index({name!r}, stop); only an index on its own, A[{name}, :], gets its range from the layout"
             )

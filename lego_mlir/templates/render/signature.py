@@ -51,13 +51,13 @@ def require_room(before: str, sizes: Iterable[str], language: Language) -> None:
     """Reject `{{ sizes }}` unless it directly follows a parameter, and a parameter with the name of a size."""
     if before.rstrip().endswith(("(", ",")):
         raise TemplateError(
-            "{{ sizes }} begins with a comma where there are sizes, and is nothing where there are none; write it "
-            "right behind the last parameter, as in f(x_ptr{{ sizes }})"
+            "{{ sizes }} begins with a comma if there are sizes, and is empty otherwise; write it "
+            "directly after the last parameter, as in f(x_ptr{{ sizes }})"
         )
     if taken := sorted(set(_parameters(before, language)) & set(sizes)):
         raise TemplateError(
-            f"the parameter {taken[0]} has the name of a size, and {{{{ sizes }}}} brings that itself; leave yours "
-            "out, or rename one of them"
+            f"the parameter {taken[0]} has the name of a size, and {{{{ sizes }}}} already adds it; remove yours, "
+            "or rename one of them"
         )
 
 

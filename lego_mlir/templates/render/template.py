@@ -82,8 +82,8 @@ class Template:
         suffix = Path(self.name.removesuffix(".jinja")).suffix
         if suffix not in LANGUAGES or not self.name.endswith(".jinja"):
             raise TemplateError(
-                f"{self.name}: a template's name must say its language, and end in .jinja: kernel.py.jinja (Triton), "
-                f"kernel.cu.jinja (CUDA); before .jinja stands one of {', '.join(LANGUAGES)}"
+                f"{self.name}: a template's name must end in its language's suffix and .jinja: kernel.py.jinja "
+                f"(Triton), kernel.cu.jinja (CUDA); the suffix before .jinja is one of {', '.join(LANGUAGES)}"
             )
         return LANGUAGES[suffix]
 
@@ -105,7 +105,7 @@ class Template:
             words |= more.globals()
         if taken := sorted(words.keys() & given.keys()):
             raise TemplateError(
-                f"{self.name}: {', '.join(taken)}: every template has a word of this name; rename yours"
+                f"{self.name}: {', '.join(taken)}: this name is reserved in every template; rename yours"
             )
         self._declare_sizes(filling, given)
         token = printing.set(filling.finalize)

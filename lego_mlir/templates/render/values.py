@@ -42,8 +42,8 @@ class _OfTheKernel(Shown):
     def _refuse(self, *others: Any) -> NoReturn:
         what = "a block of positions" if isinstance(self, Offsets) else "a condition"
         raise TemplateError(
-            f"{what} is known only when the kernel runs; write operators behind it, {{{{ A[i, :] }}}} + 1; "
-            "{% if always(A.mask[i, :]) %} asks whether a mask is proved"
+            f"{what} is known only at run time; write operators after it, {{{{ A[i, :] }}}} + 1; "
+            "{% if always(A.mask[i, :]) %} tests whether a mask is proved"
         )
 
     __bool__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _refuse
@@ -102,8 +102,8 @@ class Offsets(_OfTheKernel):
     def _first(self) -> Any:
         if varying := blocks_in(*self.slice.places):
             raise TemplateError(
-                f"{self!r} has no base: {varying[0]} holds a vector, so its positions lie anywhere; write the slice "
-                "itself, {{ A[rows, :] }}"
+                f"{self!r} has no base: {varying[0]} holds a vector, so its positions have no common start; write the "
+                "slice itself, {{ A[rows, :] }}"
             )
         return self.slice.expr.expr.subs({colon.symbol.expr: 0 for colon in self.slice.colons})
 
@@ -138,8 +138,14 @@ class Offsets(_OfTheKernel):
         places = (p.start if isinstance(p, Colon) else p for p in self.slice.places)
         known = {s for p in places for s in as_expr(p).free_symbols if not isinstance(s, Size)}
         if not isinstance(by, Index) or by.expr not in known:
-            indices = f"its indices are {', '.join(sorted(map(str, known)))}" if known else "none of its indices moves"
-            raise TemplateError(f"{self!r} cannot step by {brief(repr(by))}, which is no index of it; {indices}")
+            indices = (
+                f"its indices are {', '.join(sorted(map(str, known)))}"
+                if known
+                else "none of its indices is a variable"
+            )
+            raise TemplateError(
+                f"{self!r} cannot step by {brief(repr(by))}, which is not one of its indices; {indices}"
+            )
         return by.expr
 
     def _distance(self, symbol: Any) -> Any:

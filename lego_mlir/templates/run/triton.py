@@ -151,8 +151,8 @@ def _require_types(kernel: str, signature: Mapping[str, Any]) -> None:
         if plain not in known and not plain.startswith(("tensordesc", "*")):
             meant = did_you_mean(plain, known) if plain else ""
             raise TemplateError(
-                f"{kernel}: the type of {name} is {given!r}, which Triton has not{meant}; a number is i32 or fp32, "
-                "a pointer *fp16, and :16 behind says that it divides by 16"
+                f"{kernel}: the type of {name} is {given!r}, which Triton does not have{meant}; a number is i32 or "
+                "fp32, a pointer *fp16, and the suffix :16 declares that it is divisible by 16"
             )
 
 
@@ -160,7 +160,7 @@ def _tool(name: str) -> Path:
     """A program bundled with Triton."""
     program = Path(require().__file__).parent / "backends" / "nvidia" / "bin" / name
     if not program.is_file():
-        raise DependencyError(f"{name} is needed, and this Triton does not bring it: {program}; install triton 3.9")
+        raise DependencyError(f"{name} is needed, and this Triton does not include it: {program}; install triton 3.9")
     return program
 
 

@@ -187,8 +187,8 @@ def _bound(name: str, function: Any, arguments: Any, constants: Any) -> dict[str
     for n, value in bound.items():
         if isinstance(value, list) and not (value and all(map(_is_array, value))):
             raise TemplateError(
-                f"{shown}: {n} is a list, which stands for the addresses of the NumPy arrays in it; for one array of "
-                "numbers give numpy.array(..)"
+                f"{shown}: {n} is a list, which is passed as the addresses of the NumPy arrays in it; for one "
+                "array of numbers pass numpy.array(..)"
             )
         for array in value if isinstance(value, list) else [value]:
             if _is_array(array) and array.dtype.kind in NO_NUMBERS:

@@ -71,7 +71,7 @@ class Statements:
         for target in targets:
             require_identifier("assign: a variable", target, self.filling.language)
         if len(set(targets)) < len(targets):
-            raise TemplateError(f"assign: one name for two values in {', '.join(targets)}; give each its own")
+            raise TemplateError(f"assign: one name for two values in {', '.join(targets)}; use different names")
         for value in given:
             if not (is_number(value) or isinstance(value, Offsets)):
                 what = "a condition" if isinstance(value, (Condition, BlockCondition)) else brief(repr(value))
@@ -89,7 +89,7 @@ class Statements:
         raws = [v.expr if isinstance(v, Offsets) else as_expr(v) for v in given]
         used = {str(s) for raw in raws for s in raw.free_symbols}
         if taken := sorted(used & set(targets)):
-            raise TemplateError(f"assign: {', '.join(taken)} would change while the values are computed; rename it")
+            raise TemplateError(f"assign: {', '.join(taken)} is both assigned and used in the values; rename it")
         return raws
 
     def _shared(self, printer: Any, exprs: Sequence[Any]) -> tuple[list[str], list[tuple[str, str]]]:

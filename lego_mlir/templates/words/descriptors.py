@@ -102,7 +102,7 @@ def require_aligned(name: str, form: StridedForm, dtype: str | None = None) -> N
         if not (odd if dtype is None else known.multiple_of % multiple):
             continue
         moved = (
-            f"{brief(stride)} elements, and an odd number is one for no type"
+            f"{brief(stride)} elements, and an odd number fits no type"
             if dtype is None
             else f"{brief(stride)} elements of {8 * BYTES[dtype]} bits ({dtype})"
         )

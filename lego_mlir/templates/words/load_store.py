@@ -107,13 +107,13 @@ def _both(block: Any, where: Any) -> BlockCondition:
         if not isinstance(given, (bool, Condition)):
             raise TemplateError(
                 "where= is a condition on the indices of the slice, such as where=rows < n, or several, "
-                f"(rows < n, i < m); got {brief(repr(given))}; with what only the kernel knows write the mask "
-                "yourself, mask={{ A.mask[i, :] }} & (..)"
+                f"(rows < n, i < m); got {brief(repr(given))}; for run-time conditions write the mask yourself, "
+                "mask={{ A.mask[i, :] }} & (..)"
             )
         both &= as_condition(given)
         ranges |= ranges_of(given)
         if other := [s for s in blocks_in(both) if s.axis not in mask.axes]:
-            raise TemplateError(f"where= compares {other[0]}, a block variable that is no index of {block!r}")
+            raise TemplateError(f"where= compares {other[0]}, a block variable that is not an index of {block!r}")
     return BlockCondition(both, ranges, mask.places)
 
 

@@ -94,7 +94,7 @@ def test_a_number_beyond_int32_has_its_type_in_triton():
     assert text == "tl.cast(i, tl.int64) + tl.cast(3000000000, tl.int64)"
     assert read_triton.evaluate(text, {"i": np.array([5])}).tolist() == [3000000005]
     for wrong in ("3000000000 + i", "i < 3000000000", "tl.minimum(i, 3000000000)"):
-        with pytest.raises(TemplateError, match="a number beyond int32 meets an int32; cast it"):
+        with pytest.raises(TemplateError, match="a number beyond int32 is combined with an int32; cast it"):
             read_triton.evaluate(wrong, {"i": np.array([5])})
 
 

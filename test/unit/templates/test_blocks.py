@@ -148,7 +148,7 @@ def test_a_ragged_block_of_indices_without_a_mask_is_noted():
         ("{{ rows + columns }}", "declare one along the other"),
         ("{{ X[rows:rows + 2, 1] }}", "a slice begins at one place, and rows holds 8"),
         ("{{ X[rows + 40, 1] }}", r"index 0 of X is rows \+ 40, outside 0..60-1"),
-        ("{{ load('x', X[rows, :], where=columns < 3) }}", r"where= compares columns, .* no index of X\[rows, :\]"),
+        ("{{ load('x', X[rows, :], where=columns < 3) }}", r"where= compares columns, .* not an index of X\[rows, :\]"),
         ("{{ load('x', X[rows, :], where='a < 3') }}", "where= is a condition on the indices of the slice"),
         ("{{ load_block('d', Y[rows, 0, :, :]) }}", "a descriptor reads one tile, and rows holds 8 indices"),
     ],

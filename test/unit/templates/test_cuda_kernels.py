@@ -219,9 +219,9 @@ def test_constants_are_folded_into_a_header():
 def test_what_a_header_cannot_be_made_of():
     with pytest.raises(TemplateError, match="header: a layout of at most 4 dimensions, got 5"):
         header("Big", Row(2, 2, 2, 2, 2))
-    with pytest.raises(TemplateError, match="header: the class is called 'a b', which is no identifier; rename it"):
+    with pytest.raises(TemplateError, match="header: the class is called 'a b', which is not an identifier; rename it"):
         header("a b", Row(2, 2))
-    with pytest.raises(TemplateError, match=r"header: the class is called 'class', which C\+\+ keeps for itself"):
+    with pytest.raises(TemplateError, match=r"header: the class is called 'class', which C\+\+ reserves"):
         header("class", Row(2, 2))
     for name in ("inv", "index"):
         with pytest.raises(TemplateError, match=f"layout_class: a class cannot be called '{name}', as one of its"):

@@ -48,9 +48,7 @@ def test_the_message_gives_the_values_and_a_layout_that_is_taken():
 
 def test_without_a_type_a_stride_is_refused_only_where_it_fits_none():
     assert "strides=[70, 1]" in described(Row(64, 70))
-    with pytest.raises(
-        TemplateError, match=r"71 elements, and an odd number is one for no type; pad it to 80, as Padded"
-    ):
+    with pytest.raises(TemplateError, match=r"71 elements, and an odd number fits no type; pad it to 80, as Padded"):
         described(Row(64, 71))
     k = lego.size("K", max=4096)
     assert "strides=[K, 1]" in described(Row(64, k))

@@ -1,4 +1,4 @@
-"""Names are kept apart, blocks can be named, and a text that is no Python is refused."""
+"""Names are kept apart, blocks can be named, and a text that is not Python is refused."""
 
 import ast
 from dataclasses import replace
@@ -78,20 +78,36 @@ def test_a_size_is_not_assigned_to():
 @pytest.mark.parametrize(
     ("text", "name", "said"),
     [
-        ('{{ assign("a b, c", grid.inv(p)) }}', "t.py.jinja", "assign: a variable is called 'a b', which is no ident"),
-        ('{{ assign("for, c", grid.inv(p)) }}', "t.py.jinja", "assign: a variable is called 'for', which Python keeps"),
-        ('{{ assign("tl, c", grid.inv(p)) }}', "t.py.jinja", "assign: a variable is called 'tl', which Python keeps"),
-        ('{{ assign("int, c", grid.inv(p)) }}', "t.cu.jinja", r"a variable is called 'int', which C\+\+ keeps for its"),
-        ('{{ assign("c, c", grid.inv(p)) }}', "t.py.jinja", "assign: one name for two values in c, c; give each its"),
+        (
+            '{{ assign("a b, c", grid.inv(p)) }}',
+            "t.py.jinja",
+            "assign: a variable is called 'a b', which is not an ident",
+        ),
+        (
+            '{{ assign("for, c", grid.inv(p)) }}',
+            "t.py.jinja",
+            "assign: a variable is called 'for', which Python reserves",
+        ),
+        (
+            '{{ assign("tl, c", grid.inv(p)) }}',
+            "t.py.jinja",
+            "assign: a variable is called 'tl', which Python reserves",
+        ),
+        ('{{ assign("int, c", grid.inv(p)) }}', "t.cu.jinja", r"a variable is called 'int', which C\+\+ reserves"),
+        ('{{ assign("c, c", grid.inv(p)) }}', "t.py.jinja", "assign: one name for two values in c, c; use different"),
         ("{{ device_function('at me', grid) }}", "t.cu.jinja", "device_function: a function is called 'at me', which"),
         ("{{ device_function('switch', grid) }}", "t.cu.jinja", "a function is called 'switch', which C"),
         ("{{ layout_class('class', grid) }}", "t.cu.jinja", "layout_class: a class is called 'class', which C"),
         (
             "{{ S[m, k] }}",
             "t.cu.jinja",
-            r"t\.cu\.jinja: S: a size is called 'int', which C\+\+ keeps",
+            r"t\.cu\.jinja: S: a size is called 'int', which C\+\+ reserves",
         ),
-        ("{{ grid[reserved, k] }}", "t.cu.jinja", r"t\.cu\.jinja:1: an index is called 'register', which C\+\+ keeps"),
+        (
+            "{{ grid[reserved, k] }}",
+            "t.cu.jinja",
+            r"t\.cu\.jinja:1: an index is called 'register', which C\+\+ reserves",
+        ),
     ],
 )
 def test_names_that_the_language_has_no_room_for(text, name, said):
@@ -219,7 +235,7 @@ def test_a_wrong_text_of_a_named_block_is_found():
         ),
         ('{{ assign("a", A) }}', "assign: an index, a position or a block of positions is needed, got A = Row"),
         ('{{ assign("a", "x") }}', "assign: an index, a position or a block of positions is needed, got 'x'"),
-        ('{{ assign("m", A[m, :]) }}', "assign: m would change while the values are computed; rename it"),
+        ('{{ assign("m", A[m, :]) }}', "assign: m is both assigned and used in the values; rename it"),
     ],
 )
 def test_what_cannot_be_assigned(text, said):

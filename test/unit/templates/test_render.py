@@ -301,6 +301,6 @@ def test_the_command_line_writes_what_python_renders(tmp_path, capsys):
     assert main(["render", "mine", "--spec", str(spec)]) == 0
     assert capsys.readouterr().out == "y = m * 2048 + k * 32\n"
     assert main(["check", str(spec)]) == 0
-    assert "proved   mine.py.jinja:1: m * 2048 + k * 32 is what the layout says: read back, all 8 indices" in (
+    assert "proved   mine.py.jinja:1: m * 2048 + k * 32 equals its layout: read back, all 8 indices" in (
         capsys.readouterr().out
     )

@@ -46,7 +46,7 @@ def test_what_cannot_be_loaded(tmp_path):
     with pytest.raises(TemplateError, match=r"scale\.py\.jinja: it has no kernel 'twice'; there are: scale"):
         triton.load(rendered(), "twice", folder=tmp_path)
     with pytest.raises(
-        TemplateError, match=r"nw\.cu\.jinja is a CUDA template; lego_mlir\.toolchain\.nvcc compiles it"
+        TemplateError, match=r"nw\.cu\.jinja is a CUDA template; lego_mlir\.templates\.run\.nvcc compiles it"
     ):
         triton.load(nw(32, 16).render(), "nw_growing", folder=tmp_path)
     with pytest.raises(TemplateError, match=r"scale\.py\.jinja: the rendered text, .*: 'return' outside function"):

@@ -106,7 +106,7 @@ def test_a_batch_comes_first():
 def test_sizes_stand_right_behind_a_parameter(name, open_end):
     text = f"def {open_end}{{{{ sizes }}}}):\n    return {{{{ A[m, k] }}}}\n"
     line = 1 + open_end.count("\n")
-    with pytest.raises(TemplateError, match=rf"{name}:{line}: \{{\{{ sizes \}}\}} begins with a comma where there are"):
+    with pytest.raises(TemplateError, match=rf"{name}:{line}: \{{\{{ sizes \}}\}} begins with a comma if there are"):
         rendered(name, text, A=Row(M, N))
     assert "32" in Template.of(text, "t.py.jinja", A=Row(8, 32), m=m, k=k).render().text
 

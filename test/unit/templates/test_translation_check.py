@@ -31,7 +31,7 @@ RIGHT = "m * 2048 + k * 32 + (tl.arange(0, 32) * 64)[:, None] + tl.arange(0, 32)
     [
         (RIGHT.replace("2048", "2047"), "the text gives .* and the layout .* for k = .*, m = .*, s2 = .*, s3 = "),
         (RIGHT.replace("[:, None]", "[None, :]"), "the text gives"),
-        (RIGHT.replace("[:, None]", ""), "a block of 1 axes meets one of 2"),
+        (RIGHT.replace("[:, None]", ""), "a block of 1 axes is combined with one of 2"),
         (RIGHT.replace("m * 2048", "m * 2048 * 1000000 // 1000000"), "overflows int32"),
         (RIGHT.replace("k *", "j *"), "the text uses j, which has no value here"),
         (RIGHT.replace("tl.arange(0, 32) * 64", "tl.arange(0, 31) * 64"), "tl.arange needs a power of two"),
@@ -194,9 +194,7 @@ def test_a_block_as_long_as_its_size_is_compared_for_several_lengths():
     (found,) = check.check(Template.of(in_a_kernel, "t.py.jinja", A=Row(3, lego.size("B", min=128)), m=m).render())
     assert (found.indices, found.error) == (3 * 128, None)
     odd = Template.of(in_a_kernel, "t.py.jinja", A=Row(3, lego.size("B", multiple_of=48)), m=m).render()
-    with pytest.raises(
-        TemplateError, match=r"tl\.arange runs to B, and takes powers of two only; none is a value of B"
-    ):
+    with pytest.raises(TemplateError, match=r"tl\.arange\(B\) requires a power of two, and no value of B is one"):
         check.require(odd)
 
 
