@@ -1,21 +1,21 @@
-"""Where the math functions of a kernel come from.
+"""Link the math functions that a kernel calls.
 
-MLIR lowers `math.exp` and its kind to calls of `__nv_expf`, the names of NVIDIA's libdevice. Those that
-`device_math.ll` beside this file defines are taken from there, so that the common ones need no further package; the
-others come from libdevice (PyPI's `nvidia-nvvm`, or a CUDA toolkit), and where that is missing the error names them.
+MLIR lowers `math.exp` and similar operations to calls of `__nv_expf`, a name of NVIDIA's libdevice. `device_math.ll`
+beside this file defines the common ones, which therefore need no further package. The others come from libdevice
+(PyPI's `nvidia-nvvm`, or a CUDA toolkit); where that is not installed, the error lists them.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from lego_mlir.aliases import LlvmModule
 from lego_mlir.errors import DependencyError
-from lego_mlir.toolchain import llvm
+from lego_mlir.toolchain import llvm, nvidia_tools
 
 _DECLARED: Final = re.compile(r"^declare [^@\n]*@(__nv_\w+)\(", re.MULTILINE)
 _DEFINED: Final = re.compile(r"^define [^@\n]*@(__nv_\w+)\(", re.MULTILINE)
@@ -44,19 +44,19 @@ def link_math(text: str) -> str:
 
 
 def libdevice() -> Path | None:
-    """NVIDIA's libdevice: from PyPI's nvidia-nvvm, else from the CUDA toolkit that `nvcc` on PATH belongs to."""
+    """NVIDIA's libdevice: from PyPI's nvidia-nvvm, else from the CUDA toolkit of `nvcc`."""
     folders: list[Path] = []
     spec = importlib.util.find_spec("nvidia")
     for package in (spec.submodule_search_locations or []) if spec else []:
         folders += sorted(Path(package).glob("c*"), reverse=True)
-    nvcc = shutil.which("nvcc")
+    nvcc = nvidia_tools.find("nvcc")
     if nvcc is not None:
-        folders.append(Path(nvcc).resolve().parent.parent)
+        folders.append(nvcc.resolve().parent.parent)
     folders.append(Path("/usr/local/cuda"))
     return next((folder / _LIBDEVICE for folder in folders if (folder / _LIBDEVICE).is_file()), None)
 
 
-def _libdevice_module(functions: list[str]) -> Any:
+def _libdevice_module(functions: list[str]) -> LlvmModule:
     path = libdevice()
     if path is None:
         names = ", ".join(functions)
@@ -67,8 +67,8 @@ def _libdevice_module(functions: list[str]) -> Any:
     return llvm.binding().parse_bitcode(path.read_bytes())
 
 
-def _add(module: Any, library: Any, visible: set[str]) -> None:
-    """Link what the module calls of a library: made internal, so that the next library brings its own helpers."""
+def _add(module: LlvmModule, library: LlvmModule, visible: set[str]) -> None:
+    """Link the functions of a library that the module calls, as internal ones: libraries may share names of helpers."""
     module.link_in(library)
     for function in module.functions:
         if not function.is_declaration and function.name not in visible:

@@ -1,14 +1,12 @@
-"""PTX -> cubin, and what ptxas reports of registers and spills: the only use of NVIDIA's assembler.
+"""PTX -> cubin, with the registers and spills that ptxas reports: the only use of NVIDIA's assembler.
 
-ptxas comes from PATH or from PyPI's `nvidia-cuda-nvcc`. Nothing but the last stage needs it.
+Only the last stage needs ptxas; `nvidia_tools` finds it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from typing import Final
 
 from lego_mlir.errors import DependencyError, LegoError
 from lego_mlir.hardware.targets import Target
+from lego_mlir.toolchain import nvidia_tools
 
 REMEDY: Final = "run: pip install nvidia-cuda-nvcc (or put a CUDA toolkit's bin folder on PATH)"
 _ENTRY: Final = re.compile(r"Compiling entry function '([^']+)'")
@@ -26,7 +25,7 @@ _USED: Final = re.compile(r"Used (\d+) registers")
 
 
 class PtxasError(LegoError):
-    """ptxas refused the PTX."""
+    """ptxas rejected the PTX."""
 
     def __init__(self, output: str, exit_code: int, arguments: tuple[str, ...]) -> None:
         super().__init__(output)
@@ -36,7 +35,7 @@ class PtxasError(LegoError):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one kernel takes, as ptxas says: registers a thread, and bytes of stack and spills a thread."""
+    """Per-thread resources of one kernel, from ptxas: registers, and bytes of stack and spills."""
 
     kernel: str
     registers: int
@@ -46,23 +45,12 @@ class Resources:
 
 
 def find() -> Path | None:
-    """ptxas on PATH, else in the package nvidia-cuda-nvcc; None where neither has it."""
-    on_path = shutil.which("ptxas")
-    if on_path is not None:
-        return Path(on_path)
-    spec = importlib.util.find_spec("nvidia")
-    for package in (spec.submodule_search_locations or []) if spec else []:
-        for candidate in [
-            *sorted(Path(package).glob("cu*/bin/ptxas"), reverse=True),
-            Path(package, "cuda_nvcc/bin/ptxas"),
-        ]:
-            if candidate.is_file():
-                return candidate
-    return None
+    """ptxas, or None where it is not installed."""
+    return nvidia_tools.find("ptxas")
 
 
 def required() -> Path:
-    """The same, or DependencyError with the remedy."""
+    """ptxas. Raises DependencyError, with the remedy, where it is not installed."""
     found = find()
     if found is None:
         raise DependencyError(f"ptxas is needed to assemble a cubin, and it was not found; {REMEDY}")
@@ -71,7 +59,7 @@ def required() -> Path:
 
 @cache
 def version() -> str:
-    """The release that ptxas says it is, such as "ptxas V13.0.88"; for `doctor` and cache keys."""
+    """The release of ptxas, such as "ptxas V13.0.88", for `doctor` and cache keys."""
     program = find()
     if program is None:
         return "ptxas (not found)"
@@ -96,7 +84,7 @@ def assemble(ptx: str, target: Target) -> tuple[bytes, tuple[Resources, ...]]:
 
 
 def parse_report(text: str) -> tuple[Resources, ...]:
-    """The resources in what `ptxas -v` printed, one kernel after the other."""
+    """The resources of each kernel in the output of `ptxas -v`."""
     found: list[Resources] = []
     for part in re.split(r"(?=Compiling entry function)", text):
         entry, used, spills = _ENTRY.search(part), _USED.search(part), _SPILLS.search(part)

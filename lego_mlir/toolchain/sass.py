@@ -1,8 +1,8 @@
-"""Counting machine instructions: of a whole kernel, and of its hottest loop.
+"""Count machine instructions: of a whole kernel, and of its hottest loop.
 
-SASS, the GPU's own code, is listed by cuobjdump, one instruction a line with its address. A loop is what lies between
-a branch and an earlier address that it jumps to; the main loop is the innermost one that does the work asked for
-(`HGMMA`, `LDG`, ..), and its instructions are the ones that count.
+cuobjdump lists SASS, the GPU's machine code, one instruction per line with its address. A loop extends from the target
+of a backward branch to the branch; the main loop is the innermost one that contains the requested work (`HGMMA`,
+`LDG`, ..), and its instructions determine the time.
 
 >>> listing = '''
 ...     /*0000*/  MOV R1, c[0x0][0x28] ;
@@ -18,9 +18,7 @@ a branch and an earlier address that it jumps to; the main loop is the innermost
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -30,6 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from lego_mlir.errors import DependencyError
+from lego_mlir.toolchain import nvidia_tools
 
 _LINE: Final = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)([^;]*);")
 _TARGET: Final = re.compile(r"\b0x([0-9a-f]+)\b")
@@ -37,7 +36,7 @@ _TARGET: Final = re.compile(r"\b0x([0-9a-f]+)\b")
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: its address, its name without modifiers, and where it jumps to, if it does."""
+    """One instruction: its address, its name without modifiers, and its jump target, if it has one."""
 
     address: int
     name: str
@@ -45,7 +44,7 @@ class Instruction:
 
 
 def read(listing: str) -> tuple[Instruction, ...]:
-    """The instructions of a listing, padding left out."""
+    """The instructions of a listing, without padding."""
     found = []
     for address, name, rest in _LINE.findall(listing):
         target = _TARGET.findall(rest) if name == "BRA" else []
@@ -55,17 +54,8 @@ def read(listing: str) -> tuple[Instruction, ...]:
 
 
 def find_lister() -> Path | None:
-    """cuobjdump on PATH, in Triton, or in the package nvidia-cuda-cuobjdump; None where nobody has it."""
-    on_path = shutil.which("cuobjdump")
-    if on_path is not None:
-        return Path(on_path)
-    for package, pattern in (("triton", "backends/nvidia/bin/cuobjdump"), ("nvidia", "cu*/bin/cuobjdump")):
-        spec = importlib.util.find_spec(package)
-        for folder in (spec.submodule_search_locations or []) if spec else []:
-            found = sorted(Path(folder).glob(pattern))
-            if found:
-                return found[-1]
-    return None
+    """cuobjdump, or None where it is not installed."""
+    return nvidia_tools.find("cuobjdump")
 
 
 def disassemble(cubin: bytes) -> tuple[Instruction, ...]:
@@ -81,12 +71,12 @@ def disassemble(cubin: bytes) -> tuple[Instruction, ...]:
 
 
 def mix(code: Sequence[Instruction]) -> Mapping[str, int]:
-    """How many instructions of each name, most frequent first."""
+    """The number of instructions of each name, most frequent first."""
     return dict(Counter(i.name for i in code).most_common())
 
 
 def main_loop(code: Sequence[Instruction], work: str) -> tuple[Instruction, ...]:
-    """The smallest loop with an instruction whose name contains `work`; nothing where there is no such loop."""
+    """The smallest loop with an instruction whose name contains `work`; empty where there is none."""
     loops = []
     for branch in code:
         if branch.target is not None and branch.target < branch.address:

@@ -13,12 +13,13 @@ from lego_mlir import bindings
 from lego_mlir.errors import DependencyError
 
 PACKAGE = Path(lego_mlir.__file__).parent
-HEAVY = ["sympy", "numpy", "z3", "torch_mlir", "mlir", "llvmlite", "cupy", "islpy", "jinja2", "triton", "torch"]
+HEAVY = ["sympy", "numpy", "z3", "torch_mlir", "mlir", "llvmlite", "cupy", "islpy", "jinja2", "triton", "torch", "cuda"]
 DOORS = {
     "z3": ["expr/solver.py"],
     "torch_mlir": ["bindings.py"],
     "llvmlite": ["toolchain/llvm.py"],
     "cupy": ["runtime/cuda.py"],
+    "cuda": ["toolchain/nvidia_tools.py"],
     "islpy": ["structured/sets.py"],
     "jinja2": ["templates/render/engine.py"],
     "triton": ["templates/run/triton.py"],

@@ -1,12 +1,11 @@
 """Compile rendered CUDA text to a cubin with nvcc, without a GPU, and report each kernel's resources.
 
-nvcc comes from PATH. Running kernels does not need it: `runtime.source` compiles with NVRTC. Outputs are kept in the
-toolchain's cache.
+`toolchain.nvidia_tools` finds nvcc. Running kernels does not need it: `runtime.source` compiles with NVRTC. Outputs are
+kept in the toolchain's cache.
 """
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Final
 
 from lego_mlir.errors import DependencyError, Rerun, ToolchainError
 from lego_mlir.store import Cache, key
+from lego_mlir.toolchain import nvidia_tools
 from lego_mlir.toolchain.kept import keep
 from lego_mlir.toolchain.ptxas import Resources, parse_report
 
@@ -34,7 +34,7 @@ class CompiledCuda:
 @remember
 def version() -> str | None:
     """nvcc's version text, or None if nvcc is not installed."""
-    program = shutil.which("nvcc")
+    program = nvidia_tools.find("nvcc")
     if program is None:
         return None
     return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
@@ -53,7 +53,9 @@ def compile_text(text: str, *, target: str = "sm_90", name: str = "kernel", cach
         source, cubin = Path(folder, f"{name}.cu"), Path(folder, f"{name}.cubin")
         source.write_text(text)
         command = ["nvcc", *OPTIONS, f"-arch={target}", "-cubin", str(source), "-o", str(cubin)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, executable=nvidia_tools.find("nvcc"), capture_output=True, text=True, check=False
+        )
         if done.returncode:
             kept = keep(source.name, text.encode())
             again = " ".join(command).replace(str(source), str(kept or source.name)).replace(str(cubin), "/dev/null")
