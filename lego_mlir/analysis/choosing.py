@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lego_mlir.analysis.repair import TileAccess, wavefronts_of
 from lego_mlir.errors import UsageError
@@ -25,6 +25,9 @@ from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.layout import as_layout
+
+if TYPE_CHECKING:
+    from lego_mlir.layout.base import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Candidate:
         return f"{self.name}: {self.wavefronts} wavefronts, {self.operations} operations an index, {self.bytes} bytes"
 
 
-def ranked(layouts: Mapping[str, Any], uses: Sequence[TileAccess], element_bytes: int) -> list[Candidate]:
+def ranked(layouts: Mapping[str, Layout], uses: Sequence[TileAccess], element_bytes: int) -> list[Candidate]:
     """The layouts of a tile, best first: by wavefronts, then operations, then bytes.
 
     All must have the logical sizes that the accesses index. Raises UsageError for layouts of different sizes.
@@ -60,7 +63,7 @@ def ranked(layouts: Mapping[str, Any], uses: Sequence[TileAccess], element_bytes
     return sorted(found, key=lambda candidate: (candidate.wavefronts, candidate.operations, candidate.bytes))
 
 
-def index_operations(layout: Any) -> int:
+def index_operations(layout: Layout) -> int:
     """The operations of the simplified position of a layout of fixed sizes."""
     symbols = [index_symbol(f"i{axis}") for axis in range(len(layout.dims()))]
     ranges = {symbol.expr: Range(0, size) for symbol, size in zip(symbols, layout.dims(), strict=True)}

@@ -9,9 +9,9 @@ replace it, and the repairs then hold for the data of that run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import sympy
@@ -22,6 +22,11 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.hardware.banks import WARP, Array
 from lego_mlir.tracing.trace import For, If, Load, Source, Store, TileLoad, TileStore, ToIndex
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Cond, Expr
+    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.trace import Access, Buffer, KernelTrace, Statement
 
 MAX_POINTS: Final = 64
 """Loop iterations for which an access is evaluated."""
@@ -37,7 +42,7 @@ class TileRepairs:
 
 
 def tile_repairs(
-    kernel: Any, sizes: Mapping[str, int], recorded: RecordedRequests | None = None
+    kernel: Kernel, sizes: Mapping[str, int], recorded: RecordedRequests | None = None
 ) -> dict[str, TileRepairs]:
     """For each shared tile with bank conflicts, by name: the repairs that are better than its layout.
 
@@ -51,7 +56,9 @@ def tile_repairs(
     return found
 
 
-def _tile(kernel: Any, tile: Any, sizes: Mapping[str, int], recorded: RecordedRequests | None) -> TileRepairs | None:
+def _tile(
+    kernel: Kernel, tile: Buffer, sizes: Mapping[str, int], recorded: RecordedRequests | None
+) -> TileRepairs | None:
     """The repairs of one tile; None without conflicts in trace and run. Tiles accessed whole are not analysed."""
     for statement in kernel.trace().statements():
         if isinstance(statement, (TileLoad, TileStore)) and statement.buffer.name == tile.name:
@@ -71,7 +78,7 @@ def _tile(kernel: Any, tile: Any, sizes: Mapping[str, int], recorded: RecordedRe
     return _tried(tile, uses, sizes) if conflicts else None
 
 
-def _tried(tile: Any, uses: list[TileAccess], sizes: Mapping[str, int], note: str = "") -> TileRepairs:
+def _tried(tile: Buffer, uses: list[TileAccess], sizes: Mapping[str, int], note: str = "") -> TileRepairs:
     dims = [int(evaluate(n, sizes)) for n in tile.layout.dims()]
     total, _ = wavefronts_of(tile.layout, uses, tile.dtype.bytes)
     better = tuple(r for r in repairs(dims, uses, tile.dtype.bytes) if r.wavefronts < total)
@@ -82,13 +89,13 @@ def _tried(tile: Any, uses: list[TileAccess], sizes: Mapping[str, int], note: st
     return TileRepairs(tile.source, better, note)
 
 
-def _conflicts(tile: Any, uses: list[TileAccess]) -> bool:
+def _conflicts(tile: Buffer, uses: list[TileAccess]) -> bool:
     total, ideal = wavefronts_of(tile.layout, uses, tile.dtype.bytes)
     return total > ideal
 
 
 def _derived(
-    kernel: Any, accesses: list[tuple[Any, tuple[Any, ...]]], sizes: Mapping[str, int]
+    kernel: Kernel, accesses: list[tuple[Access, tuple[Cond, ...]]], sizes: Mapping[str, int]
 ) -> tuple[list[TileAccess], str]:
     """The accesses of a tile derived from the trace; or none, and the reason why one cannot be derived."""
     uses = []
@@ -103,7 +110,9 @@ def _derived(
     return uses, ""
 
 
-def guarded_accesses(body: tuple[Any, ...], guards: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+def guarded_accesses(
+    body: Sequence[Statement], guards: tuple[Cond, ...] = ()
+) -> Iterator[tuple[Access, tuple[Cond, ...]]]:
     """Every access in program order, with the conditions of its enclosing branches."""
     for statement in body:
         match statement:
@@ -116,7 +125,7 @@ def guarded_accesses(body: tuple[Any, ...], guards: tuple[Any, ...] = ()) -> Ite
                 yield from guarded_accesses(otherwise, (*guards, sympy.Not(condition)))
 
 
-def tile_access(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tuple[Any, ...] = ()) -> TileAccess:
+def tile_access(kernel: Kernel, access: Access, sizes: Mapping[str, int], guards: tuple[Cond, ...] = ()) -> TileAccess:
     """An access of a tile as the logical index of every lane; `guards` are the conditions of its enclosing branches.
 
     A condition on data may hold for any lane, so it excludes none, except those outside the tile.
@@ -147,7 +156,7 @@ def tile_access(kernel: Any, access: Any, sizes: Mapping[str, int], guards: tupl
     return TileAccess(str(access.source), index, access.width, None if taking.all() else taking)
 
 
-def _unknown(trace: Any, expr: Any, sizes: Mapping[str, int]) -> str | None:
+def _unknown(trace: KernelTrace, expr: Expr, sizes: Mapping[str, int]) -> str | None:
     """The data on which an expression depends, directly or through loop bounds; None if only ids and sizes."""
     loops = {str(s.symbol): s for s in trace.statements() if isinstance(s, For)}
     known = {str(symbol) for symbol in (*trace.ids, *sizes)}
@@ -163,7 +172,7 @@ def _unknown(trace: Any, expr: Any, sizes: Mapping[str, int]) -> str | None:
     return None
 
 
-def _loops_of(exprs: tuple[Any, ...], trace: Any) -> list[For]:
+def _loops_of(exprs: tuple[Expr, ...], trace: KernelTrace) -> list[For]:
     """The loops whose variables occur in the expressions or in the bounds of such loops, outermost first."""
     needed = {s for e in exprs for s in getattr(e, "free_symbols", ())}
     found = []
@@ -174,7 +183,7 @@ def _loops_of(exprs: tuple[Any, ...], trace: Any) -> list[For]:
     return found[::-1]
 
 
-def _rounds(loops: list[For], known: Mapping[str, Any]) -> dict[str, Array]:
+def _rounds(loops: list[For], known: Mapping[str, int | Array]) -> dict[str, Array]:
     """For each loop the iteration number at each point: all combinations, or a sample of them."""
     counts: dict[str, int] = {}
     settled = dict(known)
@@ -191,7 +200,7 @@ def _rounds(loops: list[For], known: Mapping[str, Any]) -> dict[str, Array]:
     return rounds
 
 
-def lane_values(kernel: Any, sizes: Mapping[str, int]) -> tuple[dict[str, Array], Array]:
+def lane_values(kernel: Kernel, sizes: Mapping[str, int]) -> tuple[dict[str, Array], Array]:
     """Each thread id of a block as (warps, 32), and the active lanes."""
     extents = [n if isinstance(n, int) else int(evaluate(n, sizes)) for n in kernel.block]
     x, y, z = (*extents, 1, 1)[:3]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from lego_mlir.hardware import banks
 from lego_mlir.hardware import sectors as coalescing
 from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
 from lego_mlir.layout.contiguity import stride
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Expr, IndexLike
+    from lego_mlir.layout.base import Layout
 
 PROOF_MS: Final = 2000
 
@@ -91,7 +95,7 @@ class GlobalAccess:
         }  # fmt: skip
 
 
-def shared(layout: Any, pattern: AccessPattern, element_bytes: int, width: int = 1) -> SharedAccess:
+def shared(layout: Layout, pattern: AccessPattern, element_bytes: int, width: int = 1) -> SharedAccess:
     """The bank conflicts if each lane accesses `width` elements of a shared tile, starting at its index."""
     place, by = _places(layout, pattern, element_bytes, max(BANK_BYTES, width * element_bytes))
     address = place * element_bytes
@@ -109,7 +113,7 @@ def shared(layout: Any, pattern: AccessPattern, element_bytes: int, width: int =
     )  # fmt: skip
 
 
-def through_cache(layout: Any, pattern: AccessPattern, element_bytes: int, width: int = 1) -> GlobalAccess:
+def through_cache(layout: Layout, pattern: AccessPattern, element_bytes: int, width: int = 1) -> GlobalAccess:
     """The sectors if each lane accesses `width` elements of a global array, starting at its index."""
     place, by = _places(layout, pattern, element_bytes, coalescing.SECTOR_BYTES)
     bytes_ = width * element_bytes
@@ -125,7 +129,7 @@ def _words_apart(place: Array, element_bytes: int) -> int | None:
     return step // BANK_BYTES if step is not None and step > 0 and step % BANK_BYTES == 0 else None
 
 
-def _places(layout: Any, pattern: AccessPattern, element_bytes: int, unit: int) -> tuple[Array, str]:
+def _places(layout: Layout, pattern: AccessPattern, element_bytes: int, unit: int) -> tuple[Array, str]:
     """Positions of representative warps, and the method; a shift of all lanes by `unit` bytes has no effect."""
     if pattern.warps <= MAX_WARPS:
         what = "the one warp" if pattern.warps == 1 else f"all {pattern.warps} warps"
@@ -140,7 +144,7 @@ def _places(layout: Any, pattern: AccessPattern, element_bytes: int, unit: int) 
     return positions(layout, alone) + shifts, f"proof: {few} all {pattern.warps}, which differ by a shift"
 
 
-def _shift(layout: Any, pattern: AccessPattern) -> int | None:
+def _shift(layout: Layout, pattern: AccessPattern) -> int | None:
     """A divisor of the shift that the free variables add to all lanes' positions, if proved; None otherwise."""
     from lego_mlir.expr.index import Index, as_expr, index_symbol
     from lego_mlir.expr.intervals import bounds
@@ -154,7 +158,7 @@ def _shift(layout: Any, pattern: AccessPattern) -> int | None:
     zero = Index(0)
     zeros = dict.fromkeys(pattern.free, zero)
 
-    def position(lane: Any, free: dict[str, Any]) -> Any:
+    def position(lane: IndexLike, free: dict[str, IndexLike]) -> Expr:
         return simplify(as_expr(layout.apply(*pattern.index(lane=lane, **free))), ranges).expr
 
     added = position(zero, free) - position(zero, zeros)

@@ -14,12 +14,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.banks import WARP, Array
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import IndexLike
+    from lego_mlir.layout.base import Layout
 
 MAX_WARPS: Final = 1 << 14
 """Warps beyond which a pattern is not enumerated but proved or, failing that, sampled."""
@@ -66,7 +70,7 @@ def parse(text: str, free: Mapping[str, int] | None = None) -> AccessPattern:
             )
     code = compile(tree, "<access>", "eval")
 
-    def index(**values: Any) -> tuple[Any, ...]:
+    def index(**values: IndexLike) -> tuple[IndexLike, ...]:
         found = eval(code, {"__builtins__": {}}, values)
         return found if isinstance(found, tuple) else (found,)
 
@@ -120,7 +124,7 @@ def sweeps(dims: Sequence[int]) -> list[AccessPattern]:
 def _sweep(name: str, dims: Sequence[int], axis: int, warps: int) -> AccessPattern:
     order = [axis, *(a for a in reversed(range(len(dims))) if a != axis)]
 
-    def index(lane: Any, warp: Any = 0) -> tuple[Any, ...]:
+    def index(lane: IndexLike, warp: IndexLike = 0) -> tuple[IndexLike, ...]:
         rest, found = lane + warp * WARP, {}
         for a in order:
             found[a] = rest % dims[a]
@@ -142,7 +146,7 @@ def values_of(pattern: AccessPattern, limit: int = MAX_WARPS) -> tuple[dict[str,
     return dict(reversed(found.items())), whole
 
 
-def positions(layout: Any, pattern: AccessPattern, limit: int = MAX_WARPS) -> Array:
+def positions(layout: Layout, pattern: AccessPattern, limit: int = MAX_WARPS) -> Array:
     """The physical position of every lane's element, (warps, 32)."""
     free, _ = values_of(pattern, limit)
     lane = np.arange(WARP, dtype=np.int64).reshape(1, WARP)

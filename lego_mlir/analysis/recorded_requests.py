@@ -50,7 +50,9 @@ class RecordedRequests:
         if some.size:
             kept.append((address.reshape(-1, WARP)[some].copy(), taking[some].copy(), width))
 
-    def uses(self, buffer: str, inverse: Callable[[Array], Any], size: int, element_bytes: int) -> list[TileAccess]:
+    def uses(
+        self, buffer: str, inverse: Callable[[Array], tuple[Array, ...]], size: int, element_bytes: int
+    ) -> list[TileAccess]:
         """The accesses of a tile as logical indices, by its layout's `inverse`; empty if one exceeds its `size`."""
         found = []
         for (_, line, name, _), kept in self._shared.items():

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
 from lego_mlir.layout import OrderBy, Row, gallery
 from lego_mlir.layout.contiguity import is_vector
 from lego_mlir.layout.padded import Padded
+
+if TYPE_CHECKING:
+    from lego_mlir.layout.base import Layout
 
 ROW_OF_BANKS: Final = BANKS * BANK_BYTES
 
@@ -107,7 +110,7 @@ def repairs(dims: Sequence[int], uses: Sequence[TileAccess], element_bytes: int)
     return sorted(found, key=lambda repair: (repair.wavefronts, repair.extra_bytes))
 
 
-def wavefronts_of(layout: Any, uses: Sequence[TileAccess], element_bytes: int) -> tuple[int, int]:
+def wavefronts_of(layout: Layout, uses: Sequence[TileAccess], element_bytes: int) -> tuple[int, int]:
     """Wavefronts of all accesses under a layout, and the fewest possible."""
     total = ideal = 0
     for use in uses:
@@ -118,7 +121,7 @@ def wavefronts_of(layout: Any, uses: Sequence[TileAccess], element_bytes: int) -
     return total, ideal
 
 
-def _tried(kind: str, layout: Any, uses: Sequence[TileAccess], element_bytes: int, extra: int) -> Repair | None:
+def _tried(kind: str, layout: Layout, uses: Sequence[TileAccess], element_bytes: int, extra: int) -> Repair | None:
     """The candidate with its count, or None if it is not proved or splits a vector access."""
     verdict = layout.check()
     if not isinstance(verdict, Proved) or not all(_keeps_vectors_contiguous(layout, use) for use in uses):
@@ -128,7 +131,7 @@ def _tried(kind: str, layout: Any, uses: Sequence[TileAccess], element_bytes: in
     return Repair(kind, layout, total, ideal, extra, f"bijection by {verdict.by}; wavefronts by counting {warps} warps")
 
 
-def _keeps_vectors_contiguous(layout: Any, use: TileAccess) -> bool:
+def _keeps_vectors_contiguous(layout: Layout, use: TileAccess) -> bool:
     """Whether the elements of each vector access are contiguous and aligned to their number."""
     if use.width == 1:
         return True
@@ -138,7 +141,7 @@ def _keeps_vectors_contiguous(layout: Any, use: TileAccess) -> bool:
     return is_vector(np.asarray(layout.apply(*outer, last + np.arange(use.width))))
 
 
-def _swizzles(dims: Sequence[int], whole: int) -> Iterator[tuple[str, Any, int]]:
+def _swizzles(dims: Sequence[int], whole: int) -> Iterator[tuple[str, Layout, int]]:
     """Exclusive-or swizzles that keep vectors of `whole` elements contiguous; the simplest first."""
     rows, columns = int(np.prod(dims[:-1], dtype=int)), int(dims[-1])
     for vec in _powers(whole, columns // 2):
@@ -153,7 +156,7 @@ def _swizzles(dims: Sequence[int], whole: int) -> Iterator[tuple[str, Any, int]]
                 yield "xor swizzle", tile if len(dims) == 2 else OrderBy(tile).GroupBy(list(dims)), 0
 
 
-def _paddings(dims: Sequence[int], whole: int, element_bytes: int) -> Iterator[tuple[str, Any, int]]:
+def _paddings(dims: Sequence[int], whole: int, element_bytes: int) -> Iterator[tuple[str, Layout, int]]:
     """Row paddings by multiples of `whole` elements, up to a row of all banks; the smallest first."""
     *outer, columns = dims
     for pad in range(whole, ROW_OF_BANKS // element_bytes + 1, whole):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
@@ -32,6 +32,11 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.contiguity import aligned, contiguous
 from lego_mlir.tracing.trace import ToIndex
 
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Expr, IndexLike, Symbol
+    from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.definition import Kernel
+
 
 @dataclass(frozen=True, slots=True)
 class Widening:
@@ -42,7 +47,7 @@ class Widening:
     along: int | None = None
 
 
-def of_line(kernel: Any, file: str, line: int, buffer: str, widest_bytes: int) -> Widening | None:
+def of_line(kernel: Kernel, file: str, line: int, buffer: str, widest_bytes: int) -> Widening | None:
     """The widest vectors of the accesses of a buffer at a line; None if not wider than now or dependent on data."""
     trace = kernel.trace()
     data = {s.symbol for s in trace.statements() if isinstance(s, ToIndex)}
@@ -62,7 +67,7 @@ def of_line(kernel: Any, file: str, line: int, buffer: str, widest_bytes: int) -
     return min(found, key=lambda widening: widening.elements, default=None)
 
 
-def granted(layout: Any, elements: int) -> Widening | None:
+def granted(layout: Layout, elements: int) -> Widening | None:
     """How groups of `elements` along a dimension are contiguous and aligned in memory; None if not proved."""
     dims = layout.dims()
     last = len(dims) - 1
@@ -80,7 +85,7 @@ def granted(layout: Any, elements: int) -> Widening | None:
     return None
 
 
-def _is_contiguous(layout: Any, axis: int, elements: int, multiples: Sequence[Any]) -> bool:
+def _is_contiguous(layout: Layout, axis: int, elements: int, multiples: Sequence[Symbol]) -> bool:
     """Whether it is proved along this dimension, with each of these sizes a multiple of `elements`."""
     better = {s: Size(str(s), s.min, s.max, math.lcm(s.multiple_of, elements)) for s in multiples}
     symbols = [index_symbol(f"index{i}") for i in range(len(layout.dims()))]
@@ -91,7 +96,7 @@ def _is_contiguous(layout: Any, axis: int, elements: int, multiples: Sequence[An
     ranges |= {group.expr: Range(0, FloorDiv(extent, elements)), inside.expr: Range(0, elements)}
     ranges = {s: Range(r.lo, _with(r.hi, better)) for s, r in ranges.items()}
 
-    def place(at: Any) -> Any:
+    def place(at: IndexLike) -> Expr:
         return _with(as_expr(layout.apply(*[at if i == axis else s for i, s in enumerate(symbols)])), better)
 
     first = place(group * elements)
@@ -103,5 +108,5 @@ def _is_contiguous(layout: Any, axis: int, elements: int, multiples: Sequence[An
     return all(isinstance(prove(claim, ranges), Proved) for claim in claims)
 
 
-def _with(expr: Any, sizes: Mapping[Any, Any]) -> Any:
+def _with(expr: Expr, sizes: Mapping[Symbol, Symbol]) -> Expr:
     return sympy.sympify(expr).xreplace(dict(sizes))

@@ -22,8 +22,10 @@ from lego_mlir.interp.machine import merge
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Block, Op, Region, Value
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.program import Compiler, Step
+    from lego_mlir.interp.values import SlotValue
 
 RETURN = -1
 Edge = tuple[Array | None, int, tuple[int, ...]]
@@ -89,11 +91,11 @@ class Graph:
             if target != RETURN:
                 waiting[target] = taking if target not in waiting else waiting[target] | taking
 
-    def results_in(self, machine: Machine) -> list[Any]:
+    def results_in(self, machine: Machine) -> list[SlotValue]:
         return [machine.values[slot] for slot in self.results]
 
 
-def compile_graph(compiler: Compiler, region: Any, exits_of: Callable[[Any, Any], Exits]) -> Graph:
+def compile_graph(compiler: Compiler, region: Region, exits_of: Callable[[Op, dict[Block, int]], Exits]) -> Graph:
     """Compile the blocks of a region in reverse postorder; `leave_of(terminator, number_of)` reads a terminator."""
     blocks = reverse_postorder(list(region.blocks))
     operations = [[o.operation for o in block.operations] for block in blocks]
@@ -114,7 +116,7 @@ def compile_graph(compiler: Compiler, region: Any, exits_of: Callable[[Any, Any]
     return Graph(tuple(compiled), results, last.name)
 
 
-def reverse_postorder(blocks: Sequence[Any]) -> list[Any]:
+def reverse_postorder(blocks: Sequence[Block]) -> list[Block]:
     """The reachable blocks, each before its successors except along back edges."""
     order: list[Any] = []
     seen = {blocks[0]}
@@ -131,12 +133,12 @@ def reverse_postorder(blocks: Sequence[Any]) -> list[Any]:
     return order[::-1]
 
 
-def _successors(block: Any) -> list[Any]:
+def _successors(block: Block) -> list[Block]:
     """The successors in reverse, so that the resulting order has the first successor first."""
     return list(list(block.operations)[-1].operation.successors)[::-1]
 
 
-def _note_uses(operation: Any, block: int, used_in: dict[Any, set[int]]) -> None:
+def _note_uses(operation: Op, block: int, used_in: dict[Value, set[int]]) -> None:
     for value in operation.operands:
         used_in.setdefault(value, set()).add(block)
     for region in operation.regions:

@@ -6,8 +6,8 @@ by `lego_mlir.runtime.data`. Its dtype may be another of the same size (uint16 f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,18 +16,22 @@ from lego_mlir.interp.launch import MEMORY_LIMIT, Progress, launch
 from lego_mlir.interp.report import Report
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Module
     from lego_mlir.interp.counters import Observe
+    from lego_mlir.interp.launch import Argument
+    from lego_mlir.layout.canonical import Size
+    from lego_mlir.tracing.definition import Kernel, Parameter
 
 
 def run_kernel(
-    kernel: Any,
-    arguments: Mapping[str, Any],
+    kernel: Kernel,
+    arguments: Mapping[str, Argument],
     sizes: Mapping[str, int] | None = None,
     *,
-    module: Any = None,
+    module: Module | None = None,
     checks: bool = True,
     counts: bool = True,
-    blocks: Any = None,
+    blocks: int | Sequence[int] | None = None,
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
     observe: Observe | None = None,
@@ -65,7 +69,7 @@ def run_kernel(
     )
 
 
-def _memory(parameter: Any, value: Any) -> Any:
+def _memory(parameter: Parameter, value: Argument) -> Argument:
     """A view of the array with the NumPy dtype of the parameter's element type."""
     if parameter.layout is None or not isinstance(value, np.ndarray):
         return value
@@ -73,7 +77,7 @@ def _memory(parameter: Any, value: Any) -> Any:
     return value.view(dtype) if value.dtype != dtype and value.dtype.itemsize == dtype.itemsize else value
 
 
-def _extents(extents: tuple[Any, ...], sizes: Mapping[str, int]) -> list[int]:
+def _extents(extents: Sequence[Size], sizes: Mapping[str, int]) -> list[int]:
     """The extents of a grid or block with symbolic entries evaluated."""
     from lego_mlir.expr.evaluate import evaluate
 

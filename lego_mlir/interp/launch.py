@@ -38,7 +38,9 @@ from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import BufferTraffic, Report
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Module, Type
     from lego_mlir.interp.counters import Observe
+    from lego_mlir.interp.values import Array, SlotValue
 
 LANES_AT_ONCE = 1 << 14
 """Lanes of a batch beyond which NumPy's arrays exceed the cache and throughput falls."""
@@ -78,7 +80,7 @@ class LaunchState:
         function: CompiledFunction,
         grid: Dim3,
         block: Dim3,
-        arguments: Sequence[Any],
+        arguments: Sequence[SlotValue],
         dynamic_shared: int,
         enter: Callable[[Machine], None] | None = None,
     ) -> None:
@@ -105,7 +107,7 @@ class LaunchState:
             if self.options.progress is not None:
                 self.options.progress(start + len(batch), len(chosen))
 
-    def _machine(self, grid: Dim3, block: Dim3, batch: Any, dynamic_shared: int) -> Machine:
+    def _machine(self, grid: Dim3, block: Dim3, batch: Array, dynamic_shared: int) -> Machine:
         return Machine(
             grid=grid, block=block, batch=batch, values=[None] * self.compiler.slots, faults=self.faults,
             counters=self.counters, checks=self.options.checks, accesses=self.compiler.accesses,
@@ -123,11 +125,11 @@ class LaunchState:
         return max(1, min(fitting, -(-self.options.lanes_at_once // threads)))
 
 
-def _attribution(m: Machine, space: Space, type_: Any, name: str) -> MemRef:
+def _attribution(m: Machine, space: Space, type_: Type, name: str) -> MemRef:
     return memory.allocate(m, space, values.element_dtype(type_), list(type_.shape), name)
 
 
-def choose_blocks(blocks: int | Sequence[int] | None, grid: Dim3) -> Any:
+def choose_blocks(blocks: int | Sequence[int] | None, grid: Dim3) -> Array:
     """The linear ids of the blocks to run: all, an evenly spaced sample of the given number, or the given ids."""
     total = grid[0] * grid[1] * grid[2]
     if blocks is None:
@@ -142,7 +144,7 @@ def choose_blocks(blocks: int | Sequence[int] | None, grid: Dim3) -> Any:
     return chosen
 
 
-def parse(module: Any, source: str = "-") -> Any:
+def parse(module: Module, source: str = "-") -> Module:
     """An MLIR module, parsed if given as text; `source` is the file name in diagnostics."""
     if not isinstance(module, str):
         return module
@@ -154,13 +156,13 @@ def parse(module: Any, source: str = "-") -> Any:
         raise InterpreterError(f"this is not a valid MLIR module:\n{diagnostics}") from None
 
 
-def compile_module(module: Any, source: str = "-") -> Compiler:
+def compile_module(module: Module, source: str = "-") -> Compiler:
     """Parse if necessary and compile; pass the result to `launch` to run one module several times."""
     return Compiler(parse(module, source), source)
 
 
 def launch(
-    module: Any,
+    module: Module,
     kernel_name: str | None = None,
     grid: int | Sequence[int] | None = None,
     block: int | Sequence[int] | None = None,
@@ -209,7 +211,9 @@ def _only_kernel(compiler: Compiler) -> str:
     return kernels[0]
 
 
-def _extents(function: CompiledFunction, grid: Any, block: Any) -> tuple[Dim3, Dim3]:
+def _extents(
+    function: CompiledFunction, grid: int | Sequence[int] | None, block: int | Sequence[int] | None
+) -> tuple[Dim3, Dim3]:
     for what, known, given in (("grid", function.known_grid, grid), ("block", function.known_block, block)):
         if known is not None and given is not None and dim3(given, what) != known:
             raise InterpreterError(f"@{function.name} is compiled for the {what} {known}, not {dim3(given, what)}")
@@ -225,7 +229,7 @@ def _extents(function: CompiledFunction, grid: Any, block: Any) -> tuple[Dim3, D
 
 def bind(
     function: CompiledFunction, args: Sequence[Argument], names: Sequence[str] = ()
-) -> tuple[dict[int, DeviceBuffer], list[Any]]:
+) -> tuple[dict[int, DeviceBuffer], list[SlotValue]]:
     """Arguments as values: an array becomes a global buffer (once, even if passed twice), a number a uniform value."""
     types = function.argument_types
     if len(args) != len(types):
@@ -246,7 +250,7 @@ def bind(
 
 
 def _window(
-    function: CompiledFunction, number: int, array: Any, type_: Any, name: str, buffers: dict[int, DeviceBuffer]
+    function: CompiledFunction, number: int, array: Array, type_: Type, name: str, buffers: dict[int, DeviceBuffer]
 ) -> MemRef:
     dtype = values.element_dtype(type_)
     if array.dtype != dtype or not array.flags.c_contiguous:

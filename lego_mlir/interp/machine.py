@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.counters import Counters
     from lego_mlir.interp.faults import Faults
     from lego_mlir.interp.program import MemoryAccess
+    from lego_mlir.interp.values import SlotValue
 
 
 @dataclass(slots=True)
@@ -162,7 +163,7 @@ class Machine:
         self.groups = waiting[::-1]
 
 
-def _as_mask(condition: Any) -> Array | None:
+def _as_mask(condition: bool | np.bool_ | Array) -> Array | None:
     """None if the condition holds for all lanes, an array otherwise."""
     if isinstance(condition, bool | np.bool_):
         return None if condition else np.zeros((1, 1), bool)
@@ -175,7 +176,7 @@ def _both(left: Array | None, right: Array | None) -> Array | None:
     return left if right is None else left & right
 
 
-def merge(condition: Array, yes: Any, no: Any) -> Any:
+def merge(condition: Array, yes: SlotValue, no: SlotValue) -> SlotValue:
     """Per lane, `yes` where the condition holds and `no` elsewhere; for any value that a region can yield."""
     if condition.shape == (1, 1):
         return yes if condition[0, 0] else no

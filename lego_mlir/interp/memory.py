@@ -23,6 +23,7 @@ from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
     from lego_mlir.interp.machine import Machine
+    from lego_mlir.interp.values import DType
 
 DYNAMIC = -(2**63)
 """MLIR's marker for a size, offset or stride that is an operand (`ShapedType::kDynamic`)."""
@@ -104,7 +105,7 @@ class MemRef:
     base: int | Array = 0
 
     @property
-    def start(self) -> Any:
+    def start(self) -> int | Array:
         """The first element of the window in its buffer."""
         return self.base + self.offset
 
@@ -240,7 +241,7 @@ def _report_outside(
     )  # fmt: skip
 
 
-def read(m: Machine, access: MemoryAccess, touch: Touch, dtype: np.dtype[Any]) -> Array:
+def read(m: Machine, access: MemoryAccess, touch: Touch, dtype: DType) -> Array:
     """The values that the lanes load; checks and counts the touch."""
     observe(m, access, touch)
     return gather(m, touch, dtype)
@@ -262,7 +263,7 @@ def observe(m: Machine, access: MemoryAccess, touch: Touch) -> None:
         m.counters.count(m, access, touch)
 
 
-def gather(m: Machine, touch: Touch, dtype: np.dtype[Any]) -> Array:
+def gather(m: Machine, touch: Touch, dtype: DType) -> Array:
     """The elements of a touch, shaped (blocks, threads, *vector); unspecified for inactive lanes."""
     data = touch.buffer.raw(touch.item)
     elem = touch.elements()
@@ -324,7 +325,7 @@ def check_alignment(m: Machine, access: MemoryAccess, touch: Touch) -> None:
 
 
 def allocate(
-    m: Machine, space: Space, dtype: np.dtype[Any], sizes: Sequence[int | Array], name: str, granule: int | None = None
+    m: Machine, space: Space, dtype: DType, sizes: Sequence[int | Array], name: str, granule: int | None = None
 ) -> MemRef:
     """The dense window on a new, uninitialised buffer."""
     elements = 1

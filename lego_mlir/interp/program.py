@@ -28,7 +28,9 @@ from lego_mlir.interp.report import SourceLocation
 from lego_mlir.interp.sinking import sunk_loads
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Attribute, Module, Op, Region, Type, Value
     from lego_mlir.interp.machine import Machine
+    from lego_mlir.interp.values import Array, SlotValue
 
 Step = Callable[["Machine"], None]
 Implementation = Callable[["Operation"], Step]
@@ -64,7 +66,7 @@ class CompiledRegion(Protocol):
 
     def run(self, machine: Machine) -> None: ...
 
-    def results_in(self, machine: Machine) -> list[Any]: ...
+    def results_in(self, machine: Machine) -> list[SlotValue]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class SingleBlock:
         for step in self.steps:
             step(machine)
 
-    def results_in(self, machine: Machine) -> list[Any]:
+    def results_in(self, machine: Machine) -> list[SlotValue]:
         return [machine.values[slot] for slot in self.results]
 
 
@@ -114,7 +116,7 @@ class CompiledFunction:
     arguments_written: frozenset[int]
 
 
-def place_of(location: Any, source: str = "-") -> SourceLocation:
+def place_of(location: object, source: str = "-") -> SourceLocation:
     """The first file position in a location, which may be nested in names, call sites and fusions.
 
     `source` replaces "-", MLIR's file name for text that was not read from a file.
@@ -131,7 +133,7 @@ class Operation:
     `mask` is the slot of the mask of an enclosing `vector.mask`, if any.
     """
 
-    def __init__(self, compiler: Compiler, operation: Any, mask: int | None = None) -> None:
+    def __init__(self, compiler: Compiler, operation: Op, mask: int | None = None) -> None:
         self.compiler = compiler
         self.mask = mask
         self.operation = operation
@@ -150,16 +152,16 @@ class Operation:
     def result(self) -> int:
         return self.results[0]
 
-    def operand_type(self, i: int) -> Any:
+    def operand_type(self, i: int) -> Type:
         return self.operation.operands[i].type
 
-    def result_type(self, i: int = 0) -> Any:
+    def result_type(self, i: int = 0) -> Type:
         return self.operation.results[i].type
 
     def has(self, attribute: str) -> bool:
         return attribute in self.operation.attributes
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> Attribute:
         return self.operation.attributes[name]
 
     def integer(self, name: str, default: int | None = None) -> int:
@@ -210,7 +212,7 @@ class Operation:
         """Record that memref operand `i` is read or written, for the kernel argument from which it is derived."""
         self.compiler.note_use(self.operation.operands[i], read, written)
 
-    def elementwise(self, compute: Callable[..., Any]) -> Step:
+    def elementwise(self, compute: Callable[..., Array]) -> Step:
         """The step that computes the one result from all operands."""
         result, operands = self.result, self.operands
         if len(operands) == 1:
@@ -236,7 +238,7 @@ class Operation:
 
         return step
 
-    def constant(self, value: Any) -> Step:
+    def constant(self, value: Array) -> Step:
         result = self.result
 
         def step(m: Machine) -> None:
@@ -263,7 +265,7 @@ def copy_slots(sources: Sequence[int], targets: Sequence[int]) -> Step:
 class Compiler:
     """Assigns slots to SSA values and steps to operations; compiles each function of a module once, on demand."""
 
-    def __init__(self, module: Any, source: str = "-") -> None:
+    def __init__(self, module: Module, source: str = "-") -> None:
         self.module = module
         self.source = source
         self.accesses: list[MemoryAccess] = []
@@ -278,7 +280,7 @@ class Compiler:
         self._branches: dict[Any, int] = {}
         self._sunk: dict[Any, Side] = {}
 
-    def place(self, operation: Any) -> SourceLocation:
+    def place(self, operation: Op) -> SourceLocation:
         """The source location of an operation."""
         return place_of(operation.location, self.source)
 
@@ -286,14 +288,14 @@ class Compiler:
     def slots(self) -> int:
         return len(self._slots)
 
-    def slot(self, value: Any) -> int:
+    def slot(self, value: Value) -> int:
         found = self._slots.get(value)
         if found is None:
             found = self._slots[value] = len(self._slots)
             self.lane_bytes += _bytes_per_lane(value.type)
         return found
 
-    def symbol(self, name: str) -> Any:
+    def symbol(self, name: str) -> Op:
         """The operation that defines a symbol, by its last name."""
         try:
             return self._symbols[name.rsplit("@", 1)[-1]]
@@ -306,13 +308,13 @@ class Compiler:
     def functions(self) -> list[str]:
         return [n for n, op in self._symbols.items() if op.name in ("gpu.func", "func.func")]
 
-    def fresh_slot(self, type_: Any) -> int:
+    def fresh_slot(self, type_: Type) -> int:
         """A slot without an SSA value."""
         self.lane_bytes += _bytes_per_lane(type_)
         slot = self._slots[object()] = len(self._slots)
         return slot
 
-    def body(self, region: Any) -> CompiledRegion:
+    def body(self, region: Region) -> CompiledRegion:
         """A compiled region, of one block or of several."""
         blocks = list(region.blocks)
         if len(blocks) != 1:
@@ -328,19 +330,19 @@ class Compiler:
         results = tuple(self.slot(v) for v in operations[-1].operands) if ends else ()
         return SingleBlock(arguments, steps, operations[-1].name if ends else "", results)
 
-    def _note_sunk_loads(self, block: Sequence[Any]) -> None:
+    def _note_sunk_loads(self, block: Sequence[Op]) -> None:
         for load, (branch, region) in sunk_loads(block).items():
             self._sunk[load] = (self._branches.setdefault(branch, len(self._branches)), region)
 
-    def counted_at(self, load: Any) -> Side | None:
+    def counted_at(self, load: Op) -> Side | None:
         """The side of a branch into which the compiler sinks a load; None if it is not moved."""
         return self._sunk.get(load)
 
-    def branch_number(self, branch: Any) -> int | None:
+    def branch_number(self, branch: Op) -> int | None:
         """The number of a branch into which loads are sunk; None for others."""
         return self._branches.get(branch)
 
-    def step(self, operation: Any, mask: int | None = None) -> Step:
+    def step(self, operation: Op, mask: int | None = None) -> Step:
         try:
             build = IMPLEMENTATIONS[operation.name]
         except KeyError:
@@ -385,7 +387,7 @@ class Compiler:
             arguments_written=frozenset(i for i, use in enumerate(uses) if use[1]),
         )
 
-    def note_use(self, value: Any, read: bool, written: bool) -> None:
+    def note_use(self, value: Value, read: bool, written: bool) -> None:
         """Record a use of a memref and of every value of which it may be a view."""
         pending, seen = [value], set()
         while pending:
@@ -406,7 +408,7 @@ class Compiler:
                 pending += [v for end in ends for v in end.operands if values.is_memref(v.type)]
 
 
-def _memrefs_behind(value: Any, owner: Any) -> list[Any]:
+def _memrefs_behind(value: Value, owner: Op) -> list[Value]:
     """The memrefs that a result of `owner` may be a view of: its operands', and those its regions yield."""
     behind = [v for v in owner.operands if values.is_memref(v.type)]
     for region in owner.regions:
@@ -420,7 +422,7 @@ def _is_terminator(name: str) -> bool:
     return name.endswith((".yield", ".return", ".condition", ".terminator", "atomic_yield"))
 
 
-def _symbols(module: Any) -> dict[str, Any]:
+def _symbols(module: Module) -> dict[str, Op]:
     """Every named operation of the module and of the gpu.modules in it."""
     found: dict[str, Any] = {}
     pending = [o.operation for o in module.body.operations]
@@ -433,16 +435,16 @@ def _symbols(module: Any) -> dict[str, Any]:
     return found
 
 
-def _flags(operation: Any) -> set[str]:
+def _flags(operation: Op) -> set[str]:
     kernel = "gpu.kernel" in operation.attributes or "kernel" in operation.attributes
     return {"gpu.kernel"} if kernel else set()
 
 
-def _count(operation: Any, name: str) -> int:
+def _count(operation: Op, name: str) -> int:
     return int(operation.attributes[name].value) if name in operation.attributes else 0
 
 
-def _known(operation: Any, name: str) -> tuple[int, int, int] | None:
+def _known(operation: Op, name: str) -> tuple[int, int, int] | None:
     for spelling in (name, f"gpu.{name}"):
         if spelling in operation.attributes:
             x, y, z = (int(getattr(v, "value", v)) for v in operation.attributes[spelling])
@@ -450,7 +452,7 @@ def _known(operation: Any, name: str) -> tuple[int, int, int] | None:
     return None
 
 
-def _bytes_per_lane(type_: Any) -> int:
+def _bytes_per_lane(type_: Type) -> int:
     """An upper bound on the bytes of one lane's copy of a value, which limits the blocks of a batch."""
     elements = 1
     for n in values.vector_shape(type_):

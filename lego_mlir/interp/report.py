@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -203,7 +206,7 @@ class Report:
         shadow = self.shadows.get(argument)
         return None if shadow is None else shadow.writer(element)
 
-    def written(self, argument: int) -> Any:
+    def written(self, argument: int) -> Array | None:
         """Which elements of a kernel argument were written, as a boolean array; None if it was not tracked."""
         shadow = self.shadows.get(argument)
         return None if shadow is None else shadow.written()

@@ -16,12 +16,15 @@ array([ 4.480e+02, -4.480e+02,  3.125e-01], dtype=float32)
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import ml_dtypes
 import numpy as np
 
 from lego_mlir.interp.values import Array
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.values import DType
 
 F32: Final = np.dtype(np.float32)
 F64: Final = np.dtype(np.float64)
@@ -33,7 +36,7 @@ THROUGH_F32: Final = frozenset({np.dtype(ml_dtypes.bfloat16), *SATURATING})
 TF32_DROPPED_BITS: Final = 13
 
 
-def narrow(value: Array, dtype: np.dtype[Any]) -> Array:
+def narrow(value: Array, dtype: DType) -> Array:
     """Convert between floating-point types as `cvt.rn` does, saturating where the target is an f8."""
     if value.dtype == F64 and dtype in THROUGH_F32:
         value = to_odd_f32(value)

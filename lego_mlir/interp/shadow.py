@@ -22,7 +22,7 @@ thread waits for it. An access to a pending element is a separate kind of fault.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -52,7 +52,7 @@ ATOMIC_KIND: Final = "atomic update"
 ASYNC_KIND: Final = "asynchronous copy"
 
 
-def pack(block: Any, epoch: Any, thread: Any) -> Array:
+def pack(block: int | Array, epoch: int | Array, thread: int | Array) -> Array:
     """The word of an access, with site 0."""
     block = np.asarray(block, np.int64) % MANY_BLOCKS
     epoch = np.asarray(epoch, np.int64) % (1 << EPOCH_BITS)

@@ -18,15 +18,18 @@ Measured with `bench/counters.py` on transposes and products of sizes that the t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.transforms.passes.operations import is_pure, operations, users
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Op
 
 LOADS: Final = frozenset({"memref.load", "vector.load", "affine.load"})
 _PURE: Final = ("math.", "vector.broadcast", "vector.shape_cast", "vector.insert", "vector.from_elements")
 
 
-def sunk_loads(block: Sequence[Any]) -> Mapping[Any, tuple[Any, int]]:
+def sunk_loads(block: Sequence[Op]) -> Mapping[Op, tuple[Op, int]]:
     """The loads of a block that are sunk, each with its `scf.if` and the number of the region, 0 or 1."""
     found: dict[Any, tuple[Any, int]] = {}
     for position, branch in enumerate(block):
@@ -37,7 +40,7 @@ def sunk_loads(block: Sequence[Any]) -> Mapping[Any, tuple[Any, int]]:
     return found
 
 
-def _moved_into(branch: Any, region: int, before: Sequence[Any]) -> list[Any]:
+def _moved_into(branch: Op, region: int, before: Sequence[Op]) -> list[Op]:
     """The operations directly before a branch that sink into one side of it, last one first."""
     blocks = list(branch.regions[region].blocks)
     inside = set(operations(blocks[0])) if blocks else set()

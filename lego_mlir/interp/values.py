@@ -14,7 +14,7 @@ arithmetic, so the address of a shared tile, which depends only on the thread, i
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -22,10 +22,18 @@ import numpy as np
 from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lego_mlir.aliases import Type
+
 Array = np.ndarray[Any, Any]
+DType: TypeAlias = np.dtype[Any]
+SlotValue: TypeAlias = Any
+"""The value of a slot: an `Array` for numbers, a `MemRef` for a memref, or None for a token."""
 
 # tf32 keeps 19 of an f32's bits; only tensor core operations truncate it, so it is stored as f32.
-ELEMENT_DTYPES: Final[dict[str, np.dtype[Any]]] = {
+ELEMENT_DTYPES: Final[dict[str, DType]] = {
     "index": np.dtype(np.int64),
     "i1": np.dtype(np.bool_),
     "i8": np.dtype(np.int8),
@@ -44,7 +52,7 @@ ELEMENT_DTYPES: Final[dict[str, np.dtype[Any]]] = {
 UNSIGNED: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def element_dtype(type_: Any) -> np.dtype[Any]:
+def element_dtype(type_: Type) -> DType:
     """The NumPy dtype of a scalar type, or of the elements of a vector, memref or tensor type."""
     text = str(getattr(type_, "element_type", type_))
     try:
@@ -53,7 +61,7 @@ def element_dtype(type_: Any) -> np.dtype[Any]:
         raise InterpreterError(f"no NumPy dtype for the type {text}; supported: {', '.join(ELEMENT_DTYPES)}") from None
 
 
-def vector_shape(type_: Any) -> tuple[int, ...]:
+def vector_shape(type_: Type) -> tuple[int, ...]:
     """The trailing axes that a value of this type has: `()` for a scalar, `(4, 8)` for `vector<4x8xf16>`."""
     if isinstance(type_, bindings.load().ir.VectorType):
         if type_.scalable:
@@ -62,12 +70,12 @@ def vector_shape(type_: Any) -> tuple[int, ...]:
     return ()
 
 
-def is_memref(type_: Any) -> bool:
+def is_memref(type_: Type) -> bool:
     """Whether a value of this type is a window on memory."""
     return isinstance(type_, bindings.load().ir.MemRefType)
 
 
-def uniform(value: Any, dtype: Any = np.int64) -> Array:
+def uniform(value: float | np.generic, dtype: npt.DTypeLike = np.int64) -> Array:
     """One value for all lanes."""
     return np.full((1, 1), value, dtype)
 
@@ -95,12 +103,12 @@ def unsigned(value: Array) -> Array:
     return value.view(UNSIGNED[value.dtype.itemsize])
 
 
-def bits_of(dtype: np.dtype[Any]) -> int:
+def bits_of(dtype: DType) -> int:
     """The width of the type in MLIR, which for `i1` differs from NumPy's."""
     return 1 if dtype == np.bool_ else dtype.itemsize * 8
 
 
-def is_float(dtype: np.dtype[Any]) -> bool:
+def is_float(dtype: DType) -> bool:
     """Whether the dtype is floating point, including the narrow types of ml_dtypes."""
     return dtype.kind == "f" or dtype in NARROW_FLOATS
 

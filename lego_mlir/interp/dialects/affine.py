@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +18,13 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
 
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Attribute
+
 Compute = Callable[[Sequence[Array]], Array]
 
 
-def expression(node: Any, dims: int) -> Compute:
+def expression(node: Attribute, dims: int) -> Compute:
     """An affine expression as a function of its operands, dimensions before symbols."""
     ir = bindings.load().ir
     node = node.maybe_downcast() if hasattr(node, "maybe_downcast") else node
@@ -46,11 +49,11 @@ def expression(node: Any, dims: int) -> Compute:
     return lambda x: -(-left(x) // right(x))
 
 
-def map_results(map_: Any) -> list[Compute]:
+def map_results(map_: Attribute) -> list[Compute]:
     return [expression(result, map_.n_dims) for result in map_.results]
 
 
-def affine_map(attribute: Any) -> Any:
+def affine_map(attribute: Attribute) -> Attribute:
     return attribute.value if hasattr(attribute, "value") else attribute
 
 
@@ -131,7 +134,7 @@ def for_(op: Operation) -> Step:
     return step
 
 
-def integer_set(attribute: Any) -> Compute:
+def integer_set(attribute: Attribute) -> Compute:
     """The condition of an `affine.if`, parsed from the attribute's text: the bindings do not expose its parts."""
     ir = bindings.load().ir
     found = re.fullmatch(r"affine_set<(\([^)]*\)(?:\[[^\]]*\])?) : \((.*)\)>", str(attribute))
@@ -201,7 +204,7 @@ def linearize(op: Operation) -> Step:
     return step
 
 
-def mixed(m: Machine, static: Sequence[int], dynamic: Sequence[int]) -> list[Any]:
+def mixed(m: Machine, static: Sequence[int], dynamic: Sequence[int]) -> list[int | Array]:
     """Static numbers, with dynamic ones in place of MLIR's marker."""
     pending = list(dynamic)
     return [m.values[pending.pop(0)] if n == DYNAMIC else n for n in static]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,8 +18,16 @@ from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array, unsigned
 
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Attribute, Type
+    from lego_mlir.interp.program import Implementation
+    from lego_mlir.interp.values import DType
 
-def constant_array(attribute: Any, type_: Any) -> Array:
+
+Binary = Callable[[Array, Array], Array]
+
+
+def constant_array(attribute: Attribute, type_: Type) -> Array:
     """A constant attribute as a value for all lanes: `(1, 1)` plus the vector's shape."""
     dtype, shape = values.element_dtype(type_), values.vector_shape(type_)
     if hasattr(attribute, "value"):
@@ -30,7 +38,7 @@ def constant_array(attribute: Any, type_: Any) -> Array:
     return elements(attribute, dtype).reshape(1, 1, *shape)
 
 
-def elements(attribute: Any, dtype: np.dtype[Any]) -> Array:
+def elements(attribute: Attribute, dtype: DType) -> Array:
     """The elements of a dense attribute, parsed from its text if the bindings have no buffer for the type."""
     try:
         return np.array(attribute).astype(dtype).reshape(-1)
@@ -51,7 +59,7 @@ def constant(op: Operation) -> Step:
     return op.constant(constant_array(op.attribute("value"), op.result_type()))
 
 
-def _wrapping(number: Callable[[Array, Array], Any], boolean: Callable[[Array, Array], Any]) -> Any:
+def _wrapping(number: Binary, boolean: Binary) -> Implementation:
     """An integer operation that is a bitwise operation on `i1`."""
 
     def build(op: Operation) -> Step:
@@ -61,7 +69,7 @@ def _wrapping(number: Callable[[Array, Array], Any], boolean: Callable[[Array, A
     return build
 
 
-def _min_max(number: Callable[[Array, Array], Any], signed: bool) -> Any:
+def _min_max(number: Binary, signed: bool) -> Implementation:
     def build(op: Operation) -> Step:
         dtype = values.element_dtype(op.operand_type(0))
         if signed or dtype == np.bool_:
@@ -224,7 +232,7 @@ def select(op: Operation) -> Step:
     return step
 
 
-def _rounded(compute: Callable[..., Any]) -> Callable[[Operation], Step]:
+def _rounded(compute: Callable[..., Array]) -> Callable[[Operation], Step]:
     """A floating-point operation, through f32 if NumPy would not saturate as the hardware does."""
 
     def build(op: Operation) -> Step:

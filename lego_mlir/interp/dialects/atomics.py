@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.values import DType
 
 KINDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "addf": np.add,
@@ -68,7 +71,13 @@ def _kind(op: Operation) -> str:
 
 
 def update(
-    m: Machine, touch: Touch, dtype: np.dtype[Any], operand: Array, compute: Any, wanted: bool, is_unsigned: bool
+    m: Machine,
+    touch: Touch,
+    dtype: DType,
+    operand: Array,
+    compute: Callable[[Array, Array], Array],
+    wanted: bool,
+    is_unsigned: bool,
 ) -> Array:
     """Read, combine and write back, one lane after the other; returns the old values.
 

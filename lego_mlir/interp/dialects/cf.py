@@ -5,7 +5,7 @@ Branches end blocks, so they are edges rather than steps; `exits_of` compiles th
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.graph import RETURN, Edge, Exits
@@ -13,10 +13,13 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Compiler, Operation, Step, implements
 from lego_mlir.interp.report import Kind
 
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Block, Op
+
 BRANCHES: Final = "cf.br, cf.cond_br, cf.switch, and returns"
 
 
-def exits_of(compiler: Compiler, terminator: Any, number_of: dict[Any, int]) -> Exits:
+def exits_of(compiler: Compiler, terminator: Op, number_of: dict[Block, int]) -> Exits:
     """The outgoing edges of a terminator."""
     op = Operation(compiler, terminator)
     targets = [number_of[block] for block in terminator.successors]

@@ -53,7 +53,7 @@ FLOATING: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-def _in_precision(compute: Callable[..., Any]) -> Callable[[Operation], Step]:
+def _in_precision(compute: Callable[..., Array]) -> Callable[[Operation], Step]:
     def build(op: Operation) -> Step:
         dtype = values.element_dtype(op.result_type())
         wide = np.float64 if dtype == np.float64 else np.float32

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +20,16 @@ from lego_mlir.interp.memory import DYNAMIC, MemRef, Space
 from lego_mlir.interp.program import Operation, Step, copy_slots, implements
 from lego_mlir.interp.values import Array
 
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Type
+    from lego_mlir.interp.memory import Touch
+    from lego_mlir.interp.program import MemoryAccess
+    from lego_mlir.interp.values import DType
+
 Indices = Callable[[Machine], Sequence[Array]]
 
 
-def space_of(type_: Any, inside_kernel: bool = True) -> Space:
+def space_of(type_: Type, inside_kernel: bool = True) -> Space:
     """The memory space of an allocation, from the spelling in its type."""
     text = str(type_.memory_space)
     if text in ("#gpu.address_space<workgroup>", "3 : i64", "3"):
@@ -33,7 +39,7 @@ def space_of(type_: Any, inside_kernel: bool = True) -> Space:
     return Space.LOCAL
 
 
-def _sizes(type_: Any, m: Machine, dynamic: Sequence[int]) -> list[int | Array]:
+def _sizes(type_: Type, m: Machine, dynamic: Sequence[int]) -> list[int | Array]:
     pending = [values.only(m.values[slot], f"a size of {type_}") for slot in dynamic]
     return [pending.pop(0) if n == type_.get_dynamic_size() else n for n in type_.shape]
 
@@ -122,7 +128,9 @@ def store_step(op: Operation, value: int, ref: int, indices: Indices, run: int =
     return step
 
 
-def touch_run(m: Machine, access: Any, window: MemRef, indices: Sequence[Array], run: int, ok: Any = None) -> Any:
+def touch_run(
+    m: Machine, access: MemoryAccess, window: MemRef, indices: Sequence[Array], run: int, ok: Array | None = None
+) -> Touch:
     """`run` elements along the last axis: one access if they are contiguous in memory, several otherwise."""
     if run == 1 or (isinstance(window.strides[-1], int) and window.strides[-1] == 1):
         touch = memory.address(m, access, window, indices, run=run, ok=ok)
@@ -223,7 +231,7 @@ def subview(op: Operation) -> Step:
     return step
 
 
-def _kept_axes(op: Operation, sizes: Sequence[int], type_: Any) -> list[int]:
+def _kept_axes(op: Operation, sizes: Sequence[int], type_: Type) -> list[int]:
     """The axes of the source that remain in the result: unit axes are dropped, identified by the result's strides."""
     spare = len(sizes) - type_.rank
     if spare == 0:
@@ -281,7 +289,7 @@ def view(op: Operation) -> Step:
     return step
 
 
-def _note_dynamic_shared(op: Operation, dtype: np.dtype[Any]) -> None:
+def _note_dynamic_shared(op: Operation, dtype: DType) -> None:
     """Record the bytes of dynamic shared memory that the kernel views, and the smallest element size."""
     source, shift = op.operation.operands[0], op.operation.operands[1]
     producer = getattr(source.owner, "operation", None)

@@ -14,7 +14,7 @@ summed there; the hardware's order of additions is undocumented and not reproduc
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +27,11 @@ from lego_mlir.interp.memory import Touch
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.values import Array
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.memory import MemRef
+    from lego_mlir.interp.program import MemoryAccess
+    from lego_mlir.interp.report import SourceLocation
 
 TILE = 8
 """Rows of an ldmatrix tile; each is 16 bytes, four 32-bit registers wide."""
@@ -56,7 +61,9 @@ def device_async_copy(op: Operation) -> Step:
     return step
 
 
-def _copied(m: Machine, access: Any, source: Any, at: list[Array], count: int, limit: Array | None) -> Array:
+def _copied(
+    m: Machine, access: MemoryAccess, source: MemRef, at: list[Array], count: int, limit: Array | None
+) -> Array:
     """The elements that a copy reads, (blocks, threads, count)."""
     if limit is None or (limit == count).all():
         touch = memory.address(m, access, source, at, run=count)
@@ -74,7 +81,7 @@ def _copied(m: Machine, access: Any, source: Any, at: list[Array], count: int, l
     return np.where(wanted, memory.read(m, access, touch, source.dtype), np.zeros((), source.dtype))
 
 
-def _land(m: Machine, access: Any, touch: Touch, value: Array, landed: Array | None) -> None:
+def _land(m: Machine, access: MemoryAccess, touch: Touch, value: Array, landed: Array | None) -> None:
     if landed is not None:
         touch = Touch(
             touch.buffer, touch.item, touch.elem, touch.run, landed if touch.ok is None else touch.ok & landed
@@ -137,7 +144,7 @@ def ldmatrix(op: Operation) -> Step:
     return step
 
 
-def _whole_warps(m: Machine, place: Any, what: str) -> None:
+def _whole_warps(m: Machine, place: SourceLocation, what: str) -> None:
     """A warp-wide instruction needs all 32 lanes."""
     if m.mask is None and m.threads % WARP == 0:
         return

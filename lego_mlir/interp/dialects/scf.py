@@ -8,7 +8,7 @@ values.
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,11 @@ from lego_mlir.interp.machine import Machine, merge
 from lego_mlir.interp.program import CompiledRegion, Operation, Step, implements
 from lego_mlir.interp.values import Array
 
+if TYPE_CHECKING:
+    from lego_mlir.interp.values import SlotValue
 
-def assign(m: Machine, slots: tuple[int, ...], found: list[Any]) -> None:
+
+def assign(m: Machine, slots: tuple[int, ...], found: list[SlotValue]) -> None:
     for slot, value in zip(slots, found, strict=True):
         m.values[slot] = value
 
@@ -86,8 +89,8 @@ def loop(
     upper: Array,
     stride: Array,
     body: CompiledRegion,
-    carried: list[Any],
-) -> list[Any]:
+    carried: list[SlotValue],
+) -> list[SlotValue]:
     """Run `body(index, *carried)` from lower to upper; returns the carried values of the last iteration."""
     index, *arguments = body.arguments
     if values.is_uniform(lower) and values.is_uniform(upper) and values.is_uniform(stride):

@@ -7,7 +7,7 @@ Every operation acts on the vectors of all lanes, so it is the NumPy operation o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,11 +18,15 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
 
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Op
+    from lego_mlir.interp.values import DType
+
 LANES: Final = 2
 """The leading axes before those of a vector: blocks and threads."""
 
 
-def _combine_unsigned(compute: Callable[[Array, Array], Any]) -> Callable[[Array, Array], Array]:
+def _combine_unsigned(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     def run(a: Array, b: Array) -> Array:
         return np.asarray(compute(values.unsigned(a), values.unsigned(b))).view(a.dtype)
 
@@ -149,14 +153,14 @@ def contract(op: Operation) -> Step:
     return step
 
 
-def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def wide(dtype: DType) -> DType:
     """The type in which products are summed: f64 for f64, f32 for narrower floats, unchanged for integers."""
     if not values.is_float(dtype):
         return dtype
     return rounding.F64 if dtype == rounding.F64 else rounding.F32
 
 
-def _matrix_product(left: Array, right: Array, maps: Sequence[Sequence[int]], dtype: np.dtype[Any]) -> Array:
+def _matrix_product(left: Array, right: Array, maps: Sequence[Sequence[int]], dtype: DType) -> Array:
     """Sum of products by matmul: axes sorted into batch, rows, reduction and columns."""
     in_left, in_right, out = maps
     batch = [d for d in out if d in in_left and d in in_right]
@@ -178,7 +182,13 @@ def _matrix_product(left: Array, right: Array, maps: Sequence[Sequence[int]], dt
 
 
 def _contract_slowly(
-    kind: str, left: Array, right: Array, start: Array, maps: Any, reduced: Sequence[int], mask: Array | None
+    kind: str,
+    left: Array,
+    right: Array,
+    start: Array,
+    maps: Sequence[Sequence[int]],
+    reduced: Sequence[int],
+    mask: Array | None,
 ) -> Array:
     """Any kind and any mask: all products of the whole iteration space, then a fold."""
     dims = max(max(dims, default=0) for dims in maps) + 1
@@ -218,17 +228,20 @@ def outerproduct(op: Operation) -> Step:
     return step
 
 
-def _position(static: Sequence[int], dynamic: Sequence[int]) -> Callable[[Machine], tuple[Any, ...]]:
+Position = tuple[int | Array, ...]
+
+
+def _position(static: Sequence[int], dynamic: Sequence[int]) -> Callable[[Machine], Position]:
     """An index into the leading vector axes, each entry an int or one number a lane."""
 
-    def find(m: Machine) -> tuple[Any, ...]:
+    def find(m: Machine) -> Position:
         entries = mixed(m, static, dynamic)
         return tuple(int(e.flat[0]) if isinstance(e, np.ndarray) and e.size == 1 else e for e in entries)
 
     return find
 
 
-def _at(value: Array, position: tuple[Any, ...]) -> Array:
+def _at(value: Array, position: Position) -> Array:
     if all(isinstance(p, int) for p in position):
         return value[(slice(None), slice(None), *position)]
     for p in position:
@@ -457,7 +470,7 @@ def mask(op: Operation) -> Step:
     return step
 
 
-def _passing(op: Operation, end: Any, results: Sequence[int]) -> Step:
+def _passing(op: Operation, end: Op, results: Sequence[int]) -> Step:
     """A mask around no operation: the operands of its terminator are the results."""
     found = [op.compiler.slot(v) for v in end.operands]
 

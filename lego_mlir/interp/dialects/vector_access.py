@@ -9,7 +9,7 @@ vectors are not yet distributed over the lanes (`convert-vector-to-gpu`): the wa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
 from lego_mlir.interp.program import MemoryAccess, Operation, Step, implements
 from lego_mlir.interp.values import Array
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Type
 
 
 @implements("vector.load")
@@ -94,7 +97,7 @@ def rectangle(
 class Transfer:
     """Common part of `transfer_read` and `transfer_write`: permutation map, bounds, mask, fast path."""
 
-    def __init__(self, op: Operation, kind: str, vector_type: Any, ref: int, indices: Sequence[int]) -> None:
+    def __init__(self, op: Operation, kind: str, vector_type: Type, ref: int, indices: Sequence[int]) -> None:
         self.access = op.access(kind)
         self.shape = values.vector_shape(vector_type)
         self.ref, self.indices = ref, tuple(indices)
