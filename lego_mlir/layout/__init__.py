@@ -1,7 +1,7 @@
 """The layout algebra: proved bijections between logical indices and physical positions.
 
 `RegP` and `GenP` permute a tile, `OrderBy` nests tiles, a chain of them reorders a box, and `GroupBy` gives it a
-logical view (LEGO, figure 5). `Padded` and `Tiled` add what sizes that do not divide need.
+logical view (LEGO, figure 5). `Padded` and `Tiled` handle sizes that tiles do not divide.
 """
 
 from lego_mlir.layout import gallery

@@ -1,8 +1,8 @@
 """The canonical bijection between a multi-dimensional index and its flat position (LEGO, figure 3, equations 1 and 2).
 
 `flatten` is the paper's B: row-major order, `B(i, j) = i*n2 + j`. `unflatten` is its inverse. Everything else in the
-algebra permutes; these two only change the number of coordinates. They use nothing but `+ * // %`, so the same lines
-serve ints, NumPy arrays (elementwise) and symbols.
+algebra permutes; these two only change the number of coordinates. They use only `+ * // %`, so the same code works for
+ints, NumPy arrays (elementwise) and symbols.
 
 >>> flatten((4, 2), (6, 6)), unflatten(26, (6, 6))
 (26, (4, 2))
@@ -35,11 +35,11 @@ def flatten(index: Sequence[IndexLike], dims: Sequence[Size]) -> IndexLike:
 
 
 def unflatten(flat: IndexLike, dims: Sequence[Size]) -> tuple[IndexLike, ...]:
-    """Flat position -> index. The outermost coordinate takes what is left and needs no remainder (figure 6)."""
+    """Flat position -> index. The outermost coordinate is the last quotient and needs no remainder (figure 6)."""
     index: list[IndexLike] = []
     for n in reversed(dims[1:]):
         quotient = flat // n
-        # NumPy divides by a scalar quickly and has no quick remainder; for symbols `%` is what the rules know.
+        # NumPy is fast at dividing by a scalar but not at the remainder; the rewrite rules for symbols match `%`.
         index.append(flat - quotient * n if is_array(flat) else flat % n)
         flat = quotient
     return (flat, *reversed(index))
@@ -51,7 +51,7 @@ def product(sizes: Sequence[Size]) -> IndexLike:
 
 
 def as_sizes(owner: str, sizes: Sequence[SizeLike]) -> tuple[Size, ...]:
-    """Sizes as ints or `Index`. Raises LayoutError, naming `owner`, for what cannot be a size."""
+    """Sizes as ints or `Index`. Raises LayoutError, naming `owner`, for an invalid size."""
     if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Sequence):
         raise LayoutError(f"{owner}: sizes must be a list such as [4, 6], got {sizes!r}")
     if not sizes:
@@ -76,7 +76,7 @@ def _as_size(owner: str, n: SizeLike) -> Size:
 
 
 def as_count(owner: str, **given: SizeLike) -> int:
-    """The one argument given by name as an int >= 1. Raises LayoutError, naming `owner`, for anything else."""
+    """Validate the one keyword argument as an int >= 1. Raises LayoutError, naming `owner`, otherwise."""
     ((name, value),) = given.items()
     counted = isinstance(value, Integral) and not isinstance(value, bool)
     if not counted or value < 1:
@@ -85,5 +85,5 @@ def as_count(owner: str, **given: SizeLike) -> int:
 
 
 def is_static(sizes: Sequence[Size]) -> bool:
-    """Whether all sizes are known now."""
+    """Whether all sizes are concrete."""
     return all(isinstance(n, int) for n in sizes)

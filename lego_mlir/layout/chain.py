@@ -1,10 +1,10 @@
-"""Tiles in tiles, reorderings in a chain, and the logical view of it all (LEGO, figures 5 to 7).
+"""Nested tiles, chains of reorderings, and their logical view (LEGO, figures 5 to 7).
 
-An `OrderBy` is a hierarchy: its first permutation orders the outermost tiles, the next the tiles inside each, and so
-on. A `Chain` is reorderings one after the other, and a `GroupBy` gives a chain its logical index space. The dotted
-notation reads from the memory towards the program: in `O1.O2.GroupBy(dims)`, `apply` flattens the logical index, runs
-O2, then O1. Figure 9 of the paper, a 6x6 matrix in 3x3 blocks, the grid of blocks transposed and each block laid out
-along its anti-diagonals:
+An `OrderBy` is a hierarchy: its first permutation orders the outermost tiles, the next one the tiles inside each, and
+so on. A `Chain` is a sequence of reorderings, and a `GroupBy` gives a chain its logical index space. The dotted
+notation reads from memory towards the program: in `O1.O2.GroupBy(dims)`, `apply` flattens the logical index, runs O2,
+then O1. Figure 9 of the paper, a 6x6 matrix in 3x3 blocks, the grid of blocks transposed and each block laid out along
+its anti-diagonals:
 
 >>> from lego_mlir.layout import RegP, gallery
 >>> L = OrderBy(RegP([2, 2], [2, 1]), gallery.antidiagonal(3)).OrderBy(RegP([2, 3, 2, 3], [1, 3, 2, 4])).GroupBy([6, 6])
@@ -79,11 +79,11 @@ class OrderBy(Layout):
         return f"OrderBy({', '.join(map(repr, self.perms))})"
 
     def OrderBy(self, *perms: Permutation) -> Chain:
-        """Another reordering, nearer to the program than this one."""
+        """Append a reordering on the program's side."""
         return Chain((self,)).OrderBy(*perms)
 
     def TileOrderBy(self, *perms: Permutation) -> Chain:
-        """A `TileOrderBy` nearer to the program than this one."""
+        """Append a `TileOrderBy` on the program's side."""
         return Chain((self,)).TileOrderBy(*perms)
 
     def GroupBy(self, *levels: Sequence[SizeLike]) -> View:
@@ -91,12 +91,12 @@ class OrderBy(Layout):
         return Chain((self,)).GroupBy(*levels)
 
     def TileBy(self, *levels: Sequence[SizeLike]) -> View:
-        """The logical view as tiles in tiles."""
+        """The logical view as nested tiles."""
         return Chain((self,)).TileBy(*levels)
 
 
 class Chain(Frozen):
-    """Reorderings one after the other, `O1.O2.O3`, waiting for their logical view."""
+    """A sequence of reorderings, `O1.O2.O3`, without a logical view yet."""
 
     __slots__ = ("orders",)
     orders: tuple[OrderBy, ...]
@@ -108,19 +108,19 @@ class Chain(Frozen):
         return (self.orders,)
 
     def OrderBy(self, *perms: Permutation) -> Chain:
-        """Another reordering, nearer to the program than those before it."""
+        """Append a reordering on the program's side."""
         return Chain((*self.orders, OrderBy(*perms)))
 
     def TileOrderBy(self, *perms: Permutation) -> Chain:
-        """Another reordering on a hierarchical tiling."""
+        """Append a reordering by hierarchical tiles."""
         return Chain((*self.orders, *TileOrderBy(*perms).orders))
 
     def GroupBy(self, *levels: Sequence[SizeLike]) -> View:
-        """The logical view: `GroupBy([6, 6])`, or a tile of sizes for each level, `GroupBy([2, 2], [3, 3])`."""
+        """The logical view: `GroupBy([6, 6])`, or one list of sizes per level, `GroupBy([2, 2], [3, 3])`."""
         return GroupBy(*levels, orders=self.orders)
 
     def TileBy(self, *levels: Sequence[SizeLike]) -> View:
-        """The logical view as tiles in tiles of a row-major box."""
+        """The logical view as nested tiles of a row-major box."""
         tiled = TileBy(*levels)
         return GroupBy(*tiled.levels, orders=(*self.orders, *tiled.orders))
 
@@ -131,10 +131,10 @@ class Chain(Frozen):
 class GroupBy(Layout):
     """A logical view over a chain of reorderings (figure 7).
 
-    `GroupBy([n..], [n..], ..)` has one list of sizes a level, outermost first; the lists may differ in length. The
-    number of elements must be that of every reordering: a mismatch is refused where it can be shown. `.OrderBy(..)`
-    on a GroupBy adds a reordering at the memory's end, so that `GroupBy(dims).OrderBy(O)` is `O.GroupBy(dims)`. A view
-    that a single permutation stands for equals that permutation, and prints as it.
+    `GroupBy([n..], [n..], ..)` takes one list of sizes per level, outermost first; the lists may differ in length. The
+    number of elements must match that of every reordering; a refuted match is an error. `.OrderBy(..)` on a GroupBy
+    adds a reordering on the memory's side, so `GroupBy(dims).OrderBy(O)` is `O.GroupBy(dims)`. A view of a single
+    permutation with the same sizes compares and prints as that permutation.
     """
 
     __slots__ = ("_dims", "_sizes_verdict", "levels", "orders")
@@ -147,7 +147,7 @@ class GroupBy(Layout):
         if not levels:
             raise LayoutError("GroupBy needs the logical sizes, such as GroupBy([6, 6])")
         if not all(isinstance(level, (list, tuple)) for level in levels):
-            raise LayoutError(f"GroupBy takes one list of sizes a level, such as GroupBy([6, 6]), got {show(levels)}")
+            raise LayoutError(f"GroupBy takes one list of sizes per level, such as GroupBy([6, 6]), got {show(levels)}")
         checked = tuple(as_sizes("GroupBy", level) for level in levels)
         self._set(levels=checked, orders=tuple(orders), _dims=tuple(n for level in checked for n in level))
         self._set(_sizes_verdict=self._compare_sizes())
@@ -156,7 +156,7 @@ class GroupBy(Layout):
         return partial(GroupBy, orders=self.orders), self.levels
 
     def _compare_sizes(self) -> Verdict:
-        """Whether every reordering has as many elements as the view. Raises LayoutError where one has not."""
+        """Whether every reordering has as many elements as the view. Raises LayoutError if one is refuted."""
         mine = product(self._dims)
         verdicts = [same_number(mine, order.numel()) for order in self.orders]
         for order, verdict in zip(self.orders, verdicts, strict=True):
@@ -173,7 +173,7 @@ class GroupBy(Layout):
     def _apply(self, index: tuple[IndexLike, ...]) -> IndexLike:
         dims = self._dims
         for order in reversed(self.orders):
-            if key_of(order.dims()) != key_of(dims):  # else B and its inverse cancel
+            if key_of(order.dims()) != key_of(dims):  # otherwise B and its inverse cancel
                 index = unflatten(flatten(index, dims), order.dims())
             index, dims = (order._apply(index),), (order.numel(),)
         return flatten(index, dims)
@@ -193,7 +193,7 @@ class GroupBy(Layout):
         return all_of([self._sizes_verdict, *(order.check() for order in self.orders)])
 
     def _permutation(self) -> Permutation | None:
-        """The permutation that this layout stands for, `OrderBy(p).GroupBy(p.dims())`, if it is one."""
+        """The permutation p if this layout is `OrderBy(p).GroupBy(p.dims())`."""
         if len(self.orders) != 1 or len(self.orders[0].perms) != 1 or len(self.levels) != 1:
             return None
         perm = self.orders[0].perms[0]
@@ -204,7 +204,7 @@ class GroupBy(Layout):
         return perm._key() if perm else ("GroupBy", tuple(map(key_of, self.levels)), self.orders)
 
     def OrderBy(self, *perms: Permutation) -> GroupBy:
-        """Another reordering, nearer to the memory than those before it."""
+        """Add a reordering on the memory's side."""
         return GroupBy(*self.levels, orders=(OrderBy(*perms), *self.orders))
 
     def __repr__(self) -> str:
@@ -221,11 +221,11 @@ class GroupBy(Layout):
 
 
 View = GroupBy
-"""`GroupBy` where a method of that name hides it."""
+"""`GroupBy`, for annotations in classes with a method of that name."""
 
 
 def same_number(a: Size, b: Size) -> Verdict:
-    """Whether two numbers of elements agree; for symbolic ones by proof."""
+    """Whether two numbers of elements are equal; symbolic ones by proof."""
     if is_static((a, b)):
         return Proved("equal sizes") if a == b else Refuted({}, f"{a} != {b}")
     if Index(a).same(b):
@@ -242,10 +242,10 @@ def _example(verdict: Refuted) -> str:
 
 
 def TileBy(*levels: Sequence[SizeLike]) -> GroupBy:
-    """A row-major box seen as tiles in tiles: q levels of d sizes each, outermost first.
+    """A row-major box viewed as nested tiles: q levels of d sizes each, outermost first.
 
-    The paper's `TileBy` (section 3.2): `OrderBy(RegP([all sizes], sigma)).GroupBy(levels)`, with sigma bringing the
-    q sizes of each axis together. `TileBy([2, 2], [3, 3])` views a 6x6 matrix as a 2x2 grid of 3x3 blocks.
+    The paper's `TileBy` (section 3.2): `OrderBy(RegP([all sizes], sigma)).GroupBy(levels)`, where sigma brings
+    the q sizes of each axis together. `TileBy([2, 2], [3, 3])` views a 6x6 matrix as a 2x2 grid of 3x3 blocks.
     """
     view = GroupBy(*levels)
     sigma = tile_sigma(_rank("TileBy", [len(level) for level in view.levels]), len(view.levels))
@@ -281,7 +281,7 @@ def _rank(owner: str, ranks: list[int]) -> int:
 
 
 def as_layout(value: object) -> Layout:
-    """A layout from a layout, or from a permutation `p`, which stands for `OrderBy(p).GroupBy(p.dims())`."""
+    """A layout as it is; a permutation `p` as `OrderBy(p).GroupBy(p.dims())`."""
     if isinstance(value, (RegP, GenP)):
         return OrderBy(value).GroupBy(value.dims())
     if isinstance(value, Layout):

@@ -1,9 +1,9 @@
-"""How many elements a layout has where tiles reach past the end and padding lies in between.
+"""The number of elements of a layout with partial tiles and padding.
 
-An index of an axis is a number written in digits, one for each level of its tiles. Padding limits a digit, and the end
-of the axis limits the number, so `numel` counts the numbers below a size whose digits lie in their ranges. All numbers
-with a smaller leading digit count in full; those with the same leading digit are counted by the digits that follow.
-The lines serve ints and symbols.
+The index along an axis is a number in mixed radix, one digit per level of tiles. Padding limits a digit, and the end of
+the axis limits the number, so `numel` counts the numbers below a size whose digits are in range. All numbers with a
+smaller leading digit count in full; those with the same leading digit are counted by the remaining digits. The code
+works for ints and symbols.
 
 How many numbers below 100 have a last digit below 31, in base 32:
 
@@ -27,15 +27,15 @@ class Whole:
     """Every value of an axis."""
 
     def count(self, n: Size) -> Size:
-        """How many values are allowed, of an axis of this size."""
+        """The number of allowed values on an axis of this size."""
         return n
 
     def below(self, x: Size) -> Size:
-        """How many values below x are allowed, for 0 <= x <= the axis' size."""
+        """The number of allowed values below x, for 0 <= x <= the axis size."""
         return x
 
     def allows(self, x: Size) -> Size:
-        """1 where the value is allowed, else 0."""
+        """1 if the value is allowed, 0 otherwise."""
         return 1
 
 
@@ -44,7 +44,7 @@ WHOLE: Final = Whole()
 
 @dataclass(frozen=True, slots=True)
 class Below(Whole):
-    """The allowed values of `digit` that are below `end`; `end` is at most the axis' size."""
+    """The allowed values of `digit` that are below `end`; `end` is at most the axis size."""
 
     digit: Whole
     end: Size
@@ -61,7 +61,7 @@ class Below(Whole):
 
 @dataclass(frozen=True, slots=True)
 class Mixed(Whole):
-    """Numbers of several digits, the first leading, each allowed by its own; `exact` where they end with the axis."""
+    """Numbers of several digits, most significant first, with a rule per digit; `exact` if they end with the axis."""
 
     digits: Sequence[Whole]
     sizes: Sequence[Size]
@@ -94,5 +94,5 @@ class Mixed(Whole):
 
 
 def mixed(digits: Sequence[Whole], sizes: Sequence[Size], exact: bool) -> Whole:
-    """Numbers of these digits; all numbers where every digit is whole."""
+    """Numbers of these digits; WHOLE if every digit is."""
     return WHOLE if all(digit is WHOLE for digit in digits) else Mixed(tuple(digits), tuple(sizes), exact)

@@ -1,7 +1,7 @@
-"""Whether two layouts put every element at the same position, and whether one has strides.
+"""Equivalence of two layouts, element by element, and the strides of a layout.
 
-Both are questions with three answers. Concrete layouts of up to 2**24 elements are compared element by element, others
-by proof of their index expressions.
+Both verdicts are three-valued. Concrete layouts of up to 2**24 elements are compared element by element, others by
+proof of their index expressions.
 
 >>> from lego_mlir import Col, RegP, Row, TileBy
 >>> TileBy([2, 2], [3, 3]).equivalent(Row(6, 6).tile_by([2, 2], [3, 3]))
@@ -34,7 +34,7 @@ BLOCK = 2**17
 def equivalent(a: Layout, b: Layout) -> Verdict:
     """Whether two layouts have the same logical sizes and put every element at the same position.
 
-    Where tiles are partial, both must have the same elements as well. Levels do not matter: `GroupBy([2, 2], [3, 3])`
+    With partial tiles both must have the same elements as well. Levels do not matter: `GroupBy([2, 2], [3, 3])`
     and `GroupBy([2, 2, 3, 3])` have the same sizes.
     """
     b = as_layout(b)
@@ -55,7 +55,7 @@ def equivalent(a: Layout, b: Layout) -> Verdict:
         try:
             return _compare_all(a, b, elements)
         except LayoutError:
-            pass  # a function that handles neither arrays nor, it may be, symbols
+            pass  # a function that cannot handle arrays, and possibly no symbols either
     return _compare_by_proof(a, b)
 
 
@@ -86,7 +86,7 @@ def _compare_all(a: Layout, b: Layout, elements: int) -> Verdict:
             only = inside & ~(there if layout is a else here)
             if only.any():
                 at = tuple(int(i[int(only.argmax())]) for i in index)
-                return Refuted({"index": at}, f"{show(at)} is an element of {layout!r} alone")
+                return Refuted({"index": at}, f"{show(at)} is an element of {layout!r} only")
         first, second = (np.broadcast_to(layout.apply(*index), shape) for layout in (a, b))
         wrong = (first != second) & here
         if wrong.any():
@@ -120,7 +120,7 @@ def as_expr_of(mask: Cond) -> Cond:
 
 
 def strides(layout: Layout) -> tuple[Size, ...] | None:
-    """How far apart the neighbours along each axis are, in elements; None where no constant distance is proved.
+    """The stride of each axis in elements; None unless constant strides are proved.
 
     An axis of one element has the stride 0. Positions are `apply(0, .., 0)` plus the strides times the index.
     """

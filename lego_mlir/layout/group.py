@@ -1,11 +1,11 @@
-"""Layouts as a group: composition, inverse, and logical views that leave the memory as it is.
+"""Layouts as a group: composition, inverse, and logical views that do not move any element.
 
 A layout without padding is a bijection of its logical box, numbered in row-major order, onto its positions: an element
-of the symmetric group of `numel()` elements. So layouts compose and invert, and both stay within the algebra: the
-orderings of the factors one after the other, or each inverted in the opposite order.
+of the symmetric group of `numel()` elements. So layouts compose and invert, and the algebra is closed under both: the
+orderings of the factors are concatenated, or inverted one by one in reverse order.
 
 `A @ B` applies `B` first: position `B.apply(i)` becomes a logical index of `A` in row-major order. A worked 2 x 3 case,
-positions shown where the logical indices are:
+with the position of each logical index:
 
     B = Col(2, 3)    A = gallery.reverse(2, 3)    A @ B
     0 2 4            5 4 3                        5 3 1
@@ -18,7 +18,7 @@ positions shown where the logical indices are:
 >>> Col(2, 3).inverse(), (Col(2, 3).inverse() @ Col(2, 3)).equivalent(Row(2, 3))
 (OrderBy(Col(3, 2)).GroupBy([6]), Proved(by='enumeration of 6 elements'))
 
-`reshape`, `transpose` and `tile_by` change the logical index alone.
+`reshape`, `transpose` and `tile_by` change only the logical index.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Levels = tuple[tuple[Size, ...], ...]
 def chain_of(layout: Layout, what: str) -> tuple[tuple[OrderBy, ...], Levels]:
     """A layout as reorderings and the levels of its view.
 
-    Raises LayoutError, naming the operation `what`, for a layout with padding or partial tiles: it is no bijection onto
-    all of its positions.
+    Raises LayoutError, naming the operation `what`, for a layout with padding or partial tiles, which is not a
+    bijection onto all of its positions.
     """
     match layout:
         case GroupBy():
@@ -65,8 +65,8 @@ def chain_of(layout: Layout, what: str) -> tuple[tuple[OrderBy, ...], Levels]:
 def compose(outer: Layout, inner: Layout) -> Layout:
     """`outer @ inner`: the position that `inner` gives is a logical index of `outer`, in row-major order.
 
-    `inner` may be padded or have partial tiles; `outer` must fill its positions. Raises LayoutError where `outer` has
-    not as many elements as `inner` has positions.
+    `inner` may be padded or have partial tiles; `outer` must fill its positions. Raises LayoutError if `outer`
+    does not have as many elements as `inner` has positions.
     """
     outer, inner = as_layout(outer), as_layout(inner)
     orders, _ = chain_of(outer, "A @ B: its left side")
@@ -85,7 +85,7 @@ def compose(outer: Layout, inner: Layout) -> Layout:
 
 
 def inverse(layout: Layout) -> GroupBy:
-    """The layout of one axis whose `apply(p)` is the row-major number of the logical index `layout.inv(p)`.
+    """The one-axis layout whose `apply(p)` is the row-major number of the logical index `layout.inv(p)`.
 
     Raises LayoutError for a layout that leaves positions unused.
     """
@@ -95,7 +95,7 @@ def inverse(layout: Layout) -> GroupBy:
 
 
 def _inverse_of(perm: RegP | GenP) -> RegP | GenP:
-    """The permutation whose row-major logical index is `perm`'s position, and the other way round."""
+    """The permutation with position and row-major logical index of `perm` interchanged."""
     if isinstance(perm, InverseP):
         return perm.perm
     if isinstance(perm, GenP):
@@ -105,12 +105,12 @@ def _inverse_of(perm: RegP | GenP) -> RegP | GenP:
 
 
 def inverse_order(sigma: Sequence[int]) -> tuple[int, ...]:
-    """The 1-based order that undoes another one."""
+    """The inverse of a 1-based order of axes."""
     return tuple(sigma.index(axis) + 1 for axis in range(1, len(sigma) + 1))
 
 
 class InverseP(GenP):
-    """The inverse of a general permutation: its two functions interchanged, over one axis. It shares the proof."""
+    """The inverse of a general permutation: its two functions interchanged, over one axis. It shares the verdict."""
 
     __slots__ = ("perm",)
     perm: GenP
@@ -132,10 +132,10 @@ class InverseP(GenP):
 
 
 def reshape(layout: Layout, *dims: SizeLike | Sequence[SizeLike]) -> Layout:
-    """The same memory under another logical box of as many elements, numbered in row-major order as before.
+    """The same memory viewed as another logical box of equal size, in the same row-major order.
 
-    `reshape(4, 6)` and `reshape([4, 6])` are the same. Raises LayoutError for another number of elements, or for a
-    layout that leaves positions unused.
+    `reshape(4, 6)` and `reshape([4, 6])` are the same. Raises LayoutError for a different number of elements, or
+    for a layout that leaves positions unused.
     """
     orders, _ = chain_of(as_layout(layout), "reshape")
     given = dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
@@ -150,8 +150,8 @@ def reshape(layout: Layout, *dims: SizeLike | Sequence[SizeLike]) -> Layout:
 def transpose(layout: Layout, *axes: Any) -> Layout:
     """The same memory with its logical axes reordered: axis k of the result is axis `axes[k]` of the layout, 1-based.
 
-    Without arguments the axes are reversed. The levels of a tiling become axes. Raises LayoutError for numbers that do
-    not order the axes.
+    Without arguments the axes are reversed. The levels of a tiling become axes. Raises LayoutError for an
+    invalid order.
     """
     layout = as_layout(layout)
     dims = layout.dims()

@@ -1,9 +1,9 @@
 """A layout with unused positions: a small box of indices inside a larger bijection.
 
-Padding is not a new kind of map. `Padded(inner, dims)` is the bijection `inner`, used only for the indices of the
-smaller box `dims`: still one-to-one, no longer onto. A shared-memory tile with a column to spare is
-`Padded(Row(32, 33), [32, 32])`; a matrix whose sizes the tiles do not divide, stored in whole tiles, is the same with
-a tiled `inner` (LEGO, end of section 3.3).
+Padding is not a new kind of map. `Padded(inner, dims)` is the bijection `inner` restricted to the indices of the
+smaller box `dims`: still one-to-one, no longer onto. A shared-memory tile with one unused column is `Padded(Row(32,
+33), [32, 32])`; a matrix stored in whole tiles that do not divide its sizes is the same with a tiled `inner` (LEGO, end
+of section 3.3).
 
 >>> from lego_mlir.layout import Row
 >>> tile = Padded(Row(32, 33), [32, 32])
@@ -29,9 +29,9 @@ from lego_mlir.layout.values import show
 
 
 class Padded(Layout):
-    """The bijection `inner` for the indices below `dims`; its other positions hold nothing.
+    """The bijection `inner` restricted to the indices below `dims`; its other positions are unused.
 
-    Raises LayoutError where `dims` reaches outside the sizes of `inner`.
+    Raises LayoutError if `dims` exceeds the sizes of `inner`.
     """
 
     __slots__ = ("_dims", "_fits", "_whole", "inner")
@@ -106,7 +106,7 @@ class Padded(Layout):
 
 
 def conjunction(a: Cond, b: Cond) -> Cond:
-    """`a and b` for bools, arrays and conditions, where True is neutral."""
+    """`a and b` for bools, arrays and conditions, with True as the neutral element."""
     if a is True:
         return b
     if b is True:
@@ -117,18 +117,18 @@ def conjunction(a: Cond, b: Cond) -> Cond:
 
 
 def _larger(n: Size, limit: Size, found: Refuted) -> str:
-    """How a size exceeds the one it lies in, and how two sizes are related so that it cannot."""
+    """The sizes for which `n` exceeds `limit`, and how to relate the two so that it cannot."""
     if isinstance(limit, int) or not found.counter_example:
         return f"{n!r} > {limit!r}"
     values = ", ".join(f"{name} = {value}" for name, value in found.counter_example.items())
     return (
-        f"{n!r} > {limit!r} for {values}; make the larger a sum, {n!r} + P with P = lego.size('P', min=0), in place of "
+        f"{n!r} > {limit!r} for {values}; make the larger a sum, {n!r} + P with P = lego.size('P', min=0), instead of "
         f"{limit!r}"
     )
 
 
 def at_most(n: Size, limit: Size) -> Verdict:
-    """Whether n <= limit, for every value that the sizes may take."""
+    """Whether n <= limit for all values of the sizes."""
     if isinstance(n, int) and isinstance(limit, int):
         return Proved("sizes") if n <= limit else Refuted({}, f"{n} > {limit}")
     from lego_mlir.expr.nodes import Le

@@ -1,10 +1,10 @@
 """The two ways to permute the elements of one tile (LEGO, figures 5 and 6).
 
-`RegP` interchanges the tile's axes by a 1-based sigma: the element at logical index `i` lies where row-major order
-puts `sigma(i)` in a box of sizes `sigma(n)`. It is a bijection by construction. `GenP` permutes the elements by any
-pair of Python functions, which is a bijection only if it is one: small tiles are enumerated when they are built, larger
-ones when they are first used, and a wrong pair is refused with the two indices that collide. Whatever is composed of a
-`GenP` asks its `_apply` and `_inv`, and these ask for the proof first, so nothing gets past it.
+`RegP` interchanges the tile's axes by a 1-based sigma: the position of logical index `i` is the row-major position of
+`sigma(i)` in a box of sizes `sigma(n)`. It is a bijection by construction. `GenP` permutes the elements by any pair of
+Python functions and has to be checked: small tiles are enumerated on construction, larger ones on first use, and the
+error for a wrong pair names the two indices that collide. Every composition calls `_apply` and `_inv` of its `GenP`
+parts, which require the check first, so a refuted pair is never used.
 
 >>> RegP([2, 3], [2, 1]).apply(1, 2), RegP([2, 3], [2, 1]).inv(5)
 (5, (1, 2))
@@ -34,14 +34,14 @@ from lego_mlir.layout.values import show
 Constructor: TypeAlias = tuple[Callable[..., Layout], tuple[Any, ...]]
 """The function that made a permutation, and its arguments: pickles and substitutions call it again."""
 CHECKED_WHEN_BUILT = 2**16
-"""Elements up to which a GenP is enumerated by its constructor (milliseconds); above, by its first use."""
+"""Elements up to which a GenP is enumerated by its constructor (milliseconds); larger ones are checked on first use."""
 
 
 class RegP(Layout):
     """A regular permutation: the axes of a tile interchanged by `sigma` (1-based, as in the paper).
 
     `RegP([n1, .., nd], sigma)`: logical sizes n, physical sizes sigma(n); sigma[k] names the logical axis that becomes
-    physical axis k. Raises LayoutError where sigma does not order the axes.
+    physical axis k. Raises LayoutError if sigma does not order the axes.
     """
 
     __slots__ = ("_dims", "sigma")
@@ -105,7 +105,7 @@ def _as_sigma(sigma: Sequence[int], dims: tuple[Size, ...]) -> tuple[int, ...]:
 
 
 def Row(*dims: SizeLike | Sequence[SizeLike]) -> RegP:
-    """Row-major order: the axes stay as they are."""
+    """Row-major order: the axes in their given order."""
     sizes = as_sizes("Row", _unpacked(dims))
     return RegP(sizes, range(1, len(sizes) + 1))
 
@@ -113,7 +113,7 @@ def Row(*dims: SizeLike | Sequence[SizeLike]) -> RegP:
 def Col(*dims: SizeLike | Sequence[SizeLike]) -> RegP:
     """Column-major order: the axes reversed, so that the first logical axis is the fastest.
 
-    The paper's printed sugar reverses the sizes as well, which its prose and its authors' code do not; neither do we.
+    The paper's printed shorthand reverses the sizes as well; its prose and its authors' code do not, nor does this.
     """
     sizes = as_sizes("Col", _unpacked(dims))
     return RegP(sizes, range(len(sizes), 0, -1))
@@ -124,14 +124,14 @@ def _unpacked(dims: tuple[SizeLike | Sequence[SizeLike], ...]) -> Sequence[SizeL
 
 
 class GenP(Layout):
-    """A general permutation: the elements of a tile moved by `f`, with `f_inv` as its inverse.
+    """A general permutation: the elements of a tile moved by `f`, with the inverse `f_inv`.
 
-    `f(i1, .., id)` gives a position in 0..N-1 and `f_inv(position)` the index as a tuple. Both must work for ints and
-    NumPy arrays to be checked, and for symbols to be compiled: `lego.where`, `lego.isqrt`, `lego.minimum` and
-    `lego.maximum` stand for what Python's `if`, `math.isqrt`, `min` and `max` cannot do there. `text` is the
-    expression that `repr` prints, for a permutation that has a constructor of its own, and `identity` is what equality
-    compares where that is more than the text; `made` is that constructor and its arguments, by which it is pickled.
-    Raises LayoutError for a pair that is not a bijection with its inverse.
+    `f(i1, .., id)` returns a position in 0..N-1 and `f_inv(position)` the index as a tuple. Both must accept ints and
+    NumPy arrays to be checked, and symbols to be compiled: use `lego.where`, `lego.isqrt`, `lego.minimum` and
+    `lego.maximum` instead of Python's `if`, `math.isqrt`, `min` and `max`. For a permutation with a dedicated
+    constructor, `text` is its repr, `identity` the key of equality if the text is not enough, and `made` the
+    constructor with its arguments, for pickling. Raises LayoutError for a pair that is not a bijection with its
+    inverse.
     """
 
     __slots__ = ("_dims", "_identity", "_made", "_text", "_verdict", "f", "f_inv")
@@ -177,7 +177,7 @@ class GenP(Layout):
 
     @property
     def made(self) -> Constructor | None:
-        """The constructor and the arguments of a permutation that has one of its own, such as those of the gallery."""
+        """The constructor and its arguments, for a permutation with a dedicated one, such as those of the gallery."""
         return self._made
 
     def _apply(self, index: tuple[IndexLike, ...]) -> IndexLike:
@@ -189,14 +189,14 @@ class GenP(Layout):
         return self._exactly(position) if self._may_wrap((position,)) else self.backward(position)
 
     def _may_wrap(self, given: tuple[IndexLike, ...]) -> bool:
-        """Whether arrays are given to a permutation that is too large for an enumeration to show that none wraps."""
+        """Whether arrays may wrap around: the permutation is too large for enumeration to have excluded it."""
         from lego_mlir.layout.enumeration import ENUMERATED
 
         elements = self.numel()
         return isinstance(elements, int) and elements > ENUMERATED and any(map(is_array, given))
 
     def _exactly(self, given: IndexLike | tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
-        """`f` of an index, or `f_inv` of a position, in arrays; with Python's ints where int64 wraps around inside."""
+        """`f` of an index, or `f_inv` of a position, as arrays; recomputed with Python's ints if int64 wraps around."""
         from lego_mlir.layout.wrapping import Watch, one_by_one
 
         forward = isinstance(given, tuple)
@@ -209,17 +209,17 @@ class GenP(Layout):
         try:
             result = found(watched)
         except LayoutError:
-            if not watch.wrapped:  # such as the root of a number that has become negative
+            if not watch.wrapped:  # for example the root of a number that wrapped to a negative one
                 raise
             return one_by_one(found, values)
         return one_by_one(found, values) if watch.wrapped else result
 
     def forward(self, index: tuple[IndexLike, ...]) -> IndexLike:
-        """`f` as it was given, its result an integer. For the check alone: everybody else asks `_apply`."""
+        """The given `f` with an integer result, unchecked. Only for the check itself; other code calls `_apply`."""
         return self._integral(self._call(self.f, "f", index), "f", index)
 
     def backward(self, position: IndexLike) -> tuple[IndexLike, ...]:
-        """`f_inv` as it was given, its result one integer a dimension. For the check alone, as `forward`."""
+        """The given `f_inv` with one integer per dimension, unchecked. Only for the check itself, like `forward`."""
         index = self._call(self.f_inv, "f_inv", (position,))
         if not isinstance(index, (tuple, list)):
             index = (index,)
@@ -230,10 +230,10 @@ class GenP(Layout):
         return tuple(self._integral(i, "f_inv", (position,)) for i in index)
 
     def _integral(self, value: IndexLike, what: str, given: tuple[IndexLike, ...]) -> IndexLike:
-        """A result as an int, an int64 array or an `Index`, whatever narrower type it has: a composition multiplies it.
+        """Widen a result to an int, an int64 array or an `Index`: a composition multiplies it, and narrow types wrap.
 
-        Refuses what is no integer, such as a fraction, which `/` makes of ints and arrays alike, None or a list, and
-        an array of another shape than the values given.
+        Raises LayoutError for a result that is not an integer (a fraction made by `/`, None, a list), and for an array
+        whose shape differs from that of the arguments.
         """
         if is_symbolic(value):
             return Index(value)
@@ -248,7 +248,7 @@ class GenP(Layout):
         return int(value.__index__())
 
     def _require_elementwise(self, shape: tuple[int, ...], what: str, given: tuple[IndexLike, ...]) -> None:
-        """Refuse a shape that does not broadcast to that of the values given."""
+        """Raise LayoutError for a shape that does not broadcast to that of the arguments."""
         import numpy as np
 
         wanted = np.broadcast_shapes(*(v.shape for v in given if is_array(v)))
@@ -272,7 +272,7 @@ class GenP(Layout):
         except ExpressionError as error:
             raise LayoutError(f"{self!r}: {what} fails: {error}") from error
         except LayoutError:
-            raise  # of another layout that the function asks
+            raise  # from another layout that the function calls
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
             kinds = {"a symbol" for v in values if is_symbolic(v)} | {"a NumPy array" for v in values if is_array(v)}
             if not kinds:
@@ -281,7 +281,7 @@ class GenP(Layout):
                 ) from error
             raise LayoutError(
                 f"{self!r}: {what} cannot handle {' and '.join(sorted(kinds))} ({error}); use lego.where, lego.isqrt, "
-                "lego.minimum and lego.maximum in place of if, math, min and max, or turn the permutation into "
+                "lego.minimum and lego.maximum instead of if, math, min and max, or turn the permutation into "
                 "a table with lego.gallery.tabulated"
             ) from error
 
@@ -309,7 +309,7 @@ def _name(function: Callable[..., IndexLike]) -> str:
 
 
 def _as_int64(array: Array) -> Array:
-    """Integers or truth values as int64, or as Python's ints where one is larger."""
+    """Integers or bools as int64, or as Python's ints if one is larger."""
     import numpy as np
 
     wide = array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max

@@ -2,8 +2,8 @@
 
 `0 <= f(i) < N` and `f_inv(f(i)) == i` for all i in range make `f` injective into a set of equal size, hence bijective.
 
-A size that is a quotient, such as a number of tiles (M + 127) // 128, is a number like any other to the functions: the
-claims are proved first with one name in place of each, which is quicker, and holds for more.
+A size that is a quotient, such as a number of tiles (M + 127) // 128, is an arbitrary number to the functions: the
+claims are proved first with a symbol in place of each quotient, which is faster and more general.
 
 >>> from lego_mlir.expr.index import size
 >>> from lego_mlir.layout import GenP
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from lego_mlir.layout.permutations import GenP
 
 PROVED_OPERATIONS = 150
-"""Operations of `f_inv(f(i))` up to which a proof is tried: dozens of nested bit operations lead nowhere, slowly."""
-WALKED_OPERATIONS = 10_000
-"""Operations, shared ones counted at each use, up to which a name is put in place of a part."""
+"""Operations of `f_inv(f(i))` up to which a proof is tried: dozens of nested bit operations only cost time."""
+SUBSTITUTED_OPERATIONS = 10_000
+"""Operations, shared ones counted at each use, up to which quotients are replaced by symbols."""
 
 
 def proved(perm: GenP) -> Verdict:
-    """The verdict on all elements at once: Unknown, with the reason, where no proof is found and no refutation."""
+    """The verdict for all elements at once; Unknown, with the reason, if there is neither a proof nor a refutation."""
     index = proof_index(perm)
     try:
         position = Index(perm.forward(index))
@@ -55,14 +55,14 @@ def proved(perm: GenP) -> Verdict:
 
 
 def proof_index(perm: GenP) -> tuple[Index, ...]:
-    """The index that is proved for; no caller's size has the name of a part, because names of sizes are identifiers."""
+    """The symbolic index of the claims. No size can have the same name, because size names are identifiers."""
     return tuple(index_symbol(f"i[{axis}]") for axis in range(len(perm.dims())))
 
 
 def _named_quotients(sizes: Sequence[Expr]) -> dict[Expr, Symbol]:
-    """A name for each size that is a quotient, with the least value and the divisor that it is known to have.
+    """A symbol for each size that is a quotient, with its known minimum and divisor.
 
-    No caller's size has the same name, because `lego.size` takes identifiers only.
+    No size can have the same name, because size names are identifiers.
     """
     from lego_mlir.expr.intervals import bounds
     from lego_mlir.expr.nodes import FloorDiv, Size
@@ -76,14 +76,14 @@ def _named_quotients(sizes: Sequence[Expr]) -> dict[Expr, Symbol]:
 
 
 def _replaceable(exprs: Sequence[Expr]) -> bool:
-    """Whether SymPy can replace something in the expressions: it walks a part that is shared once for each use."""
+    """Whether the expressions are small enough for SymPy to substitute in: it visits shared parts once per use."""
     from lego_mlir.expr.cost import operations
 
-    return sum(map(operations, exprs)) <= WALKED_OPERATIONS
+    return sum(map(operations, exprs)) <= SUBSTITUTED_OPERATIONS
 
 
 def _prove_claims(index: tuple[Index, ...], sizes: list[Expr], parts: list[Expr]) -> Verdict:
-    """The claims about `parts`, the position of an index and what `f_inv` makes of it, in a box of these sizes."""
+    """Prove the claims about `parts`, the position of an index and its image under `f_inv`, in a box of these sizes."""
     from lego_mlir.expr.cost import operations
     from lego_mlir.expr.nodes import Eq, Le, Lt
     from lego_mlir.expr.prove import prove

@@ -1,7 +1,8 @@
 """Slices in NumPy's notation: the index pattern over the ranges of the colons (LEGO, section 4.1).
 
-`L[k, :, :]` fixes the first coordinate and lets the others run. The result is a `Slice`: an expression over one fresh
-symbol a colon, each with its range, from which a template makes `tl.arange` and anyone makes an array of positions.
+`L[k, :, :]` fixes the first coordinate and ranges over the others. The result is a `Slice`: an expression over one
+fresh symbol per colon with its range, which a template renders with `tl.arange`, and which can be evaluated to an
+array.
 
 >>> from lego_mlir.layout import Row
 >>> Row(4, 6)[1, ::2].positions().tolist()
@@ -40,7 +41,7 @@ Subscript: TypeAlias = IndexLike | slice
 class Colon:
     """One sliced axis: its indices are `start + step * symbol` for the symbol in 0..count-1.
 
-    `inside` where its last index is proved to be below the axis' size.
+    `inside` if its last index is proved to be below the axis size.
     """
 
     symbol: Index
@@ -107,7 +108,7 @@ class Slice:
         return simplify(self.expr.expr, {**(ranges or {}), **self.ranges})
 
     def positions(self) -> Array:
-        """The positions as an int64 array of `shape`. Raises LayoutError where something is still symbolic."""
+        """The positions as an int64 array of `shape`. Raises LayoutError if anything is still symbolic."""
         import numpy as np
 
         known = is_static(self.shape) and not any(
@@ -122,9 +123,9 @@ class Slice:
         raise LayoutError(f"{self!r} has symbols besides its colons; give them values first")
 
     def as_layout(self) -> Layout:
-        """The slice as a layout, whose positions count from `offset`.
+        """The slice as a layout with positions relative to `offset`.
 
-        Raises LayoutError where the elements do not lie at consecutive positions, or are not known to.
+        Raises LayoutError unless the elements are proved to fill consecutive positions.
         """
         from lego_mlir.layout.sublayouts import sublayout
 
@@ -132,14 +133,14 @@ class Slice:
 
     @property
     def offset(self) -> IndexLike:
-        """The position at which `as_layout` begins."""
+        """The first position of `as_layout`."""
         from lego_mlir.layout.sublayouts import sublayout
 
         return sublayout(self)[1]
 
     @property
     def text(self) -> str:
-        """The slice as it is written."""
+        """The slice in NumPy's notation."""
         places = zip(self.places, self.layout.dims(), strict=True)
         return f"{self.layout!r}[{', '.join(p.text(n) if isinstance(p, Colon) else repr(p) for p, n in places)}]"
 
@@ -152,9 +153,9 @@ class Slice:
 
 
 def mask_of(layout: Layout, places: tuple[IndexLike | Colon, ...]) -> Cond:
-    """True, or the condition under which an index with these places names an element.
+    """True, or the condition under which an index with these entries names an element.
 
-    A slice that may reach past the end of its axis is compared with the size.
+    It includes the bound of each axis that a slice may exceed.
     """
     index = [p.at(p.symbol) if isinstance(p, Colon) else p for p in places]
     mask = layout.mask(*index)
@@ -165,7 +166,7 @@ def mask_of(layout: Layout, places: tuple[IndexLike | Colon, ...]) -> Cond:
 
 
 def take(layout: Layout, index: Subscript | tuple[Subscript, ...]) -> Slice | IndexLike:
-    """`layout[index]`: a Slice where there is a colon, else the position."""
+    """`layout[index]`: a Slice if there is a colon, the position otherwise."""
     dims = layout.dims()
     given = index if isinstance(index, tuple) else (index,)
     places = [k for k, i in enumerate(given) if i is Ellipsis]
@@ -196,7 +197,7 @@ def _names(given: tuple[Subscript, ...], dims: tuple[Size, ...]) -> set[str]:
 
 
 def _colon(s: slice, n: Size, axis: int, taken: set[str]) -> Colon:
-    """One slice as a Colon. For a symbolic size, a negative number counts from the end, and only it is clipped."""
+    """One slice as a Colon. For a symbolic size, only negative bounds, which count from the end, are clipped."""
     name = f"s{axis}"
     while name in taken:
         name += "_"
@@ -223,7 +224,7 @@ def _colon(s: slice, n: Size, axis: int, taken: set[str]) -> Colon:
 
 
 def _from_the_end(end: IndexLike, n: Size, default: Size) -> IndexLike:
-    """An end of a slice as an index: a negative number counts from the end of the axis, and not beyond its start."""
+    """A bound of a slice as an index: a negative one counts from the end of the axis, clipped at its start."""
     if end is None:
         return default
     if not isinstance(end, int) or end >= 0:

@@ -1,4 +1,4 @@
-"""A slice as a layout: where the elements of a slice fill consecutive positions, they are a bijection of their own.
+"""A slice as a layout: a slice whose elements fill consecutive positions is itself a bijection.
 
 A row of a row-major matrix is one, a column is not; a row of an exclusive-or swizzle is a permutation of its row.
 
@@ -10,7 +10,7 @@ A row of a row-major matrix is one, a column is not; a row of an exclusive-or sw
 >>> Row(4, 6)[:, 2].as_layout()
 Traceback (most recent call last):
     ...
-lego_mlir.errors.LayoutError: Row(4, 6)[:, 2] is no layout: its 4 elements lie between the positions 2 and 20
+lego_mlir.errors.LayoutError: Row(4, 6)[:, 2] is not a layout: its 4 elements lie between the positions 2 and 20
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def sublayout(part: Slice) -> tuple[RegP | GenP, IndexLike]:
-    """A slice as a permutation of its own positions, and the position at which they begin.
+    """A slice as a permutation of its positions, and the first of them.
 
-    Raises LayoutError where they are not consecutive, or not known to be.
+    Raises LayoutError unless they are proved to be consecutive.
     """
     if not is_static(part.shape) or not is_static(part.layout.dims()):
         return _by_strides(part)
@@ -45,7 +45,7 @@ def sublayout(part: Slice) -> tuple[RegP | GenP, IndexLike]:
     first, last, elements = int(positions.min()), int(positions.max()), product(part.shape)
     if last - first + 1 != elements:
         raise LayoutError(
-            f"{part.text} is no layout: its {elements} elements lie between the positions {first} and {last}"
+            f"{part.text} is not a layout: its {elements} elements lie between the positions {first} and {last}"
         )
     steps = [int(np.diff(positions, axis=axis).flat[0]) if n > 1 else 0 for axis, n in enumerate(part.shape)]
     grid: Array = np.indices(positions.shape)
@@ -57,7 +57,7 @@ def sublayout(part: Slice) -> tuple[RegP | GenP, IndexLike]:
 
 
 def _regular(shape: Sequence[Size], steps: Sequence[Size]) -> RegP | None:
-    """The interchange of axes that has these strides, if there is one. Axes of one element go outermost."""
+    """The `RegP` with these strides, if there is one. Axes of one element go outermost."""
     order: list[int] = []
     reach: Size = 1
     ones = [axis for axis, n in enumerate(shape) if isinstance(n, int) and n == 1]
@@ -93,7 +93,7 @@ def _general(part: Slice, first: int) -> GenP:
 
 
 def _by_strides(part: Slice) -> tuple[RegP, IndexLike]:
-    """A slice of symbolic sizes, by the strides of its layout."""
+    """A slice of symbolic sizes, from the strides of its layout."""
     from lego_mlir.layout.slices import Colon
 
     if not all(p.inside for p in part.places if isinstance(p, Colon)):

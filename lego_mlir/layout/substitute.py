@@ -1,8 +1,8 @@
 """Sizes replaced by values: `L.subs(M=64)` is the layout at M = 64, or at another size.
 
-Every part is made again with its sizes replaced. A permutation of the gallery is made again by its constructor; the
-functions of any other `GenP` may have a size in their closures, where it cannot be replaced, so their expressions are
-derived once and evaluated at the values.
+Every part is rebuilt with its sizes replaced. A permutation of the gallery is rebuilt by its constructor. The functions
+of any other `GenP` may capture a size, which cannot be replaced in a closure, so their expressions are derived once and
+evaluated at the values.
 
 >>> from lego_mlir import Row, gallery, size
 >>> M, N = size("M"), size("N", multiple_of=4)
@@ -40,29 +40,29 @@ Replacement: TypeAlias = Mapping[Symbol, Expr]
 
 
 def sizes_of(layout: Layout) -> dict[str, SizeSymbol]:
-    """The symbolic sizes of a layout, in its dimensions or in its functions alone, by name in alphabetical order."""
+    """The symbolic sizes of a layout, in its dimensions or its functions, by name in alphabetical order."""
     index = [index_symbol(f"i[{axis}]") for axis in range(len(layout.dims()))]
     used = [*layout.dims(), layout.physical_size()]
-    with suppress(LayoutError):  # a function that handles no symbols has no symbolic sizes in its result
+    with suppress(LayoutError):  # a function that cannot handle symbols has no symbolic sizes in its result
         used.append(layout.apply(*index))
     symbols = {s for s in subexpressions([as_expr(n) for n in used]) if isinstance(s, SizeSymbol)}
     return {str(s): s for s in sorted(symbols, key=str)}
 
 
 def substitute(layout: Layout, values: Mapping[str, SizeLike]) -> Layout:
-    """The layout with sizes replaced by ints or by other sizes. Raises LayoutError for a name that is none of its sizes
-    and for a value that its size may not have."""
+    """The layout with sizes replaced by ints or by other sizes. Raises LayoutError for an unknown name, and for
+    a value that the size may not have."""
     sizes = sizes_of(layout)
     replaced = {}
     for name, value in values.items():
         if name not in sizes:
             known = ", ".join(sizes) or "none"
             raise LayoutError(f"subs: {layout!r} has no size {name!r}{did_you_mean(name, sizes)}; its sizes: {known}")
-        replaced[sizes[name]] = as_expr(_admitted(sizes[name], value))
+        replaced[sizes[name]] = as_expr(_validated(sizes[name], value))
     return _rebuilt(layout, replaced) if replaced else layout
 
 
-def _admitted(size: SizeSymbol, value: SizeLike) -> SizeLike:
+def _validated(size: SizeSymbol, value: SizeLike) -> SizeLike:
     if isinstance(value, Index) and value.expr.is_Integer:
         value = int(value.expr)
     if not isinstance(value, int):
@@ -100,15 +100,15 @@ def _rebuilt(layout: Any, values: Replacement) -> Any:
         case Transposed():
             return Transposed(_rebuilt(layout.inner, values))
         case GenP():
-            return _made_again(layout, values)
-    raise LayoutError(f"subs: no sizes are replaced in a {type(layout).__name__}: {layout!r}")
+            return _remade(layout, values)
+    raise LayoutError(f"subs: cannot replace sizes in a {type(layout).__name__}: {layout!r}")
 
 
-def _made_again(perm: GenP, values: Replacement) -> GenP:
+def _remade(perm: GenP, values: Replacement) -> GenP:
     if perm.made is None:
         return _general(perm, values)
     make, arguments = perm.made
-    if make is _substituted:  # what was replaced first is replaced again, and the rest as well
+    if make is _substituted:  # repeat the earlier substitution together with this one
         inner, given = arguments
         replaced = {name: _argument(value, values) for name, value in given}
         more = {str(symbol): Index(value) for symbol, value in values.items()}
@@ -130,7 +130,7 @@ def _argument(value: Any, values: Replacement) -> Any:
 
 
 def _general(perm: GenP, values: Replacement) -> GenP:
-    """A permutation whose functions are its expressions, at these values."""
+    """A permutation whose functions evaluate the expressions of `perm` at these values."""
     index = [index_symbol(f"i[{axis}]") for axis in range(len(perm.dims()))]
     position = index_symbol("p[]")
     forward = as_expr(perm.forward(tuple(index))).xreplace(dict(values))
@@ -147,7 +147,7 @@ def _general(perm: GenP, values: Replacement) -> GenP:
 
 
 def _substituted(perm: GenP, given: Sequence[tuple[str, SizeLike]]) -> Layout:
-    """What a pickle of a permutation with replaced sizes is made by."""
+    """The constructor of a permutation with replaced sizes, for pickling."""
     return substitute(perm, dict(given))
 
 

@@ -1,9 +1,9 @@
-"""The same memory under a tiled index, with a mask where tiles reach past the end.
+"""The same memory under a tiled index, with a mask for tiles that reach past the end.
 
-`Row(M, N).tile_by([cdiv(M, 32), cdiv(N, 32)], [32, 32])` takes (tile row, tile column, row, column): the coordinates
-of an axis, one a level, are flattened to the axis' own index, and the layout below does the rest. Where the levels of
-an axis multiply to more than its size, the last tile is partial: `mask` is the condition under which an index names an
-element, and it has no part for an axis whose tiles are proved to divide its size (LEGO, end of section 3.3).
+`Row(M, N).tile_by([cdiv(M, 32), cdiv(N, 32)], [32, 32])` takes (tile row, tile column, row, column): the coordinates of
+an axis, one per level, are flattened to the index of that axis in the inner layout. Where the levels of an axis
+multiply to more than its size, the last tile is partial: `mask` is the condition under which an index names an element,
+without a term for axes whose tiles are proved to divide their size (LEGO, end of section 3.3).
 
 >>> from lego_mlir.layout import Row
 >>> A = Row(100, 64).tile_by([4, 2], [32, 32])
@@ -33,9 +33,9 @@ T = TypeVar("T")
 
 
 class Tiled(Layout):
-    """A layout indexed by the coordinates of tiles in tiles; one list of sizes a level, outermost first.
+    """A layout indexed by the coordinates of nested tiles; one list of sizes per level, outermost first.
 
-    Raises LayoutError where the levels do not reach the end of an axis.
+    Raises LayoutError if the levels do not reach the end of an axis.
     """
 
     __slots__ = ("_covers", "_exact", "inner", "levels")
@@ -95,7 +95,7 @@ class Tiled(Layout):
         return self.inner.physical_size()
 
     def logical(self, *index: IndexLike) -> tuple[IndexLike, ...]:
-        """The index of the layout below: the coordinates of each axis flattened over its levels."""
+        """The index of the inner layout: the coordinates of each axis flattened over its levels."""
         parts = self._by_level(index)
         rank = len(self.levels[0])
         return tuple(flatten(self._of_axis(parts, k), self._of_axis(self.levels, k)) for k in range(rank))
@@ -105,12 +105,12 @@ class Tiled(Layout):
         if all(self._exact) or self.inner._regular():
             return self.inner._apply(logical)
         if any(map(is_array, logical)):
-            return self.inner._apply(self._last_at_most(logical))
+            return self.inner._apply(self._clamped(logical))
         position = self.inner._apply(logical)
-        return self.inner._apply(self._last_at_most(logical)) if _looked_up(position) else position
+        return self.inner._apply(self._clamped(logical)) if _reads_table(position) else position
 
-    def _last_at_most(self, logical: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
-        """What lies past the end of an axis as its last index: no table has an entry for more."""
+    def _clamped(self, logical: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
+        """Clamp each coordinate to the end of its axis: tables have no entries beyond."""
         axes = zip(logical, self.inner.dims(), self._exact, strict=True)
         return tuple(i if exact else minimum(i, n - 1) for i, n, exact in axes)
 
@@ -136,7 +136,7 @@ class Tiled(Layout):
         return conjunction(self._reached(logical), self.inner._mask(logical))
 
     def _reached(self, logical: tuple[IndexLike, ...]) -> Cond:
-        """Whether an index of the layout below is inside of it."""
+        """Whether an index of the inner layout is in range."""
         inside: Cond = True
         for i, n, exact in zip(logical, self.inner.dims(), self._exact, strict=True):
             if not exact:
@@ -165,8 +165,8 @@ class Tiled(Layout):
         return f"{self.inner!r}.tile_by({', '.join(map(show, self.levels))})"
 
 
-def _looked_up(position: IndexLike) -> bool:
-    """Whether a symbolic position is read from a table."""
+def _reads_table(position: IndexLike) -> bool:
+    """Whether a symbolic position contains a table lookup."""
     from lego_mlir.expr.nodes import Table
 
     return is_symbolic(position) and any(isinstance(part, Table) for part in subexpressions([as_expr(position)]))

@@ -1,7 +1,7 @@
 """The transpose of any two-dimensional layout, padding and partial tiles included.
 
 A layout without unused positions is transposed within the algebra (`group.transpose`). A layout with partial tiles has
-no such form: `Transposed` interchanges the two indices and takes masks, sizes and proofs from the layout inside.
+no such form: `Transposed` interchanges the two indices and takes masks, sizes and proofs from the inner layout.
 """
 
 from __future__ import annotations

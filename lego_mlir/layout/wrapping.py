@@ -1,8 +1,8 @@
-"""Arrays that notice where their integers wrap around.
+"""Arrays that detect integer overflow.
 
-Python's ints have no end, and those of arrays and generated code have: a product beyond 2**63 comes back as another
-number, in silence. A `Watched` array computes as NumPy does and compares every sum, difference, product, power and left
-shift with the same in float64. Wrapped around, a result is off by a multiple of 2**64, which no rounding hides.
+Python's ints are unbounded; those of arrays and generated code are not: a product beyond 2**63 wraps around silently. A
+`Watched` array computes as NumPy does and compares every sum, difference, product, power and left shift with the same
+operation in float64. A wrapped result is off by a multiple of 2**64, far more than rounding.
 
 >>> import numpy as np
 >>> watch = Watch()
@@ -28,18 +28,18 @@ WATCHED: Final = (np.add, np.subtract, np.multiply, np.power, np.negative)
 
 @dataclass
 class Watch:
-    """Whether an integer has wrapped around in one of the arrays made by `over`, or in what was computed from them."""
+    """Records whether an integer wrapped around in an array made by `over`, or in any array computed from it."""
 
     wrapped: bool = False
 
     def over(self, array: Array) -> Watched:
-        """The same values, watched."""
+        """The same values in a watched array."""
         watched = np.asarray(array).view(Watched)
         watched.watch = self
         return watched
 
     def compare(self, ufunc: np.ufunc, inputs: tuple[Array, ...], result: Array) -> None:
-        """Compare a result with the same in float64."""
+        """Compare a result with the same operation in float64."""
         if self.wrapped or result.dtype.kind not in "iu" or not result.size:
             return
         with np.errstate(all="ignore"):
@@ -49,7 +49,7 @@ class Watch:
 
 
 class Watched(np.ndarray[Any, Any]):
-    """An array whose arithmetic tells its `Watch` where an integer wraps around."""
+    """An array that reports integer overflow to its `Watch`."""
 
     watch: Watch | None = None
 
@@ -61,16 +61,20 @@ class Watched(np.ndarray[Any, Any]):
         if out is not None:
             options["out"] = tuple(map(_plain, out))
         watched = method == "__call__" and (ufunc in WATCHED or ufunc is np.left_shift) and self.watch is not None
-        before = tuple(np.copy(i) for i in plain) if watched and out is not None else plain  # an input may be written
+        before = (
+            tuple(np.copy(i) for i in plain) if watched and out is not None else plain
+        )  # an input may be overwritten
         result = getattr(ufunc, method)(*plain, **options)
         if watched and self.watch is not None:
             self.watch.compare(ufunc, before, np.asarray(result))
-        return self._again(result) if out is None else out[0]
+        return self._rewatched(result) if out is None else out[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return self._again(super().__array_function__(function, types, args, kwargs))  # numpy.where makes it plain
+        return self._rewatched(
+            super().__array_function__(function, types, args, kwargs)
+        )  # numpy.where returns a plain array
 
-    def _again(self, result: Any) -> Any:
+    def _rewatched(self, result: Any) -> Any:
         watched = isinstance(result, np.ndarray) and self.watch is not None
         return self.watch.over(result) if watched and self.watch is not None else result
 
@@ -82,7 +86,7 @@ def _plain(value: Any) -> Any:
 def one_by_one(
     function: Callable[[tuple[IndexLike, ...]], tuple[IndexLike, ...]], arrays: tuple[IndexLike, ...]
 ) -> tuple[IntArray, ...]:
-    """A function of ints for each element of arrays that broadcast against each other, each result an int64 array."""
+    """Map a function of ints over arrays that broadcast against each other; each result is an int64 array."""
     spread = np.broadcast_arrays(*arrays)
     rows = [function(tuple(map(int, at))) for at in zip(*(a.reshape(-1) for a in spread), strict=True)]
     return tuple(np.array(column, dtype=np.int64).reshape(spread[0].shape) for column in zip(*rows, strict=True))

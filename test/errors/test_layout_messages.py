@@ -143,7 +143,7 @@ def test_bad_constructions():
         OrderBy([2, 2])
     with pytest.raises(LayoutError, match="GroupBy needs the logical sizes"):
         GroupBy()
-    with pytest.raises(LayoutError, match="one list of sizes a level"):
+    with pytest.raises(LayoutError, match="one list of sizes per level"):
         GroupBy(6, 6)
     with pytest.raises(LayoutError, match="must be a function"):
         GenP([2], 3, lambda p: p)

@@ -158,7 +158,7 @@ def test_a_slice_is_a_layout_where_its_positions_are_consecutive(one, data):
     part = a[tuple(index)]
     where = part.positions()
     if where.max() - where.min() + 1 != where.size:
-        with pytest.raises(LayoutError, match="is no layout"):
+        with pytest.raises(LayoutError, match="is not a layout"):
             part.as_layout()
         return
     found = part.as_layout()

@@ -1,6 +1,6 @@
-"""Permutations that have a name: each a `GenP` (or `RegP`) with its inverse, its source, and a repr that rebuilds it.
+"""Named permutations: each a `GenP` (or `RegP`) with its inverse, its source, and a repr that rebuilds it.
 
-They are ordinary permutations. Put one where a tile is ordered, `OrderBy(RegP([2, 2], [2, 1]), antidiagonal(3))`, or
+They are ordinary permutations. Use one to order a tile, `OrderBy(RegP([2, 2], [2, 1]), antidiagonal(3))`, or
 use it as a whole layout, `lego.shared(f32, gallery.xor_swizzle(32, 32))`.
 """
 

@@ -15,11 +15,10 @@ from lego_mlir.layout.permutations import GenP
 def antidiagonal(n: SizeLike) -> GenP:
     """The anti-diagonal order of an n x n square; n may be a `lego.size`.
 
-    Diagonal d holds the d elements with i + j = d - 1, and d(d-1)/2 elements lie before it. Past the longest one the
-    square is counted from its far corner, where it looks the same. The functions compute what both halves share once,
-    which the figure's branches do not, and take the root of 8q + 1, which needs no correction.
+    Diagonal d holds the d elements with i + j = d - 1, and d(d-1)/2 elements precede it. Past the longest diagonal, by
+    symmetry, the square is counted from its far corner. Unlike the figure's branches, the functions compute the common
+    part of both halves once; and they take the root of 8q + 1, which needs no correction.
     """
-
     (n,) = as_sizes("gallery.antidiagonal", [n])
 
     def before(d: IndexLike) -> IndexLike:

@@ -1,7 +1,7 @@
-"""Space-filling curves: nearby positions are nearby elements, at every scale.
+"""Space-filling curves: nearby positions are nearby elements at every scale.
 
-`morton` interleaves the bits of the coordinates (G. M. Morton, 1966). `hilbert` also turns each quadrant so that
-successive positions are always neighbours (D. Hilbert, 1891); it costs a turn a level before it interleaves.
+`morton` interleaves the bits of the coordinates (G. M. Morton, 1966). `hilbert` also rotates each quadrant so that
+successive positions are always neighbours (D. Hilbert, 1891); it costs one rotation per level before interleaving.
 
 >>> [[morton(4).apply(i, j) for j in range(4)] for i in range(4)]
 [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
@@ -20,10 +20,10 @@ from lego_mlir.layout.permutations import GenP
 
 
 def morton(rows: SizeLike, columns: SizeLike | None = None) -> GenP:
-    """Z-order of a box whose sizes are powers of two; a square without `columns`.
+    """Z-order of a box whose sizes are powers of two; by default a square.
 
-    In a rectangle the bits of the shorter coordinate are interleaved with as many low bits of the longer one; the
-    longer one's other bits stay on top, so that the box is a row of squares. Raises LayoutError for other sizes.
+    In a rectangle the bits of the shorter coordinate are interleaved with as many low bits of the longer one, whose
+    other bits remain the most significant: the box is a row of squares. Raises LayoutError for other sizes.
     """
     rows = _power_of_two("morton", rows)
     columns = rows if columns is None else _power_of_two("morton", columns)
@@ -48,21 +48,21 @@ def hilbert(n: SizeLike) -> GenP:
     """The Hilbert curve of an n x n square, n a power of two. Raises LayoutError for other sizes.
 
     From the coarsest level down, each pair of coordinate bits gives two bits of the position: the quadrant's number
-    along the curve. The quadrants in which the curve enters sideways are transposed, and one of them is mirrored along
-    both axes as well. Transposing and mirroring commute, so the turns so far are two bits of state; and turning leaves
-    whether the two bits differ as it is, which is the lower bit of the quadrant's number. So the position interleaves
-    the upper bits, twelve bit operations a level, with the exclusive or of the coordinates.
+    along the curve. The quadrants that the curve enters sideways are transposed, and one of them is mirrored along both
+    axes as well. Transposing and mirroring commute, so the accumulated rotation is two bits of state; and a rotation
+    preserves whether the two bits differ, which is the lower bit of the quadrant's number. So the position interleaves
+    the upper bits, twelve bit operations per level, with the exclusive or of the coordinates.
     """
     n = _power_of_two("hilbert", n)
     k = n.bit_length() - 1
 
-    # Every word has the bits of one level at a time, at that level's place: nothing is shifted down to be looked at.
-    # `sideways` is the complement of the turned second bit, `upright` that of "mirrored so far".
+    # Every word holds the bit of one level, in place: no bit is shifted down to be tested.
+    # `sideways` is the complement of the rotated second bit, `upright` that of "mirrored so far".
 
-    def turned(
+    def rotated(
         transposed: IndexLike, upright: IndexLike, unlike: IndexLike, sideways: IndexLike
     ) -> tuple[IndexLike, IndexLike]:
-        """The state at the next finer level's place."""
+        """The state in the place of the next finer level."""
         return (transposed ^ sideways) >> 1, (upright ^ (unlike & sideways)) >> 1
 
     def f(i: IndexLike, j: IndexLike) -> IndexLike:
@@ -73,7 +73,7 @@ def hilbert(n: SizeLike) -> GenP:
             unlike = difference & 1 << level
             sideways = (j & 1 << level) ^ upright ^ (unlike & transposed)
             complement = complement | sideways ^ unlike
-            transposed, upright = turned(transposed, upright, unlike, sideways)
+            transposed, upright = rotated(transposed, upright, unlike, sideways)
         return _interleaved(complement ^ (n - 1), difference, k)
 
     def f_inv(p: IndexLike) -> tuple[IndexLike, IndexLike]:
@@ -85,14 +85,14 @@ def hilbert(n: SizeLike) -> GenP:
             unlike = difference & 1 << level
             sideways = (complement & 1 << level) ^ unlike
             j = j | sideways ^ upright ^ (unlike & transposed)
-            transposed, upright = turned(transposed, upright, unlike, sideways)
+            transposed, upright = rotated(transposed, upright, unlike, sideways)
         return j ^ difference, j
 
     return GenP([n, n], f, f_inv, text=f"gallery.hilbert({n!r})", made=(hilbert, (n,)))
 
 
 def _interleaved(upper: IndexLike, lower: IndexLike, k: int) -> IndexLike:
-    """The k bits of two words taken in turns, `upper`'s at the odd places."""
+    """The bits of two k-bit words interleaved, `upper` in the odd places."""
     apart = _apart(k)
     if apart is None:
         return _spread(upper, k, (0,)) << 1 | _spread(lower, k, (0,))
@@ -110,7 +110,7 @@ def _deinterleaved(word: IndexLike, k: int) -> tuple[IndexLike, IndexLike]:
 
 
 def _apart(k: int) -> int | None:
-    """How far apart two words can be spread in one: out of each other's reach. None where they need 64 bits or more."""
+    """The distance at which two words spread within one without overlap; None if they need 64 bits or more."""
     apart = 2 * k + max(_shifts(k), default=1)
     return apart if apart + 2 * k < 64 else None
 
@@ -120,14 +120,14 @@ def _shifts(k: int) -> list[int]:
 
 
 def _spread(word: IndexLike, k: int, places: tuple[int, ...]) -> IndexLike:
-    """Each k-bit word in `word`, one at each of the places, with a gap after every bit."""
+    """Spread the k-bit words at `places` in `word`, with a gap after every bit."""
     for shift in reversed(_shifts(k)):
         word = (word | word << shift) & _blocks(k, shift, places)
     return word
 
 
 def _gathered(word: IndexLike, k: int, places: tuple[int, ...]) -> IndexLike:
-    """What `_spread` makes, undone; other bits do not matter."""
+    """The inverse of `_spread`; other bits are ignored."""
     word = word & _blocks(k, 1, places)
     for shift in _shifts(k):
         word = (word | word >> shift) & _blocks(k, 2 * shift, places)
@@ -135,7 +135,7 @@ def _gathered(word: IndexLike, k: int, places: tuple[int, ...]) -> IndexLike:
 
 
 def _blocks(k: int, width: int, places: tuple[int, ...]) -> int:
-    """k bits in blocks of `width`, each block followed by as many empty bits: the word halfway through a spread."""
+    """Mask of k bits in blocks of `width`, each followed by `width` empty bits: one step of a spread."""
     block = sum(1 << (2 * width * (bit // width) + bit % width) for bit in range(k))
     return sum(block << place for place in places)
 

@@ -30,11 +30,11 @@ def reverse(*dims: SizeLike) -> GenP:
 
 
 def block_cyclic(n: SizeLike, block: int, owners: int) -> GenP:
-    """n elements dealt out in blocks, round robin, each owner's blocks together.
+    """n elements distributed in blocks, round robin, each owner's blocks contiguous.
 
     The block-cyclic distribution of High Performance Fortran and ScaLAPACK (one dimension). It is an interchange of
-    axes, [rounds, owners, block] to [owners, rounds, block], kept one-dimensional for the user. Raises LayoutError
-    where the blocks do not deal out evenly.
+    axes, [rounds, owners, block] to [owners, rounds, block], with a one-dimensional index. Raises LayoutError if the
+    blocks are not distributed evenly.
     """
     (n,) = as_sizes("block_cyclic", [n])
     block, owners = as_count("block_cyclic", block=block), as_count("block_cyclic", owners=owners)
@@ -57,7 +57,7 @@ def block_cyclic(n: SizeLike, block: int, owners: int) -> GenP:
 
 
 def padded(rows: SizeLike, columns: SizeLike, pad: SizeLike = 1) -> Padded:
-    """A row-major tile with `pad` unused elements after each row, so that a column lies in different banks."""
+    """A row-major tile with `pad` unused elements after each row, so that a column spans different banks."""
     rows, columns = as_sizes("padded", [rows, columns])
     if not isinstance(pad, Integral) or pad < 1:
         raise LayoutError(f"padded: {pad=} must be >= 1; without padding the tile is Row({rows!r}, {columns!r})")

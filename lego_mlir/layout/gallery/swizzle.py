@@ -1,8 +1,8 @@
-"""The exclusive-or swizzle of shared memory: rows rotated by bits, so that a column lies in different banks.
+"""The exclusive-or swizzle of shared memory: each row permuted so that a column spans different banks.
 
-The scheme of Triton's shared encoding (vec, perPhase, maxPhase): groups of `vec` consecutive elements stay together,
-and the group's number within its row is exclusive-ored with the row's phase. The same phase twice is the identity, so
-the permutation undoes itself. No element leaves its row, and no space is lost.
+The scheme of Triton's shared encoding (vec, perPhase, maxPhase): groups of `vec` consecutive elements remain
+contiguous, and the group's number within its row is exclusive-ored with the row's phase, so the permutation is its own
+inverse. Every element remains in its row, and no space is wasted.
 
 >>> [[xor_swizzle(4, 4).apply(i, j) % 4 for j in range(4)] for i in range(4)]
 [[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]]
@@ -20,7 +20,7 @@ def xor_swizzle(rows: SizeLike, columns: int, vec: int = 1, per_phase: int = 1, 
     """A rows x columns tile with each row's groups of `vec` elements exclusive-ored with the row's phase.
 
     Row r has phase `(r // per_phase) % max_phase`. Without `max_phase` it is the largest power of two that divides the
-    number of groups in a row. Raises LayoutError where the groups would leave their row.
+    number of groups in a row. Raises LayoutError if a group would move to another row.
     """
     (rows,) = as_sizes("xor_swizzle", [rows])
     columns, vec = as_count("xor_swizzle", columns=columns), as_count("xor_swizzle", vec=vec)
@@ -38,7 +38,7 @@ def xor_swizzle(rows: SizeLike, columns: int, vec: int = 1, per_phase: int = 1, 
 
     def column(i: IndexLike, j: IndexLike) -> IndexLike:
         row_phase = i // per_phase if bounded else i // per_phase % phases
-        # vec divides every exclusive-ored term, so the elements within a group keep their order: if vec is a power of
+        # vec divides every exclusive-ored term, so the order within a group is unchanged: if vec is a power of
         # two, (j // vec ^ phase) * vec + j % vec is one exclusive or.
         return j ^ row_phase * vec if vec & (vec - 1) == 0 else (j // vec ^ row_phase) * vec + j % vec
 

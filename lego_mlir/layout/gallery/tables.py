@@ -1,7 +1,7 @@
-"""A permutation given as an array: positions looked up, forwards and backwards.
+"""A permutation given as an array: positions and their inverse are looked up.
 
 The paper's run-time permutations (section 8). The array is checked like any other permutation; in generated code it is
-a constant table, or with `runtime=True` an argument that the caller passes.
+a constant table, or with `runtime=True` a kernel argument.
 
 >>> table([2, 2], [3, 1, 0, 2]).apply(1, 0), table([2, 2], [3, 1, 0, 2]).inv(3)
 (0, (0, 0))
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SHOWN = 64
-"""Entries up to which `repr` prints a table whole; a larger one is named by its digest."""
+"""Entries up to which `repr` prints the whole table; a larger one shows its digest."""
 
 
 def table(dims: Sequence[int], positions: npt.ArrayLike, name: str | None = None, runtime: bool = False) -> GenP:
@@ -54,7 +54,7 @@ def table(dims: Sequence[int], positions: npt.ArrayLike, name: str | None = None
     forward = forward.astype(np.int64)
     backward = np.full(elements, -1)
     backward[forward] = np.arange(elements)
-    for entries in (forward, backward):  # a copy of the caller's, checked here, once
+    for entries in (forward, backward):  # copies: checked once, here
         entries.flags.writeable = False
     if int(backward.min()) < 0:
         k = int(np.argmax(backward[forward] != np.arange(elements)))
@@ -79,7 +79,7 @@ def table(dims: Sequence[int], positions: npt.ArrayLike, name: str | None = None
 
 
 def runtime_tables(layout: Layout) -> Iterator[tuple[str, str]]:
-    """The tables of a layout whose entries the caller passes: name and digest of each."""
+    """Name and digest of each table of a layout whose entries are a kernel argument."""
     parts: list[Hashable] = [layout]
     while parts:
         part = parts.pop()
@@ -100,7 +100,7 @@ def _look_up(name: str, entries: IntArray, index: IndexLike, runtime: bool) -> I
 
 
 def tabulated(perm: GenP, name: str | None = None) -> GenP:
-    """A permutation whose functions handle only ints, as a table that handles arrays and symbols as well."""
+    """A permutation whose functions accept only ints, as a table, which accepts arrays and symbols as well."""
     import itertools
 
     dims = perm.dims()

@@ -1,4 +1,4 @@
-"""The named permutations: what they are, that they are bijections, that their inverses and reprs rebuild them."""
+"""The named permutations: their definitions, that they are bijections, their inverses, reprs that rebuild them."""
 
 import itertools
 

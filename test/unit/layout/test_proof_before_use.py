@@ -1,6 +1,6 @@
 """A permutation too large, or too symbolic, for its constructor is proved before anything built on it gives an answer.
 
-Every use of every composition is tried on a pair that is no bijection; and a proof is made once, not once a use.
+Every use of every composition is tried on a pair that is not a bijection; and a proof runs once, not once per use.
 """
 
 import numpy as np
@@ -89,7 +89,7 @@ USES = {
 )
 def test_no_use_answers_for_what_is_no_bijection(n, composed, use):
     layout = COMPOSED[composed](colliding(n))
-    for _ in range(2):  # and again: that it was refused once is no proof
+    for _ in range(2):  # twice: an error does not count as a proof
         with pytest.raises(LayoutError, match=r"is not a bijection: .*apply maps \[0, 1\] and \[1, 0\] both to pos"):
             USES[use](layout)
 
@@ -210,7 +210,7 @@ def test_few_verdicts_are_kept(checks, monkeypatch):
     assert len(checks) == 4 and len(checking._verdicts) == 2
 
 
-# ---- what cannot be decided is used as it is
+# ---- an undecided pair may be used
 
 
 @pytest.mark.parametrize(

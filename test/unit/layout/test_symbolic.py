@@ -1,4 +1,4 @@
-"""Symbolic sizes: what is proved for all of them, what is refuted with sizes that show it, what stays unknown."""
+"""Symbolic sizes: proved for all values, refuted with a counter-example, or unknown."""
 
 import pytest
 
