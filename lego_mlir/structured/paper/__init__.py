@@ -1,1 +1,1 @@
-"""The paper's own path: statements on isl sets, their loops, and scalar code for them."""
+"""The paper's path: statements on isl sets, their loops, and scalar code for them."""

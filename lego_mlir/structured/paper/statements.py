@@ -154,11 +154,13 @@ def _expanded(factor: Factor, names: tuple[str, str], space: str, bounds: str) -
     reads: list[tuple[Region, ElementRead]] = []
     for region, access in structure.accesses:
         where = _expand(region, factor.transposed, names, space, bounds)
-        turned = "T" if factor.transposed != (access.permutation == "T") and structure.tile > 1 else "id"
+        permutation = "T" if factor.transposed != (access.permutation == "T") and structure.tile > 1 else "id"
         for tag, tagged in sinfo.items():
             both = where & tagged
             if tag not in ("Z", "I") and not both.empty:
-                reads.append((both, ElementRead(factor.leaf, *sets.gather(access.gather, row, column), tag, turned)))
+                reads.append(
+                    (both, ElementRead(factor.leaf, *sets.gather(access.gather, row, column), tag, permutation))
+                )
     if "I" in sinfo:
         reads.append((sinfo["I"], ElementRead(None, row, column)))
     return _Expanded(sinfo, tuple(reads))

@@ -1,1 +1,1 @@
-"""Vector code: operands as tables, register tiles, loops over equal tiles, and one matrix per lane."""
+"""Vector code: operands as tables, register tiles, rolled loops over them, and one matrix per lane."""

@@ -1,6 +1,6 @@
-"""Whole programs as vector code: for every step an orientation, what to copy first, and the tiles.
+"""Vector code for whole programs: the orientation, copies and tiles of every step.
 
-A `Variant` is what the autotuner chooses among. The same steps always give the same text:
+The autotuner selects a `Variant`. Generation is deterministic:
 
 >>> from lego_mlir.structured.lower import lower
 >>> from lego_mlir.structured.language import parse
@@ -32,7 +32,7 @@ from lego_mlir.structured.vector.views import OperandView
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How to generate: vector width in elements, register tile, loops rolled or written out."""
+    """Code generation parameters: vector width in elements, register tile, rolled or unrolled loops."""
 
     width: int
     rows: int = 8
@@ -43,21 +43,21 @@ class Variant:
         return f"nu={self.width} tile={self.rows}x{self.vectors} {'rolled' if self.rolled else 'flat'}"
 
 
-# Written out, a kernel with more multiply-adds of vectors than this takes longer to compile than it saves.
+# Unrolled kernels with more vector multiply-adds than this cost more compile time than they save.
 FLAT_LIMIT = 5000
-# Factorisations of more rows than this are faster in loops, and LLVM's time for one written out grows as their cube.
+# Factorisations of more rows are faster in loops; LLVM's time for an unrolled one is cubic.
 FLAT_ROWS = 24
-# Scratch of this many bytes may stay where LLVM sees through it: it becomes registers.
+# Up to this size scratch stays visible to LLVM, which promotes it to registers.
 REGISTER_SCRATCH = 2048
-LINE_BYTES = 64  # of the first cache, on every processor this generates for
-LONG_ROW = 32  # rows that are longer do not all fit into the first cache
-LEAST_INNER = 4  # a sum along k that is shorter than this is not worth turning
-# Up to this length a vector's dependent steps cost more than its multiplications: shorter registers, shorter steps.
+LINE_BYTES = 64  # L1 cache line of all target processors
+LONG_ROW = 32  # longer rows do not all fit in the L1 cache
+LEAST_INNER = 4  # a shorter sum along k is not worth transposing
+# Up to this length the dependent steps of a vector dominate its multiplications: narrower registers are faster.
 SHORT_VECTOR = 64
 
 
 def work(lowered: Lowered, width: int) -> int:
-    """About how many vector operations the program takes when written out."""
+    """Estimated number of vector operations of the unrolled program."""
     total = 0
     for step in lowered.steps:
         rows, columns = step.target.structure.rows, step.target.structure.columns
@@ -77,7 +77,7 @@ def work(lowered: Lowered, width: int) -> int:
 
 
 def default(lowered: Lowered, width: int) -> Variant:
-    """The variant to use where nothing was tuned."""
+    """The variant used without tuning."""
     sizes = [s for step in lowered.steps for s in (step.target.structure.rows, step.target.structure.columns) if s > 1]
     while width > 2 and sizes and max(sizes) <= width // 2:
         width //= 2
@@ -88,25 +88,25 @@ def default(lowered: Lowered, width: int) -> Variant:
     if not rolled:
         return Variant(width, 4, 4)
     if width > 8 and any(_ragged(step) for step in lowered.steps):
-        return Variant(width, width, 1, True)  # square tiles meet the diagonal in one pattern, not four: half the code
+        return Variant(width, width, 1, True)  # square tiles have one diagonal pattern, not four: half the code
     return Variant(width, 8, 2, True)
 
 
 def _ragged(step: Step) -> bool:
-    """Whether the right factor of a product has zeros, so that its vectors need masks."""
+    """Whether the right factor of a product has structural zeros, which need masked vectors."""
     terms = step.terms if isinstance(step, Update) else ()
     return any(len(t.factors) == 2 and bool((t.factors[1].leaf.structure.kinds == ZERO).any()) for t in terms)
 
 
 def emit(lowered: Lowered, name: str, element: str, variant: Variant) -> Function:
-    """One function that runs all steps with vectors."""
+    """One function with vector code for all steps."""
     function = Function(name, element, [(leaf.name, leaf.size) for leaf in lowered.operands])
     fill(function, lowered, variant)
     return function
 
 
 def fill(function: Function, lowered: Lowered, variant: Variant) -> None:
-    """Write the code of all steps into a function that has the program's operands as buffers."""
+    """Emit the code of all steps into a function that has the program's operands as buffers."""
     _Generator(function, lowered, variant).run()
 
 
@@ -127,24 +127,24 @@ class _Generator:
                     self.moved[leaf.name] = replace(leaf, name=f"{leaf.name}_full", storage=Full())
                     self.f.allocate(f"{leaf.name}_full", self.moved[leaf.name].size)
         self.copies = 0
-        self.known: dict[object, OperandView] = {}  # copies that the present step made, by what they are copies of
+        self.known: dict[object, OperandView] = {}  # copies made by the current step, by source
 
     def run(self) -> None:
         originals = {leaf.name: leaf for leaf in self.lowered.operands}
         for name, leaf in self.moved.items():
-            self.by_table(originals[name], leaf)
+            self.copy_by_table(originals[name], leaf)
         for step in self.lowered.steps:
             self.step(self.place(step))
         for name in map(buffer_name, self.lowered.program.written):
             if name in self.moved:
-                self.by_table(self.moved[name], originals[name])
+                self.copy_by_table(self.moved[name], originals[name])
         bytes_each = 8 if self.f.element == "f64" else 4
         self.f.scratch_as_arguments = (
             self.variant.rolled or sum(self.f.scratch.values()) * bytes_each > REGISTER_SCRATCH
         )
 
     def place(self, step: Step) -> Step:
-        """The step on the full copies of what had to be moved."""
+        """The step with moved operands replaced by their full copies."""
 
         def leaf(old: Leaf) -> Leaf:
             if isinstance(old.storage, Within):
@@ -166,8 +166,8 @@ class _Generator:
             case _:
                 assert_never(step)
 
-    def by_table(self, source: Leaf, target: Leaf) -> None:
-        """Copy the stored elements one by one, their positions read from two constant tables."""
+    def copy_by_table(self, source: Leaf, target: Leaf) -> None:
+        """Copy the stored elements one by one, with positions from two constant tables."""
         f = self.f
         froms, tos = source.storage.positions(source.structure), target.storage.positions(target.structure)
         there = froms >= 0
@@ -190,13 +190,13 @@ class _Generator:
                 assert_never(step)
 
     def factorise(self, step: Factorise) -> None:
-        """chol works on the transposed, because the upper factor's rows are what vectors run along."""
+        """chol works on the transpose, because vectors run along the rows of the upper factor."""
         width = self.variant.width
-        target, stored = views.of(Factor(step.target)), views.own(Factor(step.target))
+        target, stored = views.of(Factor(step.target)), views.stored_in_place(Factor(step.target))
         if step.function == "chol":
             target, stored = target.T, stored.T
         through = target.masked(stored)
-        if not through.smooth:
+        if not through.contiguous_rows:
             through = self.copied(through)
         grid = updates.grid(through, through.kinds == STORED, Shape(width, width, 1))
         make = updates.cholesky if step.function == "chol" else updates.eliminate
@@ -205,7 +205,7 @@ class _Generator:
             self.assign(target.masked(stored), through)
 
     def shape(self, rows: int, columns: int) -> Shape:
-        """The variant's register tile, cut to the result, its panels about equally wide, and higher where narrower."""
+        """The variant's register tile clipped to the result, with balanced panels; narrow tiles are taller."""
         width = self.variant.width
         total = -(-columns // width)
         vectors = -(-total // -(-total // self.variant.vectors))
@@ -214,8 +214,8 @@ class _Generator:
         return Shape(width, height, vectors)
 
     def stride(self, columns: int) -> int:
-        """Elements from one row of scratch to the next: whole vectors, and not an even number of cache lines, because
-        then the rows of a panel would meet in few sets of the cache."""
+        """Row stride of scratch in elements: whole vectors, and an odd number of cache lines: otherwise the rows of
+        a panel map to few cache sets."""
         size = 4 if self.f.element == "f32" else 8
         stride = -(-columns // self.variant.width) * self.variant.width
         if columns > LONG_ROW and stride * size % (2 * LINE_BYTES) == 0:
@@ -223,7 +223,7 @@ class _Generator:
         return stride
 
     def copying(self, rows: int) -> Shape:
-        """The tile for sums without products: square, so that a transposed block fills it."""
+        """The tile for sums without products: square, to fit a transposed block."""
         return Shape(self.variant.width, min(max(self.variant.width, 4), rows), 1)
 
     def write(self, codes: Sequence[Code]) -> None:
@@ -231,12 +231,12 @@ class _Generator:
 
     def update(self, step: Update) -> None:
         normal = _Oriented.of(step, self.variant.width)
-        turned = normal.T
-        chosen = turned if turned.score > normal.score and not _fixed(step) else normal
+        transposed = normal.T
+        chosen = transposed if transposed.score > normal.score and not _fixed(step) else normal
         rows, columns = chosen.out.rows, chosen.out.columns
         self.known.clear()
         ready = replace(chosen, terms=tuple(self.prepared(term, rows) for term in chosen.terms))
-        if not chosen.alone_at_the_end(self.variant.width):
+        if not chosen.single_last_column(self.variant.width):
             self.sum(ready)
             return
         self.sum(ready.columns(slice(0, columns - 1)))
@@ -244,7 +244,7 @@ class _Generator:
         self.sum(replace(last, terms=tuple(self.prepared(term, 1) for term in last.terms)))
 
     def sum(self, chosen: _Oriented) -> None:
-        """Write a sum whose terms can be read as vectors."""
+        """Emit a sum whose terms are readable as vectors."""
         rows, columns = chosen.out.rows, chosen.out.columns
         pure = all(isinstance(term, Element) for term in chosen.terms)
         shape = self.copying(rows) if pure else self.shape(rows, columns)
@@ -254,21 +254,21 @@ class _Generator:
         self.write(updates.update(grid, chosen.terms, self.variant.rolled))
 
     def prepared(self, term: ViewProduct | Element, rows: int) -> ViewProduct | Element:
-        """The term with copies of what cannot be read as vectors."""
+        """The term, with operands that cannot be read as vectors copied."""
         width = self.variant.width
         if isinstance(term, Element) or width == 1:
             return term
         right = self.known.get(_key(term.right), term.right)
         if rows > 1:
-            return replace(term, right=right if right.smooth else self.copied(right, True))
+            return replace(term, right=right if right.contiguous_rows else self.copied(right, True))
         wide = right.padded(-(-right.columns // width) * width)
-        if term.left.smooth or tiles.split_line(wide, width).all():
+        if term.left.contiguous_rows or tiles.split_line(wide, width).all():
             return replace(term, right=right)
         copy = self.copied(term.left, True)
         return replace(term, left=copy.part(slice(None), slice(0, term.left.columns)), right=right)
 
     def copied(self, view: OperandView, filled: bool = False) -> OperandView:
-        """A copy in scratch, row after row, each row aligned; `filled` with zeros to whole vectors."""
+        """A row-major copy in scratch with aligned rows; `filled` pads to whole vectors with zeros."""
         width = self.variant.width
         stride = self.stride(view.columns)
         name = self.f.allocate(f"copy{self.copies}", view.rows * stride)
@@ -285,20 +285,20 @@ class _Generator:
         return copy
 
     def assign(self, target: OperandView, source: OperandView) -> None:
-        """target = source, on the elements that are not zero, along the contiguous axis of the target.
+        """target = source, for nonzero elements, along the contiguous axis of the target.
 
-        A transposed block is cheap to load, with shuffles; stored lane by lane it takes a masked store per element."""
-        if target.T.neighbours > target.neighbours:
+        Loading a transposed block takes only shuffles; storing one takes a masked store per element."""
+        if target.T.contiguous_pairs > target.contiguous_pairs:
             target, source = target.T, source.T
         grid = updates.grid(target, target.kinds == STORED, self.copying(target.rows))
         self.write(updates.update(grid, [Element(tiles.UNSCALED, source)], self.variant.rolled))
 
     def solve(self, step: Solve) -> None:
         target, triangle = views.of(Factor(step.target)), views.of(step.triangle)
-        stored = views.own(Factor(step.target))
+        stored = views.stored_in_place(Factor(step.target))
         line = target.columns == 1 and self.variant.width > 1
         through = target.T if line else target
-        if not through.masked(stored.T if line else stored).smooth:
+        if not through.masked(stored.T if line else stored).contiguous_rows:
             through = self.copied(through.masked(stored.T if line else stored))
         held = through.kinds == STORED
         if line:
@@ -313,7 +313,7 @@ class _Generator:
 
 @dataclass(frozen=True, eq=False)
 class _Oriented:
-    """A sum as it is, or transposed as a whole: the way with more neighbours along its rows is the faster one."""
+    """A sum, or its transpose: the orientation with more contiguous elements along its rows is faster."""
 
     out: OperandView
     stored: NDArray[np.bool_]
@@ -321,16 +321,16 @@ class _Oriented:
 
     @classmethod
     def of(cls, step: Update, width: int) -> _Oriented:
-        """The sum as it is. A temporary takes whole vectors: a masked store would hold up the loads that follow it."""
+        """The untransposed sum. Temporaries use whole vectors: a masked store would stall the loads after it."""
         leaf = step.target
         terms: list[ViewProduct | Element] = []
         for term in step.terms:
             scale = (term.number, tuple(leaf.name for leaf in term.scalars))
             parts = [views.of(factor) for factor in term.factors]
             terms.append(ViewProduct(scale, *parts) if len(parts) == 2 else Element(scale, parts[0]))
-        out, stored = views.of(Factor(leaf)), views.own(Factor(leaf))
+        out, stored = views.of(Factor(leaf)), views.stored_in_place(Factor(leaf))
         if isinstance(leaf.storage, Strided) and leaf.structure.columns > 1:
-            stored = _whole_vectors(stored, width)  # wherever a vector has an element, all of its lanes
+            stored = _whole_vectors(stored, width)  # all lanes of every vector that has an element
             out = _in_rows(leaf.name, stored, leaf.storage.stride)
         return cls(out, stored, tuple(terms))
 
@@ -345,9 +345,8 @@ class _Oriented:
         )
         return _Oriented(self.out.part(every, which), self.stored[:, which], terms)
 
-    def alone_at_the_end(self, width: int) -> bool:
-        """Whether the last column has a vector for itself that costs as much as a full one, and is a sum along k that
-        takes less when it is turned into a row."""
+    def single_last_column(self, width: int) -> bool:
+        """Whether the last column has a vector alone, at full cost, and is a sum along k that is cheaper as a row."""
         columns = self.out.columns
         inner = [int((t.right.kinds[:, -1] != ZERO).sum()) for t in self.terms if isinstance(t, ViewProduct)]
         worth = self.out.rows >= width and max(inner, default=0) >= LEAST_INNER
@@ -355,11 +354,11 @@ class _Oriented:
 
     @property
     def T(self) -> _Oriented:
-        turned = tuple(
+        transposed = tuple(
             ViewProduct(t.scale, t.right.T, t.left.T) if isinstance(t, ViewProduct) else Element(t.scale, t.view.T)
             for t in self.terms
         )
-        return _Oriented(self.out.T, self.stored.T, turned)
+        return _Oriented(self.out.T, self.stored.T, transposed)
 
     @cached_property
     def score(self) -> float:
@@ -374,14 +373,14 @@ class _Oriented:
 
 
 def _whole_vectors(there: NDArray[np.bool_], width: int) -> NDArray[np.bool_]:
-    """True for all lanes of every vector that has one; the last vector of a row is whole, too."""
+    """True for all lanes of every vector with a set lane, including the padded last vector of a row."""
     extra = -there.shape[1] % width
     vectors = np.pad(there, ((0, 0), (0, extra))).reshape(there.shape[0], -1, width)
     return np.repeat(vectors.any(axis=2), width, axis=1)
 
 
 def _in_rows(buffer: str, there: NDArray[np.bool_], stride: int) -> OperandView:
-    """A view of scratch that has these elements, row after row."""
+    """A row-major view of these elements in scratch."""
     i, j = np.indices(there.shape)
     return OperandView(buffer, np.where(there, STORED, ZERO).astype(np.int8), np.where(there, i * stride + j, -1))
 
@@ -392,17 +391,17 @@ def _key(view: OperandView) -> tuple[str, bytes, bytes, tuple[int, ...]]:
 
 
 def _fixed(step: Update) -> bool:
-    """Whether the target's rows must run along the vectors: those of a temporary, which is made for it."""
+    """Whether vectors must run along the target's rows: temporaries are laid out for that."""
     return step.target.temporary and min(step.target.structure.rows, step.target.structure.columns) > 1
 
 
 def _share(view: OperandView) -> float:
-    """Which part of the elements have their right neighbour beside them in memory."""
-    return view.neighbours / max(int((view.kinds == STORED).sum()), 1)
+    """The fraction of elements whose right neighbour is contiguous in memory."""
+    return view.contiguous_pairs / max(int((view.kinds == STORED).sum()), 1)
 
 
 def _affine(leaf: Leaf) -> bool:
-    """Whether the positions of the stored elements are one affine function of row and column."""
+    """Whether the positions of the stored elements are an affine function of row and column."""
     held = leaf.storage.positions(leaf.structure)
     i, j = np.nonzero(held >= 0)
     if len(i) < 2:

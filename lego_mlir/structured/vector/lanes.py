@@ -1,8 +1,8 @@
-"""Many small matrices at once: one matrix in each lane of a vector.
+"""Batches of small matrices: one matrix per vector lane.
 
-For matrices of a few elements a vector is longer than a row, and solves and factorisations wait for their own results.
-Where the same element of several matrices lies side by side (arrays of shape `(groups, *one matrix, lanes)`), the
-scalar code of one matrix, with every number replaced by a vector, works on a whole group:
+For matrices of a few elements, a vector is longer than a row, and solves and factorisations are latency-bound. With the
+same element of several matrices contiguous (arrays of shape `(groups, *one matrix, lanes)`), the scalar code of one
+matrix, with vectors in place of numbers, computes a whole group:
 
 >>> from lego_mlir.structured.lower import lower
 >>> from lego_mlir.structured.language import parse
@@ -30,7 +30,7 @@ LARGEST: Final = 8
 
 
 class LaneFunction(Function):
-    """A function whose numbers are vectors over matrices."""
+    """A function whose scalars are vectors over matrices."""
 
     def __init__(self, name: str, element: str, buffers: list[tuple[str, int]], lanes: int) -> None:
         super().__init__(name, element, [(buffer, size * lanes) for buffer, size in buffers])
@@ -53,12 +53,12 @@ class LaneFunction(Function):
 
 
 def emit(lowered: Lowered, name: str, element: str, lanes: int) -> Function:
-    """The kernel of one group of matrices. Raises UsageError where they are too large for it to be worth it."""
+    """The kernel of one group of matrices. Raises UsageError for matrices too large to profit."""
     size = max(n for leaf in lowered.operands for n in (leaf.structure.rows, leaf.structure.columns))
     if size > LARGEST:
         raise UsageError(
-            f"one matrix a lane is for sizes up to {LARGEST}, this program has {size}; compile it without lanes, and "
-            "each matrix of a batch gets vectors of its own"
+            f"by_lanes is for sizes up to {LARGEST}, this program has {size}; compile it without by_lanes, which "
+            "vectorizes each matrix of a batch separately"
         )
     function = LaneFunction(name, element, [(leaf.name, leaf.size) for leaf in lowered.operands], lanes)
     generate.fill(function, lowered, Variant(1, LARGEST, LARGEST))
@@ -66,7 +66,7 @@ def emit(lowered: Lowered, name: str, element: str, lanes: int) -> Function:
 
 
 def interleave(batch: NDArray[Any], lanes: int) -> NDArray[Any]:
-    """Matrices (count, *shape) as groups (groups, *shape, lanes); the last one fills up its group.
+    """Matrices (count, *shape) as groups (groups, *shape, lanes); the last group repeats the last matrix.
 
     >>> interleave(np.arange(6).reshape(3, 2), 2).tolist()
     [[[0, 2], [1, 3]], [[4, 4], [5, 5]]]
@@ -77,6 +77,6 @@ def interleave(batch: NDArray[Any], lanes: int) -> NDArray[Any]:
 
 
 def separate(groups: NDArray[Any], count: int) -> NDArray[Any]:
-    """The first `count` matrices of groups, the inverse of `interleave`."""
+    """The first `count` matrices of the groups: the inverse of `interleave`."""
     apart = np.moveaxis(groups, -1, 1)
     return np.ascontiguousarray(apart.reshape(-1, *apart.shape[2:])[:count])

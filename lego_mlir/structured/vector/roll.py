@@ -1,15 +1,15 @@
-"""Rolling: straight-line tile code found to be a loop.
+"""Loop rolling: straight-line tile code turned back into loops.
 
-Code for one tile is a `Code`: instructions, whose patterns (masks, shapes, buffers) are fixed, and integers (positions,
-trip counts) in the order in which the instructions use them. Where successive tiles have the same instructions and
-integers that grow by constant steps, they become one `Repeat`; nothing about structures has to be known for that:
+The code of a tile is a `Code`: instructions with fixed patterns (masks, shapes, buffers), and integers (positions, trip
+counts) in order of use. Successive tiles with equal instructions and integers that grow by constant steps become one
+`Repeat`; no knowledge of structures is needed:
 
 >>> tiles = [Code(("store",), (8 * t, 3)) for t in range(5)]
 >>> roll(tiles)
 [Code(instructions=(Repeat(body=('store',), arity=2),), integers=(5, 0, 3, 8, 0))]
 
-`Repeat` uses a trip count, its integers in the first round, and their steps; so a repeat of repeats, with trip counts
-that grow from round to round as in a triangle, is rolled in the same way.
+`Repeat` uses a trip count, the integers of its first iteration, and their steps; so nested repeats, with trip counts
+that grow as in a triangle, roll in the same way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ LEAST_ROUNDS = 2
 class Code:
     """Instructions and the integers they use, in order.
 
-    `counted` says where trip counts stand, and how many positions follow each: the steps of what runs once are free.
+    `counted` lists the index of each trip count and the number of positions after it: with a trip count of 1, steps are
+    arbitrary.
     """
 
     instructions: tuple[Any, ...]
@@ -37,11 +38,11 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An instruction and where its operands lie: groups of positions, each relative to its first.
+    """An instruction and the positions of its operands, in groups relative to the first of each group.
 
-    Uses one integer a group, the first position. If `counted`, the instruction runs several times: it uses a trip
-    count, the groups' first positions, and what is added to them from round to round; `strides` is what is added to
-    the other positions of a group beyond that, all zeros wherever storage is regular.
+    Uses one integer per group, the first position. If `counted`, the instruction repeats: it uses a trip count, the
+    first positions, and their increments per iteration; `strides` are additional increments of the other positions of a
+    group, all zero for regular storage.
     """
 
     what: Any
@@ -51,14 +52,14 @@ class Placed:
 
 
 def placed(what: Any, groups: Sequence[Sequence[int]]) -> Code:
-    """An instruction that runs once, at these positions."""
+    """An instruction that runs once at these positions."""
     used = [group for group in groups if group]
     relative = tuple(tuple(position - group[0] for position in group) for group in used)
     return Code((Placed(what, relative),), tuple(group[0] for group in used))
 
 
 def counted(what: Any, count: int, groups: Sequence[Sequence[int]], steps: Sequence[Sequence[int]]) -> Code:
-    """An instruction that runs `count` times, its positions growing by `steps`."""
+    """An instruction that runs `count` times, with positions advancing by `steps`."""
     used = [pair for pair in zip(groups, steps, strict=True) if pair[0]]
     relative = tuple(tuple(position - group[0] for position in group) for group, _ in used)
     strides = tuple(tuple(one - step[0] for one in step) for _, step in used)
@@ -68,7 +69,7 @@ def counted(what: Any, count: int, groups: Sequence[Sequence[int]], steps: Seque
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """`body`, which uses `arity` integers, a number of times."""
+    """A loop over `body`, which uses `arity` integers."""
 
     body: tuple[Any, ...]
     arity: int
@@ -76,7 +77,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class TileCall:
-    """`body` as a function of a tile's place (i, j) in the grid; integer n is base + i * down + j * across.
+    """A call of `body` as a function of the tile coordinates (i, j); integer n is base + i * down + j * across.
 
     Uses two integers, i and j."""
 
@@ -87,7 +88,7 @@ class TileCall:
 
 
 def share(tiles: Sequence[tuple[int, int, Code]]) -> list[Code]:
-    """Tiles with the same instructions as calls of one function, where one affine map gives all their integers.
+    """Replace tiles that have equal instructions by calls of one function, if an affine map gives all their integers.
 
     >>> share([(i, j, Code(("store",), (10 * i + j,))) for i in range(2) for j in range(2)])[3]
     Code(instructions=(TileCall(body=('store',), base=(0,), down=(10,), across=(1,)),), integers=(1, 1))
@@ -105,7 +106,7 @@ def share(tiles: Sequence[tuple[int, int, Code]]) -> list[Code]:
 
 
 def _fit(tiles: Sequence[tuple[int, int, Code]]) -> TileCall | None:
-    """The affine map from (i, j) to the integers of all tiles; None where there is none with whole numbers."""
+    """The affine map from (i, j) to the integers of all tiles; None if there is none with integer coefficients."""
     places = np.array([(i, j) for i, j, _ in tiles], np.int64)
     values = np.array([code.integers for _, _, code in tiles], np.int64)
     for at, positions in tiles[0][2].counted:
@@ -119,7 +120,7 @@ def _fit(tiles: Sequence[tuple[int, int, Code]]) -> TileCall | None:
             chosen.append(row)
     slopes = np.zeros((2, values.shape[1]))
     if chosen:
-        # the least-norm solution would mix i and j where tiles lie on one line: use i alone there
+        # for tiles on one line the least-norm solution would mix i and j: use i alone
         axes = [0, 1] if len(chosen) == 2 else [0 if moves[chosen[0], 0] else 1]
         slopes[axes] = np.linalg.solve(moves[np.ix_(chosen, axes)].astype(float), changes[chosen].astype(float))
     whole = np.rint(slopes).astype(np.int64)
@@ -130,7 +131,7 @@ def _fit(tiles: Sequence[tuple[int, int, Code]]) -> TileCall | None:
 
 
 def join(parts: Iterable[Code]) -> Code:
-    """One after the other."""
+    """Concatenate codes."""
     instructions: list[Any] = []
     integers: list[int] = []
     found: list[tuple[int, int]] = []
@@ -142,7 +143,7 @@ def join(parts: Iterable[Code]) -> Code:
 
 
 def roll(codes: Sequence[Code]) -> list[Code]:
-    """The same work, with every run of alike codes as one `Repeat`."""
+    """Equivalent code, with each sequence of equal codes as one `Repeat`."""
     result: list[Code] = []
     at = 0
     while at < len(codes):
@@ -159,7 +160,7 @@ def roll(codes: Sequence[Code]) -> list[Code]:
 
 
 def _run(codes: Sequence[Code], at: int) -> tuple[int, tuple[int, ...]]:
-    """How many codes from `at` on are alike, and by what their integers grow."""
+    """The number of equal codes from `at` on, and the step of their integers."""
     first = codes[at]
     if at + 1 == len(codes) or codes[at + 1].instructions != first.instructions:
         return 1, ()
@@ -176,10 +177,10 @@ def _step(one: Code, other: Code) -> tuple[int, ...]:
     return tuple(b - a for a, b in zip(one.integers, other.integers, strict=True))
 
 
-# An index that depends on loop variables: a polynomial in them. The constant part has the empty key.
 @dataclass(frozen=True, slots=True)
 class LoopPolynomial:
-    """constant + sum of factor * product of loop variables; the terms are sorted, so equal ones compare equal."""
+    """An index: constant + sum of factor * product of loop variables. Terms are sorted, so equal polynomials compare
+    equal."""
 
     constant: int
     terms: tuple[tuple[tuple[str, ...], int], ...] = ()
@@ -205,5 +206,5 @@ class LoopPolynomial:
 
 
 def numbers(integers: Sequence[int]) -> Iterator[LoopPolynomial]:
-    """Integers as indices that depend on nothing."""
+    """Integers as constant indices."""
     return (LoopPolynomial(value) for value in integers)

@@ -1,7 +1,7 @@
 """Tile code as MLIR: accumulators in registers, masked loads, broadcasts, fused multiply-adds, rolled loops.
 
-`emit` walks the instructions of `tiles.py` and the repeats of `roll.py` and prints each into a `builder.Function`.
-An integer that grows from round to round becomes index arithmetic on the loop variables, shared within a loop.
+`emit` prints the instructions of `tiles.py` and the repeats of `roll.py` into a `builder.Function`. Integers that vary
+with the iteration become index arithmetic on the loop variables, shared within a loop.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from lego_mlir.structured.vector.tiles import (
     StoreAccumulator,
 )
 
-# A counted run this short is written out even where loops are rolled.
-WRITTEN_OUT = 2
+# Counted instructions with at most this trip count are always unrolled.
+UNROLLED = 2
 
 
 def emit(function: Function, codes: Sequence[Code], width: int) -> None:
@@ -74,7 +74,7 @@ class _Emitter:
                     raise PrintError(f"tile code: no form for {type(instruction).__name__}")
 
     def call(self, call: TileCall, integers: Iterator[LoopPolynomial]) -> None:
-        """Call the function of a tile; it is written when it is first called."""
+        """Call the function of a tile, which is emitted on first use."""
         f = self.f
         used = [name for name in f.buffers if name in _buffers(call.body)]
         helper = f.helpers.get(call)
@@ -118,7 +118,7 @@ class _Emitter:
 
     # positions
     def index(self, index: LoopPolynomial) -> SSA:
-        """The SSA value of an index; what depends on loop variables is computed once in the loop that owns them."""
+        """The SSA value of an index; terms in loop variables are computed once per loop."""
         if not index.terms:
             return self.f.index(index.constant)
         scope = self.scope(index)
@@ -138,14 +138,14 @@ class _Emitter:
         return self.f.index_op("addi", scope[key], self.f.index(index.constant))
 
     def scope(self, index: LoopPolynomial) -> dict[Any, SSA]:
-        """Values made now live in the innermost open loop."""
+        """The scope of an index: where it is defined, otherwise the innermost loop."""
         for scope in self.scopes:
             if index.terms in scope:
                 return scope
         return self.scopes[-1]
 
     def scale(self, scale: Scale, width: int) -> SSA | None:
-        """The factor of a scale without its sign, None where it is one."""
+        """The magnitude of a scale, None if it is one."""
         number, scalars = scale
         factors = [] if abs(number) == 1 else [self.f.constant(abs(number))]
         factors += [self.f.load(name, self.f.index(0)) for name in scalars]
@@ -169,11 +169,11 @@ class _Emitter:
             self.scopes.pop()
 
     def counted(self, placed: Placed, integers: Iterator[LoopPolynomial], body: Any) -> None:
-        """Run the body `count` times; a loop carries the accumulators."""
+        """Repeat the body `count` times, in a loop that carries the accumulators."""
         count = next(integers)
         bases = [next(integers) for _ in placed.groups]
         steps = [next(integers) for _ in placed.groups]
-        if not count.terms and count.constant <= WRITTEN_OUT:
+        if not count.terms and count.constant <= UNROLLED:
             for number in range(count.constant):
                 here = [base + step.scaled(number) for base, step in zip(bases, steps, strict=True)]
                 body(placed.what, _positions(placed.groups, here, placed.strides, number))
@@ -206,7 +206,7 @@ class _Emitter:
         return self.f.constant(0.0, self.width) if found is None else found
 
     def segment(self, buffer: str, segment: Segment, integers: Iterator[LoopPolynomial]) -> SSA | None:
-        """The vector of a segment; None where all its lanes are zero."""
+        """The vector of a segment; None if all lanes are zero."""
         f, value = self.f, None
         if segment.ones is not None:
             value = f.constant(1.0) if self.width == 1 else f.lanes([1.0 if one else 0.0 for one in segment.ones])
@@ -238,7 +238,7 @@ class _Emitter:
                 found.setdefault(row, []).append(value)
         if add.columns:
             columns = [self.segment(add.buffer, segment, integers) for segment in add.columns]
-            for row, value in enumerate(self.turn(columns)):
+            for row, value in enumerate(self.transpose(columns)):
                 found.setdefault(row, []).append(value)
         for row, values in found.items():
             key = (add.row + row, add.vector)
@@ -253,8 +253,8 @@ class _Emitter:
     def signed(self, value: SSA, sign: float) -> SSA:
         return value if sign > 0 else self.f.neg(value, self.width)
 
-    def turn(self, columns: Sequence[SSA | None]) -> list[SSA]:
-        """The transposed of a square of vectors: swap halves, then quarters, and so on."""
+    def transpose(self, columns: Sequence[SSA | None]) -> list[SSA]:
+        """The transpose of a square of vectors: swap halves, then quarters, and so on."""
         f, width = self.f, self.width
         rows = [f.constant(0.0, width) if column is None else column for column in columns]
         distance = width // 2
@@ -311,7 +311,7 @@ class _Emitter:
                 self.lanes[lane] = self.multiply_add(left, value, self.lanes.get(lane))
 
     def fold(self, sign: float) -> None:
-        """Sum every lane vector and put the sums side by side: halves are added, two vectors at a time."""
+        """Reduce each lane vector and concatenate the sums: halves are added, two vectors at a time."""
         f, width = self.f, self.width
         zero = f.constant(0.0, width)
         rows = [self.lanes.get(lane, zero) for lane in range(width)]
@@ -359,7 +359,7 @@ class _Emitter:
                         self.acc[s, v] = f.fma(spread, self.value(r, v), self.value(s, v), width)
 
     def spread(self, value: SSA, lane: int) -> SSA:
-        """One lane in all lanes."""
+        """Broadcast one lane to all lanes."""
         return value if self.width == 1 else self.f.shuffle(value, value, [lane] * self.width, self.width)
 
     def cholesky_rows(self, step: CholeskyRows) -> None:
@@ -384,7 +384,7 @@ class _Emitter:
                 self.eliminate(s, r, inverse, above)
 
     def eliminate(self, row: int, lane: int, inverse: SSA, above: SSA) -> None:
-        """Divide a row's lane by a pivot, keep the quotient there, and add it times the pivot's row, negated."""
+        """Divide a lane of a row by the pivot, store the quotient there, and subtract it times the pivot row."""
         f, width = self.f, self.width
         old = self.value(row, 0)
         quotient = f.mul(self.spread(old, lane), inverse, width)
@@ -404,8 +404,8 @@ class _Emitter:
                     self.eliminate(row, c, inverse, above)
 
     def solve_lanes(self, solve: SolveLanes, integers: Iterator[LoopPolynomial]) -> None:
-        """Scale the unknowns and the triangle's rows by the diagonal's inverse first: what remains on the chain from
-        one unknown to the next is one broadcast and one multiply-add."""
+        """Scale the unknowns and the triangle's rows by the inverse diagonal first, so the dependence chain between
+        unknowns is one broadcast and one multiply-add."""
         f, width = self.f, self.width
         stored = [c for c in range(width) if solve.diagonal[c] == STORED]
         scalars = dict.fromkeys(range(width), f.constant(1.0))
@@ -415,8 +415,8 @@ class _Emitter:
         rows = [self.segment(solve.buffer, segment, integers) for segment in solve.rows] or [None] * width
         if solve.columns:
             columns = [self.segment(solve.buffer, segment, integers) for segment in solve.columns]
-            turned = self.turn(columns)
-            rows = [b if a is None else f.add(a, b, width) for a, b in zip(rows, turned, strict=True)]
+            transposed = self.transpose(columns)
+            rows = [b if a is None else f.add(a, b, width) for a, b in zip(rows, transposed, strict=True)]
         value = self.value(0, 0)
         inverse = None
         if ordered:
@@ -434,7 +434,7 @@ class _Emitter:
 
 
 def _buffers(body: Sequence[Any]) -> set[str]:
-    """The buffers that instructions use."""
+    """The buffers used by these instructions."""
     found: set[str] = set()
     for outer in body:
         instruction = outer.what if isinstance(outer, Placed) else outer
@@ -450,7 +450,7 @@ def _positions(
     strides: Sequence[Sequence[int]] = (),
     time: int | str = 0,
 ) -> Iterator[LoopPolynomial]:
-    """All positions of an instruction, from the first of each group."""
+    """All positions of an instruction, from the first position of each group."""
     for number, (group, base) in enumerate(zip(groups, bases, strict=True)):
         for place, offset in enumerate(group):
             stride = strides[number][place] if strides else 0

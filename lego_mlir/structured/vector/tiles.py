@@ -1,9 +1,9 @@
 """Register tiles: what to load, multiply and store for each small block of a result.
 
-A result is cut into tiles of `rows` x (`vectors` * `width`) elements that are kept in registers while a product is
-summed. For each tile the tables of `views.py` give, step by step of k, which rows of the left factor are not zero
-and which lanes of the right factor may be loaded; steps that agree become one counted run. All patterns are fixed
-values, all positions integers, so that `roll.py` can turn equal tiles into loops.
+A result is partitioned into tiles of `rows` x (`vectors` * `width`) elements, held in registers while a product
+accumulates. For each tile and each k, the tables of `views.py` give the nonzero rows of the left factor and the
+loadable lanes of the right factor; equal consecutive steps become one counted instruction. Patterns are constants and
+positions integers, so `roll.py` can roll equal tiles into loops.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """How a vector is read: masked loads, one after the other into the same register, and lanes that are one."""
+    """How a vector is read: successive masked loads into one register, and lanes that are one."""
 
     masks: tuple[Mask, ...]
     ones: Mask | None
 
 
-# Instructions of a tile. Each says which positions it takes, in groups that lie together.
+# Instructions of a tile. Each documents the groups of positions it takes.
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A new tile; the accumulators named (row, vector) are in use."""
+    """Start a tile; the accumulators (row, vector) in `active` are in use."""
 
     active: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """accumulators from (row, vector) down += scale * a block; `columns` are vectors down a column, to be turned.
+    """accumulators from (row, vector) down += scale * a block; `columns` are vectors down a column, to be transposed.
 
     Positions: the bases of the rows' masks, then those of the columns'."""
 
@@ -71,7 +71,7 @@ class Add:
 class OuterProduct:
     """accumulators += scale * (column of the left factor) * (row of the right one).
 
-    `left` has the kind of each row. Positions: the stored left elements; the bases of the right masks."""
+    `left` is the kind of each row. Positions: the stored left elements; the bases of the right masks."""
 
     scale: Scale
     left_buffer: str
@@ -95,7 +95,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class FoldDots:
-    """accumulator (0, 0) += sign * the lane sums, which are cleared."""
+    """accumulator (0, 0) += sign * lane sums; clears the lane sums."""
 
     sign: float
 
@@ -131,7 +131,7 @@ class SolveLanes:
 
 @dataclass(frozen=True, slots=True)
 class CholeskyRows:
-    """The tile's rows and lanes as the upper Cholesky factor of its square; only lanes from the diagonal on count."""
+    """Replace the tile's square by its upper Cholesky factor; lanes left of the diagonal are undefined."""
 
     buffer: str
     rows: int
@@ -139,7 +139,7 @@ class CholeskyRows:
 
 @dataclass(frozen=True, slots=True)
 class EliminateRows:
-    """LU of the tile's square: ones that are not written, L below the diagonal, U from it on."""
+    """LU of the tile's square: L below the diagonal (its unit diagonal implicit), U on and above it."""
 
     buffer: str
     rows: int
@@ -167,7 +167,7 @@ class StoreAccumulator:
 
 @dataclass(frozen=True, slots=True)
 class ViewProduct:
-    """A scaled product of two views, both as the tile grid sees them."""
+    """A scaled product of two views, in the orientation of the tile grid."""
 
     scale: Scale
     left: OperandView
@@ -176,7 +176,7 @@ class ViewProduct:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A scaled view, added element by element."""
+    """A scaled view, added elementwise."""
 
     scale: Scale
     view: OperandView
@@ -186,15 +186,15 @@ Bases = list[int]
 
 
 def segment(view: OperandView, row: int, column: int, width: int) -> tuple[Segment, list[int]]:
-    """How to read the row's lanes from `column` on, and where."""
+    """How to read the row's lanes from `column` on, and the bases."""
     found, first = views.pattern_at(view, row, column, width)
     return Segment(found.runs, found.ones), [first + base for base in found.bases]
 
 
 def block(part: OperandView, width: int) -> tuple[Add, Bases, Bases] | None:
-    """How to read a block of at most `width` rows: by rows, by columns that are then turned, or by both.
+    """How to read a block of at most `width` rows: by rows, by columns that are then transposed, or by both.
 
-    Both are needed on the diagonal of a symmetric matrix, whose rows are neighbours up to the diagonal only.
+    A diagonal block of a symmetric matrix needs both: its rows are contiguous only up to the diagonal.
     """
     if not (part.kinds != ZERO).any():
         return None
@@ -202,15 +202,15 @@ def block(part: OperandView, width: int) -> tuple[Add, Bases, Bases] | None:
     upright, bases = _segments(part, rows, width)
     if len(bases) <= rows or width == 1:
         return Add(UNSCALED, part.buffer, 0, 0, upright, ()), bases, []
-    turned, turned_bases = _segments(part.T, width, width)
+    transposed, transposed_bases = _segments(part.T, width, width)
     along = long_runs(part)
     first, first_bases = _segments(part.masked(along), rows, width)
     second, second_bases = _segments(part.masked(~along).T, width, width)
     turning = rows * (width.bit_length() - 1)  # shuffles of two vectors
-    joining = len(bases) - rows  # every load into a row but its first is one more shuffle
+    joining = len(bases) - rows  # every further load into a row costs a shuffle
     ways = [
         (len(bases) + joining, upright, (), bases, []),
-        (len(turned_bases) + turning, (), turned, [], turned_bases),
+        (len(transposed_bases) + turning, (), transposed, [], transposed_bases),
         (len(first_bases) + len(second_bases) + turning, first, second, first_bases, second_bases),
     ]
     _, by_rows, by_columns, row_bases, column_bases = min(ways, key=lambda way: way[0])
@@ -223,7 +223,7 @@ def upper_rows(square: OperandView, width: int) -> tuple[tuple[Segment, ...], Ba
 
 
 def long_runs(part: OperandView) -> NDArray[np.bool_]:
-    """The longest run of neighbours of every row that has one of two or more, and the ones."""
+    """The longest contiguous segment (of at least two) of every row, and the ones."""
     runs = part.kinds == ONE
     for r in range(part.rows):
         longest = views.pieces(part, r, 0, part.columns)
@@ -239,7 +239,7 @@ def _segments(view: OperandView, rows: int, width: int) -> tuple[tuple[Segment, 
 
 
 class Steps:
-    """All k of one product for one grid of tiles, prepared once: patterns by number, positions as arrays."""
+    """All k of one product for a grid of tiles, precomputed: numbered patterns, and positions as arrays."""
 
     def __init__(
         self, product: ViewProduct, shape: Shape, heights: Mapping[int, int], column_starts: Sequence[int]
@@ -249,7 +249,7 @@ class Steps:
         self.right = {j: _right_patterns(product.right, j, shape) for j in column_starts}
 
     def between(self, i: int, j: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:
-        """The steps of tile (i, j) with low <= k < high; alike neighbours as one if `count_runs`."""
+        """The steps of tile (i, j) with low <= k < high; equal consecutive ones merged if `count_runs`."""
         left, right = self.left[i], self.right[j]
         useful = (left.useful & right.useful)[low:high]
         ks = low + np.flatnonzero(useful)
@@ -267,7 +267,7 @@ class Steps:
 
 
 def _runs(what: OuterProduct | Dot, rounds: Sequence[Sequence[Sequence[int]]]) -> Iterator[Code]:
-    """Rounds of one instruction, each with its groups of positions, as counted runs of equal steps."""
+    """Iterations of an instruction, each with its groups of positions, as counted instructions of equal steps."""
     if len(rounds) == 1:
         yield counted(what, 1, rounds[0], [[0] * len(group) for group in rounds[0]])
         return
@@ -312,7 +312,7 @@ def _left_patterns(left: OperandView, i: int, rows: int) -> _Left:
 
 
 def _right_patterns(right: OperandView, j: int, shape: Shape) -> _Right:
-    """All rows of a panel at once: `views.pattern_at` of each, in tables, and each pattern taken apart only once."""
+    """`views.pattern_at` for all rows of a panel at once; each distinct pattern is split only once."""
     width = shape.width
     panel = (slice(None), slice(j, j + width * shape.vectors))
     kinds = right.kinds[panel].reshape(right.rows, -1, width)
@@ -335,7 +335,7 @@ def _right_patterns(right: OperandView, j: int, shape: Shape) -> _Right:
 
 
 def dots(product: ViewProduct, column: int, width: int, low: int, high: int, count_runs: bool) -> Iterator[Code]:
-    """The same product for one vector of a single row, as sums along k: for columns that are neighbours downwards."""
+    """The product for one vector of a single row, as sums along k: for contiguous columns."""
     right = product.right
     found: list[tuple[int, Dot, list[Bases]]] = []
     for k in range(low - low % width, high, width):
@@ -358,8 +358,8 @@ def dots(product: ViewProduct, column: int, width: int, low: int, high: int, cou
 
 
 def split_line(right: OperandView, width: int) -> NDArray[np.bool_]:
-    """For a product with a single row on the left: True where the right factor is read along its rows, False where
-    down its columns. A symmetric matrix with one half stored needs both."""
+    """For a product with a single left row: True where the right factor is read along rows, False where down columns. A
+    symmetric matrix with one stored half needs both."""
     along = np.ones(right.kinds.shape, bool)
     if width == 1:
         return along
@@ -367,7 +367,7 @@ def split_line(right: OperandView, width: int) -> NDArray[np.bool_]:
         for j in range(0, right.columns, width):
             where = (slice(k, k + width), slice(j, j + width))
             part = right.part(*where)
-            if part.smooth and part.neighbours >= part.T.neighbours:
+            if part.contiguous_rows and part.contiguous_pairs >= part.T.contiguous_pairs:
                 continue
-            along[where] = False if part.T.smooth else long_runs(part)
+            along[where] = False if part.T.contiguous_rows else long_runs(part)
     return along

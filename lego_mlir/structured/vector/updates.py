@@ -1,7 +1,7 @@
-"""Steps on views as tile code: sums of products, and triangular solves, tile after tile.
+"""Tile code for steps on views: sums of products, triangular solves and factorisations.
 
-The tiles of one column of the grid come together, so that the right factor's panel stays close; equal tiles are
-rolled into loops where `rolled` asks for it.
+The tile order is column by column of the grid, which keeps the right factor's panel in cache; with `rolled`, equal
+tiles are rolled into loops.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 REGISTERS = 32
-BUSY = 8  # independent multiply-adds: two begin in each cycle and take four
+BUSY = 8  # independent multiply-adds: two issue per cycle, with a latency of four
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A result, the elements of it to store, and its tiles; the last row of tiles is higher where that is `merged`."""
+    """A result, its elements to store, and its tiles; `merged` allows a taller last row of tiles."""
 
     target: OperandView
     stored: NDArray[np.bool_]
@@ -53,7 +53,7 @@ class Grid:
 
     @cached_property
     def row_starts(self) -> tuple[int, ...]:
-        """The first rows of the tiles. A last tile too low to keep the multipliers busy is part of the one before."""
+        """The first rows of the tiles. A last tile too small to keep the multipliers busy joins the previous one."""
         starts = tuple(range(0, self.target.rows, self.shape.rows))
         last = self.target.rows - starts[-1]
         width = self.shape.vectors
@@ -73,20 +73,20 @@ class Grid:
         return self.target.rows - i if i == self.row_starts[-1] else self.shape.rows
 
     def active(self, i: int, j: int) -> tuple[tuple[int, int], ...]:
-        """The accumulators that hold something to store."""
+        """The accumulators with elements to store."""
         first = j // self.shape.width
         held = self._held[i : i + self.rows(i), first : first + self.shape.vectors]
         return tuple((r, v) for r, v in np.argwhere(held).tolist())
 
     @cached_property
     def _held(self) -> NDArray[np.bool_]:
-        """Which vectors, of those that fill the rows, hold something to store."""
+        """Which vectors of each row have elements to store."""
         vectors = self.stored.reshape(self.target.rows, -1, self.shape.width)
         return np.logical_or.reduce(vectors, axis=2)
 
 
 def grid(target: OperandView, stored: NDArray[np.bool_], shape: Shape, merged: bool = False) -> Grid:
-    """The grid of a result, its columns filled up to whole vectors."""
+    """The grid of a result, with columns padded to whole vectors."""
     columns = -(-target.columns // shape.width) * shape.width
     wide = np.pad(stored, ((0, 0), (0, columns - target.columns)))
     return Grid(target.padded(columns), wide, shape, merged)
@@ -97,7 +97,7 @@ def update(out: Grid, terms: Sequence[ViewProduct | Element], rolled: bool) -> l
     columns = out.target.columns
     products = [replace(t, right=t.right.padded(columns)) for t in terms if isinstance(t, ViewProduct)]
     elements = [replace(t, view=t.view.padded(columns)) for t in terms if isinstance(t, Element)]
-    # one product with a scale of its own is summed before everything else, and scaled once
+    # one scaled product is summed before everything else, and scaled once
     products.sort(key=_unscaled)
     apart = 1 if products and not _unscaled(products[0]) else 0
     sums = [(_summation(product, out, rolled), product.right.rows) for product in products]
@@ -120,7 +120,7 @@ def update(out: Grid, terms: Sequence[ViewProduct | Element], rolled: bool) -> l
 
 
 def _arranged(out: Grid, found: Sequence[tuple[int, int, Code]], rolled: bool) -> list[Code]:
-    """The tiles in order: written out, or as calls of shared functions, in loops where they follow each other."""
+    """The tiles in order: unrolled, or as calls of shared functions, rolled into loops."""
     if not rolled:
         return [code for _, _, code in found]
     rows, columns = out.shape.rows, out.shape.width * out.shape.vectors
@@ -140,7 +140,7 @@ Summed = Callable[[list[Code], int, int, int, int, bool], None]
 
 
 def _summation(product: ViewProduct, out: Grid, rolled: bool) -> Summed:
-    """A function that writes the product's sum over low <= k < high for tile (i, j)."""
+    """A function that emits the product's sum over low <= k < high for tile (i, j)."""
     width = out.shape.width
     line = out.target.rows == 1
     along = tiles.split_line(product.right, width) if line else np.ones(product.right.kinds.shape, bool)
@@ -191,7 +191,7 @@ def _store(codes: list[Code], out: Grid, i: int, j: int) -> None:
 
 
 def solve_rows(out: Grid, triangle: OperandView, kind: str, rolled: bool) -> list[Code]:
-    """target = triangle \\ target for several right sides, which lie along the rows of the target."""
+    """target = triangle \\ target for several right-hand sides, along the rows of the target."""
     n = out.target.rows
     outside = np.zeros((n, n), bool)
     starts = list(out.row_starts)
@@ -216,15 +216,15 @@ def solve_rows(out: Grid, triangle: OperandView, kind: str, rolled: bool) -> lis
 
 
 def solve_lanes(out: Grid, triangle: OperandView, kind: str, rolled: bool) -> list[Code]:
-    """target = triangle \\ target for one right side, which lies along the lanes: the target is a single row."""
+    """target = triangle \\ target for one right-hand side along the lanes: the target is a single row."""
     width, n = out.shape.width, out.target.columns
     extra = ((0, n - triangle.rows), (0, n - triangle.columns))
     square = OperandView(triangle.buffer, np.pad(triangle.kinds, extra), np.pad(triangle.at, extra, constant_values=-1))
-    turned = square.T  # row k, lane j: what x[k] is multiplied by for x[j]
+    transposed = square.T  # row k, lane j: what x[k] is multiplied by for x[j]
     k, j = np.indices((n, n))
     outside = (k // width < j // width) if kind == "L" else (k // width > j // width)
     inside = (k // width == j // width) & (k != j)
-    product = ViewProduct((-1.0, ()), out.target, turned.masked(outside & (kind != "D")))
+    product = ViewProduct((-1.0, ()), out.target, transposed.masked(outside & (kind != "D")))
     summed = _summation(product, out, rolled)
     found = []
     starts = list(out.column_starts)
@@ -234,7 +234,7 @@ def solve_lanes(out: Grid, triangle: OperandView, kind: str, rolled: bool) -> li
         summed(codes, 0, column, 0, n, False)
         lanes = [c for c in range(width) if square.kinds[column + c, column + c] != ZERO]
         here = slice(column, column + width)
-        read = tiles.block(turned.part(here, here).masked(inside[here, here]), width)
+        read = tiles.block(transposed.part(here, here).masked(inside[here, here]), width)
         add, by_rows, by_columns = read or (Add(tiles.UNSCALED, triangle.buffer, 0, 0, (), ()), [], [])
         diagonal = tuple(int(square.kinds[column + c, column + c]) for c in range(width))
         order = tuple(lanes) if kind != "U" else tuple(reversed(lanes))
@@ -247,9 +247,9 @@ def solve_lanes(out: Grid, triangle: OperandView, kind: str, rolled: bool) -> li
 
 
 def cholesky(out: Grid, rolled: bool) -> list[Code]:
-    """The upper factor U with U' * U = target, whose upper half is given, in place, row of tiles by row of tiles.
+    """The upper factor U with U' * U = target (given by its upper half), in place, by rows of tiles.
 
-    Tiles are square. A row of tiles is first reduced by all rows above it; then its diagonal tile is factored, and the
+    Tiles are square. Each row of tiles is reduced by all rows above it; then its diagonal tile is factored, and the
     tiles to its right are solved with that factor.
     """
     width, n = out.shape.width, out.target.rows
@@ -276,7 +276,7 @@ def cholesky(out: Grid, rolled: bool) -> list[Code]:
 
 
 def eliminate(out: Grid, rolled: bool) -> list[Code]:
-    """LU without pivoting, in place: a row of tiles after the other, from left to right."""
+    """LU without pivoting, in place: by rows of tiles, each from left to right."""
     n = out.target.rows
     target = out.target
     square = OperandView(target.buffer, target.kinds[:, :n], target.at[:, :n])
@@ -306,7 +306,7 @@ def eliminate(out: Grid, rolled: bool) -> list[Code]:
 
 
 def _loaded(out: Grid, i: int, j: int) -> list[Code]:
-    """A tile that begins with what the target holds; empty where it stores nothing."""
+    """A tile initialized from the target; empty if it stores nothing."""
     active = out.active(i, j)
     if not active:
         return []
@@ -316,7 +316,7 @@ def _loaded(out: Grid, i: int, j: int) -> list[Code]:
 
 
 def _solved_by(triangle: OperandView, kind: str, i: int, rows: int, unit: bool) -> Code:
-    """Solve with the triangle's diagonal block at i, whose diagonal counts as ones if `unit`."""
+    """Solve with the triangle's diagonal block at i, with a unit diagonal if `unit`."""
     part = triangle.part(slice(i, i + rows), slice(i, i + rows))
     kinds = np.where(np.tri(rows, dtype=bool) if kind == "L" else np.tri(rows, dtype=bool).T, part.kinds, ZERO)
     if unit:
@@ -327,7 +327,7 @@ def _solved_by(triangle: OperandView, kind: str, i: int, rows: int, unit: bool) 
 
 
 def _in_rows(out: Grid, found: Sequence[tuple[int, int, Code]], rolled: bool) -> list[Code]:
-    """Tiles in the order given, rolled row of tiles by row of tiles."""
+    """Tiles in the given order, rolled by rows of tiles."""
     if not rolled:
         return [code for _, _, code in found]
     shared = share([(i // out.shape.rows, j // out.shape.width, code) for i, j, code in found])

@@ -1,8 +1,8 @@
-"""Operands as the vector generator sees them: two tables, what each element is and where it lies.
+"""Operands of the vector generator as two tables: the kind and the position of each element.
 
-Structure, storage and transposition all end here. `kinds` says zero, stored or one, `at` gives positions in a buffer;
-everything that vector code must know, which elements are neighbours in memory and which lanes a load may touch, is
-found in these tables, so a new structure or storage needs no code in the generator:
+Structure, storage and transposition reduce to these tables: `kinds` is zero, stored or one, `at` is the position in a
+buffer. Contiguous segments and the lanes that a load may touch follow from them, so a new structure or storage needs no
+code in the generator:
 
 >>> from lego_mlir.structured.lower import Factor, Leaf
 >>> from lego_mlir.structured.storage import Full
@@ -10,7 +10,7 @@ found in these tables, so a new structure or storage needs no code in the genera
 >>> view = of(Factor(Leaf("S", symmetric(3, "L"), Full())))
 >>> view.at.tolist()
 [[0, 3, 6], [3, 4, 7], [6, 7, 8]]
->>> [piece.lanes for piece in pieces(view, 1, 0, 3)]    # row 1: elements 3 and 4 are neighbours, 7 is alone
+>>> [piece.lanes for piece in pieces(view, 1, 0, 3)]    # row 1: 3 and 4 are contiguous, 7 is separate
 [(True, True, False), (False, False, True)]
 """
 
@@ -51,35 +51,35 @@ class OperandView:
         return OperandView(self.buffer, self.kinds.T, self.at.T)
 
     def part(self, rows: slice, columns: slice) -> OperandView:
-        """A block of it."""
+        """A block of the view."""
         return OperandView(self.buffer, self.kinds[rows, columns], self.at[rows, columns])
 
     def masked(self, keep: NDArray[np.bool_]) -> OperandView:
-        """The same with everything else zero."""
+        """The view with all other elements zero."""
         return OperandView(self.buffer, np.where(keep, self.kinds, ZERO).astype(np.int8), np.where(keep, self.at, -1))
 
     def padded(self, columns: int) -> OperandView:
-        """The same with zero columns added up to this number."""
+        """The view padded with zero columns to this number."""
         extra = ((0, 0), (0, columns - self.columns))
         return OperandView(self.buffer, np.pad(self.kinds, extra), np.pad(self.at, extra, constant_values=-1))
 
     @property
-    def smooth(self) -> bool:
-        """Whether every row is one run of neighbours in memory."""
+    def contiguous_rows(self) -> bool:
+        """Whether the stored elements of every row form one contiguous segment."""
         there = self.kinds == STORED
         first = np.argmax(there, axis=1)
         base = np.take_along_axis(self.at, first[:, None], axis=1) - first[:, None]
         return bool((np.where(there, self.at - base - np.arange(self.columns), 0) == 0).all())
 
     @property
-    def neighbours(self) -> int:
-        """How many pairs of elements, one right of the other, lie one after the other in memory."""
+    def contiguous_pairs(self) -> int:
+        """The number of horizontally adjacent pairs that are contiguous in memory."""
         both = (self.kinds[:, 1:] == STORED) & (self.kinds[:, :-1] == STORED)
         return int(((self.at[:, 1:] - self.at[:, :-1] == 1) & both).sum())
 
 
 class MaskedLoad(NamedTuple):
-    """Lanes of a row that one masked load reads from `base` on (lane 0's position), or lanes that are one."""
+    """The lanes of a row read by one masked load at `base` (the position of lane 0), or lanes that are one."""
 
     lanes: tuple[bool, ...]
     base: int
@@ -93,8 +93,8 @@ def of(factor: Factor) -> OperandView:
     return view.T if factor.transposed else view
 
 
-def own(factor: Factor) -> NDArray[np.bool_]:
-    """The elements that a statement writing this leaf computes: those kept at their own place."""
+def stored_in_place(factor: Factor) -> NDArray[np.bool_]:
+    """The elements that a statement writing this leaf computes: those stored in place."""
     leaf = factor.leaf
     rows, columns = leaf.structure.sources
     i, j = np.indices(rows.shape)
@@ -103,7 +103,7 @@ def own(factor: Factor) -> NDArray[np.bool_]:
 
 
 class Pattern(NamedTuple):
-    """The lanes of each run of neighbours, the longest first, and of the ones; bases relative to the first element."""
+    """The lanes of each contiguous segment, longest first, and of the ones; bases relative to the first element."""
 
     runs: tuple[tuple[bool, ...], ...]
     bases: tuple[int, ...]
@@ -111,7 +111,7 @@ class Pattern(NamedTuple):
 
 
 def pieces(view: OperandView, row: int, column: int, width: int) -> list[MaskedLoad]:
-    """The row's lanes from `column` on, as few runs of neighbours as possible, the longest first; then the ones."""
+    """The row's lanes from `column` on as a minimal set of contiguous segments, longest first; then the ones."""
     found, first = pattern_at(view, row, column, width)
     stored = [MaskedLoad(lanes, first + base) for lanes, base in zip(found.runs, found.bases, strict=True)]
     return stored if found.ones is None else [*stored, MaskedLoad(found.ones, first, ones=True)]
@@ -128,7 +128,7 @@ def pattern_at(view: OperandView, row: int, column: int, width: int) -> tuple[Pa
 
 @lru_cache(maxsize=16384)
 def pattern(kinds: bytes, relative: bytes, width: int) -> Pattern:
-    """The pattern of these kinds and positions: few, met again and again."""
+    """The pattern of these kinds and positions. Few are distinct, hence the cache."""
     at = np.frombuffer(relative, np.int64).tolist()
     runs: dict[int, list[int]] = {}
     for lane, kind in enumerate(kinds):
