@@ -20,7 +20,8 @@ from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.analysis.repair import Repair, TileAccess, repairs, wavefronts_of
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.hardware.banks import WARP, Array
+from lego_mlir.hardware.banks import Array
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.trace import For, If, Load, Source, Store, TileLoad, TileStore, ToIndex
 
 if TYPE_CHECKING:

@@ -27,7 +27,9 @@ import numpy as np
 from lego_mlir.analysis.patterns import MAX_WARPS, AccessPattern, positions
 from lego_mlir.hardware import banks
 from lego_mlir.hardware import sectors as coalescing
-from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
+from lego_mlir.hardware.banks import Array
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import BANK_BYTES, BANKS, SECTOR_BYTES
 from lego_mlir.layout.contiguity import stride
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ def shared(layout: Layout, pattern: AccessPattern, element_bytes: int, width: in
 
 def through_cache(layout: Layout, pattern: AccessPattern, element_bytes: int, width: int = 1) -> GlobalAccess:
     """The sectors if each lane accesses `width` elements of a global array, starting at its index."""
-    place, by = _places(layout, pattern, element_bytes, coalescing.SECTOR_BYTES)
+    place, by = _places(layout, pattern, element_bytes, SECTOR_BYTES)
     bytes_ = width * element_bytes
     found = coalescing.requests(place * element_bytes, bytes_)
     return GlobalAccess(

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lego_mlir.errors import UsageError
-from lego_mlir.hardware.banks import WARP, Array
+from lego_mlir.hardware.banks import Array
+from lego_mlir.hardware.limits import WARP
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike

@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from lego_mlir.analysis.repair import TileAccess
-from lego_mlir.hardware.banks import WARP, Array
+from lego_mlir.hardware.banks import Array
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.sectors import Runs, runs
 
 KEPT_WARPS: Final = 2048

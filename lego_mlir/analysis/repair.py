@@ -25,7 +25,9 @@ import numpy as np
 from lego_mlir.analysis.patterns import AccessPattern, values_of
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware import banks
-from lego_mlir.hardware.banks import BANK_BYTES, BANKS, WARP, Array
+from lego_mlir.hardware.banks import Array
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import BANK_BYTES, BANKS
 from lego_mlir.layout import OrderBy, Row, gallery
 from lego_mlir.layout.contiguity import is_vector
 from lego_mlir.layout.padded import Padded

@@ -19,6 +19,7 @@ from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import make_input, transformed
 from lego_mlir.cli.terminal import Table, show
 from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ DEFAULT_BLOCKS: Final = 8
 DTYPES: Final = {"i8": 1, "f8": 1, "f16": 2, "bf16": 2, "i16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
 SHOWN_FAULTS: Final = 8
 ACCESS_BYTES: Final = (1, 2, 4, 8, 16)  # bytes per lane of one load or store; PTX ISA, ld
-SHARED_BYTES: Final = 227 * 1024  # maximum per block, sm_90; CUDA C++ guide, technical specifications
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -265,7 +265,7 @@ def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> dict[str, 
         patterns.require_inside(chosen[0], name, dims, width)
     else:
         chosen = patterns.sweeps(dims)
-    fits = layout.physical_size() * element <= SHARED_BYTES
+    fits = layout.physical_size() * element <= LARGEST_SHARED_BYTES
     through = [layouts.through_cache(layout, pattern, element, width) for pattern in chosen]
     shared = [layouts.shared(layout, pattern, element, width) if fits else None for pattern in chosen]
     better: list[Any] = []

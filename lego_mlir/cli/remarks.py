@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lego_mlir.hardware.sectors import SECTOR_BYTES, Runs
+from lego_mlir.hardware.memory import SECTOR_BYTES
+from lego_mlir.hardware.sectors import Runs
 
 SHOWN_LANES: Final = 4
 

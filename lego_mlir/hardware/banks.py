@@ -27,11 +27,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import BANK_BYTES, BANKS
+
 Array = np.ndarray[Any, Any]
 
-WARP: Final = 32
-BANKS: Final = 32
-BANK_BYTES: Final = 4
 _NO_WORD: Final = np.int64(-1)
 
 

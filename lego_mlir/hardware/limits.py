@@ -17,9 +17,10 @@ from math import prod
 from typing import Final
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; x, y, z.
+WARP: Final = 32  # threads; same guide, "SIMT Architecture"
 THREADS_PER_BLOCK: Final = 1024
-STATIC_SHARED_BYTES: Final = 48 * 1024  # what a block may declare; more is dynamic, and a transform script's work
-LARGEST_SHARED_BYTES: Final = 227 * 1024  # of a block of the largest target, sm_90; dynamic
+STATIC_SHARED_BYTES: Final = 48 * 1024  # declared by a block; more is dynamic and must be requested at launch
+LARGEST_SHARED_BYTES: Final = 227 * 1024  # dynamic limit of a block on the largest target, sm_90
 LARGEST_BLOCK: Final = (1024, 1024, 64)
 LARGEST_GRID: Final = (2**31 - 1, 65535, 65535)
 

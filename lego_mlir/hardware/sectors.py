@@ -22,11 +22,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.hardware.memory import SECTOR_BYTES, WIDEST_ACCESS
+
 Array = np.ndarray[Any, Any]
 
-SECTOR_BYTES: Final = 32
-WIDEST_ACCESS: Final = 16
-"""Bytes of the widest load or store instruction of a lane (128 bits)."""
 _NOWHERE: Final = np.int64(-(1 << 62))
 
 

@@ -18,10 +18,6 @@ from typing import Final
 
 from lego_mlir.errors import UsageError
 
-# The same on every target below (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
-WARP_SIZE: Final = 32
-# Largest static declaration of a block; more must be dynamic, requested at launch (same guide, "Shared Memory").
-STATIC_SHARED_PER_BLOCK: Final = 48 * 1024
 KiB: Final = 1024
 
 

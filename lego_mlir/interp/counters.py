@@ -13,8 +13,9 @@ import numpy as np
 
 from lego_mlir.hardware import banks
 from lego_mlir.hardware import sectors as coalescing
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.interp import values
-from lego_mlir.interp.geometry import WARP
 from lego_mlir.interp.report import Site
 from lego_mlir.interp.values import Array, like_vector
 
@@ -128,7 +129,7 @@ def instructions(m: Machine, touch: Touch) -> Iterator[tuple[Array, Array | None
         return
     start, left, offset = touch.elem * touch.item, touch.bytes_per_lane, 0
     while left > 0:
-        width = min(left & -left if left < coalescing.WIDEST_ACCESS else coalescing.WIDEST_ACCESS, left)
+        width = min(left & -left if left < WIDEST_ACCESS else WIDEST_ACCESS, left)
         yield (*per_warp(m, start + offset, touch.ok), width)
         offset, left = offset + width, left - width
 

@@ -7,14 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.values import Array
 
-WARP: Final = 32
 Dim3 = tuple[int, int, int]
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import shadow, values
-from lego_mlir.interp.geometry import WARP, Dim3, coordinates, unravel
+from lego_mlir.interp.geometry import Dim3, coordinates, unravel
 from lego_mlir.interp.memory import DeviceBuffer, MemRef
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array

@@ -25,11 +25,12 @@ from typing import Any, Final
 import lego_mlir as lego
 from lego_mlir import Kernel, Row, gallery
 from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.gallery.grids import tile_order
 from lego_mlir.tracing.dtypes import DType, f32
 from lego_mlir.tracing.tiles import dealt_out
 
-WARP: Final = 32
 GROUPED_ROWS: Final = 2048
 """Rows of C in a group of the grouped order: what a large GPU computes at once is about as wide, and shares A and B."""
 OUT_PAD: Final = 8
@@ -306,7 +307,7 @@ class _Plan:
 
     def _width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
         """How many neighbours are stored at once: what C allows, of 16 bytes of the tile in shared memory."""
-        width = 16 // self.through.bytes
+        width = WIDEST_ACCESS // self.through.bytes
         while width > 1:
             row, chunk = Row(target.dims()[2], n // width).inv(lego.thread_id.x)
             if target.widest(*at, row, chunk * width) >= width:

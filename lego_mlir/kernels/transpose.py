@@ -27,8 +27,8 @@ from typing import Any, Final
 import lego_mlir as lego
 from lego_mlir import Kernel, Padded, Row, gallery
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.layout.gallery.grids import tile_order
-from lego_mlir.tracing.access import VECTOR_BYTES
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.tiles import dealt_out
 
@@ -37,8 +37,6 @@ SIDE: Final = 32
 THREADS: Final = 256
 MICRO_TILES: Final = 16
 """Micro-tiles along a side of the vectorised tile: one for each thread, and 256 bytes on both sides of the copy."""
-LINE_BYTES: Final = 128
-"""A cache line, and a row of all 32 banks. CUDA C++ Programming Guide, "Shared Memory"."""
 BLOCKS: Final = 2048
 """Where a matrix has fewer tiles than this, halving them pays: 16 for each multiprocessor of an H200, as measured."""
 CACHED_BYTES: Final = 16 * 2**20
@@ -117,7 +115,7 @@ def _shares(
 ) -> tuple[tuple[int, int], int, int]:
     """The tile, its threads and what each of them moves at once: as given, or chosen for the matrix."""
     w = 1 if not chosen.vectorised else _width(M, N, dtype) if width is None else width
-    most = VECTOR_BYTES // dtype.bytes
+    most = WIDEST_ACCESS // dtype.bytes
     if w not in (1, 2, 4, 8, 16) or w > most:
         raise UsageError(f"transpose: {width=} must be a power of two of at most 16 bytes, {most} elements of {dtype}")
     rows, columns = tile or (_tile(M, N, dtype, w) if chosen.vectorised else (SIDE, SIDE))
@@ -192,7 +190,7 @@ def _width(M: Any, N: Any, dtype: DType) -> int:
     A large micro-tile takes a thread a while, which shows where there are few threads.
     """
     line = LINE_BYTES // dtype.bytes
-    w = VECTOR_BYTES // dtype.bytes // (1 if _blocks(M, N, (line, line)) >= BLOCKS else 2)
+    w = WIDEST_ACCESS // dtype.bytes // (1 if _blocks(M, N, (line, line)) >= BLOCKS else 2)
     while w > 1 and not all(_multiple_of(size, w) for size in (M, N)):
         w //= 2
     return w

@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from lego_mlir.errors import DependencyError, UsageError
-from lego_mlir.hardware.limits import refusal
+from lego_mlir.hardware.limits import STATIC_SHARED_BYTES, refusal
 from lego_mlir.runtime import passable
 from lego_mlir.runtime.manifest import KernelEntry, Manifest, check_code, evaluate, read
-
-# More dynamic shared memory than this must be asked for, for each kernel (CUDA C++ Programming Guide, "Shared Memory").
-UNASKED_DYNAMIC_SHARED: Final = 48 * 1024
 
 
 def cupy() -> Any:
@@ -89,7 +86,7 @@ class Module:
         """The kernel of this name, or the only one."""
         described = self.manifest.kernel(entry)
         function = self.module.get_function(described.entry)
-        if described.dynamic_shared_bytes > UNASKED_DYNAMIC_SHARED:
+        if described.dynamic_shared_bytes > STATIC_SHARED_BYTES:  # the limit without an opt-in for the kernel
             function.max_dynamic_shared_size_bytes = described.dynamic_shared_bytes
         return Launcher(described, function)
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.hardware.memory import WIDEST_ACCESS
 
 FORMAT: Final = 1
-WIDEST_ACCESS: Final = 16  # bytes; PTX ISA, ld.global.v4.b32 and cp.async
 Extent = int | str
 
 _BINARY: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {

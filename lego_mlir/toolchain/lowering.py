@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from lego_mlir import bindings
-from lego_mlir.hardware.targets import STATIC_SHARED_PER_BLOCK
+from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms.kernel_facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
@@ -134,10 +134,10 @@ def _check_tiles(function: Any) -> None:
 
 def _check_shared_memory(function: Any) -> None:
     static = facts_of(function).static_shared
-    if static > STATIC_SHARED_PER_BLOCK:
+    if static > STATIC_SHARED_BYTES:
         raise ModuleError(
             f"@{string_attribute(function, 'sym_name')} declares {static} bytes of static shared memory, and a block "
-            f"may have {STATIC_SHARED_PER_BLOCK}; use gpu.dynamic_shared_memory for more"
+            f"may have {STATIC_SHARED_BYTES}; use gpu.dynamic_shared_memory for more"
         )
 
 

@@ -23,12 +23,12 @@ from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import Derivation
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
+from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.contiguity import aligned, contiguous
 from lego_mlir.tracing.trace import Access, Buffer
 from lego_mlir.tracing.tracer import Tracer
 
-VECTOR_BYTES: Final = 16  # the widest load and store of a thread, ld.global.v4.b32; PTX ISA
 LANE: Final = sympy.Symbol("lane", integer=True)  # an element of a vector, in claims about all of them
 
 
@@ -69,9 +69,9 @@ class Place:
 
     def obstacle(self, width: int) -> str:
         """Why this width cannot be taken, or nothing."""
-        limit = VECTOR_BYTES // self.buffer.dtype.bytes
+        limit = WIDEST_ACCESS // self.buffer.dtype.bytes
         if width < 1 or width & (width - 1) or width > limit:
-            return f"a width is a power of two of at most {VECTOR_BYTES} bytes, that is {limit} elements"
+            return f"a width is a power of two of at most {WIDEST_ACCESS} bytes, that is {limit} elements"
         lanes = {LANE: Range(0, width)}
         for name, claim in self._claims(width, lanes):
             verdict = self.tracer.prove(claim, lanes)
@@ -98,7 +98,7 @@ class Place:
         return contiguous(self.derivation.expr, self._derive(moved, lanes).expr, LANE) is sympy.true
 
     def _widths(self) -> Iterator[int]:
-        width = VECTOR_BYTES // self.buffer.dtype.bytes
+        width = WIDEST_ACCESS // self.buffer.dtype.bytes
         while width > 1:
             yield width
             width //= 2

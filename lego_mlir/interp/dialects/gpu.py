@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from lego_mlir.errors import InterpreterError
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import memory, values
-from lego_mlir.interp.geometry import WARP
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import CompiledFunction, Operation, Step, implements
 from lego_mlir.interp.report import Kind

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import memory, rounding, shadow, values
 from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp
 from lego_mlir.interp.dialects.vector import wide
-from lego_mlir.interp.geometry import WARP
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import Touch
 from lego_mlir.interp.program import Operation, Step, implements

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, STATIC_SHARED_BYTES, WARP
 from lego_mlir.layout import Layout, Padded, Row, as_layout, gallery
 from lego_mlir.templates.render.indices import index
 from lego_mlir.templates.render.require import require_one_of, require_positive, require_threads
@@ -33,10 +34,7 @@ def buffer(kind: str, b: int) -> Layout:
     return BUFFERS[kind](b + 1)
 
 
-STATIC_SHARED_BYTES: Final = 48 * 1024  # what a kernel may declare (CUDA C++ Programming Guide, compute capabilities)
-MOST_SHARED_BYTES: Final = 227 * 1024  # of a block, sm_90 (the same guide)
 WORD: Final = 4
-WARP: Final = 32
 TURN: Final = 4
 """Steps between barriers. More steps mean fewer barriers, but a larger lag of each warp behind its left neighbour."""
 
@@ -121,10 +119,10 @@ def nw(n: int, b: int, kind: str | Layout = "padded") -> Template:
     blocks, sweep = n // b, Sweep.of(b)
     block_row, block_column = (index(name, blocks) for name in ("block_row", "block_column"))
     scores = kind if isinstance(kind, Layout) else buffer(kind, b)
-    if (needed := shared_bytes(scores)) > MOST_SHARED_BYTES:
+    if (needed := shared_bytes(scores)) > LARGEST_SHARED_BYTES:
         raise TemplateError(
             f"nw: the buffer of a block of {b=} takes {needed} bytes of shared memory, and a block has "
-            f"{MOST_SHARED_BYTES} at most; take a smaller one"
+            f"{LARGEST_SHARED_BYTES} at most; take a smaller one"
         )
     return Template.shipped(
         "nw.cu.jinja",

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Size, tables_of
+from lego_mlir.hardware.limits import THREADS_PER_BLOCK
 from lego_mlir.templates.render.names import Language
-
-MAX_THREADS: Final = 1024  # of a block, every architecture; CUDA C++ Programming Guide, compute capabilities
 
 
 def require_positive(kernel: str, **numbers: Any) -> None:
@@ -52,10 +51,10 @@ def require_dims(kernel: str, name: str, given: Sequence[Any], needed: Sequence[
 
 def require_threads(kernel: str, block: Sequence[int]) -> None:
     """Require a block to fit the hardware's limit of threads."""
-    if prod(block) > MAX_THREADS:
+    if prod(block) > THREADS_PER_BLOCK:
         raise TemplateError(
-            f"{kernel}: a block of {' x '.join(map(str, block))} has {prod(block)} threads, and at most {MAX_THREADS} "
-            "can be launched; take a smaller one"
+            f"{kernel}: a block of {' x '.join(map(str, block))} has {prod(block)} threads, and at most "
+            f"{THREADS_PER_BLOCK} can be launched; take a smaller one"
         )
 
 

@@ -19,12 +19,12 @@ from types import ModuleType
 from typing import Any, Final
 
 from lego_mlir.errors import DependencyError, TemplateError, did_you_mean
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.store import default_folder, replace_file
 from lego_mlir.templates import Rendered
 from lego_mlir.toolchain.ptxas import Resources, parse_report
 from lego_mlir.toolchain.sass import Instruction, read
 
-WARP_SIZE: Final = 32
 REMEDY: Final = "install it with: pip install triton (or lego-mlir[triton])"
 
 
@@ -134,7 +134,7 @@ def compile_for(
     architecture = int(target.removeprefix("sm_").rstrip("af"))
     chosen = {"enable_fp_fusion": True, **options}  # Triton 3.9 warns if this is left at its default
     try:
-        done = triton.compile(source, target=GPUTarget("cuda", architecture, WARP_SIZE), options=chosen)
+        done = triton.compile(source, target=GPUTarget("cuda", architecture, WARP), options=chosen)
     except TritonError as error:
         raise TemplateError(f"{kernel.__name__}: Triton cannot compile it: {error}") from None
     ptx, cubin = done.asm["ptx"], done.asm["cubin"]

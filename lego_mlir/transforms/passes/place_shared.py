@@ -16,7 +16,9 @@ from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Module, Op, Value
-from lego_mlir.hardware.targets import STATIC_SHARED_PER_BLOCK, Target
+from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
+from lego_mlir.hardware.memory import BANK_ROW_BYTES
+from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import kernels, memref_bytes
 from lego_mlir.transforms.modules import string_attribute, walk
 from lego_mlir.transforms.passes.allocate_shared import ATTRIBUTES, COUNT, attributions, count, remove
@@ -25,7 +27,7 @@ from lego_mlir.transforms.passes.bypass_l1 import COPY
 from lego_mlir.transforms.passes.merge_barriers import BARRIER, wait_for_all
 from lego_mlir.transforms.passes.operations import ancestor_in, is_shared, operations, producer, users
 
-ALIGNMENT: Final = 128  # bytes: one row of all 32 banks
+ALIGNMENT: Final = BANK_ROW_BYTES
 
 
 @dataclass(slots=True)
@@ -53,7 +55,7 @@ class PlaceShared(Pass):
             buffers = _buffers(function)
             allocations = [producer(buffer) for buffer in buffers if producer(buffer) is not None]
             total = sum(_aligned(memref_bytes(buffer.type)) for buffer in buffers)
-            if total <= STATIC_SHARED_PER_BLOCK:
+            if total <= STATIC_SHARED_BYTES:
                 _declare(function, allocations)
             else:
                 _place(function, buffers, target)

@@ -19,12 +19,12 @@ from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Module, Op, Type, Value
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.transforms.kernel_facts import element_bytes, facts_of, kernels
 from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes.operations import producer
 
 REDUCE: Final = "gpu.subgroup_reduce"
-WARP: Final = 32
 _FLOATS: Final = {"add": "arith.addf", "mul": "arith.mulf"}
 _INTEGERS: Final = {
     "add": "arith.addi",

@@ -19,6 +19,7 @@ from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.hardware.memory import BANK_ROW_BYTES, WIDEST_ACCESS
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import walk
@@ -27,7 +28,7 @@ from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.operations import is_shared
 
 SEGMENT: Final = 8  # elements
-BANKED: Final = 8  # segments in 128 bytes, which is a row of all banks
+BANKED: Final = BANK_ROW_BYTES // WIDEST_ACCESS  # segments in a row of all banks
 _OPERATIONS: Final[dict[type[ast.operator], str]] = {
     ast.Add: "arith.addi", ast.Sub: "arith.subi", ast.Mult: "arith.muli", ast.FloorDiv: "arith.divui",
     ast.Mod: "arith.remui", ast.BitXor: "arith.xori", ast.BitAnd: "arith.andi", ast.BitOr: "arith.ori",

@@ -3,7 +3,8 @@
 import pytest
 
 from lego_mlir.errors import UsageError
-from lego_mlir.hardware.targets import STATIC_SHARED_PER_BLOCK, TARGETS, KiB, Target, target_named
+from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
+from lego_mlir.hardware.targets import TARGETS, KiB, Target, target_named
 from lego_mlir.toolchain.llvm import to_ptx
 
 
@@ -16,7 +17,7 @@ def test_llvm_writes_code_for_every_row(target):
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=str)
 def test_shared_memory_limits_are_possible(target):
-    assert STATIC_SHARED_PER_BLOCK <= target.shared_per_block <= target.shared_per_sm
+    assert STATIC_SHARED_BYTES <= target.shared_per_block <= target.shared_per_sm
     # From sm_80 on the system keeps one KiB of an SM's shared memory for each block.
     assert target.shared_per_sm - target.shared_per_block == (0 if target.name == "sm_75" else KiB)
 

@@ -10,9 +10,10 @@ from host_cuda import build, check_nw, check_stencil, pointer
 import lego_mlir as lego
 from lego_mlir import Col, GenP, Padded, RegP, Row, TileOrderBy, as_layout, gallery
 from lego_mlir.errors import DependencyError, TemplateError, ToolchainError
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.templates import Template, indices
 from lego_mlir.templates.header import header, render_header
-from lego_mlir.templates.library.nw import BUFFERS, TURN, WARP, Sweep, nw
+from lego_mlir.templates.library.nw import BUFFERS, TURN, Sweep, nw
 from lego_mlir.templates.library.stencil import STENCILS, bricks, row_major, stencil
 from lego_mlir.templates.readback import check
 from lego_mlir.templates.run import nvcc
