@@ -16,7 +16,7 @@ def test_a_group_has_at_least_one_row_or_column():
 
 
 def test_sizes_of_a_tile_order_are_replaced():
-    """The constructor builds the result, unless the groups divide the new grid: then the result is not a single GenP."""
+    """The constructor builds the result, unless the groups divide the new grid: then it is not a single GenP."""
     m = size("M")
     order = grids.grouped(m, 3, rows=2)
     assert order.subs(M=5) == grids.grouped(5, 3, rows=2)
