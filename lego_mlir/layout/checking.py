@@ -1,4 +1,4 @@
-"""Is a pair of functions a bijection and its inverse? Enumeration where possible, proof otherwise.
+"""Check that a pair of functions is a bijection and its inverse: by enumeration where possible, by proof otherwise.
 
 Concrete sizes are enumerated (`enumeration`). For symbolic sizes there is one proof for all of them (`proving`); small
 instances are enumerated first, because a counter-example is more useful than a failed proof.

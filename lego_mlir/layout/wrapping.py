@@ -61,18 +61,16 @@ class Watched(np.ndarray[Any, Any]):
         if out is not None:
             options["out"] = tuple(map(_plain, out))
         watched = method == "__call__" and (ufunc in WATCHED or ufunc is np.left_shift) and self.watch is not None
-        before = (
-            tuple(np.copy(i) for i in plain) if watched and out is not None else plain
-        )  # an input may be overwritten
+        # `out` may be one of the inputs.
+        before = tuple(np.copy(i) for i in plain) if watched and out is not None else plain
         result = getattr(ufunc, method)(*plain, **options)
         if watched and self.watch is not None:
             self.watch.compare(ufunc, before, np.asarray(result))
         return self._rewatched(result) if out is None else out[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return self._rewatched(
-            super().__array_function__(function, types, args, kwargs)
-        )  # numpy.where returns a plain array
+        # numpy.where, among others, returns a plain array.
+        return self._rewatched(super().__array_function__(function, types, args, kwargs))
 
     def _rewatched(self, result: Any) -> Any:
         watched = isinstance(result, np.ndarray) and self.watch is not None
