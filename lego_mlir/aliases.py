@@ -46,6 +46,8 @@ Tensor: TypeAlias = Any
 """A tensor of PyTorch."""
 IslSet: TypeAlias = Any
 """A set, map or value of isl."""
+Json: TypeAlias = dict[str, Any]
+"""A JSON object."""
 Array: TypeAlias = "npt.NDArray[Any]"
 """A NumPy array of any element type."""
 IntArray: TypeAlias = "npt.NDArray[np.int64]"

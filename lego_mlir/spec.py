@@ -23,9 +23,14 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import DependencyError, LegoError, SpecError
+
+if TYPE_CHECKING:
+    from lego_mlir.layout.base import Layout
+    from lego_mlir.templates import Template
+    from lego_mlir.tracing.definition import Kernel
 
 # The classes whose instances are collected, looked up in the modules that the spec has loaded.
 _KINDS: Final = {
@@ -41,9 +46,9 @@ class Spec:
 
     path: Path
     digest: str
-    kernels: Mapping[str, Any]
-    layouts: Mapping[str, Any]
-    templates: Mapping[str, Any]
+    kernels: Mapping[str, Kernel]
+    layouts: Mapping[str, Layout]
+    templates: Mapping[str, Template]
     names: Mapping[str, Any] = field(default_factory=dict, repr=False)  # all public variables, for templates
 
     @property
@@ -51,7 +56,7 @@ class Spec:
         """The spec, and the files that define its kernels."""
         return tuple(dict.fromkeys([str(self.path), *(kernel.source.file for kernel in self.kernels.values())]))
 
-    def kernels_named(self, name: str | None) -> tuple[Any, ...]:
+    def kernels_named(self, name: str | None) -> tuple[Kernel, ...]:
         """All kernels, or the one of this name. Raises SpecError if there is none."""
         if not self.kernels:
             raise SpecError(
@@ -188,7 +193,7 @@ def _makes_kernel(decorator: ast.expr) -> bool:
     return ast.unparse(function).rpartition(".")[2] == "kernel"
 
 
-def _kind(value: Any) -> str | None:
+def _kind(value: object) -> str | None:
     for kind, (module_name, class_name) in _KINDS.items():
         module = sys.modules.get(module_name)
         if module is not None and isinstance(value, getattr(module, class_name)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,13 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.cli import modules, options, remarks
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import make_input, transformed
-from lego_mlir.cli.terminal import Table, show
+from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+    from lego_mlir.analysis.recorded_requests import RecordedRequests
     from lego_mlir.layout.base import Layout
+    from lego_mlir.spec import Spec
+    from lego_mlir.tracing.definition import Kernel
 
 HELP: Final = "Count bank conflicts and memory sectors, and suggest repairs."
 EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
@@ -72,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _of_module(args: argparse.Namespace) -> dict[str, list[Any]]:
+def _of_module(args: argparse.Namespace) -> dict[str, list[Json]]:
     from lego_mlir.analysis.recorded_requests import RecordedRequests
 
     for option in ("layout", "access", "free", "dtype", "width", "size"):
@@ -86,7 +90,7 @@ def _of_module(args: argparse.Namespace) -> dict[str, list[Any]]:
     return {"kernels": found, "layouts": []}
 
 
-def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
+def _of_spec(args: argparse.Namespace) -> dict[str, list[Json]]:
     from lego_mlir import spec
     from lego_mlir.runtime import data
 
@@ -101,7 +105,7 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
     with spec.blame(*loaded.files):
         of_layouts = {name for layout in layouts for name in layout.sizes}
         data.refuse_unknown_sizes({name: n for name, n in sizes.items() if name not in of_layouts}, kernels)
-    results: dict[str, list[Any]] = {"kernels": [], "layouts": []}
+    results: dict[str, list[Json]] = {"kernels": [], "layouts": []}
     with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(*loaded.files):
         for kernel in kernels:
             progress.update(kernel.name)
@@ -112,11 +116,11 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Any]]:
     return results
 
 
-def _chosen_kernels(args: argparse.Namespace, loaded: Any) -> tuple[Any, ...]:
+def _chosen_kernels(args: argparse.Namespace, loaded: Spec) -> tuple[Kernel, ...]:
     return loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
 
 
-def _has_fixed_sizes(layout: Any) -> bool:
+def _has_fixed_sizes(layout: Layout) -> bool:
     return all(isinstance(n, int) for n in layout.dims())
 
 
@@ -130,7 +134,7 @@ class ChosenLayout:
     sizes: tuple[str, ...] = ()
 
 
-def _chosen_layouts(args: argparse.Namespace, loaded: Any, sizes: Mapping[str, int]) -> list[ChosenLayout]:
+def _chosen_layouts(args: argparse.Namespace, loaded: Spec, sizes: Mapping[str, int]) -> list[ChosenLayout]:
     """The requested layouts of the spec; those with symbolic sizes only if requested by name."""
     if args.layout and args.kernel:
         raise UsageError(f"--layout {args.layout} and --kernel {args.kernel} are analyzed one at a time; leave one out")
@@ -168,7 +172,7 @@ def at_sizes(name: str, layout: Layout, given: Mapping[str, int]) -> ChosenLayou
     return ChosenLayout(name, substitute.substitute(layout, values), shown, tuple(values))
 
 
-def _nothing(args: argparse.Namespace, loaded: Any) -> str:
+def _nothing(args: argparse.Namespace, loaded: Spec) -> str:
     """Why there is nothing to analyze, and which options to pass instead."""
     kernels, layouts = ", ".join(loaded.kernels), ", ".join(loaded.layouts)
     if not loaded.kernels and not loaded.layouts:
@@ -179,7 +183,9 @@ def _nothing(args: argparse.Namespace, loaded: Any) -> str:
     return f"{layouts} has symbolic sizes; name a layout and give its sizes: --layout NAME --size NAME=N{also}"
 
 
-def _refuse_idle_options(args: argparse.Namespace, loaded: Any, kernels: Any, layouts: Any) -> None:
+def _refuse_idle_options(
+    args: argparse.Namespace, loaded: Spec, kernels: Sequence[Kernel], layouts: Sequence[ChosenLayout]
+) -> None:
     """Raise UsageError for an option that would have no effect here."""
     if args.free and not args.access:
         raise UsageError(f"--free {args.free[0]} names a variable of --access; give both, or neither")
@@ -193,7 +199,7 @@ def _refuse_idle_options(args: argparse.Namespace, loaded: Any, kernels: Any, la
     options.require_transform(args)
 
 
-def _kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int]) -> dict[str, Any]:
+def _kernel(args: argparse.Namespace, kernel: Kernel, given: Mapping[str, int]) -> Json:
     from lego_mlir import interp
     from lego_mlir.analysis.kernels import tile_repairs
     from lego_mlir.analysis.recorded_requests import RecordedRequests
@@ -221,7 +227,7 @@ def _kernel(args: argparse.Namespace, kernel: Any, given: Mapping[str, int]) -> 
     }
 
 
-def _with_runs(found: dict[str, Any], recorded: Any) -> dict[str, Any]:
+def _with_runs(found: Json, recorded: RecordedRequests) -> Json:
     """The report, with the contiguous segments of the requests at each of its lines."""
     from dataclasses import asdict
 
@@ -233,7 +239,7 @@ def _with_runs(found: dict[str, Any], recorded: Any) -> dict[str, Any]:
     return found
 
 
-def _wider(kernel: Any, site: Mapping[str, Any]) -> dict[str, Any] | None:
+def _wider(kernel: Kernel, site: Json) -> Json | None:
     """The widest access that a lane could make at this line; None if it is no wider than the present one."""
     from lego_mlir.analysis import widening
 
@@ -251,7 +257,7 @@ def _wider(kernel: Any, site: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> dict[str, Any]:
+def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> Json:
     from lego_mlir.analysis import layouts, patterns
     from lego_mlir.analysis.repair import TileAccess, repairs, wavefronts_of, widest_vector
 
@@ -302,10 +308,10 @@ def _require_width(width: int, dtype: str) -> None:
         )
 
 
-def _kernel_text(found: Mapping[str, Any]) -> list[str | Table]:
+def _kernel_text(found: Json) -> list[str | ResultTable]:
     x, y, z = found["grid"]
     shown = "".join(f" {name}={value}" for name, value in found["sizes"].items())
-    lines: list[str | Table] = [
+    lines: list[str | ResultTable] = [
         f"kernel {found['kernel']}{shown}, {found['source']}: {found['blocks_run']} of {x * y * z} blocks"
     ]
     rows = []
@@ -320,7 +326,9 @@ def _kernel_text(found: Mapping[str, Any]) -> list[str | Table]:
             "" if is_shared else site["sectors"],
             "" if is_shared else f"{100 * site['coalescing']:.0f}%",
         ])  # fmt: skip
-    lines.append(Table(("access", "bytes a lane", "requests", "wavefronts", "conflict", "sectors", "needed"), rows))
+    lines.append(
+        ResultTable(("access", "bytes a lane", "requests", "wavefronts", "conflict", "sectors", "needed"), rows)
+    )
     moved = [f"{b['name']} {b['moved']} ({b['compulsory']})" for b in found["buffers"]]
     lines.append(f"  bytes moved in sectors (compulsory): {', '.join(moved)}")
     lines += [
@@ -337,12 +345,12 @@ def _kernel_text(found: Mapping[str, Any]) -> list[str | Table]:
     return lines
 
 
-def _ways(shared: Mapping[str, Any]) -> str:
+def _ways(shared: Json) -> str:
     return f"{shared['ways']}-way" if shared["wavefronts"] > shared["ideal"] else "none"
 
 
-def _layout_text(found: Mapping[str, Any]) -> list[str | Table]:
-    lines: list[str | Table] = [f"layout {found['layout']} = {found['text']} of {found['dtype']}"]
+def _layout_text(found: Json) -> list[str | ResultTable]:
+    lines: list[str | ResultTable] = [f"layout {found['layout']} = {found['text']} of {found['dtype']}"]
     rows = []
     for access in found["accesses"]:
         s, g = access["shared"], access["global"]
@@ -350,7 +358,7 @@ def _layout_text(found: Mapping[str, Any]) -> list[str | Table]:
         sectors = [f"{g['sectors']} ({g['ideal']})", f"{100 * g['coalescing']:.0f}%"]
         rows.append([access["pattern"], *banks, *sectors, access["vector"], (s or g)["by"]])
     header = ("lanes go", "conflict", "wavefronts", "sectors", "needed", "elements at once", "known by")
-    lines.append(Table(header, rows))
+    lines.append(ResultTable(header, rows))
     lines += [
         f"  {word}: {remarks.repair_text(r)}" for word, r in zip(("remedy", "    or"), found["repairs"], strict=False)
     ]

@@ -7,12 +7,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import brief
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+    from lego_mlir.layout.base import Layout
+    from lego_mlir.templates import Template
+    from lego_mlir.tracing.definition import Kernel
 
 HELP: Final = "Prove or refute the layouts, kernels and templates of a spec."
 EXAMPLE: Final = "lego-mlir check examples/transpose.py"
@@ -38,7 +44,7 @@ class Line:
             case Unknown(reason):
                 return f"  unknown  {self.claim}: {brief(reason, _REASON_COLUMNS)}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What `--json` prints."""
         match self.verdict:
             case Proved(by):
@@ -74,7 +80,7 @@ class Group:
     title: str
     lines: Sequence[Line | Note]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What `--json` prints."""
         return {
             "kind": self.kind,
@@ -146,7 +152,13 @@ def _program_group(args: argparse.Namespace) -> Group:
     return group
 
 
-def _groups(layouts: Any, kernels: Any, templates: Any, files: Sequence[str], progress: Progress) -> Iterator[Group]:
+def _groups(
+    layouts: Mapping[str, Layout],
+    kernels: Sequence[Kernel],
+    templates: Mapping[str, Template],
+    files: Sequence[str],
+    progress: Progress,
+) -> Iterator[Group]:
     from lego_mlir import spec
 
     lines: list[Line | Note]
@@ -167,7 +179,7 @@ def _groups(layouts: Any, kernels: Any, templates: Any, files: Sequence[str], pr
         yield Group("template", name, f"template {name}, {template.name}", lines)
 
 
-def _template_lines(template: Any) -> Iterator[Line | Note]:
+def _template_lines(template: Template) -> Iterator[Line | Note]:
     from lego_mlir.templates.readback.check import verdicts
     from lego_mlir.templates.readback.unmasked import REMEDY, unmasked
 
@@ -176,7 +188,7 @@ def _template_lines(template: Any) -> Iterator[Line | Note]:
     yield from (Note(f"{template.name}:{line}: {brief(text)} {REMEDY}") for line, text in unmasked(rendered))
 
 
-def _kernel_lines(kernel: Any, files: Sequence[str]) -> Iterator[Line]:
+def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line]:
     from lego_mlir import spec
     from lego_mlir.errors import LayoutError, SpecError
     from lego_mlir.tracing.claims import access_verdicts

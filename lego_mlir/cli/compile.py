@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.manifest import sizes_of
+
+if TYPE_CHECKING:
+    from lego_mlir.toolchain.compile import Compilation
+    from lego_mlir.tracing.definition import Kernel
 
 HELP: Final = "Compile the kernels of a spec to MLIR, PTX or a cubin."
 EXAMPLE: Final = "lego-mlir compile examples/transpose.py --emit ptx --target sm_90 -o transpose.ptx"
@@ -131,7 +135,7 @@ def _require_distinct_outputs(args: argparse.Namespace) -> None:
         )
 
 
-def _data(args: argparse.Namespace, compilation: Any) -> bytes:
+def _data(args: argparse.Namespace, compilation: Compilation) -> bytes:
     from lego_mlir import spec
     from lego_mlir.runtime import data
 
@@ -147,7 +151,7 @@ def _data(args: argparse.Namespace, compilation: Any) -> bytes:
         return data.to_npz(arrays)
 
 
-def _input(args: argparse.Namespace) -> tuple[str, Any]:
+def _input(args: argparse.Namespace) -> tuple[str, tuple[Kernel, ...] | bytes]:
     """The stage that compilation starts from, and its input: a spec's kernels or a text."""
     from lego_mlir import spec
 
@@ -165,7 +169,7 @@ def _input(args: argparse.Namespace) -> tuple[str, Any]:
     return start, files.read_bytes(args.spec)
 
 
-def _compile(args: argparse.Namespace, start: str, given: Any) -> Any:
+def _compile(args: argparse.Namespace, start: str, given: tuple[Kernel, ...] | bytes) -> Compilation:
     from lego_mlir.toolchain import Pipeline, compile_kernel
 
     with Progress(f"compiling {Path(args.spec).name}") as progress:

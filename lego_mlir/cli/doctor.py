@@ -7,12 +7,15 @@ import json
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata, util
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli.terminal import show
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
 
 HELP: Final = "Report what is installed, what is missing, and how to get it."
 EXAMPLE: Final = "lego-mlir doctor"
@@ -41,7 +44,7 @@ class Finding:
             return f"  ok       {self.name:<14} {self.version}"
         return f"  {'MISSING' if self.needed else 'missing'}  {self.name:<14} {self.remedy}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What `--json` prints."""
         found = self.version is not None
         return {
@@ -140,7 +143,7 @@ def _gpu() -> str | None:
     return done.stdout.strip().replace("\n", "; ") or None if done.returncode == 0 else None
 
 
-def _cache() -> dict[str, Any]:
+def _cache() -> Json:
     from lego_mlir.errors import CacheError
     from lego_mlir.toolchain import Cache, default_folder
 
@@ -152,7 +155,7 @@ def _cache() -> dict[str, Any]:
     return {"folder": str(folder), "entries": entries, "bytes": size}
 
 
-def _cache_line(cache: Mapping[str, Any]) -> str:
+def _cache_line(cache: Json) -> str:
     if cache["folder"] is None:
         return f"  cache    {cache['remedy']}"
     held = f"{cache['entries']} entries, {cache['bytes'] / 1e6:.1f} MB"

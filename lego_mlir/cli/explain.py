@@ -5,10 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import SpecError, brief
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+    from lego_mlir.expr.simplify import Derivation
+    from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.trace import KernelTrace
 
 HELP: Final = "Show how each index expression of a spec was derived and proved."
 EXAMPLE: Final = "lego-mlir explain examples/transpose.py"
@@ -33,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     layouts = {} if args.kernel else loaded.layouts
     if not layouts and not kernels:
         raise SpecError(f"{loaded.path}: this spec has no layout and no kernel")
-    found: dict[str, list[Any]] = {"layouts": [], "kernels": []}
+    found: dict[str, list[Json]] = {"layouts": [], "kernels": []}
     with Progress(f"deriving {loaded.path.name}") as progress:
         for name, layout in layouts.items():
             progress.update(name)
@@ -56,12 +62,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _layout_dict(name: str, layout: Any) -> dict[str, Any]:
+def _layout_dict(name: str, layout: Layout) -> Json:
     inverse = [derivation_dict(derivation) for derivation in layout.derive_inv()]
     return {"name": name, "layout": repr(layout), "apply": derivation_dict(layout.derive()), "inv": inverse}
 
 
-def _kernel_dict(trace: Any) -> dict[str, Any]:
+def _kernel_dict(trace: KernelTrace) -> Json:
     accesses = [
         {
             "source": str(access.source),
@@ -77,7 +83,7 @@ def _kernel_dict(trace: Any) -> dict[str, Any]:
     return {"name": trace.name, "source": str(trace.source), "accesses": accesses}
 
 
-def derivation_dict(derivation: Any) -> dict[str, Any]:
+def derivation_dict(derivation: Derivation) -> Json:
     """A derivation as `--json` prints it; `operations` counts those of the whole expression after each step."""
     steps = [
         {
@@ -94,13 +100,13 @@ def derivation_dict(derivation: Any) -> dict[str, Any]:
     return {"raw": str(derivation.raw), "result": str(derivation.expr), "operations": operations, "steps": steps}
 
 
-def _layout(name: str, layout: Any) -> Iterator[str]:
+def _layout(name: str, layout: Layout) -> Iterator[str]:
     yield f"layout {name} = {layout!r}"
     yield from (f"  {line}" for line in layout.explain().splitlines())
     yield ""
 
 
-def _kernel(trace: Any) -> Iterator[str]:
+def _kernel(trace: KernelTrace) -> Iterator[str]:
     yield f"kernel {trace.name}, {trace.source}"
     for statement, access in trace.accesses():
         index = brief(", ".join(map(str, access.index)))
@@ -111,7 +117,7 @@ def _kernel(trace: Any) -> Iterator[str]:
     yield ""
 
 
-def _derivation(title: str, derivation: Any) -> Iterator[str]:
+def _derivation(title: str, derivation: Derivation) -> Iterator[str]:
     from lego_mlir.expr.explain import explain
 
     yield f"  {title}"

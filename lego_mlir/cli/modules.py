@@ -8,11 +8,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
+    from lego_mlir.interp.program import CompiledFunction
 
 SUFFIX: Final = ".mlir"
 
@@ -74,14 +78,14 @@ def reports(
     return found
 
 
-def random_arguments(function: Any, seed: int) -> list[Any]:
+def random_arguments(function: CompiledFunction, seed: int) -> list[Array]:
     """Normally distributed numbers or small integers for every memref. Raises UsageError for dynamic sizes."""
     import numpy
 
     from lego_mlir.interp import values
 
     generator = numpy.random.default_rng(seed)
-    drawn: list[Any] = []
+    drawn: list[Array] = []
     for i, type_ in enumerate(function.argument_types):
         dtype = values.element_dtype(type_)
         if not values.is_memref(type_) or not type_.has_static_shape:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
+
+if TYPE_CHECKING:
+    from lego_mlir.store import Cache
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +40,7 @@ def add_cache_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-cache", action="store_true", help="compute every stage and store none")
 
 
-def cache_of(args: argparse.Namespace) -> Any:
+def cache_of(args: argparse.Namespace) -> Cache | None:
     """The cache selected on the command line; None with `--no-cache`."""
     from lego_mlir.toolchain import Cache, default_folder
 

@@ -6,16 +6,19 @@ from misaligned ones; a wider access is recommended only where the kernel's comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.hardware.sectors import Runs
 
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+
 SHOWN_LANES: Final = 4
 
 
-def of_site(site: Mapping[str, Any], repairs: Mapping[str, Any], tiles: Mapping[str, Any]) -> list[str]:
+def of_site(site: Json, repairs: Mapping[str, Sequence[Json]], tiles: Mapping[str, Json]) -> list[str]:
     """The remarks on one row of the table; `repairs` and `tiles` are by the name of the buffer."""
     lines = []
     if site["conflicts"]:
@@ -30,7 +33,7 @@ def of_site(site: Mapping[str, Any], repairs: Mapping[str, Any], tiles: Mapping[
     return lines
 
 
-def repair_text(repair: Mapping[str, Any]) -> str:
+def repair_text(repair: Json) -> str:
     """One layout, its remaining conflicts, its extra memory, and how both are known."""
     left = repair["wavefronts"] - repair["ideal"]
     effect = "no conflict" if left == 0 else f"{left} conflicts left"
@@ -38,11 +41,11 @@ def repair_text(repair: Mapping[str, Any]) -> str:
     return f"{repair['layout']}: {effect}, {memory} ({repair['by']})"
 
 
-def _title(site: Mapping[str, Any]) -> str:
+def _title(site: Json) -> str:
     return f"line {site['line']}: {site['kind']} of {site['buffer']}"
 
 
-def _conflict(site: Mapping[str, Any]) -> str:
+def _conflict(site: Json) -> str:
     lanes = ", ".join(map(str, site["worst_lanes"][:SHOWN_LANES]))
     more = ", .." if len(site["worst_lanes"]) > SHOWN_LANES else ""
     article = "an" if site["ways"] in (8, 11, 18) else "a"
@@ -52,7 +55,7 @@ def _conflict(site: Mapping[str, Any]) -> str:
     )
 
 
-def _remedies(layouts: Any, tile: Mapping[str, Any] | None) -> list[str]:
+def _remedies(layouts: Sequence[Json], tile: Json | None) -> list[str]:
     """Repairs for the `lego.shared` of a line, with their assumptions; or the reason why there are none."""
     if tile is None:
         return []
@@ -63,7 +66,7 @@ def _remedies(layouts: Any, tile: Mapping[str, Any] | None) -> list[str]:
     return [f"  {word}: {repair_text(repair)}" for word, repair in zip(words, layouts, strict=False)]
 
 
-def _sectors_remedy(site: Mapping[str, Any]) -> str:
+def _sectors_remedy(site: Json) -> str:
     """Advice for excess sectors: coalesced lanes are not told to coalesce, only to align or lengthen their segments."""
     if site["runs"] is None:
         return "let adjacent lanes access adjacent elements, starting at multiples of 32 bytes"
@@ -78,7 +81,7 @@ def _sectors_remedy(site: Mapping[str, Any]) -> str:
     return "let adjacent lanes access adjacent elements"
 
 
-def _wider(site: Mapping[str, Any]) -> list[str]:
+def _wider(site: Json) -> list[str]:
     takes = f"{_title(site)} accesses {site['width']} bytes per lane where"
     if "wider" not in site:  # a module without a spec: only its addresses are known
         return [f"{takes} the addresses of this run allow {site['widest']}"]

@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import brief
+
+if TYPE_CHECKING:
+    from lego_mlir.spec import Spec
+    from lego_mlir.templates import Template
+    from lego_mlir.templates.render.template import Rendered
 
 HELP: Final = "Render a Triton or CUDA template with the layouts of a spec."
 EXAMPLE: Final = "lego-mlir render examples/scale.py.jinja --spec examples/scale_spec.py -o scale.py"
@@ -42,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _template(name: str, loaded: Any) -> Any:
+def _template(name: str, loaded: Spec) -> Template:
     from lego_mlir.errors import UsageError
     from lego_mlir.templates import Template
 
@@ -54,12 +59,12 @@ def _template(name: str, loaded: Any) -> Any:
     return Template.read(name, {n: v for n, v in loaded.names.items() if not _is_code(v)})
 
 
-def _is_code(value: Any) -> bool:
+def _is_code(value: object) -> bool:
     """Whether a spec's variable is a class, module or function: the template receives the other values."""
     return isinstance(value, (type, ModuleType, FunctionType))
 
 
-def _agrees(rendered: Any) -> bool:
+def _agrees(rendered: Rendered) -> bool:
     """Whether no claim is refuted; prints refuted claims and unmasked accesses."""
     import sys
 

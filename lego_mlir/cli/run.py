@@ -13,13 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import modules, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import LayoutError, LegoError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, Json
+    from lego_mlir.interp.report import Fault, LastWrite, Report
+    from lego_mlir.runtime.comparing import Comparison
+    from lego_mlir.runtime.data import Elements
+    from lego_mlir.tracing.definition import Kernel, Parameter
+    from lego_mlir.tracing.trace import Buffer
 
 HELP: Final = "Run the kernels of a spec, and compare with its references."
 EXAMPLE: Final = "lego-mlir run examples/transpose.py --on interp"
@@ -108,9 +116,9 @@ class ComparedTensor:
     """One written tensor compared with its reference, and the first element that differs."""
 
     name: str
-    comparison: Any
+    comparison: Comparison
     index: tuple[int, ...] | None
-    writer: Any
+    writer: LastWrite | None
 
     def __str__(self) -> str:
         if self.index is None:
@@ -121,7 +129,7 @@ class ComparedTensor:
         where = f"{self.name}{list(self.index)}"
         return f"{self.name}: {self.comparison.summary}; the first is {where}: {self.comparison.first_wrong}; {origin}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What `--json` prints; error and bound are of the first wrong element, or of the closest to its bound."""
         return {
             "name": self.name,
@@ -138,9 +146,9 @@ class ComparedTensor:
 class Outcome:
     """One kernel's run: the interpreter's report, and each written tensor compared with its reference."""
 
-    kernel: Any
+    kernel: Kernel
     sizes: Mapping[str, int]
-    report: Any
+    report: Report
     compared: tuple[ComparedTensor, ...]
     reference_error: str = ""
 
@@ -174,9 +182,9 @@ class Outcome:
             )
         return "\n".join(lines)
 
-    def _logical(self, fault: Any) -> str:
+    def _logical(self, fault: Fault) -> str:
         """The logical index of a fault's address, if the buffer's layout maps it."""
-        buffers = (*self.kernel.params, *self.kernel.trace().shared)
+        buffers: tuple[Parameter | Buffer, ...] = (*self.kernel.params, *self.kernel.trace().shared)
         layout = next((b.layout for b in buffers if b.name == fault.buffer), None)
         if layout is None or fault.address is None or not all(isinstance(n, int) for n in layout.dims()):
             return ""
@@ -188,7 +196,7 @@ class Outcome:
             return ""
         return f"; element {fault.address} is {fault.buffer}{[int(i) for i in index]}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What `--json` prints."""
         return {
             "right": self.right,
@@ -209,7 +217,7 @@ class Input:
     places: Mapping[str, Any]
 
 
-def make_input(kernel: Any, given: Mapping[str, int], seed: int) -> Input:
+def make_input(kernel: Kernel, given: Mapping[str, int], seed: int) -> Input:
     """Draw input for a kernel; of `given`, the sizes that the kernel has are used."""
     import numpy
 
@@ -233,7 +241,7 @@ def make_input(kernel: Any, given: Mapping[str, int], seed: int) -> Input:
 
 
 def _run_kernel(
-    args: argparse.Namespace, kernel: Any, given: Mapping[str, int], progress: Progress, files: Sequence[str]
+    args: argparse.Namespace, kernel: Kernel, given: Mapping[str, int], progress: Progress, files: Sequence[str]
 ) -> Outcome:
     """Run the kernel, then its reference, so that a failing reference does not hide the kernel's faults."""
     from lego_mlir import interp, spec
@@ -280,7 +288,13 @@ def _run_kernel(
 
 
 def _compare(
-    report: Any, number: int, parameter: Any, memory: Any, elements: Any, bounded: Any, sampled: Any
+    report: Report,
+    number: int,
+    parameter: Parameter,
+    memory: Array,
+    elements: Elements,
+    bounded: tuple[Array, Array],
+    sampled: int | None,
 ) -> ComparedTensor:
     """Compare memory at the layout's positions; for a sample of blocks, only the elements that these wrote.
 
@@ -292,8 +306,8 @@ def _compare(
 
     at = elements.at
     chosen = numpy.arange(at.size)
-    if sampled is not None:
-        chosen = numpy.flatnonzero(report.written(number)[at])
+    if sampled is not None and (written := report.written(number)) is not None:
+        chosen = numpy.flatnonzero(written[at])
     stored = memory[at[chosen]]
     values = stored.astype(numpy.float64) if stored.dtype.kind not in "iub" else stored
     result, bound = map(numpy.asarray, bounded)
@@ -305,7 +319,7 @@ def _compare(
     return ComparedTensor(parameter.name, comparison, elements.index(element), report.writer(number, int(at[element])))
 
 
-def transformed(args: argparse.Namespace, kernel: Any) -> str | None:
+def transformed(args: argparse.Namespace, kernel: Kernel) -> str | None:
     """The transformed module with the spec's locations; None without a script."""
     if args.transform is None:
         return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 INTERRUPTED = 130  # 128 + SIGINT, what a shell expects
 _MESSAGE = b"lego-mlir: interrupted\n"
@@ -29,7 +28,7 @@ def main() -> int:
     return code
 
 
-def _is_interruption(error: Any) -> bool:
+def _is_interruption(error: object) -> bool:
     return isinstance(error, KeyboardInterrupt)
 
 

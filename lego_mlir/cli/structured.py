@@ -12,12 +12,18 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import files
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import UsageError
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.verdict import Verdict
+    from lego_mlir.runtime.comparing import Comparison
+    from lego_mlir.structured.build import KernelSource
+    from lego_mlir.structured.syntax import Operand, Program
 
 EMITTED: Final = ("mlir", "llvm", "obj", "c-header")
 _EMITTED_BY_SUFFIX: Final = {"": "mlir", ".mlir": "mlir", ".ll": "llvm", ".o": "obj", ".h": "c-header"}
@@ -47,7 +53,7 @@ def require_program(path: str) -> bool:
     return False
 
 
-def _source(args: argparse.Namespace) -> Any:
+def _source(args: argparse.Namespace) -> KernelSource:
     """The program of a command line, named after its file, in the type of its `# dtype: float` line."""
     from lego_mlir.structured import build as structured
 
@@ -135,7 +141,7 @@ def run_program(args: argparse.Namespace) -> int:
     return 0 if right else 1
 
 
-def _first_wrong(operand: Any, found: Any) -> str:
+def _first_wrong(operand: Operand, found: Comparison) -> str:
     """The row, column and both values of the first wrong element; empty if all are right."""
     if found.first_wrong is None:
         return ""
@@ -143,7 +149,7 @@ def _first_wrong(operand: Any, found: Any) -> str:
     return f"; the first is {operand.name}[{row}, {column}]: {found.first_wrong}"
 
 
-def claims(args: argparse.Namespace) -> tuple[str, list[tuple[str, Any]]]:
+def claims(args: argparse.Namespace) -> tuple[str, list[tuple[str, Verdict]]]:
     """A program's title, and its claims with their verdicts, for `check`."""
     from lego_mlir.structured import claims as proved
     from lego_mlir.structured import sets
@@ -188,7 +194,7 @@ def explain_program(args: argparse.Namespace) -> int:
     return 0
 
 
-def _program(args: argparse.Namespace) -> Any:
+def _program(args: argparse.Namespace) -> Program:
     """The parsed program, for commands that compile nothing. Raises UsageError with the file's name."""
     from lego_mlir.structured.language import parse
     from lego_mlir.structured.syntax import LLError

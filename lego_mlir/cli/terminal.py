@@ -3,7 +3,7 @@
 `show` prints the parts of a result. Output is plain text if standard output is not a terminal, if `NO_COLOR` is set, or
 if rich is not installed: a file, a pipe and a log always get the same characters.
 
->>> show("kernel copy", Table(("access", "sectors"), [("read of x", 128), ("write of y", 1024)]))
+>>> show("kernel copy", ResultTable(("access", "sectors"), [("read of x", 128), ("write of y", 1024)]))
 kernel copy
   access      sectors
   read of x       128
@@ -35,7 +35,7 @@ STYLES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ResultTable:
     """A table under a header; the first column is left-aligned, the others right-aligned."""
 
     header: Sequence[str]
@@ -59,7 +59,7 @@ def is_styled() -> bool:
     return not plain and util.find_spec("rich") is not None
 
 
-def show(*parts: str | Table) -> None:
+def show(*parts: str | ResultTable) -> None:
     """Print texts and tables on standard output, each beginning on a new line."""
     if is_styled():
         _draw(parts)
@@ -67,10 +67,10 @@ def show(*parts: str | Table) -> None:
         print("\n".join(map(str, parts)))
 
 
-def _draw(parts: Sequence[str | Table]) -> None:
+def _draw(parts: Sequence[str | ResultTable]) -> None:
     from rich import box
     from rich.console import Console
-    from rich.table import Table as RichTable
+    from rich.table import Table
     from rich.text import Text
 
     console = Console(file=sys.stdout, highlight=False)
@@ -81,7 +81,7 @@ def _draw(parts: Sequence[str | Table]) -> None:
                 text.highlight_regex(rf"(?m)^ *\b{word}\b", style)
             console.print(text, soft_wrap=True)
             continue
-        table = RichTable(box=box.SIMPLE_HEAD, header_style="bold")
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold")
         for i, name in enumerate(part.header):
             table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
         for row in part.rows:

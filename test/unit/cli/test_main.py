@@ -1,8 +1,8 @@
 """The command line as a whole: help, version, exit codes, and how an exception becomes one message."""
 
 import importlib
-import re
 import os
+import re
 import subprocess
 import sys
 

@@ -10,7 +10,7 @@ import pytest
 
 from lego_mlir.cli import terminal
 from lego_mlir.cli.main import main
-from lego_mlir.cli.terminal import Table, is_styled, show
+from lego_mlir.cli.terminal import ResultTable, is_styled, show
 
 ROWS = [("t.py:12 read of x", 4, "2-way"), ("t.py:9 write of shared0", 128, "")]
 PLAIN = """\
@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 
 
 def shown():
-    show("kernel copy", Table(("access", "requests", "conflict"), ROWS), "  remedy at line 9: Col(32, 32)")
+    show("kernel copy", ResultTable(("access", "requests", "conflict"), ROWS), "  remedy at line 9: Col(32, 32)")
 
 
 @pytest.fixture
