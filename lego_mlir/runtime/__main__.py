@@ -11,11 +11,14 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import LegoError, SpecError, UsageError
 from lego_mlir.runtime import comparing, cuda
 from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate, sizes_of
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
-def _data(path: Path) -> Mapping[str, Any]:
+def _data(path: Path) -> Mapping[str, Array]:
     """The arrays of the `.npz` beside the code, none where there is no such file. Raises SpecError for a broken one."""
     import zipfile
 
@@ -64,7 +67,7 @@ def _refuse_unknown(given: Mapping[str, int], kernels: Sequence[KernelEntry]) ->
             )
 
 
-def _check(launcher: cuda.Launcher, data: Mapping[str, Any], given: Mapping[str, int]) -> bool:
+def _check(launcher: cuda.Launcher, data: Mapping[str, Array], given: Mapping[str, int]) -> bool:
     kernel = launcher.kernel
     sizes = {
         size.name: int(data[f"{kernel.entry}/{size.name}"]) for size in kernel.sizes if _has(data, kernel, size.name)
@@ -97,7 +100,7 @@ def _check(launcher: cuda.Launcher, data: Mapping[str, Any], given: Mapping[str,
     return right
 
 
-def _compare(found: Any, name: str, data: Mapping[str, Any], argument: Argument) -> comparing.Comparison:
+def _compare(found: Array, name: str, data: Mapping[str, Array], argument: Argument) -> comparing.Comparison:
     """The elements of a tensor against the data; of its tolerance those of the manifest count, where it has them."""
     import numpy
 
@@ -112,11 +115,11 @@ def _compare(found: Any, name: str, data: Mapping[str, Any], argument: Argument)
     return comparing.compare(found[where], expected[where], argument.dtype, None if allowed is None else allowed[where])
 
 
-def _has(data: Mapping[str, Any], kernel: KernelEntry, name: str) -> bool:
+def _has(data: Mapping[str, Array], kernel: KernelEntry, name: str) -> bool:
     return f"{kernel.entry}/{name}" in data
 
 
-def _input(kernel: KernelEntry, argument: Any, data: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
+def _input(kernel: KernelEntry, argument: Argument, data: Mapping[str, Array], sizes: Mapping[str, int]) -> Any:
     """What the data say, else random bits of small numbers."""
     import numpy
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.errors import UsageError
@@ -36,6 +36,9 @@ from lego_mlir.hardware.isa import ISA
 from lego_mlir.runtime import image
 from lego_mlir.toolchain import exchange, llvm
 from lego_mlir.transforms import modules
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import LlvmModule, Module
 
 # vector before memref, because transfers become memref operations; every memref is a bare pointer of a known size
 PASSES: Final = (
@@ -52,7 +55,7 @@ _numbers = itertools.count()
 _LOADING: Final = threading.Lock()
 
 
-def lowered(text: str, driver: str = "", passes: Sequence[str] = PASSES) -> Any:
+def lowered(text: str, driver: str = "", passes: Sequence[str] = PASSES) -> Module:
     """The module in the LLVM dialect, with the LLVM-dialect functions of `driver` beside the lowered ones.
 
     A driver is a module that declares what it calls; it is needed where pointers are computed, which memrefs hide.
@@ -71,7 +74,7 @@ def lowered(text: str, driver: str = "", passes: Sequence[str] = PASSES) -> Any:
     return module
 
 
-def _attribute(module: Any, passthrough: str) -> None:
+def _attribute(module: Module, passthrough: str) -> None:
     """Give every function these LLVM attributes. Kernels are called, never inlined: ExecutionEngine wraps each in a
     function of another signature, which would otherwise hold a second copy of the whole kernel."""
     ir = bindings.load().ir
@@ -107,7 +110,7 @@ def assemble(
         return path.read_bytes()
 
 
-def _optimised(text: str, isa: ISA) -> tuple[Any, Any]:
+def _optimised(text: str, isa: ISA) -> tuple[LlvmModule, Any]:
     """The target machine of an instruction set, and the optimised LLVM module."""
     binding = llvm.binding()
     target = binding.Target.from_triple(isa.triple) if isa.triple else binding.Target.from_default_triple()

@@ -25,11 +25,15 @@ from lego_mlir.runtime.comparing import STORED
 if TYPE_CHECKING:
     import numpy
 
+    from lego_mlir.aliases import Expr, Symbol
+    from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.definition import Kernel
+
 UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
 
 
-def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[Any]) -> None:
+def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[Kernel]) -> None:
     """Raise UsageError for a size that no kernel has."""
     known = {size.name for kernel in kernels for size in kernel.sizes}
     for name in given:
@@ -39,13 +43,13 @@ def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[Any]) -> No
             )
 
 
-def sizes_of_kernel(kernel: Any, given: Mapping[str, int]) -> dict[str, int]:
+def sizes_of_kernel(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
     """Of sizes given for several kernels, those that this one has."""
     own = {size.name for size in kernel.sizes}
     return {name: n for name, n in given.items() if name in own}
 
 
-def choose_sizes(kernel: Any, given: Mapping[str, int]) -> dict[str, int]:
+def choose_sizes(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
     """A value for each symbolic size: the given one, else one near DEFAULT_SIZE that it may have."""
     known = {size.name: size for size in kernel.sizes}
     for name in given:
@@ -63,14 +67,14 @@ def choose_sizes(kernel: Any, given: Mapping[str, int]) -> dict[str, int]:
     return chosen
 
 
-def default_of(size: Any) -> int:
+def default_of(size: Symbol) -> int:
     """A value near DEFAULT_SIZE with the facts of a symbolic size."""
     low, step = -(-size.min // size.multiple_of) * size.multiple_of, size.multiple_of
     high = DEFAULT_SIZE if size.max is None else min(size.max, DEFAULT_SIZE)
     return int(max(low, high // step * step))
 
 
-def concrete(value: Any, sizes: Mapping[str, int]) -> int:
+def concrete(value: Expr, sizes: Mapping[str, int]) -> int:
     """The value of a dimension for these sizes."""
     if isinstance(value, int):
         return value
@@ -103,7 +107,7 @@ class Elements:
         return tuple(int(i) for i in numpy.unravel_index(flat, self.positions.shape))
 
 
-def elements_of(layout: Any, sizes: Mapping[str, int]) -> Elements:
+def elements_of(layout: Layout, sizes: Mapping[str, int]) -> Elements:
     """The position of every logical index that names an element."""
     import numpy
 
@@ -112,13 +116,13 @@ def elements_of(layout: Any, sizes: Mapping[str, int]) -> Elements:
     return Elements(placed if named is None else numpy.where(named, placed, 0), named)
 
 
-def named_indices(layout: Any, sizes: Mapping[str, int]) -> numpy.ndarray | None:
+def named_indices(layout: Layout, sizes: Mapping[str, int]) -> numpy.ndarray | None:
     """Which indices name an element, as an array of the logical shape; None where all do."""
     named = _over_indices(layout, "mask", sizes)
     return None if named.all() else named
 
 
-def _over_indices(layout: Any, method: str, sizes: Mapping[str, int]) -> numpy.ndarray:
+def _over_indices(layout: Layout, method: str, sizes: Mapping[str, int]) -> numpy.ndarray:
     """`apply` or `mask` of every logical index."""
     import numpy
 
@@ -137,7 +141,7 @@ def _over_indices(layout: Any, method: str, sizes: Mapping[str, int]) -> numpy.n
     return numpy.broadcast_to(found, dims)
 
 
-def positions(layout: Any, sizes: Mapping[str, int]) -> numpy.ndarray:
+def positions(layout: Layout, sizes: Mapping[str, int]) -> numpy.ndarray:
     """The physical position of every logical index, as an array of the logical shape.
 
     Raises LayoutError for partial tiles, some of whose indices name no element.
@@ -148,7 +152,7 @@ def positions(layout: Any, sizes: Mapping[str, int]) -> numpy.ndarray:
     return found.positions
 
 
-def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
+def draw(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
     """Random logical input for each parameter: tensors of normal numbers or small integers, and scalars.
 
     An index that names no element has 0, as a masked load gives there.
@@ -177,7 +181,7 @@ def draw(kernel: Any, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
 
 
 def expected(
-    kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str = "float64"
+    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str = "float64"
 ) -> dict[str, numpy.ndarray]:
     """What the kernel's reference says for each tensor that the kernel writes, its float arguments in `precision`."""
     import numpy
@@ -213,7 +217,7 @@ def _exact(value: numpy.ndarray, precision: str) -> numpy.ndarray:
     return value.astype(value.dtype if value.dtype.kind in "iub" else precision)
 
 
-def check_data(kernel: Any, given: Mapping[str, int], seed: int = 0) -> dict[str, numpy.ndarray]:
+def check_data(kernel: Kernel, given: Mapping[str, int], seed: int = 0) -> dict[str, numpy.ndarray]:
     """The arrays of one kernel's check, by the names above."""
     import numpy
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.comparing import STORED
 from lego_mlir.runtime.manifest import Argument, evaluate
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import DeviceArray
 
 _ANY_WORDS: Final = frozenset({"bf16", "i8", "i16", "i32", "i64", "index"})  # MLIR's integers have no sign
 
@@ -112,7 +115,7 @@ def _require_shape(declared: Argument, given: Any, sizes: Mapping[str, int]) -> 
         )
 
 
-def require_apart(entry: str, declared: Sequence[Argument], passed: Sequence[Any]) -> None:
+def require_apart(entry: str, declared: Sequence[Argument], passed: Sequence[DeviceArray]) -> None:
     """Raise UsageError where a tensor that the kernel writes shares memory with another one."""
     spans = [
         (argument, array.data.ptr, array.data.ptr + array.nbytes)

@@ -17,9 +17,12 @@ import json
 import sys
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import DeviceArray, Tensor
 
 PIPELINED: Final = "matmul_sm80.mlir"
 NOT_AHEAD: Final = "ldmatrix_mma.mlir"  # copies by the threads themselves, in step with the products
@@ -48,7 +51,7 @@ class Problem:
     multiprocessors: int
 
 
-def matmul(a: Any, b: Any, *, result: str | None = None) -> Any:
+def matmul(a: Tensor, b: Tensor, *, result: str | None = None) -> Tensor:
     """a @ b for two matrices on the device; `result` names the type of the result, such as "float32".
 
     It is computed on the device where they lie, on CuPy's current stream. Raises UsageError for arrays that cannot be
@@ -91,7 +94,7 @@ class _Operand:
     order: str
 
 
-def _operand(cp: Any, name: str, array: Any) -> _Operand:
+def _operand(cp: Any, name: str, array: Tensor) -> _Operand:
     dtype = str(getattr(array, "dtype", "")).rpartition(".")[2]
     shape = tuple(getattr(array, "shape", ()))
     if dtype not in _INPUTS or len(shape) != 2 or 0 in shape:
@@ -115,7 +118,7 @@ def _operand(cp: Any, name: str, array: Any) -> _Operand:
     return _Operand(words.reshape(-1), (int(shape[0]), int(shape[1])), dtype, "T" if in_columns else "N")
 
 
-def _require_on_device(name: str, array: Any) -> None:
+def _require_on_device(name: str, array: Tensor) -> None:
     """Refuse what has no memory on a device, and a tensor whose gradient the product would lose."""
     if _is_torch(array):
         if array.requires_grad and sys.modules["torch"].is_grad_enabled():
@@ -134,11 +137,11 @@ def _require_on_device(name: str, array: Any) -> None:
         )
 
 
-def _is_torch(array: Any) -> bool:
+def _is_torch(array: Tensor) -> bool:
     return type(array).__module__.partition(".")[0] == "torch"
 
 
-def _like(given: Any, product: Any, dtype: str) -> Any:
+def _like(given: Tensor, product: DeviceArray, dtype: str) -> Tensor:
     """The product as PyTorch's where `given` is."""
     if not _is_torch(given):
         return product

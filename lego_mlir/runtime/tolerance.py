@@ -26,6 +26,9 @@ from lego_mlir.tracing.roundings import Roundings, roundings
 if TYPE_CHECKING:
     import numpy
 
+    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.dtypes import DType
+
 PROBES: Final = 4
 CHANGE: Final = 2.0**-12  # of an input: far above the rounding of a reference in f32, small enough to be linear
 SLACK: Final = 1.01  # errors of errors
@@ -35,7 +38,7 @@ LEAST: Final = {"f16": 2.0**-24, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0
 
 
 def allowed(
-    kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
+    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
 ) -> dict[str, numpy.ndarray]:
     """For each tensor in `results` the largest right error of each element, in double precision; 0 means equal."""
     import numpy
@@ -58,7 +61,9 @@ def allowed(
     return found
 
 
-def bound_of(chain: Roundings, value: numpy.ndarray, moved: numpy.ndarray, lost: Any = 0.0) -> numpy.ndarray:
+def bound_of(
+    chain: Roundings, value: numpy.ndarray, moved: numpy.ndarray, lost: numpy.ndarray | float = 0.0
+) -> numpy.ndarray:
     """The formula at the head of this module, for results, their sensitivity, and the noise of the reference."""
     import numpy
 
@@ -67,7 +72,7 @@ def bound_of(chain: Roundings, value: numpy.ndarray, moved: numpy.ndarray, lost:
     return _finite(SLACK * error) + sum(chain.count(dtype) * least for dtype, least in LEAST.items())
 
 
-def _rounding_of_reference(value: numpy.ndarray, dtype: Any) -> numpy.ndarray:
+def _rounding_of_reference(value: numpy.ndarray, dtype: DType) -> numpy.ndarray:
     """Half an ulp where all of the reference's results are numbers of the element type: it rounds as well."""
     import numpy
 
@@ -78,7 +83,7 @@ def _rounding_of_reference(value: numpy.ndarray, dtype: Any) -> numpy.ndarray:
 
 
 def sensitivity(
-    kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
+    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
 ) -> dict[str, numpy.ndarray]:
     """How far each element moves for random relative changes of all inputs, divided by their size.
 
@@ -110,7 +115,7 @@ def sensitivity(
 
 
 def noise(
-    kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
+    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
 ) -> dict[str, numpy.ndarray]:
     """What the reference itself loses when it computes in f32; at least the median of all elements."""
     import numpy
@@ -126,7 +131,7 @@ def noise(
     return found
 
 
-def _selector(kernel: Any, sizes: Mapping[str, int]) -> Callable[[str, numpy.ndarray], numpy.ndarray]:
+def _selector(kernel: Kernel, sizes: Mapping[str, int]) -> Callable[[str, numpy.ndarray], numpy.ndarray]:
     """A function that selects the values at indices that name an element, given a parameter and a logical array."""
     from lego_mlir.runtime import data
 
@@ -140,7 +145,7 @@ def _selector(kernel: Any, sizes: Mapping[str, int]) -> Callable[[str, numpy.nda
 
 
 def _probe(
-    kernel: Any, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str
+    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str
 ) -> Mapping[str, numpy.ndarray]:
     """The reference once more, with nothing printed; nothing where it cannot take these inputs."""
     import numpy
@@ -155,7 +160,7 @@ def _probe(
             return {}
 
 
-def _changed(value: Any, generator: Any) -> Any:
+def _changed(value: numpy.ndarray, generator: numpy.random.Generator) -> numpy.ndarray:
     import numpy
 
     if value.dtype.kind in "iub":

@@ -16,12 +16,15 @@ from __future__ import annotations
 import importlib.util
 import re
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir import bindings
 from lego_mlir.errors import DependencyError
 from lego_mlir.toolchain import literals, llvm
 from lego_mlir.transforms import modules
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Op
 
 # Type, bits as MLIR writes them, and what llvmlite must have read: a number that no decimal gives exactly, a signaling
 # NaN with a payload, infinity, negative zero, the smallest denormal.
@@ -33,7 +36,7 @@ _CONSTANTS: Final = {
 }
 
 
-def translate(operation: Any) -> str:
+def translate(operation: Op) -> str:
     """The LLVM IR text of a module in the LLVM dialect, for any version of LLVM. Raises DependencyError where the
     llvmlite that is installed would read other constants in it. Runs inside a `modules.session`."""
     if importlib.util.find_spec("llvmlite") is not None:
@@ -41,7 +44,7 @@ def translate(operation: Any) -> str:
     return _text(operation)
 
 
-def _text(operation: Any) -> str:
+def _text(operation: Op) -> str:
     return literals.portable(bindings.load().dialect("llvm").translate_module_to_llvmir(operation))
 
 

@@ -16,13 +16,14 @@ counted along x, then y, then z, so that several processors can share a grid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Block, Module, Op, Type, Value
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
@@ -70,7 +71,7 @@ def to_host(text: str, name: str = "-") -> tuple[str, dict[str, tuple[str, ...]]
         return to_text(host, locations=True), signatures
 
 
-def _compute_bf16_in_f32(host: Any) -> None:
+def _compute_bf16_in_f32(host: Module) -> None:
     """Let every operation on bf16 be one on f32 that is rounded at once, as hardware does.
 
     Upstream's pass allows the rounding to be left out where another operation follows (`contract`); here it stays.
@@ -81,7 +82,7 @@ def _compute_bf16_in_f32(host: Any) -> None:
             operation.attributes["fastmath"] = bindings.load().ir.Attribute.parse("#arith.fastmath<none>")
 
 
-def _move_tables(gpu_module: Any, host: Any) -> None:
+def _move_tables(gpu_module: Op, host: Module) -> None:
     """Move constant tables to the host's module, under names that hold the name of their own."""
     ir, prefix = bindings.load().ir, string_attribute(gpu_module, "sym_name")
     for operation in walk(gpu_module):
@@ -99,17 +100,17 @@ def _move_tables(gpu_module: Any, host: Any) -> None:
 class Run:
     """One loop over the threads of a block: the block of operations inside, the ids, and the thread's number."""
 
-    body: Any
+    body: Block
     ids: dict[str, Any]
-    number: Any
+    number: Value
     first: Any  # what is computed again, or loaded, goes before this operation
-    again: dict[Any, Any] = field(default_factory=dict)  # values of other runs, as this one has them
+    again: dict[Value, Value] = field(default_factory=dict)  # values of other runs, as this one has them
 
 
 class HostFunction:
     """Builds the function of one kernel; the operations of the kernel move into it."""
 
-    def __init__(self, function: Any, host: Any) -> None:
+    def __init__(self, function: Op, host: Module) -> None:
         self.ir = bindings.load().ir
         self.function, self.host = function, host
         self.facts: KernelFacts = facts_of(function)
@@ -117,9 +118,9 @@ class HostFunction:
             raise ModuleError(f"@{self.facts.name} does not fix its block; give the gpu.func a known_block_size")
         self.threads = prod(self.facts.block)
         self.runs: list[Run] = []
-        self.slots: dict[Any, Any] = {}  # a value -> the array that keeps it, an element a thread
+        self.slots: dict[Value, Value] = {}  # a value -> the array that keeps it, an element a thread
         self.marks: list[Any] = []  # stand for what a loop carries, until its loads are placed
-        self.origins: dict[Any, Any] = {}  # a run's copy or load of a value of another run -> that value
+        self.origins: dict[Value, Value] = {}  # a run's copy or load of a value of another run -> that value
         self.arrays: list[Any] = []
         self.constants: dict[int, Any] = {}
 
@@ -165,7 +166,7 @@ class HostFunction:
             elif operation.name.startswith(_FOREIGN):
                 raise ModuleError(f"{operation.location}: {operation.name} has no form on a CPU")
 
-    def _shared_memory(self, attributions: Sequence[Any]) -> None:
+    def _shared_memory(self, attributions: Sequence[Value]) -> None:
         count = "workgroup_attributions"
         shared = int(self.function.attributes[count]) if count in self.function.attributes else 0
         if len(attributions) > shared:
@@ -174,7 +175,7 @@ class HostFunction:
             tile = self._array(list(attribution.type.shape), attribution.type.element_type)
             attribution.replace_all_uses_with(tile)
 
-    def _block_ids(self, number: Any) -> None:
+    def _block_ids(self, number: Value) -> None:
         row = self._value("arith.divui", number, self.grid_x)
         self.block = {
             "x": self._value("arith.remui", number, self.grid_x),
@@ -182,7 +183,7 @@ class HostFunction:
             "z": self._value("arith.divui", row, self.grid_y),
         }
 
-    def _round_once(self, narrowing: Any) -> None:
+    def _round_once(self, narrowing: Op) -> None:
         """f64 to 16 bits through f32 rounded to odd, which rounding once more cannot spoil; see interp/rounding.py.
 
         An x86 has no such instruction, and the function of the C library that LLVM calls instead is not everywhere.
@@ -193,11 +194,11 @@ class HostFunction:
             return
         single, bits, truth = (ir.Type.parse(wide.replace("f64", kind)) for kind in ("f32", "i32", "i1"))
 
-        def make(name: str, type_: Any, *operands: Any, **attributes: str) -> Any:
+        def make(name: str, type_: Type, *operands: Value, **attributes: str) -> Value:
             parsed = {key: ir.Attribute.parse(text) for key, text in attributes.items()}
             return ir.Operation.create(name, [type_], operands, attributes=parsed).results[0]
 
-        def number(text: str) -> Any:
+        def number(text: str) -> Value:
             return make("arith.constant", bits, value=f"dense<{text}> : {bits}" if "<" in wide else f"{text} : i32")
 
         with narrowing.location, ir.InsertionPoint(narrowing):
@@ -216,10 +217,10 @@ class HostFunction:
 
     # -- building blocks
 
-    def _value(self, name: str, *operands: Any) -> Any:
+    def _value(self, name: str, *operands: Value) -> Value:
         return self.ir.Operation.create(name, [operands[0].type], operands).results[0]
 
-    def _constant(self, number: int) -> Any:
+    def _constant(self, number: int) -> Value:
         """A constant at the head of the function, made once."""
         if number not in self.constants:
             index = self.ir.IndexType.get()
@@ -229,7 +230,7 @@ class HostFunction:
                 ).results[0]
         return self.constants[number]
 
-    def _array(self, shape: list[int], element: Any) -> Any:
+    def _array(self, shape: list[int], element: Type) -> Value:
         """Memory that lives as long as the call."""
         segments = {"operandSegmentSizes": self.ir.DenseI32ArrayAttr.get([0, 0])}
         with self.function.location:
@@ -238,7 +239,7 @@ class HostFunction:
                 self.arrays.append(self.ir.Operation.create("memref.alloc", [type_], attributes=segments).results[0])
         return self.arrays[-1]
 
-    def _loop(self, low: Any, high: Any, step: Any = None) -> tuple[Any, Any]:
+    def _loop(self, low: Value, high: Value, step: Value | None = None) -> tuple[Block, Value]:
         """A loop at the insertion point: its body, and its variable."""
         step = self._constant(1) if step is None else step
         loop = self.ir.Operation.create("scf.for", operands=[low, high, step], regions=1)
@@ -266,7 +267,7 @@ class HostFunction:
 
     # -- runs, and what stays outside of them
 
-    def _place(self, operations: Sequence[Any]) -> None:
+    def _place(self, operations: Sequence[Op]) -> None:
         """Place operations at the insertion point: runs, and between them barriers, loops and branches around one."""
         together: list[Any] = []
         for operation in operations:
@@ -286,13 +287,13 @@ class HostFunction:
                     raise ModuleError(f"{operation.location}: a barrier inside {operation.name} has no form on a CPU")
         self._place_run(together)
 
-    def _place_run(self, operations: Sequence[Any]) -> None:
+    def _place_run(self, operations: Sequence[Op]) -> None:
         if operations:
             run_ = self._new_run()
             for operation in operations:
                 operation.move_before(run_.body.operations[len(list(run_.body.operations)) - 1])
 
-    def _keep(self, marks: Sequence[Any], values: Sequence[Any]) -> None:
+    def _keep(self, marks: Sequence[Value], values: Sequence[Value]) -> None:
         """A run that puts these values into the arrays that the marks stand for."""
         if values:
             run_ = self._new_run()
@@ -300,7 +301,7 @@ class HostFunction:
                 for mark, value in zip(marks, values, strict=True):
                     self.ir.Operation.create("memref.store", operands=[value, self.slots[mark], run_.number])
 
-    def _marks(self, values: Sequence[Any]) -> list[Any]:
+    def _marks(self, values: Sequence[Value]) -> list[Value]:
         """A mark for each value that a loop or branch carries out, with an array behind it."""
         marks = []
         for value in values:
@@ -310,7 +311,7 @@ class HostFunction:
         self.marks += marks
         return marks
 
-    def _place_loop(self, loop: Any) -> None:
+    def _place_loop(self, loop: Op) -> None:
         low, high, step, *initial = loop.operands
         old = loop.regions[0].blocks[0]
         marks = self._marks(loop.results)
@@ -324,7 +325,7 @@ class HostFunction:
             self._place_region(old, marks)
         loop.erase()
 
-    def _place_branch(self, branch: Any) -> None:
+    def _place_branch(self, branch: Op) -> None:
         condition = self._uniform(branch.operands[0], branch)
         marks = self._marks(branch.results)
         for before, after in zip(branch.results, marks, strict=True):
@@ -339,7 +340,7 @@ class HostFunction:
                     self._place_region(old.blocks[0], marks)
         branch.erase()
 
-    def _place_region(self, old: Any, marks: Sequence[Any]) -> None:
+    def _place_region(self, old: Block, marks: Sequence[Value]) -> None:
         *operations, terminator = [op.operation for op in old.operations]
         yielded = list(terminator.operands)
         kept = [(mark, value) for mark, value in zip(marks, yielded, strict=True) if mark != value]
@@ -348,7 +349,7 @@ class HostFunction:
         self._keep([mark for mark, _ in kept], [value for _, value in kept])
         terminator.erase()
 
-    def _uniform(self, value: Any, around: Any) -> Any:
+    def _uniform(self, value: Value, around: Op) -> Value:
         """A value that all threads of a block have in common, at the insertion point, outside of the runs."""
         source = producer(value)
         if source is None or self._is_outside(source):
@@ -364,7 +365,7 @@ class HostFunction:
         copy = clone(source, dict(zip(source.operands, operands, strict=True)))
         return copy.results[list(source.results).index(value)]
 
-    def _is_outside(self, operation: Any) -> bool:
+    def _is_outside(self, operation: Op) -> bool:
         return not any(ancestor_in(operation, run_.body) is not None for run_ in self.runs)
 
     # -- values that pass from run to run
@@ -384,7 +385,7 @@ class HostFunction:
         for mark in self.marks:
             mark.owner.operation.erase()
 
-    def _here(self, value: Any, run_: Run, homes: dict[Any, Run]) -> Any:
+    def _here(self, value: Value, run_: Run, homes: dict[Value, Run]) -> Value:
         """A value inside a run."""
         if value in self.origins and homes[value] is not run_:
             value = self.origins[value]
@@ -408,7 +409,7 @@ class HostFunction:
                 self.ir.Operation.create("memref.store", operands=[value, self.slots[value], homes[value].number])
         return self._loaded(value, run_, homes)
 
-    def _loaded(self, value: Any, run_: Run, homes: dict[Any, Run]) -> Any:
+    def _loaded(self, value: Value, run_: Run, homes: dict[Value, Run]) -> Value:
         if value not in run_.again:
             with self.ir.InsertionPoint(run_.first), run_.first.location:
                 run_.again[value] = self.ir.Operation.create(
@@ -417,7 +418,7 @@ class HostFunction:
             self.origins[run_.again[value]], homes[run_.again[value]] = value, run_
         return run_.again[value]
 
-    def _is_repeatable(self, source: Any, homes: dict[Any, Run]) -> bool:
+    def _is_repeatable(self, source: Op, homes: dict[Value, Run]) -> bool:
         """Whether an operation takes only ids and constants, or makes a view, which no array can hold."""
         if source.name in _AGAIN:
             return True
@@ -429,13 +430,13 @@ class HostFunction:
             for operand in originals
         )
 
-    def _replace_ids(self, made: Any) -> None:
+    def _replace_ids(self, made: Op) -> None:
         for operation in [op for op in walk(made) if op.name in _LAUNCH]:
             axis = str(operation.attributes["dimension"]).removeprefix("#gpu<dim ").removesuffix(">")
             operation.results[0].replace_all_uses_with(self._id(operation, axis))
             operation.erase()
 
-    def _id(self, operation: Any, axis: str) -> Any:
+    def _id(self, operation: Op, axis: str) -> Value:
         assert self.facts.block is not None
         match operation.name:
             case "gpu.block_id":
@@ -450,21 +451,21 @@ class HostFunction:
         raise ModuleError(f"{operation.location}: the grid's extent along z is not known on a CPU")
 
 
-def _operations(block: Any) -> list[Any]:
+def _operations(block: Block) -> list[Op]:
     return [op.operation for op in block.operations]
 
 
-def _waits(operation: Any) -> bool:
+def _waits(operation: Op) -> bool:
     return operation.name == BARRIER or any(inner.name == BARRIER for inner in walk(operation))
 
 
-def _after(ir: Any, operation: Any) -> Any:
+def _after(ir: Any, operation: Op) -> Any:
     following = _operations(operation.block)
     return ir.InsertionPoint(following[following.index(operation) + 1])
 
 
 @contextmanager
-def _nested(ir: Any) -> Iterator[Any]:
+def _nested(ir: Any) -> Iterator[Callable[[Block], object]]:
     """Insertion points that go into block after block, all left at the end."""
     with ExitStack() as stack:
         yield lambda block: stack.enter_context(ir.InsertionPoint.at_block_terminator(block))

@@ -25,6 +25,7 @@ from lego_mlir.errors import DependencyError, LegoError
 from lego_mlir.toolchain import literals
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import LlvmModule
     from lego_mlir.hardware.targets import Target
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
@@ -78,7 +79,7 @@ def version() -> str:
         return "llvmlite (not installed)"
 
 
-def parse(text: str) -> Any:
+def parse(text: str) -> LlvmModule:
     """The verified module of this LLVM IR text, of this or a newer version. Raises LLVMError with LLVM's own words."""
     text = literals.portable(text)
     try:

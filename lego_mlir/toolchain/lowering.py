@@ -8,9 +8,10 @@ refused with its name instead of failing at the driver.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Op, Type, Value
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms.kernel_facts import facts_of, gpu_modules, input_types, kernels
@@ -97,7 +98,7 @@ def to_llvm(text: str, name: str = "-") -> str:
     return mathlib.link_math(merged)
 
 
-def arguments_as_pointers(function: Any) -> None:
+def arguments_as_pointers(function: Op) -> None:
     """Make `memref<?xf32>` arguments passable as one pointer each.
 
     A bare pointer stands for a memref of static shape only. The number of elements of a one-dimensional memref is
@@ -123,7 +124,7 @@ def arguments_as_pointers(function: Any) -> None:
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
 
 
-def _check_tiles(function: Any) -> None:
+def _check_tiles(function: Op) -> None:
     if any(operation.name == "vector.contract" for operation in walk(function)):
         raise ModuleError(
             f"@{string_attribute(function, 'sym_name')} multiplies tiles (vector.contract), and no transform script "
@@ -132,7 +133,7 @@ def _check_tiles(function: Any) -> None:
         )
 
 
-def _check_shared_memory(function: Any) -> None:
+def _check_shared_memory(function: Op) -> None:
     static = facts_of(function).static_shared
     if static > STATIC_SHARED_BYTES:
         raise ModuleError(
@@ -141,7 +142,7 @@ def _check_shared_memory(function: Any) -> None:
         )
 
 
-def _check_passable(kernel: str, position: int, memref: Any, argument: Any) -> None:
+def _check_passable(kernel: str, position: int, memref: Type, argument: Value) -> None:
     remedy = "take the sizes as index arguments, and the tensor as a one-dimensional memref that is indexed by them"
     if memref.rank != 1 or str(memref.layout) != "affine_map<(d0) -> (d0)>":
         raise ModuleError(
@@ -159,14 +160,14 @@ def _check_passable(kernel: str, position: int, memref: Any, argument: Any) -> N
             )
 
 
-def _is_in_bounds(transfer: Any) -> bool:
+def _is_in_bounds(transfer: Op) -> bool:
     ir = bindings.load().ir
     return "in_bounds" in transfer.attributes and all(
         ir.BoolAttr(flag).value for flag in ir.ArrayAttr(transfer.attributes["in_bounds"])
     )
 
 
-def _external_dynamic_shared_memory(gpu_module: Any) -> None:
+def _external_dynamic_shared_memory(gpu_module: Op) -> None:
     ir = bindings.load().ir
     for operation in walk(gpu_module):
         if operation.name == "llvm.mlir.global" and string_attribute(operation, "sym_name").startswith(
@@ -175,7 +176,7 @@ def _external_dynamic_shared_memory(gpu_module: Any) -> None:
             operation.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
 
 
-def _refuse_what_cannot_run(gpu_module: Any) -> None:
+def _refuse_what_cannot_run(gpu_module: Op) -> None:
     for operation in walk(gpu_module):
         if not operation.name.startswith(_DIALECTS_LEFT):
             raise ModuleError(

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Expr
 from lego_mlir.errors import PrintError, UsageError
 from lego_mlir.toolchain import llvm
 from lego_mlir.transforms.kernel_facts import KernelArgument, KernelFacts
@@ -41,7 +42,7 @@ _INFIX: Final = {
 _CALLS: Final = {"ISqrt": "isqrt", "Smaller": "minimum", "Larger": "maximum", "Select": "where"}
 
 
-def portable(value: Any) -> int | str:
+def portable(value: Expr) -> int | str:
     """An int as it is; an index expression as fully parenthesised text over sizes. PrintError for other nodes."""
     if isinstance(value, int):
         return value
@@ -51,7 +52,7 @@ def portable(value: Any) -> int | str:
     return int(expr) if expr.is_Integer else _text(expr)
 
 
-def _text(expr: Any) -> str:
+def _text(expr: Expr) -> str:
     if expr.is_Symbol:
         return str(expr.name)
     if expr.is_Integer:

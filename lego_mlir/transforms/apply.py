@@ -12,9 +12,10 @@ The same check tells that a step did its work: after a conversion a script match
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Module, Op
 from lego_mlir.hardware.targets import Target, target_named
 from lego_mlir.transforms.modules import ModuleError, parse, place, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes import PASSES, PassError
@@ -56,7 +57,7 @@ def apply(text: str, script: Script, target: Target, *, name: str = "payload") -
         return to_text(payload, locations=True)
 
 
-def _run_sequence(payload: Any, step: ScriptStep) -> None:
+def _run_sequence(payload: Module, step: ScriptStep) -> None:
     interpreter = bindings.load().module("dialects.transform.interpreter")
     entry = _entry(step.schedule, step.script.path, step.sequence)
     expectations = _expect_matches(entry)
@@ -66,7 +67,7 @@ def _run_sequence(payload: Any, step: ScriptStep) -> None:
         raise ModuleError(_explain(str(error), expectations, step.script.path, payload)) from error
 
 
-def _entry(schedule: Any, script_name: str, name: str) -> Any:
+def _entry(schedule: Op, script_name: str, name: str) -> Op:
     sequences = [op.operation for op in schedule.body.operations if op.operation.name == "transform.named_sequence"]
     for sequence in sequences:
         if string_attribute(sequence, "sym_name") == name:
@@ -79,7 +80,7 @@ def _entry(schedule: Any, script_name: str, name: str) -> Any:
     )
 
 
-def _expect_matches(schedule: Any) -> dict[str, str]:
+def _expect_matches(schedule: Op) -> dict[str, str]:
     """Follow every match by a check of its count; the answer maps the check's location to what was looked for."""
     ir = bindings.load().ir
     matches = [op for op in walk(schedule) if op.name == _MATCH and OPTIONAL not in op.attributes and _strict(op)]
@@ -101,7 +102,7 @@ def _expect_matches(schedule: Any) -> dict[str, str]:
     return expectations
 
 
-def _strict(match: Any) -> bool:
+def _strict(match: Op) -> bool:
     parent = match.parent
     while parent is not None and parent.name != "builtin.module":
         if parent.name in _TOLERANT:
@@ -110,19 +111,19 @@ def _strict(match: Any) -> bool:
     return True
 
 
-def _next(operation: Any) -> Any:
+def _next(operation: Op) -> Op | None:
     siblings = [op.operation for op in operation.block.operations]
     at = siblings.index(operation)
     return siblings[at + 1] if at + 1 < len(siblings) else None
 
 
-def _sought(match: Any) -> str:
+def _sought(match: Op) -> str:
     """`ops["memref.alloc"]`, `interface LinalgOp`, ...: what the match asked for, in the script's words."""
     wanted = sorted((name, str(value)) for name, value in match.attributes.items() if name != OPTIONAL)
     return ", ".join(f"{name} {value}" for name, value in wanted) or "any operation"
 
 
-def _explain(message: str, expectations: dict[str, str], script_name: str, payload: Any) -> str:
+def _explain(message: str, expectations: dict[str, str], script_name: str, payload: Module) -> str:
     empty = _EMPTY.search(message)
     if empty is not None and empty.group(1) in expectations:
         where = place(empty.group(1), script_name)

@@ -13,6 +13,7 @@ from math import prod
 from typing import Any, Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Op, Type, Value
 from lego_mlir.transforms.modules import walk
 
 WIDEST: Final = 16  # bytes: ld.global.v4.b32, cp.async; PTX ISA
@@ -42,7 +43,7 @@ class Use:
     written: bool = False
 
 
-def uses(function: Any, arguments: Sequence[Any], element_bytes: Sequence[int]) -> list[Use]:
+def uses(function: Op, arguments: Sequence[Value], element_bytes: Sequence[int]) -> list[Use]:
     """The use of each of the leading arguments of a `gpu.func`; of a scalar, as if it were an element."""
     found = [Use(max(1, size)) for size in element_bytes]
     roots: dict[Any, int] = {value: number for number, value in enumerate(arguments)}
@@ -58,7 +59,7 @@ def uses(function: Any, arguments: Sequence[Any], element_bytes: Sequence[int]) 
     return found
 
 
-def _record(use: Use, operation: Any, size: int) -> None:
+def _record(use: Use, operation: Op, size: int) -> None:
     name = operation.name
     if name in _READS | _WRITES | _ATOMIC:
         value = operation.results[0] if name in _READS else operation.operands[0]
@@ -74,7 +75,7 @@ def _record(use: Use, operation: Any, size: int) -> None:
         use.alignment, use.read, use.written = WIDEST, True, True
 
 
-def _elements(type_: Any) -> int:
+def _elements(type_: Type) -> int:
     return prod(type_.shape) if isinstance(type_, bindings.load().ir.VectorType) else 1
 
 
@@ -83,5 +84,5 @@ def _power(size: int) -> int:
     return min(WIDEST, 1 << max(0, size - 1).bit_length())
 
 
-def _is_memref(value: Any) -> bool:
+def _is_memref(value: Value) -> bool:
     return isinstance(value.type, bindings.load().ir.MemRefType)

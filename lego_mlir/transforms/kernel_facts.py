@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Module, Op, Type, Value
 from lego_mlir.transforms import argument_use
 from lego_mlir.transforms.modules import ModuleError, parse, session, string_attribute, walk
 
@@ -54,12 +55,12 @@ def kernel_facts(text: str, name: str = "-") -> tuple[KernelFacts, ...]:
         return tuple(map(facts_of, kernels(parse(text, name))))
 
 
-def gpu_modules(module: Any) -> list[Any]:
+def gpu_modules(module: Module) -> list[Op]:
     """The `gpu.module` operations of a module."""
     return [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
 
 
-def kernels(module: Any) -> Iterator[Any]:
+def kernels(module: Module) -> Iterator[Op]:
     """The `gpu.func` operations that are kernels, in order."""
     for gpu_module in gpu_modules(module):
         for op in gpu_module.regions[0].blocks[0].operations:
@@ -67,13 +68,13 @@ def kernels(module: Any) -> Iterator[Any]:
                 yield op.operation
 
 
-def input_types(function: Any) -> list[Any]:
+def input_types(function: Op) -> list[Type]:
     """The types of a `gpu.func`'s arguments, its shared and private memory not among them."""
     ir = bindings.load().ir
     return list(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
 
 
-def facts_of(function: Any) -> KernelFacts:
+def facts_of(function: Op) -> KernelFacts:
     """The facts of one `gpu.func`."""
     inputs = input_types(function)
     values = list(function.regions[0].blocks[0].arguments)
@@ -96,26 +97,26 @@ def facts_of(function: Any) -> KernelFacts:
     )
 
 
-def _argument(type_: Any, use: argument_use.Use) -> KernelArgument:
+def _argument(type_: Type, use: argument_use.Use) -> KernelArgument:
     if not isinstance(type_, bindings.load().ir.MemRefType):
         return KernelArgument("scalar", str(type_))
     shape = tuple(None if type_.is_dynamic_dim(axis) else type_.shape[axis] for axis in range(type_.rank))
     return KernelArgument("tensor", str(type_.element_type), shape, use.alignment, use.read, use.written)
 
 
-def _triple(function: Any, attribute: str) -> tuple[int, ...] | None:
+def _triple(function: Op, attribute: str) -> tuple[int, ...] | None:
     ir = bindings.load().ir
     if attribute not in function.attributes:
         return None
     return tuple(ir.DenseI32ArrayAttr(function.attributes[attribute]))
 
 
-def memref_bytes(type_: Any) -> int:
+def memref_bytes(type_: Type) -> int:
     """The size of a memref of static shape."""
     return prod(type_.shape) * element_bytes(type_.element_type)
 
 
-def element_bytes(type_: Any) -> int:
+def element_bytes(type_: Type) -> int:
     """Bytes of one element: of a float, an integer, an index, or a vector of them."""
     ir = bindings.load().ir
     if isinstance(type_, ir.VectorType):
@@ -127,7 +128,7 @@ def element_bytes(type_: Any) -> int:
     raise ModuleError(f"a shared buffer of {type_}: only numbers, indices and vectors of them can be stored there")
 
 
-def _dynamic_shared(function: Any) -> int:
+def _dynamic_shared(function: Op) -> int:
     """The end of the furthest constant view of the dynamic shared memory, or what the kernel's attribute says."""
     ir = bindings.load().ir
     if DYNAMIC_SHARED_ATTRIBUTE in function.attributes:
@@ -147,5 +148,5 @@ def _dynamic_shared(function: Any) -> int:
     return end
 
 
-def _producer(value: Any) -> str:
+def _producer(value: Value) -> str:
     return str(getattr(value.owner, "name", ""))

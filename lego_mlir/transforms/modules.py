@@ -15,11 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.errors import LegoError
 from lego_mlir.transforms.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Module, Op
 
 # MLIR calls a text that came from no file "-".
 _NAMELESS: Final = re.compile(r'loc\("-":(\d+):(\d+)\)')
@@ -42,7 +45,7 @@ def session() -> Iterator[Any]:
         yield context
 
 
-def parse(text: str, name: str = "-") -> Any:
+def parse(text: str, name: str = "-") -> Module:
     """The verified module of this text; `name` is the file that a message points to."""
     ir = bindings.load().ir
     try:
@@ -53,7 +56,7 @@ def parse(text: str, name: str = "-") -> Any:
     return module
 
 
-def run(module: Any, pipeline: Pipeline, name: str = "-") -> None:
+def run(module: Module, pipeline: Pipeline, name: str = "-") -> None:
     """Run the passes on a module, in place."""
     mlir = bindings.load()
     try:
@@ -66,7 +69,7 @@ def run(module: Any, pipeline: Pipeline, name: str = "-") -> None:
         raise ModuleError(report(error, name)) from error
 
 
-def to_text(module: Any, *, locations: bool) -> str:
+def to_text(module: Module, *, locations: bool) -> str:
     """The module in custom form, the only one that another version of MLIR reads reliably."""
     text: str = module.operation.get_asm(enable_debug_info=locations)
     return text if text.endswith("\n") else text + "\n"
@@ -132,7 +135,7 @@ def _where(location: Any, name: str) -> str:
     return "" if text == "loc(unknown)" else f"{place(text, name)}: "
 
 
-def walk(operation: Any) -> Iterator[Any]:
+def walk(operation: Op) -> Iterator[Op]:
     """Every operation inside, outer before inner, as views that stay valid while attributes change."""
     for region in operation.regions:
         for block in region.blocks:
@@ -141,6 +144,6 @@ def walk(operation: Any) -> Iterator[Any]:
                 yield from walk(inner.operation)
 
 
-def string_attribute(operation: Any, name: str) -> str:
+def string_attribute(operation: Op, name: str) -> str:
     """The plain text of a string attribute such as `sym_name`."""
     return str(bindings.load().ir.StringAttr(operation.attributes[name]).value)

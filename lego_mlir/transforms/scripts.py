@@ -17,12 +17,13 @@ their place. Without one, the pipeline is `@__transform_main`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Module, Op
 from lego_mlir.errors import SpecError, UsageError, brief
 from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes import PASSES
@@ -125,7 +126,7 @@ def parse_parameters(given: list[str]) -> dict[str, Number]:
     return numbers
 
 
-def declared(schedule: Any) -> dict[str, ScriptParameter]:
+def declared(schedule: Op) -> dict[str, ScriptParameter]:
     """The parameters that a parsed script declares."""
     if PARAMETERS not in schedule.attributes:
         return {}
@@ -141,7 +142,7 @@ def declared(schedule: Any) -> dict[str, ScriptParameter]:
         ) from error
 
 
-def values(script: Script, schedule: Any, outer: Mapping[str, Number]) -> dict[str, Number]:
+def values(script: Script, schedule: Op, outer: Mapping[str, Number]) -> dict[str, Number]:
     """What the parameters of a script are: from the script that calls it, else from the user, else its own defaults."""
     known = declared(schedule)
     given = dict(script.parameters)
@@ -152,7 +153,7 @@ def values(script: Script, schedule: Any, outer: Mapping[str, Number]) -> dict[s
     return {name: known[name].check(value, script.path) for name, value in chosen.items()}
 
 
-def pipeline(script: Script, schedule: Any) -> list[str]:
+def pipeline(script: Script, schedule: Op) -> list[str]:
     """What a parsed script runs, in order: `@sequence`, `lego-pass` or `other.mlir`. Raises ModuleError."""
     if PIPELINE not in schedule.attributes:
         return [f"@{ENTRY}"]
@@ -169,7 +170,7 @@ def pipeline(script: Script, schedule: Any) -> list[str]:
     return steps
 
 
-def fill(script: Script, schedule: Any, chosen: Mapping[str, Number]) -> None:
+def fill(script: Script, schedule: Op, chosen: Mapping[str, Number]) -> None:
     """Write the parameters into the operations that name them."""
     ir = bindings.load().ir
     for operation in list(walk(schedule)):
@@ -184,7 +185,7 @@ def fill(script: Script, schedule: Any, chosen: Mapping[str, Number]) -> None:
                 operation.attributes[entry.name] = ir.IntegerAttr.get(ir.IntegerAttr(there).type, value)
 
 
-def _set_flag(operation: Any, name: str, value: bool) -> None:
+def _set_flag(operation: Op, name: str, value: bool) -> None:
     if value:
         operation.attributes[name] = bindings.load().ir.UnitAttr.get()
     elif name in operation.attributes:
@@ -204,7 +205,7 @@ def _formula(script: Script, text: str, chosen: Mapping[str, Number]) -> Number:
     return {"+": value + number, "-": value - number, "*": value * number}[sign]
 
 
-def _number(attribute: Any) -> Number:
+def _number(attribute: Attribute) -> Number:
     ir = bindings.load().ir
     if isinstance(attribute, ir.BoolAttr):
         return bool(attribute.value)
@@ -216,13 +217,15 @@ class ScriptStep:
     """One step of a flattened pipeline: a sequence of a script, or a pass where `sequence` is empty."""
 
     script: Script
-    schedule: Any
+    schedule: Module
     sequence: str
     passes: str
     parameters: Mapping[str, Number]
 
 
-def flatten(script: Script, parse: Any, outer: Mapping[str, Number] | None = None) -> list[ScriptStep]:
+def flatten(
+    script: Script, parse: Callable[[str, str], Module], outer: Mapping[str, Number] | None = None
+) -> list[ScriptStep]:
     """All steps of a script, those of its parts in their places; `parse` makes a module of a script's text.
 
     A pass that opens or closes a script, such as the placement of shared memory, is run once, first or last.
@@ -237,7 +240,7 @@ def flatten(script: Script, parse: Any, outer: Mapping[str, Number] | None = Non
     return kept
 
 
-def _steps(script: Script, parse: Any, outer: Mapping[str, Number]) -> Iterator[ScriptStep]:
+def _steps(script: Script, parse: Callable[[str, str], Module], outer: Mapping[str, Number]) -> Iterator[ScriptStep]:
     schedule = parse(script.text, script.path)
     chosen = values(script, schedule.operation, outer)
     fill(script, schedule.operation, chosen)
