@@ -1,10 +1,10 @@
-"""4. A layout that is no arithmetic of strides: a matrix stored along its anti-diagonals.
+"""4. A layout that strides cannot express: a matrix stored along its anti-diagonals.
 
     lego-mlir explain examples/antidiagonal.py
     lego-mlir run examples/antidiagonal.py --on interp
 
-Dynamic programming over two sequences (alignment, edit distance) computes all elements of an anti-diagonal at once, and
-wants them side by side in memory. The layout below is figure 8 of the LEGO paper; `mine` is the same, written by hand.
+Dynamic programming over two sequences (alignment, edit distance) computes all elements of an anti-diagonal at once, so
+they should be contiguous in memory. The layout below is figure 8 of the LEGO paper; `mine` is the same, by hand.
 A function of `GenP` is ordinary Python over ints, arrays and symbols; `lego.where` and `lego.isqrt` replace `if` and
 `math.isqrt`, and the index expression, square root and all, becomes part of the kernel.
 """
@@ -23,7 +23,7 @@ def triangle(d):
 
 
 def position(i, j):
-    """Element (i, j) lies on anti-diagonal i + j; the second half of the matrix mirrors the first."""
+    """Element (i, j) is on anti-diagonal i + j; the second half of the matrix mirrors the first."""
     d = i + j
     upper = triangle(d) + i
     lower = N * N - 1 - (triangle(LAST - d) + (N - 1 - i))
@@ -59,7 +59,7 @@ def expected(src):
 
 @lego.kernel(grid=N * N // 64, block=64)
 def unpack(src: lego.Tensor(f32, Row(N * N)), dst: lego.Tensor(f32, Row(N, N))):
-    """Walk the memory in its own order, neighbouring threads at neighbouring addresses, and ask which element it is."""
+    """Read memory in physical order, adjacent threads at adjacent addresses; compute the element at each position."""
     p = lego.block_id[0] * 64 + lego.thread_id[0]
     i, j = diagonal.inv(p)
     dst[i, j] = src[p]

@@ -1,10 +1,10 @@
-"""The printer alone: layouts for somebody who builds MLIR by hand.
+"""The printer alone: layouts in MLIR that is built by hand.
 
     python examples/bring_your_own_ir.py
 
-Nothing here is a kernel of this project. A module is built with the MLIR bindings, with an operation `mine.store` of a
-dialect of our own that no layout library has heard of; the layout only says where element (i, j) goes. The printer
-gets a value for each symbol, emits at the current insertion point, and returns the value of the position.
+This example has no kernel of lego-mlir. It builds a module with the MLIR bindings and an unregistered operation,
+`mine.store`; the layout only computes the position of element (i, j). The printer takes a value for each symbol, emits
+at the current insertion point, and returns the value of the position.
 """
 
 from lego_mlir import bindings, gallery
@@ -22,7 +22,7 @@ def build() -> str:
     position = simplify(gallery.xor_swizzle(32, 32).apply(i, j), ranges).expr
 
     context = ir.Context()
-    context.allow_unregistered_dialects = True  # for `mine`, whose C++ lives elsewhere
+    context.allow_unregistered_dialects = True  # for `mine`, which is not registered here
     with context, ir.Location.unknown():
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):

@@ -1,10 +1,10 @@
-"""1. A layout alone: where the elements of a matrix lie, asked in both directions.
+"""1. A layout alone: map the elements of a matrix to memory, and memory to elements.
 
     lego-mlir check examples/layout.py
     lego-mlir explain examples/layout.py
 
-A layout is a bijection between logical indices and physical positions. `tiled` keeps a 6x6 matrix in 3x3 blocks, the
-blocks one after the other and each of them row by row.
+A layout is a bijection between logical indices and physical positions. `tiled` stores a 6x6 matrix as 3x3 blocks, the
+blocks in row-major order and the elements of each block in row-major order.
 """
 
 from lego_mlir import Row, TileOrderBy

@@ -1,5 +1,5 @@
-# The example of the LGen paper, table 1: a product of two triangles and a symmetric matrix of which the lower half is
-# stored. Run it with: lego-mlir run examples/lu_plus_s.ll
+# The example of the LGen paper, table 1: a product of two triangular matrices plus a symmetric matrix whose lower half
+# is stored. Run it with: lego-mlir run examples/lu_plus_s.ll
 A = Matrix(4, 4);    L = LowerTriangular(4);
 S = Symmetric(L, 4); U = UpperTriangular(4);
 

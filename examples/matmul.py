@@ -1,10 +1,10 @@
-"""6. A matrix product, written at the level of tiles; a transform script makes tensor-core code of it.
+"""6. A matrix product, written on tiles; a transform script lowers it to tensor-core instructions.
 
     lego-mlir compile examples/matmul.py --transform matmul_sm80.mlir --param stages=3 --emit ptx -o matmul.ptx
     lego-mlir run examples/matmul.py --on interp --transform matmul_sm80.mlir
 
-The kernel says what a block and a warp compute, and names no instruction. B lies in columns here: change its layout to
-Row(K, N), and its tile's to Row(BK, BN), and nothing else changes.
+The kernel states what a block and a warp compute, without naming instructions. B is column-major here: to make it
+row-major, change its layout to Row(K, N) and its tile's to Row(BK, BN), and nothing else.
 """
 
 import lego_mlir as lego
@@ -22,7 +22,7 @@ def matmul(a: lego.Tensor(f16, Row(M, K)), b: lego.Tensor(f16, Col(K, N)), c: le
     m, n = Row(2, 2).inv(warp)  # each warp computes 32 x 64 of the tile
     total = lego.accumulator(f32, BM // 2, BN // 2)
     for k in lego.range(K // BK):
-        lego.barrier()  # everybody is done with the tiles of the step before
+        lego.barrier()  # all threads have read the previous step's tiles
         lego.stage(a, (by, k), a_tile)
         lego.stage(b, (k, bx), b_tile)
         lego.barrier()

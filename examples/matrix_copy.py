@@ -1,10 +1,10 @@
-"""2. Copy: a kernel is written against logical indices, and the layouts of its tensors say where the elements are.
+"""2. Copy: a kernel is written against logical indices, and the layouts of its tensors map them to memory.
 
     lego-mlir compile examples/matrix_copy.py -o kernel.mlir
     lego-mlir run examples/matrix_copy.py --on interp
 
-Both matrices are 64x128. The source lies row by row, the destination column by column, so that the same copy also
-turns one into the other. Change `Col` to `Row`: the kernel stays as it is.
+Both matrices are 64x128. The source is row-major, the destination column-major, so the copy also converts one into
+the other. Change `Col` to `Row`, and the body of the kernel remains the same.
 """
 
 import lego_mlir as lego

@@ -1,4 +1,4 @@
-"""What `scale.py.jinja` is filled in with: read a row-major matrix, write it column-major, tiles along a Z-curve."""
+"""The spec of `scale.py.jinja`: read a row-major matrix, write it column-major, tiles along a Z-curve."""
 
 from lego_mlir import Col, Row, as_layout, gallery
 from lego_mlir.templates import indices

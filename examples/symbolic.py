@@ -1,11 +1,11 @@
-"""5. Sizes that are known only when the kernel runs, and tiles that do not divide them.
+"""5. Sizes known only at run time, and tiles that do not divide them.
 
     lego-mlir compile examples/symbolic.py -o kernel.mlir
     lego-mlir run examples/symbolic.py --on interp --size M=100 --size N=52
 
-`M` and `N` become arguments of the kernel. `tile_by` rounds the number of tiles up, so the last tiles reach past the
-end; their loads and stores carry a mask: a load gives 0 there, a store does nothing. N is declared a multiple of 4, so
-that 4 columns are proved to be inside together and a thread may load and store 16 bytes at once.
+`M` and `N` become arguments of the kernel. `tile_by` rounds the number of tiles up, so the last tiles extend past the
+end; their loads and stores are masked: a masked load returns 0, a masked store does nothing. N is declared a multiple
+of 4, so that each group of 4 columns is proved in bounds as a whole and a thread can access 16 bytes at once.
 """
 
 import lego_mlir as lego

@@ -1,11 +1,11 @@
-"""3. Transpose through shared memory: a block reads a tile along rows, and writes it along the rows of the result.
+"""3. Transpose through shared memory: a block reads a tile along rows and writes it along the rows of the result.
 
     lego-mlir compile examples/transpose.py -o kernel.mlir
     lego-mlir compile examples/transpose.py --emit ptx -o kernel.ptx
     lego-mlir run examples/transpose.py --on interp
 
-A column of the tile would lie in one bank of shared memory, and 32 threads that read it would wait for each other. The
-swizzle puts element (i, j) at column i ^ j: rows and columns both touch all 32 banks, and the kernel does not notice.
+In a row-major tile, a column is in one bank of shared memory, and 32 threads that read it are serialized. The swizzle
+stores element (i, j) at column i ^ j: rows and columns both span all 32 banks, and the kernel does not change.
 """
 
 import lego_mlir as lego

@@ -240,7 +240,7 @@ def _with_runs(found: Json, recorded: RecordedRequests) -> Json:
 
 
 def _wider(kernel: Kernel, site: Json) -> Json | None:
-    """The widest access that a lane could make at this line; None if it is no wider than the present one."""
+    """The widest access that a lane could make at this line; None if no wider than the present one."""
     from lego_mlir.analysis import widening
 
     if site["space"] != "global" or not site["widest"] or site["widest"] <= site["width"]:
