@@ -1,1 +1,1 @@
-"""Index expressions: integer nodes on SymPy, their ranges, the rules that make them cheap, and their proofs."""
+"""Index expressions: SymPy nodes over the integers, ranges of symbols, simplification rules and their proofs."""

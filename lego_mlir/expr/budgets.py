@@ -61,5 +61,5 @@ def within_recursion_limit(done: str) -> Iterator[None]:
     except RecursionError:
         raise BudgetError(
             f"an index expression is nested too deeply to be {done} (Python's recursion limit is "
-            f"{sys.getrecursionlimit()}); a table, lego.gallery.tabulated, says the same without nesting"
+            f"{sys.getrecursionlimit()}); use a table, lego.gallery.tabulated, which needs no nesting"
         ) from None

@@ -128,7 +128,7 @@ def working_in(ranges: Ranges) -> Iterator[Context]:
 def _symbol(key: IndexLike) -> Symbol:
     symbol = None if isinstance(key, str) else as_expr(key)
     if symbol is None or not symbol.is_Symbol:
-        raise ExpressionError(f"ranges: a range belongs to a symbol (lego.symbols), got the key {key!r}")
+        raise ExpressionError(f"ranges: the keys must be symbols (lego.symbols), got {key!r}")
     return symbol
 
 

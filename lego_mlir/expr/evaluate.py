@@ -236,7 +236,7 @@ def _shift_bound(magnitude: int, amount: int) -> int:
 
 def _require_bits(bits: int) -> None:
     if bits > MOST_BITS:
-        raise BudgetError(f"evaluate: a number of {bits} bits; numbers of up to {MOST_BITS} bits are computed")
+        raise BudgetError(f"evaluate: a number of {bits} bits exceeds the limit of {MOST_BITS} bits")
 
 
 def _power(operands: list[Number]) -> Number:

@@ -5,7 +5,7 @@
 >>> i.expr = i.expr + 1
 Traceback (most recent call last):
     ...
-lego_mlir.errors.ExpressionError: i does not change once it is made, and expr was set; make another one
+lego_mlir.errors.ExpressionError: i is immutable: expr cannot be set; construct a new value
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Frozen:
         raise NotImplementedError  # every subclass defines it
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise self._refusal(f"{self!r} does not change once it is made, and {name} was set; make another one")
+        raise self._refusal(f"{self!r} is immutable: {name} cannot be set; construct a new value")
 
     def __delattr__(self, name: str) -> None:
-        raise self._refusal(f"{self!r} does not change once it is made, and {name} was deleted; make another one")
+        raise self._refusal(f"{self!r} is immutable: {name} cannot be deleted; construct a new value")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._arguments()

@@ -353,7 +353,7 @@ def size(name: str, min: int = 1, max: int | None = None, multiple_of: int = 1) 
 
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise ExpressionError(
-            f"size: the name {name!r} must be an identifier, and no keyword of Python; it becomes an argument's name"
+            f"size: the name {name!r} must be an identifier and not a Python keyword; it names a kernel argument"
         )
     for fact, value in (("min", min), ("max", 0 if max is None else max), ("multiple_of", multiple_of)):
         if type(value) is not int:

@@ -4,7 +4,7 @@
 'grid y = 70000: a launch takes at most 65535 blocks along y, and 2147483647 along x; put the long axis there, or let \
 each block do several in a loop'
 >>> refusal("block", (32, 64, 1))
-'block (32, 64, 1) has 2048 threads: a block has at most 1024 threads; give each of them more to do, and launch more \
+'block (32, 64, 1) has 2048 threads: a block has at most 1024 threads; do more work per thread, and launch more \
 blocks'
 >>> refusal("grid", (70000, 1, 65535))
 ''
@@ -30,12 +30,12 @@ def refusal(what: str, extents: Sequence[int]) -> str:
     if what == "block" and prod(extents) > THREADS_PER_BLOCK:
         return (
             f"block {tuple(extents)} has {prod(extents)} threads: a block has at most {THREADS_PER_BLOCK} threads; "
-            "give each of them more to do, and launch more blocks"
+            "do more work per thread, and launch more blocks"
         )
     largest, of = (LARGEST_GRID, "blocks") if what == "grid" else (LARGEST_BLOCK, "threads")
     for axis, n, limit in zip("xyz", extents, largest, strict=False):
         if n < 1:
-            return f"{what} {axis} = {n}: a launch takes at least 1; where there is nothing to do, launch nothing"
+            return f"{what} {axis} = {n}: a launch takes at least 1; skip the launch if there is no work"
         if n > limit:
             elsewhere = "" if axis == "x" else f", and {largest[0]} along x; put the long axis there"
             instead = f"let each {of[:-1]} do several in a loop"

@@ -72,7 +72,7 @@ class Builder:
         if given == kind:
             return value
         if not (_is_integer(given) and _is_integer(kind)):
-            raise PrintError(f"mlir: a value of type {given} cannot stand for an integer of type {kind}")
+            raise PrintError(f"mlir: a value of type {given} cannot be cast to the integer type {kind}")
         if "index" in (given, kind):
             return self.value("arith.index_cast", (value,), kind)
         wider = int(kind[1:]) > int(given[1:])

@@ -247,10 +247,10 @@ class TextPrinter:
         if not self.checks_names:
             return
         if name in self.reserved:
-            raise PrintError(f"{self.target}: {what} cannot be called '{name}', which the language reserves; rename it")
+            raise PrintError(f"{self.target}: {what} cannot be named '{name}', a reserved word; rename it")
         if self._called.setdefault(name, meaning) != meaning:
             raise PrintError(
-                f"{self.target}: two different things are called '{name}': tables, sizes and indices need distinct "
+                f"{self.target}: two different objects are named '{name}': tables, sizes and indices need distinct "
                 f"names; rename one (a table as in lego.gallery.table(.., name='{name}_2'))"
             )
 

@@ -129,7 +129,7 @@ class TritonPrinter(TextPrinter):
         if prod(sizes) > MOST_ELEMENTS:
             shape = " x ".join(map(str, sizes))
             raise PrintError(
-                f"triton: a block of {shape} is over {MOST_ELEMENTS} elements, the most; use smaller tiles"
+                f"triton: a block of {shape} exceeds the limit of {MOST_ELEMENTS} elements; use smaller tiles"
             )
 
     # -- blocks: the texts of slices

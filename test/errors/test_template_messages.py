@@ -139,7 +139,7 @@ def test_long_expressions_are_shortened_and_the_remedy_is_seen():
 def test_names_that_no_variable_can_have(name):
     with pytest.raises(TemplateError, match=rf"index: no variable can be called '{name}'; use an identifier that is"):
         index(name)
-    with pytest.raises(ExpressionError, match=rf"the name '{name}' must be an identifier, and no keyword of Pyt"):
+    with pytest.raises(ExpressionError, match=rf"the name '{name}' must be an identifier and not a Python keyword"):
         lego.size(name)
     with pytest.raises(TemplateError, match="no variable can be called 'for'"):
         indices("i, for")

@@ -192,7 +192,7 @@ def test_a_node_without_a_form_is_named():
 
 
 def test_a_float_value_for_a_symbol_is_refused():
-    with pytest.raises(PrintError, match="a value of type f32 cannot stand for an integer of type index"):
+    with pytest.raises(PrintError, match="a value of type f32 cannot be cast to the integer type index"):
         body(i // 8 + j, inputs="f32", form="affine")
 
 

@@ -28,7 +28,7 @@ def looked_up(name, entries, index=I.expr):
 @BOTH
 def test_two_tables_of_one_name_are_refused(printer):
     both = looked_up("t", (0, 1, 2, 3)) + 4 * looked_up("t", (3, 2, 1, 0))
-    with pytest.raises(PrintError, match="two different things are called 't'"):
+    with pytest.raises(PrintError, match="two different objects are named 't'"):
         printer(RANGES).expression(both)
     assert printer(RANGES).expression(looked_up("t", (0, 1, 2, 3)) * 4 + looked_up("t", (0, 1, 2, 3), I.expr + 1))
 
@@ -38,16 +38,16 @@ def test_a_table_beside_the_inverse_of_another_is_refused(printer):
     forward = gallery.table([4], [1, 2, 3, 0], name="t")
     other = gallery.table([4], [0, 2, 1, 3], name="t_inv")
     expr = forward.inv(I)[0] * 4 + other.apply(I)
-    with pytest.raises(PrintError, match="two different things are called 't_inv'"):
+    with pytest.raises(PrintError, match="two different objects are named 't_inv'"):
         printer(RANGES).expression(expr)
 
 
 @BOTH
 def test_a_table_called_like_the_index_or_a_size_is_refused(printer):
-    with pytest.raises(PrintError, match="two different things are called 'i'"):
+    with pytest.raises(PrintError, match="two different objects are named 'i'"):
         printer(RANGES).expression(looked_up("i", (0, 1, 2, 3)))
     n, index = size("n"), index_symbol("n")
-    with pytest.raises(PrintError, match="two different things are called 'n'"):
+    with pytest.raises(PrintError, match="two different objects are named 'n'"):
         printer({index: Range(0, 4)}).expression(n + index)
 
 
@@ -56,15 +56,15 @@ def test_a_table_called_like_the_index_or_a_size_is_refused(printer):
 )
 def test_a_word_of_the_language_is_refused(printer, word):
     symbol = sympy.Symbol(word, integer=True)
-    with pytest.raises(PrintError, match=f"a variable cannot be called '{word}', which the language reserves"):
+    with pytest.raises(PrintError, match=f"a variable cannot be named '{word}', a reserved word"):
         printer({symbol: Range(0, 4)}).expression(symbol + 1)
-    with pytest.raises(PrintError, match=f"a table cannot be called '{word}', which the language reserves"):
+    with pytest.raises(PrintError, match=f"a table cannot be named '{word}', a reserved word"):
         printer(RANGES).expression(looked_up(word, (0, 1, 2, 3)))
 
 
 @pytest.mark.parametrize("name", ["range", "min"])
 def test_builtins_that_triton_kernels_call_are_refused(name):
-    with pytest.raises(PrintError, match="which the language reserves"):
+    with pytest.raises(PrintError, match="a reserved word"):
         TritonPrinter(RANGES).expression(I + size(name, max=9))
 
 
@@ -88,7 +88,7 @@ def test_templates_refuse_tables_that_share_a_name(name):
     text = "{{ helpers }}\n# {{ A[i] }}\n# {{ B[i] }}\n"
     with pytest.raises(TemplateError, match="two different tables are called t"):
         Template.of(text, name, A=one, B=other, i=I).render()
-    with pytest.raises(TemplateError, match=r"two different things are called 'i'|both called i"):
+    with pytest.raises(TemplateError, match=r"two different objects are named 'i'|both called i"):
         Template.of(text, name, A=lego.as_layout(gallery.table([4], [1, 2, 3, 0], name="i")), B=one, i=I).render()
 
 
@@ -110,5 +110,5 @@ def test_a_negative_number_is_not_shifted_to_the_left_in_c():
 
 def test_a_function_refuses_a_table_called_like_a_parameter():
     index = index_symbol("j")
-    with pytest.raises(PrintError, match="two different things are called 'i'"):
+    with pytest.raises(PrintError, match="two different objects are named 'i'"):
         function("f", [I, index], looked_up("i", (0, 1, 2, 3), index.expr), CudaPrinter({index.expr: Range(0, 4)}))

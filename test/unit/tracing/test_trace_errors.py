@@ -418,7 +418,7 @@ def test_calling_a_kernel():
 @pytest.mark.parametrize(
     ("grid", "block", "pattern"),
     [
-        (1, (32, 64), r"block \(32, 64\) has 2048 threads: a block has at most 1024 threads; give each of them more"),
+        (1, (32, 64), r"block \(32, 64\) has 2048 threads: a block has at most 1024 threads; do more work per thread"),
         (1, 0, r"block x = 0: a launch takes at least 1"),
         (1, (1, 1, 65), r"block z = 65: a launch takes at most 64 threads along z, and 1024 along x; put"),
         ((1, 70000), 1, r"grid y = 70000: a launch takes at most 65535 blocks along y, and 2147483647 along x; put"),
