@@ -25,8 +25,6 @@ struct Columns {
 
 from __future__ import annotations
 
-from typing import Any
-
 from lego_mlir.errors import TemplateError
 from lego_mlir.layout.chain import as_layout
 from lego_mlir.templates.render.names import require_identifier
@@ -34,17 +32,17 @@ from lego_mlir.templates.render.template import Rendered, Template
 from lego_mlir.templates.words.declarations import LETTERS
 
 
-def header(name: str, layout: Any) -> str:
+def header(name: str, layout: object) -> str:
     """The header text that declares class `name` for a layout of up to four dimensions."""
     return render_header(name, layout).text
 
 
-def render_header(name: str, layout: Any) -> Rendered:
+def render_header(name: str, layout: object) -> Rendered:
     """The same, with its placeholder records, for the translation check."""
-    layout = as_layout(layout)
-    rank = len(layout.dims())
+    placed = as_layout(layout)
+    rank = len(placed.dims())
     if rank > len(LETTERS):
-        raise TemplateError(f"header: a layout of at most {len(LETTERS)} dimensions, got {rank}: {layout!r}")
+        raise TemplateError(f"header: a layout of at most {len(LETTERS)} dimensions, got {rank}: {placed!r}")
     require_identifier("header: the class", name, "cuda")
     if name == f"Arr{rank}D":
         raise TemplateError(f"header: the class cannot be called {name!r}, as its array is; rename it")
@@ -52,9 +50,9 @@ def render_header(name: str, layout: Any) -> Rendered:
     return Template.shipped(
         "layout.h.jinja",
         name=name,
-        layout=layout,
+        layout=placed,
         rank=rank,
-        about=" ".join(repr(layout).split()),
+        about=" ".join(repr(placed).split()),
         guard=f"LEGO_LAYOUT_{name.upper()}_H",
         parameters=", ".join(f"index {i}" for i in letters),
         arguments=", ".join(letters),

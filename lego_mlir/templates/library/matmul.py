@@ -12,6 +12,7 @@ from typing import Any, Final
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv, size
 from lego_mlir.layout import Col, Layout, Row
+from lego_mlir.layout.canonical import Size
 from lego_mlir.layout.gallery.grids import grouped
 from lego_mlir.templates.render.indices import index, indices
 from lego_mlir.templates.render.require import require_dims, require_one_of, require_parts, require_positive
@@ -21,7 +22,7 @@ TILE: Final = ("rows", "columns", "depth")
 DTYPES: Final = ("float16", "bfloat16", "float32", "float8e4nv", "float8e5")  # Triton's names
 
 
-def matrix(rows: Any, columns: Any, transposed: str) -> Layout:
+def matrix(rows: Size, columns: Size, transposed: str) -> Layout:
     """A matrix in BLAS notation: "N" is row-major, "T" is column-major (stored transposed)."""
     if transposed not in ("N", "T"):
         raise TemplateError(f'a matrix is "N" (row-major) or "T" (column-major), got {transposed!r}')
@@ -34,9 +35,9 @@ def _require_dtype(kernel: str, dtype: str | None) -> None:
 
 
 def matmul(
-    m: Any,
-    n: Any,
-    k: Any,
+    m: Size,
+    n: Size,
+    k: Size,
     *,
     a: str = "N",
     b: str = "N",
@@ -77,7 +78,15 @@ def matmul(
 
 
 def _tiled(
-    kernel: str, m: Any, n: Any, k: Any, a: str, b: str, tile: tuple[Any, ...], group: int, grid: Layout | None = None
+    kernel: str,
+    m: Size,
+    n: Size,
+    k: Size,
+    a: str,
+    b: str,
+    tile: tuple[Size, ...],
+    group: int,
+    grid: Layout | None = None,
 ) -> dict[str, Any]:
     """The names shared by all matrix products: tiled layouts and tile indices."""
     require_parts(kernel, "tile", tile, TILE)
@@ -97,10 +106,10 @@ def _tiled(
 
 
 def batched_matmul(
-    batch: Any,
-    m: Any,
-    n: Any,
-    k: Any,
+    batch: Size,
+    m: Size,
+    n: Size,
+    k: Size,
     *,
     a: Layout | None = None,
     b: Layout | None = None,

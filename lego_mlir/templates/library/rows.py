@@ -5,11 +5,12 @@ A row is one block, rounded up to a power of two for `tl.arange`; where the widt
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import Index, cdiv
 from lego_mlir.layout import Layout, Row
+from lego_mlir.layout.canonical import Size
 from lego_mlir.templates.render.indices import indices
 from lego_mlir.templates.render.require import require_positive
 from lego_mlir.templates.render.template import Template
@@ -26,12 +27,12 @@ def block_of(columns: int) -> int:
     return 1 << (columns - 1).bit_length()
 
 
-def whole_rows(rows: Any, columns: int, at_a_time: int = 1) -> Layout:
+def whole_rows(rows: Size, columns: int, at_a_time: int = 1) -> Layout:
     """A row-major matrix as tiles of `at_a_time` whole rows."""
     return Row(rows, columns).tile_by([cdiv(rows, at_a_time), 1], [at_a_time, block_of(columns)])
 
 
-def softmax(rows: Any, columns: int, *, at_a_time: int = 1) -> Template:
+def softmax(rows: Size, columns: int, *, at_a_time: int = 1) -> Template:
     """Row-wise softmax: arguments x_ptr, y_ptr; each program handles `at_a_time` rows (a power of two)."""
     require_positive("softmax", at_a_time=at_a_time)
     (block,) = indices("block")
@@ -45,7 +46,7 @@ gradients alone take half of a multiprocessor's registers."""
 
 
 def layer_norm(
-    rows: Any, columns: int, *, eps: float = 1e-5, groups: int = 64, block: int = 128, stages: int | None = None
+    rows: Size, columns: int, *, eps: float = 1e-5, groups: int = 64, block: int = 128, stages: int | None = None
 ) -> Template:
     """Layer norm, three kernels.
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.nodes import Eq
@@ -141,7 +142,7 @@ class CubeFacts:
         ranges |= {slab.expr: Range(0, n // planes), strip.expr: Range(0, n // width)}
         at = layout.apply
 
-        def proved(value: Any, expected: Any) -> bool:
+        def proved(value: IndexLike, expected: IndexLike) -> bool:
             return isinstance(prove(Eq(as_expr(value), as_expr(expected)), ranges), Proved)
 
         first = at(z, y, strip * width)

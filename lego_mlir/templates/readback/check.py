@@ -21,10 +21,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import LegoError, TemplateError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import is_static
 from lego_mlir.layout.slices import Colon
 from lego_mlir.printers.cuda import TYPES, CudaPrinter
@@ -100,7 +102,7 @@ def _check_at(rendered: Rendered, points: Points) -> tuple[int, bool]:
     return compared, not points.chosen and visited == points.total
 
 
-def _by_width(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _by_width(values: dict[str, Array]) -> Iterator[dict[str, Array]]:
     """Split the samples by whether all values fit in 32 bits, because a column has one width."""
     wide = np.zeros(_shape(values, {}), dtype=bool)
     for column in values.values():
@@ -113,12 +115,12 @@ def _by_width(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {name: column[part] if np.ndim(column) else column for name, column in values.items()}
 
 
-def _shape(values: Mapping[str, Any], axes: Mapping[str, int]) -> tuple[int, ...]:
+def _shape(values: Mapping[str, Array], axes: Mapping[str, int]) -> tuple[int, ...]:
     """The axis of the samples, then those of the block."""
     return (max([1, *(len(v) for v in values.values() if np.ndim(v))]), *axes.values())
 
 
-def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any], axes: dict[str, int]) -> int:
+def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Array], axes: dict[str, int]) -> int:
     """Compare all samples at once: the number compared. Raises TemplateError at the first difference."""
     read = _read_triton if rendered.template.language == "triton" else _read_c
     found = read(rendered, placeholder, values)
@@ -134,7 +136,7 @@ def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Any
     return int(counts.sum())
 
 
-def _broadcast(found: Any, shape: tuple[int, ...]) -> Any:
+def _broadcast(found: Array, shape: tuple[int, ...]) -> Array:
     """The text's values broadcast to the shape of the block. Raises TemplateError if they cannot be."""
     try:
         return np.broadcast_to(found, shape)
@@ -143,15 +145,15 @@ def _broadcast(found: Any, shape: tuple[int, ...]) -> Any:
         raise TemplateError(f"the text is a block of {given}, and the layout's is {wanted}") from error
 
 
-def _read_triton(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Any]) -> Any:
+def _read_triton(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Array]) -> Array:
     """The text's values by Triton's rules: sizes and indices are as wide as their values, bindings as their text."""
-    names = dict(values)
+    names: dict[str, Array | read_triton.TypedBlock] = dict(values)
     for name, text in placeholder.bindings:
         names[name] = read_triton.typed(text, names, rendered.tables)
     return read_triton.evaluate(placeholder.text, names, rendered.tables)
 
 
-def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Any]) -> Any:
+def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, Array]) -> Array:
     """The text's values by C's rules: declared variables have the type of their range, all others are int."""
     printer = CudaPrinter(placeholder.ranges)
     printer.declared |= placeholder.declared
@@ -165,7 +167,7 @@ def _read_c(rendered: Rendered, placeholder: Placeholder, values: Mapping[str, A
     return read_c.evaluate(placeholder.text, names, rendered.tables)
 
 
-def _spread(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, Any]:
+def _spread(placeholder: Placeholder, values: Mapping[str, Array], axes: Mapping[str, int]) -> dict[str, Array]:
     """The values reshaped to one array axis for the samples and one for each axis of the block."""
     rank = len(axes)
     spread: dict[str, Any] = {
@@ -179,14 +181,14 @@ def _spread(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[s
     return spread
 
 
-def _lanes(placeholder: Placeholder, values: Mapping[str, Any], axes: Mapping[str, int]) -> dict[str, int]:
+def _lanes(placeholder: Placeholder, values: Mapping[str, Array], axes: Mapping[str, int]) -> dict[str, int]:
     """The block variables, each with the number of its axis."""
     places = list(axes)
     found = lanes([placeholder.raw, *placeholder.ranges], (s for s, _ in placeholder.axes))
     return {str(symbol): places.index(str(axis)) for symbol, axis in found.items() if str(symbol) in values}
 
 
-def _index(placeholder: Placeholder, spread: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]] | None:
+def _index(placeholder: Placeholder, spread: Mapping[str, Array]) -> tuple[Layout, tuple[Array | int, ...]] | None:
     """The layout of a placeholder, and the index as arrays; None without a layout of constant sizes."""
     if placeholder.origin is None:
         return None
@@ -197,7 +199,7 @@ def _index(placeholder: Placeholder, spread: Mapping[str, Any]) -> tuple[Any, tu
     return layout, tuple(np.asarray(evaluate(e, spread)) if e.free_symbols else int(e) for e in exprs)
 
 
-def _asked(placeholder: Placeholder, spread: Mapping[str, Any]) -> Any:
+def _asked(placeholder: Placeholder, spread: Mapping[str, Array]) -> Array | int | None:
     """The layout's own positions, for constant sizes."""
     known = _index(placeholder, spread)
     if known is None:
@@ -206,7 +208,7 @@ def _asked(placeholder: Placeholder, spread: Mapping[str, Any]) -> Any:
     return layout.apply(*np.broadcast_arrays(*index)) if any(np.ndim(i) for i in index) else layout.apply(*index)
 
 
-def _inside(placeholder: Placeholder, spread: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+def _inside(placeholder: Placeholder, spread: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
     """The samples to compare: those whose index names an element."""
     if placeholder.origin is None:
         return np.ones(shape, dtype=bool)
@@ -216,7 +218,14 @@ def _inside(placeholder: Placeholder, spread: Mapping[str, Any], shape: tuple[in
     return np.broadcast_to(np.asarray(evaluate(mask.expr, spread)), shape).astype(bool)
 
 
-def _same(found: Any, expected: Any, counts: Any, placeholder: Placeholder, values: Any, axes: Any) -> None:
+def _same(
+    found: Array,
+    expected: Array,
+    counts: Array,
+    placeholder: Placeholder,
+    values: Mapping[str, Array],
+    axes: Mapping[str, int],
+) -> None:
     wrong = (found != expected) & counts
     if not wrong.any():
         return

@@ -34,6 +34,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array, Cond, Symbol
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import as_expr
@@ -97,7 +98,7 @@ class Points:
         for values in found:
             yield {**self.chosen, **values, **self._vectors(values)}, self.axes
 
-    def _vectors(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _vectors(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Block variables, one row per point: the drawn value and its successors in the range, cyclically."""
         vectors = {}
         for symbol, axis in lanes(self.symbols, (s for s, _ in self.placeholder.axes)).items():
@@ -125,20 +126,20 @@ class Points:
             return None
         return _Table(sizes, indices, choices)
 
-    def _run(self, symbol: Any, sizes: Mapping[str, Any], count: int) -> tuple[Any, int, Any]:
+    def _run(self, symbol: Symbol, sizes: Mapping[str, Array], count: int) -> tuple[Array, int, Array]:
         """For every choice of the sizes: the first value of an index, its step and its number of values."""
         values = {**self.chosen, **sizes}
         known = self.placeholder.ranges.get(symbol, WITHOUT_RANGE)
         low, high = (np.broadcast_to(evaluate(as_expr(end), values), count) for end in (known.lo, known.hi))
         return low, known.step, np.clip(-(-(high - low) // known.step), 0, TOO_LARGE).astype(np.int64)
 
-    def _drawn(self, room: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    def _drawn(self, room: int, rng: np.random.Generator) -> Iterator[dict[str, Array]]:
         yield from self._draw(room, rng, corners=room // 2)
         part = max(1, room // 4)
         for _ in range(MOST_TRIED * room // part):
             yield from self._draw(part, rng)
 
-    def _draw(self, room: int, rng: np.random.Generator, *, corners: int = 0) -> Iterator[dict[str, Any]]:
+    def _draw(self, room: int, rng: np.random.Generator, *, corners: int = 0) -> Iterator[dict[str, Array]]:
         """Draw sizes, then indices in the resulting ranges; points with an empty range are dropped."""
         ends = _corners(len(self.sizes) + len(self.symbols), corners)
         sizes = {str(s): self._draw_size(s, room, at, rng) for s, at in zip(self.sizes, ends, strict=False)}
@@ -154,7 +155,7 @@ class Points:
         if kept.any():
             yield {name: column[kept] for name, column in values.items()}
 
-    def _draw_size(self, size: Size, room: int, ends: Any, rng: np.random.Generator) -> Any:
+    def _draw_size(self, size: Size, room: int, ends: Array, rng: np.random.Generator) -> Array:
         """Values of a size: every fourth log-uniform, the others uniform."""
         size = self.placeholder.tuned.get(size, size)
         largest = LARGEST_DRAWN if len(self.sizes) < 4 else 2 ** (60 // len(self.sizes))  # a product fits in int64
@@ -175,7 +176,7 @@ class _Table:
     choices: int
 
     @cached_property
-    def ends(self) -> Any:
+    def ends(self) -> Array:
         """The end of the row numbers of each choice of the sizes."""
         rows = np.ones(self.choices, dtype=np.int64)
         for *_, extents in self.indices:
@@ -186,7 +187,7 @@ class _Table:
     def total(self) -> int:
         return int(self.ends[-1]) if self.choices else 0
 
-    def rows(self, numbers: Any) -> dict[str, Any]:
+    def rows(self, numbers: Array) -> dict[str, Array]:
         """The values in the rows of these numbers; the last index varies fastest."""
         choice = np.searchsorted(self.ends, numbers, side="right")
         rest = numbers - np.append(0, self.ends)[choice]
@@ -198,7 +199,7 @@ class _Table:
         return sizes | dict(reversed(indices.items()))
 
 
-def _scattered(total: int, room: int, rng: np.random.Generator) -> Iterator[Any]:
+def _scattered(total: int, room: int, rng: np.random.Generator) -> Iterator[Array]:
     """The numbers below `total` in batches, each once: if there are many, both ends first, then with a stride that is
     coprime to `total`."""
     if total <= room:
@@ -216,7 +217,7 @@ def _scattered(total: int, room: int, rng: np.random.Generator) -> Iterator[Any]
             yield numbers
 
 
-def _corners(columns: int, most: int) -> Any:
+def _corners(columns: int, most: int) -> list[Array]:
     """For each column whether a row has its last or first value: opposite corners first."""
     rows = np.arange(min(2 ** min(columns, 62), most))
     return [((rows >> (1 + column)) ^ rows) & 1 == 1 for column in range(columns)]
@@ -245,13 +246,13 @@ def _powers(size: Size) -> list[int]:
 # -- which symbols
 
 
-def mask_of(placeholder: Placeholder) -> Any:
+def mask_of(placeholder: Placeholder) -> Cond:
     """The condition under which a placeholder's index names an element: a bool or a condition."""
     layout, places = placeholder.origin
     return slices.mask_of(layout, places)
 
 
-def _symbols(placeholder: Placeholder) -> set[Any]:
+def _symbols(placeholder: Placeholder) -> set[Symbol]:
     """Every relevant symbol: in the text, in the index and its mask, and the sizes that bound these."""
     tables = {table.args[0] for table in tables_of(placeholder.raw)}
     named = (placeholder.raw.free_symbols - tables) | _origin_symbols(placeholder) | _binding_symbols(placeholder)
@@ -269,7 +270,7 @@ def _symbols(placeholder: Placeholder) -> set[Any]:
     )
 
 
-def _origin_symbols(placeholder: Placeholder) -> set[Any]:
+def _origin_symbols(placeholder: Placeholder) -> set[Symbol]:
     """The symbols of the index and its mask."""
     if placeholder.origin is None:
         return set()
@@ -278,7 +279,7 @@ def _origin_symbols(placeholder: Placeholder) -> set[Any]:
     return {s for e in [*exprs, *([] if isinstance(mask, bool) else [mask.expr])] for s in e.free_symbols}
 
 
-def _binding_symbols(placeholder: Placeholder) -> set[Any]:
+def _binding_symbols(placeholder: Placeholder) -> set[Symbol]:
     """The symbols of the bindings, which the text need not mention (a coordinate that is 0)."""
     words = {word for _, text in placeholder.bindings for word in re.findall(r"\w+", text)}
     return {s for s in placeholder.ranges if str(s) in words}

@@ -18,12 +18,13 @@ lego_mlir.errors.TemplateError: an int overflows in 'i * 70000': 4900000000
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
 
 LIMITS: Final = {
@@ -47,12 +48,16 @@ class TypedValue:
     type: str
 
 
-def evaluate(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Any:
+def evaluate(
+    text: str, values: Mapping[str, Array | TypedValue], tables: Mapping[str, Sequence[int]] | None = None
+) -> Array:
     """The values of a C expression. A name is an int if its values fit, otherwise unsigned or long long."""
     return typed(text, values, tables).values
 
 
-def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> TypedValue:
+def typed(
+    text: str, values: Mapping[str, Array | TypedValue], tables: Mapping[str, Sequence[int]] | None = None
+) -> TypedValue:
     """The values of a C expression and its type. A name given as a `TypedValue` has that type."""
     reader = _Reader(text, values, tables or {})
     result = reader.ternary()
@@ -64,7 +69,9 @@ def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None
 class _Reader:
     """A recursive-descent parser and evaluator of one expression."""
 
-    def __init__(self, text: str, values: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    def __init__(
+        self, text: str, values: Mapping[str, Array | TypedValue], tables: Mapping[str, Sequence[int]]
+    ) -> None:
         self.text, self.values, self.tables = text, values, tables
         self.tokens = self._tokens(text.strip())
         self.place = 0
@@ -148,10 +155,11 @@ class _Reader:
             return self._call(token)
         if token not in self.values:
             raise TemplateError(f"the text uses {token}, which has no value here; it has: {', '.join(self.values)}")
-        if isinstance(self.values[token], TypedValue):
-            return self.values[token]
-        given = np.atleast_1d(np.asarray(self.values[token], dtype=np.int64))
-        return TypedValue(given, _smallest(given, True))
+        given = self.values[token]
+        if isinstance(given, TypedValue):
+            return given
+        array = np.atleast_1d(np.asarray(given, dtype=np.int64))
+        return TypedValue(array, _smallest(array, True))
 
     def _element(self, name: str) -> TypedValue:
         if name not in self.tables:
@@ -198,7 +206,7 @@ class _Reader:
         self._checked(b.values, kind)
         return kind
 
-    def _checked(self, values: Any, kind: str) -> TypedValue:
+    def _checked(self, values: Array, kind: str) -> TypedValue:
         low, high = LIMITS[kind]
         if values.size and kind != "long long" and (values.min() < low or values.max() > high):
             worst = values.min() if values.min() < low else values.max()
@@ -210,7 +218,7 @@ def _common(*operands: TypedValue) -> str:
     return max((o.type for o in operands), key=RANKS.index)
 
 
-def _smallest(values: Any, unsigned: bool) -> str:
+def _smallest(values: Array, unsigned: bool) -> str:
     for kind in RANKS:
         low, high = LIMITS[kind]
         if (kind != "unsigned" or unsigned) and (not values.size or (values.min() >= low and values.max() <= high)):
@@ -218,7 +226,7 @@ def _smallest(values: Any, unsigned: bool) -> str:
     raise TemplateError(f"no C integer type holds {values.min()}..{values.max()}")
 
 
-def _root(x: Any) -> Any:
+def _root(x: Array) -> Array:
     from lego_mlir.expr.index import isqrt
 
     return isqrt(x)

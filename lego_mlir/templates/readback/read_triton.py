@@ -18,12 +18,13 @@ lego_mlir.errors.TemplateError: m * m overflows int32: 4900000000
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
 
 INT32: Final = (-(2**31), 2**31 - 1)
@@ -43,12 +44,16 @@ class TypedBlock:
         return int(self.values.ndim) - 1
 
 
-def evaluate(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Any:
+def evaluate(
+    text: str, values: Mapping[str, Array | TypedBlock], tables: Mapping[str, Sequence[int]] | None = None
+) -> Array:
     """The values of an expression: samples first, then the block's axes. Raises TemplateError for any other text."""
     return typed(text, values, tables).values
 
 
-def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> TypedBlock:
+def typed(
+    text: str, values: Mapping[str, Array | TypedBlock], tables: Mapping[str, Sequence[int]] | None = None
+) -> TypedBlock:
     """The values of an expression, and their width. A name that is given as a `TypedBlock` has the width of that."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -58,7 +63,7 @@ def typed(text: str, values: Mapping[str, Any], tables: Mapping[str, Any] | None
 
 
 class _Reader:
-    def __init__(self, values: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Array | TypedBlock], tables: Mapping[str, Sequence[int]]) -> None:
         self.values = values
         self.tables = tables
 
@@ -193,11 +198,11 @@ def _aligned(node: ast.expr, *blocks: TypedBlock) -> list[TypedBlock]:
     return result
 
 
-def _bits(array: Any) -> int:
+def _bits(array: Array) -> int:
     return 32 if not array.size or (array.min() >= INT32[0] and array.max() <= INT32[1]) else 64
 
 
-def _root(x: Any) -> Any:
+def _root(x: Array) -> Array:
     from lego_mlir.expr.index import isqrt
 
     return isqrt(x)

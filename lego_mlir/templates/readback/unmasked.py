@@ -20,11 +20,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import sympy
 from sympy.logic.boolalg import Boolean
 
+from lego_mlir.aliases import Cond
 from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.prove import prove
@@ -119,12 +120,12 @@ def _is_block(placeholder: Placeholder) -> bool:
     return bool(placeholder.axes) and placeholder.origin is not None and not _is_condition(placeholder)
 
 
-def _parts(condition: Any) -> set[Any]:
+def _parts(condition: Cond) -> set[Cond]:
     """The operands of a conjunction."""
     return {part for part in sympy.And.make_args(condition) if part != sympy.true}
 
 
-def _needed(placeholder: Placeholder) -> set[Any]:
+def _needed(placeholder: Placeholder) -> set[Cond]:
     """The unproved conditions of the mask."""
     mask = mask_of(placeholder)
     return set() if mask is True else _parts(simplify(as_condition(mask), placeholder.ranges).expr)

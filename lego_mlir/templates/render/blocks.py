@@ -28,8 +28,10 @@ from typing import Any
 
 import sympy
 
+from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.layout.canonical import Size
 from lego_mlir.layout.slices import Colon
 from lego_mlir.templates.render.indices import Bounded, index
 
@@ -41,17 +43,17 @@ class BlockSymbol(sympy.Symbol):
     count: Any
     along: str
 
-    def __new__(cls, name: str, count: Any = 1, along: str | None = None) -> BlockSymbol:
+    def __new__(cls, name: str, count: Expr = 1, along: str | None = None) -> BlockSymbol:
         obj: BlockSymbol = sympy.Symbol.__xnew__(cls, name, integer=True)
         obj.count, obj.along = count, along or name
         return obj
 
     @property
-    def axis(self) -> Any:
+    def axis(self) -> Symbol:
         """The symbol of the vector's axis."""
         return sympy.Symbol(f"along {self.along}", integer=True)
 
-    def __getnewargs_ex__(self) -> Any:
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Expr]]:
         return ((self.name,), {"count": self.count, "along": self.along})
 
     def __getstate__(self) -> None:
@@ -61,7 +63,9 @@ class BlockSymbol(sympy.Symbol):
         return (*super()._hashable_content(), self.count, self.along)
 
 
-def block(name: str, count: Any, stop: Any = None, start: Any = 0, step: int = 1, *, along: Any = None) -> Bounded:
+def block(
+    name: str, count: Size, stop: Size | None = None, start: Size = 0, step: int = 1, *, along: Index | None = None
+) -> Bounded:
     """A kernel variable that holds a vector of `count` indices; its range is given as for `index`.
 
     `count` is a power of two or a size. `along` is another block variable of the same length, whose axis this one
@@ -81,19 +85,19 @@ def block(name: str, count: Any, stop: Any = None, start: Any = 0, step: int = 1
     return Bounded(symbol, dict.fromkeys([symbol], *scalar.ranges.values()) if scalar.ranges else {})
 
 
-def _declared(value: Any) -> BlockSymbol | None:
+def _declared(value: IndexLike) -> BlockSymbol | None:
     """The symbol of a block variable."""
     symbol = value.expr if isinstance(value, Index) else None
     return symbol if isinstance(symbol, BlockSymbol) else None
 
 
-def blocks_in(*values: Any) -> list[BlockSymbol]:
+def blocks_in(*values: Expr) -> list[BlockSymbol]:
     """The block variables in expressions, by name."""
     found = {s for v in values if not isinstance(v, Colon) for s in as_expr(v).free_symbols}
     return sorted((s for s in found if isinstance(s, BlockSymbol)), key=str)
 
 
-def axes_of(places: Iterable[Any]) -> dict[Any, Any]:
+def axes_of(places: Iterable[IndexLike]) -> dict[Symbol, Size]:
     """The axes of a block of positions, in index order: symbol -> number of values."""
     axes: dict[Any, Any] = {}
     for place in places:
@@ -118,7 +122,7 @@ def axes_of(places: Iterable[Any]) -> dict[Any, Any]:
     return axes
 
 
-def lanes(exprs: Sequence[Any], axes: Iterable[Any]) -> dict[BlockSymbol, Any]:
+def lanes(exprs: Sequence[Expr], axes: Iterable[Symbol]) -> dict[BlockSymbol, Symbol]:
     """The block variables in expressions that lie along one of these axes."""
     known = set(axes)
     return {s: s.axis for s in blocks_in(*exprs) if s.axis in known}

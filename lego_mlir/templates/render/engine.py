@@ -158,12 +158,12 @@ def mentioned(text: str) -> frozenset[str]:
     return frozenset(find_undeclared_variables(_Environment().parse(text)))
 
 
-def is_undefined(value: Any) -> bool:
+def is_undefined(value: object) -> bool:
     """Whether a placeholder's value is an undefined name, attribute or element."""
     return isinstance(value, jinja2.Undefined)
 
 
-def fill(template: jinja2.Template, names: Mapping[str, Any], words: Mapping[str, Any] | None = None) -> str:
+def fill(template: jinja2.Template, names: Mapping[str, object], words: Mapping[str, object] | None = None) -> str:
     """Render a template with a spec's names and the functions that every template has.
 
     Raises TemplateError, with the template's line, for any failure.
@@ -174,7 +174,7 @@ def fill(template: jinja2.Template, names: Mapping[str, Any], words: Mapping[str
         line = _line(error, template.name or "")
         if line is None:
             raise
-        raise TemplateError(f"{template.name}:{line}: {_said(error, names, words or {})}") from _reason(error)
+        raise TemplateError(f"{template.name}:{line}: {_message(error, names, words or {})}") from _reason(error)
 
 
 def _reason(error: Exception) -> Exception | None:
@@ -188,7 +188,7 @@ def _line(error: Exception, name: str) -> int | None:
     return lines[-1] if lines else None
 
 
-def _said(error: Exception, names: Mapping[str, Any], words: Mapping[str, Any]) -> str:
+def _message(error: Exception, names: Mapping[str, object], words: Mapping[str, object]) -> str:
     """The failure's message; for an unknown name with a suggestion or the known names."""
     if not isinstance(error, jinja2.UndefinedError):
         reason = (str(error).strip() or "no reason given").splitlines()[0]
@@ -210,6 +210,6 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _called(value: Any) -> str:
+def _called(value: object) -> str:
     """A value's name in messages."""
     return str(getattr(value, "called", None) or brief(repr(value)))

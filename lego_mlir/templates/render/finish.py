@@ -13,9 +13,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import TemplateError
+from lego_mlir.expr.nodes import Size
 from lego_mlir.printers import cuda, triton
 from lego_mlir.printers.cuda import TYPES, CudaPrinter
 from lego_mlir.templates.render.marks import HELPERS, INDENT, MARK, SIZES
@@ -136,11 +137,11 @@ class WholeText:
             line = before + text + after
         return line
 
-    def sizes(self) -> tuple[Any, ...]:
+    def sizes(self) -> tuple[Size, ...]:
         """The sizes that `{{ sizes }}` expands to, in order; none if the text does not use it."""
         return tuple(self.arguments().values()) if SIZES in self.text else ()
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Size]:
         """The size parameters, in order."""
         given = ordered(self.filling.declared, self.filling.sizes, self.filling.constexprs)
         return {name: symbol for name, symbol in given.items() if name not in self.filling.locals}
@@ -184,17 +185,17 @@ class WholeText:
         return f"\n{before}".join(lines)
 
 
-def _required(size: Any, tile: Any) -> list[str]:
+def _required(size: Size, tile: Size | None) -> list[str]:
     """The declared and assumed facts of a tile size, as compile-time assertions."""
     claims = [f"{size} >= {size.least}"] if size.least > 1 else []
     claims += [f"{size} <= {size.max}"] if size.max is not None else []
     claims += [f"{size} % {size.multiple_of} == 0"] if size.multiple_of > 1 else []
-    if tile is not None and size.max is None and tile.max <= LONGEST:
+    if tile is not None and size.max is None and tile.max is not None and tile.max <= LONGEST:
         claims.append(f"{size} <= {tile.max}, \"for larger tiles give the size a max, lego.size('{size}', max=..)\"")
     return [f"tl.static_assert({claim})" for claim in claims]
 
 
-def _bounds_assumed(name: str, symbol: Any) -> list[str]:
+def _bounds_assumed(name: str, symbol: Size) -> list[str]:
     """The interval of a size, as `tl.assume` statements."""
     if (
         symbol.max is None or symbol.max > INT32_MAX

@@ -16,9 +16,11 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.index import index_symbol
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import INTEGER_NODES, every_node
@@ -36,7 +38,7 @@ class ContiguousRun:
     multiple_of: int
 
 
-def contiguous_run(expr: Any, axis: Any, count: int, ranges: dict[Any, Range]) -> ContiguousRun | None:
+def contiguous_run(expr: Expr, axis: Symbol, count: int, ranges: Mapping[Symbol, Range]) -> ContiguousRun | None:
     """The longest contiguous segment along an axis; None if there is none, or Triton finds it unaided."""
     hidden = any(axis in node.free_symbols for node in every_node(expr) if isinstance(node, INTEGER_NODES))
     if not hidden:

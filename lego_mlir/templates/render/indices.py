@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
+from lego_mlir.aliases import IndexLike, Symbol
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import Condition, Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
@@ -44,7 +45,7 @@ class Bounded(Shown, Index):
     __slots__ = ("ranges",)
     ranges: dict[Any, Range]
 
-    def __init__(self, expr: Any, ranges: Ranges | None = None) -> None:
+    def __init__(self, expr: IndexLike, ranges: Ranges | None = None) -> None:
         super().__init__(expr)
         self._set(ranges=dict(ranges or {}))
 
@@ -65,7 +66,7 @@ class BoundedCondition(Shown, Condition):
     __slots__ = ("ranges",)
     ranges: dict[Any, Range]
 
-    def __init__(self, expr: Any, ranges: Ranges) -> None:
+    def __init__(self, expr: IndexLike, ranges: Ranges) -> None:
         super().__init__(expr)
         self._set(ranges=dict(ranges))
 
@@ -105,7 +106,7 @@ class Coordinate(Bounded):
     __slots__ = ("stop",)
     stop: Any
 
-    def __init__(self, expr: Any, ranges: Ranges, stop: Any) -> None:
+    def __init__(self, expr: IndexLike, ranges: Ranges, stop: IndexLike) -> None:
         super().__init__(expr, ranges)
         self._set(stop=stop)
 
@@ -116,7 +117,7 @@ class Coordinate(Bounded):
         return super().__hash__()
 
 
-def index(name: str, stop: Any = None, start: Any = 0, step: int = 1) -> Bounded:
+def index(name: str, stop: IndexLike = None, start: IndexLike = 0, step: int = 1) -> Bounded:
     """An index variable of a template: a program id, a loop variable. Without `stop`, layouts imply its range.
 
     Its values are range(start, stop, step). Raises TemplateError for a name that is not a valid identifier.
@@ -134,7 +135,7 @@ def indices(names: str) -> tuple[Bounded, ...]:
     return tuple(index(name) for name in names.replace(",", " ").split())
 
 
-def ranges_of(*values: Any) -> dict[Any, Range]:
+def ranges_of(*values: Any) -> dict[Symbol, Range]:
     """The ranges that these values carry."""
     found: dict[Any, Range] = {}
     for value in values:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.cost import MODELS
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
@@ -19,6 +20,7 @@ from lego_mlir.expr.nodes import Le, Size, tables_of
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.expr.verdict import Refuted
+from lego_mlir.layout.base import Layout
 from lego_mlir.layout.slices import Colon
 from lego_mlir.printers.cuda import CudaPrinter
 from lego_mlir.printers.text import ATOM, TextPrinter
@@ -26,11 +28,16 @@ from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.render.blocks import axes_of, blocks_in, lanes
 from lego_mlir.templates.render.engine import is_undefined
 from lego_mlir.templates.render.hints import contiguous_run
-from lego_mlir.templates.render.indices import ranges_of
+from lego_mlir.templates.render.indices import Ranges, ranges_of
 from lego_mlir.templates.render.marks import HELPERS, HINTS, INDENT, MARK, NO_MASK, SIZES
 from lego_mlir.templates.render.names import Language, named, require_identifier, words_of
 from lego_mlir.templates.render.require import require_language, require_ranges
 from lego_mlir.templates.render.values import BlockCondition, NamedLayout, Offsets
+
+Axis = tuple[Symbol, "int | str"]
+"""A symbol that is printed as `tl.arange`, and its length: a number, or the name of a constexpr."""
+Origin = tuple[Layout, tuple[IndexLike, ...]]
+"""A layout and an index of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +133,7 @@ class Filling:
         """A mark of the template's line, removed from the final text."""
         return f"\ue000at{self.line_of()}\ue001"
 
-    def printer(self, ranges: Any, axes: Sequence[Any] = (), exprs: Sequence[Any] = ()) -> Any:
+    def printer(self, ranges: Ranges, axes: Sequence[Axis] = (), exprs: Sequence[Expr] = ()) -> Any:
         """A printer for this language, ranges and axes."""
         if axes:
             self.require_blocks()
@@ -144,7 +151,7 @@ class Filling:
         if self.language != "triton":
             raise TemplateError("a slice with ':' is a block of offsets, which only Triton has; index every axis here")
 
-    def simplified(self, raw: Any, ranges: Any) -> Any:
+    def simplified(self, raw: Expr, ranges: Ranges) -> Expr:
         return simplify(raw, ranges, model=MODELS[self.language]).expr
 
     def scalar(self, value: Index) -> str:
@@ -157,7 +164,7 @@ class Filling:
         self.note(printer)
         return self.record(text.text, text.level < ATOM, raw, expr, ranges, axes=axes)
 
-    def lanes(self, raws: Sequence[Any]) -> tuple[Any, ...]:
+    def lanes(self, raws: Sequence[Expr]) -> tuple[Axis, ...]:
         """The axes of block variables in expressions, with their lengths, if the language has vectors."""
         varying = blocks_in(*raws) if self.language == "triton" else ()
         return self.axes(axes_of([sum(varying, as_expr(0))]))
@@ -175,11 +182,11 @@ class Filling:
         return self.record(text, loose, raw, expr, value.ranges, axes=axes, origin=self.origin(value))
 
     @staticmethod
-    def origin(value: Offsets) -> Any:
+    def origin(value: Offsets) -> Origin | None:
         """The layout and index of a block's positions; None if they are relative to its first."""
         return None if value.relative else (value.slice.layout, value.slice.places)
 
-    def hinted(self, text: str, expr: Any, axes: Sequence[Any], ranges: Any) -> str:
+    def hinted(self, text: str, expr: Expr, axes: Sequence[Axis], ranges: Ranges) -> str:
         """The offsets, with contiguity hints where Triton would not find the contiguity."""
         symbol, count = axes[-1]
         run = contiguous_run(expr, symbol, count, ranges) if isinstance(count, int) else None
@@ -215,7 +222,7 @@ class Filling:
         self.note(printer)
         return self.record(text, True, raw, expr, value.ranges, axes=axes)
 
-    def always(self, value: Any) -> bool:
+    def always(self, value: object) -> bool:
         """Whether a condition is proved true."""
         if isinstance(value, (bool, Condition)):
             value = BlockCondition(value, ranges_of(value))
@@ -227,7 +234,7 @@ class Filling:
             return value.condition
         return bool(self.simplified(as_condition(value.condition), value.ranges) == True)  # noqa: E712
 
-    def axes(self, along: Mapping[Any, Any]) -> tuple[Any, ...]:
+    def axes(self, along: Mapping[Symbol, IndexLike]) -> tuple[Axis, ...]:
         """The symbols of a slice's axes, each with its length as a number or the name of a constexpr."""
         axes = []
         for symbol, given in along.items():
@@ -238,7 +245,7 @@ class Filling:
         self.shapes.append(tuple(count for _, count in axes))
         return tuple(axes)
 
-    def constexpr(self, count: Any, what: str, word: str) -> str:
+    def constexpr(self, count: Expr, what: str, word: str) -> str:
         """The name of a size that becomes a constexpr parameter, because Triton's `word` requires a constant."""
         if not isinstance(count, Size):
             raise TemplateError(
@@ -251,7 +258,7 @@ class Filling:
 
     # -- records
 
-    def record(self, text: str, loose: bool, raw: Any, simplified: Any, ranges: Any, **more: Any) -> str:
+    def record(self, text: str, loose: bool, raw: Expr, simplified: Any, ranges: Ranges, **more: Any) -> str:
         """Record a placeholder and return its mark."""
         places = () if more.get("origin") is None else more["origin"][1]
         require_ranges([raw, *(as_expr(p.start if isinstance(p, Colon) else p) for p in places)], ranges)
@@ -262,7 +269,7 @@ class Filling:
         self.placeholders.append(Placeholder(self.line_of(), text, raw, simplified, ranges, **more))
         return f"\ue000{len(self.placeholders) - 1}\ue001"
 
-    def collect(self, raw: Any, printed: Any) -> None:
+    def collect(self, raw: Expr, printed: Expr) -> None:
         """Collect the sizes of the printed text and all tables; reject name collisions."""
         for symbol in sorted(printed.free_symbols, key=str):
             if isinstance(symbol, Size):
@@ -278,7 +285,7 @@ class Filling:
         if both := sorted(self.indices & (self.declared.keys() | {str(s) for s in symbols if isinstance(s, Size)})):
             raise TemplateError(f"a size and an index are both called {both[0]}; give one of them another name")
 
-    def know_table(self, table: Any) -> None:
+    def know_table(self, table: Expr) -> None:
         """Add a table of the kernel. Raises TemplateError if its name is taken or invalid."""
         require_identifier("a table", table.name, self.language)
         if self.tables.setdefault(table.name, table.entries) != table.entries:
@@ -287,7 +294,7 @@ class Filling:
                 f"name='{table.name}_2')"
             )
 
-    def know(self, size: Size, sizes: dict[str, Any]) -> None:
+    def know(self, size: Size, sizes: dict[str, Size]) -> None:
         """Add a size. Raises TemplateError if its name is taken or invalid."""
         require_identifier("a size", str(size), self.language)
         known = self.declared.get(str(size)) or self.sizes.get(str(size)) or size
@@ -307,7 +314,7 @@ class Filling:
         """Several lines in place of one, with its indentation."""
         return f"\n{INDENT}".join(lines).rstrip("\n" + INDENT)
 
-    def local(self, size: Any) -> str:
+    def local(self, size: IndexLike) -> str:
         """A size that the kernel loads itself: a variable instead of a parameter."""
         symbol = size.expr if isinstance(size, Index) else None
         if not isinstance(symbol, Size):
@@ -321,7 +328,7 @@ class Filling:
         shown = MARK.sub(lambda m: self.placeholders[int(m[1])].text if m[1].isdigit() else "", message)
         return named(shown, {})
 
-    def globals(self) -> dict[str, Any]:
+    def globals(self) -> dict[str, object]:
         """The names available in every template."""
         words = {"sizes": SIZES, "helpers": HELPERS, "hints": HINTS}
         functions = (self.always, self.local)

@@ -14,11 +14,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Symbol
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.nodes import Size
 from lego_mlir.templates.render.blocks import BlockSymbol, blocks_in
+
+if TYPE_CHECKING:
+    from lego_mlir.templates.render.placeholders import Placeholder
 
 ELEMENTWISE: Final = frozenset(
     ("load", "cast", "abs", "minimum", "maximum", "where", "multiple_of", "max_contiguous", "cdiv")
@@ -92,7 +96,9 @@ def _widest(nodes: Sequence[ast.expr], known: Mapping[str, int]) -> int | None:
     return most if most or None not in ranks else None
 
 
-def require_declared(name: str, text: str, used: Mapping[int, Sequence[Any]], every: Sequence[Any]) -> None:
+def require_declared(
+    name: str, text: str, used: Mapping[int, Sequence[Placeholder]], every: Sequence[Placeholder]
+) -> None:
     """Reject an index that is a scalar in a placeholder and a vector in the surrounding kernel, or the reverse.
 
     `used` maps text lines to placeholders, `every` includes those of assignments. Raises TemplateError with the
@@ -105,7 +111,7 @@ def require_declared(name: str, text: str, used: Mapping[int, Sequence[Any]], ev
         symbols = {str(s): (s, p) for p in reversed(placeholders) for s in _indices(p)}
         for variable, rank, _ in assigned(function, vectors):
             symbol, placeholder = symbols.get(variable, (None, None))
-            if symbol is None or rank == (1 if isinstance(symbol, BlockSymbol) else 0):
+            if placeholder is None or rank == (1 if isinstance(symbol, BlockSymbol) else 0):
                 continue
             is_a = f"a block of {rank} axes" if rank > 1 else ("one number", "a block")[rank]
             declared = "a block" if isinstance(symbol, BlockSymbol) else "one number"
@@ -142,7 +148,7 @@ def _mentions(node: ast.AST, name: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
 
 
-def _indices(placeholder: Any) -> set[Any]:
+def _indices(placeholder: Placeholder) -> set[Symbol]:
     """The index variables that a placeholder uses, without its axes."""
     axes = {symbol for symbol, _ in placeholder.axes}
     return {s for s in placeholder.raw.free_symbols if not isinstance(s, Size)} - axes

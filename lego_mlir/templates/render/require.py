@@ -12,23 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
 
+from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Size, tables_of
+from lego_mlir.expr.ranges import Range
 from lego_mlir.hardware.limits import THREADS_PER_BLOCK
 from lego_mlir.templates.render.names import Language
 
 
-def require_positive(kernel: str, **numbers: Any) -> None:
+def require_positive(kernel: str, **numbers: IndexLike) -> None:
     """Require every number to be at least 1; a `lego.size` is by definition."""
     for name, number in numbers.items():
         if isinstance(number, int) and number < 1:
             raise TemplateError(f"{kernel}: {name} must be at least 1, got {number}")
 
 
-def require_parts(kernel: str, name: str, given: Sequence[Any], parts: Sequence[str]) -> None:
+def require_parts(kernel: str, name: str, given: Sequence[IndexLike], parts: Sequence[str]) -> None:
     """Require a tuple, such as a tile, to have these parts, each at least 1."""
     if len(given) != len(parts):
         raise TemplateError(f"{kernel}: {name} is ({', '.join(parts)}), got {tuple(given)}")
@@ -41,7 +42,7 @@ def require_one_of(kernel: str, name: str, given: str, choices: Sequence[str]) -
         raise TemplateError(f"{kernel}: {name} is one of {', '.join(choices)}, got {given!r}")
 
 
-def require_dims(kernel: str, name: str, given: Sequence[Any], needed: Sequence[Any]) -> None:
+def require_dims(kernel: str, name: str, given: Sequence[IndexLike], needed: Sequence[IndexLike]) -> None:
     """Require the sizes of a layout to equal the kernel's, as far as both are constants."""
     both = list(zip(given, needed, strict=False))
     if len(given) != len(needed) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in both):
@@ -67,25 +68,25 @@ def require_language(problem: str, wanted: Language, language: Language, remedy:
         raise TemplateError(f"{problem}, and this template becomes {'Triton' if wanted == 'cuda' else 'C'}; {remedy}")
 
 
-def require_text(word: str, what: str, value: Any) -> None:
+def require_text(word: str, what: str, value: object) -> None:
     """Require a string argument, such as the name of a kernel variable."""
     if not isinstance(value, str):
         raise TemplateError(f"{word}: {what} is given as text, in quotes, got {brief(repr(value))}")
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether a value is an int or an index expression, and so a valid index of a layout."""
     return isinstance(value, Index) or (
         hasattr(value, "__index__") and not isinstance(value, bool) and not shaped(value)
     )
 
 
-def shaped(value: Any) -> bool:
+def shaped(value: object) -> bool:
     """Whether a value is an array with axes."""
     return bool(getattr(value, "shape", ()))
 
 
-def require_ranges(exprs: Iterable[Any], ranges: Mapping[Any, Any]) -> None:
+def require_ranges(exprs: Iterable[Expr], ranges: Mapping[Symbol, Range]) -> None:
     """Require a range for every index in these expressions; without one the type of the result cannot be proved.
 
     A name alone needs none: it is printed as is, whatever its type.

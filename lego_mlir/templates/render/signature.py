@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import Index, as_expr
@@ -34,7 +34,7 @@ from lego_mlir.templates.render.values import NamedLayout
 _BRACKETS: Final = {")": 1, "]": 1, "}": 1, "(": -1, "[": -1, "{": -1}
 
 
-def sizes_of(value: Any) -> dict[str, Size]:
+def sizes_of(value: object) -> dict[str, Size]:
     """The sizes in a layout's logical dims, or in an expression of the spec; within one dim sorted by name."""
     dims = value.layout.dims() if isinstance(value, NamedLayout) else (value,) if isinstance(value, Index) else ()
     symbols = (s for n in dims for s in sorted(as_expr(n).free_symbols, key=str))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
+from lego_mlir.expr.nodes import Size
 from lego_mlir.templates.render import engine
 from lego_mlir.templates.render.finish import WholeText
 from lego_mlir.templates.render.indices import printing
@@ -92,7 +93,7 @@ class Template:
         first = self._filled(names, {})
         return first if not first.tiles else self._filled(names, first.tiles)
 
-    def _filled(self, names: Mapping[str, Any], tuned: Mapping[Any, Any]) -> Rendered:
+    def _filled(self, names: Mapping[str, object], tuned: Mapping[Size, Size]) -> Rendered:
         """One rendering; `tuned` are the tile sizes found by an earlier one."""
         filling = Filling(self.name, self.language, self.text, tuned=dict(tuned))
         compiled = engine.compile_text(self.text, self.name, filling.finalize)
@@ -121,7 +122,7 @@ class Template:
             self, finished, tuple(filling.placeholders), dict(filling.tables), whole.sizes(), tile_sizes(filling, text)
         )
 
-    def _declare_sizes(self, filling: Filling, given: Mapping[str, Any]) -> None:
+    def _declare_sizes(self, filling: Filling, given: Mapping[str, object]) -> None:
         """Declare the sizes of all names that the template mentions in any branch, used or not."""
         mentioned = engine.mentioned(self.text)
         for name, value in given.items():

@@ -18,7 +18,7 @@ unless its size declares a maximum: then offsets within a tile fit in int32.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.expr.nodes import Size
 from lego_mlir.printers.triton import MOST_ELEMENTS
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LONGEST: Final = 4096
 
 
-def tile_sizes(filling: Filling, text: str) -> dict[Any, Any]:
+def tile_sizes(filling: Filling, text: str) -> dict[Size, Size]:
     """The tile sizes of a rendered template, each with its upper bound as maximum.
 
     `text` still contains its marks; it has hints in every kernel if it has as many of them as lists of sizes.
@@ -49,7 +49,7 @@ def tile_sizes(filling: Filling, text: str) -> dict[Any, Any]:
     return tiles
 
 
-def _room(name: str, shape: tuple[Any, ...], filling: Filling) -> int:
+def _room(name: str, shape: tuple[int | str, ...], filling: Filling) -> int:
     """The largest length of the axis of this name in a block, with all other axes at their minimum."""
     others = [n if isinstance(n, int) else max(1, filling.sizes[n].least) for n in shape if n != name]
     return MOST_ELEMENTS // prod(others)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NoReturn
 
 import sympy
 
+from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
 from lego_mlir.errors import LayoutError, TemplateError, brief
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr
 from lego_mlir.expr.nodes import Le, Lt, Size
@@ -26,6 +27,7 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.canonical import Size as Extent
 from lego_mlir.layout.padded import conjunction
 from lego_mlir.layout.slices import Colon, Slice
 from lego_mlir.layout.values import ARRAY_LIMIT, check_range, end_of, show
@@ -60,7 +62,7 @@ class BlockCondition(_OfTheKernel):
     places: tuple[Any, ...] = ()
 
     @property
-    def axes(self) -> dict[Any, Any]:
+    def axes(self) -> dict[Symbol, IndexLike]:
         """The symbols that it runs over, and how many values each takes."""
         raw = as_condition(self.condition)
         return axes_of(self.places or ((raw,) if blocks_in(raw) else ()))
@@ -83,7 +85,7 @@ class Offsets(_OfTheKernel):
         return f"{self.name}[{index}]{'.offsets' if self.relative else ''}"
 
     @property
-    def expr(self) -> Any:
+    def expr(self) -> Expr:
         """The positions as an expression over the indices and the symbols of the axes."""
         positions = self.slice.expr.expr
         return positions - self._first() if self.relative else positions
@@ -99,7 +101,7 @@ class Offsets(_OfTheKernel):
         """The distance of each element from the block's first."""
         return replace(self, relative=True)
 
-    def _first(self) -> Any:
+    def _first(self) -> Expr:
         if varying := blocks_in(*self.slice.places):
             raise TemplateError(
                 f"{self!r} has no base: {varying[0]} holds a vector, so its positions have no common start; write the "
@@ -113,16 +115,16 @@ class Offsets(_OfTheKernel):
         return BlockCondition(self.slice.mask, self.ranges, self.slice.places)
 
     @property
-    def axes(self) -> dict[Any, Any]:
+    def axes(self) -> dict[Symbol, IndexLike]:
         """The symbols that it runs over, and how many values each takes."""
         return axes_of(self.slice.places)
 
-    def steps(self, by: Any) -> bool:
+    def steps(self, by: IndexLike) -> bool:
         """Whether all positions advance by the same distance when the index `by` increases by one."""
         symbol = self._stepped(by)
         return not self._moving(self._distance(symbol), symbol)
 
-    def step(self, by: Any) -> Bounded:
+    def step(self, by: IndexLike) -> Bounded:
         """The distance by which all positions advance when the index `by` increases by one. Rejected if it differs."""
         symbol = self._stepped(by)
         distance = self._distance(symbol)
@@ -133,7 +135,7 @@ class Offsets(_OfTheKernel):
             )
         return Bounded(distance, {s: r for s, r in self.ranges.items() if s in distance.free_symbols})
 
-    def _stepped(self, by: Any) -> Any:
+    def _stepped(self, by: IndexLike) -> Symbol:
         """The symbol of an index of the slice. Rejects any other, such as a misspelt loop variable."""
         places = (p.start if isinstance(p, Colon) else p for p in self.slice.places)
         known = {s for p in places for s in as_expr(p).free_symbols if not isinstance(s, Size)}
@@ -148,7 +150,7 @@ class Offsets(_OfTheKernel):
             )
         return by.expr
 
-    def _distance(self, symbol: Any) -> Any:
+    def _distance(self, symbol: Symbol) -> Expr:
         from lego_mlir.expr.simplify import simplify
 
         raw = self.expr
@@ -157,11 +159,11 @@ class Offsets(_OfTheKernel):
         last = {} if known is None else {symbol: Range(known.lo, known.hi - 1)}  # symbol + 1 is an index too
         return simplify(moved, {**self.ranges, **last}).expr
 
-    def _moving(self, distance: Any, symbol: Any) -> set[Any]:
+    def _moving(self, distance: Expr, symbol: Symbol) -> set[Symbol]:
         return distance.free_symbols & ({c.symbol.expr for c in self.slice.colons} | {symbol, *blocks_in(distance)})
 
 
-def _colon(colon: Colon, n: Any) -> str:
+def _colon(colon: Colon, n: IndexLike) -> str:
     """A sliced axis as it was written, where that can be reconstructed."""
     if isinstance(colon.count, int) and isinstance(colon.start, int):
         stop = colon.start + colon.step * colon.count
@@ -195,21 +197,21 @@ class NamedLayout(Shown):
         return f"{self.name} = {self.layout!r}"
 
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> tuple[IndexLike, ...]:
         """The logical sizes."""
         return tuple(Bounded(n) if isinstance(n, Index) else n for n in self.layout.dims())
 
     @property
-    def numel(self) -> Any:
+    def numel(self) -> Extent:
         """The number of logical elements."""
         return self.layout.numel()
 
     @property
-    def size(self) -> Any:
+    def size(self) -> Extent:
         """The number of physical positions."""
         return self.layout.physical_size()
 
-    def __getitem__(self, at: Any) -> Any:
+    def __getitem__(self, at: IndexLike) -> IndexLike:
         given = self._one_by_one(at)
         with self._named():
             found = self.layout[given]
@@ -221,7 +223,7 @@ class NamedLayout(Shown):
             return Offsets(self.name, Slice(self.layout, given), self._ranges(given))
         return Bounded(found, self._ranges(given)) if isinstance(found, Index) else found
 
-    def _checked(self, found: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _checked(self, found: IndexLike, given: tuple[IndexLike, ...]) -> tuple[IndexLike, ...]:
         """The places of an index, with constants range-checked: a slice does not check its own."""
         dims = self.layout.dims()
         places = found.places if isinstance(found, Slice) else given
@@ -230,11 +232,11 @@ class NamedLayout(Shown):
                 check_range(place, n, f"index {axis} of {show(dims)}")
         return places
 
-    def apply(self, *at: Any) -> Any:
+    def apply(self, *at: IndexLike) -> IndexLike:
         """The position of an index."""
         return self[at]
 
-    def inv(self, position: Any) -> tuple[Any, ...]:
+    def inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
         """The index of a position."""
         self._require_position("inv", position)
         known = ranges_of(position)
@@ -249,18 +251,18 @@ class NamedLayout(Shown):
         """`A.mask(i, j)`, or with slices `A.mask[i, k, :, :]`: whether an index names an element."""
         return Mask(self)
 
-    def holds(self, position: Any) -> BlockCondition:
+    def holds(self, position: IndexLike) -> BlockCondition:
         """Whether a physical position of a padded layout holds an element."""
         self._require_position("holds", position)
         known = ranges_of(position) or {as_expr(position): Range(0, end_of(self.layout.physical_size()))}
         return BlockCondition(self.layout.holds(position), known)
 
-    def _require_position(self, word: str, position: Any) -> None:
+    def _require_position(self, word: str, position: IndexLike) -> None:
         """Reject anything but a single position."""
         if not is_number(position):
             raise TemplateError(f"{self.name}.{word} takes the number of one position, got {brief(repr(position))}")
 
-    def _one_by_one(self, at: Any) -> tuple[Any, ...]:
+    def _one_by_one(self, at: IndexLike) -> tuple[IndexLike, ...]:
         """An index as a tuple. Rejects non-indices, such as a block of positions of another layout."""
         given = at if isinstance(at, tuple) else (at,)
         for axis, i in enumerate(given):
@@ -285,7 +287,7 @@ class NamedLayout(Shown):
         except LayoutError as error:
             raise TemplateError(f"{self.name}: {error}") from error
 
-    def _require_inside(self, places: tuple[Any, ...]) -> None:
+    def _require_inside(self, places: tuple[IndexLike, ...]) -> None:
         """Reject an index whose range is refuted to fit its axis."""
         for axis, (_, verdict) in self._claims_inside(places):
             if isinstance(verdict, Refuted):
@@ -295,7 +297,7 @@ class NamedLayout(Shown):
                     f"0..{self.layout.dims()[axis]}-1 for {values}"
                 )
 
-    def _claims_inside(self, places: tuple[Any, ...]) -> Iterator[tuple[int, tuple[Any, Verdict]]]:
+    def _claims_inside(self, places: tuple[IndexLike, ...]) -> Iterator[tuple[int, tuple[Cond, Verdict]]]:
         """For each index with ranges: the claim that it is inside its axis, and the prover's verdict."""
         for axis, (place, n) in enumerate(zip(places, self.layout.dims(), strict=True)):
             known = ranges_of(place)
@@ -304,7 +306,7 @@ class NamedLayout(Shown):
                 claim = sympy.And(Le(0, expr), Lt(expr, as_expr(n)))
                 yield axis, (claim, prove(claim, known))
 
-    def _ranges(self, places: tuple[Any, ...]) -> dict[Any, Range]:
+    def _ranges(self, places: tuple[IndexLike, ...]) -> dict[Symbol, Range]:
         """The ranges that an index carries, and those implied by its axes."""
         known = ranges_of(*(p for p in places if not isinstance(p, Colon)))
         for place, n in zip(places, self.layout.dims(), strict=True):
@@ -327,10 +329,10 @@ class Mask:
         """Its name in messages."""
         return f"{self.of.name}.mask"
 
-    def __call__(self, *at: Any) -> BlockCondition:
+    def __call__(self, *at: IndexLike) -> BlockCondition:
         return self[at]
 
-    def __getitem__(self, at: Any) -> BlockCondition:
+    def __getitem__(self, at: IndexLike) -> BlockCondition:
         of = self.of
         given = of._one_by_one(at)
         whole = any(isinstance(i, slice) or i is Ellipsis for i in given)

@@ -37,7 +37,7 @@ def require() -> Any:
     return triton
 
 
-def interpreter() -> Any:
+def interpreter() -> ModuleType:
     """Triton's interpreter module."""
     require()
     return importlib.import_module("triton.runtime.interpreter")
@@ -141,7 +141,7 @@ def compile_for(
     return CompiledTriton(ptx, cubin, _resources(ptx, architecture), done.metadata.shared, read(listing(cubin)))
 
 
-def _require_types(kernel: str, signature: Mapping[str, Any]) -> None:
+def _require_types(kernel: str, signature: Mapping[str, object]) -> None:
     """Raise TemplateError for an argument type unknown to Triton."""
     from triton._utils import type_canonicalisation_dict
 

@@ -60,7 +60,7 @@ def interpret(rendered: Rendered, kernel: str, grid: Sequence[int], *arguments: 
                 array[...] = new
 
 
-def _require_grid(kernel: str, grid: Any) -> None:
+def _require_grid(kernel: str, grid: object) -> None:
     """Require one to three numbers of programs."""
     axes = tuple(grid) if isinstance(grid, (tuple, list)) else ()
     if not (1 <= len(axes) <= 3 and all(hasattr(n, "__index__") and n >= 0 for n in axes)):
@@ -74,7 +74,7 @@ class _ChildError(Exception):
         return f"in the interpreter's process:\n{self.args[0]}"
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     import numpy
 
     return isinstance(value, numpy.ndarray)
@@ -132,20 +132,22 @@ class HostArray:
     def new_empty(self, size: int, device: str) -> HostArray:
         return HostArray()
 
-    def set_(self, storage: _Storage, offset: int, size: Any, stride: Any) -> None:
+    def set_(self, storage: _Storage, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> None:
         self.array = storage.array
 
     def storage_offset(self) -> int:
         return 0
 
-    def size(self) -> Any:
+    def size(self) -> tuple[int, ...]:
         return self.array.shape
 
-    def stride(self) -> Any:
+    def stride(self) -> tuple[int, ...]:
         return tuple(s // self.array.itemsize for s in self.array.strides)
 
 
-def _run(text: str, name: str, kernel: str, grid: Any, arguments: Any, constants: Any) -> tuple[Failure | None, Any]:
+def _run(
+    text: str, name: str, kernel: str, grid: tuple[int, ...], arguments: Any, constants: Any
+) -> tuple[Failure | None, Any]:
     """In the child: one launch; the failure, or the updated arguments."""
     import numpy
 
@@ -203,7 +205,7 @@ def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if _is_array(value) or isinstance(value, list)}
 
 
-def _failure(error: BaseException, name: str, function: Any, text: str, program: Any) -> Failure:
+def _failure(error: BaseException, name: str, function: Any, text: str, program: Sequence[int]) -> Failure:
     """The line of the rendered text where the kernel failed, and the reason, without Triton's frames."""
     trace = "".join(traceback.format_exception(error))
     while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:  # an enclosing call

@@ -22,6 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir.aliases import Array
+
 GAP: Final = 2**20  # bytes on each side of an array, never accessed; a larger array has gaps of its size
 ALIGNED: Final = 128  # bytes, the least alignment of a CUDA allocation
 
@@ -48,7 +50,7 @@ class Memory:
         self._starts = np.array([start for start, _ in self._areas], np.uint64)
         self._stops = np.array([start + self.copies[name].nbytes for start, name in self._areas], np.uint64)
 
-    def _placed(self, arrays: Iterable[Any]) -> list[Any]:
+    def _placed(self, arrays: Iterable[Array]) -> list[Array]:
         """Copies of the arrays, with gaps around each."""
         given = list(arrays)
         room = sum(array.nbytes + 2 * _gap(array) + ALIGNED for array in given)
@@ -70,7 +72,7 @@ class Memory:
             return [self.held(part) for part in argument]
         return self._copies.get(id(argument), argument)
 
-    def require(self, verb: str, addresses: Any, mask: Any, itemsize: int) -> None:
+    def require(self, verb: str, addresses: Array, mask: Array | bool, itemsize: int) -> None:
         """Raise OutsideError for the first active address outside all arrays."""
         chosen = addresses[np.broadcast_to(mask, addresses.shape).astype(bool)]
         if not chosen.size:
@@ -100,11 +102,11 @@ class Memory:
             interpreter._interpreter = native
 
 
-def _gap(array: Any) -> int:
+def _gap(array: Array) -> int:
     return max(GAP, int(array.nbytes))
 
 
-def _truth(mask: Any) -> Any:
+def _truth(mask: Array) -> Array:
     """A mask as Booleans: Triton 3.9's interpreter gives a scalar condition the operands' type."""
     return mask if mask.dtype == np.bool_ else mask.astype(np.bool_)
 
@@ -119,18 +121,18 @@ class _Guarded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._native, name)
 
-    def load(self, addresses: Any, mask: Any, other: Any, dtype: Any) -> Any:
+    def load(self, addresses: Array, mask: Array, other: Array | None, dtype: np.dtype[Any]) -> Array:
         self._memory.require("reads", addresses, mask, np.dtype(dtype).itemsize)
         return self._native.load(addresses, _truth(mask), other, dtype)
 
-    def store(self, addresses: Any, value: Any, mask: Any) -> Any:
+    def store(self, addresses: Array, value: Array, mask: Array) -> None:
         self._memory.require("writes", addresses, mask, value.dtype.itemsize)
         return self._native.store(addresses, value, _truth(mask))
 
-    def atomic_rmw(self, operation: Any, addresses: Any, value: Any, mask: Any, order: Any) -> Any:
+    def atomic_rmw(self, operation: object, addresses: Array, value: Array, mask: Array, order: object) -> Array:
         self._memory.require("updates", addresses, mask, value.dtype.itemsize)
         return self._native.atomic_rmw(operation, addresses, value, _truth(mask), order)
 
-    def atomic_cas(self, addresses: Any, expected: Any, value: Any, order: Any) -> Any:
+    def atomic_cas(self, addresses: Array, expected: Array, value: Array, order: object) -> Array:
         self._memory.require("updates", addresses, True, value.dtype.itemsize)
         return self._native.atomic_cas(addresses, expected, value, order)

@@ -14,11 +14,13 @@ at = ((t_2 >> 9) | t_2) & 255
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import Condition, as_expr
 from lego_mlir.printers.cuda import TYPES
+from lego_mlir.printers.text import TextPrinter, Width
 from lego_mlir.templates.render.indices import Coordinate, ranges_of
 from lego_mlir.templates.render.names import require_identifier, temporary
 from lego_mlir.templates.render.require import is_number, require_text
@@ -34,10 +36,10 @@ class Statements:
     def __init__(self, filling: Filling) -> None:
         self.filling = filling
 
-    def globals(self) -> dict[str, Any]:
+    def globals(self) -> dict[str, object]:
         return {"assign": self.assign}
 
-    def assign(self, names: str, values: Any) -> str:
+    def assign(self, names: str, values: IndexLike) -> str:
         """Assign values to variables: `{{ assign("lpid_m, lpid_n", grid.inv(pid)) }}`, or a block to one."""
         require_text("assign", "the first argument, the variables", names)
         filling = self.filling
@@ -64,7 +66,7 @@ class Statements:
             filling.record(target, False, raw, expr, ranges, **more)
         return filling.lines([line + filling.here() for line in lines])
 
-    def _expressions(self, targets: Sequence[str], given: Sequence[Any]) -> list[Any]:
+    def _expressions(self, targets: Sequence[str], given: Sequence[IndexLike]) -> list[Expr]:
         """The expressions of the values. Rejects invalid values, and targets that the values depend on."""
         if len(targets) != len(given):
             raise TemplateError(f"assign: {len(targets)} names ({', '.join(targets)}) for {len(given)} values")
@@ -92,7 +94,7 @@ class Statements:
             raise TemplateError(f"assign: {', '.join(taken)} is both assigned and used in the values; rename it")
         return raws
 
-    def _shared(self, printer: Any, exprs: Sequence[Any]) -> tuple[list[str], list[tuple[str, str]]]:
+    def _shared(self, printer: TextPrinter, exprs: Sequence[Expr]) -> tuple[list[str], list[tuple[str, str]]]:
         """Assignments of common subexpressions, and their (name, text) bindings."""
         shared, _ = printer.named(exprs, prefix=f"t{self.filling.temporaries or ''}_")
         self.filling.temporaries += bool(shared)
@@ -104,9 +106,9 @@ class Statements:
             printer.bind(name, expr, text.width)
         return lines, bindings
 
-    def statement(self, name: str, text: str, width: Any) -> str:
+    def statement(self, name: str, text: str, width: Width) -> str:
         return f"{name} = {text}" if self.filling.language == "triton" else f"const {TYPES[width]} {name} = {text};"
 
-    def value(self, text: str, width: Any) -> str:
+    def value(self, text: str, width: Width) -> str:
         """The variable's value as text: in C converted to the declared type."""
         return text if self.filling.language == "triton" else f"({TYPES[width]})({text})"

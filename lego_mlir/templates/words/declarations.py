@@ -12,11 +12,14 @@ LEGO_DEVICE int at(int i, int j) {
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.errors import TemplateError, brief
-from lego_mlir.expr.index import as_expr, index_symbol
+from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.nodes import Size
+from lego_mlir.expr.ranges import Range
+from lego_mlir.layout.base import Layout
 from lego_mlir.printers import cuda
 from lego_mlir.printers.cuda import TYPES, CStatements, CudaPrinter
 from lego_mlir.templates.render.indices import Bounded, ranges_of
@@ -39,7 +42,7 @@ class Declarations:
     def __init__(self, filling: Filling) -> None:
         self.filling = filling
 
-    def globals(self) -> dict[str, Any]:
+    def globals(self) -> dict[str, object]:
         return {f.__name__: f for f in (self.device_function, self.layout_class)}
 
     def device_function(self, name: str, layout: NamedLayout) -> str:
@@ -86,7 +89,7 @@ class Declarations:
         ]
         return self.filling.lines(_class(name, index_kind, sizes, methods))
 
-    def _require_c(self, word: str, what: str, name: Any, layout: Any) -> None:
+    def _require_c(self, word: str, what: str, name: str, layout: object) -> None:
         """Require a C template, a valid identifier and a layout."""
         require_language(f"{word} declares C", "cuda", self.filling.language, "write {{ A[i, j] }} itself")
         require_text(word, f"the name of {what}", name)
@@ -94,13 +97,19 @@ class Declarations:
         if not isinstance(layout, NamedLayout):
             raise TemplateError(f"{word}: a layout is needed, {word}({name!r}, A), got {brief(repr(layout))}")
 
-    def _position(self, layout: NamedLayout, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
+    def _position(self, layout: NamedLayout, parameters: Sequence[Index]) -> tuple[Expr, Expr, dict[Symbol, Range]]:
         """A layout's position at these parameters: the expression before and after simplification, and its ranges."""
         position = layout[tuple(parameters)]
         raw, ranges = as_expr(position), ranges_of(position)
         return raw, self.filling.simplified(raw, ranges), ranges
 
-    def _keep(self, raws: Sequence[Any], exprs: Sequence[Any], printer: CudaPrinter, origin: Any = None) -> CStatements:
+    def _keep(
+        self,
+        raws: Sequence[Expr],
+        exprs: Sequence[Expr],
+        printer: CudaPrinter,
+        origin: tuple[Layout, tuple[Index, ...]] | None = None,
+    ) -> CStatements:
         """Print expressions as statements, and record them."""
         known = (dict(printer.names), dict(printer.tables))
         printer.helpers["LEGO_DEVICE"] = None
@@ -124,13 +133,13 @@ class Declarations:
         return code
 
 
-def _sizes(layout: NamedLayout, exprs: Iterable[Any]) -> list[Size]:
+def _sizes(layout: NamedLayout, exprs: Iterable[Expr]) -> list[Size]:
     """The sizes of a layout and of expressions of it, in the order of a kernel's parameters."""
     used = {str(s): s for e in exprs for s in e.free_symbols if isinstance(s, Size)}
     return list(ordered(sizes_of(layout), used, ()).values())
 
 
-def _parameters(layout: NamedLayout) -> list[Any]:
+def _parameters(layout: NamedLayout) -> list[Index]:
     """Index variables for the coordinates, with names different from any size."""
     rank = len(layout.layout.dims())
     names = LETTERS[:rank] if rank <= len(LETTERS) else [f"i{k}" for k in range(rank)]
@@ -159,7 +168,7 @@ def _method(result: str, name: str, parameters: str, lines: Sequence[str]) -> st
     return f"LEGO_DEVICE {result} {name}({parameters}) const {{\n{body}}}\n"
 
 
-def _class(name: str, index: str, sizes: Sequence[Any], methods: Sequence[str]) -> list[str]:
+def _class(name: str, index: str, sizes: Sequence[Size], methods: Sequence[str]) -> list[str]:
     """The lines of a class whose members and constructor arguments are these sizes."""
     kinds = [(TYPES[CudaPrinter().type_of(s)], str(s)) for s in sizes]
     lines = [f"struct {name} {{", f"  using index = {index};", *(f"  {kind} {s}_;" for kind, s in kinds)]

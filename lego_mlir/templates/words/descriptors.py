@@ -11,9 +11,11 @@ base is up to the caller; the strides are validated here as far as the element t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.intervals import bounds
@@ -74,7 +76,7 @@ def strided(placed: NamedLayout) -> StridedForm:
     return StridedForm(tuple(inner.dims()), tuple(strides), tuple(layout.levels[-1]), order)
 
 
-def _slope(name: str, position: Any, symbol: Any, ranges: dict[Any, Range]) -> Any:
+def _slope(name: str, position: Expr, symbol: Index, ranges: dict[Symbol, Range]) -> Expr:
     from lego_mlir.expr.simplify import simplify
 
     raw = as_expr(position)
@@ -113,7 +115,7 @@ def require_aligned(name: str, form: StridedForm, dtype: str | None = None) -> N
         )
 
 
-def _wider(stride: Any, multiple: int) -> str:
+def _wider(stride: Expr, multiple: int) -> str:
     """The remedy that makes a stride a multiple of this number of elements."""
     sizes = sorted(stride.free_symbols, key=str)
     if not sizes:
@@ -130,10 +132,10 @@ class Descriptors:
     def __init__(self, filling: Filling) -> None:
         self.filling = filling
 
-    def globals(self) -> dict[str, Any]:
+    def globals(self) -> dict[str, object]:
         return {f.__name__: f for f in (self.descriptor, self.load_block, self.store_block)}
 
-    def _show(self, values: Any) -> str:
+    def _show(self, values: Iterable[IndexLike]) -> str:
         return f"[{', '.join(str(self.filling.finalize(Bounded(v))) for v in values)}]"
 
     def descriptor(self, pointer: str, placed: NamedLayout, dtype: str | None = None) -> str:
@@ -223,5 +225,5 @@ class Descriptors:
                 )
 
     @staticmethod
-    def _bounds_of(place: Bounded) -> set[Any]:
+    def _bounds_of(place: Bounded) -> set[Symbol]:
         return {s for r in place.ranges.values() for s in getattr(as_expr(r.hi), "free_symbols", ())}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import Cond
 from lego_mlir.errors import TemplateError, brief, did_you_mean
 from lego_mlir.expr.index import Condition, Index, as_condition
 from lego_mlir.templates.render.blocks import blocks_in
@@ -41,16 +42,16 @@ class Accesses:
     def __init__(self, filling: Filling) -> None:
         self.filling = filling
 
-    def globals(self) -> dict[str, Any]:
+    def globals(self) -> dict[str, object]:
         return {f.__name__: f for f in (self.load, self.store, self.masked)}
 
-    def load(self, pointer: str, block: Any, other: Any = None, *, where: Any = True, **options: Any) -> str:
+    def load(self, pointer: str, block: Any, other: Any = None, *, where: Cond = True, **options: Any) -> str:
         """`tl.load` of a slice, masked where necessary; `other` is a Triton expression."""
         self._accessible("load", pointer, block, options)
         mask = self.masked(block, other, where=where)
         return f"tl.load({pointer} + {self.filling.finalize(block)}{mask}{_keywords(options)})"
 
-    def store(self, pointer: str, block: Any, value: str, *, where: Any = True, **options: Any) -> str:
+    def store(self, pointer: str, block: Any, value: str, *, where: Cond = True, **options: Any) -> str:
         """`tl.store` to a slice, masked where necessary; `value` is a Triton expression."""
         self._accessible("store", pointer, block, options)
         if not isinstance(value, str):
@@ -61,7 +62,7 @@ class Accesses:
         mask = self.masked(block, where=where)
         return f"tl.store({pointer} + {self.filling.finalize(block)}, {value}{mask}{_keywords(options)})"
 
-    def masked(self, block: Any, other: Any = None, *, where: Any = True) -> str:
+    def masked(self, block: Any, other: Any = None, *, where: Cond = True) -> str:
         """`, mask=..., other=...` where the slice needs a mask, otherwise empty: for a handwritten `tl.load`.
 
         `where` is a further condition on its indices, or a tuple of them.
@@ -88,7 +89,7 @@ class Accesses:
             meant = did_you_mean(name, ACCEPTED[word]) or f"; there are: {', '.join(ACCEPTED[word])}"
             raise TemplateError(f"{word} has no option {name!r}{meant}")
 
-    def _require_slice(self, word: str, block: Any) -> None:
+    def _require_slice(self, word: str, block: object) -> None:
         require_language(f"{word} is Triton's", "triton", self.filling.language, "write a[{{ A[i, j] }}] itself")
         if isinstance(block, (int, Index)):
             raise TemplateError(
@@ -99,7 +100,7 @@ class Accesses:
             raise TemplateError(f"{word}: a slice such as A[i, :, :] is needed, got {brief(repr(block))}")
 
 
-def _both(block: Any, where: Any) -> BlockCondition:
+def _both(block: Offsets, where: Cond) -> BlockCondition:
     """The mask of a slice and further conditions. Raises TemplateError for a condition over another axis."""
     mask = block.mask
     ranges, both = dict(mask.ranges), as_condition(mask.condition)
