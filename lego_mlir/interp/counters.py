@@ -22,9 +22,9 @@ from lego_mlir.interp.values import Array, like_vector
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lego_mlir.interp.access import MemoryAccess, Side
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import Touch
-    from lego_mlir.interp.program import MemoryAccess, Side
 
     Observe = Callable[[Site, Array, Array | None, int], None]
 

@@ -30,6 +30,7 @@ from lego_mlir.errors import InterpreterError
 from lego_mlir.hardware.limits import refusal
 from lego_mlir.interp import dialects, memory, shadow, values
 from lego_mlir.interp.counters import Counters
+from lego_mlir.interp.dialects.cf import compile_blocks
 from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.geometry import Dim3, dim3
 from lego_mlir.interp.machine import Machine
@@ -158,7 +159,7 @@ def parse(module: Module, source: str = "-") -> Module:
 
 def compile_module(module: Module, source: str = "-") -> Compiler:
     """Parse if necessary and compile; pass the result to `launch` to run one module several times."""
-    return Compiler(parse(module, source), source)
+    return Compiler(parse(module, source), source, compile_blocks)
 
 
 def launch(

@@ -24,9 +24,9 @@ from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
+    from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.counters import Counters
     from lego_mlir.interp.faults import Faults
-    from lego_mlir.interp.program import MemoryAccess
     from lego_mlir.interp.values import SlotValue
 
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import shadow, values
-from lego_mlir.interp.program import MemoryAccess
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
+    from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.values import DType
 

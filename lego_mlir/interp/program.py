@@ -18,25 +18,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import values
+from lego_mlir.interp.access import MemoryAccess
 from lego_mlir.interp.report import SourceLocation
 from lego_mlir.interp.sinking import sunk_loads
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Attribute, Module, Op, Region, Type, Value
+    from lego_mlir.interp.access import Side
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.values import Array, SlotValue
 
 Step = Callable[["Machine"], None]
 Implementation = Callable[["Operation"], Step]
-
-Side = tuple[int, int]
-"""One side of a branch: its number and the region, 0 if the condition holds and 1 if not."""
+BlockCompiler = Callable[["Compiler", "Region"], "CompiledRegion"]
+"""Compiles a region of several blocks: `dialects.cf.compile_blocks`."""
 
 IMPLEMENTATIONS: dict[str, Implementation] = {}
 
@@ -84,20 +85,6 @@ class SingleBlock:
 
     def results_in(self, machine: Machine) -> list[SlotValue]:
         return [machine.values[slot] for slot in self.results]
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryAccess:
-    """One memory access of one operation; a race names its two accesses by their numbers.
-
-    `counted_at` is the side of a branch into which the compiler sinks the access (`sinking.py`); it is counted there.
-    """
-
-    number: int
-    place: SourceLocation
-    operation: str
-    kind: str
-    counted_at: Side | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +252,9 @@ def copy_slots(sources: Sequence[int], targets: Sequence[int]) -> Step:
 class Compiler:
     """Assigns slots to SSA values and steps to operations; compiles each function of a module once, on demand."""
 
-    def __init__(self, module: Module, source: str = "-") -> None:
+    def __init__(self, module: Module, source: str, compile_blocks: BlockCompiler) -> None:
         self.module = module
+        self._compile_blocks = compile_blocks
         self.source = source
         self.accesses: list[MemoryAccess] = []
         self.lane_bytes = 0
@@ -318,10 +306,7 @@ class Compiler:
         """A compiled region, of one block or of several."""
         blocks = list(region.blocks)
         if len(blocks) != 1:
-            from lego_mlir.interp.dialects.cf import exits_of
-            from lego_mlir.interp.graph import compile_graph
-
-            return compile_graph(self, region, partial(exits_of, self))
+            return self._compile_blocks(self, region)
         arguments = tuple(self.slot(a) for a in blocks[0].arguments)
         operations = [o.operation for o in blocks[0].operations]
         self._note_sunk_loads(operations)

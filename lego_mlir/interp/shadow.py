@@ -32,9 +32,9 @@ from lego_mlir.interp.report import Kind, LastWrite, SourceLocation
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
+    from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import Touch
-    from lego_mlir.interp.program import MemoryAccess
 
 SITE_BITS: Final = 12
 THREAD_BITS: Final = 11

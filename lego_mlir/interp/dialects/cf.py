@@ -5,16 +5,18 @@ Branches end blocks, so they are edges rather than steps; `exits_of` compiles th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import InterpreterError
-from lego_mlir.interp.graph import RETURN, Edge, Exits
+from lego_mlir.interp.dialects.arith import report_lanes
+from lego_mlir.interp.graph import RETURN, Edge, Exits, Graph, compile_graph
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Compiler, Operation, Step, implements
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Block, Op
+    from lego_mlir.aliases import Block, Op, Region
 
 BRANCHES: Final = "cf.br, cf.cond_br, cf.switch, and returns"
 
@@ -34,6 +36,11 @@ def exits_of(compiler: Compiler, terminator: Op, number_of: dict[Block, int]) ->
             return _switch(op, targets)
         case other:
             raise InterpreterError(f"{op.place}: unsupported terminator {other}; supported: {BRANCHES}")
+
+
+def compile_blocks(compiler: Compiler, region: Region) -> Graph:
+    """Compile a region of several blocks."""
+    return compile_graph(compiler, region, partial(exits_of, compiler))
 
 
 def _always(edge: Edge) -> Exits:
@@ -75,8 +82,6 @@ def _switch(op: Operation, targets: list[int]) -> Exits:
 @implements("cf.assert")
 def assert_(op: Operation) -> Step:
     """An assertion of the program: a failing lane is a fault with the program's message."""
-    from lego_mlir.interp.dialects.arith import report_lanes
-
     (condition,) = op.operands
     message, place = str(op.attribute("msg").value), op.place
 

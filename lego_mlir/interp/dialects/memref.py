@@ -22,8 +22,8 @@ from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Type
+    from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.memory import Touch
-    from lego_mlir.interp.program import MemoryAccess
     from lego_mlir.interp.values import DType
 
 Indices = Callable[[Machine], Sequence[Array]]

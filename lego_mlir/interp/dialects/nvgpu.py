@@ -29,8 +29,8 @@ from lego_mlir.interp.report import Kind
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
+    from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.memory import MemRef
-    from lego_mlir.interp.program import MemoryAccess
     from lego_mlir.interp.report import SourceLocation
 
 TILE = 8

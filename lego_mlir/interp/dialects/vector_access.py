@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lego_mlir.interp import memory, values
+from lego_mlir.interp.access import MemoryAccess
 from lego_mlir.interp.counters import leaders, same_in_warp
 from lego_mlir.interp.dialects.memref import load_step, plain, store_step, touch_run
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
-from lego_mlir.interp.program import MemoryAccess, Operation, Step, implements
+from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
