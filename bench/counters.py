@@ -1,6 +1,6 @@
-"""What the interpreter counts, against the GPU's own counters: bank conflicts and memory sectors, kernel by kernel.
+"""Compare the interpreter's counts with the GPU's counters: bank conflicts and memory sectors, kernel by kernel.
 
-    python bench/counters.py render     where lego_mlir is: PTX and the counts that the interpreter predicts
+    python bench/counters.py render     without a GPU: PTX and the counts that the interpreter predicts
     python bench/counters.py count      on the GPU machine, with ncu: the same counts from the hardware
     python bench/counters.py table      the table of docs/running.md
 
@@ -42,12 +42,12 @@ METRICS = {
     "sectors read": SECTORS.format("ld"),
     "sectors written": SECTORS.format("st"),
 }
-"""What is compared or shown beside it, and ncu's name for it."""
+"""The counters compared or shown, and ncu's names for them."""
 PREDICTED = tuple(name for name in METRICS if ":" not in name)
 
 
 def kernels() -> dict[str, tuple[Any, str | None]]:
-    """Every kernel of the project that has bank conflicts to avoid, and the script that is applied to it."""
+    """Every kernel of the project that must avoid bank conflicts, and its transform script."""
     from lego_mlir import f16, f32
     from lego_mlir.kernels import matmul, transpose
 
@@ -63,7 +63,7 @@ def kernels() -> dict[str, tuple[Any, str | None]]:
 
 
 def ragged_kernels() -> dict[str, tuple[Any, str | None]]:
-    """Sizes that the tiles do not divide: masked loads and stores, and blocks of which most threads do nothing."""
+    """Sizes that the tiles do not divide: masked loads and stores, and blocks with few active threads."""
     from branches import reversed_tiles
 
     from lego_mlir import f16, f32
@@ -85,7 +85,7 @@ def ragged_kernels() -> dict[str, tuple[Any, str | None]]:
 
 
 def predicted(kernel: Any, compilation: Any) -> dict[str, int]:
-    """The interpreter's counts of one launch of the module that was compiled."""
+    """The interpreter's counts for one launch of the compiled module."""
     import numpy as np
 
     from lego_mlir import interp
@@ -126,7 +126,7 @@ def expected() -> dict[str, dict[str, int]]:
 
 
 def launch() -> None:
-    """Launch each kernel once, in the order of `predicted.json`: what ncu watches."""
+    """Launch each kernel once, in the order of `predicted.json`, for ncu to profile."""
     import cupy as cp
 
     for name in expected():
@@ -157,14 +157,17 @@ def count() -> None:
 
 
 def table() -> None:
-    """The table of the documentation: predicted and measured, where the two are not both nothing."""
+    """The table of the documentation: predicted and measured counts, except where both are 0."""
     results = mlir_kernels.latest(NAME)
     cells = []
     for row in [] if results is None else results["rows"]:
         texts = []
         for quantity in PREDICTED:
-            said, seen = row["predicted"][quantity], row["measured"][quantity]
-            texts.append(f"{said}" if said == seen and said else f"{said}, not {seen}" if said or seen else "")
+            counted, measured = row["predicted"][quantity], row["measured"][quantity]
+            if counted == measured:
+                texts.append(f"{counted}" if counted else "")
+            else:
+                texts.append(f"{counted}, not {measured}")
         cells.append([row["kernel"], *texts])
     head = "Not measured yet.\n\n" if results is None else f"On {results['device']}.\n\n"
     mlir_kernels.put_into(PAGE, NAME, head + mlir_kernels.table("|".join(["kernel", *PREDICTED]), cells))

@@ -1,8 +1,8 @@
-"""How long the interpreter takes, with all checks and counts on: prints one line a kernel.
+"""Benchmark the interpreter with all checks and counts enabled: one line for each kernel.
 
     python bench/interp.py
 
-The two kernels are those of the project's own limits: a shared-memory transpose of 2048 x 2048 f32 (under 3 s) and one
+The two kernels are those of the project's limits: a shared-memory transpose of 2048 x 2048 f32 (under 3 s) and one
 block of a 128 x 256 x 64 tensor-core matrix product over K = 512 (under 3 s), on a machine of two cores.
 """
 
