@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cache as memoised
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -34,7 +34,8 @@ from lego_mlir.hardware import isa
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache, default_folder, key
 from lego_mlir.structured import driver, sets
-from lego_mlir.structured.language import parse
+from lego_mlir.structured.builder import Function
+from lego_mlir.structured.language import TypeRow, parse
 from lego_mlir.structured.lower import Lowered, lower
 from lego_mlir.structured.paper import scalar
 from lego_mlir.structured.storage import ByLayout
@@ -43,6 +44,11 @@ from lego_mlir.structured.syntax import LLError, Operand, Program, Statement
 from lego_mlir.structured.syntax import program as as_program
 from lego_mlir.structured.vector import generate, lanes
 from lego_mlir.structured.vector.generate import Variant
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from lego_mlir.aliases import Array
 
 ELEMENTS: Final[dict[Any, str]] = {np.dtype(np.float64): "f64", np.dtype(np.float32): "f32"}
 VARIANTS: Final = ("scalar", "tune")
@@ -89,7 +95,7 @@ class KernelSource:
         return cpu.llvm_ir(self.mlir(), self.isa)
 
 
-def _function(lowered: Lowered, source: KernelSource) -> Any:
+def _function(lowered: Lowered, source: KernelSource) -> Function:
     if source.lanes > 1:
         return lanes.emit(lowered, source.name, source.element, source.lanes)
     if source.variant is None:
@@ -131,11 +137,11 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.name}: {self.program}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle with the machine code; a different processor recompiles the program."""
         return _unpickle, (self.source, self._code, cpu.processor())
 
-    def __call__(self, *arrays: Any, **named: Any) -> None:
+    def __call__(self, *arrays: Array | float, **named: Array | float) -> None:
         """Check the arrays and run; outputs are written in place. Raises ArgumentError for mismatched arguments."""
         if named:
             try:
@@ -159,7 +165,7 @@ class Kernel:
     def _expected(self, got: str) -> str:
         return f"{self.name} takes {', '.join(self._names)}; got {got}"
 
-    def _with_floats(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _with_floats(self, arrays: tuple[Array | float, ...]) -> tuple[Array | float, ...]:
         """Convert numbers passed for read-only scalars to plain floats."""
         converted = list(arrays)
         for at in self._numbers:
@@ -170,7 +176,7 @@ class Kernel:
                     raise ArgumentError(f"{self._names[at]} is too large for {self.dtype}") from error
         return tuple(converted)
 
-    def _retry(self, arrays: tuple[Any, ...]) -> None:
+    def _retry(self, arrays: tuple[Array | float, ...]) -> None:
         """Slow path: accept columns as vectors, or raise the error."""
         arrays = tuple(
             self._array(operand, value) for operand, value in zip(self.program.operands, arrays, strict=True)
@@ -178,7 +184,7 @@ class Kernel:
         if self._run(_NDARRAY, _FLOAT, *arrays):
             raise ArgumentError(self._batches(arrays) or self._overlap(arrays))
 
-    def _array(self, operand: Operand, value: Any) -> Any:
+    def _array(self, operand: Operand, value: Array | float) -> Array | float:
         shape = self.shape(operand)
         written = operand.name in self.program.written
         if type(value) is float and driver.takes_numbers(self.program, operand, self.lanes):
@@ -205,10 +211,12 @@ class Kernel:
             raise ArgumentError(f"{operand.name} is written, and the array is read-only")
         return value
 
-    def _batches(self, arrays: Sequence[Any]) -> str:
+    def _batches(self, arrays: Sequence[Array | float]) -> str:
         """The mismatch of the batch sizes; empty if they agree."""
         found = {
-            operand.name: value.shape[0] if np.ndim(value) > len(self.shape(operand)) else None
+            operand.name: value.shape[0]
+            if isinstance(value, np.ndarray) and value.ndim > len(self.shape(operand))
+            else None
             for operand, value in zip(self.program.operands, arrays, strict=True)
         }
         counts = {count for count in found.values() if count is not None}
@@ -218,7 +226,7 @@ class Kernel:
             f"the batch sizes do not match: {found}; all must be equal, and written operands must be batched if any is"
         )
 
-    def _overlap(self, arrays: Sequence[Any]) -> str:
+    def _overlap(self, arrays: Sequence[Array | float]) -> str:
         """Which written operand overlaps another one."""
         for a, b in driver.overlapping_pairs(self.program):
             if isinstance(arrays[b], np.ndarray) and np.may_share_memory(arrays[a], arrays[b]):
@@ -254,7 +262,7 @@ _NDARRAY: Final = id(np.ndarray)
 _FLOAT: Final = id(float)
 
 
-def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Array | float]], tuple[Array | float, ...]]:
     """A function from a dictionary to the values of these names, in order."""
     if len(names) == 1:
         (name,) = names
@@ -302,11 +310,11 @@ def row_of(target: str) -> isa.ISA:
 def source_of(
     given: str | Program | Statement,
     *,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     name: str = "kernel",
     target: str = "host",
     variant: Variant | str | None = None,
-    types: Mapping[str, Any] | None = None,
+    types: Mapping[str, TypeRow] | None = None,
     by_lanes: bool = False,
     **operands: Operand | Structure,
 ) -> KernelSource:
@@ -336,8 +344,9 @@ def _require_variant(variant: object, by_lanes: bool, known: Sequence[str] = VAR
     raise UsageError(f"a variant is a Variant, {', '.join(map(repr, known))} or None, got {variant!r}{meant}")
 
 
-def _program(given: Any, operands: Mapping[str, Any], types: Mapping[str, Any] | None) -> Program:
+def _program(given: object, operands: Mapping[str, object], types: Mapping[str, TypeRow] | None) -> Program:
     """Coerce to a program. Raises UsageError for anything that is not a program or operand."""
+    declared = {}
     for name, value in operands.items():
         if not isinstance(value, Operand | Structure):
             meant = did_you_mean(name, OPTIONS)
@@ -345,6 +354,8 @@ def _program(given: Any, operands: Mapping[str, Any], types: Mapping[str, Any] |
                 f"compile has no option {name!r}{meant}, and {value!r} is not an operand, such as "
                 "structured.Matrix(4, 4)"
             )
+        plain = Operand(name, value) if isinstance(value, Structure) else value
+        declared[name] = Operand(name, plain.structure, plain.storage)
     if isinstance(given, Program | Statement):
         if operands:
             raise UsageError(
@@ -353,10 +364,6 @@ def _program(given: Any, operands: Mapping[str, Any], types: Mapping[str, Any] |
         return as_program(given) if isinstance(given, Statement) else given
     if not isinstance(given, str):
         raise UsageError(f"compile takes LL text, a Program or a Statement, got {type(given).__name__}")
-    declared = {
-        name: Operand(name, value.structure, value.storage) if isinstance(value, Operand) else Operand(name, value)
-        for name, value in operands.items()
-    }
     return parse(given, declared, types)
 
 
@@ -366,11 +373,11 @@ DEFAULT_CACHE: Final = "default"
 def compile(  # the name is the contract's: lego.structured.compile
     given: str | Program | Statement,
     *,
-    dtype: Any = np.float64,
+    dtype: DTypeLike = np.float64,
     name: str = "kernel",
     target: str = "host",
     variant: Variant | str | None = None,
-    types: Mapping[str, Any] | None = None,
+    types: Mapping[str, TypeRow] | None = None,
     by_lanes: bool = False,
     cache: Cache | str | None = DEFAULT_CACHE,
     **operands: Operand | Structure,
@@ -411,12 +418,12 @@ def processor(source: KernelSource, target: str) -> tuple[str, str]:
     return ("", "") if target in ("host", "scalar") else (source.isa.cpu, source.isa.features)
 
 
-def fields(variant: Variant) -> dict[str, Any]:
+def fields(variant: Variant) -> dict[str, int]:
     """The on-disk form of a variant."""
     return {"width": variant.width, "rows": variant.rows, "vectors": variant.vectors, "rolled": variant.rolled}
 
 
-def _from_cache(program: Program, dtype: Any, name: str, known: bytes) -> Kernel:
+def _from_cache(program: Program, dtype: DTypeLike, name: str, known: bytes) -> Kernel:
     """Load a kernel from a cache entry, without loading MLIR or LLVM."""
     head, _, code = known.partition(b"\n")
     kept = json.loads(head)
@@ -426,7 +433,7 @@ def _from_cache(program: Program, dtype: Any, name: str, known: bytes) -> Kernel
     )
 
 
-def digest(program: Program, dtype: Any, name: str, target: str, variant: Variant | str | None) -> str:
+def digest(program: Program, dtype: DTypeLike, name: str, target: str, variant: Variant | str | None) -> str:
     """The cache key of a kernel: the program, its structures and storages, and all else that affects the code."""
     return key(
         "structured",

@@ -11,21 +11,20 @@ B = L \\ B
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from lego_mlir.structured.language import TYPES
 from lego_mlir.structured.storage import as_storage
 from lego_mlir.structured.syntax import LLError, Operand
 
 
-def _structure(part: Any) -> Any:
+def _structure(part: object) -> object:
     return part.structure if isinstance(part, Operand) else part
 
 
 def _maker(kind: str) -> Callable[..., Operand]:
     usage, make = TYPES[kind]
 
-    def made(*arguments: Any, name: str = "", storage: object = "full") -> Operand:
+    def made(*arguments: object, name: str = "", storage: object = "full") -> Operand:
         plain = [list(map(_structure, given)) if isinstance(given, list) else given for given in arguments]
         try:
             return Operand(name, make(*plain), as_storage(storage))

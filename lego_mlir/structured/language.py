@@ -29,7 +29,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from lego_mlir.errors import LegoError, did_you_mean
 from lego_mlir.structured import structures as st
@@ -74,8 +74,11 @@ def _vector(n: int) -> st.Structure:
     return st.Structure(f"Vector({n})", n, 1, st.general(n, 1).sinfo, st.general(n, 1).ainfo)
 
 
+# What a type takes: a size, a word such as L, a structure, or a row of blocks.
+TypeArgument = int | str | st.Structure | list[st.Structure]
 # LL type: (usage, constructor of the structure)
-TYPES: Final[dict[str, tuple[str, Callable[..., st.Structure]]]] = {
+TypeRow = tuple[str, Callable[..., st.Structure]]
+TYPES: Final[dict[str, TypeRow]] = {
     "Matrix": ("m, n", st.general),
     "Vector": ("n", _vector),
     "Scalar": ("", _scalar),
@@ -118,7 +121,7 @@ def tokens(text: str) -> list[Token]:
 class Parser:
     """The parser of one text; `operands` may hold declarations made elsewhere."""
 
-    def __init__(self, text: str, operands: Mapping[str, Operand], types: Mapping[str, Any]) -> None:
+    def __init__(self, text: str, operands: Mapping[str, Operand], types: Mapping[str, TypeRow]) -> None:
         self.tokens = tokens(text)
         self.at = 0
         self.types = types
@@ -202,7 +205,7 @@ class Parser:
             raise fail(head.position, f"unknown type {head.text}; available: {', '.join(self.types)}{meant}")
         usage, make = self.types[head.text]
         self.expect("(")
-        arguments: list[Any] = []
+        arguments: list[TypeArgument] = []
         options: dict[str, str] = {}
         while not self.take(")"):
             if arguments or options:
@@ -220,7 +223,7 @@ class Parser:
         except LegoError as error:
             raise fail(head.position, str(error)) from error
 
-    def argument(self) -> Any:
+    def argument(self) -> TypeArgument:
         if self.take("["):
             row = [self.structure()[0]]
             while self.take(","):
@@ -279,7 +282,9 @@ class Parser:
         return Name(self.operands[name.text], name.position)
 
 
-def parse(text: str, operands: Mapping[str, Operand] | None = None, types: Mapping[str, Any] | None = None) -> Program:
+def parse(
+    text: str, operands: Mapping[str, Operand] | None = None, types: Mapping[str, TypeRow] | None = None
+) -> Program:
     """Parse a program. `types` adds user-defined structures, as rows like those of `TYPES`.
 
     Raises LLError with line and column at the first mistake.

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,13 +31,15 @@ from lego_mlir.structured.syntax import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike
+
+    from lego_mlir.aliases import Array
 
 # (value, magnitude of the rounding errors to simulate) -> perturbed value.
-Change = Callable[["NDArray[Any]", "NDArray[Any]"], "NDArray[Any]"]
+Change = Callable[["Array", "Array"], "Array"]
 
 
-def dense(operand: Operand, array: NDArray[Any]) -> NDArray[Any]:
+def dense(operand: Operand, array: Array) -> Array:
     """The logical matrix held in an operand's array."""
     positions = Leaf(operand.name, operand.structure, operand.storage).positions
     values = np.asarray(array).reshape(-1)[np.maximum(positions, 0)].astype(np.float64)
@@ -45,15 +47,13 @@ def dense(operand: Operand, array: NDArray[Any]) -> NDArray[Any]:
     return np.where(kinds == structures.STORED, values, np.where(kinds == structures.ONE, 1.0, 0.0))
 
 
-def store(operand: Operand, array: NDArray[Any], matrix: NDArray[Any]) -> None:
+def store(operand: Operand, array: Array, matrix: Array) -> None:
     """Write a logical matrix into an operand's array, touching stored elements only."""
     held = operand.storage.positions(operand.structure)
     array.reshape(-1)[held[held >= 0]] = matrix[held >= 0]
 
 
-def evaluate(
-    program: Program, arrays: Mapping[str, NDArray[Any]], change: Change | None = None
-) -> dict[str, NDArray[Any]]:
+def evaluate(program: Program, arrays: Mapping[str, Array], change: Change | None = None) -> dict[str, Array]:
     """The logical matrices of all operands after the program, in double precision; `change` is applied throughout."""
     values = {operand.name: dense(operand, arrays[operand.name]) for operand in program.operands}
     for statement in program.statements:
@@ -61,7 +61,7 @@ def evaluate(
     return values
 
 
-def value(expression: Expression, values: Mapping[str, NDArray[Any]], change: Change | None = None) -> NDArray[Any]:
+def value(expression: Expression, values: Mapping[str, Array], change: Change | None = None) -> Array:
     """One expression, given the matrices; `change` is applied at each use of an operand and to each result."""
     match expression:
         case Negated(argument):
@@ -81,7 +81,7 @@ def value(expression: Expression, values: Mapping[str, NDArray[Any]], change: Ch
     return result if change is None else change(result, np.abs(result))
 
 
-def _binary(op: str, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+def _binary(op: str, a: Array, b: Array) -> Array:
     if op == "\\":
         return np.linalg.solve(a, b)
     if op == "*":
@@ -89,7 +89,7 @@ def _binary(op: str, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return a + b if op == "+" else a - b
 
 
-def _call(function: str, matrix: NDArray[Any], change: Change | None) -> NDArray[Any]:
+def _call(function: str, matrix: Array, change: Change | None) -> Array:
     """A factorisation or an inverse. Rounding in a factorisation acts like a perturbation of the matrix by |L| |U|."""
     if function == "inv":
         return np.linalg.inv(matrix)
@@ -102,7 +102,7 @@ def _call(function: str, matrix: NDArray[Any], change: Change | None) -> NDArray
     return factorise(change(matrix, np.abs(lower) @ np.abs(upper)))
 
 
-def _lu(matrix: NDArray[Any]) -> NDArray[Any]:
+def _lu(matrix: Array) -> Array:
     factors = matrix.copy()
     for k in range(len(factors)):
         factors[k + 1 :, k] /= factors[k, k]
@@ -110,7 +110,7 @@ def _lu(matrix: NDArray[Any]) -> NDArray[Any]:
     return factors
 
 
-def _part(function: str, matrix: NDArray[Any]) -> NDArray[Any]:
+def _part(function: str, matrix: Array) -> Array:
     if function == "symmetric":
         return np.tril(matrix) + np.tril(matrix, -1).T
     unit = function.startswith("unit_")
@@ -118,7 +118,7 @@ def _part(function: str, matrix: NDArray[Any]) -> NDArray[Any]:
     return triangle + np.eye(len(matrix)) if unit else triangle
 
 
-def sample(program: Program, dtype: Any = np.float64, seed: int = 0) -> dict[str, NDArray[Any]]:
+def sample(program: Program, dtype: DTypeLike = np.float64, seed: int = 0) -> dict[str, Array]:
     """Arrays for all operands: small random numbers, dominant diagonals for stable solves, NaN in unread elements."""
     random = np.random.default_rng(seed)
     arrays = {}

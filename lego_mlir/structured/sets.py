@@ -28,6 +28,8 @@ from lego_mlir.structured.paper import loops
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lego_mlir.aliases import IslSet
+
 try:
     import islpy as isl
 except ImportError as error:
@@ -44,11 +46,11 @@ class Region:
     text: str
 
     @cached_property
-    def isl(self) -> Any:
+    def isl(self) -> IslSet:
         return isl.Set(self.text)
 
     @classmethod
-    def of(cls, handle: Any) -> Region:
+    def of(cls, handle: IslSet) -> Region:
         """The region of a computed isl set."""
         region = cls("")
         region.__dict__["isl"] = handle
@@ -101,7 +103,7 @@ class Region:
         found: list[tuple[int, ...]] = []
         rank = int(self.isl.dim(isl.dim_type.set))
 
-        def keep(point: Any) -> None:
+        def keep(point: IslSet) -> None:
             found.append(
                 tuple(int(point.get_coordinate_val(isl.dim_type.set, axis).to_python()) for axis in range(rank))
             )
@@ -211,14 +213,14 @@ def scan(
     return _tree(build.node_from_schedule(band))
 
 
-def _named(name: str, domain: Region, names: Sequence[str]) -> Any:
+def _named(name: str, domain: Region, names: Sequence[str]) -> IslSet:
     handle = domain.isl
     for axis, label in enumerate(names):
         handle = handle.set_dim_name(isl.dim_type.set, axis, label)
     return handle.set_tuple_name(name)
 
 
-def _tree(node: Any) -> loops.Tree:
+def _tree(node: IslSet) -> loops.Tree:
     kind = node.get_type()
     kinds = isl.ast_node_type
     if kind == kinds.block:
@@ -251,7 +253,7 @@ _OPS: Final = {
 }  # fmt: skip
 
 
-def _expr(expr: Any) -> loops.Expr:
+def _expr(expr: IslSet) -> loops.Expr:
     kind = expr.get_type()
     if kind == isl.ast_expr_type.int:
         return loops.Const(int(expr.int_get_val().to_python()))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import frexp
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from lego_mlir.structured.syntax import (
 from lego_mlir.tracing.roundings import UNIT, Roundings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from lego_mlir.aliases import Array
 
 PROBES: Final = 16
 CHANGE: Final = {"f32": 2.0**-20, "f64": 2.0**-36}  # relative: above the rounding of the reference, and small
@@ -108,7 +108,7 @@ def _counted(chain: int, element: str) -> Roundings:
     return Roundings(tuple(before.get(name, 0) for name in UNIT), tuple(int(name == element) for name in UNIT))
 
 
-def allowed(program: Program, arrays: Mapping[str, NDArray[Any]], element: str) -> dict[str, Any]:
+def allowed(program: Program, arrays: Mapping[str, Array], element: str) -> dict[str, tuple[Array, Array]]:
     """For each written operand the expected matrix and the largest admissible error of each element.
 
     Raises UsageError where NumPy cannot compute the program on these arrays.
@@ -129,13 +129,13 @@ def allowed(program: Program, arrays: Mapping[str, NDArray[Any]], element: str) 
 
 
 def _sensitivity(
-    program: Program, arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]], relative: float
-) -> dict[str, NDArray[Any]]:
+    program: Program, arrays: Mapping[str, Array], expected: Mapping[str, Array], relative: float
+) -> dict[str, Array]:
     """Root-mean-square change of each element per unit of relative perturbation."""
     random = np.random.default_rng(1)
 
-    def change(value: NDArray[Any], size: NDArray[Any]) -> NDArray[Any]:
-        changed: NDArray[Any] = value + relative * size * random.standard_normal(value.shape)
+    def change(value: Array, size: Array) -> Array:
+        changed: Array = value + relative * size * random.standard_normal(value.shape)
         return changed
 
     squares = {name: np.zeros(expected[name].shape) for name in program.written}

@@ -11,7 +11,7 @@ import ctypes
 import json
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -24,6 +24,11 @@ from lego_mlir.structured.lower import lower
 from lego_mlir.structured.syntax import Program
 from lego_mlir.structured.vector import generate
 from lego_mlir.structured.vector.generate import Variant
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from lego_mlir.aliases import Array
 
 # (rows, vectors) of register tiles that leave room for operands among 32 vector registers
 TILES: Final = ((4, 4), (8, 2), (6, 4), (8, 3), (8, 1), (4, 2))
@@ -66,7 +71,7 @@ class Timer:
     """A variant with a machine-code loop around it, which excludes the cost of a Python call."""
 
     def __init__(
-        self, source: structured.KernelSource, arrays: dict[str, Any], restricted: tuple[str, str] = ("", "")
+        self, source: structured.KernelSource, arrays: dict[str, Array], restricted: tuple[str, str] = ("", "")
     ) -> None:
         symbol = f"{source.name}_repeat"
         code = cpu.assemble(source.mlir(), (symbol,), driver.repeat(source.program, source.name), *restricted)
@@ -94,7 +99,7 @@ class Timer:
         return time.perf_counter() - start
 
 
-def _copies(array: Any, count: int) -> tuple[Any, int]:
+def _copies(array: Array, count: int) -> tuple[Array, int]:
     """Aligned copies of an array, a cache line apart, so that a store to one does not delay a load from the next."""
     stride = -(-array.nbytes // LINE) * LINE + LINE
     memory = np.zeros(count * stride + LINE, np.uint8)
@@ -105,7 +110,7 @@ def _copies(array: Any, count: int) -> tuple[Any, int]:
     return held, stride
 
 
-def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SECONDS) -> list[Timing]:
+def tune(program: Program, dtype: DTypeLike, target: str = "host", seconds: float = SECONDS) -> list[Timing]:
     """The timings of the candidates, fastest first; no candidate is compiled after `seconds`."""
     element = structured.ELEMENTS[np.dtype(dtype)]
     row = structured.row_of(target)
@@ -123,7 +128,7 @@ def tune(program: Program, dtype: Any, target: str = "host", seconds: float = SE
     return sorted(found, key=lambda timing: timing.seconds)
 
 
-def tuned(program: Program, dtype: Any, target: str, store: Cache | None) -> Variant:
+def tuned(program: Program, dtype: DTypeLike, target: str, store: Cache | None) -> Variant:
     """The best variant, or the default if none is clearly better; cached per program and processor."""
     digest = structured.digest(program, np.dtype(dtype), "", target, "tuned")
     known = store.read(digest) if store is not None else None

@@ -13,7 +13,7 @@ matrix, with vectors in place of numbers, computes a whole group:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from lego_mlir.structured.vector import generate
 from lego_mlir.structured.vector.generate import Variant
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from lego_mlir.aliases import Array
 
 LARGEST: Final = 8
 
@@ -65,7 +65,7 @@ def emit(lowered: Lowered, name: str, element: str, lanes: int) -> Function:
     return function
 
 
-def interleave(batch: NDArray[Any], lanes: int) -> NDArray[Any]:
+def interleave(batch: Array, lanes: int) -> Array:
     """Matrices (count, *shape) as groups (groups, *shape, lanes); the last group repeats the last matrix.
 
     >>> interleave(np.arange(6).reshape(3, 2), 2).tolist()
@@ -76,7 +76,7 @@ def interleave(batch: NDArray[Any], lanes: int) -> NDArray[Any]:
     return np.ascontiguousarray(np.moveaxis(batch[chosen], 1, -1))
 
 
-def separate(groups: NDArray[Any], count: int) -> NDArray[Any]:
+def separate(groups: Array, count: int) -> Array:
     """The first `count` matrices of the groups: the inverse of `interleave`."""
     apart = np.moveaxis(groups, -1, 1)
     return np.ascontiguousarray(apart.reshape(-1, *apart.shape[2:])[:count])

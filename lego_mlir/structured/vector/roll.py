@@ -51,14 +51,14 @@ class Placed:
     counted: bool = False
 
 
-def placed(what: Any, groups: Sequence[Sequence[int]]) -> Code:
+def placed(what: object, groups: Sequence[Sequence[int]]) -> Code:
     """An instruction that runs once at these positions."""
     used = [group for group in groups if group]
     relative = tuple(tuple(position - group[0] for position in group) for group in used)
     return Code((Placed(what, relative),), tuple(group[0] for group in used))
 
 
-def counted(what: Any, count: int, groups: Sequence[Sequence[int]], steps: Sequence[Sequence[int]]) -> Code:
+def counted(what: object, count: int, groups: Sequence[Sequence[int]], steps: Sequence[Sequence[int]]) -> Code:
     """An instruction that runs `count` times, with positions advancing by `steps`."""
     used = [pair for pair in zip(groups, steps, strict=True) if pair[0]]
     relative = tuple(tuple(position - group[0] for position in group) for group, _ in used)

@@ -6,7 +6,7 @@ with the iteration become index arithmetic on the loop variables, shared within 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lego_mlir.errors import PrintError
@@ -49,7 +49,7 @@ class _Emitter:
         self.lanes: dict[int, SSA] = {}
         self.scopes: list[dict[Any, SSA]] = [{}]
 
-    def run(self, instructions: Sequence[Any], integers: Iterator[LoopPolynomial]) -> None:
+    def run(self, instructions: Sequence[object], integers: Iterator[LoopPolynomial]) -> None:
         for instruction in instructions:
             match instruction:
                 case Begin(active):
@@ -95,7 +95,7 @@ class _Emitter:
         given = [*(f"%{name}" for name in used), *place]
         f.do(f"func.call @{helper.name}({', '.join(given)}) : ({', '.join(kinds)}) -> ()")
 
-    def once(self, what: Any, positions: Iterator[LoopPolynomial]) -> None:
+    def once(self, what: object, positions: Iterator[LoopPolynomial]) -> None:
         match what:
             case Add():
                 self.add(what, positions)
@@ -168,7 +168,7 @@ class _Emitter:
             self.run(repeat.body, inside)
             self.scopes.pop()
 
-    def counted(self, placed: Placed, integers: Iterator[LoopPolynomial], body: Any) -> None:
+    def counted(self, placed: Placed, integers: Iterator[LoopPolynomial], body: Callable[..., None]) -> None:
         """Repeat the body `count` times, in a loop that carries the accumulators."""
         count = next(integers)
         bases = [next(integers) for _ in placed.groups]
@@ -433,7 +433,7 @@ class _Emitter:
         self.acc[0, 0] = value
 
 
-def _buffers(body: Sequence[Any]) -> set[str]:
+def _buffers(body: Sequence[object]) -> set[str]:
     """The buffers used by these instructions."""
     found: set[str] = set()
     for outer in body:
