@@ -1,7 +1,6 @@
-"""Names for values of libraries without types: what a signature means where a type checker sees `Any`.
+"""Type aliases for objects of untyped libraries, so that a signature is precise where the type checker sees `Any`.
 
-SymPy, MLIR's bindings, Z3, CuPy and llvmlite come without types that a strict checker can use. A signature that takes
-one of their objects says which.
+SymPy, MLIR's bindings, Z3, CuPy and llvmlite have no types that a strict checker can use.
 """
 
 from __future__ import annotations
