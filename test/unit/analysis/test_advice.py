@@ -39,7 +39,7 @@ def test_runs_of_several_warps_are_counted_for_each():
     assert runs(np.stack([4 * LANE, 8 * LANE]), 4) == runs(4 * LANE, 4) + runs(8 * LANE, 4)
 
 
-def test_requests_that_no_index_of_the_tile_can_stand_for_are_not_tried():
+def test_requests_that_match_no_index_of_the_tile_are_not_evaluated():
     """A script may have left a larger tile, or accesses to parts of an element."""
     tile, place = Row(4, 32), SourceLocation("k.py", 7)
     for address, width, size, uses in ((4 * LANE, 4, 128, 1), (4 * LANE + 480, 4, 128, 0), (2 * LANE, 2, 128, 0)):
@@ -85,7 +85,7 @@ def test_a_width_is_granted_where_groups_stay_together_for_every_size(layout, ex
     assert granted(layout, 4) == expected
 
 
-def test_a_width_is_looked_for_at_the_access_s_own_line():
+def test_a_width_is_searched_at_the_line_of_the_access():
     @lego.kernel(grid=1, block=64)
     def kernel(order: lego.Tensor(i32, Row(64)), x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
         t = lego.thread_id[0]

@@ -1,4 +1,4 @@
-"""Layouts of one tile, ranked by what their uses cost."""
+"""Layouts of one tile, ranked by the cost of its accesses."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_of_equal_wavefronts_the_cheaper_index_then_the_smaller_tile():
     assert found[0].bytes == 4096 < found[1].bytes
 
 
-def test_lanes_that_take_no_part_cost_nothing():
+def test_inactive_lanes_cost_nothing():
     half = TileAccess(
         "half", (np.arange(32).reshape(1, 32), np.zeros((1, 32), int)), 1, np.arange(32).reshape(1, 32) < 16
     )

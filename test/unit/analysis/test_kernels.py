@@ -1,4 +1,4 @@
-"""From a kernel's trace to its tiles' uses: every warp, loop variables, masks; and repairs that the run confirms."""
+"""Accesses of tiles derived from a kernel's trace: warps, loop variables, masks; and repairs confirmed by a run."""
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def test_branches_and_loops_say_which_lanes_take_part():
     assert total == sum(site.wavefronts for site in shared)
 
 
-def test_a_place_that_comes_from_data_has_no_repair_by_the_trace_alone():
+def test_a_position_from_data_has_no_repair_by_the_trace_alone():
     @lego.kernel(grid=1, block=32)
     def kernel(src: lego.Tensor(i32, Row(32)), dst: lego.Tensor(f32, Row(32))):
         t = lego.thread_id[0]
@@ -131,7 +131,7 @@ def observed(kernel, **arrays):
 
 
 def histogram(tile):
-    """Each thread counts in a row of its own; the bins are data."""
+    """Each thread counts in a separate row; the bins are data."""
 
     @lego.kernel(grid=1, block=32)
     def kernel(src: lego.Tensor(i32, Row(32, 8)), dst: lego.Tensor(i32, Row(32))):
@@ -161,7 +161,7 @@ def test_a_place_that_comes_from_data_is_repaired_on_the_run_s_data():
     assert again.totals.conflicts == 0
 
 
-def test_a_loop_whose_bounds_are_data_is_no_obstacle():
+def test_a_loop_whose_bounds_are_data_is_repaired():
     @lego.kernel(grid=1, block=32)
     def kernel(src: lego.Tensor(i32, Row(1)), dst: lego.Tensor(f32, Row(32))):
         t = lego.thread_id[0]
@@ -199,7 +199,7 @@ def test_a_place_that_divides_by_zero_for_a_thread_that_is_kept_away_is_skipped(
     assert tile.repairs[0].wavefronts < report.totals.wavefronts
 
 
-def test_a_tile_of_one_dimension_says_why_it_has_no_remedy():
+def test_a_tile_of_one_dimension_has_a_reason_for_no_remedy():
     @lego.kernel(grid=1, block=32)
     def kernel(dst: lego.Tensor(f32, Row(32))):
         t = lego.thread_id[0]
@@ -231,7 +231,7 @@ def test_a_tile_that_is_taken_whole_keeps_its_order():
         assert found.note.startswith(f"no remedy tried: line {kernel.source.line + line} accesses whole tiles of it")
 
 
-def test_a_condition_on_data_keeps_no_lane_from_taking_part():
+def test_a_condition_on_data_excludes_no_lane():
     @lego.kernel(grid=1, block=32)
     def kernel(src: lego.Tensor(f32, Row(32)), dst: lego.Tensor(f32, Row(32))):
         t = lego.thread_id[0]

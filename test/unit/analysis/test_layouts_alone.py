@@ -1,4 +1,4 @@
-"""Layouts without a kernel: what they cost, how that is known, and which repair is verified."""
+"""Layouts without a kernel: their cost, the method that found it, and verified repairs."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_wider_vector_is_one_whose_neighbours_are_one_run():
     assert widest_vector(patterns.positions(gallery.padded(32, 32), ROW), 4) == 1
 
 
-def test_walks_cover_a_tile_once_along_each_axis():
+def test_sweeps_cover_a_tile_once_along_each_axis():
     for dims in ((8, 16), (4, 6, 10), (64,)):
         total = int(np.prod(dims))
         for pattern in sweeps(dims):

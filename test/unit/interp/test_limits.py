@@ -1,4 +1,4 @@
-"""A launch that no GPU takes is refused by the interpreter and by the launcher in the same words.
+"""A launch that no GPU accepts is refused by the interpreter and by the launcher in the same words.
 
 So are arguments that the kernel does not have.
 """
@@ -30,7 +30,7 @@ def test_a_kernel_of_symbolic_grid():
     assert interp.run_kernel(along_z, {"x": x}, {"B": 65535}, blocks=[65534]).clean and x[-1] == 1
 
 
-def test_the_launcher_says_the_same():
+def test_the_launcher_has_the_same_message():
     with pytest.raises(UsageError, match=TOO_MANY):
         launch_extents("grid", (1, 1, "B"), None, {"B": 70000}, "along_z")
     assert launch_extents("grid", (1, 1, "B"), None, {"B": 65535}, "along_z") == (1, 1, 65535)

@@ -345,7 +345,7 @@ def test_mulsi_extended():
     assert np.array_equal(high, (exact >> 32).astype(np.int32))
 
 
-def test_an_unknown_operation_names_itself_and_its_place():
+def test_an_unsupported_operation_is_named_with_its_location():
     text = """gpu.module @m { gpu.func @k(%x: f32) kernel {
       %c = complex.create %x, %x : complex<f32>
       gpu.return } }"""

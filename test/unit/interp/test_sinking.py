@@ -1,4 +1,4 @@
-"""A load that only one side of a branch uses is counted for the lanes that take that side, as the compiler moves it."""
+"""A load that only one side of a branch uses is counted for the lanes that take that side, as the compiler sinks it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_nested_in_a_branch_only_its_lanes_are_counted() -> None:
         pytest.param(LOAD + INSIDE + f"scf.if %in {{ {STORE} }} else {{ {STORE} }}", id="a use on both sides"),
     ],
 )
-def test_a_load_that_stays_is_counted_for_all_lanes(body: str) -> None:
+def test_a_load_that_is_not_sunk_is_counted_for_all_lanes(body: str) -> None:
     text = body.replace("%s[%t]", "%s[%i]")
     y = np.zeros(64, np.float32)
     report = interp.launch(KERNEL.format(before=text), grid=1, block=64, args=[y, 5])

@@ -299,7 +299,7 @@ def test_stores_through_masks_and_offsets():
     assert out[16:20].tolist() == [1, 3, 4, 0]
 
 
-def test_bf16_and_f8_constants_that_are_no_splat():
+def test_bf16_and_f8_constants_that_are_not_splats():
     import ml_dtypes
 
     for type_, dtype in (("bf16", ml_dtypes.bfloat16), ("f8E4M3FN", ml_dtypes.float8_e4m3fn)):
