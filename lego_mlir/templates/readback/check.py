@@ -130,9 +130,9 @@ def _compare(rendered: Rendered, placeholder: Placeholder, values: dict[str, Arr
     found = _broadcast(found.reshape(-1, *[1] * len(axes)) if found.ndim == 1 else found, shape)
     counts = _inside(placeholder, spread, shape)
     _same(found, expected, counts, placeholder, values, axes)
-    asked = _asked(placeholder, spread)
-    if asked is not None:
-        _same(found, np.broadcast_to(asked, shape), counts, placeholder, values, axes)
+    positions = _positions(placeholder, spread)
+    if positions is not None:
+        _same(found, np.broadcast_to(positions, shape), counts, placeholder, values, axes)
     return int(counts.sum())
 
 
@@ -199,7 +199,7 @@ def _index(placeholder: Placeholder, spread: Mapping[str, Array]) -> tuple[Layou
     return layout, tuple(np.asarray(evaluate(e, spread)) if e.free_symbols else int(e) for e in exprs)
 
 
-def _asked(placeholder: Placeholder, spread: Mapping[str, Array]) -> Array | int | None:
+def _positions(placeholder: Placeholder, spread: Mapping[str, Array]) -> Array | int | None:
     """The layout's own positions, for constant sizes."""
     known = _index(placeholder, spread)
     if known is None:
