@@ -15,7 +15,7 @@ import numpy as np
 from lego_mlir.analysis.repair import TileAccess
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.hardware.sectors import Runs, runs
+from lego_mlir.hardware.sectors import Segments, segments
 
 KEPT_WARPS: Final = 2048
 """Requests to a shared tile that are kept for each line; later ones are not evaluated under other layouts."""
@@ -34,13 +34,13 @@ class RecordedRequests:
 
     def __init__(self) -> None:
         self._shared: dict[Key, list[Requests]] = {}
-        self.runs: dict[Key, Runs] = {}
+        self.runs: dict[Key, Segments] = {}
 
     def __call__(self, site: Any, address: Array, active: Array | None, width: int) -> None:
         """Record one request for each warp of some blocks: byte addresses shaped `(blocks, warps, 32)`."""
         key = (site.place.file, site.place.line, site.buffer, site.kind)
         if site.space != "shared":
-            found = runs(address, width, active)
+            found = segments(address, width, active)
             self.runs[key] = self.runs[key] + found if key in self.runs else found
             return
         kept = self._shared.setdefault(key, [])

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.hardware.memory import SECTOR_BYTES
-from lego_mlir.hardware.sectors import Runs
+from lego_mlir.hardware.sectors import Segments
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
@@ -70,7 +70,7 @@ def _sectors_remedy(site: Json) -> str:
     """Advice for excess sectors: coalesced lanes are not told to coalesce, only to align or lengthen their segments."""
     if site["runs"] is None:
         return "let adjacent lanes access adjacent elements, starting at multiples of 32 bytes"
-    runs = Runs(**site["runs"])
+    runs = Segments(**site["runs"])
     if runs.apart == runs.packed:
         return "some begin or end inside a sector: start rows at multiples of 32 bytes"
     if runs.bytes >= 2 * site["width"] * runs.count:

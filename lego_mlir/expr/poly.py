@@ -228,6 +228,7 @@ def without(monomial: Monomial, factor: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
+Comparison: TypeAlias = tuple[NodeType, Poly, Poly]
 ZERO = Poly({})
 ONE = Poly({(): 1})
 

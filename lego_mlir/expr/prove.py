@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
@@ -30,7 +30,7 @@ from lego_mlir.expr.budgets import within_recursion_limit
 from lego_mlir.expr.context import Context, working_in
 from lego_mlir.expr.index import as_condition
 from lego_mlir.expr.nodes import COMPARISONS, Eq, Le, Lt, Ne, NodeType, Size
-from lego_mlir.expr.poly import Atom, Poly, Truth
+from lego_mlir.expr.poly import Atom, Comparison, Poly, Truth
 from lego_mlir.expr.prefix import shown
 from lego_mlir.expr.rewrite import Applied, Trace
 from lego_mlir.expr.samples import POINTS
@@ -43,8 +43,6 @@ OPPOSITE: dict[Any, Any] = {Lt: (Le, True), Le: (Lt, True), Eq: (Ne, False), Ne:
 SIDE_CONDITION_MS = 100  # Z3's time for one side condition of a rule
 MOST_TIMEOUTS = 5  # side conditions on which Z3 may time out before it is skipped for the rest
 MOST_VALUES = 1 << 16  # combinations of the symbols' values that enumeration tries, as arrays
-
-Comparison: TypeAlias = tuple[NodeType, Poly, Poly]
 
 
 class Prover:

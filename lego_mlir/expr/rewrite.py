@@ -16,13 +16,12 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.budgets import Budget
 from lego_mlir.expr.cost import OPERATIONS
 from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, FloorMod, Ne
-from lego_mlir.expr.poly import PRODUCT, SYMBOL, ZERO, Argument, Atom, Poly, Truth
+from lego_mlir.expr.poly import PRODUCT, SYMBOL, ZERO, Argument, Atom, Comparison, Poly, Truth
 from lego_mlir.expr.rules import BY_NODE, RECOMPOSE, REMAINDER, Rule
 from lego_mlir.expr.terms import Factor, outer
 
 if TYPE_CHECKING:
     from lego_mlir.expr.context import Context
-    from lego_mlir.expr.prove import Comparison
 
 ROUNDS = 20  # of the sum rules over one sum
 STEPS = 20_000  # terms looked at in one such round

@@ -81,7 +81,7 @@ def _widest(address: Array, width: int, asked: Array, real: Array | None) -> int
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class Segments:
     """Contiguous segments of some requests: their number, their bytes, and two sector counts.
 
     `packed` sectors could hold the bytes of each request; `apart` counts the sectors of separate, aligned segments. If
@@ -89,10 +89,10 @@ class Runs:
 
     >>> import numpy as np
     >>> lane = np.arange(32)
-    >>> runs(4 * lane + 4, 4)
-    Runs(count=1, bytes=128, packed=4, apart=4)
-    >>> runs(128 * lane, 4)
-    Runs(count=32, bytes=128, packed=4, apart=32)
+    >>> segments(4 * lane + 4, 4)
+    Segments(count=1, bytes=128, packed=4, apart=4)
+    >>> segments(128 * lane, 4)
+    Segments(count=32, bytes=128, packed=4, apart=32)
     """
 
     count: int
@@ -100,13 +100,13 @@ class Runs:
     packed: int
     apart: int
 
-    def __add__(self, other: Runs) -> Runs:
-        return Runs(
+    def __add__(self, other: Segments) -> Segments:
+        return Segments(
             self.count + other.count, self.bytes + other.bytes, self.packed + other.packed, self.apart + other.apart
         )
 
 
-def runs(address: Array, width: int, active: Array | None = None) -> Runs:
+def segments(address: Array, width: int, active: Array | None = None) -> Segments:
     """The contiguous segments in requests of `(..., 32)` byte addresses, `width` bytes a lane."""
     address = np.asarray(address, np.int64)
     if active is not None:
@@ -120,4 +120,4 @@ def runs(address: Array, width: int, active: Array | None = None) -> Runs:
     length = rows[ends] + width - rows[begins]
     of_row = np.bincount(begins.nonzero()[0], weights=length).astype(np.int64)
     packed, apart = (int((-(-n // SECTOR_BYTES)).sum()) for n in (of_row, length))
-    return Runs(len(length), int(length.sum()), packed, apart)
+    return Segments(len(length), int(length.sum()), packed, apart)

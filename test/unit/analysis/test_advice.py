@@ -13,7 +13,7 @@ from lego_mlir.analysis.patterns import parse, require_inside, sweeps
 from lego_mlir.analysis.recorded_requests import KEPT_WARPS, RecordedRequests
 from lego_mlir.analysis.widening import Widening, granted
 from lego_mlir.errors import UsageError
-from lego_mlir.hardware.sectors import Runs, requests, runs
+from lego_mlir.hardware.sectors import Segments, requests, segments
 from lego_mlir.interp.report import Site, SourceLocation
 
 LANE = np.arange(32)
@@ -29,14 +29,14 @@ def test_runs_are_those_of_the_bytes_themselves(places, width, taking):
     starts = sorted(b for b in asked if b - 1 not in asked)
     ends = sorted(b + 1 for b in asked if b + 1 not in asked)
     lengths = [e - s for s, e in zip(starts, ends, strict=True)]
-    expected = Runs(len(starts), len(asked), -(-len(asked) // 32), sum(-(-n // 32) for n in lengths))
+    expected = Segments(len(starts), len(asked), -(-len(asked) // 32), sum(-(-n // 32) for n in lengths))
     address, active = np.array([places]) * width, np.array([taking])
-    assert runs(address, width, active) == expected
+    assert segments(address, width, active) == expected
     assert int(requests(address, width, active).ideal[0]) == expected.packed
 
 
 def test_runs_of_several_warps_are_counted_for_each():
-    assert runs(np.stack([4 * LANE, 8 * LANE]), 4) == runs(4 * LANE, 4) + runs(8 * LANE, 4)
+    assert segments(np.stack([4 * LANE, 8 * LANE]), 4) == segments(4 * LANE, 4) + segments(8 * LANE, 4)
 
 
 def test_requests_that_match_no_index_of_the_tile_are_not_evaluated():
