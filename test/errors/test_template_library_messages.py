@@ -55,7 +55,5 @@ def test_at_the_door(said):
 
 def test_a_block_larger_than_triton_takes():
     template = matmul(4096, 4096, 4096, tile=(2048, 1024, 16))
-    with pytest.raises(
-        TemplateError, match="a block of 2048 x 1024 exceeds the limit of 1048576 elements; use"
-    ):
+    with pytest.raises(TemplateError, match="a block of 2048 x 1024 exceeds the limit of 1048576 elements; use"):
         template.render()
