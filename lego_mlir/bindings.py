@@ -1,8 +1,8 @@
-"""The one door to the MLIR Python bindings.
+"""The only importer of the MLIR Python bindings.
 
 LLVM publishes them as the package `mlir`; PyPI's `torch-mlir` carries the same upstream bindings, with every upstream
-dialect and pass registered, as `torch_mlir`. Everything else in this project writes `from lego_mlir import bindings`
-and asks for what it needs, so that which package provides it is decided here and nowhere else:
+dialect and pass registered, as `torch_mlir`. Everything else in this project imports
+`lego_mlir.bindings`, so that the choice of the package is made here only:
 
 >>> mlir = load()
 >>> with mlir.ir.Context(), mlir.ir.Location.unknown():

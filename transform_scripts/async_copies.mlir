@@ -2,8 +2,8 @@
 //
 // Expects  wide reads of global memory (vector.load, vector.transfer_read of 4, 8 or 16 bytes) whose value is stored in
 //          shared memory; under a branch that yields zeros where there is nothing to read, the copy fills with zeros.
-// Leaves   nvgpu.device_async_copy, _create_group and _wait in their place. Barriers stay where they are: a barrier
-//          has to follow the wait before others read the tile.
+// Leaves   nvgpu.device_async_copy, _create_group and _wait in their place. Barriers do not move: a barrier must
+//          follow the wait before others read the tile.
 // bypass_l1: 16-byte copies go past the L1 cache (cp.async.cg).
 
 module attributes {
@@ -17,7 +17,7 @@ module attributes {
       : (!transform.any_op) -> !transform.any_op
     %copies = transform.structured.match ops{["nvgpu.device_async_copy"]} in %copying
       : (!transform.any_op) -> !transform.any_op
-    // The reads whose values nobody takes any more.
+    // Removes the reads whose values are unused.
     transform.apply_patterns to %copying {
       transform.apply_patterns.canonicalization
     } : !transform.any_op

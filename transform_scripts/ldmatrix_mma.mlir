@@ -1,4 +1,4 @@
-// A warp's tiles are dealt out to its lanes: ldmatrix, mma.sync m16n8k16, and stores of what each lane holds.
+// Distributes a warp's tiles to its lanes: ldmatrix, mma.sync m16n8k16, and stores of what each lane holds.
 //
 // Expects  vector.transfer_read of 16x16 tiles from two-dimensional shared memory (straight or transposed),
 //          vector.contract (m, k) x (n, k) of f16 or bf16 into 16x8 accumulators of f32, and vector.transfer_write of

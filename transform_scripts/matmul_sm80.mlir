@@ -1,4 +1,4 @@
-// A matrix product at the vector level becomes a pipelined tensor-core kernel for sm_80 and later.
+// Turns a matrix product at the vector level into a pipelined tensor-core kernel for sm_80 and later.
 //
 // Expects  what lego_mlir/kernels/matmul.py emits: a loop that copies tiles to shared memory and multiplies them.
 // Leaves   cp.async into a ring of swizzled tiles, ldmatrix.x4 and mma.sync m16n8k16; the first fragments of an

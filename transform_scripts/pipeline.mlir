@@ -1,4 +1,4 @@
-// The copies of a loop run `stages - 1` iterations ahead of the work on what they brought.
+// Issues the copies of a loop `stages - 1` iterations before the iteration that uses them.
 //
 // Expects  an scf.for with constant bounds and at least `stages - 1` iterations, in which asynchronous copies fill shared
 //          tiles, a wait and a barrier follow, and then the tiles are read.
@@ -15,7 +15,7 @@ module attributes {
     %kernel = transform.structured.match ops{["gpu.func"]} in %root : (!transform.any_op) -> !transform.any_op
     %tiles = transform.structured.match ops{["memref.alloc"]} in %kernel
       : (!transform.any_op) -> !transform.op<"memref.alloc">
-    // The analysis looks for a write of the whole tile, which copies by many threads are not.
+    // The analysis expects a write of the whole tile; these are copies by many threads.
     %rings = transform.memref.multibuffer %tiles {factor = 4 : i64, skip_analysis, lego.fill = {factor = "stages"}}
       : (!transform.op<"memref.alloc">) -> !transform.any_op
     transform.apply_patterns to %kernel {
@@ -26,7 +26,7 @@ module attributes {
     transform.yield
   }
 
-  // One copy group less than there are buffers may be on its way: with as many, a copy meets the tile that is read.
+  // At most `stages - 1` copy groups may be in flight: with more, a copy overwrites the tile that is being read.
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %kernel = transform.structured.match ops{["gpu.func"]} in %root : (!transform.any_op) -> !transform.any_op
     %waits = transform.structured.match ops{["nvgpu.device_async_wait"]} in %kernel

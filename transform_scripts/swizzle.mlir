@@ -1,9 +1,9 @@
-// Runs of 16 bytes of a shared tile change places, so that ldmatrix meets no bank conflict.
+// Permutes the 16-byte segments of a shared tile, so that ldmatrix has no bank conflicts.
 //
-// Expects  shared tiles of 2-byte elements in a loop, read by ldmatrix and written by 16-byte asynchronous copies. A tile
-//          may say by an attribute, lego.order, where its runs lie: a kernel's tile does whose layout is not of straight
-//          lines. Another one whose rows are a power of two of runs gets its columns exclusive-ored with its rows; rows
-//          that are padded already need no swizzle.
+// Expects  shared tiles of 2-byte elements in a loop, read by ldmatrix and written by 16-byte asynchronous copies. The
+//          attribute lego.order of a tile gives the order of its segments; kernels set it for layouts other than plain
+//          rows. Other tiles whose rows are a power of two of segments long get column xor row; padded rows need no
+//          swizzle.
 // Leaves   the same accesses at the changed addresses.
 
 module attributes {
@@ -15,7 +15,7 @@ module attributes {
     %tiles = transform.structured.match ops{["memref.alloc"]} in %kernel : (!transform.any_op) -> !transform.any_op
     %copies = transform.structured.match ops{["nvgpu.device_async_copy"]} in %kernel
       : (!transform.any_op) -> !transform.any_op
-    // Every access goes to the tile itself then, not to a memref.subview of it.
+    // Afterwards every access uses the tile itself, not a memref.subview of it.
     transform.apply_patterns to %kernel {
       transform.apply_patterns.memref.fold_memref_alias_ops
       transform.apply_patterns.canonicalization

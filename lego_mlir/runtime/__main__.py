@@ -28,7 +28,9 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("code", help="a .ptx or .cubin file, with its manifest beside it")
     parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
-    parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a size, where no data says it")
+    parser.add_argument(
+        "--size", metavar="NAME=N", action="append", default=[], help="a size that the data do not give"
+    )
     args = parser.parse_args(argv)
     try:
         module = cuda.load(args.code)
@@ -44,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _data(path: Path) -> Mapping[str, Array]:
-    """The arrays of the `.npz` beside the code, none where there is no such file. Raises SpecError for a broken one."""
+    """The arrays of the `.npz` beside the code, empty where the file is missing. Raises SpecError for a broken one."""
     import zipfile
 
     import numpy
@@ -120,7 +122,7 @@ def _has(data: Mapping[str, Array], kernel: KernelEntry, name: str) -> bool:
 
 
 def _input(kernel: KernelEntry, argument: Argument, data: Mapping[str, Array], sizes: Mapping[str, int]) -> Any:
-    """What the data say, else random bits of small numbers."""
+    """The data of an argument, otherwise random small integers."""
     import numpy
 
     name = f"{kernel.entry}/{argument.name}"
@@ -130,7 +132,7 @@ def _input(kernel: KernelEntry, argument: Argument, data: Mapping[str, Array], s
     if argument.kind == "scalar":
         return dtype.type(1)
     if argument.elements is None:
-        raise UsageError(f"{argument.name} of {kernel.entry}: the manifest does not say how many elements it has")
+        raise UsageError(f"{argument.name} of {kernel.entry}: the manifest does not give its number of elements")
     return numpy.random.default_rng(0).integers(0, 100, evaluate(argument.elements, sizes)).astype(dtype)
 
 

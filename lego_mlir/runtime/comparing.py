@@ -1,7 +1,7 @@
-"""Whether an array that a kernel wrote is what the reference says, judged element by element.
+"""Compare an array that a kernel wrote with the reference, element by element.
 
-Each element has a bound of its own (`runtime.tolerance` makes them); a NaN and an infinity must be at their places. An
-infinity is right for a number that, with its bound, leaves the type. Errors are told in ulps of the element's type: the
+Each element has its own bound, from `runtime.tolerance`; NaNs and infinities must match by position. An infinity is
+right for a number that, with its bound, leaves the type. Errors are given in ulps of the element's type: the
 distance between neighbouring numbers at the expected value.
 
 >>> import numpy
@@ -187,7 +187,7 @@ def default_allowed(expected: numpy.ndarray, dtype: str) -> numpy.ndarray:
 
 
 def numbers(stored: numpy.ndarray, dtype: str) -> numpy.ndarray:
-    """The numbers that an array in memory stands for: itself, but for the bits of bfloat16."""
+    """The numbers in an array as stored: the array itself, except that bfloat16 is decoded from its bits."""
     import numpy
 
     if dtype != "bf16" or stored.dtype != numpy.uint16:

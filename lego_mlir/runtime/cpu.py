@@ -143,24 +143,23 @@ def assembly(text: str, isa: ISA) -> str:
 
 
 def host_features() -> Mapping[str, bool]:
-    """What LLVM says that this machine can do."""
+    """The CPU features of this machine, from LLVM."""
     return dict(llvm.binding().get_host_cpu_features())
 
 
 @cache
 def processor() -> str:
-    """This machine's processor and features, as cache keys need them: what Linux says, or else LLVM, which takes long
-    to load."""
+    """This machine's processor and features, for cache keys: from Linux, otherwise from LLVM, which is slow to load."""
     try:
         with CPU_INFO.open() as file:
             first = file.read(CPU_INFO_CHARACTERS).split("\n\n")[0].splitlines()
     except OSError:
         first = []
-    told = [line for line in first if line.split("\t")[0].strip() in TELLING]
-    if len(told) < len(TELLING):
+    known = [line for line in first if line.split("\t")[0].strip() in TELLING]
+    if len(known) < len(TELLING):
         binding = llvm.binding()
-        told = [binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]
-    return f"{' '.join(told)} {_mlir_version()}"
+        known = [binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]
+    return f"{' '.join(known)} {_mlir_version()}"
 
 
 def _mlir_version() -> str:

@@ -1,7 +1,7 @@
 """A GPU kernel on this machine's processor: its blocks and threads as loops (`toolchain/host_loops.py`), compiled.
 
-It runs a hundred times as fast as the interpreter, and finds none of what the interpreter finds: a race or an access
-out of bounds does what it does. Arguments come as memory holds them, as `interp.run_kernel` takes them.
+It is a hundred times faster than the interpreter, but detects none of its faults: races and out-of-bounds accesses are
+undefined. Arguments are arrays as stored in memory, as for `interp.run_kernel`.
 
 >>> import numpy
 >>> text = '''gpu.module @m { gpu.func @double(%x: memref<64xf32>) kernel

@@ -1,11 +1,12 @@
-"""Load PTX or a cubin with its manifest, and launch: the one door to CuPy.
+"""Load PTX or a cubin with its manifest, and launch. The only importer of CuPy.
 
     module = load("transpose.ptx")
     transpose = module.kernel("transpose")
     transpose(source, destination, sizes={"M": 4096, "N": 4096})
 
-Tensors are CuPy arrays that hold a layout's physical elements, in memory order; the manifest says how many, of which
-type and how aligned, and what a size may be, and a launch that disagrees is refused before it starts (`passable`).
+Tensors are CuPy arrays that hold a layout's physical elements, in memory order; the manifest gives
+their number, type and alignment, and the range of each size; a launch that disagrees is rejected before it starts
+(`passable`).
 """
 
 from __future__ import annotations
@@ -144,5 +145,5 @@ def _chosen_extents(
             raise UsageError(f"kernel {entry}: {what} is fixed by its manifest: {declared}")
         return tuple(evaluate(n, sizes) for n in declared)
     if given is None:
-        raise UsageError(f"kernel {entry}: its module does not say the {what}; pass {what}=(x, y, z)")
+        raise UsageError(f"kernel {entry}: its module does not fix the {what}; pass {what}=(x, y, z)")
     return tuple(given)

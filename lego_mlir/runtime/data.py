@@ -1,7 +1,7 @@
-"""Input for a kernel and what must come out of it, as memory would hold them: made where the layouts are known.
+"""Input and expected output of a kernel, as stored in memory: made where the layouts are known.
 
 A machine that only runs kernels has no layouts to place a matrix with. So the compiler's side draws random logical
-arrays, asks the kernel's reference for the result, puts both where the layouts say, and writes one `.npz`:
+arrays, computes the result with the kernel's reference, places both by the layouts, and writes one `.npz`:
 
     transpose/src           the memory of src before the launch
     transpose/dst           the memory of dst before the launch (a value that no element has, if it is written only)
@@ -183,7 +183,7 @@ def draw(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
 def expected(
     kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str = "float64"
 ) -> dict[str, numpy.ndarray]:
-    """What the kernel's reference says for each tensor that the kernel writes, its float arguments in `precision`."""
+    """The kernel's reference for each tensor that the kernel writes, its float arguments in `precision`."""
     import numpy
 
     if kernel.expected is None:

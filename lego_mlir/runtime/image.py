@@ -2,7 +2,7 @@
 
 What MLIR's ExecutionEngine writes for x86-64 has code, constants, and nothing but 64-bit absolute addresses to fill in,
 and it calls no one but itself, sometimes `memset` or `memcpy`. So its sections are laid out one after the other in one
-piece of memory, each address is written where the relocation table asks for it, and the memory becomes executable.
+piece of memory, relocated addresses are filled in, and the memory becomes executable.
 LLVM's own linker does this and much more, but loading LLVM takes longer than all of it:
 
     sections  ->  | code ... | constants ... |        symbol value + addend  ->  8 bytes at the relocation's offset

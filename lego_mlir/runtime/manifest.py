@@ -1,4 +1,4 @@
-"""The manifest beside a kernel's code: JSON that says how to launch it, read back as values.
+"""The manifest beside a kernel's code: JSON that describes how to launch it, read back as values.
 
 `lego-mlir compile spec.py --emit ptx -o kernel.ptx` writes `kernel.ptx` and `kernel.json`. A size that is known only
 at the launch has a name and facts; grids and element counts are arithmetic over those names, evaluated here by a
@@ -9,7 +9,7 @@ walk over Python's own syntax tree that knows integers and nothing else:
 >>> evaluate("__import__('os')", {})
 Traceback (most recent call last):
     ...
-lego_mlir.errors.UsageError: manifest: "__import__('os')" is no integer arithmetic over sizes
+lego_mlir.errors.UsageError: manifest: "__import__('os')" is not integer arithmetic over sizes
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CALL: Final[dict[str, Callable[..., int]]] = {
     "maximum": max,
     "where": lambda condition, a, b: a if condition else b,
 }
-_EXPONENT_LIMIT: Final = 64  # sizes are 64-bit; more is no size but a way to hang the reader
+_EXPONENT_LIMIT: Final = 64  # sizes are 64-bit; larger exponents would only hang the reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class LaunchSize:
 class Argument:
     """One kernel argument: a tensor (one pointer to `elements` of `dtype`, laid out as `layout`) or a scalar.
 
-    A tensor begins at a multiple of `alignment` bytes, as its widest access needs; manifests that do not say are of
-    kernels whose accesses may be as wide as there are. `tolerance` is the relative and absolute error that the spec's
+    A tensor begins at a multiple of `alignment` bytes, as its widest access needs; without one in the
+    manifest, the widest access is assumed. `tolerance` is the relative and absolute error that the spec's
     reference allows, None where it names none.
     """
 
@@ -214,12 +214,12 @@ def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
         return extent
     try:
         return int(_value(ast.parse(extent, mode="eval").body, sizes))
-    except (SyntaxError, _NoArithmeticError) as error:
-        raise UsageError(f"manifest: {extent!r} is no integer arithmetic over sizes") from error
+    except (SyntaxError, _NotArithmeticError) as error:
+        raise UsageError(f"manifest: {extent!r} is not integer arithmetic over sizes") from error
 
 
-class _NoArithmeticError(Exception):
-    """The syntax tree holds something that is no integer arithmetic."""
+class _NotArithmeticError(Exception):
+    """The syntax tree is not integer arithmetic."""
 
 
 def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
@@ -233,14 +233,14 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             a, b = _value(left, sizes), _value(right, sizes)
             if isinstance(op, (ast.Pow, ast.LShift)) and not 0 <= b <= _EXPONENT_LIMIT:
-                raise _NoArithmeticError(ast.dump(node))
+                raise _NotArithmeticError(ast.dump(node))
             return _BINARY[type(op)](a, b)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             return int(_COMPARE[type(op)](_value(left, sizes), _value(right, sizes)))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _CALL:
             return _CALL[name](*(_value(argument, sizes) for argument in arguments))
         case _:
-            raise _NoArithmeticError(ast.dump(node))
+            raise _NotArithmeticError(ast.dump(node))
 
 
 _LARGEST_SIZE: Final = 2**48

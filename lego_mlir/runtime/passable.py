@@ -1,9 +1,9 @@
-"""Whether an array or number can be passed to a kernel: everything that a launch would otherwise find out by crashing.
+"""Validate the arrays and numbers passed to a kernel, which a launch would otherwise reveal by crashing.
 
 A misaligned address ends the CUDA context, and with it every array of the process; an array of another type, of another
-shape, or one that overlaps the result gives wrong values in silence. Each is refused before anything starts, with what
-was declared, what was given, and the remedy. An array of one dimension holds the elements in memory order. One of more
-dimensions has the shape that memory has: for `Row(M, N)` it is M x N, for `Col(M, N)` N x M.
+shape, or one that overlaps the result silently gives wrong values. Each is rejected before the launch, with what was
+declared, what was given, and the remedy. A one-dimensional array holds the elements in memory order. One of more
+dimensions has the shape of the memory: for `Row(M, N)` it is M x N, for `Col(M, N)` N x M.
 """
 
 from __future__ import annotations

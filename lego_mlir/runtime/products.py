@@ -4,9 +4,9 @@
     c = lego_mlir.matmul(a, b)          # CuPy, PyTorch, or whatever speaks DLPack; f16 or bf16, in rows or in columns
 
 The kernel is chosen from the table that comes with the package, traced for exactly these sizes, and compiled at its
-first use: into the cache on disk, from where other processes take it. An array in rows or in columns is used where it
-lies; another one is copied. Rows of an odd number of elements cannot be copied asynchronously: such products are right
-and slow. The result has the type of `a` unless another is asked for. It is PyTorch's where `a` is, else CuPy's, which
+first use: into the cache on disk, from where other processes take it. An array in rows or in columns is used in
+place; another one is copied. Rows of an odd number of elements cannot be copied asynchronously: such products are right
+and slow. The result has the type of `a` unless another is requested. It is PyTorch's where `a` is, else CuPy's, which
 has no bfloat16: there such a result comes as its 16-bit words. The product has no derivative: tensors that require a
 gradient are refused, unless gradients are disabled, and so are arrays in the host's memory.
 """
@@ -38,7 +38,7 @@ _RESULTS: Final = {**_INPUTS, "float32": "f32"}
 class Problem:
     """A product by everything that its kernel depends on; `layouts` is NN, NT, TN or TT, T for columns.
 
-    `multiprocessors` of the device count where the blocks of a kernel stay on them.
+    `multiprocessors` of the device count where the blocks of a kernel are persistent.
     """
 
     m: int
@@ -54,7 +54,7 @@ class Problem:
 def matmul(a: Tensor, b: Tensor, *, result: str | None = None) -> Tensor:
     """a @ b for two matrices on the device; `result` names the type of the result, such as "float32".
 
-    It is computed on the device where they lie, on CuPy's current stream. Raises UsageError for arrays that cannot be
+    It is computed on their device, on CuPy's current stream. Raises UsageError for arrays that cannot be
     multiplied here, DependencyError without CuPy or a device.
     """
     from lego_mlir.runtime.cuda import cupy
@@ -86,7 +86,7 @@ def matmul(a: Tensor, b: Tensor, *, result: str | None = None) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """An array on the device: its elements in memory order, and how the matrix lies there."""
+    """An array on the device: its elements in memory order, and the order of the matrix in it."""
 
     memory: Any
     shape: tuple[int, int]

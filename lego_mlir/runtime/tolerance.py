@@ -176,7 +176,7 @@ def _double(value: numpy.ndarray) -> numpy.ndarray:
 
 
 def _finite(value: numpy.ndarray) -> numpy.ndarray:
-    """With 0 in place of NaN and infinity: there the element itself says what must come out."""
+    """With 0 in place of NaN and infinity: those elements must match exactly."""
     import numpy
 
     return numpy.where(numpy.isfinite(value), value, 0.0)

@@ -1,4 +1,4 @@
-"""From a kernel, or a module's text, to any stage: the toolchain's one entry.
+"""Compile a kernel, or a module's text, to any stage: the toolchain's entry point.
 
 A compilation runs the stages in order and keeps the text of every one; given a cache, a stage that was computed before
 is read from it:
@@ -55,13 +55,13 @@ class Compilation:
 
     @property
     def text(self) -> str:
-        """The last stage's text. Raises UsageError for a cubin, which is no text."""
+        """The last stage's text. Raises UsageError for a cubin, which is binary."""
         return self.stage(self.emit)
 
     def stage(self, name: str, *, locations: bool = False) -> str:
-        """The text of one stage; MLIR without its source locations unless they are asked for."""
+        """The text of one stage; MLIR without its source locations unless requested."""
         if stage_named(name).suffix == ".cubin":
-            raise UsageError("a cubin is no text; take Compilation.bytes")
+            raise UsageError("a cubin is not text; take Compilation.bytes")
         text = self.outputs[name].decode()
         return strip_locations(text) if stage_named(name).suffix == ".mlir" and not locations else text
 
@@ -98,7 +98,7 @@ def compile_kernel(
 
     `transform` is the path of a transform script, or the name of one that comes along, and `parameters` are its own;
     `start` the stage whose output `given` is; `name` what messages call it; `pipeline` replaces the passes of the nvvm
-    stage; without a `cache` all is computed; `on_stage` hears of each stage that is about to be computed. Raises
+    stage; without a `cache` all is computed; `on_stage` is called before each stage runs. Raises
     ToolchainError where a stage fails, UsageError for an unknown target, stage or parameter, SpecError for an
     unreadable script.
     """

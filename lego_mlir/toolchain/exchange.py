@@ -1,8 +1,7 @@
-"""From one LLVM to another: the MLIR bindings translate to LLVM IR, and llvmlite, of another version, reads it.
+"""Pass LLVM IR from one LLVM to another: the MLIR bindings write it, and llvmlite, of another version, reads it.
 
-The two exchange text, with constants spelled as `literals` says. Whether a pair of versions understands each other is
-found out by trying, once, before the first module passes: a probe with every kind of constant must come out of
-llvmlite with the bits that went in.
+The two exchange text, with constants spelled by `literals`. Before the first module, one probe checks that the two
+versions are compatible: every kind of constant must come out of llvmlite with the bits that went in.
 
 >>> from lego_mlir.transforms import modules
 >>> with modules.session():

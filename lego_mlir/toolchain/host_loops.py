@@ -1,14 +1,14 @@
-"""A GPU kernel as loops of a CPU: blocks and threads become loops, cut where threads wait for each other.
+"""Run a GPU kernel as loops on a CPU: blocks and threads become loops, split at barriers.
 
     store %v, %tile[%t]                       for each block:
     gpu.barrier                 -->             for each thread: store v[t], tile[t]
     %w = load %tile[%u]                         for each thread: w[t] = load tile[u]
 
-A thread runs from one barrier to the next without seeing the others, so each stretch between barriers, a *run*, becomes
-a loop over the block's threads of its own. A value that a later run uses is computed again where that takes only ids
-and constants, and is otherwise kept in an array with an element for each thread. A loop or branch with a barrier inside
-stays outside of the loops over threads: all threads of a block take it alike, or the kernel is wrong on a GPU as well.
-What a loop carries is such an array, too. (Stratton, Stone, Hwu, "MCUDA", 2008.)
+Between two barriers threads do not interact, so each section between barriers, a *run*, becomes a loop over the block's
+threads. A value that a later run uses is recomputed if it depends on ids and constants only, and is otherwise stored in
+an array with one element per thread. A loop or branch that contains a barrier remains outside the loops over threads:
+all threads of a block take it uniformly, or the kernel is wrong on a GPU as well. Loop-carried values are such arrays.
+(Stratton, Stone, Hwu, "MCUDA", 2008.)
 
 The function of a kernel `k(a, b)` is `k(a, b, grid x, grid y, first block, last block)`: it runs the blocks of a range,
 counted along x, then y, then z, so that several processors can share a grid.
@@ -74,7 +74,7 @@ def to_host(text: str, name: str = "-") -> tuple[str, dict[str, tuple[str, ...]]
 def _compute_bf16_in_f32(host: Module) -> None:
     """Let every operation on bf16 be one on f32 that is rounded at once, as hardware does.
 
-    Upstream's pass allows the rounding to be left out where another operation follows (`contract`); here it stays.
+    Upstream's pass allows omitting the rounding before another operation (`contract`); here it is kept.
     """
     run(host, Pipeline("builtin.module", (PipelinePass("arith-emulate-unsupported-floats", _BF16_AS_F32),)))
     for operation in walk(host.operation):
@@ -119,7 +119,7 @@ class HostFunction:
         self.threads = prod(self.facts.block)
         self.runs: list[Run] = []
         self.slots: dict[Value, Value] = {}  # a value -> the array that keeps it, an element a thread
-        self.marks: list[Any] = []  # stand for what a loop carries, until its loads are placed
+        self.marks: list[Any] = []  # placeholders of loop-carried values, until their loads are placed
         self.origins: dict[Value, Value] = {}  # a run's copy or load of a value of another run -> that value
         self.arrays: list[Any] = []
         self.constants: dict[int, Any] = {}
@@ -265,7 +265,7 @@ class HostFunction:
         self.runs.append(Run(body, ids, number, first))
         return self.runs[-1]
 
-    # -- runs, and what stays outside of them
+    # -- runs, and what remains outside of them
 
     def _place(self, operations: Sequence[Op]) -> None:
         """Place operations at the insertion point: runs, and between them barriers, loops and branches around one."""
@@ -294,7 +294,7 @@ class HostFunction:
                 operation.move_before(run_.body.operations[len(list(run_.body.operations)) - 1])
 
     def _keep(self, marks: Sequence[Value], values: Sequence[Value]) -> None:
-        """A run that puts these values into the arrays that the marks stand for."""
+        """A run that stores these values in the arrays of the marks."""
         if values:
             run_ = self._new_run()
             with self.ir.InsertionPoint.at_block_terminator(run_.body):

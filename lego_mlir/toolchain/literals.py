@@ -11,7 +11,7 @@ versions exchange:
 >>> portable("store half +nan(0x1), ptr %0"), portable("store <2 x bfloat> splat (bfloat 1.000980e-01), ptr %0")
 ('store half 0xH7E01, ptr %0', 'store <2 x bfloat> splat (bfloat 0xR3DCD), ptr %0')
 
-What both read alike stays as it is: `double 1.000000e-01`, `float 5.000000e-01`.
+Literals that both read alike are kept: `double 1.000000e-01`, `float 5.000000e-01`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FloatType:
 
     @property
     def quiet(self) -> int:
-        """The bit that a quiet NaN has and a signaling one has not."""
+        """The bit that distinguishes a quiet NaN from a signaling one."""
         return 1 << (self.significand - 1)
 
     @property
@@ -127,4 +127,4 @@ def _spelled(literal: re.Match[str], kind: FloatType) -> str:
         quiet = kind.quiet if literal["kind"] in ("qnan", "nan") else 0
         negative = 1 << (kind.bits - 1) if literal["sign"] == "-" else 0
         bits = negative | kind.infinity | quiet | int(literal["payload"] or "0", 16)
-    return kind.spelled(bits) if bits < 1 << kind.bits else literal[0]  # LLVM says what is wrong with it
+    return kind.spelled(bits) if bits < 1 << kind.bits else literal[0]  # left for LLVM to report

@@ -1,4 +1,4 @@
-"""LLVM IR -> PTX, in process: the one door to llvmlite.
+"""LLVM IR -> PTX, in process. The only importer of llvmlite.
 
 llvmlite carries LLVM with its NVPTX code generator, which the MLIR bindings from PyPI lack. A module comes in as
 text (whose constants `literals` spells for any version), is set up for the target, optimised as `opt -O3` would, and
@@ -35,7 +35,7 @@ _DEBUG_INFO: Final = '!"Debug Info Version"'
 # Intrinsics that only some targets have; reads of special registers, barriers and f32 approximations are everywhere.
 _EVERYWHERE: Final = r"read\.ptx\.sreg\.(?:n?tid|n?ctaid|laneid|warpid)|barrier|ex2\.approx|rsqrt\.approx"
 _INTRINSIC: Final = re.compile(rf"^declare .*@(llvm\.nvvm\.(?!{_EVERYWHERE})[\w.]+)", re.MULTILINE)
-# What a function or variable is called that other modules see; what they don't see, LLVM renames by itself.
+# Names of functions and variables that other modules see; LLVM renames the others itself.
 _VISIBLE: Final = re.compile(
     r"^(?:define (?!internal |private )[^@\n]*)?@(\"[^\"\n]*\"|[\w.$-]+)(?:\(| = (?!internal |private ))", re.MULTILINE
 )
@@ -44,7 +44,7 @@ _selectable: defaultdict[Target, set[str]] = defaultdict(set)
 
 
 class LLVMError(LegoError):
-    """LLVM refused a module: it does not parse, or does not verify. The stage that called turns it into a report."""
+    """LLVM rejected a module: it does not parse or verify. The calling stage turns it into a report."""
 
 
 @cache
@@ -80,7 +80,7 @@ def version() -> str:
 
 
 def parse(text: str) -> LlvmModule:
-    """The verified module of this LLVM IR text, of this or a newer version. Raises LLVMError with LLVM's own words."""
+    """The verified module of this LLVM IR text, of this or a newer version. Raises LLVMError with LLVM's message."""
     text = literals.portable(text)
     try:
         if _DEBUG_INFO in text:  # LLVM verifies such a module while it parses, and ends the process if that fails
@@ -93,7 +93,7 @@ def parse(text: str) -> LlvmModule:
 
 
 def link(texts: list[str]) -> str:
-    """One module of several; names that are internal to two of them are told apart by the linker."""
+    """One module of several; the linker renames internal names that collide."""
     first, *others = map(parse, texts)
     for other in others:
         try:
@@ -104,16 +104,16 @@ def link(texts: list[str]) -> str:
 
 
 def to_ptx(text: str, target: Target) -> str:
-    """PTX of an LLVM IR module. Raises LLVMError where LLVM refuses the module.
+    """PTX of an LLVM IR module. Raises LLVMError where LLVM rejects the module.
 
-    An instruction that the target lacks makes LLVM end the process. So a module with intrinsics that have not been
-    seen to work for the target is compiled in a process of its own first; after that, and with intrinsics that every
-    target has, in this one. A name that PTX cannot hold would end the process as well, or make PTX that ptxas refuses.
+    LLVM aborts the process for an instruction that the target lacks. So a module with intrinsics that have not yet
+    compiled for the target is compiled in a subprocess first; later ones, and modules with intrinsics that every
+    target has, compile in this process. A name that PTX does not allow would abort too, or make PTX that ptxas rejects.
     """
     for name in _VISIBLE.findall(text):
         if not _PTX_NAME.fullmatch(name.strip('"')):
             raise LLVMError(
-                f"the name @{name} cannot stand in PTX, whose names are ASCII letters, digits, _ and $, not beginning "
+                f"the name @{name} is not valid in PTX, whose names are ASCII letters, digits, _ and $, not beginning "
                 "with a digit; rename it"
             )
     unseen = set(_INTRINSIC.findall(text)) - _selectable[target]
@@ -125,7 +125,7 @@ def to_ptx(text: str, target: Target) -> str:
 
 
 def emit(text: str, target: Target) -> str:
-    """PTX of an LLVM IR module, in this process, which LLVM ends if the target lacks an instruction."""
+    """PTX of an LLVM IR module, in this process, which LLVM aborts if the target lacks an instruction."""
     llvm = binding()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.cpu, features=target.features, opt=OPTIMISATION_LEVEL
@@ -140,7 +140,7 @@ def emit(text: str, target: Target) -> str:
 
 
 def _emit_apart(text: str, target: Target) -> str:
-    parse(text)  # what does not parse is reported from here, with LLVM's own words
+    parse(text)  # parse errors are reported from this process, with LLVM's message
     emission = f"sys.stdout.write(llvm.emit(sys.stdin.read(), targets.{target!r}))"
     code = f"import sys; from lego_mlir.hardware import targets; from lego_mlir.toolchain import llvm; {emission}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -148,9 +148,11 @@ def _emit_apart(text: str, target: Target) -> str:
         [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=False, env=environment
     )
     if done.returncode != 0:
-        said = next((line for line in done.stderr.splitlines() if line.startswith("LLVM ERROR")), done.stderr.strip())
+        message = next(
+            (line for line in done.stderr.splitlines() if line.startswith("LLVM ERROR")), done.stderr.strip()
+        )
         raise LLVMError(
-            f"{said}\n{target.name} (PTX {target.ptx / 10}) lacks an instruction that the kernel uses; "
+            f"{message}\n{target.name} (PTX {target.ptx / 10}) lacks an instruction that the kernel uses; "
             "choose a --target that has it"
         )
     return done.stdout

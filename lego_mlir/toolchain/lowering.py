@@ -1,9 +1,9 @@
 """transformed -> nvvm -> llvm: from gpu, memref, vector, scf, affine and arith to LLVM IR for NVPTX.
 
-The passes are `NVVM`, a pipeline as a value. Around them stand the few things that no upstream pass does: kernel
-arguments become plain pointers also where a size is known only at run time, dynamic shared memory is declared
-`extern` (upstream makes it a definition of no bytes, which overlaps the static one), and what cannot work on a GPU is
-refused with its name instead of failing at the driver.
+The passes are `NVVM`, a pipeline as a value. Around them are the few steps that no upstream pass does: kernel arguments
+become plain pointers even where a size is known only at run time, dynamic shared memory is declared `extern` (upstream
+defines it with zero bytes, so that it overlaps static memory), and operations that cannot run on a GPU are rejected by
+name instead of failing in the driver.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lego_mlir.transforms.modules import ModuleError, parse, run, session, strin
 from lego_mlir.transforms.passes import bf16_integers, bf16_products, subgroup_reduce
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
-# A module that launches its kernel in place, with gpu.launch, becomes one with the kernel outlined; others stay.
+# A module that launches its kernel in place, with gpu.launch, gets the kernel outlined; others are unchanged.
 OUTLINE: Final = Pipeline(
     "builtin.module", (PipelinePass("gpu-launch-sink-index-computations"), PipelinePass("gpu-kernel-outlining"))
 )
@@ -55,7 +55,7 @@ _MASKING: Final = ("vector.transfer_read", "vector.transfer_write")
 # After the passes a GPU module holds these; anything else was not lowered.
 _DIALECTS_LEFT: Final = ("llvm.", "nvvm.")
 _HOST_CALLS: Final = {
-    "malloc": "a memref.alloc is left, which asks for memory on the heap; for shared memory use a workgroup "
+    "malloc": "a memref.alloc is left, which allocates on the heap; for shared memory use a workgroup "
     "attribution of the gpu.func, or a memref.view of gpu.dynamic_shared_memory",
     "free": "a memref.dealloc is left; shared memory is never freed",
 }
@@ -101,8 +101,8 @@ def to_llvm(text: str, name: str = "-") -> str:
 def arguments_as_pointers(function: Op) -> None:
     """Make `memref<?xf32>` arguments passable as one pointer each.
 
-    A bare pointer stands for a memref of static shape only. The number of elements of a one-dimensional memref is
-    used by nothing but `memref.dim`; so the argument becomes a memref of one element, and the body sees it through a
+    A bare pointer can only represent a memref of static shape. Only `memref.dim` uses the number of elements of a
+    one-dimensional memref; so the argument becomes a memref of one element, and the body uses it through a
     `memref.reinterpret_cast` of unknown size. Raises ModuleError for shapes that need their sizes to find an element.
     """
     ir, arith, memref = bindings.load().ir, bindings.load().dialect("arith"), bindings.load().dialect("memref")
@@ -128,8 +128,8 @@ def _check_tiles(function: Op) -> None:
     if any(operation.name == "vector.contract" for operation in walk(function)):
         raise ModuleError(
             f"@{string_attribute(function, 'sym_name')} multiplies tiles (vector.contract), and no transform script "
-            "has dealt them out to the lanes of a warp; compile with --transform ldmatrix_mma.mlir, or, for tiles that "
-            "lego.stage copies, --transform matmul_sm80.mlir"
+            "has distributed them to the lanes of a warp; compile with --transform ldmatrix_mma.mlir, or, for tiles "
+            "that lego.stage copies, --transform matmul_sm80.mlir"
         )
 
 
@@ -150,13 +150,13 @@ def _check_passable(kernel: str, position: int, memref: Type, argument: Value) -
             f"and strides; {remedy}"
         )
     if any(use.owner.operation.name == "memref.dim" for use in argument.uses):
-        raise ModuleError(f"@{kernel}: memref.dim asks for the size of argument {position}, a bare pointer; {remedy}")
+        raise ModuleError(f"@{kernel}: memref.dim needs the size of argument {position}, a bare pointer; {remedy}")
     for use in argument.uses:
         user = use.owner.operation
         if user.name in _MASKING and not _is_in_bounds(user):
             raise ModuleError(
                 f"@{kernel}: {user.name} masks what is past the end of argument {position}, a pointer, whose end is "
-                "not known; prove it inside and say in_bounds = [true], or pass a mask"
+                "not known; prove it inside and mark it in_bounds = [true], or pass a mask"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a launch needs to know of a compiled kernel, as plain data for a JSON file beside the PTX.
+"""What a launch needs to know about a compiled kernel, as plain data for a JSON file beside the PTX.
 
 A machine that runs kernels has neither the spec nor SymPy: sizes come with their facts, and what depends on them (the
 grid, a tensor's element count) as a small arithmetic expression in text, which `lego_mlir.runtime` evaluates.
@@ -69,14 +69,14 @@ def _text(expr: Expr) -> str:
 
 
 def build(compilation: Compilation) -> dict[str, Any]:
-    """The manifest of a compilation: what its module says, and of kernel objects their layouts and symbolic sizes."""
+    """The manifest of a compilation: its module's facts, and the layouts and symbolic sizes of kernel objects."""
     from lego_mlir import bindings
 
     target = compilation.settings.target
     for facts in compilation.kernels:
         if facts.dynamic_shared > target.shared_per_block:
             raise UsageError(
-                f"kernel {facts.name} asks for {facts.dynamic_shared} bytes of dynamic shared memory, and a block on "
+                f"kernel {facts.name} needs {facts.dynamic_shared} bytes of dynamic shared memory, and a block on "
                 f"{target.name} may have {target.shared_per_block}; make its tiles smaller or its stages fewer"
             )
     objects = {kernel.name: kernel for kernel in compilation.sources}

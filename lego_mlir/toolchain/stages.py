@@ -1,10 +1,9 @@
-"""The road from MLIR to a cubin: six stages, each a function of its input's text.
+"""The stages from MLIR to a cubin: six functions from text to text.
 
     mlir -> transformed -> nvvm -> llvm -> ptx -> cubin
 
-A stage knows nothing of the one before it: its text can be kept, edited, and sent on by hand with
-`lego-mlir compile FILE --from STAGE`. A failure says which stage it was, keeps the stage's input, and gives the command
-that fails again.
+Stages are independent: the text of one can be saved, edited, and passed on by hand with `lego-mlir compile FILE --from
+STAGE`. A failure names its stage, keeps that stage's input, and prints the command that reproduces it.
 
 >>> [stage.name for stage in STAGES]
 ['mlir', 'transformed', 'nvvm', 'llvm', 'ptx', 'cubin']
@@ -31,7 +30,7 @@ from lego_mlir.transforms.scripts import Script
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything beside its input that a stage's output depends on."""
+    """All that a stage's output depends on besides its input."""
 
     target: Target = field(default_factory=lambda: target_named("sm_80"))
     script: Script | None = None
@@ -40,7 +39,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage. `key` names what of the settings, and which tools, change its output: the cache asks for it."""
+    """One stage. `key` lists the settings and tool versions that affect its output, for the cache."""
 
     name: str
     suffix: str
@@ -51,7 +50,7 @@ class Stage:
 def _mlir(text: bytes, settings: Settings, name: str) -> bytes:
     with session():
         printed = to_text(parse(text.decode(), name), locations=True)
-    # An operation without a location has its place in this text: name the file, later stages see another text.
+    # Operations without a location are located in this text: name it now, since later stages print another text.
     return name_locations(printed, name).encode()
 
 
@@ -107,7 +106,7 @@ def stage_named(name: str) -> Stage:
 
 
 def run_stage(stage: Stage, given: bytes, settings: Settings, name: str = "-") -> bytes:
-    """One stage, with its failure as a ToolchainError that keeps the input and says how to fail again."""
+    """One stage, with a failure as a ToolchainError that keeps the input and the command to reproduce it."""
     try:
         return stage.run(given, settings, name)
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""Run a transform script on a module, and say so when it found nothing to transform.
+"""Run a transform script on a module, and fail where it finds nothing to transform.
 
-A script's `transform.structured.match` that matches no operation hands on an empty handle, and everything after it
-does nothing, without a word: the kernel compiles, slowly. Here a match must find something. Each one is followed, in
+A `transform.structured.match` that matches no operation yields an empty handle, and the operations after it silently do
+nothing: the kernel compiles, but is slow. Here a match must find something. Each one is followed, in
 a copy of the script, by a check of its count; a match that may be empty carries the attribute `lego.optional`:
 
     %loops = transform.structured.match ops{["scf.for"]} in %f {lego.optional} : ...
@@ -26,7 +26,7 @@ OPTIONAL: Final = "lego.optional"
 _MATCH: Final = "transform.structured.match"
 _EMPTY: Final = re.compile(r"(loc\(.*?\)): expected parameter to be not equal to 0")
 _DIAGNOSTIC: Final = re.compile(r"Diagnostic message at (\S+?):(?=\s)")
-# Inside these a failed match is an answer, not a mistake.
+# Inside these a failed match is legitimate.
 _TOLERANT: Final = frozenset({"transform.alternatives", "transform.foreach_match"})
 
 
@@ -118,7 +118,7 @@ def _next(operation: Op) -> Op | None:
 
 
 def _sought(match: Op) -> str:
-    """`ops["memref.alloc"]`, `interface LinalgOp`, ...: what the match asked for, in the script's words."""
+    """`ops["memref.alloc"]`, `interface LinalgOp`, ...: the criteria of a match, as the script writes them."""
     wanted = sorted((name, str(value)) for name, value in match.attributes.items() if name != OPTIONAL)
     return ", ".join(f"{name} {value}" for name, value in wanted) or "any operation"
 

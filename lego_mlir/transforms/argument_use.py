@@ -2,7 +2,7 @@
 
 A vector access and an asynchronous copy fault where their address is not a multiple of their size. Positions are proved
 to be multiples of the width, so the array itself must begin at one. Views of an argument count as the argument. An
-operation that is not known here may do anything to it, at the widest access that there is.
+unknown operation may do anything to it, at the widest access.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a launch must know of a kernel, read off its module: arguments, block, grid and shared memory.
+"""What a launch must know about a kernel, read from its module: arguments, block, grid and shared memory.
 
-The kernel's Python object knows more (its layouts, its symbolic grid), but a module that somebody else wrote, or that
-a transform script changed, has only itself to ask.
+The kernel's Python object knows more (its layouts, its symbolic grid), but a module written by hand or changed by a
+transform script is the only source for these facts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lego_mlir.aliases import Module, Op, Type, Value
 from lego_mlir.transforms import argument_use
 from lego_mlir.transforms.modules import ModuleError, parse, session, string_attribute, walk
 
-# A kernel whose dynamic shared memory is not used through constant views says here how much it needs.
+# The size of dynamic shared memory, for a kernel that does not use it through constant views.
 DYNAMIC_SHARED_ATTRIBUTE: Final = "lego.dynamic_shared_bytes"
 _KERNEL_MARKS: Final = ("kernel", "gpu.kernel")  # by version of MLIR
 _INDEX_BYTES: Final = 8
@@ -26,7 +26,7 @@ _INDEX_BYTES: Final = 8
 class KernelArgument:
     """One kernel argument: `kind` is "tensor" (one pointer) or "scalar"; a size is None where it is not static.
 
-    A tensor must begin at a multiple of `alignment` bytes; `read` and `written` say what the kernel does with it.
+    A tensor must begin at a multiple of `alignment` bytes; `read` and `written` tell how the kernel uses it.
     """
 
     kind: str
@@ -129,7 +129,7 @@ def element_bytes(type_: Type) -> int:
 
 
 def _dynamic_shared(function: Op) -> int:
-    """The end of the furthest constant view of the dynamic shared memory, or what the kernel's attribute says."""
+    """The end of the furthest constant view of the dynamic shared memory, or the kernel's attribute."""
     ir = bindings.load().ir
     if DYNAMIC_SHARED_ATTRIBUTE in function.attributes:
         return int(ir.IntegerAttr(function.attributes[DYNAMIC_SHARED_ATTRIBUTE]).value)
@@ -141,7 +141,7 @@ def _dynamic_shared(function: Op) -> int:
         type_ = operation.results[0].type
         if getattr(shift, "name", "") != "arith.constant" or not type_.has_static_shape:
             raise ModuleError(
-                f"{operation.location}: how much dynamic shared memory this view needs is not a constant; say it "
+                f"{operation.location}: the size of this view of dynamic shared memory is not constant; give it "
                 f"on the gpu.func: attributes {{{DYNAMIC_SHARED_ATTRIBUTE} = <bytes> : i64}}"
             )
         end = max(end, int(ir.IntegerAttr(shift.attributes["value"]).value) + memref_bytes(type_))

@@ -1,7 +1,7 @@
 """MLIR text in, MLIR text out: parsing, passes and printing, with the diagnostics of MLIR turned into one report.
 
-Every stage that works on MLIR opens a `session`, parses, does its work and prints. What MLIR says about a failure
-comes as `ModuleError`, whose text names file, line and column as a compiler does:
+Every stage that works on MLIR opens a `session`, parses, does its work and prints. MLIR's diagnostics
+are raised as `ModuleError`, whose text names file, line and column as a compiler does:
 
 >>> with session():
 ...     parse("module { func.func @f() { arith.constant } }", "kernel.mlir")
@@ -33,7 +33,7 @@ _NOTE_COLUMNS: Final = 300
 
 
 class ModuleError(LegoError):
-    """MLIR refused a module or failed in a pass. The stage that called turns it into a report."""
+    """MLIR rejected a module or failed in a pass. The calling stage turns it into a report."""
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def strip_locations(text: str) -> str:
 
 
 def report(error: Exception, name: str = "-") -> str:
-    """What MLIR said, one line a diagnostic, as `file:line:column: error: message`."""
+    """MLIR's diagnostics, one per line, as `file:line:column: error: message`."""
     diagnostics = getattr(error, "error_diagnostics", None)
     if not diagnostics:
         return place(str(error), name)
@@ -136,7 +136,7 @@ def _where(location: Any, name: str) -> str:
 
 
 def walk(operation: Op) -> Iterator[Op]:
-    """Every operation inside, outer before inner, as views that stay valid while attributes change."""
+    """Every operation inside, outer before inner, as views that remain valid while attributes change."""
     for region in operation.regions:
         for block in region.blocks:
             for inner in block.operations:

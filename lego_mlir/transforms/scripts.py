@@ -1,16 +1,16 @@
 """A transform script as a value: its text, the scripts that it is composed of, and its parameters.
 
-A script is a file in the transform dialect that `mlir-opt` reads as it stands. Attributes of its module say the rest:
+A script is a file in the transform dialect that `mlir-opt` reads unchanged. Attributes of its module add the rest:
 
     lego.parameters = {stages = {default = 4 : i64, min = 2 : i64, max = 8 : i64}}
     lego.pipeline = ["lego-shared-to-alloc", @__transform_main, "swizzle.mlir"]
 
-A parameter is filled in where an operation names it, over the value that stands there:
+A parameter replaces the value of an attribute where an operation names it in `lego.fill`:
 
     transform.memref.multibuffer %a {factor = 4 : i64, lego.fill = {factor = "stages"}}
     transform.nvgpu.pipeline_shared_memory_copies failures(propagate) %l {depth = 3, lego.fill = {depth = "stages - 1"}}
 
-The pipeline names, in order, sequences of the file, passes of ours, and other scripts, whose own pipelines are put in
+The pipeline names, in order, sequences of the file, our passes, and other scripts, whose own pipelines are put in
 their place. Without one, the pipeline is `@__transform_main`.
 """
 
@@ -57,7 +57,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class ScriptParameter:
-    """What a script says of a parameter."""
+    """The declaration of a parameter in a script."""
 
     name: str
     default: Number
@@ -163,7 +163,7 @@ def pipeline(script: Script, schedule: Op) -> list[str]:
         step = f"@{item.value}" if isinstance(item, ir.FlatSymbolRefAttr) else str(ir.StringAttr(item).value)
         if not step.startswith("@") and not step.endswith(_SUFFIX) and step not in PASSES:
             raise ModuleError(
-                f"{script.path}: its pipeline names {step!r}, which is no pass; there are {', '.join(PASSES)}, "
+                f"{script.path}: its pipeline names {step!r}, which is not a pass; there are {', '.join(PASSES)}, "
                 "@sequences of the file and other .mlir scripts"
             )
         steps.append(step)

@@ -152,7 +152,7 @@ def test_more_stages_than_shared_memory():
 
 def test_a_pipeline_with_an_unknown_step(tmp_path):
     said = failure(build(), composed(tmp_path, "lego-make-faster"))
-    assert "names 'lego-make-faster', which is no pass; there are lego-shared-to-alloc" in said
+    assert "names 'lego-make-faster', which is not a pass; there are lego-shared-to-alloc" in said
 
 
 def test_a_script_that_is_not_there(tmp_path):

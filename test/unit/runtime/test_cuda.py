@@ -320,7 +320,7 @@ def test_an_open_grid_is_given_and_a_fixed_one_is_not(tmp_path, machine):
     text = """module { gpu.module @m { gpu.func @k(%p: memref<4xf32>) kernel { gpu.return } } }"""
     driver = machine()
     launcher = cuda.load(written(tmp_path, text)).kernel()
-    with pytest.raises(UsageError, match=r"kernel k: its module does not say the grid; pass grid=\(x, y, z\)"):
+    with pytest.raises(UsageError, match=r"kernel k: its module does not fix the grid; pass grid=\(x, y, z\)"):
         launcher(array(4))
     launcher(array(4), grid=(3,), block=(32,))
     assert driver.launches[0][1:3] == ((3,), (32,))

@@ -70,7 +70,7 @@ def test_a_table_is_no_grid():
     ],
 )
 def test_anything_else_is_refused(text):
-    with pytest.raises(UsageError, match="is no integer arithmetic over sizes"):
+    with pytest.raises(UsageError, match="is not integer arithmetic over sizes"):
         manifest.evaluate(text, {"M": 3, "N": 4})
 
 
@@ -119,7 +119,7 @@ def test_more_shared_memory_than_the_target_has():
     text = """module { gpu.module @m { gpu.func @k(%p: memref<4xf32>) kernel attributes
       {lego.dynamic_shared_bytes = 100000 : i64} { gpu.return } } }"""
     assert compile_kernel(text, target="sm_80").manifest["kernels"][0]["dynamic_shared_bytes"] == 100_000
-    with pytest.raises(UsageError, match=r"kernel k asks for 100000 bytes .* a block on sm_75 may have 65536"):
+    with pytest.raises(UsageError, match=r"kernel k needs 100000 bytes .* a block on sm_75 may have 65536"):
         _ = compile_kernel(text, target="sm_75").manifest
 
 

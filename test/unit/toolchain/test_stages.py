@@ -59,7 +59,7 @@ def test_a_cubin_is_no_text(monkeypatch):
     monkeypatch.setattr(ptxas, "assemble", lambda text, target: (b"\x7fELF", ()))
     compiled = compile_kernel(TRANSPOSE, emit="cubin")
     assert compiled.bytes == b"\x7fELF"
-    with pytest.raises(UsageError, match=r"a cubin is no text"):
+    with pytest.raises(UsageError, match=r"a cubin is not text"):
         _ = compiled.text
 
 
@@ -124,7 +124,7 @@ REFUSED = {
     ),
     "size of a pointer": (
         kernel("%c0 = arith.constant 0 : index\n %n = memref.dim %p, %c0 : memref<?xf32>"),
-        r"@k: memref.dim asks for the size of argument 0",
+        r"@k: memref.dim needs the size of argument 0",
     ),
     "bound of a pointer": (
         kernel("%z = arith.constant 0.0 : f32\n %v = vector.transfer_read %p[%i], %z : memref<?xf32>, vector<4xf32>"
@@ -134,7 +134,7 @@ REFUSED = {
     "heap": (
         kernel("%a = memref.alloc() : memref<4xf32>\n %v = memref.load %a[%i] : memref<4xf32>"
                "\n memref.store %v, %p[%i] : memref<?xf32>"),
-        r"a memref.alloc is left, which asks for memory on the heap",
+        r"a memref.alloc is left, which allocates on the heap",
     ),
     "too much static shared memory": (
         kernel("gpu.barrier", attributions="workgroup(%t: memref<16384xf32, WG>)"),
@@ -249,7 +249,7 @@ def test_an_instruction_that_the_target_lacks_is_an_error_and_not_the_end_of_the
 @pytest.mark.parametrize("name", ["a b", "a.b", "<lambda>", "1a", "größe", "a-b"])
 def test_a_name_that_ptx_cannot_hold_is_an_error_and_not_the_end_of_the_process(name):
     given = f'module {{ gpu.module @m {{ gpu.func @"{name}"() kernel {{ gpu.return }} }} }}'
-    with pytest.raises(ToolchainError, match="cannot stand in PTX, whose names are ASCII letters"):
+    with pytest.raises(ToolchainError, match="is not valid in PTX, whose names are ASCII letters"):
         compile_kernel(given)
 
 
