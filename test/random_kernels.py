@@ -150,9 +150,9 @@ class Run:
         return np.broadcast_to(np.asarray(value), (self.count,))
 
 
-@dataclass
+@dataclass(repr=False)
 class Case:
-    """A drawn kernel: `spec` builds the Kernel, `expected` runs it in NumPy."""
+    """A drawn kernel: `kernel` builds it, `expected` runs it in NumPy. Hypothesis shows its text, without its arrays."""
 
     name: str
     grid: tuple
@@ -166,6 +166,9 @@ class Case:
     outputs: set = field(default_factory=set)
     cpu: bool = True
     form: str = "affine"
+
+    def __repr__(self):
+        return f"<{self.text()}>"
 
     @property
     def blocks(self):
