@@ -1,9 +1,8 @@
-"""Which tile, how many stages and which order of blocks for which product: a table that comes with the package.
+"""The tuning table of the matrix product: tile, stages and tile order by problem size.
 
-`bench/matmul.py` makes the table, and the table says how: "measured" on the device that it names, or "static", from
-the registers, the shared memory and the instructions of each kernel where no device was at hand. A row holds the sizes
-that it was made for; another size takes the row that is nearest, in doublings, and then what fits its own size and
-target.
+`bench/matmul.py` generates the table. Its basis is "measured", on the device that it names, or "static", from the
+registers, the shared memory and the instructions of each kernel, without a device. A row holds the sizes that it was
+tuned for; other sizes take the nearest row, by log2 of the sizes, adapted to their depth and target.
 
 >>> table = load()
 >>> choose(table, 4096, 4096, 4096, "NN", shared_bytes=227 * 1024).tiling.threads
@@ -32,7 +31,7 @@ LEAST_STAGES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A kernel of the family. `resident` blocks of an SM stay and take tile after tile; with 0 a tile has its own."""
+    """A kernel of the family. It is persistent with `resident` blocks per SM; with 0, there is one block per tile."""
 
     tiling: Tiling
     stages: int
@@ -40,9 +39,9 @@ class Choice:
     resident: int = 0
 
     def shared_bytes(self, element: int = f32.bytes) -> int:
-        """Shared memory of a block: its staged tiles, and the tile of C, of elements of so many bytes.
+        """Shared memory of a block: its staged tiles, and the tile of C with `element` bytes per element.
 
-        The tile of C takes the place of the others, unless the block stays and stages those of its next tile already.
+        The tile of C reuses the staged tiles' memory, except in a persistent block, which prefetches its next tiles.
         """
         t = self.tiling
         staged = self.stages * (t.m + t.n) * t.k * BYTES
@@ -50,15 +49,15 @@ class Choice:
         return staged + result if self.resident else max(staged, result)
 
     def blocks(self, multiprocessors: int) -> int | None:
-        """How many blocks there are on a device of so many SMs, where they stay."""
+        """The number of blocks of a persistent kernel; None otherwise."""
         return self.resident * multiprocessors or None
 
     def __str__(self) -> str:
-        stay = f", {self.resident} resident" if self.resident else ""
-        return f"{self.tiling}, {self.stages} stages, {self.order}{stay}"
+        persistent = f", {self.resident} resident" if self.resident else ""
+        return f"{self.tiling}, {self.stages} stages, {self.order}{persistent}"
 
     def to_data(self) -> dict[str, Any]:
-        """As JSON keeps it."""
+        """The choice as JSON data."""
         t = self.tiling
         return {
             "tile": [t.m, t.n, t.k], "warps": list(t.warps), "stages": self.stages, "order": self.order,
@@ -67,12 +66,12 @@ class Choice:
 
 
 def choice_from(data: dict[str, Any]) -> Choice:
-    """The choice that JSON holds."""
+    """The choice from JSON data."""
     (m, n, k), warps = data["tile"], data["warps"]
     return Choice(Tiling(m, n, k, (warps[0], warps[1])), data["stages"], data["order"], data["resident"])
 
 
-# What the benchmark tries, largest first: the tile of C and its step along K, the warps, and the stages.
+# The benchmark's candidates, largest first: the tile of C and its step along K, the warps, and the stages.
 CANDIDATES: Final = (
     Choice(Tiling(128, 256, 64, (2, 4)), 4),
     Choice(Tiling(128, 256, 64, (2, 4)), 3, resident=1),
@@ -92,7 +91,7 @@ CANDIDATES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is best at one size."""
+    """The best choice at one size."""
 
     layouts: str
     m: int
@@ -101,13 +100,13 @@ class Row:
     choice: Choice
 
     def distance(self, m: int, n: int, k: int) -> float:
-        """How many doublings lie between the sizes of this row and others."""
+        """The distance of the sizes to this row's: the sum of |log2| of their ratios."""
         return sum(abs(math.log2(here / there)) for here, there in ((self.m, m), (self.n, n), (self.k, k)))
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceTable:
-    """The rows, and what they rest on: `basis` is "static" or "measured", then on `device`."""
+    """The rows; `basis` is "static", or "measured" on `device`."""
 
     basis: str
     device: str | None
@@ -116,21 +115,23 @@ class ChoiceTable:
 
 @cache
 def load() -> ChoiceTable:
-    """The table that comes with the package."""
+    """The shipped table."""
     return read(resources.files("lego_mlir.kernels").joinpath(FILE).read_text())
 
 
 def read(text: str) -> ChoiceTable:
-    """The table of this JSON text. Raises SpecError where it is none."""
+    """The table from JSON text. Raises SpecError for an invalid one."""
     try:
         data = json.loads(text)
         if data["format"] != FORMAT:
-            raise SpecError(f"a table of format {FORMAT} is read here, got {data['format']}; make it again")
+            raise SpecError(f"the table must have format {FORMAT}, got {data['format']}; generate it again")
         kinds = [choice_from(choice) for choice in data["choices"]]
         rows = tuple(Row(r["layouts"], r["m"], r["n"], r["k"], kinds[r["choice"]]) for r in data["rows"])
         return ChoiceTable(data["basis"], data["device"], rows)
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise SpecError(f"the table of kernels is not complete ({error!r}); make it with bench/matmul.py") from error
+        raise SpecError(
+            f"the table of kernels is not complete ({error!r}); generate it with bench/matmul.py"
+        ) from error
 
 
 def to_text(table: ChoiceTable, made_by: str) -> str:
@@ -149,10 +150,9 @@ def to_text(table: ChoiceTable, made_by: str) -> str:
 def choose(
     table: ChoiceTable, m: int, n: int, k: int, layouts: str, shared_bytes: int, element: int = f32.bytes
 ) -> Choice:
-    """The kernel for a product of these sizes, on a target with so much shared memory for a block.
+    """The kernel for a product of these sizes, on a target with `shared_bytes` of shared memory per block.
 
-    `element` is how many bytes an element of C takes while it is in shared memory. Raises UsageError for layouts that
-    are none of LAYOUTS.
+    `element` is the size in bytes of an element of C in shared memory. Raises UsageError for layouts outside LAYOUTS.
     """
     if layouts not in LAYOUTS:
         raise UsageError(f"the layouts of A and B are one of {', '.join(LAYOUTS)} (N: rows, T: columns), got {layouts}")
@@ -164,8 +164,8 @@ def choose(
 def fitting(choice: Choice, k: int, shared_bytes: int, element: int = f32.bytes) -> Choice:
     """The choice with as many stages as the depth and the shared memory of a block allow, or a smaller one.
 
-    A choice whose tiles do not fit with two stages gives way to one whose blocks do not stay, which has room for one
-    more, then to the largest candidate that does.
+    If its tiles do not fit with two stages, the fallbacks are the same choice without persistent blocks, which has room
+    for another stage, then the largest candidate that fits.
     """
     smaller = (c for c in CANDIDATES if c.tiling.threads <= choice.tiling.threads)
     alone = replace(choice, resident=0, stages=choice.stages + bool(choice.resident))

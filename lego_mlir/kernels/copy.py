@@ -1,7 +1,7 @@
 """Copy a matrix from one layout to another: element (i, j) of the source becomes element (i, j) of the destination.
 
-The kernel says nothing about memory. With two row-major layouts it is a plain copy; with `Row` and `Col` it transposes
-what lies in memory; with any other pair it converts between them.
+The kernel is independent of the layouts. With two row-major ones it is a plain copy; with `Row` and `Col` it transposes
+the memory; with any other pair it converts between them.
 
 >>> from lego_mlir import Col, f32
 >>> k = build(64, 64, f32, destination=Col(64, 64))
@@ -19,13 +19,13 @@ from lego_mlir import Kernel, Row
 from lego_mlir.tracing.dtypes import DType
 
 TILE, ROWS = 32, 8
-"""A block copies a TILE x TILE tile with TILE x ROWS threads: neighbours along a row share memory transactions."""
+"""A block copies a TILE x TILE tile with TILE x ROWS threads: accesses along a row coalesce."""
 
 
 def build(M: Any, N: Any, dtype: DType, source: Any = None, destination: Any = None, width: int = 1) -> Kernel:
     """The copy of an M x N matrix, `width` elements of a row at once. The layouts are row-major if not given.
 
-    Raises LayoutError where a layout does not allow that width.
+    Raises LayoutError if a layout does not allow that width.
     """
     source = Row(M, N) if source is None else source
     destination = Row(M, N) if destination is None else destination

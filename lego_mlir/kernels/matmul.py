@@ -1,16 +1,15 @@
-"""C = A B on a matrix unit: one kernel, in which every order of elements is a layout that the caller chooses.
+"""C = A B on a matrix unit: one kernel, parametrised by layouts.
 
-    A, B, C     where the elements of the matrices lie: rows, columns, or anything else
-    order       which block works on which tile of C
-    tiles       how the staged tiles of A and B lie in shared memory
+    a, b, c     the layouts of the matrices: row-major, column-major, or any other
+    order       the tile order: which block computes which tile of C
+    tiles       the layouts of the staged tiles of A and B in shared memory
 
-A block of threads works on one tile of C, or stays and takes one after another. It walks along K, copies a tile of A
-and of B to shared memory, and each of its warps multiplies its part of them into accumulators. Then the tile of C goes
-through shared memory once more: there it changes from the warps' fragments to rows that threads store with wide
-accesses, and an epilogue may change each value on its way.
+A block computes one tile of C, or several in sequence if it is persistent. It loops along K, copies tiles of A and B to
+shared memory, and each of its warps multiplies its part of them into accumulators. The tile of C then goes through
+shared memory, which converts the warps' fragments to rows for wide stores; an epilogue may change each value.
 
-Nothing here names a matrix instruction, an asynchronous copy or a pipeline. `transform_scripts/matmul_sm80.mlir` puts
-them in.
+The kernel contains no matrix instruction, asynchronous copy or pipeline. `transform_scripts/matmul_sm80.mlir`
+introduces them.
 """
 
 # mypy: disable-error-code="valid-type"
@@ -27,25 +26,26 @@ from lego_mlir import Kernel, Row, gallery
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.layout.base import Layout
 from lego_mlir.layout.gallery.grids import tile_order
 from lego_mlir.tracing.dtypes import DType, f32
-from lego_mlir.tracing.tiles import dealt_out
+from lego_mlir.tracing.tiles import thread_chunks
 
 GROUPED_ROWS: Final = 2048
-"""Rows of C in a group of the grouped order: what a large GPU computes at once is about as wide, and shares A and B."""
+"""Rows of C in a group of the grouped order: concurrent tiles of a large GPU are about square and share A and B."""
 OUT_PAD: Final = 8
-"""Spare elements after each row of C's shared tile: the rows of a fragment then lie in different banks."""
+"""Padding elements after each row of C's shared tile: the rows of a fragment are then in different banks."""
 
 
 LEAST_STEPS: Final = 2
-"""Steps along K, the last one of zeros where one tile is deep enough: what has no loop cannot be pipelined."""
+"""The minimum of steps along K, the last one of zeros if one tile is deep enough: pipelining needs a loop."""
 AT_ONCE: Final = 4
-"""Stores that a thread has on their way in one turn of the loop over its part of C."""
+"""Stores of a thread in flight per iteration of the loop over its part of C."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """A block's tile of C, its step along K, and how many warps share it, along M and N."""
+    """A block's tile of C, its step along K, and the number of warps along M and N."""
 
     m: int = 128
     n: int = 128
@@ -76,7 +76,7 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
-    """Where a vector of neighbours in C begins, and along which axis it runs: 1 along a row, 0 down a column."""
+    """The first index of a contiguous vector of C, and its axis: 1 along a row, 0 down a column."""
 
     row: Any
     column: Any
@@ -84,17 +84,17 @@ class VectorPlace:
     axis: int
 
     def by_column(self, numbers: Any) -> Any:
-        """Of a tensor with a number for each column of C: those of the vector."""
+        """The vector's elements of a tensor with a number for each column of C."""
         return numbers.load(self.column, width=self.width if self.axis == 1 else 1)
 
     def by_row(self, numbers: Any) -> Any:
-        """Of a tensor with a number for each row of C: those of the vector."""
+        """The vector's elements of a tensor with a number for each row of C."""
         return numbers.load(self.row, width=self.width if self.axis == 0 else 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What becomes of a value of A B before it is stored.
+    """A function applied to each value of A B before it is stored.
 
     `function(value, place, *operands)` gets a vector of f32, its `VectorPlace`, and the arguments for `operands`;
     `reference(product, *operands)` is the same on whole arrays, in NumPy.
@@ -106,7 +106,7 @@ class Epilogue:
 
 
 def relu() -> Epilogue:
-    """Negative values become 0."""
+    """max(x, 0)."""
 
     def reference(product: Any) -> Any:
         import numpy as np
@@ -117,12 +117,12 @@ def relu() -> Epilogue:
 
 
 def scale() -> Epilogue:
-    """Times a number, the kernel's argument `alpha`."""
+    """The product with a number, the kernel's argument `alpha`."""
     return Epilogue(lambda value, place, alpha: value * alpha, lambda product, alpha: product * alpha, {"alpha": f32})
 
 
 def bias(n: int) -> Epilogue:
-    """Plus a number for each of the n columns, the kernel's argument `bias`."""
+    """The sum with a number for each of the n columns, the kernel's argument `bias`."""
     return Epilogue(
         lambda value, place, bias: value + place.by_column(bias),
         lambda product, bias: product + bias,
@@ -150,11 +150,14 @@ def build(
 
     `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `grids.ORDERS` or a
     layout of the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each
-    lies the way its matrix does. With `blocks` so many blocks share the tiles, in turns along the order; else each tile
-    has its own. Raises UsageError for an unknown order, LayoutError for layouts that do not fit.
+    has the order of its matrix. With `blocks`, that many persistent blocks share the tiles, round-robin along the
+    order; otherwise there is one block per tile. Raises UsageError for an unknown order,
+    LayoutError for layouts that do not fit.
     """
     if not all(isinstance(size, Integral) for size in (M, N, K)):
-        raise UsageError(f"matmul: the sizes are ints, got {M} x {N} x {K}; build a kernel for each, it is cheap")
+        raise UsageError(
+            f"matmul: the sizes must be ints, got {M} x {N} x {K}; build a kernel for each size, which is cheap"
+        )
     M, N, K = int(M), int(N), int(K)
     tiling = Tiling() if tiling is None else tiling
     a, b, c = (
@@ -167,10 +170,10 @@ def build(
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
     through = result if epilogue is None else f32
     if blocks is not None and blocks < 1:
-        raise UsageError(f"matmul: {blocks=} must be at least 1; without it there is one for each tile")
+        raise UsageError(f"matmul: {blocks=} must be at least 1; without it there is one block per tile")
     positions = int(layout.physical_size())
     count = min(blocks or positions, positions)
-    plan = _Plan(tiling, layout, staged, through, result, K, function, _runs_along(c), count)
+    plan = _Plan(tiling, layout, staged, through, result, K, function, _contiguous_axis(c), count)
 
     def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
         plan.body(a, b, c, operands)
@@ -178,7 +181,7 @@ def build(
     declared = {"a": lego.Tensor(dtype, a), "b": lego.Tensor(dtype, b), "c": lego.Tensor(result, c)}
     if not declared.keys().isdisjoint(function.operands):
         raise UsageError(
-            f"matmul: an epilogue's operands need names beside a, b, c, got {', '.join(function.operands)}"
+            f"matmul: an epilogue's operands need names other than a, b, c, got {', '.join(function.operands)}"
         )
     matmul.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
@@ -207,29 +210,29 @@ def _given(tiling: Tiling, tiles: tuple[Any, Any]) -> tuple[Any, Any]:
     )
 
 
-def _runs_along(layout: Any) -> int:
-    """The axis along which neighbours lie side by side in memory: 0 for columns, 1 for rows and whatever else."""
+def _contiguous_axis(layout: Any) -> int:
+    """The axis along which memory is contiguous: 0 for columns, 1 for rows and anything else."""
     probe = layout.apply(0, 0)
     rows, columns = layout.dims()
     return int(rows > 1 and columns > 1 and layout.apply(0, 1) - probe != 1 and layout.apply(1, 0) - probe == 1) ^ 1
 
 
 def _staged(tiling: Tiling, a: Any, b: Any) -> tuple[Any, Any]:
-    """Shared tiles that lie the way their matrices do, so that both sides of the copy run along memory."""
-    made = [Row if _runs_along(matrix) == 1 else lego.Col for matrix in (a, b)]
+    """Shared tiles in the order of their matrices, so that both sides of the copy are contiguous."""
+    made = [Row if _contiguous_axis(matrix) == 1 else lego.Col for matrix in (a, b)]
     return lego.as_layout(made[0](tiling.m, tiling.k)), lego.as_layout(made[1](tiling.k, tiling.n))
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Everything that the kernel's function knows while it is traced.
+    """The parameters of the kernel's function while it is traced.
 
-    The tile of C goes through shared memory as `through`: as the result where nothing is to be done to it any more, so
-    that it takes less room, else as f32. `axis` is the one along which C lies in memory; `blocks` share the walk.
+    The tile of C has the element type `through` in shared memory: the result's without an epilogue, which takes less
+    room, otherwise f32. `axis` is the contiguous axis of C; `blocks` share the tiles along `order`.
     """
 
     tiling: Tiling
-    walk: Any
+    order: Layout
     staged: tuple[Any, Any]
     through: DType
     result: DType
@@ -239,27 +242,27 @@ class _Plan:
     blocks: int
 
     def body(self, a: Any, b: Any, c: Any, operands: tuple[Any, ...]) -> None:
-        """The kernel: a block's share of the walk."""
+        """The kernel: a block's share of the tiles."""
         tile = (self.tiling.m, self.tiling.n)
         staged = [lego.shared(view.dtype, layout) for view, layout in zip((a, b), self.staged, strict=True)]
         out = lego.shared(self.through, gallery.padded(*(tile if self.axis == 1 else tile[::-1]), OUT_PAD))
-        places = self.walk.physical_size()
-        if self.blocks == places:
-            self.place((a, b, c), staged, out, operands, lego.block_id.x)
+        positions = self.order.physical_size()
+        if self.blocks == positions:
+            self.at((a, b, c), staged, out, operands, lego.block_id.x)
             return
-        for place in lego.range(lego.block_id.x, places, self.blocks):
-            self.place((a, b, c), staged, out, operands, place)
+        for position in lego.range(lego.block_id.x, positions, self.blocks):
+            self.at((a, b, c), staged, out, operands, position)
 
-    def place(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], place: Any) -> None:
-        """The tile at a place of the walk; beyond the grid of tiles, where the order is padded, there is none."""
-        if self.walk.physical_size() == self.walk.numel():
-            self.tile(matrices, staged, out, operands, self.walk.inv(place))
+    def at(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], position: Any) -> None:
+        """The tile at a position of the order; a padded order has positions without a tile."""
+        if self.order.physical_size() == self.order.numel():
+            self.tile(matrices, staged, out, operands, self.order.inv(position))
         else:
-            with lego.when(self.walk.holds(place)):
-                self.tile(matrices, staged, out, operands, self.walk.inv(place))
+            with lego.when(self.order.holds(position)):
+                self.tile(matrices, staged, out, operands, self.order.inv(position))
 
     def tile(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], at: Any) -> None:
-        """One tile of C. Where C lies in columns, it is computed as the transpose, B^T A^T, which lies in rows."""
+        """One tile of C. A column-major C is computed as its transpose, B^T A^T, which is row-major."""
         (a, b, c), (staged_a, staged_b), warps = matrices, staged, self.tiling.warps
         if self.axis == 0:
             a, b, c, staged_a, staged_b = b.T, a.T, c.T, staged_b.T, staged_a.T
@@ -282,11 +285,11 @@ class _Plan:
         self.store(out, c, operands, at)
 
     def store(self, out: Any, c: Any, operands: tuple[Any, ...], at: tuple[Any, Any]) -> None:
-        """The tile of C from shared memory through the epilogue to where it belongs."""
+        """Store the tile of C from shared memory through the epilogue."""
         m, n = out.dims()
         target = c.tile_by([lego.cdiv(size, tile) for size, tile in zip(c.dims(), (m, n), strict=True)], [m, n])
         width = self._width(target, at, n)
-        places = dealt_out((m, n), width, self.tiling.threads, lego.thread_id.x)
+        places = thread_chunks((m, n), width, self.tiling.threads, lego.thread_id.x)
         in_rows = self.tiling.threads % (n // width) == 0 and len(places) % AT_ONCE == 0
         if not in_rows:
             for place in places:
@@ -297,7 +300,7 @@ class _Plan:
                 self.store_one(out, target, operands, at, (first + row, column), width)
 
     def store_one(self, out: Any, target: Any, operands: Any, at: Any, inside: tuple[Any, Any], width: int) -> None:
-        """The neighbours of the tile that begin at one place."""
+        """Store one contiguous vector of the tile."""
         m, n = out.dims()
         i, j = at[0] * m + inside[0], at[1] * n + inside[1]
         place = VectorPlace(i, j, width, 1) if self.axis == 1 else VectorPlace(j, i, width, 0)
@@ -306,7 +309,7 @@ class _Plan:
             target.store(self.epilogue.function(value, place, *operands).to(self.result), *at, *inside)
 
     def _width(self, target: Any, at: tuple[Any, Any], n: int) -> int:
-        """How many neighbours are stored at once: what C allows, of 16 bytes of the tile in shared memory."""
+        """The width of the stores: what C allows, of 16 bytes of the tile in shared memory."""
         width = WIDEST_ACCESS // self.through.bytes
         while width > 1:
             row, chunk = Row(target.dims()[2], n // width).inv(lego.thread_id.x)

@@ -1,20 +1,19 @@
-"""The transpose of a matrix, five times: what differs is the layout of the tile it goes through.
+"""Five transposes of a matrix that differ in the layout of the shared tile.
 
-| variant | the tile in shared memory | what happens there |
+| variant | the tile in shared memory | effect |
 |---|---|---|
-| `naive` | none | one of the two sides of the copy jumps a whole row from thread to thread |
-| `shared` | `Row(R, C)` | both sides run along rows, but a column of the tile lies in one bank: 32 waits |
-| `padded` | `gallery.padded(R, C)` | a spare element a row moves each row by a bank; costs R elements |
-| `swizzled` | `gallery.xor_swizzle(R, C)` | the same for nothing: row i is exclusive-ored with i |
-| `vectorised` | `xor_swizzle(C, R, vec=w, per_phase=w)` | w elements, 16 bytes, at once; groups of w stay together |
+| `naive` | none | one side of the copy is uncoalesced: adjacent threads are a row apart |
+| `shared` | `Row(R, C)` | both sides are coalesced, but a column of the tile is in one bank: 32-way conflicts |
+| `padded` | `gallery.padded(R, C)` | one padding element per row shifts each row by a bank; costs R elements |
+| `swizzled` | `gallery.xor_swizzle(R, C)` | the same without extra memory: columns of row i are xored with i |
+| `vectorised` | `xor_swizzle(C, R, vec=w, per_phase=w)` | vectors of w elements, 16 bytes, which remain contiguous |
 
-In the vectorised one a tile is a grid of micro-tiles, w x w elements each. A thread loads a micro-tile as w vectors,
-turns it in registers and puts w vectors into a shared tile that is the result's already, C x R. Neighbouring threads
-put theirs w rows apart, where the phase is another one, so 8 of them fill all 32 banks; reading, they walk along a row.
+In the vectorised variant a tile is a grid of micro-tiles of w x w elements. A thread loads a micro-tile as w vectors,
+transposes it in registers and stores w vectors into a shared tile in the result's orientation, C x R. Adjacent threads
+store w rows apart, where the swizzle phase differs, so 8 of them cover all 32 banks; reads are along rows.
 
-Which block works on which tile is a layout as well, `Col` of a large matrix: blocks that run together go down a column
-of tiles, and so finish whole rows of the result. Where the result stays in the cache that does not matter to it, and
-`Row` lets the reads run along rows.
+The tile order is a layout as well, `Col` for a large matrix: concurrent blocks go down a column of tiles, and complete
+whole rows of the result. A result that fits in the cache does not need this, and `Row` makes the reads contiguous.
 """
 
 # mypy: disable-error-code="valid-type"
@@ -30,22 +29,22 @@ from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.layout.gallery.grids import tile_order
 from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.tiles import dealt_out
+from lego_mlir.tracing.tiles import thread_chunks
 
 SIDE: Final = 32
-"""The tile's side where elements move one by one: a warp along a row of it."""
+"""The tile's side for scalar accesses: a warp covers one row."""
 THREADS: Final = 256
 MICRO_TILES: Final = 16
 """Micro-tiles along a side of the vectorised tile: one for each thread, and 256 bytes on both sides of the copy."""
 BLOCKS: Final = 2048
-"""Where a matrix has fewer tiles than this, halving them pays: 16 for each multiprocessor of an H200, as measured."""
+"""With fewer tiles than this, smaller tiles are faster: 16 per multiprocessor of an H200, as measured."""
 CACHED_BYTES: Final = 16 * 2**20
-"""A result of up to so much stays in the L2 cache, 50 MB on an H200, beside what it is made from."""
+"""The largest result that fits in the L2 cache, 50 MB on an H200, together with its source."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransposeVariant:
-    """`stage(R, C, w)` is the layout of the shared tile for a tile of R x C elements; None goes without."""
+    """`stage(R, C, w)` is the layout of the shared tile for a tile of R x C elements; None: no shared tile."""
 
     stage: Callable[[int, int, int], Any] | None
     vectorised: bool = False
@@ -73,11 +72,11 @@ def build(
 ) -> Kernel:
     """The kernel that writes the N x M transpose of an M x N matrix; the sizes may be symbolic.
 
-    A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or the
-    name of one in `grids.ORDERS`, of which symbolic sizes have row and column. The vectorised variant takes `width`
-    elements at once: without it, as many as both sizes are multiples of, up to 16 bytes, or 8 of a small matrix. Raises
-    UsageError for an unknown variant or order, a width that no access has, and threads that do not divide a tile
-    evenly, LayoutError for a layout of another grid.
+    A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or
+    a name in `grids.ORDERS`; with symbolic sizes, row or column. The vectorised variant accesses `width` elements at
+    once: by default the widest that divides both sizes, up to 16 bytes, or 8 for a small matrix. Raises UsageError for
+    an unknown variant or order, an impossible width, and threads that do not divide a tile evenly; LayoutError for a
+    layout of another grid.
     """
     if variant not in VARIANTS:
         raise UsageError(f"transpose has no variant {variant!r}; there are {', '.join(VARIANTS)}")
@@ -85,17 +84,17 @@ def build(
     (rows, columns), threads, w = _shares(chosen, M, N, dtype, tile, threads, width)
     plan = _Plan(dtype, (rows, columns), threads, w, chosen)
     grid = (lego.cdiv(M, rows), lego.cdiv(N, columns))
-    walk = tile_order("transpose", _order(M, N, dtype) if order is None else order, grid)
+    layout = tile_order("transpose", _order(M, N, dtype) if order is None else order, grid)
 
-    @lego.kernel(grid=walk.physical_size(), block=threads)
+    @lego.kernel(grid=layout.physical_size(), block=threads)
     def transpose(src: lego.Tensor(dtype, Row(M, N)), dst: lego.Tensor(dtype, Row(N, M))):  # type: ignore[no-untyped-def]
         block, stage = lego.block_id.x, plan.stage()
         source, result = src.tile_by(grid, plan.tile), dst.tile_by(grid[::-1], plan.tile[::-1])
-        if isinstance(walk, Padded):  # there are more blocks than tiles
-            with lego.when(walk.holds(block)):
-                plan.body(source, result, stage, walk.inv(block))
+        if isinstance(layout, Padded):  # there are more blocks than tiles
+            with lego.when(layout.holds(block)):
+                plan.body(source, result, stage, layout.inv(block))
         else:
-            plan.body(source, result, stage, walk.inv(block))
+            plan.body(source, result, stage, layout.inv(block))
 
     @transpose.reference
     def transposed(src: Any) -> Any:
@@ -113,7 +112,7 @@ def _shares(
     threads: int | None,
     width: int | None,
 ) -> tuple[tuple[int, int], int, int]:
-    """The tile, its threads and what each of them moves at once: as given, or chosen for the matrix."""
+    """The tile, its threads and the width of an access: as given, or chosen for the matrix."""
     w = 1 if not chosen.vectorised else _width(M, N, dtype) if width is None else width
     most = WIDEST_ACCESS // dtype.bytes
     if w not in (1, 2, 4, 8, 16) or w > most:
@@ -136,7 +135,7 @@ def _order(M: Any, N: Any, dtype: DType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Everything that the kernel's function knows while it is traced; `w` elements are moved at once."""
+    """The parameters of the kernel's function while it is traced; an access has `w` elements."""
 
     dtype: DType
     tile: tuple[int, int]
@@ -150,44 +149,44 @@ class _Plan:
         return None if make is None else lego.shared(self.dtype, make(*self.tile, self.w))
 
     def body(self, source: Any, result: Any, stage: Any, at: tuple[Any, Any]) -> None:
-        """Tile number `at` of the source to where it belongs in the result."""
+        """Move tile `at` of the source to its place in the result."""
         if stage is None:
-            for i, j in self.dealt(self.tile):
+            for i, j in self.chunks(self.tile):
                 result[*at[::-1], j, i] = source[*at, i, j]
         elif self.variant.vectorised:
             self.vectors(source, result, stage, at)
         else:
-            for i, j in self.dealt(self.tile):
+            for i, j in self.chunks(self.tile):
                 stage[i, j] = source[*at, i, j]
             lego.barrier()
-            for j, i in self.dealt(self.tile[::-1]):
+            for j, i in self.chunks(self.tile[::-1]):
                 result[*at[::-1], j, i] = stage[i, j]
 
     def vectors(self, source: Any, result: Any, stage: Any, at: tuple[Any, Any]) -> None:
-        """Micro-tiles are loaded, all of a thread's before the first is turned; `stage` is the result's tile.
+        """Load all micro-tiles of a thread before the first is transposed; `stage` has the result's orientation.
 
-        Only the first barrier is needed for right values. With one before each store a block's threads write the same
-        rows of the result at the same time, and an H200 is up to 1.5 % faster.
+        Only the first barrier is needed for correctness. With one before each store a block's threads write the same
+        rows of the result at the same time, which is up to 1.5 % faster on an H200.
         """
         (rows, columns), w = self.tile, self.w
-        places = [(i * w, j) for i, j in self.dealt((rows // w, columns), w)]
+        places = [(i * w, j) for i, j in self.chunks((rows // w, columns), w)]
         loaded = [[source.load(*at, i + k, j, width=w) for k in range(w)] for i, j in places]
         for (i, j), lines in zip(places, loaded, strict=True):
             for k in range(w):
                 stage.store(lines[0] if w == 1 else lego.vector(*(line[k] for line in lines)), j + k, i)
-        for j, i in self.dealt((columns, rows), w):
-            lego.barrier()  # before the first for the sake of what is read, before the others for the sake of pace
+        for j, i in self.chunks((columns, rows), w):
+            lego.barrier()  # the first for correctness, the others for pace
             result.store(stage.load(j, i, width=w), *at[::-1], j, i)
 
-    def dealt(self, shape: tuple[int, int], width: int = 1) -> list[tuple[Any, Any]]:
-        """Where each of a thread's groups of `width` neighbours in a box begins."""
-        return dealt_out(shape, width, self.threads, lego.thread_id.x)
+    def chunks(self, shape: tuple[int, int], width: int = 1) -> list[tuple[Any, Any]]:
+        """The first index of each of a thread's contiguous groups of `width` elements."""
+        return thread_chunks(shape, width, self.threads, lego.thread_id.x)
 
 
 def _width(M: Any, N: Any, dtype: DType) -> int:
-    """As many elements at once as both sizes are multiples of, up to 16 bytes; 8 where that makes too few blocks.
+    """The widest access that divides both sizes, up to 16 bytes; 8 bytes if there would be too few blocks.
 
-    A large micro-tile takes a thread a while, which shows where there are few threads.
+    A large micro-tile takes a thread long, which is not hidden with few threads.
     """
     line = LINE_BYTES // dtype.bytes
     w = WIDEST_ACCESS // dtype.bytes // (1 if _blocks(M, N, (line, line)) >= BLOCKS else 2)
@@ -197,9 +196,9 @@ def _width(M: Any, N: Any, dtype: DType) -> int:
 
 
 def _tile(M: Any, N: Any, dtype: DType, w: int) -> tuple[int, int]:
-    """The vectorised tile: a side is a line or more where w allows, the longer the larger the matrix.
+    """The vectorised tile: its sides are at least a cache line if w allows, and longer for larger matrices.
 
-    Narrower vectors need a side of a warp's threads, up to a line, to stay without conflicts.
+    Narrower vectors need a side of a warp's threads, up to a line, to avoid bank conflicts.
     """
     line = LINE_BYTES // dtype.bytes
     side = max(MICRO_TILES * w, min(32 * w, line))
@@ -209,12 +208,12 @@ def _tile(M: Any, N: Any, dtype: DType, w: int) -> tuple[int, int]:
 
 
 def _blocks(M: Any, N: Any, tile: tuple[int, int]) -> int:
-    """How many tiles a matrix has; enough, where its sizes are not known yet."""
+    """The number of tiles of a matrix; BLOCKS for symbolic sizes."""
     return lego.cdiv(M, tile[0]) * lego.cdiv(N, tile[1]) if isinstance(M, int) and isinstance(N, int) else BLOCKS
 
 
 def _multiple_of(size: Any, width: int) -> bool:
-    """Whether a size is a multiple of the width; a symbolic one by what is declared of it."""
+    """Whether a size is a multiple of the width, by its declaration if it is symbolic."""
     if isinstance(size, int):
         return size % width == 0
     return bool(size.expr.multiple_of % width == 0)

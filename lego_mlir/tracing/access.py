@@ -1,12 +1,12 @@
-"""One access to memory: where it goes, whether it is inside, under which mask, and how wide it may be.
+"""One memory access: its address, bounds, mask and width.
 
-All four are claims about index expressions, settled while tracing. An index that is refuted, some thread of the launch
-would leave the logical space, is an error at the line that wrote it, with the values of a thread that does. A mask that
-is proved true disappears. A width is granted only where these four are proved for all its elements:
+All four are claims about index expressions, decided while tracing. If some thread of the launch is out of bounds, the
+error names the line and the values of such a thread. A mask that is proved true is dropped. A width is granted only if
+these four are proved for all its elements:
 
-    inside       the last index stays below its size
+    inside       the last index is below its size
     contiguous   apply(.., j + k) == apply(.., j) + k          for k in 0 .. width-1
-    aligned      apply(.., j) % width == 0                     memory itself starts at 16 bytes
+    aligned      apply(.., j) % width == 0                     memory itself is aligned to 16 bytes
     one mask     the first element's mask implies every other's
 """
 
@@ -56,7 +56,7 @@ class Place:
             reason = self.obstacle(width)
             if reason:
                 raise self.tracer.error(
-                    f"{self._shown()}: {width} elements of {self.buffer.dtype} at once are not "
+                    f"{self._text()}: {width} elements of {self.buffer.dtype} at once are not "
                     f"possible: {reason}; the widest proved is {self.widest()}, which width=None takes",
                     LayoutError,
                 )
@@ -64,11 +64,11 @@ class Place:
         return Access(self.buffer, self.layout, self.index, self.mask, self.derivation, width, here)
 
     def widest(self) -> int:
-        """The largest width for which there is no obstacle."""
+        """The largest width without an obstacle."""
         return next((w for w in self._widths() if not self.obstacle(w)), 1)
 
     def obstacle(self, width: int) -> str:
-        """Why this width cannot be taken, or nothing."""
+        """Why this width is not possible; empty if it is."""
         limit = WIDEST_ACCESS // self.buffer.dtype.bytes
         if width < 1 or width & (width - 1) or width > limit:
             return f"a width is a power of two of at most {WIDEST_ACCESS} bytes, that is {limit} elements"
@@ -80,20 +80,20 @@ class Place:
         return ""
 
     def _other_direction(self, lanes: Mapping[Any, Range]) -> str:
-        """Of a layout whose neighbours lie along another dimension than the last: that, and what to do."""
+        """A remedy for a layout that is contiguous along another dimension than the last."""
         *outer, last = range(len(self.index))
-        if self._runs_along(last, lanes):
+        if self._is_contiguous_along(last, lanes):
             return ""
         for axis in outer:
-            if self._runs_along(axis, lanes):
-                turned = f", or load from {self.buffer.name}.T" if len(outer) == 1 else ""
+            if self._is_contiguous_along(axis, lanes):
+                transposed = f", or load from {self.buffer.name}.T" if len(outer) == 1 else ""
                 return (
-                    f" (a vector runs along the last dimension, and neighbours in memory lie along dimension {axis}: "
-                    f"reorder the layout{turned})"
+                    f" (a vector runs along the last dimension, and memory is contiguous along dimension {axis}: "
+                    f"reorder the layout{transposed})"
                 )
         return ""
 
-    def _runs_along(self, axis: int, lanes: Mapping[Any, Range]) -> bool:
+    def _is_contiguous_along(self, axis: int, lanes: Mapping[Any, Range]) -> bool:
         moved = (*self.index[:axis], self.index[axis] + LANE, *self.index[axis + 1 :])
         return contiguous(self.derivation.expr, self._derive(moved, lanes).expr, LANE) is sympy.true
 
@@ -112,7 +112,7 @@ class Place:
         yield "contiguous", contiguous(position, there, LANE)
         yield "under one mask", sympy.Or(sympy.Not(self.mask), self._mask((*outer, last + LANE), lanes))
 
-    def _shown(self) -> str:
+    def _text(self) -> str:
         return f"{self.buffer.name}[{', '.join(map(brief, self.index))}]"
 
     def _entry(self, value: Any) -> Any:
@@ -131,13 +131,13 @@ class Place:
             verdict = self.tracer.prove(sympy.And(Le(0, i), Lt(i, n)))
             if isinstance(verdict, Refuted):
                 raise self.tracer.error(
-                    f"{self._shown()}: index {axis} of {list(self.dims)} leaves 0 .. {n - 1}: "
+                    f"{self._text()}: index {axis} of {list(self.dims)} leaves 0 .. {n - 1}: "
                     f"{_reason(verdict)}; guard it with `with lego.when(..):`, or tile with tile_by, which masks",
                     LayoutIndexError,
                 )
 
     def _mask(self, index: tuple[Any, ...], also: Mapping[Any, Range] | None = None) -> Any:
-        """The condition under which the index names an element, without its proved parts."""
+        """The condition under which the index names an element, without its proved conjuncts."""
         mask = as_condition(self.layout.mask(*map(Index, index)))
         if also is None:
             self.tracer.require_divisors(mask)

@@ -1,12 +1,12 @@
-"""What must hold of a traced kernel: every access stays inside its memory. Each claim in words, with its verdict.
+"""The safety of a traced kernel: every access stays in bounds. Each claim as text, with its verdict.
 
-A claim is made under what is known where the access runs: the conditions of the branches around it, its mask, and the
-bounds of the loops around it. A range says less than a loop's bounds where these are no sizes, as in
-`lego.range(tx, n, 32)` or `lego.range(row[i], row[i + 1])`; so a counter-example counts only if it also satisfies them.
+A claim assumes the conditions of the enclosing branches, the access's mask, and the bounds of the enclosing loops. A
+variable's range is weaker than its loop's bounds if these are not sizes, as in `lego.range(tx, n, 32)` or
+`lego.range(row[i], row[i + 1])`; a counter-example counts only if it also satisfies the bounds.
 
-Data that memory holds is a special case. A position computed from data, or from the variable of a loop that ends at
-data, may be right for all inputs that occur, so such a claim is Unknown where it would be refuted. Data in a condition
-alone excuses nothing: the branch can be taken, and the first round of a loop can run.
+A position computed from data, or from the variable of a loop that ends at data, may be in bounds for all inputs that
+occur, so such a claim is Unknown instead of Refuted. Data in a condition alone does not weaken a refutation: the branch
+can be taken, and the first iteration of a loop can run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An access in words, what is claimed of it and under which conditions, and the loops around it."""
+    """An access as text, the claim, the conditions it assumes, and the enclosing loops."""
 
     text: str
     inside: Any
@@ -40,12 +40,12 @@ class Claim:
     loops: tuple[For, ...]
 
     def given(self, facts: tuple[Any, ...]) -> Any:
-        """The claim where the conditions and these facts hold."""
+        """The claim under the conditions and these facts."""
         return sympy.Or(sympy.Not(sympy.And(*self.conditions, *facts)), self.inside)
 
 
 def access_verdicts(trace: KernelTrace, timeout_ms: int) -> Iterator[tuple[str, Verdict]]:
-    """Each access of a kernel in words, and whether it stays inside its memory."""
+    """Each access of a kernel as text, with the verdict on its bounds."""
     words = _Words(trace)
     ranges = {**trace.ranges, **words.ranges}
     for claim in _claims(trace.body, (), (), words.meaning):
@@ -53,10 +53,10 @@ def access_verdicts(trace: KernelTrace, timeout_ms: int) -> Iterator[tuple[str, 
 
 
 class _Words:
-    """What the symbols that stand for data mean, over symbols that are called what the user wrote.
+    """The meaning of the symbols that represent data, over symbols named as the user wrote them.
 
-    An operation on data that cannot wrap around becomes index arithmetic, and a comparison a condition, so that a guard
-    on data is a guard, and a counter-example gives values that memory can hold.
+    An operation on data that cannot overflow becomes index arithmetic, and a comparison a condition, so that a guard on
+    data counts, and a counter-example has values that memory can hold.
     """
 
     def __init__(self, trace: KernelTrace) -> None:
@@ -72,13 +72,13 @@ class _Words:
                 self.meaning[symbol] = self.data.expression(value, self.leaf).xreplace(self.meaning)
 
     def leaf(self, value: Value) -> Any:
-        """The symbol of a value that is no arithmetic on others, such as a loaded one."""
+        """The symbol of a value that is not computed from others, such as a loaded one."""
         if value.number not in self._symbols:
             text = self.data.text(value)
             name = f"({text})" if " " in text and not text.endswith("]") else text
             while (
                 sympy.Symbol(name, integer=True) in self.ranges
-            ):  # the same place, read again, may hold another number
+            ):  # the same location may hold another value when read again
                 name += "'"
             symbol = self._symbols[value.number] = sympy.Symbol(name, integer=True)
             low, high = self.data.range(value)
@@ -125,7 +125,7 @@ def _verdict(claim: Claim, ranges: Ranges, data: set[Any], timeout_ms: int) -> V
 
 
 def _facts(loop: For) -> Iterator[Any]:
-    """What the variable's range leaves out of the loop's bounds: a range ends at sizes, and begins at one."""
+    """The loop's bounds that the variable's range does not contain, because they are not sizes."""
     if not _over_sizes(loop.lo):
         yield Le(loop.lo, loop.symbol)
         if loop.step != 1:
@@ -139,7 +139,7 @@ def _over_sizes(expr: Any) -> bool:
 
 
 def _from_memory(loops: tuple[For, ...], data: set[Any]) -> set[Any]:
-    """The symbols whose values data decides: data itself, and variables of loops whose bounds are computed from it."""
+    """The symbols that depend on data: data itself, and variables of loops whose bounds are computed from it."""
     found = set(data)
     for loop in loops:
         if (loop.lo.free_symbols | loop.hi.free_symbols | loop.step.free_symbols) & found:
@@ -150,7 +150,7 @@ def _from_memory(loops: tuple[For, ...], data: set[Any]) -> set[Any]:
 def _of_data(
     claim: Claim, facts: tuple[Any, ...], refuted: Refuted, ranges: Ranges, data: set[Any], timeout_ms: int
 ) -> Verdict:
-    """Unknown for a position that data decides, unless the loops that end at data begin outside in any case."""
+    """Unknown for a position that depends on data, unless the first iteration is out of bounds anyway."""
     first = {loop.symbol: loop.lo for loop in claim.loops if not loop.lo.free_symbols & _from_memory(claim.loops, data)}
     position = claim.position.xreplace(first)
     if not position.free_symbols & _from_memory(claim.loops, data):
@@ -159,6 +159,6 @@ def _of_data(
             return begun
     values = ", ".join(f"{name} = {value}" for name, value in refuted.counter_example.items())
     return Unknown(
-        f"it is what memory holds that decides, and for {values} it would not; to prove it, take i = lego.index(data) "
+        f"it depends on the contents of memory, and fails for {values}; to prove it, take i = lego.index(data) "
         "and use i % n, or guard with lego.when((0 <= i) & (i < n))"
     )

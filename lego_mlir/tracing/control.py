@@ -7,8 +7,8 @@
 | `for i in lego.unroll(lo, hi, step):` | the body once for each int, while tracing |
 | `with lego.when(condition):` | the body where the condition holds |
 | `with lego.otherwise():` | right after it: the body where it does not |
-| `acc = lego.register(f32, 0.0)` | a place for a value; `acc += x`, `acc.set(x)` change it, in loops too |
-| `lego.barrier()` | every thread of the block arrives before any goes on |
+| `acc = lego.register(f32, 0.0)` | a mutable variable; `acc += x`, `acc.set(x)` change it, in loops too |
+| `lego.barrier()` | every thread of the block arrives before any continues |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class _Axes(Generic[T]):
-    """Something along x, y, z: indexed and sliced like a tuple in that order; `.x`, `.y` and `.z` are the same."""
+    """Values along x, y, z: a tuple in that order, with `.x`, `.y` and `.z`."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -108,13 +108,13 @@ grid_dim = Extents("grid_dim")
 
 
 def barrier() -> None:
-    """Every thread of the block arrives here before any goes on; what was stored before it is seen after it."""
+    """Every thread of the block arrives here before any continues; stores before it are visible after it."""
     tracer = current("lego.barrier")
     tracer.append(Barrier(tracer.here()))
 
 
 def unroll(*bounds: int) -> builtins.range:
-    """`range` over ints while tracing: the body is traced once for each. Raises TraceError for anything but ints."""
+    """`range` over ints while tracing: the body is traced once per int. Raises TraceError for anything but ints."""
     if not all(isinstance(b, int) for b in bounds):
         tracer = current("lego.unroll")
         raise tracer.error(f"lego.unroll takes ints, got {bounds}; lego.range makes a loop of the kernel")
@@ -122,7 +122,7 @@ def unroll(*bounds: int) -> builtins.range:
 
 
 class Opened:
-    """What a `with` or `for` of the kernel opens. One that nothing opens, or whose truth is asked, is a mistake."""
+    """A branch or loop of the kernel. It must be opened by `with` or `for`, and has no truth value."""
 
     def __init__(self, written: str) -> None:
         self._written = written
@@ -136,13 +136,13 @@ class Opened:
 
     def __bool__(self) -> NoReturn:
         raise self._tracer.error(
-            f"{self._written} is no condition that Python could decide; in a kernel a branch is "
+            f"{self._written} cannot be used as a Python condition; in a kernel a branch is "
             "`with lego.when(condition):`, and a loop `for i in lego.range(..):`"
         )
 
 
 class Loop(Opened):
-    """What `lego.range` gives to `for`."""
+    """The iterable that `lego.range` returns."""
 
     def __init__(self, low: Any, high: Any, step: Any) -> None:
         super().__init__("lego.range(..)")
@@ -164,7 +164,7 @@ class Loop(Opened):
 def loop(*bounds: Any) -> Loop:
     """`for i in lego.range(hi)`, `(lo, hi)` or `(lo, hi, step)`: a loop of the kernel. Bounds are ints or indices.
 
-    The step is positive. A value that the body makes ends with it; `lego.register` carries values along.
+    The step is positive. A value defined in the body is local to it; `lego.register` carries values between iterations.
     """
     tracer = current("lego.range")
     if not 1 <= len(bounds) <= 3:
@@ -179,7 +179,7 @@ def loop(*bounds: Any) -> Loop:
 
 
 class Branch(Opened):
-    """What `lego.when` and `lego.otherwise` give to `with`."""
+    """The context manager that `lego.when` and `lego.otherwise` return."""
 
     def __init__(self, written: str, body: Callable[[Tracer], AbstractContextManager[None]]) -> None:
         super().__init__(written)
@@ -201,7 +201,7 @@ def when(condition: Any) -> Branch:
     if isinstance(condition, bool):
         condition = sympy.true if condition else sympy.false
     elif isinstance(condition, Scalar) and condition.dtype.family != "bool":
-        raise tracer.error(f"lego.when takes a condition, got {condition!r}; compare it with something")
+        raise tracer.error(f"lego.when takes a condition, got {condition!r}; compare it with a number")
     wanted = tracer.condition(condition)
     simplified = sympy.true if isinstance(tracer.prove(wanted), Proved) else tracer.simplified(wanted)
     return Branch("lego.when(..)", lambda tracer: _then(tracer, simplified))
@@ -216,7 +216,7 @@ def _then(tracer: Tracer, condition: Any) -> Iterator[None]:
 
 
 def otherwise() -> Branch:
-    """`with lego.otherwise():` right after a `with lego.when(..):` runs its body where that condition did not hold."""
+    """`with lego.otherwise():` right after a `with lego.when(..):` runs its body where that condition is false."""
     return Branch("lego.otherwise()", _otherwise)
 
 
@@ -231,7 +231,7 @@ def _otherwise(tracer: Tracer) -> Iterator[None]:
 
 
 class Cell(Scalar):
-    """A thread's own place for a value. In an expression it stands for the value that it holds at that moment."""
+    """A mutable variable of a thread. In an expression it is read at that point."""
 
     __slots__ = ("_register",)
 
@@ -240,7 +240,7 @@ class Cell(Scalar):
 
     @property
     def value(self) -> Value:  # type: ignore[override]
-        """The value now: reading it is a statement."""
+        """The current value: reading it is a statement."""
         tracer = current("a register")
         register = tracer.use_register(self._register)
         result = tracer.value(register.dtype, register.width)
@@ -259,7 +259,7 @@ class Cell(Scalar):
         return f"<register {self._register.number} of {self.dtype}>"
 
     def get(self) -> Scalar:
-        """The value now, which later changes of the register leave as it is."""
+        """The current value; later changes of the register do not affect it."""
         return Scalar(self.value)
 
     def set(self, value: Any) -> None:
@@ -282,10 +282,10 @@ class Cell(Scalar):
 
 
 def register(dtype: DType, initial: Any = None, width: int | None = None) -> Cell:
-    """A place for a value of this element type, or for a vector of `width`, that loops and branches may change."""
+    """A mutable variable of this element type, or a vector of `width`, that loops and branches may change."""
     tracer = current("lego.register")
     if initial is None:
-        raise tracer.error("lego.register takes the value it holds first: write lego.register(lego.f32, 0.0)")
+        raise tracer.error("lego.register needs an initial value: write lego.register(lego.f32, 0.0)")
     if width is None and isinstance(initial, Scalar):
         width = initial.width
     first = as_value(initial, dtype, width)

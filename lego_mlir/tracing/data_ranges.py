@@ -1,9 +1,8 @@
-"""What is known of data that is used as an index: its range, how it is computed, and the user's words for it.
+"""Data used as an index: its range, its expression, and its text as the user wrote it.
 
-Data comes from memory, and nothing limits what memory holds but the element type. What a kernel then computes from it
-may be limited all the same: `x[i] & 63` is in 0 .. 63 and `x[i] % n` below n, whatever x holds. The intervals here are
-those of the machine's integers: an operation that may leave its type wraps around, so its result has the type's range.
-One that cannot is integer arithmetic, and an index expression says what it computes.
+Only its element type bounds a loaded value, but results computed from it can have tighter bounds: `x[i] & 63` is in
+0 .. 63 and `x[i] % n` is below n for any x. The intervals model machine integers: the result of an operation that may
+overflow has its type's range. An operation that cannot overflow is integer arithmetic, with an index expression.
 
 >>> from lego_mlir.tracing.dtypes import i32
 >>> from lego_mlir.tracing.trace import Source
@@ -41,7 +40,7 @@ from lego_mlir.tracing.trace import (
     Value,
 )
 
-Span = tuple[int, int]  # both ends are values
+Span = tuple[int, int]  # both ends inclusive
 COLUMNS: Final = 60  # of the text of a value
 
 INFIX: Final = {
@@ -56,23 +55,23 @@ def type_span(dtype: DType) -> Span:
 
 
 class DataRanges:
-    """The statements that define a kernel's values, and what follows from them."""
+    """The statements that define a kernel's values, and the ranges that follow."""
 
     def __init__(self, index_bounds: Callable[[Any], Bounds] = lambda expr: Bounds(None, None)) -> None:
         self._index_bounds = index_bounds
         self._definitions: dict[int, Statement] = {}
         self._spans: dict[int, Span] = {}
         self.names: dict[int, str] = {}  # of scalar parameters
-        self.symbols: dict[Any, Value] = {}  # the symbols of index expressions that stand for data
+        self.symbols: dict[Any, Value] = {}  # symbols of index expressions that represent data
 
     def define(self, statement: Any) -> None:
-        """Note a statement, if it defines a value."""
+        """Record a statement that defines a value."""
         result = getattr(statement, "result", None)
         if result is not None:
             self._definitions[result.number] = statement
 
     def range(self, value: Value) -> Span:
-        """The least and the greatest integer that a value can be."""
+        """The least and the greatest possible integer of a value."""
         pending = [value]
         while pending:
             current = pending[-1]
@@ -102,7 +101,7 @@ class DataRanges:
         return type_span(value.dtype) if exact is None else exact
 
     def _exact_span(self, value: Value) -> Span | None:
-        """The range of what an operation computes if it is that of integers; None where it may wrap around."""
+        """The range of an operation in exact integer arithmetic; None where it may overflow."""
         whole = type_span(value.dtype)
         spans = [self._spans[o.number] for o in self._operands(value)]
         exact: Span | None = None
@@ -115,7 +114,7 @@ class DataRanges:
             case Compute(operation=operation) if spans and operation in _operations(value.dtype):
                 exact = _EXACT[operation](*spans)
                 if operation in _SHIFTS and not 0 <= spans[1][0] <= spans[1][1] < value.dtype.bits:
-                    exact = None  # a shift by the type's bits or more is whatever the machine makes of it
+                    exact = None  # a shift by the type's bits or more is undefined
             case Convert() | Lane() if spans:
                 exact = spans[0]
             case Compose() if spans:
@@ -123,7 +122,7 @@ class DataRanges:
         return exact if exact is not None and whole[0] <= exact[0] and exact[1] <= whole[1] else None
 
     def expression(self, value: Value, leaf: Callable[[Value], Any], depth: int = 8) -> Any:
-        """An integer value as an index expression over what `leaf` gives for values that are none."""
+        """An integer value as an index expression; `leaf` gives the symbol of a value that has none."""
         self.range(value)
         exact = depth > 0 and value.dtype.family == "int" and self._exact_span(value) is not None
         match self._definitions.get(value.number):
@@ -139,7 +138,7 @@ class DataRanges:
                 return leaf(value)
 
     def condition(self, value: Value, leaf: Callable[[Value], Any], depth: int = 8) -> Any:
-        """A truth value as an index condition over what `leaf` gives."""
+        """An i1 as an index condition over the symbols that `leaf` gives."""
         match self._definitions.get(value.number):
             case FromCondition(condition=condition):
                 return condition
@@ -157,7 +156,7 @@ class DataRanges:
                 return Ne(leaf(value), 0)
 
     def text(self, value: Value) -> str:
-        """The value in the user's words, cut short where they are many."""
+        """The value as the user wrote it, shortened to COLUMNS."""
         return brief(self._text(value, 6), COLUMNS)
 
     def _text(self, value: Value, depth: int) -> str:
@@ -211,7 +210,7 @@ def _xor(a: Span, b: Span) -> Span | None:
 
 
 def _ones(a: Span, b: Span) -> int:
-    """The least number 2**n - 1 that neither exceeds."""
+    """The least 2**n - 1 that is an upper bound of both."""
     return (1 << max(a[1], b[1]).bit_length()) - 1
 
 
@@ -258,7 +257,12 @@ _COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "ge": lambda a, b: Le(b, a),
 }
 _SHIFTS: Final = ("lshift", "rshift")
-_ON_BITS: Final = ("and", "or", "xor", "select")  # what an i1 shares with wider integers: as a number, true is -1
+_ON_BITS: Final = (
+    "and",
+    "or",
+    "xor",
+    "select",
+)  # the operations that an i1 shares with wider integers: as a number, true is -1
 
 
 def _operations(dtype: DType) -> Container[str]:

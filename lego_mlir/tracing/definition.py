@@ -1,6 +1,6 @@
 """`@lego.kernel(grid, block)`: a Python function becomes a kernel that can be traced, printed and compared.
 
-A `Kernel` is a value: nothing is launched here. Its function is traced when the trace is first asked for, once.
+A `Kernel` is a value; nothing is launched here. Its function is traced once, on first use of the trace.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Kernel:
         _require_plain(function, self.source)
         if not (self.name.isidentifier() and self.name.isascii()):
             raise TraceError(
-                f"{self.source}: a kernel cannot be called {self.name}: its name goes into PTX, which knows ASCII "
+                f"{self.source}: a kernel cannot be named {self.name}: names in PTX consist of ASCII "
                 "letters, digits and underscores"
             )
         self.grid = _extents("grid", grid, self.source)
@@ -75,7 +75,7 @@ class Kernel:
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise TraceError(
-            f"{self.name} is a kernel and is not called: compile it with `lego-mlir compile`, or run it with "
+            f"{self.name} is a kernel and cannot be called: compile it with `lego-mlir compile`, or run it with "
             "`lego-mlir run` or lego_mlir.interp.launch"
         )
 
@@ -84,26 +84,26 @@ class Kernel:
     ) -> Callable[..., Any]:
         """`@k.reference`: what the kernel computes, in NumPy; kept as `k.expected`.
 
-        The function names the parameters, sizes among them, that it takes. Tensors come as arrays of their logical
+        The function takes any of the kernel's parameters and sizes, by name. Tensors are arrays of their logical
         shape; it returns the array of the one tensor that is written, or a tuple in the order of the signature.
 
-        `@k.reference(rtol=1e-3, atol=1e-6)` accepts an element that differs by at most `atol + rtol * |expected|`; one
-        that is left out is 0. Without either, the bound follows from the roundings of the kernel.
+        `@k.reference(rtol=1e-3, atol=1e-6)` accepts an element that differs by at most `atol + rtol * |expected|`; an
+        omitted one is 0. Without either, the bound follows from the roundings of the kernel.
         """
         tolerance = _tolerance(self, rtol, atol)
         if function is None:
             return lambda function: self.reference(function, rtol=rtol, atol=atol)
         if not inspect.isfunction(function):
             raise TraceError(
-                f"{self.source}: the reference of {self.name} is a function, got {function!r}; a tolerance is written "
-                f"@{self.name}.reference(rtol=1e-3)"
+                f"{self.source}: the reference of {self.name} must be a function, got {function!r}; write a tolerance "
+                f"as @{self.name}.reference(rtol=1e-3)"
             )
         known = {*self.signature, *(s.name for s in _declared_sizes(self))}
         for name in inspect.signature(function).parameters:
             if name not in known:
                 raise TraceError(
-                    f"{self.source}: the reference of {self.name} takes '{name}', which is no parameter or size of it; "
-                    f"there are {', '.join(sorted(known))}"
+                    f"{self.source}: the reference of {self.name} takes '{name}', which is not a parameter or size of "
+                    f"it; it has {', '.join(sorted(known))}"
                 )
         self.expected, self.tolerance = function, tolerance
         return function
@@ -135,8 +135,7 @@ class Kernel:
         except RecursionError as error:
             ended = BudgetError(
                 f"tracing {self.name} exceeds Python's recursion limit ({sys.getrecursionlimit()}): an index is nested "
-                "too deeply, and a table, lego.gallery.tabulated, says the same without nesting; or a function calls "
-                "itself without end"
+                "too deeply (a table, lego.gallery.tabulated, needs no nesting), or a function recurses without end"
             )
             raise _located(ended.with_traceback(error.__traceback__), self.source) from None
         return _complete(self._trace(tracer, parameters))
@@ -158,7 +157,7 @@ class Kernel:
         )
 
     def _tables(self, tracer: Tracer) -> Iterator[Buffer]:
-        """The run-time tables that layouts look positions up in: parameters after those of the signature."""
+        """The run-time tables of the layouts: parameters after those of the signature."""
         layouts = [kind.layout for kind in self.signature.values() if isinstance(kind, Tensor)]
         layouts += [tile.layout for tile in tracer.shared]
         entries: dict[str, str] = {}
@@ -166,20 +165,20 @@ class Kernel:
             if entries.setdefault(name, digest) != digest:
                 raise TraceError(
                     f"{self.source}: two run-time tables of {self.name} are named '{name}' and differ in their "
-                    "entries; give each a name of its own"
+                    "entries; give each its own name"
                 )
         taken = {*self.signature, *(tile.name for tile in tracer.shared)}
         for name, table in runtime_tables(tracer.body).items():
             if name in taken:
                 raise TraceError(
-                    f"{self.source}: the run-time table '{name}' of {self.name} needs another name, one that "
-                    "no parameter and no shared tile has"
+                    f"{self.source}: the run-time table '{name}' of {self.name} needs another name: "
+                    "a parameter or a shared tile has this one"
                 )
             layout = as_layout(Row(int(table.length)))
             yield Buffer(name, i32, layout, "global", int(table.length), self.source)
 
     def trace(self) -> KernelTrace:
-        """The traced program. Raises TraceError or LayoutError, with the line of the spec, where it is not one."""
+        """The traced program. Raises TraceError or LayoutError, with the line of the spec, for an invalid kernel."""
         return self._traced
 
     @property
@@ -188,7 +187,7 @@ class Kernel:
         return self._traced.sizes
 
     def greatest(self, size: Any) -> int | None:
-        """The largest value of one of the sizes that this kernel can be launched with, where that is known."""
+        """The largest value of one of the sizes that this kernel can be launched with, if known."""
         return greatest(size, self.grid, self.block)
 
     @cached_property
@@ -209,7 +208,7 @@ class Kernel:
         )
 
     def module(self, form: Form = "affine") -> Any:
-        """The verified module (`ir.Module`), in a context of its own."""
+        """The verified module (`ir.Module`), in a new context."""
         from lego_mlir.tracing.emit import emit_module
 
         return emit_module(self._traced, form)
@@ -227,7 +226,7 @@ def kernel(grid: Any = None, block: Any = None, **other: Any) -> Callable[[Calla
     """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
 
     Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. Raises TraceError
-    for other options, and where one of the two is missing.
+    for other options, and if one of the two is missing.
     """
     for name in other:
         raise TraceError(
@@ -244,7 +243,7 @@ def kernel(grid: Any = None, block: Any = None, **other: Any) -> Callable[[Calla
 
 
 def _tolerance(kernel: Kernel, rtol: float | None, atol: float | None) -> tuple[float, float] | None:
-    """What a reference was given, as two numbers; None where neither was."""
+    """The tolerances of a reference; None where neither was given."""
     given: dict[str, Any] = {"rtol": rtol, "atol": atol}
     for name, value in given.items():
         number = isinstance(value, (int, float, Real)) and type(value) is not bool and 0 <= float(value) < inf
@@ -257,7 +256,7 @@ def _tolerance(kernel: Kernel, rtol: float | None, atol: float | None) -> tuple[
 
 
 def _complete(trace: KernelTrace) -> KernelTrace:
-    """The trace of a kernel that does something, and fits a block. Raises TraceError for another."""
+    """Validate that a trace stores to a tensor and that its shared tiles fit a block. Raises TraceError otherwise."""
     if not any(
         isinstance(statement, Store) and access.buffer.space == "global" for statement, access in trace.accesses()
     ):
@@ -265,11 +264,11 @@ def _complete(trace: KernelTrace) -> KernelTrace:
     used = 0
     for tile in trace.shared:
         used += tile.size * tile.dtype.bytes
-        if used > STATIC_SHARED_BYTES and not trace.tile_rows():  # of lego.mma's, a transform script takes care
+        if used > STATIC_SHARED_BYTES and not trace.tile_rows():  # a transform script places lego.mma's
             raise TraceError(
                 f"{tile.source}: with {tile.name}, {tile.layout!r} of {tile.dtype}, the shared tiles of {trace.name} "
-                f"take {used} bytes; static shared memory ends at {STATIC_SHARED_BYTES} bytes a block; make tiles "
-                "smaller, or their elements"
+                f"take {used} bytes; static shared memory is limited to {STATIC_SHARED_BYTES} bytes a block; use "
+                "smaller tiles or elements"
             )
     return trace
 
@@ -278,7 +277,7 @@ def _require_plain(function: Callable[..., Any], source: Source) -> None:
     """Raise TraceError for a function whose body does not run when it is called, so that nothing would be traced."""
     asynchronous = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
     if asynchronous or inspect.isgeneratorfunction(function):
-        kind, remedy = ("async", "write `def`") if asynchronous else ("a generator", "leave `yield` out")
+        kind, remedy = ("async", "write `def`") if asynchronous else ("a generator", "remove `yield`")
         raise TraceError(
             f"{source}: the kernel {function.__name__} is {kind}, and its body would not run while it is traced; "
             f"{remedy}: a kernel is a plain function that stores into its tensors"
@@ -343,7 +342,9 @@ def _declared_sizes(kernel: Kernel) -> dict[Any, None]:
     for n in _declared_extents(kernel):
         for symbol in as_expr(n).free_symbols if is_symbolic(n) else ():
             if not isinstance(symbol, Size):
-                raise TraceError(f"{kernel.source}: {symbol} in {n!r} is no size; make one with lego.size('{symbol}')")
+                raise TraceError(
+                    f"{kernel.source}: {symbol} in {n!r} is not a size; make one with lego.size('{symbol}')"
+                )
         _collect(n, found)
     return found
 
@@ -358,14 +359,14 @@ def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
 
 
 def _require_names(kernel: Kernel, sizes: Collection[Any], also: Collection[str]) -> None:
-    """Refuse sizes that a launch could not tell from each other, or from what else has a name."""
+    """Reject sizes whose names are ambiguous at launch."""
     names = [s.name for s in sizes]
     for name in names:
         if names.count(name) > 1 or name in kernel.signature or name in also or iskeyword(name):
             raise TraceError(
-                f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is a word of Python, or "
-                "also a parameter, a run-time table, an id of the kernel (tx, bx, k0, ..), or another size with other "
-                "facts"
+                f"{kernel.source}: the size {name} of {kernel.name} needs another name: it is a Python keyword, or "
+                "also a parameter, a run-time table, an id of the kernel (tx, bx, k0, ..), or another size with "
+                "different facts"
             )
 
 

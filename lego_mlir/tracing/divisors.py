@@ -1,8 +1,8 @@
-"""Every division of a kernel's index arithmetic: its divisor must not be 0 where the division is computed.
+"""Divisions of a kernel's index arithmetic: the divisor must not be 0 where the division is computed.
 
-A proof about an expression is one about the values for which it has any: `(t // (t - 3)) % 64` lies in 0 .. 63 wherever
-t is not 3. So what such a proof leaves open is a claim of its own for each divisor, made at the line that computes the
-division and under the branches around it. Constants and sums and products of positive sizes need no prover.
+A proof about an expression holds where the expression is defined: `(t // (t - 3)) % 64` is in 0 .. 63 unless t is 3.
+Each divisor is therefore a separate claim, made at the line of the division, under the conditions of its branches.
+Positive constants, and sums and products of positive sizes, need no prover.
 
 >>> from lego_mlir.expr.index import as_expr, size, symbols
 >>> t, M, N = *symbols("t"), size("M"), size("N", min=0)
@@ -28,7 +28,7 @@ EXPRESSIONS_KEPT: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The claim that a divisor is not 0 at a line of the spec, and its verdict."""
+    """The claim that a divisor is not 0 at a line of the spec, with its verdict."""
 
     divisor: Any
     verdict: Verdict
@@ -40,7 +40,7 @@ class Division:
 
 @lru_cache(maxsize=EXPRESSIONS_KEPT)
 def open_divisors(expr: Any) -> tuple[Any, ...]:
-    """The divisors in an expression or a condition that are not positive by their form, each once."""
+    """The divisors in an expression or a condition that are not visibly positive, each once."""
     divisors = (node.args[1] for node in every_node(expr) if isinstance(node, (FloorDiv, FloorMod)))
     return tuple(dict.fromkeys(divisor for divisor in divisors if not _is_positive(divisor)))
 
@@ -54,13 +54,13 @@ def _is_positive(expr: Any) -> bool:
 
 
 def some_value(symbols: set[Any], ranges: Mapping[Any, Range]) -> list[Any]:
-    """What is known wherever these symbols have a value: their ranges are not empty."""
+    """The fact that the ranges of these symbols are not empty."""
     spans = [ranges[s] for s in sorted(symbols, key=str) if s in ranges]
     return [Lt(span.lo, span.hi) for span in spans if is_symbolic(span.lo) or is_symbolic(span.hi)]
 
 
 def remedy(divisor: Any) -> str:
-    """What to do about a divisor that may be 0."""
+    """The remedy for a divisor that may be 0."""
     if isinstance(divisor, Size):
         return f"declare lego.size({divisor.name!r}, min=1)"
     return (

@@ -1,4 +1,4 @@
-"""Element types: one row each, with what NumPy, MLIR and the hardware call it.
+"""Element types: one row each, with the names in NumPy and MLIR and the size.
 
 >>> f32, f32.bits, f32.bytes, f32.mlir
 (f32, 32, 4, 'f32')
@@ -79,7 +79,7 @@ DTYPES: Final = {d.name: d for d in (f16, bf16, f32, f64, i1, i8, i16, i32, i64,
 
 
 def dtype_named(name: str) -> DType:
-    """The row of that name. Raises TraceError with the names there are."""
+    """The element type of that name. Raises TraceError with the known names."""
     if name not in DTYPES:
-        raise TraceError(f"no element type is called {name!r}; there are {', '.join(DTYPES)}")
+        raise TraceError(f"no element type is named {name!r}; there are {', '.join(DTYPES)}")
     return DTYPES[name]

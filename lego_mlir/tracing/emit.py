@@ -4,8 +4,8 @@
       gpu.func @<kernel>(memrefs and numbers of the signature, then sizes) workgroup(shared tiles) kernel
 
 Tensors are one-dimensional memrefs over their physical elements, indexed by the simplified positions. Registers become
-the values that loops and branches carry: a region takes those it writes and hands them on. A masked access is a branch.
-Every operation carries the file and line of the statement it comes from.
+the values that loops and branches carry: a region takes and yields those that it writes. A masked access is a branch.
+Every operation carries the file and line of its statement.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from lego_mlir.tracing.trace import (
 )
 
 WORKGROUP: Final = "#gpu.address_space<workgroup>"
-TILE_ALIGNMENT: Final = 16  # bytes: what the widest access of a thread needs
+TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thread
 
 
 def emit_module(trace: KernelTrace, form: Form = "affine") -> Any:
@@ -289,7 +289,7 @@ class KernelEmitter:
 
 
 def _memref(buffer: Buffer, row: int | None = None) -> str:
-    """The memref type; of rows and columns where `row` is the length of a row."""
+    """The memref type, two-dimensional where `row` is the length of a row."""
     size = "?" if not buffer.is_static else buffer.size if row is None else f"{buffer.size // row}x{row}"
     space = f", {WORKGROUP}" if buffer.space == "workgroup" else ""
     return f"memref<{size}x{buffer.dtype.mlir}{space}>"

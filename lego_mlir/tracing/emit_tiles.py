@@ -5,12 +5,12 @@
     Piece       vector.extract_strided_slice
     TileStore   vector.transfer_write
 
-Each thread of a warp runs them for the whole tile, so the module means what it says as it stands; a transform script
-deals a tile out to the lanes. Shared memory that tiles are read from is two-dimensional: memory rows of one length.
+Each thread of a warp runs them for the whole tile, so the module is executable as emitted; a transform script
+distributes a tile over the lanes. Shared memory that tiles are read from is two-dimensional: memory rows of one length.
 
-A tile whose layout is more than lines of one length is emitted as if it were not, for every access alike: which cell of
-a tile stands for which element, nobody sees from outside. Its order goes with it as the attribute `lego.order`, which
-a transform script puts into the addresses once it has dealt out the tile (`lego-swizzle`).
+A tile with another layout than lines of one length is emitted with straight lines in every access: the positions inside
+a tile are not observable outside. Its order is the attribute `lego.order`, which a transform script applies to the
+addresses once the tile is distributed (`lego-swizzle`).
 """
 
 from __future__ import annotations
@@ -111,16 +111,16 @@ class TileEmitter:
 
 
 def order_of(buffer: Buffer) -> str | None:
-    """What the attribute `lego.order` of a tile says, "line, place ^ (line & 7) << 3"; None for straight lines.
+    """The attribute `lego.order` of a tile, "line, place ^ (line & 7) << 3"; None for straight lines.
 
-    None as well for an order that the attribute cannot express, with a call in it: any order gives the same values, and
-    `lego-swizzle` then chooses its own.
+    Also None for an order that the attribute cannot express, one with a call: any order gives the same values, and
+    `lego-swizzle` then chooses one.
     """
     lines = lines_of(buffer.layout)
     if lines is None or lines.order is None:
         return None
     from lego_mlir.expr.ranges import Range
-    from lego_mlir.printers.triton import TritonPrinter  # its operators are Python's, and so the attribute's
+    from lego_mlir.printers.triton import TritonPrinter  # the attribute is a Python expression
 
     count, length = lines.index(*buffer.layout.dims())
     printer = TritonPrinter({LINE: Range(0, count), PLACE: Range(0, length)})
@@ -130,7 +130,7 @@ def order_of(buffer: Buffer) -> str | None:
 
 
 def _line(access: Access, lines: Lines) -> tuple[Any, Any]:
-    """The line and the place in it of an access through whatever view of the tile."""
+    """The line of an access, and the place in it, through any view of the tile."""
     from lego_mlir.layout.transposed import Transposed
 
     base, layout, index = access.buffer.layout, access.layout, access.index

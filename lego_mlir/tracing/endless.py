@@ -1,10 +1,10 @@
-"""Stopping a kernel's Python function that never ends.
+"""Stop a kernel's Python function that never ends.
 
 A kernel is traced by running its function, so `while condition:` over Python values may run forever without tracing
-anything. Counting its steps would need `sys.settrace`, which slows all of tracing. Instead a second thread looks, once
-a second, at what the function does. If it traces nothing, and runs the user's code rather than a proof or a layout, for
-longer than any kernel needs, an exception is raised inside it, at its line. Statements have their own budget, counted
-in `kernel.tracer`; the clock only ends what would not end otherwise.
+anything. Counting its steps would need `sys.settrace`, which slows all of tracing. Instead a second thread samples the
+function once a second. If it traces nothing, and runs the user's code rather than a proof or a layout, for PATIENCE
+samples, an exception is raised inside it, at its line. Statements have a separate budget in `tracing.tracer`; the clock
+only stops a function that would not end otherwise.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from types import CodeType, FrameType
 from typing import Final
 
 PATIENCE: Final = 20
-"""Looks, one a second, at which a kernel's function may be found tracing nothing."""
+"""The number of consecutive samples, one a second, without a traced statement."""
 WORKING: Final = ("lego_mlir.tracing.", "lego_mlir.layout.", "lego_mlir.expr.prove", "lego_mlir.expr.simplify")
-"""Modules whose work may take long without a statement, such as a proof."""
+"""Modules that may run long without tracing a statement, such as the prover."""
 
 
 class EndlessError(BaseException):
-    """Raised inside a function that does not end; `except Exception` in it does not keep it going."""
+    """Raised inside a function that does not end; `except Exception` does not catch it."""
 
 
 class IdleWatch:
-    """What has been seen of the function with this code; `progress` counts what it traced."""
+    """Idle samples of the function with this code; `progress` counts its statements."""
 
     def __init__(self, code: CodeType, progress: Callable[[], int]) -> None:
         self.code, self.progress = code, progress
         self.idle, self.before = 0, progress()
 
     def look(self, frame: FrameType | None) -> bool:
-        """Look at its thread's innermost frame once more; whether it has been idle too often in succession."""
+        """Sample its thread's innermost frame. True after PATIENCE consecutive idle samples."""
         now = self.progress()
         self.idle = self.idle + 1 if now == self.before and self._in_users_code(frame) else 0
         self.before = now
         return self.idle >= PATIENCE
 
     def _in_users_code(self, frame: FrameType | None) -> bool:
-        """Whether this frame is in the function, and in no work of ours inside it."""
+        """Whether this frame is in the function, outside the modules of WORKING."""
         while frame is not None:
             if frame.f_code is self.code:
                 return True
@@ -54,7 +54,7 @@ class IdleWatch:
 
 @contextmanager
 def stopped_if_endless(progress: Callable[[], int], code: CodeType, interval: float = 1.0) -> Iterator[None]:
-    """Around a call of the function with this code: EndlessError in it where its `progress` stands still."""
+    """Raise EndlessError in the function with this code if `progress` does not increase."""
     watch, thread, done = IdleWatch(code, progress), threading.get_ident(), threading.Event()
 
     def look() -> None:

@@ -1,7 +1,6 @@
-"""Functions that mean the same for an int, an array, an index and a kernel's data.
+"""Functions of a kernel's data; `where`, `minimum` and `maximum` also take ints, arrays and indices.
 
-`where`, `minimum` and `maximum` choose; on data they become instructions, on anything else they are those of
-`expr.index`. The rest are for data alone.
+On data these three become instructions; on anything else they are those of `expr.index`. The others take data only.
 
 >>> where(True, 1, 2), minimum(3, 4)
 (1, 3)
@@ -21,7 +20,7 @@ def _is_data(*values: Any) -> bool:
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
-    """`a` where the condition holds, else `b`; both are always computed."""
+    """`a` where the condition holds, `b` elsewhere; both are always computed."""
     if _is_data(a, b) or (_is_data(condition) and isinstance(a, float | int) and isinstance(b, float | int)):
         from lego_mlir.tracing.scalar import select
 
@@ -30,12 +29,12 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two; a NaN among them is the result."""
+    """The smaller of two; NaN if one is NaN."""
     return _compute("minimum", a, b) if _is_data(a, b) else _index.minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The larger of two; a NaN among them is the result."""
+    """The larger of two; NaN if one is NaN."""
     return _compute("maximum", a, b) if _is_data(a, b) else _index.maximum(a, b)
 
 

@@ -1,4 +1,4 @@
-"""`lego.mma`: a warp multiplies tiles of shared memory into accumulators that it keeps in registers.
+"""`lego.mma`: a warp multiplies tiles of shared memory into accumulators in registers.
 
     acc = lego.accumulator(f32, 64, 64)
     for k in lego.range(tiles):
@@ -6,11 +6,11 @@
         lego.mma(a.part((m, 0), (64, 32)), b.part((0, n), (32, 64)), acc)
     acc.store(out, (m, n))
 
-A statement says what a warp computes, not with which instruction: tiles become `vector.contract` over rectangles of
-`SHAPE`, which a transform script turns into the target's matrix unit, and which also run as they stand.
+A statement specifies the computation of a warp, not the instruction: tiles become `vector.contract` over rectangles of
+`SHAPE`, which a transform script lowers to the target's matrix unit, and which are also executable as emitted.
 
-A tile that is read from must keep runs of 8 neighbours of a row, or of a column, together: what every matrix unit loads
-from. Where neighbouring rows fall into the same banks, padding, a swizzled layout or the swizzle script separates them.
+A tile that is read from must consist of contiguous segments of 8 elements of a row or of a column, which matrix units
+load. Where adjacent rows conflict in banks, use padding, a swizzled layout or the swizzle script.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from lego_mlir.tracing.trace import Constant, Contract, Piece, TileLoad, TileSto
 from lego_mlir.tracing.tracer import Tracer, current
 
 SHAPE: Final = (16, 8, 16)
-"""Rows, columns and depth of one contraction: the smallest that a tensor core takes of 16-bit floats."""
+"""Rows, columns and depth of one contraction: the smallest tensor-core shape for 16-bit floats."""
 READ: Final = 16
-"""Rows and columns of one read: two contractions' worth of the right operand."""
+"""Rows and columns of one read: the right operand of two contractions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Part:
     at: tuple[Any, Any]
     shape: tuple[int, int]
 
-    def read(self, row: int, column: int, shape: tuple[int, int], *, turned: bool = False) -> Value:
-        """A piece of the part as a value of a warp; `turned` gives its transpose."""
+    def read(self, row: int, column: int, shape: tuple[int, int], *, transposed: bool = False) -> Value:
+        """A piece of the part as a value of a warp, or its transpose."""
         tracer = current("a tile")
         lines = _lines(tracer, self.view)
         at = lines.index(self.at[0] + row, self.at[1] + column)
-        result = tracer.value(self.view.dtype, (shape[1], shape[0]) if turned else shape)
+        result = tracer.value(self.view.dtype, (shape[1], shape[0]) if transposed else shape)
         place = (as_expr(at[0]), as_expr(at[1]))
-        transposed = lines.transposed != turned
-        tracer.append(TileLoad(result, self.view.buffer, place, lines.stride, transposed, tracer.here()))
+        down_columns = lines.transposed != transposed
+        tracer.append(TileLoad(result, self.view.buffer, place, lines.stride, down_columns, tracer.here()))
         return result
 
 
@@ -64,7 +64,8 @@ def part(view: View, at: Sequence[Any], shape: Sequence[int]) -> Part:
     tracer = current(f"a part of {view.buffer.name}")
     if view.buffer.space != "workgroup" or len(view.dims()) != 2:
         raise tracer.error(
-            f"a part is taken of a two-dimensional tile in shared memory, got {view!r}; copy it there with lego.stage",
+            f"a part is a rectangle of a two-dimensional tile in shared memory, got {view!r}; copy it there with "
+            "lego.stage",
             LayoutError,
         )
     (first, second), (rows, columns) = at, shape
@@ -80,7 +81,7 @@ def part(view: View, at: Sequence[Any], shape: Sequence[int]) -> Part:
 
 
 class Accumulator:
-    """A rows x columns tile of numbers that a warp keeps in registers, in pieces of 16 x 8."""
+    """A rows x columns tile in the registers of a warp, in pieces of 16 x 8."""
 
     def __init__(self, dtype: DType, rows: int, columns: int, cells: dict[tuple[int, int], Cell]) -> None:
         self.dtype, self.rows, self.columns, self.cells = dtype, rows, columns, cells
@@ -95,7 +96,8 @@ class Accumulator:
         lines = _lines(tracer, view)
         if lines.transposed or lines.order is not None or not view.dtype.is_float or view.dtype.bits > self.dtype.bits:
             raise tracer.error(
-                f"an accumulator of {self.dtype} is stored into shared rows of it or of a shorter float, got {view!r}",
+                f"an accumulator of {self.dtype} is stored into shared rows of the same or a narrower float type, "
+                f"got {view!r}",
                 LayoutError,
             )
         for (row, column), cell in self.cells.items():
@@ -125,8 +127,8 @@ def accumulator(dtype: DType, rows: int, columns: int) -> Accumulator:
 def mma(a: Part, b: Part, acc: Accumulator) -> None:
     """`acc += a @ b`, by a warp: a is (m, k), b is (k, n). Raises TraceError where the shapes do not fit.
 
-    The contractions go to and fro along the rows of the result, so that each has an operand of the one before it; and
-    one depth begins with the column that the depth before has ended with last, whose operand is free first.
+    The contractions traverse the result in serpentine order, so that each shares an operand with the previous one; each
+    depth step starts at the column where the previous step ended.
     """
     tracer = current("lego.mma")
     _require_operands(tracer, a, b, acc)
@@ -167,7 +169,7 @@ def _require_operands(tracer: Tracer, a: object, b: object, acc: object) -> None
 def _columns(tracer: Tracer, b: Part, depth: int, n: int) -> Iterator[tuple[int, Value]]:
     """The right operand at one depth, as (n, k) pieces by their first column."""
     for column in range(0, n, READ):
-        both = b.read(depth, column, (READ, READ), turned=True)
+        both = b.read(depth, column, (READ, READ), transposed=True)
         for half in range(0, READ, SHAPE[1]):
             piece = tracer.value(b.view.dtype, (SHAPE[1], SHAPE[2]))
             tracer.append(Piece(piece, both, half, tracer.here()))
@@ -178,8 +180,8 @@ def _lines(tracer: Tracer, view: View) -> Lines:
     lines = lines_of(view.layout)
     if lines is None:
         raise tracer.error(
-            f"{view.buffer.name}: tiles are read {RUN} neighbours of a row or of a column at a time, and "
-            f"{view.layout!r} does not keep them together; take Row, Col, gallery.padded or "
+            f"{view.buffer.name}: tiles are read in contiguous segments of {RUN} elements of a row or of a column, "
+            f"which {view.layout!r} does not keep together; use Row, Col, gallery.padded or "
             f"gallery.xor_swizzle(rows, columns, vec={RUN})",
             LayoutError,
         )

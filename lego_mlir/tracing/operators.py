@@ -6,8 +6,8 @@
 | `floordiv` | none | `arith.floordivsi` |
 | `exp` | `math.exp` | none |
 
-A row says how many operands there are and what comes out: the operands' type, or an i1. Comparisons carry their
-predicate. Floats compare ordered (false with a NaN), except `ne`. `minimum` and `maximum` hand a NaN on, as NumPy's
+A row has the number of operands; the result has the operands' type, or i1 for comparisons, which carry their
+predicates. Floats compare ordered (false with a NaN), except `ne`. `minimum` and `maximum` propagate NaN, as NumPy's
 do. The functions of `math` on f16 and bf16 are computed in f32 and rounded once.
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """`floats` and `integers` name the MLIR operation, or are empty where there is none."""
+    """`floats` and `integers` name the MLIR operation; empty where undefined."""
 
     arity: int
     floats: str = ""

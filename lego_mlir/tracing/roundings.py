@@ -1,9 +1,9 @@
-"""How often a value is rounded on its way through a kernel: the length of the sums, read off the traced program.
+"""The number of roundings on the path to a value, from the traced program: it bounds the error of long sums.
 
-Each value carries the longest chain of roundings that leads to it, counted by the type that is rounded to. An addition
-is one rounding after those of its operands; a loop repeats what one turn of it adds to its registers and tiles; a value
-that is only moved keeps its count, so a copy has none. The last operation is counted apart: its error is relative to
-the result itself, while those before it are relative to terms that may cancel.
+Each value carries its longest chain of roundings, counted by the type that is rounded to. An addition adds one rounding
+to those of its operands; a loop repeats what one iteration adds to its registers and tiles; a copy adds none. The last
+operation is counted separately: its error is relative to the result, while earlier errors are relative to terms that
+may cancel.
 
     total = 0.0                       roundings of total
     for k in lego.range(16384):
@@ -45,12 +45,12 @@ from lego_mlir.tracing.trace import (
 UNIT: Final = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}
 """Unit roundoff: the largest relative error of one rounding to nearest."""
 ELEMENTARY: Final = 8
-"""Roundings that an elementary function counts as: CUDA's errors end at 4 ulps (CUDA C++ guide, "Math Functions")."""
+"""The roundings counted for an elementary function: CUDA's errors end at 4 ulps (CUDA C++ guide, "Math Functions")."""
 DIVISION: Final = 2
 LARGEST_SHARE: Final = 2.0**-4
-"""No number of roundings excuses a larger part of the result; a sum in f16 may need a tolerance of its own."""
+"""The largest relative error accepted for any number of roundings; a sum in f16 may need an explicit tolerance."""
 SPREAD: Final = 4.0
-"""Rounding errors of either sign add up like a random walk: of n, 4 sqrt(n) is over 7 standard deviations."""
+"""Rounding errors of either sign add up like a random walk: for n, 4 sqrt(n) exceeds 7 standard deviations."""
 _EXACT: Final = frozenset({"neg", "abs", "minimum", "maximum", "select"})
 
 Counts = tuple[int, ...]
@@ -60,7 +60,7 @@ _NONE: Final[Counts] = (0,) * len(_TYPES)
 
 @dataclass(frozen=True, slots=True)
 class Roundings:
-    """The roundings on the longest chain, for each type of UNIT: those that later ones follow, and the last."""
+    """The roundings on the longest chain, for each type of UNIT: all but the last, and the last."""
 
     before: Counts = _NONE
     last: Counts = _NONE
@@ -130,7 +130,7 @@ class _Chains:
         for statement in body:
             match statement:
                 case For(body=inner):
-                    self.repeat(inner, self.turns(statement))
+                    self.repeat(inner, self.trip_count(statement))
                 case If(then=then, otherwise=otherwise):
                     self.branch(then, otherwise)
                 case Write(register=register, value=value):
@@ -145,7 +145,7 @@ class _Chains:
                     pass
 
     def of(self, *operands: Any) -> Roundings:
-        """Of several values together; a scalar parameter has none."""
+        """The roundings of several values together; a scalar parameter has none."""
         return joined(self.values.get(v.number, Roundings()) for v in operands if v is not None)
 
     def keep(self, buffer: str, stored: Roundings) -> None:
@@ -188,19 +188,19 @@ class _Chains:
         for number, chain in taken.items():
             self.registers[number] = joined((chain, self.registers.get(number, Roundings())))
 
-    def repeat(self, body: Sequence[Statement], turns: int) -> None:
-        """Two turns are followed; each further one adds what the second added."""
+    def repeat(self, body: Sequence[Statement], count: int) -> None:
+        """Two iterations are followed; each further one adds as much as the second."""
         states = []
-        for _ in range(min(turns, 2)):
+        for _ in range(min(count, 2)):
             self.run(body)
             states.append((dict(self.registers), dict(self.memory)))
-        if turns > 2:
+        if count > 2:
             (r1, m1), (r2, m2) = states
-            self.registers = {key: _grown(r1.get(key), chain, turns - 2) for key, chain in r2.items()}
-            self.memory = {key: _grown(m1.get(key), chain, turns - 2) for key, chain in m2.items()}
+            self.registers = {key: _grown(r1.get(key), chain, count - 2) for key, chain in r2.items()}
+            self.memory = {key: _grown(m1.get(key), chain, count - 2) for key, chain in m2.items()}
 
-    def turns(self, loop: For) -> int:
-        """The most turns that the loop takes for these sizes; where data decide, as many as there are elements."""
+    def trip_count(self, loop: For) -> int:
+        """The maximum trip count for these sizes; the number of elements where it depends on data."""
         from lego_mlir.expr.index import as_expr
         from lego_mlir.expr.intervals import bounds
         from lego_mlir.expr.ranges import Range
@@ -231,9 +231,9 @@ def _at(end: Any, values: Mapping[Any, int]) -> Any:
     return int(value) if value.is_Integer else value
 
 
-def _grown(first: Roundings | None, second: Roundings, turns: int) -> Roundings:
+def _grown(first: Roundings | None, second: Roundings, count: int) -> Roundings:
     earlier = (first or Roundings()).before
-    return Roundings(tuple(n + turns * max(0, n - m) for n, m in zip(second.before, earlier, strict=True)), second.last)
+    return Roundings(tuple(n + count * max(0, n - m) for n, m in zip(second.before, earlier, strict=True)), second.last)
 
 
 def _computed(operands: Roundings, operation: str, dtype: DType) -> Roundings:
@@ -258,6 +258,6 @@ def _is_exact(number: float, dtype: DType) -> bool:
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """Whether every number of the one float type is one of the other."""
+    """Whether the wide float type represents every value of the narrow one."""
     ordered = {"f16": {"f16"}, "bf16": {"bf16"}, "f32": {"f16", "bf16", "f32"}, "f64": set(_TYPES)}
     return narrow.name in ordered[wide.name]

@@ -1,10 +1,10 @@
-"""The data a kernel computes with: loaded values, constants, and what Python's operators make of them.
+"""The data a kernel computes with: loaded values, constants, and the results of Python's operators on them.
 
-Two kinds of numbers meet in a kernel. An *index* (`lego.thread_id[0]`, a loop's variable, a size) is a symbolic
+A kernel has two kinds of numbers. An *index* (`lego.thread_id[0]`, a loop's variable, a size) is a symbolic
 integer with a proved range. *Data* is a `Scalar`: a number, or a short vector of them, of one element type, whose
-value is known only when the kernel runs. Python numbers take the type of the data they meet; two data of different
-types are refused, because where to round is the author's decision: `x.to(f32) * y`. An integer `Scalar` may be used
-as an index; nothing but its type's range is then known of it.
+value is known only when the kernel runs. A Python number takes the type of the other operand; operands of different
+types are an error, because where to round is the author's decision: `x.to(f32) * y`. An integer `Scalar` may be used as
+an index; its range is that of its type and of the operations on it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Scalar:
         return self.width
 
     def _sympy_(self) -> Any:
-        """Data in an index expression: a symbol; a truth value is a condition on one."""
+        """Data in an index expression: a symbol; an i1 becomes a condition on one."""
         tracer = current("data used as an index")
         if self.width is not None or self.dtype.is_float:
             raise tracer.error(f"{self!r} cannot be used as an index; an index is one integer, such as x.to(lego.i32)")
@@ -81,13 +81,13 @@ class Scalar:
 
     def __index__(self) -> NoReturn:
         raise current("data as a Python int").error(
-            "a kernel's data is not known while tracing: it makes no Python int; lego.range takes it as a bound"
+            "a kernel's data is not known while tracing and cannot become a Python int; lego.range takes it as a bound"
         )
 
     def __float__(self) -> NoReturn:
         raise current("data as a Python float").error(
-            "a kernel's data is not known while tracing: it makes no Python float, and the functions of math and numpy "
-            "cannot take it; convert it with .to(lego.f32), and use lego.sqrt, lego.exp and the like"
+            "a kernel's data is not known while tracing and cannot become a Python float, so the functions of math and "
+            "numpy cannot take it; convert it with .to(lego.f32), and use lego.sqrt, lego.exp and the like"
         )
 
     def __add__(self, other: Any) -> Any:
@@ -149,7 +149,7 @@ class Scalar:
 
     def __pow__(self, other: Any) -> NoReturn:
         raise current("a power of data").error(
-            "there is no ** for a kernel's data; multiply, or take lego.exp2(y * lego.log2(x)) where x > 0"
+            "a kernel's data has no operator **; multiply, or use lego.exp2(y * lego.log2(x)) where x > 0"
         )
 
     __rpow__ = __pow__
@@ -204,7 +204,7 @@ _PYTHON = {
 
 
 def _binary(name: str, a: Any, b: Any) -> Any:
-    """Data with data or a number stays data; integer data with an index becomes an index, a condition a condition."""
+    """Data with data or a number gives data; integer data with an index (a condition) gives an index (a condition)."""
     other = a if isinstance(b, Scalar) else b
     data = b if isinstance(b, Scalar) else a
     if isinstance(other, Condition) and data.dtype.family == "bool":
@@ -212,14 +212,15 @@ def _binary(name: str, a: Any, b: Any) -> Any:
     if is_symbolic(other):
         if name not in _PYTHON or data.dtype.is_float:
             raise current("data").error(
-                f"the index {other!r} meets {data!r}; convert the index, for example lego.{data.dtype}(i)"
+                f"the index {other!r} cannot be combined with {data!r}; convert the index, for example "
+                f"lego.{data.dtype}(i)"
             )
         return _PYTHON[name](Index(as_expr(a)), Index(as_expr(b)))
     return compute(name, a, b)
 
 
 def compute(name: str, *operands: Any) -> Scalar:
-    """An operation on data. Python numbers take the element type and width of the data they meet."""
+    """An operation on data. Python numbers take the element type and width of the data operands."""
     tracer = current(name)
     data = [o for o in operands if isinstance(o, Scalar)]
     kinds = {d.dtype for d in data}
@@ -251,7 +252,7 @@ _HINTS = {
 
 
 def select(condition: Any, a: Any, b: Any) -> Scalar:
-    """`a` where the condition holds, else `b`; at least one of them is data, or the condition is."""
+    """`a` where the condition holds, `b` elsewhere; one of them or the condition is data."""
     tracer = current("where")
     data = [x for x in (a, b) if isinstance(x, Scalar)]
     if not data:
@@ -281,14 +282,16 @@ def as_value(given: Any, dtype: DType, width: Width = None) -> Value:
         if given.width == width:
             return tracer.use(given.value)
         if given.width is not None:
-            raise tracer.error(f"{given!r} meets a value of width {width or 1}")
+            raise tracer.error(f"{given!r} cannot be combined with a value of width {width or 1}")
         scalar = tracer.use(given.value)
     elif isinstance(given, Condition):
         if dtype.family != "bool":
-            raise tracer.error(f"the condition {given!r} is no {dtype}; choose with lego.where(condition, a, b)")
+            raise tracer.error(
+                f"the condition {given!r} is not of type {dtype}; choose with lego.where(condition, a, b)"
+            )
         scalar = tracer.condition_value(given, dtype)
     elif is_symbolic(given):
-        raise tracer.error(f"the index {given!r} is no data; convert it, for example lego.{dtype}({given!r})")
+        raise tracer.error(f"the index {given!r} is not data; convert it, for example lego.{dtype}({given!r})")
     elif isinstance(given, Real):
         scalar = tracer.value(dtype)
         tracer.append(Constant(scalar, _number(given, dtype), tracer.here()))
@@ -336,11 +339,13 @@ def vector(*elements: Any) -> Scalar:
 
 
 def _number(given: Real, dtype: DType) -> int | float:
-    """A Python number that the element type can hold. Raises TraceError where it cannot."""
+    """A Python number as a value of the element type. Raises TraceError where it does not fit."""
     if dtype.is_float:
         return _float(float(given), dtype)
     if not float(given).is_integer():
-        raise current("a constant").error(f"{given} is no {dtype}; write it as an int, or convert the data to a float")
+        raise current("a constant").error(
+            f"{given} is not a value of {dtype}; write it as an int, or convert the data to a float"
+        )
     number = int(given) if isinstance(given, Integral) else int(float(given))
     low, high = (0, 1) if dtype.family == "bool" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
     if not low <= number <= high:
@@ -349,14 +354,14 @@ def _number(given: Real, dtype: DType) -> int | float:
 
 
 def _float(given: float, dtype: DType) -> float:
-    """A float that stays finite in its type; inf itself is one that was meant. Raises TraceError for another."""
+    """A float that is finite in its type, or inf itself. Raises TraceError for one that would round to infinity."""
     import numpy
 
     with numpy.errstate(over="ignore"):
         stored = float(numpy.asarray(given).astype(dtype.numpy))
     if math.isinf(stored) and not math.isinf(given):
         raise current("a constant").error(
-            f"{given} is beyond {dtype}, which would hold {stored}; compute in a wider type, such as x.to(lego.f64), "
-            f"or write {dtype}(float('inf')) where infinity is meant"
+            f"{given} is beyond {dtype}, where it would be {stored}; compute in a wider type, such as x.to(lego.f64), "
+            f"or write {dtype}(float('inf')) for infinity"
         )
     return given

@@ -1,9 +1,9 @@
-"""How a shared tile lies in memory, as reading it in rectangles needs to know.
+"""The lines of a shared tile: what reads of rectangles need to know of its layout.
 
-A tile consists of lines, its rows or its columns. Where they are straight and of equal distance, a rectangle of the
-tile is one of memory. Any other layout may still move pieces of `RUN` neighbours about, which is what a matrix unit
-reads and a wide copy writes at once: a swizzle does. Then the tile is traced as straight lines, and its order, where
-the element of a line really lies, is put into the addresses of copies and reads by `transform_scripts/swizzle.mlir`.
+A tile consists of lines, its rows or its columns. Where they are contiguous with a constant stride, a rectangle of the
+tile is a rectangle of memory. Other layouts may permute contiguous segments of `RUN` elements, the unit of matrix
+loads and of wide copies; a swizzle does. The tile is then traced as straight lines, and its order, the true position of
+each element of a line, is applied to the addresses of copies and reads by `transform_scripts/swizzle.mlir`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ROW, _COLUMN = sympy.symbols("row column", integer=True)
 class Lines:
     """A matrix as lines of `stride` elements in memory, its rows or, where `transposed`, its columns.
 
-    `order` is None where the lines are straight, else the line and the place in it, as expressions over LINE and
-    PLACE, at which an element lies.
+    `order` is None where the lines are straight; otherwise it is the line and the place of an element in memory, as
+    expressions over LINE and PLACE.
     """
 
     stride: int
@@ -41,13 +41,13 @@ class Lines:
     order: tuple[Any, Any] | None = None
 
     def index(self, row: Any, column: Any) -> tuple[Any, Any]:
-        """The line and the place in it of an element."""
+        """The line of an element, and its place in the line."""
         return (column, row) if self.transposed else (row, column)
 
 
 @cache
 def lines_of(layout: Layout) -> Lines | None:
-    """The lines that a layout consists of, or None where it tears runs of neighbours apart.
+    """The lines of a layout, or None where it splits segments of `RUN` elements.
 
     >>> from lego_mlir import Col, Row, as_layout, gallery
     >>> lines_of(as_layout(Row(64, 32)))
@@ -64,7 +64,7 @@ def lines_of(layout: Layout) -> Lines | None:
         return None
     ranges = {_ROW: Range(0, dims[0]), _COLUMN: Range(0, dims[1])}
     position = simplify(as_expr(layout.apply(Index(_ROW), Index(_COLUMN))), ranges).expr
-    return _straight(layout, sympy.expand(position)) or _in_runs(layout)
+    return _straight(layout, sympy.expand(position)) or _in_segments(layout)
 
 
 def _straight(layout: Layout, position: Any) -> Lines | None:
@@ -75,8 +75,8 @@ def _straight(layout: Layout, position: Any) -> Lines | None:
     return None
 
 
-def _in_runs(layout: Layout) -> Lines | None:
-    """Lines whose runs lie anywhere: every element of the tile is looked at, and there are a few thousand."""
+def _in_segments(layout: Layout) -> Lines | None:
+    """Lines of permuted segments, by enumeration of the tile's few thousand elements."""
     import numpy as np
 
     rows, columns = map(int, layout.dims())
@@ -85,8 +85,8 @@ def _in_runs(layout: Layout) -> Lines | None:
         stride, rest = divmod(int(layout.physical_size()), lines.shape[0])
         if rest or stride % RUN or lines.shape[1] % RUN:
             continue
-        runs = lines.reshape(lines.shape[0], -1, RUN)
-        if is_vector(runs):
+        segments = lines.reshape(lines.shape[0], -1, RUN)
+        if is_vector(segments):
             return Lines(stride, bool(transposed), _order(layout, bool(transposed), stride))
     return None
 

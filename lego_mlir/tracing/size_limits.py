@@ -1,4 +1,4 @@
-"""How large a size can be, by its declaration and by the launches in which it appears."""
+"""Upper bounds of sizes, from their declarations and from the limits of a launch."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lego_mlir.hardware.limits import LARGEST_BLOCK, LARGEST_GRID
 
 
 def greatest(size: Any, grid: Sequence[Any], block: Sequence[Any]) -> int | None:
-    """The largest value of a size: what it was declared with, or less where a launch's extent follows from it alone.
+    """The largest value of a size: its declared maximum, or less where an extent of the launch depends on it alone.
 
-    Extents of the form `a * ((size + b) // c) + d` are seen through; of others the launch itself must tell.
+    Extents of the form `a * ((size + b) // c) + d` are inverted; other extents are checked only at launch.
 
     >>> from lego_mlir.expr.index import as_expr, cdiv, size
     >>> n = size("n")

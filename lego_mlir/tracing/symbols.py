@@ -1,4 +1,4 @@
-"""Which index expressions a traced program prints, and the run-time tables that they read."""
+"""The index expressions of a traced program, and the run-time tables that they read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def symbols(body: tuple[Statement, ...]) -> set[Any]:
 
 
 def runtime_tables(body: tuple[Statement, ...]) -> dict[str, Any]:
-    """The `Table` nodes without entries, by name: what the caller passes."""
+    """The `Table` nodes without entries, by name: the caller passes these."""
     found: dict[str, Any] = {}
     for expr in expressions(body):
         for table in tables_of(expr):

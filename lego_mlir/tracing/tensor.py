@@ -3,7 +3,7 @@
 `Tensor(dtype, layout)` annotates a kernel's parameter, `shared(dtype, layout)` makes a tile that a block's threads
 share. Inside the kernel both are a `View`: `a[i, j]` loads and `a[i, j] = x` stores, wherever the layout puts that
 element, and `tile_by` re-tiles the logical space without touching memory. Where tiles do not divide the sizes, an
-access carries a mask: a load gives 0, or `other`, and a store does nothing where it is false.
+access has a mask: where it is false, a load gives 0, or `other`, and a store does nothing.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.mma import Part
 
 
-ADDRESSES: Final = 2**63  # bytes that a signed 64-bit index, MLIR's and the hardware's, can count
+ADDRESSES: Final = 2**63  # bytes that a signed 64-bit index can address
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Tensor:
     """The declaration of a kernel's tensor parameter: `src: lego.Tensor(lego.f32, Row(M, N))`.
 
-    Its memory starts at a multiple of 16 bytes. A refuted layout is refused here.
+    Its memory starts at a multiple of 16 bytes. Raises LayoutError for a refuted layout.
     """
 
     dtype: DType
@@ -70,7 +70,7 @@ class View:
         return f"<{self.buffer.name}: {self.dtype}, {self.layout!r}>"
 
     def tile_by(self, *levels: Sequence[Any]) -> View:
-        """The same memory under a tiled index: `tile_by([M // T, N // T], [T, T])`. Masks what reaches past the end."""
+        """The same memory under a tiled index: `tile_by([M // T, N // T], [T, T])`. Indices past the end are masked."""
         return View(self._tracer, self.buffer, self.layout.tile_by(*levels))
 
     def __getitem__(self, index: Any) -> Scalar:
@@ -94,9 +94,9 @@ class View:
         return Scalar(result)
 
     def store(self, value: Any, *index: Any, width: int | None = None) -> None:
-        """Put a value, or as many as a vector has along the last dimension, at a logical index.
+        """Store a value at a logical index, or a vector along the last dimension.
 
-        `width` repeats a single number over so many elements.
+        `width` broadcasts a single number over `width` elements.
         """
         tracer = self._inside_kernel()
         lanes = value.width if isinstance(value, Scalar) and value.width is not None else width or 1
@@ -106,7 +106,7 @@ class View:
 
     @property
     def T(self) -> View:
-        """The same memory with the two indices the other way round."""
+        """The same memory with the two indices interchanged."""
         from lego_mlir.layout.transposed import Transposed
 
         return View(self._tracer, self.buffer, Transposed(self.layout))
@@ -129,10 +129,12 @@ class View:
 
 
 def shared(dtype: DType, layout: Any) -> View:
-    """A tile of memory that the threads of a block share; its sizes are ints."""
+    """A tile in the shared memory of a block; its sizes are ints."""
     tracer = current("lego.shared")
     if len(tracer.path) or tracer.depth:
-        raise tracer.error("lego.shared inside a loop or branch: every thread needs it, so make it before")
+        raise tracer.error(
+            "lego.shared inside a loop or branch: allocate the tile before it, since every thread shares it"
+        )
     tile = as_layout(layout)
     tile.require()
     size = tile.physical_size()
@@ -141,8 +143,8 @@ def shared(dtype: DType, layout: Any) -> View:
     element = _element_type(dtype, "lego.shared")
     if size * element.bytes > LARGEST_SHARED_BYTES:
         raise tracer.error(
-            f"lego.shared of {size} elements of {element} takes {size * element.bytes} bytes, and no GPU has more than "
-            f"{LARGEST_SHARED_BYTES} for a block; take a smaller tile"
+            f"lego.shared of {size} elements of {element} takes {size * element.bytes} bytes, and GPUs have at most "
+            f"{LARGEST_SHARED_BYTES} for a block; use a smaller tile"
         )
     buffer = Buffer(tracer.shared_name(), element, tile, "workgroup", size, tracer.here())
     tracer.shared.append(buffer)

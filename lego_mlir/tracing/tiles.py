@@ -4,8 +4,8 @@
         lego.stage(a, (by, k), a_shared)       # a: M x K, in tiles of a_shared's shape
 
 The copy runs along the axis in which the shared tile is contiguous, with the widest access that is proved for both
-sides, and zeros where a tile reaches past the end of the matrix. Thread t takes the chunks t, t + threads, ...: which
-chunk that is, a layout says.
+sides, and fills in zeros where a tile reaches past the end of the matrix. Thread t copies the chunks t, t + threads,
+...; a layout maps the number of a chunk to its index.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from lego_mlir.tracing.tracer import current
 
 
 def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = (1, 1)) -> None:
-    """Copy the tile number `at` of `source`, in tiles of the shape of `target`, with all threads of the block.
+    """Copy tile `at` of `source`, in tiles of the shape of `target`, with all threads of the block.
 
-    There are as many tiles along each axis as cover it, and at least `tiles`; those past its end are zeros. A barrier
-    has to follow before the tile is read. Raises LayoutError where the threads do not divide the tile.
+    The tiles cover each axis, and number at least `tiles`; elements past the end are zeros. A barrier must follow
+    before the tile is read. Raises LayoutError where the threads do not divide the tile.
     """
     tracer = current("lego.stage")
     lines = lines_of(target.layout)
     if target.buffer.space != "workgroup" or lines is None or len(source.dims()) != 2:
         raise tracer.error(
-            f"lego.stage copies a matrix into a shared tile that keeps {RUN} neighbours of a row or of a column "
-            f"together, got {source!r} into {target!r}",
+            f"lego.stage copies a matrix into a shared tile with contiguous segments of {RUN} elements of a row or "
+            f"of a column, got {source!r} into {target!r}",
             LayoutError,
         )
     if lines.transposed:
@@ -46,7 +46,7 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
     )
     threads = _threads()
     for width in _widths(target):
-        places = dealt_out(shape, width, threads, _thread())
+        places = thread_chunks(shape, width, threads, _thread())
         if not places or (width > 1 and not _possible(tiled, at, target, places[0], width)):
             continue
         for place in places:
@@ -54,17 +54,17 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
         return
     raise tracer.error(
         f"lego.stage: {threads} threads do not divide the {shape[0]} x {shape[1]} elements of {target.buffer.name} "
-        "evenly; take a larger tile or fewer warps",
+        "evenly; use a larger tile or fewer warps",
         LayoutError,
     )
 
 
-def dealt_out(shape: Sequence[int], width: int, threads: int, thread: Any) -> list[tuple[Any, Any]]:
-    """Where each of a thread's chunks of `width` neighbours begins, chunk t + threads * i the i-th of thread t.
+def thread_chunks(shape: Sequence[int], width: int, threads: int, thread: Any) -> list[tuple[Any, Any]]:
+    """The first index of each of a thread's chunks of `width` elements: its i-th is chunk thread + threads * i.
 
-    Nothing where the threads do not divide the chunks. Where they make whole rows, the column is the same every time:
+    Empty where the threads do not divide the chunks. Where the threads cover whole rows, the column is constant:
 
-    >>> dealt_out((8, 16), 4, 8, 5)
+    >>> thread_chunks((8, 16), 4, 8, 5)
     [(1, 4), (3, 4), (5, 4), (7, 4)]
     """
     rows, columns = shape

@@ -1,9 +1,9 @@
-"""What a kernel is once it has been traced: a program of a few statements, as frozen values.
+"""A traced kernel: a program of a few kinds of statements, as frozen values.
 
-Index arithmetic stays symbolic: addresses, loop bounds and index conditions are SymPy expressions over the symbols of
-the trace, each with its range. Everything else, the data a kernel computes with, is in single assignment: a `Value`
-has a number and is the result of one statement. Registers are the one thing that is written twice; emission turns
-them into the values that loops and branches carry.
+Index arithmetic is symbolic: addresses, loop bounds and index conditions are SymPy expressions over the symbols of the
+trace, each with its range. Data is in static single assignment (SSA) form: a `Value` has a number and is the result of
+one statement. Only registers are written more than once; emission turns them into the values that loops and branches
+carry.
 
     Load  %0 = a[by, bx, ty, tx]        Access: layout, logical index, mask, derivation of the physical position
     Store tile[ty, tx] = %0
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Space = Literal["global", "workgroup"]
 Width = int | tuple[int, int] | None
-"""How many elements a value has: one (None), those of a vector, or the rows and columns of a tile."""
+"""The number of elements of a value: one (None), those of a vector, or the rows and columns of a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ class ScalarParameter:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where a load or store goes.
+    """The address of a load or store.
 
     `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
-    elements from there on are accessed at once; the position is a multiple of `width`. Only where `mask` holds is there
-    an element.
+    elements from there on are accessed at once; the position is a multiple of `width`. The element exists only where
+    `mask` holds.
     """
 
     buffer: Buffer
@@ -182,7 +182,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Compose:
-    """A vector of scalars; of one scalar, that many times."""
+    """A vector of scalars, or one scalar broadcast."""
 
     result: Value
     operands: tuple[Value, ...]
@@ -237,7 +237,7 @@ class TileStore:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The rows `first` .. of a tile, as many as the result has."""
+    """The rows from `first` of a tile; the result's shape gives their number."""
 
     result: Value
     operand: Value
@@ -258,14 +258,14 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Every thread of the block arrives before any goes on."""
+    """Every thread of the block arrives before any continues."""
 
     source: Source
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A place that a thread keeps a value in; its type is that of its initial value."""
+    """A mutable variable of a thread; its type is that of its initial value."""
 
     number: int
     dtype: DType
@@ -292,7 +292,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for symbol in range(lo, hi, step)`, run by every thread for itself."""
+    """`for symbol in range(lo, hi, step)`, run by each thread independently."""
 
     symbol: Any
     lo: Any
@@ -341,8 +341,8 @@ class KernelTrace:
 
     `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
-    `divisions` are the claims that divisors are not 0, those aside that are positive by their form. `data` tells what
-    is known of the symbols that stand for data.
+    `divisions` are the claims that divisors are not 0, except those that are visibly positive. `data` has the ranges
+    of the symbols that represent data.
     """
 
     name: str
@@ -359,11 +359,11 @@ class KernelTrace:
     divisions: tuple[Division, ...] = ()
 
     def statements(self) -> Iterator[Statement]:
-        """Every statement, those of loops and branches after the loop or branch itself."""
+        """Every statement in pre-order: a loop or branch, then its body."""
         yield from _walk(self.body)
 
     def tile_rows(self) -> dict[str, int]:
-        """The shared buffers that tiles are read from or written to, and the length of their memory rows."""
+        """The shared buffers that tile statements access, with the length of their memory rows."""
         return {s.buffer.name: s.stride for s in self.statements() if isinstance(s, (TileLoad, TileStore))}
 
     def accesses(self) -> Iterator[tuple[Load | Store, Access]]:

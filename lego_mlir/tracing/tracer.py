@@ -1,8 +1,8 @@
 """Recording a kernel while its Python function runs.
 
-The function runs once. Everything it does to traced values is appended to the innermost open region; what it does with
-ordinary Python values happens while tracing and leaves nothing. The tracer knows the range of every index symbol and
-the conditions under which the current region runs, so that a claim about an index can be proved where it is made.
+The function runs once. Operations on traced values are appended to the innermost open region; operations on ordinary
+Python values run while tracing and record nothing. The tracer has the range of every index symbol and the
+conditions of the current region, so that a claim about an index can be proved where it is made.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from lego_mlir.tracing.trace import Buffer, FromCondition, If, Register, Source,
 
 ID_PREFIX = {"thread_id": "t", "block_id": "b"}
 AXES = "xyz"
-MOST_STATEMENTS = 100_000  # of a traced kernel; compilers take thousands
+MOST_STATEMENTS = 100_000  # of a traced kernel; compilers handle thousands
 
 _current: ContextVar[Tracer | None] = ContextVar("lego kernel being traced", default=None)
 
 
 class Tracer:
-    """The kernel being traced: its open regions, its symbols and what is known of them."""
+    """The kernel being traced: its open regions, its symbols and their ranges."""
 
     def __init__(
         self, name: str, grid: Sequence[Any], block: Sequence[Any], source: Source, parameters: Collection[str] = ()
@@ -53,14 +53,14 @@ class Tracer:
         self.from_data = self.data.symbols.keys()  # symbols whose values come from memory
         self.path: list[Any] = []  # index conditions that hold in the innermost region
         self._regions: list[list[Statement]] = [[]]
-        self._live: list[set[int]] = [set()]  # the numbers of the values each open region has made
+        self._live: list[set[int]] = [set()]  # numbers of the values defined in each open region
         self._registers: list[set[int]] = [set()]
-        self._symbols: list[set[Any]] = [set()]  # the index symbols each open region has made
+        self._symbols: list[set[Any]] = [set()]  # index symbols defined in each open region
         self._values = self._loops = self.statements = 0
         self._divided: dict[Any, Division] = {}
-        self.entered = False  # the kernel's function runs: every id has a value
-        self.unopened: dict[object, tuple[str, Source]] = {}  # written branches and loops that no `with`, `for` opened
-        self.abandoned: Source | None = None  # a loop whose body was left before its end
+        self.entered = False  # the kernel's function runs, so every id has a value
+        self.unopened: dict[object, tuple[str, Source]] = {}  # branches and loops without their `with` or `for`
+        self.abandoned: Source | None = None  # a loop left by break or return
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
                 symbol = sympy.Symbol(ID_PREFIX[kind] + axis, integer=True)
@@ -71,12 +71,12 @@ class Tracer:
     # -- statements and regions
 
     def append(self, statement: Statement) -> None:
-        """Add a statement to the innermost region. Refused beyond what a kernel can have."""
+        """Add a statement to the innermost region. Raises TraceError beyond MOST_STATEMENTS."""
         self.statements += 1
         if self.statements > MOST_STATEMENTS:
             raise self.error(
                 f"tracing stopped: {self.name} has more than {MOST_STATEMENTS} statements, because a loop of Python "
-                "(range, while, lego.unroll) is traced once for each of its steps; lego.range makes one loop of it"
+                "(range, while, lego.unroll) is traced once per iteration; lego.range makes one loop of it"
             )
         self.data.define(statement)
         self._regions[-1].append(statement)
@@ -96,7 +96,7 @@ class Tracer:
         return register
 
     def use(self, value: Value) -> Value:
-        """The value, refused outside the region that made it."""
+        """The value. Raises TraceError outside the region that defined it."""
         if not any(value.number in region for region in self._live):
             raise self.error(
                 f"a value made in a loop or branch is used after its end; keep it in lego.register({value.dtype}, ..)"
@@ -104,17 +104,17 @@ class Tracer:
         return value
 
     def use_register(self, register: Register) -> Register:
-        """The register, refused outside the region that made it."""
+        """The register. Raises TraceError outside the region that defined it."""
         if not any(register.number in region for region in self._registers):
-            raise self.error("a register is used after the end of the loop or branch that it was made in")
+            raise self.error("a register is used after the end of the loop or branch that defined it")
         return register
 
     def index(self, value: Any) -> Any:
-        """The expression of an index, refused where one of its symbols has no value here, or a divisor is 0."""
+        """The expression of an index. Raises where one of its symbols is out of scope, or a divisor is 0."""
         return self._defined(as_expr(value))
 
     def condition(self, value: Any) -> Any:
-        """The expression of an index condition, refused as an index is."""
+        """The expression of an index condition, checked like an index."""
         return self._defined(as_condition(value))
 
     def _defined(self, expr: Any) -> Any:
@@ -157,12 +157,12 @@ class Tracer:
         return self._regions[-1][-1] if self._regions[-1] else None
 
     def replace_last(self, statement: If) -> None:
-        """Put a branch with its `otherwise` in place of the branch without."""
+        """Replace a branch by the same branch with its `otherwise`."""
         self._regions[-1][-1] = statement
 
     @property
     def depth(self) -> int:
-        """How many loops and branches are open."""
+        """The number of open loops and branches."""
         return len(self._regions) - 1
 
     @property
@@ -170,7 +170,7 @@ class Tracer:
         return tuple(self._regions[0])
 
     def shared_name(self) -> str:
-        """A name for the next shared tile that no parameter has."""
+        """A name for the next shared tile, distinct from the parameters'."""
         name = f"shared{len(self.shared)}"
         while name in self.parameters:
             name += "_"
@@ -183,11 +183,11 @@ class Tracer:
         return sympy.Symbol(ID_PREFIX[kind] + AXES[axis], integer=True)
 
     def loop_symbol(self, lo: Any, hi: Any, step: Any) -> tuple[Any, list[Any]]:
-        """A loop's variable with its range, and what else is known of it inside the loop.
+        """A loop's variable with its range, and further facts about it inside the loop.
 
-        A range's ends are constants or sizes. Bounds that hold a thread's index are widened to their own bounds for
-        the range, and said in full as conditions of the body. The range's step is what all the values have in common:
-        of `range(8 * tx, n, 256)` that they are multiples of 8.
+        A range's ends are constants or sizes. Bounds that contain a thread's index are widened to constants
+        for the range, and become conditions of the body in full. The range's step is a common divisor of the values:
+        8 for `range(8 * tx, n, 256)`.
         """
         symbol = sympy.Symbol(f"k{self._loops}", integer=True)
         self._loops += 1
@@ -207,7 +207,7 @@ class Tracer:
         return symbol, facts
 
     def data_symbol(self, value: Value) -> Any:
-        """Data as an index: a symbol of which the range is known that its type and the operations on it leave."""
+        """Data as an index: a symbol whose range follows from its type and the operations on it."""
         symbol = sympy.Symbol(f"v{value.number}", integer=True)
         if not self._in_scope(symbol):
             low, high = self.data.range(value)
@@ -228,20 +228,20 @@ class Tracer:
     def prove(self, claim: Any, also: Mapping[Any, Range] | None = None) -> Verdict:
         """The verdict on a claim about indices in the innermost region; `also` gives ranges of further symbols.
 
-        Proved without the region's conditions where that suffices. Not refuted where a symbol's value comes from
-        memory, since nobody knows which values it takes.
+        Proved without the region's conditions where that suffices. Unknown instead of Refuted where a symbol's value
+        comes from memory, since its values are unknown.
         """
         if claim == True or claim == False:  # noqa: E712  SymPy's true is not Python's
             return Proved("it is constant") if claim == True else Refuted({}, "it never holds")  # noqa: E712
         ranges = self.known(claim.free_symbols, also)
         plain = prove(claim, ranges)
         if isinstance(plain, Proved) or not self.path:
-            return self._believed(plain, claim)
+            return self._unless_from_data(plain, claim)
         implied = sympy.Or(claim, *map(sympy.Not, self.path))
-        return self._believed(prove(implied, self.known(implied.free_symbols, also)), implied)
+        return self._unless_from_data(prove(implied, self.known(implied.free_symbols, also)), implied)
 
     def require_divisors(self, expr: Any, source: Source | None = None) -> None:
-        """Claim of each divisor in an expression that it is not 0 here. Raises LayoutError where one is refuted."""
+        """Claim that each divisor in an expression is not 0 here. Raises LayoutError where a claim is refuted."""
         for divisor in open_divisors(expr):
             loops = frozenset(symbol for region in self._symbols[1:] for symbol in region)
             key = (divisor, loops, *self.path)
@@ -257,7 +257,7 @@ class Tracer:
             verdict = prove(claim, self.known(claim.free_symbols))
         if isinstance(verdict, Refuted):
             if divisor.free_symbols & self.from_data:
-                verdict = Unknown(f"it is what memory holds that decides; {remedy(divisor)}")
+                verdict = Unknown(f"it depends on the contents of memory; {remedy(divisor)}")
             elif not claim.free_symbols & self.from_data:
                 values = ", ".join(f"{name} = {value}" for name, value in verdict.counter_example.items())
                 raise LayoutError(f"{source}: the divisor {divisor} is 0 for {values}; {remedy(divisor)}")
@@ -265,7 +265,7 @@ class Tracer:
 
     @property
     def divisions(self) -> tuple[Division, ...]:
-        """What was claimed of divisors, each claim of a line once."""
+        """The claims about divisors, each claim of a line once."""
         return tuple({(d.divisor, d.source, type(d.verdict)): d for d in self._divided.values()}.values())
 
     def derive(self, expr: Any, also: Mapping[Any, Range] | None = None) -> Derivation:
@@ -279,11 +279,11 @@ class Tracer:
         return expr.func(*(self.simplified(side, also) for side in expr.args)) if expr.args else expr
 
     def known(self, symbols: set[Any], also: Mapping[Any, Range] | None = None) -> dict[Any, Range]:
-        """The ranges of these symbols alone, so that equal questions look equal."""
+        """The ranges of these symbols alone, so that equal claims have equal cache keys."""
         ranges = {**self.ranges, **also} if also else self.ranges
         return {s: ranges[s] for s in symbols if s in ranges}
 
-    def _believed(self, verdict: Verdict, about: Any) -> Verdict:
+    def _unless_from_data(self, verdict: Verdict, about: Any) -> Verdict:
         if isinstance(verdict, Refuted) and about.free_symbols & self.from_data:
             return Unknown("the index comes from memory")
         return verdict
@@ -303,7 +303,7 @@ def current(what: str) -> Tracer:
     """The kernel being traced. Raises TraceError outside one."""
     tracer = _current.get()
     if tracer is None:
-        raise TraceError(f"{what} has a meaning only inside a function decorated with @lego.kernel")
+        raise TraceError(f"{what} can be used only inside a function decorated with @lego.kernel")
     return tracer
 
 
@@ -328,13 +328,13 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
         )
     for written, source in tracer.unopened.values():
         keyword = "for i in" if "range" in written else "with"
-        raise TraceError(f"{source}: {written} stands alone and does nothing; write `{keyword} {written}:` and a body")
+        raise TraceError(f"{source}: {written} alone has no effect; write `{keyword} {written}:` and a body")
     if returned is not None:
         raise TraceError(f"{tracer.source}: a kernel returns nothing; it stores into its tensors, got {returned!r}")
 
 
 OUR_PACKAGES = ("lego_mlir.tracing.", "lego_mlir.expr.", "lego_mlir.layout.", "sympy.", "contextlib")
-"""Modules whose lines are not the user's: ours that trace, and what they call back from."""
+"""Modules whose lines are not the user's: those that trace, and those that call them back."""
 
 
 def _line_in(error: BaseException) -> Source | None:
@@ -348,7 +348,7 @@ def _line_in(error: BaseException) -> Source | None:
 
 
 def user_line() -> Source | None:
-    """The innermost line on the stack that belongs to a spec, that is to none of the modules that trace."""
+    """The innermost line on the stack of a spec, outside the modules that trace."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

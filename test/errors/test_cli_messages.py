@@ -46,7 +46,7 @@ SPECS = {
     "generator": (
         "import lego_mlir as lego\nfrom lego_mlir import Row, f32\n"
         "@lego.kernel(grid=1, block=4)\ndef k(x: lego.Tensor(f32, Row(4))):\n    x[0] = 1.0\n    yield\n",
-        r"spec.py:3: the kernel k is a generator, and its body would not run while it is traced; leave `yield` out",
+        r"spec.py:3: the kernel k is a generator, and its body would not run while it is traced; remove `yield`",
     ),
     "a kernel replaced": (
         "import lego_mlir as lego\nfrom lego_mlir import Row, f32\n"

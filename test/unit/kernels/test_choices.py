@@ -70,7 +70,7 @@ def test_messages():
         choices.choose(TWO, 1, 1, 1, "NC", ROOM["sm_90"])
     with pytest.raises(UsageError, match="no kernel of the family fits 1024 bytes"):
         choices.fitting(SMALL, 64, 1024)
-    with pytest.raises(SpecError, match="format 2 is read here, got 1"):
+    with pytest.raises(SpecError, match="must have format 2, got 1"):
         choices.read(json.dumps({"format": 1}))
     with pytest.raises(SpecError, match=r"not complete .*bench/matmul\.py"):
         choices.read('{"format": 2}')

@@ -184,7 +184,7 @@ def test_an_order_of_another_grid():
 
 
 def test_a_tile_that_tears_runs_apart_is_refused():
-    with pytest.raises(LayoutError, match=r"keeps 8 neighbours of a row or of a column together, got .*vec=4"):
+    with pytest.raises(LayoutError, match=r"contiguous segments of 8 elements of a row or of a column, got .*vec=4"):
         build(64, 64, 64, tiles=(gallery.xor_swizzle(32, 32, vec=4), Row(32, 32))).trace()
 
 
@@ -210,8 +210,8 @@ def test_layouts_of_other_shapes(given, message):
     ("given", "message"),
     [
         ({"tiles": (Row(32, 32),)}, "tiles are two layouts, of A's and of B's shared tile, got 1"),
-        ({"M": lego.size("M", min=1)}, "the sizes are ints, got M x 64 x 64"),
-        ({"epilogue": matmul.Epilogue(max, max, {"a": f32})}, "operands need names beside a, b, c, got a"),
+        ({"M": lego.size("M", min=1)}, "the sizes must be ints, got M x 64 x 64"),
+        ({"epilogue": matmul.Epilogue(max, max, {"a": f32})}, "operands need names other than a, b, c, got a"),
     ],
 )
 def test_what_cannot_be_built(given, message):
@@ -287,7 +287,9 @@ def test_tiles_that_are_read_in_another_order_than_they_lie():
         part = tile.part((0, 0), (32, 32))
         lego.mma(part, part, lego.accumulator(f32, 32, 32))
 
-    with pytest.raises(LayoutError, match=r"read 8 neighbours .* at a time, and .* does not keep them together"):
+    with pytest.raises(
+        LayoutError, match=r"read in contiguous segments of 8 elements .*, which .* does not keep together"
+    ):
         kernel_of(body).trace()
 
 

@@ -34,7 +34,7 @@ def test_a_name_that_ptx_cannot_hold():
     def größe(x): ...
 
     for function in (größe, lambda x: None):
-        with pytest.raises(TraceError, match=r"a kernel cannot be called .*: its name goes into PTX"):
+        with pytest.raises(TraceError, match=r"a kernel cannot be named .*: names in PTX consist of ASCII"):
             lego.kernel(grid=1, block=1)(function)
 
 

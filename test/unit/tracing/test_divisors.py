@@ -130,7 +130,7 @@ def test_data_as_a_divisor_is_open_until_it_is_guarded():
             x[t] = f32(t // i)
 
     loose, guarded = divisions(body)
-    assert isinstance(loose.verdict, Unknown) and "it is what memory holds that decides; guard it" in str(loose.verdict)
+    assert isinstance(loose.verdict, Unknown) and "it depends on the contents of memory; guard it" in str(loose.verdict)
     assert isinstance(guarded.verdict, Proved)
 
 

@@ -145,14 +145,18 @@ def test_an_index_met_by_float_data():
     def body(x, y):
         x[0, 0] * lego.thread_id[0]  # HERE
 
-    refuse(TraceError, r"the index tx meets <f32 %\d+>; convert the index, for example lego.f32\(i\)", body)
+    refuse(
+        TraceError,
+        r"the index tx cannot be combined with <f32 %\d+>; convert the index, for example lego.f32\(i\)",
+        body,
+    )
 
 
 def test_storing_an_index():
     def body(x, y):
         x[0, 0] = lego.thread_id[0]  # HERE
 
-    refuse(TraceError, r"the index tx is no data; convert it, for example lego.f32\(tx\)", body)
+    refuse(TraceError, r"the index tx is not data; convert it, for example lego.f32\(tx\)", body)
 
 
 def test_storing_what_is_no_number():
@@ -187,7 +191,7 @@ def test_a_fraction_for_an_integer():
     def body(x, y):
         i32(1) + 0.5  # HERE
 
-    refuse(TraceError, "0.5 is no i32", body)
+    refuse(TraceError, "0.5 is not a value of i32", body)
 
 
 def test_where_of_numbers_alone_needs_an_element_type():
@@ -215,7 +219,7 @@ def test_a_power_of_data():
     def body(x, y):
         x[0, 0] ** 2  # HERE
 
-    refuse(TraceError, r"no \*\* for a kernel's data; multiply", body)
+    refuse(TraceError, r"a kernel's data has no operator \*\*; multiply", body)
 
 
 def test_a_value_used_after_its_loop():
@@ -258,7 +262,7 @@ def test_a_register_used_after_its_branch():
             r = lego.register(f32, 0)
         r += 1  # HERE
 
-    refuse(TraceError, "a register is used after the end of the loop or branch that it was made in", body)
+    refuse(TraceError, "a register is used after the end of the loop or branch that defined it", body)
 
 
 def test_leaving_a_loop_early():
@@ -306,7 +310,7 @@ def test_shared_memory_in_a_branch():
         with lego.when(lego.thread_id[0] < 4):
             lego.shared(f32, Row(4))  # HERE
 
-    refuse(TraceError, "every thread needs it, so make it before", body)
+    refuse(TraceError, "allocate the tile before it, since every thread shares it", body)
 
 
 def test_shared_memory_of_unknown_size():
@@ -331,7 +335,7 @@ def test_more_shared_memory_than_there_is():
 
     refuse(
         TraceError,
-        r"with shared1, Row\(64, 192\) of f32, the shared tiles of run take 49408 bytes; static shared memory ends at",
+        r"with shared1, Row\(64, 192\) of f32, the shared tiles of run take 49408 bytes; static shared memory is",
         body,
     )
 
@@ -402,7 +406,7 @@ def test_returning_a_value():
 
 def test_names_of_kernels_outside_of_one():
     for use in (lambda: lego.thread_id[0], lego.barrier, lambda: lego.shared(f32, Row(4)), lambda: f32(1)):
-        with pytest.raises(TraceError, match=r"has a meaning only inside a function decorated with @lego\.kernel"):
+        with pytest.raises(TraceError, match=r"can be used only inside a function decorated with @lego\.kernel"):
             use()
 
 
@@ -411,7 +415,7 @@ def test_calling_a_kernel():
     def nothing(x: lego.Tensor(f32, Row(4))):
         pass
 
-    with pytest.raises(TraceError, match="nothing is a kernel and is not called"):
+    with pytest.raises(TraceError, match="nothing is a kernel and cannot be called"):
         nothing(1)
 
 
@@ -481,7 +485,7 @@ def test_two_sizes_of_one_name():
     def run(x: lego.Tensor(f32, Row(lego.size("n"))), y: lego.Tensor(f32, Row(lego.size("n", min=8)))):
         pass
 
-    with pytest.raises(TraceError, match="another size with other facts"):
+    with pytest.raises(TraceError, match="another size with different facts"):
         run.trace()
 
 
@@ -491,7 +495,7 @@ def test_a_reference_of_other_parameters():
         pass
 
     with pytest.raises(
-        TraceError, match="the reference of run takes 'z', which is no parameter or size of it; there are n, x"
+        TraceError, match="the reference of run takes 'z', which is not a parameter or size of it; it has n, x"
     ):
         run.reference(lambda x, n, z: x)
 
@@ -505,7 +509,7 @@ def test_a_size_that_is_a_plain_symbol(where):
     def run(x: lego.Tensor(f32, layout)):
         pass
 
-    with pytest.raises(TraceError, match=r"q in q is no size; make one with lego.size\('q'\)"):
+    with pytest.raises(TraceError, match=r"q in q is not a size; make one with lego.size\('q'\)"):
         run.trace()
 
 
@@ -532,7 +536,11 @@ def test_an_if_on_a_branch():
         if lego.when(lego.thread_id[0] < 4):  # HERE
             y[0] = f16(0)
 
-    refuse(TraceError, r"lego\.when\(\.\.\) is no condition.*a branch is `with lego.when\(condition\):`", body)
+    refuse(
+        TraceError,
+        r"lego\.when\(\.\.\) cannot be used as a Python condition.*a branch is `with lego.when\(condition\):`",
+        body,
+    )
 
 
 def test_a_while_on_a_loop():
@@ -540,7 +548,11 @@ def test_a_while_on_a_loop():
         while lego.range(4):  # HERE
             y[0] = f16(0)
 
-    refuse(TraceError, r"lego\.range\(\.\.\) is no condition.*a loop `for i in lego.range\(\.\.\):`", body)
+    refuse(
+        TraceError,
+        r"lego\.range\(\.\.\) cannot be used as a Python condition.*a loop `for i in lego.range\(\.\.\):`",
+        body,
+    )
 
 
 def test_a_branch_without_with():
@@ -550,7 +562,7 @@ def test_a_branch_without_with():
             with lego.when(lego.thread_id[0] < 4):
                 y[0] = f16(0)
 
-    refuse(TraceError, r"lego\.when\(\.\.\) stands alone and does nothing; write `with lego\.when\(\.\.\):`", body)
+    refuse(TraceError, r"lego\.when\(\.\.\) alone has no effect; write `with lego\.when\(\.\.\):`", body)
 
 
 def test_an_otherwise_without_with():
@@ -560,7 +572,7 @@ def test_an_otherwise_without_with():
         lego.otherwise()  # HERE
         y[1] = f16(0)
 
-    refuse(TraceError, r"lego\.otherwise\(\) stands alone and does nothing; write `with lego\.otherwise\(\):`", body)
+    refuse(TraceError, r"lego\.otherwise\(\) alone has no effect; write `with lego\.otherwise\(\):`", body)
 
 
 def test_a_loop_without_for():
@@ -568,9 +580,7 @@ def test_a_loop_without_for():
         y[0] = f16(0)
         lego.range(4)  # HERE
 
-    refuse(
-        TraceError, r"lego\.range\(\.\.\) stands alone and does nothing; write `for i in lego\.range\(\.\.\):`", body
-    )
+    refuse(TraceError, r"lego\.range\(\.\.\) alone has no effect; write `for i in lego\.range\(\.\.\):`", body)
 
 
 @pytest.mark.parametrize("number", [1e40, -1e40])
@@ -578,14 +588,14 @@ def test_a_float_that_becomes_infinite(number):
     def body(x, y):
         x[0, 0] += number  # HERE
 
-    refuse(TraceError, r"1e\+40 is beyond f32, which would hold -?inf; compute in a wider type", body)
+    refuse(TraceError, r"1e\+40 is beyond f32, where it would be -?inf; compute in a wider type", body)
 
 
 def test_a_half_that_becomes_infinite():
     def body(x, y):
         y[0] = y[1] + 1e6  # HERE
 
-    refuse(TraceError, r"1000000\.0 is beyond f16, which would hold inf", body)
+    refuse(TraceError, r"1000000\.0 is beyond f16, where it would be inf", body)
 
 
 def test_infinity_is_one_that_was_meant():
@@ -602,14 +612,14 @@ def test_data_makes_no_float():
     def body(x, y):
         math.sqrt(x[0, 0])  # HERE
 
-    refuse(TraceError, "it makes no Python float, .* use lego.sqrt", body)
+    refuse(TraceError, "cannot become a Python float, .* use lego.sqrt", body)
 
 
 def test_a_register_without_a_value():
     def body(x, y):
         lego.register(f32)  # HERE
 
-    refuse(TraceError, r"lego.register takes the value it holds first: write lego.register\(lego.f32, 0.0\)", body)
+    refuse(TraceError, r"lego.register needs an initial value: write lego.register\(lego.f32, 0.0\)", body)
 
 
 @pytest.mark.parametrize(("one", "kind"), [(1, "i32"), (1.0, "f32")])
@@ -629,7 +639,7 @@ def test_a_shared_tile_that_no_gpu_has_room_for():
     def body(x, y):
         lego.shared(f16, Row(64, 65536))  # HERE
 
-    refuse(TraceError, "lego.shared of 4194304 elements of f16 takes 8388608 bytes, and no GPU has more than 23", body)
+    refuse(TraceError, "lego.shared of 4194304 elements of f16 takes 8388608 bytes, and GPUs have at most 23", body)
 
 
 def test_an_index_nested_beyond_the_recursion_limit():
@@ -649,4 +659,4 @@ def test_a_function_that_calls_itself_without_end():
     def again(i):
         return again(i + 1)
 
-    refuse(BudgetError, "or a function calls itself without end", body)
+    refuse(BudgetError, "or a function recurses without end", body)

@@ -146,7 +146,7 @@ def test_a_vector_across_the_lines_of_a_layout_is_told_of_the_other_direction():
         i = lego.thread_id[0]
         y.store(x.load(i, 0, width=4), i, 0)
 
-    with pytest.raises(LayoutError, match=r"neighbours in memory lie along dimension 0: .*, or load from x\.T\)"):
+    with pytest.raises(LayoutError, match=r"memory is contiguous along dimension 0: .*, or load from x\.T\)"):
         columns.trace()
 
     @lego.kernel(grid=1, block=8)
@@ -165,6 +165,6 @@ def test_two_sizes_of_one_name_are_told_before_anything_is_proved_of_them():
         y.store(x.load(lego.thread_id[0], 0, width=4), lego.thread_id[0], 0)
 
     with pytest.raises(
-        TraceError, match=r"the size N of twins needs another name: .* or another size with other facts"
+        TraceError, match=r"the size N of twins needs another name: .* or another size with different facts"
     ):
         twins.trace()
