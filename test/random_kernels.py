@@ -152,7 +152,7 @@ class Run:
 
 @dataclass(repr=False)
 class Case:
-    """A drawn kernel: `kernel` builds it, `expected` runs it in NumPy. Hypothesis shows its text, without its arrays."""
+    """A drawn kernel: `kernel` builds it, `expected` runs it in NumPy. Hypothesis shows its text, not its arrays."""
 
     name: str
     grid: tuple
