@@ -16,13 +16,16 @@ from typing import Any
 
 import lego_mlir as lego
 from lego_mlir import Kernel, Row
+from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.tracing.dtypes import DType
 
 TILE, ROWS = 32, 8
 """A block copies a TILE x TILE tile with TILE x ROWS threads: accesses along a row coalesce."""
 
 
-def build(M: Any, N: Any, dtype: DType, source: Any = None, destination: Any = None, width: int = 1) -> Kernel:
+def build(
+    M: SizeLike, N: SizeLike, dtype: DType, source: Any = None, destination: Any = None, width: int = 1
+) -> Kernel:
     """The copy of an M x N matrix, `width` elements of a row at once. The layouts are row-major if not given.
 
     Raises LayoutError if a layout does not allow that width.

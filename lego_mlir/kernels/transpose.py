@@ -27,6 +27,7 @@ import lego_mlir as lego
 from lego_mlir import Kernel, Padded, Row, gallery
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
+from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.layout.gallery.grids import tile_order
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.tiles import thread_chunks
@@ -61,8 +62,8 @@ VARIANTS: Final = {
 
 def build(
     variant: str,
-    M: Any,
-    N: Any,
+    M: SizeLike,
+    N: SizeLike,
     dtype: DType,
     *,
     tile: tuple[int, int] | None = None,
@@ -105,8 +106,8 @@ def build(
 
 def _shares(
     chosen: TransposeVariant,
-    M: Any,
-    N: Any,
+    M: SizeLike,
+    N: SizeLike,
     dtype: DType,
     tile: tuple[int, int] | None,
     threads: int | None,
@@ -128,7 +129,7 @@ def _shares(
     return (rows, columns), threads, w
 
 
-def _order(M: Any, N: Any, dtype: DType) -> str:
+def _order(M: SizeLike, N: SizeLike, dtype: DType) -> str:
     small = isinstance(M, int) and isinstance(N, int) and M * N * dtype.bytes <= CACHED_BYTES
     return "row" if small else "column"
 
@@ -183,7 +184,7 @@ class _Plan:
         return thread_chunks(shape, width, self.threads, lego.thread_id.x)
 
 
-def _width(M: Any, N: Any, dtype: DType) -> int:
+def _width(M: SizeLike, N: SizeLike, dtype: DType) -> int:
     """The widest access that divides both sizes, up to 16 bytes; 8 bytes if there would be too few blocks.
 
     A large micro-tile takes a thread long, which is not hidden with few threads.
@@ -195,7 +196,7 @@ def _width(M: Any, N: Any, dtype: DType) -> int:
     return w
 
 
-def _tile(M: Any, N: Any, dtype: DType, w: int) -> tuple[int, int]:
+def _tile(M: SizeLike, N: SizeLike, dtype: DType, w: int) -> tuple[int, int]:
     """The vectorised tile: its sides are at least a cache line if w allows, and longer for larger matrices.
 
     Narrower vectors need a side of a warp's threads, up to a line, to avoid bank conflicts.
@@ -207,12 +208,12 @@ def _tile(M: Any, N: Any, dtype: DType, w: int) -> tuple[int, int]:
     return next((tile for tile in tiles if _blocks(M, N, tile) >= BLOCKS), tiles[-1])
 
 
-def _blocks(M: Any, N: Any, tile: tuple[int, int]) -> int:
+def _blocks(M: SizeLike, N: SizeLike, tile: tuple[int, int]) -> int:
     """The number of tiles of a matrix; BLOCKS for symbolic sizes."""
     return lego.cdiv(M, tile[0]) * lego.cdiv(N, tile[1]) if isinstance(M, int) and isinstance(N, int) else BLOCKS
 
 
-def _multiple_of(size: Any, width: int) -> bool:
+def _multiple_of(size: SizeLike, width: int) -> bool:
     """Whether a size is a multiple of the width, by its declaration if it is symbolic."""
     if isinstance(size, int):
         return size % width == 0

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import sympy
 
+from lego_mlir.aliases import Operand, Symbol
 from lego_mlir.errors import LayoutError, LayoutIndexError, TraceError, brief
 from lego_mlir.expr.index import Index, as_condition, as_expr, is_array
 from lego_mlir.expr.nodes import Le, Lt
@@ -79,7 +80,7 @@ class Place:
                 return f"not {name}, {_reason(verdict)}{self._other_direction(lanes)}"
         return ""
 
-    def _other_direction(self, lanes: Mapping[Any, Range]) -> str:
+    def _other_direction(self, lanes: Mapping[Symbol, Range]) -> str:
         """A remedy for a layout that is contiguous along another dimension than the last."""
         *outer, last = range(len(self.index))
         if self._is_contiguous_along(last, lanes):
@@ -93,7 +94,7 @@ class Place:
                 )
         return ""
 
-    def _is_contiguous_along(self, axis: int, lanes: Mapping[Any, Range]) -> bool:
+    def _is_contiguous_along(self, axis: int, lanes: Mapping[Symbol, Range]) -> bool:
         moved = (*self.index[:axis], self.index[axis] + LANE, *self.index[axis + 1 :])
         return contiguous(self.derivation.expr, self._derive(moved, lanes).expr, LANE) is sympy.true
 
@@ -103,7 +104,7 @@ class Place:
             yield width
             width //= 2
 
-    def _claims(self, width: int, lanes: Mapping[Any, Range]) -> Iterator[tuple[str, Any]]:
+    def _claims(self, width: int, lanes: Mapping[Symbol, Range]) -> Iterator[tuple[str, Any]]:
         *outer, last = self.index
         position = self.derivation.expr
         yield "inside", Lt(last + width - 1, self.dims[-1])
@@ -115,7 +116,7 @@ class Place:
     def _text(self) -> str:
         return f"{self.buffer.name}[{', '.join(map(brief, self.index))}]"
 
-    def _entry(self, value: Any) -> Any:
+    def _entry(self, value: Operand) -> Any:
         if isinstance(value, (slice, list)) or value is None or value is Ellipsis or is_array(value):
             raise self.tracer.error(
                 f"{self.buffer.name}: a kernel's index is one integer for each dimension, got {value!r}; vectors are "
@@ -123,7 +124,7 @@ class Place:
             )
         return self.tracer.index(value)
 
-    def _derive(self, index: tuple[Any, ...], also: Mapping[Any, Range] | None = None) -> Derivation:
+    def _derive(self, index: tuple[Any, ...], also: Mapping[Symbol, Range] | None = None) -> Derivation:
         return self.tracer.derive(as_expr(self.layout.apply(*map(Index, index))), also)
 
     def _require_inside(self) -> None:
@@ -136,7 +137,7 @@ class Place:
                     LayoutIndexError,
                 )
 
-    def _mask(self, index: tuple[Any, ...], also: Mapping[Any, Range] | None = None) -> Any:
+    def _mask(self, index: tuple[Any, ...], also: Mapping[Symbol, Range] | None = None) -> Any:
         """The condition under which the index names an element, without its proved conjuncts."""
         mask = as_condition(self.layout.mask(*map(Index, index)))
         if also is None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
+from lego_mlir.aliases import Expr
 from lego_mlir.errors import brief
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Ne, Select, Size
@@ -109,7 +110,7 @@ def _claims(
                 yield from _claims(otherwise, (*conditions, sympy.Not(holds)), loops, words)
 
 
-def _in_words(index: Any, words: Mapping[Any, Any]) -> str:
+def _in_words(index: Expr, words: Mapping[Any, Any]) -> str:
     text = str(as_expr(index).xreplace(words))
     return text[1:-1] if words.get(index, index).is_Symbol and text.startswith("(") else text
 
@@ -134,7 +135,7 @@ def _facts(loop: For) -> Iterator[Any]:
         yield Lt(loop.symbol, loop.hi)
 
 
-def _over_sizes(expr: Any) -> bool:
+def _over_sizes(expr: Expr) -> bool:
     return all(isinstance(symbol, Size) for symbol in expr.free_symbols)
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.index import is_symbolic
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Lt, Size, every_node
 from lego_mlir.expr.ranges import Range
@@ -39,13 +40,13 @@ class Division:
 
 
 @lru_cache(maxsize=EXPRESSIONS_KEPT)
-def open_divisors(expr: Any) -> tuple[Any, ...]:
+def open_divisors(expr: Expr) -> tuple[Expr, ...]:
     """The divisors in an expression or a condition that are not visibly positive, each once."""
     divisors = (node.args[1] for node in every_node(expr) if isinstance(node, (FloorDiv, FloorMod)))
     return tuple(dict.fromkeys(divisor for divisor in divisors if not _is_positive(divisor)))
 
 
-def _is_positive(expr: Any) -> bool:
+def _is_positive(expr: Expr) -> bool:
     if expr.is_Integer:
         return bool(expr > 0)
     if isinstance(expr, Size):
@@ -53,13 +54,13 @@ def _is_positive(expr: Any) -> bool:
     return bool(expr.is_Add or expr.is_Mul) and all(map(_is_positive, expr.args))
 
 
-def some_value(symbols: set[Any], ranges: Mapping[Any, Range]) -> list[Any]:
+def some_value(symbols: set[Symbol], ranges: Mapping[Symbol, Range]) -> list[Expr]:
     """The fact that the ranges of these symbols are not empty."""
     spans = [ranges[s] for s in sorted(symbols, key=str) if s in ranges]
     return [Lt(span.lo, span.hi) for span in spans if is_symbolic(span.lo) or is_symbolic(span.hi)]
 
 
-def remedy(divisor: Any) -> str:
+def remedy(divisor: Expr) -> str:
     """The remedy for a divisor that may be 0."""
     if isinstance(divisor, Size):
         return f"declare lego.size({divisor.name!r}, min=1)"

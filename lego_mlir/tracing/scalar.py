@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from lego_mlir.aliases import Operand
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Ne
 from lego_mlir.tracing import dtypes
@@ -37,13 +38,13 @@ class Scalar:
         return self.value.dtype
 
     @property
-    def width(self) -> Any:  # a Width; arithmetic is on vectors and numbers
+    def width(self) -> Operand:  # a Width; arithmetic is on vectors and numbers
         return self.value.width
 
     def __repr__(self) -> str:
         return f"<{self.value.mlir} {self.value}>"
 
-    def to(self, dtype: DType) -> Any:
+    def to(self, dtype: DType) -> Operand:
         """This value in another element type; `to(lego.index)` makes an index of an integer."""
         return convert(self, dtype)
 
@@ -56,7 +57,7 @@ class Scalar:
         tracer.append(Lane(result, tracer.use(self.value), lane, tracer.here()))
         return Scalar(result)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Operand:
         return (self[lane] for lane in range(len(self)))
 
     def __len__(self) -> int:
@@ -64,7 +65,7 @@ class Scalar:
             raise current("a vector's elements").error(f"{self!r} is one number, not a vector")
         return self.width
 
-    def _sympy_(self) -> Any:
+    def _sympy_(self) -> Operand:
         """Data in an index expression: a symbol; an i1 becomes a condition on one."""
         tracer = current("data used as an index")
         if self.width is not None or self.dtype.is_float:
@@ -90,64 +91,64 @@ class Scalar:
             "numpy cannot take it; convert it with .to(lego.f32), and use lego.sqrt, lego.exp and the like"
         )
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Operand) -> Operand:
         return _binary("add", self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: Operand) -> Operand:
         return _binary("add", other, self)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Operand) -> Operand:
         return _binary("sub", self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Operand) -> Operand:
         return _binary("sub", other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Operand) -> Operand:
         return _binary("mul", self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: Operand) -> Operand:
         return _binary("mul", other, self)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Operand) -> Operand:
         return _binary("truediv", self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Operand) -> Operand:
         return _binary("truediv", other, self)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: Operand) -> Operand:
         return _binary("floordiv", self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: Operand) -> Operand:
         return _binary("floordiv", other, self)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: Operand) -> Operand:
         return _binary("mod", self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: Operand) -> Operand:
         return _binary("mod", other, self)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: Operand) -> Operand:
         return _binary("and", self, other)
 
     __rand__ = __and__
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: Operand) -> Operand:
         return _binary("or", self, other)
 
     __ror__ = __or__
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: Operand) -> Operand:
         return _binary("xor", self, other)
 
     __rxor__ = __xor__
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: Operand) -> Operand:
         return _binary("lshift", self, other)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: Operand) -> Operand:
         return _binary("rshift", self, other)
 
-    def __pow__(self, other: Any) -> NoReturn:
+    def __pow__(self, other: Operand) -> NoReturn:
         raise current("a power of data").error(
             "a kernel's data has no operator **; multiply, or use lego.exp2(y * lego.log2(x)) where x > 0"
         )
@@ -166,22 +167,22 @@ class Scalar:
     def __invert__(self) -> Scalar:
         return compute("xor", self, True if self.dtype.family == "bool" else -1)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> Operand:
         return _binary("eq", self, other)
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> Operand:
         return _binary("ne", self, other)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Operand) -> Operand:
         return _binary("lt", self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Operand) -> Operand:
         return _binary("le", self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Operand) -> Operand:
         return _binary("gt", self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Operand) -> Operand:
         return _binary("ge", self, other)
 
 
@@ -203,7 +204,7 @@ _PYTHON = {
 }
 
 
-def _binary(name: str, a: Any, b: Any) -> Any:
+def _binary(name: str, a: Operand, b: Operand) -> Operand:
     """Data with data or a number gives data; integer data with an index (a condition) gives an index (a condition)."""
     other = a if isinstance(b, Scalar) else b
     data = b if isinstance(b, Scalar) else a
@@ -219,7 +220,7 @@ def _binary(name: str, a: Any, b: Any) -> Any:
     return compute(name, a, b)
 
 
-def compute(name: str, *operands: Any) -> Scalar:
+def compute(name: str, *operands: Operand) -> Scalar:
     """An operation on data. Python numbers take the element type and width of the data operands."""
     tracer = current(name)
     data = [o for o in operands if isinstance(o, Scalar)]
@@ -251,7 +252,7 @@ _HINTS = {
 }
 
 
-def select(condition: Any, a: Any, b: Any) -> Scalar:
+def select(condition: Operand, a: Operand, b: Operand) -> Scalar:
     """`a` where the condition holds, `b` elsewhere; one of them or the condition is data."""
     tracer = current("where")
     data = [x for x in (a, b) if isinstance(x, Scalar)]
@@ -273,7 +274,7 @@ def select(condition: Any, a: Any, b: Any) -> Scalar:
     return Scalar(result)
 
 
-def as_value(given: Any, dtype: DType, width: Width = None) -> Value:
+def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
     """The traced value of data, a Python number or (for i1) a condition, as this element type and width."""
     tracer = current("a value")
     if isinstance(given, Scalar):
@@ -304,7 +305,7 @@ def as_value(given: Any, dtype: DType, width: Width = None) -> Value:
     return spread
 
 
-def convert(given: Any, dtype: DType) -> Any:
+def convert(given: Operand, dtype: DType) -> Operand:
     """`dtype(given)`: a number, an index or data as data of this element type; as an index for `lego.index`."""
     tracer = current(f"lego.{dtype}(..)")
     if dtype.family == "index":
@@ -326,7 +327,7 @@ def convert(given: Any, dtype: DType) -> Any:
     return Scalar(as_value(given, dtype))
 
 
-def vector(*elements: Any) -> Scalar:
+def vector(*elements: Operand) -> Scalar:
     """A vector of data of one element type: `lego.vector(a, b, c, d)`; its width is a power of two."""
     tracer = current("lego.vector")
     data = [e for e in elements if isinstance(e, Scalar)]

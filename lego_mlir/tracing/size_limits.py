@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from lego_mlir.aliases import Symbol
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import FloorDiv
 from lego_mlir.hardware.limits import LARGEST_BLOCK, LARGEST_GRID
+from lego_mlir.layout.canonical import SizeLike
 
 
-def greatest(size: Any, grid: Sequence[Any], block: Sequence[Any]) -> int | None:
+def greatest(size: Symbol, grid: Sequence[SizeLike], block: Sequence[SizeLike]) -> int | None:
     """The largest value of a size: its declared maximum, or less where an extent of the launch depends on it alone.
 
     Extents of the form `a * ((size + b) // c) + d` are inverted; other extents are checked only at launch.
@@ -26,7 +27,7 @@ def greatest(size: Any, grid: Sequence[Any], block: Sequence[Any]) -> int | None
     return min(found, default=None)
 
 
-def _solutions(size: Any, extents: Sequence[Any], largest: Sequence[int]) -> Iterable[int]:
+def _solutions(size: Symbol, extents: Sequence[SizeLike], largest: Sequence[int]) -> Iterable[int]:
     for extent, limit in zip(extents, largest, strict=False):
         expr = as_expr(extent)
         if expr.free_symbols != {size}:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import tables_of
 from lego_mlir.tracing.trace import For, FromCondition, FromIndex, If, Load, Statement, Store, TileLoad, TileStore
 
 
-def expressions(body: tuple[Statement, ...]) -> Iterator[Any]:
+def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
     """Every index expression and condition that emission will print, in program order."""
     for statement in body:
         match statement:
@@ -33,12 +34,12 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Any]:
                 pass
 
 
-def symbols(body: tuple[Statement, ...]) -> set[Any]:
+def symbols(body: tuple[Statement, ...]) -> set[Expr]:
     """The symbols of all these expressions."""
     return {symbol for expr in expressions(body) for symbol in expr.free_symbols}
 
 
-def runtime_tables(body: tuple[Statement, ...]) -> dict[str, Any]:
+def runtime_tables(body: tuple[Statement, ...]) -> dict[str, Expr]:
     """The `Table` nodes without entries, by name: the caller passes these."""
     found: dict[str, Any] = {}
     for expr in expressions(body):

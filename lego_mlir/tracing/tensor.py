@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.layout import as_layout
@@ -73,13 +74,13 @@ class View:
         """The same memory under a tiled index: `tile_by([M // T, N // T], [T, T])`. Indices past the end are masked."""
         return View(self._tracer, self.buffer, self.layout.tile_by(*levels))
 
-    def __getitem__(self, index: Any) -> Scalar:
+    def __getitem__(self, index: IndexLike) -> Scalar:
         return self.load(*_indices(index))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: IndexLike, value: Operand) -> None:
         self.store(value, *_indices(index))
 
-    def load(self, *index: Any, width: int | None = 1, other: Any = 0) -> Scalar:
+    def load(self, *index: IndexLike, width: int | None = 1, other: Any = 0) -> Scalar:
         """The element at a logical index, or a vector of `width` along the last dimension.
 
         `width=None` takes the widest that is proved. Where the access is masked off the result is `other`.
@@ -93,7 +94,7 @@ class View:
         tracer.append(Load(result, access, instead, access.source))
         return Scalar(result)
 
-    def store(self, value: Any, *index: Any, width: int | None = None) -> None:
+    def store(self, value: Operand, *index: IndexLike, width: int | None = None) -> None:
         """Store a value at a logical index, or a vector along the last dimension.
 
         `width` broadcasts a single number over `width` elements.
@@ -111,13 +112,13 @@ class View:
 
         return View(self._tracer, self.buffer, Transposed(self.layout))
 
-    def part(self, at: Sequence[Any], shape: Sequence[int]) -> Part:
+    def part(self, at: Sequence[IndexLike], shape: Sequence[int]) -> Part:
         """A rectangle of a shared tile, for `lego.mma`: `tile.part((m, 0), (64, 32))`."""
         from lego_mlir.tracing.mma import part
 
         return part(self, at, shape)
 
-    def widest(self, *index: Any) -> int:
+    def widest(self, *index: IndexLike) -> int:
         """The largest width that is proved for an access at this index."""
         return Place(self._inside_kernel(), self.buffer, self.layout, index).widest()
 
@@ -157,5 +158,5 @@ def _element_type(dtype: Any, owner: str) -> DType:
     return dtype
 
 
-def _indices(index: Any) -> tuple[Any, ...]:
+def _indices(index: IndexLike) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)

@@ -17,6 +17,7 @@ from typing import Any
 import sympy
 from sympy.logic.boolalg import Boolean
 
+from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.errors import LayoutError, LegoError, TraceError
 from lego_mlir.expr.index import Index, as_condition, as_expr
 from lego_mlir.expr.intervals import bounds
@@ -117,7 +118,7 @@ class Tracer:
         """The expression of an index condition, checked like an index."""
         return self._defined(as_condition(value))
 
-    def _defined(self, expr: Any) -> Any:
+    def _defined(self, expr: Expr) -> Any:
         for symbol in expr.free_symbols:
             if not isinstance(symbol, Size) and not self._in_scope(symbol):
                 known = symbol in self.ranges
@@ -126,11 +127,11 @@ class Tracer:
         self.require_divisors(expr)
         return expr
 
-    def _in_scope(self, symbol: Any) -> bool:
+    def _in_scope(self, symbol: Symbol) -> bool:
         return any(symbol in region for region in self._symbols)
 
     @contextmanager
-    def region(self, *conditions: Any, variable: Any = None) -> Iterator[list[Statement]]:
+    def region(self, *conditions: Expr, variable: Symbol = None) -> Iterator[list[Statement]]:
         """Around the statements of a nested region, which runs only where the conditions hold.
 
         `variable` is the symbol that a loop defines for its body.
@@ -182,7 +183,7 @@ class Tracer:
         """The symbol of `thread_id` or `block_id` along an axis."""
         return sympy.Symbol(ID_PREFIX[kind] + AXES[axis], integer=True)
 
-    def loop_symbol(self, lo: Any, hi: Any, step: Any) -> tuple[Any, list[Any]]:
+    def loop_symbol(self, lo: Expr, hi: Expr, step: Expr) -> tuple[Any, list[Any]]:
         """A loop's variable with its range, and further facts about it inside the loop.
 
         A range's ends are constants or sizes. Bounds that contain a thread's index are widened to constants
@@ -217,7 +218,7 @@ class Tracer:
             self.append(ToIndex(symbol, self.use(value), self.here()))
         return symbol
 
-    def condition_value(self, condition: Any, dtype: DType) -> Value:
+    def condition_value(self, condition: Expr, dtype: DType) -> Value:
         """An index condition as an i1."""
         result = self.value(dtype)
         self.append(FromCondition(result, self.simplified(self.condition(condition)), self.here()))
@@ -225,7 +226,7 @@ class Tracer:
 
     # -- proofs
 
-    def prove(self, claim: Any, also: Mapping[Any, Range] | None = None) -> Verdict:
+    def prove(self, claim: Expr, also: Mapping[Symbol, Range] | None = None) -> Verdict:
         """The verdict on a claim about indices in the innermost region; `also` gives ranges of further symbols.
 
         Proved without the region's conditions where that suffices. Unknown instead of Refuted where a symbol's value
@@ -240,7 +241,7 @@ class Tracer:
         implied = sympy.Or(claim, *map(sympy.Not, self.path))
         return self._unless_from_data(prove(implied, self.known(implied.free_symbols, also)), implied)
 
-    def require_divisors(self, expr: Any, source: Source | None = None) -> None:
+    def require_divisors(self, expr: Expr, source: Source | None = None) -> None:
         """Claim that each divisor in an expression is not 0 here. Raises LayoutError where a claim is refuted."""
         for divisor in open_divisors(expr):
             loops = frozenset(symbol for region in self._symbols[1:] for symbol in region)
@@ -248,7 +249,7 @@ class Tracer:
             if key not in self._divided:
                 self._divided[key] = self._division(divisor, loops, source or self.here())
 
-    def _division(self, divisor: Any, loops: Collection[Any], source: Source) -> Division:
+    def _division(self, divisor: Expr, loops: Collection[Symbol], source: Source) -> Division:
         claim = Ne(divisor, 0)
         verdict = prove(claim, self.known(claim.free_symbols))
         given = [*self.path, *some_value({*self.ids, *loops} if self.entered else set(), self.ranges)]
@@ -268,17 +269,17 @@ class Tracer:
         """The claims about divisors, each claim of a line once."""
         return tuple({(d.divisor, d.source, type(d.verdict)): d for d in self._divided.values()}.values())
 
-    def derive(self, expr: Any, also: Mapping[Any, Range] | None = None) -> Derivation:
+    def derive(self, expr: Expr, also: Mapping[Symbol, Range] | None = None) -> Derivation:
         """The simplified form of an index expression, with its trail."""
         return simplify(expr, self.known(expr.free_symbols, also))
 
-    def simplified(self, expr: Any, also: Mapping[Any, Range] | None = None) -> Any:
+    def simplified(self, expr: Expr, also: Mapping[Symbol, Range] | None = None) -> Any:
         """An index expression in its simplified form; a condition with its sides in theirs."""
         if not isinstance(expr, Boolean) or expr.is_Symbol:
             return self.derive(expr, also).expr
         return expr.func(*(self.simplified(side, also) for side in expr.args)) if expr.args else expr
 
-    def known(self, symbols: set[Any], also: Mapping[Any, Range] | None = None) -> dict[Any, Range]:
+    def known(self, symbols: set[Symbol], also: Mapping[Symbol, Range] | None = None) -> dict[Any, Range]:
         """The ranges of these symbols alone, so that equal claims have equal cache keys."""
         ranges = {**self.ranges, **also} if also else self.ranges
         return {s: ranges[s] for s in symbols if s in ranges}
@@ -358,9 +359,9 @@ def user_line() -> Source | None:
     return None
 
 
-def _over_sizes(expr: Any) -> bool:
+def _over_sizes(expr: Expr) -> bool:
     return all(isinstance(s, Size) for s in expr.free_symbols)
 
 
-def _plain(expr: Any) -> Any:
+def _plain(expr: Expr) -> Any:
     return int(expr) if getattr(expr, "is_Integer", True) else expr
