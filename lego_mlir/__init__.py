@@ -117,6 +117,7 @@ _NAMES["structured"] = ("lego_mlir.structured", "")
 
 _ROOMS = frozenset(
     [
+        "aliases",
         "analysis",
         "bindings",
         "cli",
@@ -130,6 +131,7 @@ _ROOMS = frozenset(
         "runtime",
         "spec",
         "store",
+        "syntax_tree",
         "templates",
         "toolchain",
         "tracing",

@@ -25,6 +25,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from lego_mlir import syntax_tree
 from lego_mlir.errors import DependencyError, LegoError, SpecError
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _require_reachable(path: Path, source: bytes, module: ModuleType) -> None:
     """Raise SpecError for a kernel that no variable holds, because a later one of the same name replaced it."""
     reachable = {value.source.line for value in vars(module).values() if _kind(value) == "kernels"}
     latest: dict[str, int] = {}
-    for statement in reversed(ast.parse(source).body):
+    for statement in reversed(syntax_tree.parse(source).body):
         if not (isinstance(statement, ast.FunctionDef) and any(map(_makes_kernel, statement.decorator_list))):
             continue
         first, name = statement.decorator_list[0].lineno, statement.name

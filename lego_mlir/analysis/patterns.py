@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lego_mlir import syntax_tree
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
@@ -54,7 +55,7 @@ def parse(text: str, free: Mapping[str, int] | None = None) -> AccessPattern:
     """
     free = dict(free or {})
     try:
-        tree = ast.parse(text, mode="eval")
+        tree = syntax_tree.parse(text, mode="eval")
     except SyntaxError as error:
         raise UsageError(
             f"access {text!r} is not an expression ({error.msg}); write one such as 'lane // 4, lane % 4'"

@@ -24,6 +24,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from lego_mlir import syntax_tree
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 
@@ -213,7 +214,7 @@ def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
     if isinstance(extent, int):
         return extent
     try:
-        return int(_value(ast.parse(extent, mode="eval").body, sizes))
+        return int(_value(syntax_tree.parse(extent, mode="eval").body, sizes))
     except (SyntaxError, _NotArithmeticError) as error:
         raise UsageError(f"manifest: {extent!r} is not integer arithmetic over sizes") from error
 

@@ -19,6 +19,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from lego_mlir import syntax_tree
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.tracing.shared_lines import LINE, PLACE, Lines, lines_of
@@ -125,7 +126,7 @@ def order_of(buffer: Buffer) -> str | None:
     count, length = lines.index(*buffer.layout.dims())
     printer = TritonPrinter({LINE: Range(0, count), PLACE: Range(0, length)})
     order = ", ".join(printer.expression(part) for part in lines.order)
-    called = any(isinstance(node, (ast.Call, ast.Compare)) for node in ast.walk(ast.parse(order)))
+    called = any(isinstance(node, (ast.Call, ast.Compare)) for node in ast.walk(syntax_tree.parse(order)))
     return None if called else order
 
 

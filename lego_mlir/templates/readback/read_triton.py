@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from lego_mlir import syntax_tree
 from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
 
@@ -56,7 +57,7 @@ def typed(
 ) -> TypedBlock:
     """The values of an expression, and their width. A name that is given as a `TypedBlock` has the width of that."""
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = syntax_tree.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise TemplateError(f"not a Python expression: {text!r} ({error.msg})") from error
     return _Reader(values, tables or {}).read(tree)

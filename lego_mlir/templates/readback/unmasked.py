@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import sympy
 from sympy.logic.boolalg import Boolean
 
+from lego_mlir import syntax_tree
 from lego_mlir.aliases import Cond
 from lego_mlir.expr.index import as_condition, as_expr
 from lego_mlir.expr.nodes import Lt
@@ -50,7 +51,7 @@ def unmasked(rendered: Rendered) -> list[tuple[int, str]]:
         return []
     printed = {part for p in rendered.placeholders if _is_condition(p) for part in _parts(p.simplified)}
     own = _OF_ITS_OWN.search(rendered.template.text)
-    accesses = _Accesses(ast.parse(rendered.text))
+    accesses = _Accesses(syntax_tree.parse(rendered.text))
     found = []
     for p in rendered.placeholders:
         if not _is_block(p) or not (needed := _needed(p)):
@@ -70,7 +71,7 @@ class _Accesses:
     def masks(self, placeholder: Placeholder) -> list[bool]:
         """For each access whose pointer depends on the placeholder, whether it has a mask."""
         text = placeholder.text.strip()
-        wanted = ast.dump(ast.parse(text, mode="eval").body)
+        wanted = ast.dump(syntax_tree.parse(text, mode="eval").body)
         return [mask for f in self.functions for mask in _Flow(f, text, wanted, placeholder.written).masks()]
 
 

@@ -10,11 +10,11 @@ lego_mlir.errors.TemplateError: f.py.jinja: line 2 of the rendered text is not P
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir import syntax_tree
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.nodes import Size
 from lego_mlir.printers import cuda, triton
@@ -213,7 +213,7 @@ def _renamed(placeholder: Placeholder, names: Mapping[str, str]) -> Placeholder:
 def require_python(name: str, text: str, lines: Sequence[int | None], source: str) -> None:
     """Raise TemplateError if the text is not Python, with the template line if `lines` or the text identifies it."""
     try:
-        ast.parse(text)
+        syntax_tree.parse(text)
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         number = (error.lineno if isinstance(error, SyntaxError) else None) or 1

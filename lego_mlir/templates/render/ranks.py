@@ -16,6 +16,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir import syntax_tree
 from lego_mlir.aliases import Symbol
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.nodes import Size
@@ -105,7 +106,7 @@ def require_declared(
     template's line.
     """
     vectors = {str(s): 1 for p in every for s in blocks_in(p.raw)}
-    for function in (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)):
+    for function in (n for n in ast.walk(syntax_tree.parse(text)) if isinstance(n, ast.FunctionDef)):
         lines = range(function.lineno, (function.end_lineno or function.lineno) + 1)
         placeholders = [p for line in lines for p in used.get(line, ())]
         symbols = {str(s): (s, p) for p in reversed(placeholders) for s in _indices(p)}
@@ -128,7 +129,7 @@ def require_kept(name: str, text: str, sizes: Collection[str]) -> None:
 
     A statement that updates it, `M = M // 8 * 8`, is allowed. Raises TemplateError.
     """
-    for function in (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)):
+    for function in (n for n in ast.walk(syntax_tree.parse(text)) if isinstance(n, ast.FunctionDef)):
         given = {argument.arg for argument in function.args.args} & set(sizes)
         for node in ast.walk(function):
             if isinstance(node, ast.For):

@@ -17,7 +17,7 @@ import ast
 from dataclasses import dataclass
 from typing import Final
 
-from lego_mlir import bindings
+from lego_mlir import bindings, syntax_tree
 from lego_mlir.aliases import Module, Op, Value
 from lego_mlir.hardware.memory import BANK_ROW_BYTES, WIDEST_ACCESS
 from lego_mlir.hardware.targets import Target
@@ -91,7 +91,7 @@ def _apply(tile: Op, order: str) -> None:
 def _parse(order: str) -> list[ast.expr]:
     """The two expressions of an order. Raises PassError for any other text."""
     try:
-        tree = ast.parse(order, mode="eval").body
+        tree = syntax_tree.parse(order, mode="eval").body
     except SyntaxError as error:
         raise PassError(f"lego-swizzle: {ORDER} = {order!r} is not an expression ({error.msg})") from error
     if not isinstance(tree, ast.Tuple) or len(tree.elts) != 2:
