@@ -302,7 +302,7 @@ def test_a_tolerance_is_a_number(given):
     kernel = sum_of_rows(4, 4)
     with pytest.raises(TraceError, match=r"of the reference of row_sum must be a number of at least 0, such as 1e-3"):
         kernel.reference(**given)
-    with pytest.raises(TraceError, match=r"the reference of row_sum is a function, got 0.1; a tolerance is written"):
+    with pytest.raises(TraceError, match=r"the reference of row_sum must be a function, got 0.1; write a tolerance as"):
         kernel.reference(0.1)
 
 
