@@ -31,7 +31,7 @@ STEPS: dict[str, list[str]] = {
     "lit": [str(BIN / "lit"), "-v", "test/lit"],
     "floors": [PYTHON, "test/versions.py", "floors"],
     "newest": [PYTHON, "test/versions.py", "newest"],
-    "tests": [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--dist", "loadgroup", "--durations", "15"],
+    "tests": [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--durations", "15"],
 }
 BY_NAME = ("newest",)  # depends on what the machine has
 

@@ -1,6 +1,7 @@
 """Never wrong: a simplified expression has the raw one's value, wherever the raw one is defined.
 
-A case is one drawn expression at one drawn point. `test_at_least_20000_cases` counts those that this file compared.
+A case is one drawn expression at one drawn point. `@compares(n)` fails a test that compared fewer than n cases, which
+it does if Hypothesis rejects its inputs; the shares of this file sum to at least 20,000.
 """
 
 import numpy
@@ -23,21 +24,50 @@ from strategies import layouts
 
 CASES_WANTED = 20_000
 POINTS = 12
-# One worker runs the whole file, so that what it compared can be counted.
-pytestmark = pytest.mark.xdist_group("simplification")
-compared = {"cases": 0}
+SHARES = {}  # name of a test -> the cases that it must compare
 many = settings(max_examples=1500, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 some = settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 seeds = st.integers(0, 2**32 - 1)
+
+
+class Tally:
+    """The cases that the running test has compared."""
+
+    cases = 0
+
+
+def compares(share):
+    """The test compares at least this many cases."""
+
+    def declare(test):
+        SHARES[test.__name__] = share
+        return test
+
+    return declare
+
+
+@pytest.fixture(autouse=True)
+def share_compared(request, monkeypatch):
+    monkeypatch.setattr(Tally, "cases", 0)
+    failed = request.session.testsfailed
+    yield
+    share = SHARES.get(request.function.__name__, 0)
+    if request.session.testsfailed == failed:
+        assert Tally.cases >= share, f"compared {Tally.cases} cases of {share}"
+
+
+def test_the_shares_sum_to_20000_cases():
+    assert sum(SHARES.values()) >= CASES_WANTED
 
 
 def agree(raw, found, values):
     """Compare at all points, and count them."""
     one, other = (numpy.broadcast_to(evaluate(e, values), (POINTS,)) for e in (raw, found))
     assert (one == other).all(), f"{raw} became {found}: {one} became {other}"
-    compared["cases"] += POINTS
+    Tally.cases += POINTS
 
 
+@compares(1_500 * POINTS)
 @given(st.data(), scopes(), st.integers(1, 4), seeds)
 @many
 def test_expressions_keep_their_value(data, scope, depth, seed):
@@ -48,6 +78,7 @@ def test_expressions_keep_their_value(data, scope, depth, seed):
     assert (found.before, found.after) == tuple(operations(e, shared=True) for e in (raw, found.expr))
 
 
+@compares(400 * POINTS)
 @given(st.data(), scopes(), seeds)
 @some
 def test_conditions_keep_their_truth(data, scope, seed):
@@ -55,6 +86,7 @@ def test_conditions_keep_their_truth(data, scope, seed):
     agree(raw, simplify(raw, scope[1]).expr, points(scope, POINTS, seed))
 
 
+@compares(3 * 120 * POINTS)
 @given(st.data(), scopes(), seeds)
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_expressions_simplified_together_keep_their_values(data, scope, seed):
@@ -79,6 +111,7 @@ def test_the_trail_leads_to_the_result(data, scope, depth):
         assert found.steps[-1].operations[1] == found.after
 
 
+@compares(400)
 @given(st.data(), scopes(), st.integers(1, 3), seeds)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_every_step_of_the_trail_is_an_equality(data, scope, depth, seed):
@@ -90,6 +123,7 @@ def test_every_step_of_the_trail_is_an_equality(data, scope, depth, seed):
             assert numpy.all(evaluate(claim, values)), f"{step}: {claim} is false"
 
 
+@compares(400)
 @given(st.data(), scopes(), seeds)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_verdicts_are_true(data, scope, seed):
@@ -97,11 +131,12 @@ def test_verdicts_are_true(data, scope, seed):
     verdict = prove(claim, scope[1], timeout_ms=50)
     if isinstance(verdict, Proved):
         assert numpy.all(evaluate(claim, points(scope, POINTS, seed))), claim
+        Tally.cases += POINTS
     elif isinstance(verdict, Refuted):
         names = {str(s) for s in claim.free_symbols}
         assert names <= set(verdict.counter_example)
         assert not evaluate(claim, verdict.counter_example)
-    compared["cases"] += POINTS
+        Tally.cases += 1
 
 
 @st.composite
@@ -132,6 +167,7 @@ def unflatten(flat, dims):
     return [flat, *index]
 
 
+@compares(400 * POINTS)
 @pytest.mark.parametrize("symbolic", [False, True], ids=["constant", "symbolic"])
 @given(data=st.data(), seed=seeds)
 @some
@@ -153,6 +189,7 @@ def test_permuted_boxes_keep_their_positions(symbolic, data, seed):
         assert found.expr == index[0] or found.after == 0
 
 
+@compares(400 * POINTS)
 @given(layouts(max_elements=200), seeds)
 @some
 def test_layouts_keep_their_positions(layout, seed):
@@ -162,6 +199,7 @@ def test_layouts_keep_their_positions(layout, seed):
     agree(raw, simplify(raw, scope[1]).expr, points(scope, POINTS, seed))
 
 
+@compares(600 * POINTS)
 @given(layouts(max_elements=200), seeds)
 @some
 def test_layouts_inverted_keep_their_indices(layout, seed):
@@ -190,13 +228,6 @@ def test_a_choice_may_depend_on_what_it_guards():
     raw = Index(where(i < 4, i // 4, i % 4)).expr
     found = simplify(raw, {i.expr: Range(0, 8)}).expr
     assert [evaluate(found, {i.expr: v}) for v in range(8)] == [evaluate(raw, {i.expr: v}) for v in range(8)]
-
-
-def test_at_least_20000_cases(request):
-    ran = {item.function.__name__ for item in request.session.items if item.path == request.path}
-    if len(ran) < 12:
-        pytest.skip("counts only where the whole file is run")
-    assert compared["cases"] >= CASES_WANTED, compared
 
 
 @pytest.mark.long
