@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import modules, options, remarks
 from lego_mlir.cli.progress import Progress
-from lego_mlir.cli.run import make_input, transformed
+from lego_mlir.cli.run import Given, make_input, transformed
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before counting")
     options.add_parameters(parser)
+    options.add_input(parser)
     parser.add_argument("--blocks", type=int, metavar="N", help=f"blocks to count (default: {DEFAULT_BLOCKS})")
     modules.add_arguments(parser)
     options.add_cache_arguments(parser)
@@ -79,9 +80,11 @@ def run(args: argparse.Namespace) -> int:
 def _of_module(args: argparse.Namespace) -> dict[str, list[Json]]:
     from lego_mlir.analysis.recorded_requests import RecordedRequests
 
-    for option in ("layout", "access", "free", "dtype", "width", "size"):
+    for option in ("layout", "access", "free", "dtype", "width", "size", "input"):
         if getattr(args, option) not in (None, []):
-            raise UsageError(f"--{option}: {args.spec} is an MLIR file: it has kernels but no layouts or sizes")
+            raise UsageError(
+                f"--{option}: {args.spec} is an MLIR file: it has kernels but no layouts, sizes or names of arguments"
+            )
     args.blocks = DEFAULT_BLOCKS if args.blocks is None else args.blocks
     found = []
     for report, recorded in modules.reports(args, observer=RecordedRequests):
@@ -105,11 +108,12 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Json]]:
     with spec.blame(*loaded.files):
         of_layouts = {name for layout in layouts for name in layout.sizes}
         data.refuse_unknown_sizes({name: n for name, n in sizes.items() if name not in of_layouts}, kernels)
+        file = options.input_of(args, kernels)
     results: dict[str, list[Json]] = {"kernels": [], "layouts": []}
     with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(*loaded.files):
         for kernel in kernels:
             progress.update(kernel.name)
-            results["kernels"].append(_kernel(args, kernel, sizes))
+            results["kernels"].append(_kernel(args, kernel, Given(sizes, file)))
         for layout in layouts:
             progress.update(layout.name)
             results["layouts"].append(_layout(args, layout))
@@ -193,18 +197,18 @@ def _refuse_idle_options(
         if getattr(args, option) is not None and not layouts:
             instead = f"name one: {', '.join(loaded.layouts)}" if loaded.layouts else "this spec has none"
             raise UsageError(f"--{option} applies to a layout, with --layout NAME, not to kernels; {instead}")
-    for option in ("blocks", "transform"):
+    for option in ("blocks", "transform", "input"):
         if getattr(args, option) is not None and not kernels:
             raise UsageError(f"--{option} applies to kernels, and only a layout is analyzed here; omit it")
     options.require_transform(args)
 
 
-def _kernel(args: argparse.Namespace, kernel: Kernel, given: Mapping[str, int]) -> Json:
+def _kernel(args: argparse.Namespace, kernel: Kernel, given: Given) -> Json:
     from lego_mlir import interp
     from lego_mlir.analysis.kernels import tile_repairs
     from lego_mlir.analysis.recorded_requests import RecordedRequests
 
-    made, recorded = make_input(kernel, given, 0), RecordedRequests()
+    made, recorded = make_input(kernel, given.sizes, 0, given.file), RecordedRequests()
     module = transformed(args, kernel)
     report = interp.run_kernel(
         kernel,

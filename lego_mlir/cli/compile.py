@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", metavar="NAME=N", action="append", default=[], help="a symbolic size for --with-data, such as M=4096"
     )
+    options.add_input(parser)
     parser.add_argument(
         "--pipeline", metavar="TEXT", help="the passes of the nvvm stage, as mlir-opt writes a pipeline"
     )
@@ -101,6 +102,8 @@ def _refuse_idle_options(args: argparse.Namespace) -> None:
         raise UsageError(
             f"--size {args.size[0]} sets a size of the test data; add --with-data, or omit it: code serves every size"
         )
+    if args.input is not None and not args.with_data:
+        raise UsageError(f"--input {args.input} is the input of the test data; add --with-data, or omit it")
     if args.locations and args.emit in ("llvm", "ptx", "cubin"):
         raise UsageError(f"--locations keeps the locations of emitted MLIR; with --emit {args.emit}, omit it")
     if args.pipeline and args.emit in ("mlir", "transformed"):
@@ -143,11 +146,12 @@ def _data(args: argparse.Namespace, compilation: Compilation) -> bytes:
         raise UsageError("--with-data requires a spec, --emit ptx or cubin, and an output file")
     given = sizes_of(args.size)
     data.refuse_unknown_sizes(given, compilation.sources)
+    file = options.input_of(args, compilation.sources)
     arrays: dict[str, Any] = {}
     with Progress("computing the test data") as progress, spec.blame(Path(args.spec)):
         for kernel in compilation.sources:
             progress.update(kernel.name)
-            arrays |= data.check_data(kernel, data.sizes_of_kernel(kernel, given))
+            arrays |= data.check_data(kernel, data.sizes_of_kernel(kernel, given), file=file)
         return data.to_npz(arrays)
 
 

@@ -1,16 +1,18 @@
-"""Options shared by several commands: a script's parameters, the cache."""
+"""Options shared by several commands: a script's parameters, a file of input, the cache."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
 
 if TYPE_CHECKING:
+    from lego_mlir.runtime.inputs import InputFile
     from lego_mlir.store import Cache
+    from lego_mlir.tracing.definition import Kernel
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +33,24 @@ def parameters_of(args: argparse.Namespace) -> dict[str, int | bool]:
     from lego_mlir.transforms import scripts
 
     return scripts.parse_parameters(args.param)
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """`--input`, for every command that makes data for kernels."""
+    parser.add_argument(
+        "--input", metavar="FILE.npz", help="arrays by parameter name, and sizes; the rest is from @k.inputs, or random"
+    )
+
+
+def input_of(args: argparse.Namespace, kernels: Sequence[Kernel]) -> InputFile | None:
+    """The file of `--input`, each array of which belongs to one of the kernels."""
+    from lego_mlir.runtime import inputs
+
+    if args.input is None:
+        return None
+    file = inputs.read(args.input)
+    file.require_used(kernels)
+    return file
 
 
 def add_cache_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
-"""`lego-mlir run`: run kernels on random input, compare with their references, and report every fault.
+"""`lego-mlir run`: run kernels, compare with their references, and report every fault.
 
-On a machine without a GPU, the interpreter runs the emitted MLIR itself (`--on interp`). Input is drawn from the
-kernel's parameters; the reference computes in double precision.
+On a machine without a GPU, the interpreter runs the emitted MLIR itself (`--on interp`). Input is that of `--input` or
+the spec's `@k.inputs`, else drawn from the kernel's parameters; the reference computes in double precision.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.report import Fault, LastWrite, Report
     from lego_mlir.runtime.comparing import Comparison
     from lego_mlir.runtime.data import Elements
+    from lego_mlir.runtime.inputs import InputFile
     from lego_mlir.tracing.definition import Kernel, Parameter
     from lego_mlir.tracing.trace import Buffer
 
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before the run")
     options.add_parameters(parser)
+    options.add_input(parser)
     parser.add_argument("--target", help="the GPU architecture, for --on cuda (default: sm_80)")
     parser.add_argument("--seed", type=options.at_least(0), help="the seed of the random input (default: 0)")
     parser.add_argument("--blocks", type=int, metavar="N", help="run a spread-out sample of N blocks (interp)")
@@ -79,10 +81,11 @@ def run(args: argparse.Namespace) -> int:
     given = sizes_of(args.size)
     with spec.blame(*loaded.files):
         data.refuse_unknown_sizes(given, kernels)
+        file = options.input_of(args, kernels)
     outcomes = []
     for kernel in kernels:
         with Progress(f"running {kernel.name}") as progress, spec.blame(*loaded.files):
-            outcomes.append(_run_kernel(args, kernel, given, progress, loaded.files))
+            outcomes.append(_run_kernel(args, kernel, Given(given, file), progress, loaded.files))
         if not args.json:
             show(str(outcomes[-1]))
     if args.json:
@@ -99,6 +102,8 @@ def _run_module(args: argparse.Namespace) -> int:
     """Run the kernels of an MLIR file, which has no reference: report faults only."""
     if args.on != "interp" or args.size:
         raise UsageError("an MLIR file runs with --on interp and without --size; compile it to run it on a GPU")
+    if args.input is not None:
+        raise UsageError(f"--input {args.input} applies to a spec, whose parameters have names; omit it")
     _refuse_target(args)
     if args.memory is not None:
         raise UsageError(f"--memory {args.memory} applies to a spec; omit it for an MLIR file")
@@ -208,8 +213,16 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line gives for the input: sizes and a file."""
+
+    sizes: Mapping[str, int]
+    file: InputFile | None
+
+
+@dataclass(frozen=True, slots=True)
 class Input:
-    """Random input for a kernel: logical arrays, memory in the order of the layouts, and each element's position."""
+    """Input for a kernel: logical arrays, memory in the order of the layouts, and each element's position."""
 
     sizes: Mapping[str, int]
     logical: Mapping[str, Any]
@@ -217,31 +230,24 @@ class Input:
     places: Mapping[str, Any]
 
 
-def make_input(kernel: Kernel, given: Mapping[str, int], seed: int) -> Input:
-    """Draw input for a kernel; of `given`, the sizes that the kernel has are used."""
-    import numpy
-
+def make_input(kernel: Kernel, given: Mapping[str, int], seed: int, file: InputFile | None = None) -> Input:
+    """The input of a kernel's run; of `given`, the sizes that the kernel has are used."""
     from lego_mlir.runtime import data
 
-    sizes = data.choose_sizes(kernel, data.sizes_of_kernel(kernel, given))
-    logical = data.draw(kernel, sizes, seed)
+    made = data.arguments(kernel, data.sizes_of_kernel(kernel, given), seed, file)
     memories: dict[str, Any] = {}
     places: dict[str, Any] = {}
     for parameter in kernel.params:
-        value = logical[parameter.name]
         if parameter.layout is None:
-            memories[parameter.name] = value
+            memories[parameter.name] = made.logical[parameter.name]
             continue
-        elements = places[parameter.name] = data.elements_of(parameter.layout, sizes)
-        memory = numpy.full(data.concrete(parameter.size, sizes), data.UNWRITTEN).astype(value.dtype)
-        if parameter.read:
-            memory[elements.at] = elements.of(value)
-        memories[parameter.name] = memory
-    return Input(sizes, logical, memories, places)
+        elements = places[parameter.name] = data.elements_of(parameter.layout, made.sizes)
+        memories[parameter.name] = made.memory(parameter, elements)
+    return Input(made.sizes, made.logical, memories, places)
 
 
 def _run_kernel(
-    args: argparse.Namespace, kernel: Kernel, given: Mapping[str, int], progress: Progress, files: Sequence[str]
+    args: argparse.Namespace, kernel: Kernel, given: Given, progress: Progress, files: Sequence[str]
 ) -> Outcome:
     """Run the kernel, then its reference, so that a failing reference does not hide the kernel's faults."""
     from lego_mlir import interp, spec
@@ -252,7 +258,7 @@ def _run_kernel(
             f"kernel {kernel.name} has no reference to compare with; give it one: @{kernel.name}.reference above a "
             f"NumPy function of its parameters. For its faults alone: lego-mlir analyze {args.spec}"
         )
-    made = make_input(kernel, given, args.seed or 0)
+    made = make_input(kernel, given.sizes, args.seed or 0, given.file)
     report = interp.run_kernel(
         kernel,
         made.memories,
@@ -351,6 +357,7 @@ def _on_cuda(args: argparse.Namespace) -> int:
         for option, value in (
             ("--kernel", args.kernel),
             ("--transform", args.transform),
+            ("--input", args.input),
             ("--cache-dir", args.cache_dir),
         ):
             command += [option, value] if value else []

@@ -93,7 +93,11 @@ def compile_program(args: argparse.Namespace) -> int:
     args.emit = args.emit or files.emitted_by_suffix(args.output, _EMITTED_BY_SUFFIX)
     if args.emit not in EMITTED:
         raise UsageError(f"--emit {args.emit}: an LL program compiles to {', '.join(EMITTED)}")
-    _refuse(args, ("transform", "param", "kernel", "pipeline", "size", "with_data", "locations"), "--emit and --target")
+    _refuse(
+        args,
+        ("transform", "param", "kernel", "pipeline", "size", "with_data", "input", "locations"),
+        "--emit and --target",
+    )
     files.require_not_an_input(args.output, {"program": args.spec})
     with Progress(f"compiling {Path(args.spec).name}"):
         source = _source(args)
@@ -117,7 +121,7 @@ def run_program(args: argparse.Namespace) -> int:
     from lego_mlir.structured import build as structured
     from lego_mlir.structured import driver, reference, tolerance
 
-    ours = ("transform", "param", "kernel", "size", "grid", "block", "blocks", "memory", "json")
+    ours = ("transform", "param", "kernel", "size", "input", "grid", "block", "blocks", "memory", "json")
     _refuse(args, ours, "--seed and --target, and runs on this machine's CPU")
     if args.on == "cuda":
         raise UsageError("--on cuda is for GPU kernels; an LL program runs on this machine's CPU")

@@ -1,7 +1,7 @@
 """Input and expected output of a kernel, as stored in memory: made where the layouts are known.
 
 A machine that only runs kernels has no layouts to place a matrix with. So the compiler's side draws random logical
-arrays, computes the result with the kernel's reference, places both by the layouts, and writes one `.npz`:
+arrays (or takes those of `runtime.inputs`), computes the result with the reference, and writes one `.npz`:
 
     transpose/src           the memory of src before the launch
     transpose/dst           the memory of dst before the launch (a value that no element has, if it is written only)
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import LayoutError, UsageError
+from lego_mlir.runtime import inputs
 from lego_mlir.runtime.comparing import STORED
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from lego_mlir.aliases import Expr, Symbol
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.runtime.inputs import InputFile, Supplied
+    from lego_mlir.tracing.definition import Kernel, Parameter
 
 UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
@@ -152,32 +154,87 @@ def positions(layout: Layout, sizes: Mapping[str, int]) -> numpy.ndarray:
     return found.positions
 
 
-def draw(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Any]:
-    """Random logical input for each parameter: tensors of normal numbers or small integers, and scalars.
+@dataclass(frozen=True, slots=True, eq=False)
+class Arguments:
+    """The arguments of a run: arrays of logical shape and numbers. The rest of the names were drawn at random."""
+
+    sizes: Mapping[str, int]
+    logical: Mapping[str, Any]
+    supplied: frozenset[str]
+
+    def memory(self, parameter: Parameter, elements: Elements) -> numpy.ndarray:
+        """A tensor's memory before the launch: UNWRITTEN where the kernel should write, and in gaps of the layout."""
+        import numpy
+
+        value = self.logical[parameter.name]
+        memory = numpy.full(concrete(parameter.size, self.sizes), UNWRITTEN).astype(value.dtype)
+        if parameter.read or parameter.name in self.supplied:
+            memory[elements.at] = elements.of(value)
+        return memory
+
+
+def arguments(kernel: Kernel, given: Mapping[str, int], seed: int, file: InputFile | None = None) -> Arguments:
+    """Sizes and input of a run: from a file, else from the spec's `@k.inputs`, else random.
+
+    Raises UsageError for sizes and arrays that the kernel does not take.
+    """
+    sizes = choose_sizes(kernel, given if file is None else file.sizes(kernel, given))
+    supplied = {} if file is None else file.supplied(kernel)
+    if any(parameter.name not in supplied for parameter in kernel.params):
+        supplied = {**inputs.of_function(kernel, sizes, seed), **supplied}
+    _require_tables(kernel, supplied)
+    return Arguments(sizes, _filled(kernel, sizes, seed, supplied), frozenset(supplied))
+
+
+def draw(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Mapping[str, Any]:
+    """Logical input for each parameter at these sizes: from the spec's `@k.inputs`, else random."""
+    return arguments(kernel, sizes, seed).logical
+
+
+def _require_tables(kernel: Kernel, supplied: Mapping[str, Supplied]) -> None:
+    """Raise UsageError for a run-time table that is not supplied."""
+    from lego_mlir.tracing.symbols import runtime_tables
+
+    for name in runtime_tables(kernel.trace().body):
+        if name not in supplied:
+            raise UsageError(
+                f"kernel {kernel.name} takes the run-time table {name}, whose entries only its caller has: random ones "
+                f"would lead outside its tensors; return '{name}' from a function decorated with "
+                f"@{kernel.name}.inputs, or leave out runtime=True to try the layout"
+            )
+
+
+def _filled(
+    kernel: Kernel, sizes: Mapping[str, int], seed: int, supplied: Mapping[str, Supplied]
+) -> dict[str, numpy.ndarray]:
+    """The supplied arrays; for the rest normal numbers or small integers.
 
     An index that names no element has 0, as a masked load gives there.
     """
     import numpy
 
-    from lego_mlir.tracing.symbols import runtime_tables
-
-    for name in runtime_tables(kernel.trace().body):
-        raise UsageError(
-            f"kernel {kernel.name} takes the run-time table {name}, whose entries only its caller has: random ones "
-            "would lead outside its tensors; leave out runtime=True to try the layout"
-        )
     generator = numpy.random.default_rng(seed)
-    drawn: dict[str, Any] = {}
+    filled: dict[str, Any] = {}
     for parameter in kernel.params:
         shape = () if parameter.layout is None else tuple(concrete(n, sizes) for n in parameter.layout.dims())
         integers = generator.integers(0, 2 if parameter.dtype.bits == 1 else 100, shape)
         numbers = generator.standard_normal(shape) if parameter.dtype.is_float else integers
         value = numpy.asarray(numbers).astype(parameter.dtype.numpy)
+        if parameter.name in supplied:
+            value = _supplied(supplied[parameter.name], parameter, shape, sizes)
         if parameter.layout is not None:
             named = named_indices(parameter.layout, sizes)
             value = value if named is None else numpy.where(named, value, value.dtype.type(0))
-        drawn[parameter.name] = value
-    return drawn
+        filled[parameter.name] = value
+    return filled
+
+
+def _supplied(given: Supplied, parameter: Parameter, shape: tuple[int, ...], sizes: Mapping[str, int]) -> numpy.ndarray:
+    """A supplied array in logical shape."""
+    if parameter.layout is None:
+        return given.elements(parameter, shape, 1)
+    value = given.elements(parameter, shape, concrete(parameter.size, sizes))
+    return value[elements_of(parameter.layout, sizes).positions] if given.in_memory_order else value
 
 
 def expected(
@@ -217,32 +274,30 @@ def _exact(value: numpy.ndarray, precision: str) -> numpy.ndarray:
     return value.astype(value.dtype if value.dtype.kind in "iub" else precision)
 
 
-def check_data(kernel: Kernel, given: Mapping[str, int], seed: int = 0) -> dict[str, numpy.ndarray]:
+def check_data(
+    kernel: Kernel, given: Mapping[str, int], seed: int = 0, file: InputFile | None = None
+) -> dict[str, numpy.ndarray]:
     """The arrays of one kernel's check, by the names above."""
     import numpy
 
     from lego_mlir.runtime import tolerance
 
-    sizes = choose_sizes(kernel, given)
-    logical = draw(kernel, sizes, seed)
+    made = arguments(kernel, given, seed, file)
+    sizes, logical = made.sizes, made.logical
     results = expected(kernel, logical, sizes)
     bounds = tolerance.allowed(kernel, logical, sizes, results)
     arrays: dict[str, numpy.ndarray] = {f"{kernel.name}/{name}": numpy.asarray(n) for name, n in sizes.items()}
     for parameter in kernel.params:
         name, stored = f"{kernel.name}/{parameter.name}", numpy.dtype(STORED[parameter.dtype.mlir])
-        value = logical[parameter.name]
         if parameter.layout is None:
+            value = logical[parameter.name]
             arrays[name] = value.view(stored) if parameter.dtype.mlir == "bf16" else value.astype(stored)
             continue
         elements = elements_of(parameter.layout, sizes)
-        size = concrete(parameter.size, sizes)
-        if not parameter.read:
-            value = numpy.full_like(value, UNWRITTEN)
-        memory = numpy.full(size, UNWRITTEN).astype(value.dtype)
-        memory[elements.at] = elements.of(value)
+        memory = made.memory(parameter, elements)
         arrays[name] = memory.view(stored) if memory.dtype.itemsize == stored.itemsize else memory.astype(stored)
         if parameter.name in results:
-            arrays |= _expectation(name, results[parameter.name], bounds[parameter.name], elements, size)
+            arrays |= _expectation(name, results[parameter.name], bounds[parameter.name], elements, memory.size)
     return arrays
 
 

@@ -68,6 +68,7 @@ class Kernel:
         self.signature = _signature(function, self.source)
         self.expected: Callable[..., Any] | None = None
         self.tolerance: tuple[float, float] | None = None
+        self.supplied: Callable[..., Any] | None = None
         self._texts: dict[tuple[str, bool], str] = {}
 
     def __repr__(self) -> str:
@@ -98,14 +99,24 @@ class Kernel:
                 f"{self.source}: the reference of {self.name} must be a function, got {function!r}; write a tolerance "
                 f"as @{self.name}.reference(rtol=1e-3)"
             )
-        known = {*self.signature, *(s.name for s in _declared_sizes(self))}
-        for name in inspect.signature(function).parameters:
-            if name not in known:
-                raise TraceError(
-                    f"{self.source}: the reference of {self.name} takes '{name}', which is not a parameter or size of "
-                    f"it; it has {', '.join(sorted(known))}"
-                )
+        _require_known(self, "reference", function, [*self.signature, *(s.name for s in _declared_sizes(self))])
         self.expected, self.tolerance = function, tolerance
+        return function
+
+    def inputs(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`@k.inputs`: the input of a run, where random numbers are not valid; kept as `k.supplied`.
+
+        The function takes `rng` (a seeded numpy.random.Generator) and any of the kernel's sizes, by name. It returns a
+        dict of arrays of the logical shapes, by parameter name; the other parameters remain random. Used by
+        `lego-mlir run`, `analyze` and `compile --with-data`, which raise UsageError for a wrong name, shape or type.
+        """
+        if not inspect.isfunction(function):
+            raise TraceError(
+                f"{self.source}: the inputs of {self.name} must be a function that returns arrays by name, got "
+                f"{function!r}"
+            )
+        _require_known(self, "inputs function", function, ["rng", *(s.name for s in _declared_sizes(self))])
+        self.supplied = function
         return function
 
     @cached_property
@@ -240,6 +251,17 @@ def kernel(grid: Any = None, block: Any = None, **other: Any) -> Callable[[Calla
         return Kernel(function, grid, block)
 
     return decorate
+
+
+def _require_known(kernel: Kernel, what: str, function: Callable[..., Any], known: Collection[str]) -> None:
+    """Raise TraceError where a function takes a name that it would not be given."""
+    for name in inspect.signature(function).parameters:
+        if name not in known:
+            offered = "a parameter or size of it; it has" if what == "reference" else "rng or a size of it; there is"
+            raise TraceError(
+                f"{kernel.source}: the {what} of {kernel.name} takes '{name}', which is not {offered} "
+                f"{', '.join(sorted(known))}"
+            )
 
 
 def _tolerance(kernel: Kernel, rtol: float | None, atol: float | None) -> tuple[float, float] | None:
