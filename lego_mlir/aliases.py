@@ -31,6 +31,8 @@ Value: TypeAlias = Any
 """An SSA value."""
 Type: TypeAlias = Any
 """An MLIR type."""
+Location: TypeAlias = Any
+"""An MLIR location."""
 Attribute: TypeAlias = Any
 """An MLIR attribute."""
 Block: TypeAlias = Any

@@ -66,11 +66,11 @@ class Counters:
         self, m: Machine, access: MemoryAccess, touch: Touch, address: Array, active: Array | None, width: int
     ) -> None:
         """Count requests given as `(blocks, warps, 32)` byte addresses; a single block row represents all blocks."""
-        key = (access.number, touch.buffer.name)
+        key = (access.number, touch.name)
         site = self.sites.get(key)
         if site is None:
             site = self.sites[key] = Site(
-                access.place, access.operation, touch.buffer.name, touch.buffer.space.value, access.kind, width
+                access.place, access.operation, touch.name, touch.buffer.space.value, access.kind, width
             )
         times = m.blocks if address.shape[0] == 1 else 1
         alive = address.shape[0] * address.shape[1] if active is None else int(active.any(axis=-1).sum())

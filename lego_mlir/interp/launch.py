@@ -97,12 +97,10 @@ class LaunchState:
                 enter(machine)
             for slot, value in zip(function.body.arguments, arguments, strict=False):
                 machine.values[slot] = value
-            for kind, space, slots in (
-                ("shared", Space.SHARED, function.workgroup),
-                ("private", Space.LOCAL, function.private),
-            ):
-                for i, (slot, type_) in enumerate(slots):
-                    machine.values[slot] = _attribution(machine, space, type_, f"{kind}{i}")
+            for name, (slot, type_) in zip(function.tiles, function.workgroup, strict=True):
+                machine.values[slot] = _attribution(machine, Space.SHARED, type_, name)
+            for i, (slot, type_) in enumerate(function.private):
+                machine.values[slot] = _attribution(machine, Space.LOCAL, type_, f"private{i}")
             function.body.run(machine)
             self.blocks_run += len(batch)
             if self.options.progress is not None:

@@ -103,6 +103,12 @@ class MemRef:
     sizes: tuple[int | Array, ...]
     strides: tuple[int | Array, ...]
     base: int | Array = 0
+    tile: str | None = None  # the name of the shared tile that the window shows
+
+    @property
+    def name(self) -> str:
+        """The name in reports: the tile's, or the buffer's."""
+        return self.tile or self.buffer.name
 
     @property
     def start(self) -> int | Array:
@@ -157,6 +163,12 @@ class Touch:
     run: int
     ok: Array | None
     by_warp: bool = False
+    tile: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name in reports: the tile's, or the buffer's."""
+        return self.tile or self.buffer.name
 
     def elements(self) -> Array:
         """All elements, the run expanded as a last axis."""
@@ -208,7 +220,7 @@ def address(
         if outside.any():
             _report_outside(m, access, ref, indices, outside, elem)
             ok = ~outside if ok is None else ok & ~outside
-    return Touch(ref.buffer, item, elem, run, ok)
+    return Touch(ref.buffer, item, elem, run, ok, tile=ref.tile)
 
 
 def _beyond(index: Array, bound: int | Array, ndim: int) -> Array:
@@ -236,8 +248,8 @@ def _report_outside(
     block, thread = m.name_lane(int(first[0]), int(first[1]))
     m.faults.add(
         Kind.OUT_OF_BOUNDS,
-        f"{access.kind} of index {index} outside {ref.buffer.name} of sizes {sizes}",
-        access.place, block, thread, address=at(elem), buffer=ref.buffer.name, count=int(full.sum()),
+        f"{access.kind} of index {index} outside {ref.name} of sizes {sizes}",
+        access.place, block, thread, address=at(elem), buffer=ref.name, count=int(full.sum()),
     )  # fmt: skip
 
 
@@ -318,9 +330,9 @@ def check_alignment(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     element = int(np.broadcast_to(touch.elem, full.shape)[first])
     m.faults.add(
         Kind.MISALIGNED,
-        f"{access.kind} of {size} bytes of {touch.buffer.name} at byte {element * touch.item}, "
+        f"{access.kind} of {size} bytes of {touch.name} at byte {element * touch.item}, "
         f"which is not a multiple of {need}",
-        access.place, block, thread, address=element, buffer=touch.buffer.name, count=int(full.sum()),
+        access.place, block, thread, address=element, buffer=touch.name, count=int(full.sum()),
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from lego_mlir.interp import values
 from lego_mlir.interp.access import MemoryAccess
 from lego_mlir.interp.report import SourceLocation
 from lego_mlir.interp.sinking import sunk_loads
+from lego_mlir.transforms import tile_names as names
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Attribute, Module, Op, Region, Type, Value
@@ -95,6 +96,7 @@ class CompiledFunction:
     body: CompiledRegion
     argument_types: tuple[Any, ...]
     workgroup: tuple[tuple[int, Any], ...]
+    tiles: tuple[str, ...]  # their names in reports
     private: tuple[tuple[int, Any], ...]
     known_block: tuple[int, int, int] | None
     known_grid: tuple[int, int, int] | None
@@ -364,6 +366,7 @@ class Compiler:
             body=body,
             argument_types=tuple(types),
             workgroup=tuple(rest[:shared]),
+            tiles=tile_names(operation, shared),
             private=tuple(rest[shared:]),
             known_block=_known(operation, "known_block_size"),
             known_grid=_known(operation, "known_grid_size"),
@@ -427,6 +430,11 @@ def _flags(operation: Op) -> set[str]:
 
 def _count(operation: Op, name: str) -> int:
     return int(operation.attributes[name].value) if name in operation.attributes else 0
+
+
+def tile_names(operation: Op, count: int) -> tuple[str, ...]:
+    """The name of each shared tile in reports: the one that it was given, or its position."""
+    return tuple(name or f"shared{number}" for number, name in enumerate(names.declared(operation, count)))
 
 
 def _known(operation: Op, name: str) -> tuple[int, int, int] | None:

@@ -168,9 +168,9 @@ class _Lookup:
         count = hits.size * (self.m.blocks if self.shape[0] == 1 else 1)
         self.m.faults.add(
             kind,
-            message.format(other=partner, element=element, buffer=self.touch.buffer.name),
+            message.format(other=partner, element=element, buffer=self.touch.name),
             self.access.place, block, thread,
-            address=element, other=other, buffer=self.touch.buffer.name, count=count,
+            address=element, other=other, buffer=self.touch.name, count=count,
         )  # fmt: skip
 
     def _name(self, word: int) -> tuple[SourceLocation | None, str]:

@@ -49,6 +49,7 @@ from lego_mlir.tracing.trace import (
     Write,
     registers_written,
 )
+from lego_mlir.transforms.tile_names import NAME as TILE_NAME
 
 WORKGROUP: Final = "#gpu.address_space<workgroup>"
 TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thread
@@ -132,6 +133,8 @@ class KernelEmitter:
         """The attributes of a shared tile."""
         order = order_of(tile) if tile.name in self.rows else None
         listed = {"llvm.align": self.ir.Attribute.parse(f"{TILE_ALIGNMENT} : i64")}
+        if tile.named:
+            listed[TILE_NAME] = self.ir.StringAttr.get(tile.name)
         if order is not None:
             listed["lego.order"] = self.ir.StringAttr.get(order)
         return self.ir.DictAttr.get(listed)

@@ -129,8 +129,12 @@ class View:
         return tracer
 
 
-def shared(dtype: DType, layout: Any) -> View:
-    """A tile in the shared memory of a block; its sizes are ints."""
+def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
+    """A tile in the shared memory of a block; its sizes are ints.
+
+    Reports call it `name`: `analyze`, races, bank conflicts, also after transform scripts. Without one it is shared0,
+    shared1, ..; a second tile of the same name, from a function that runs twice, gets a number.
+    """
     tracer = current("lego.shared")
     if len(tracer.path) or tracer.depth:
         raise tracer.error(
@@ -147,7 +151,8 @@ def shared(dtype: DType, layout: Any) -> View:
             f"lego.shared of {size} elements of {element} takes {size * element.bytes} bytes, and GPUs have at most "
             f"{LARGEST_SHARED_BYTES} for a block; use a smaller tile"
         )
-    buffer = Buffer(tracer.shared_name(), element, tile, "workgroup", size, tracer.here())
+    named = tracer.shared_name(name)
+    buffer = Buffer(named, element, tile, "workgroup", size, tracer.here(), named=name is not None)
     tracer.shared.append(buffer)
     return View(tracer, buffer, tile)
 

@@ -65,7 +65,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory: a kernel's tensor parameter, or a shared tile. `size` counts physical elements."""
+    """Memory: a kernel's tensor parameter, or a shared tile. `size` counts physical elements.
+
+    `named` is false for a tile that the tracer numbered.
+    """
 
     name: str
     dtype: DType
@@ -73,6 +76,7 @@ class Buffer:
     space: Space
     size: Any
     source: Source
+    named: bool = True
 
     @property
     def is_static(self) -> bool:

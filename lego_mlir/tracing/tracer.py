@@ -7,6 +7,7 @@ conditions of the current region, so that a claim about an index can be proved w
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -170,12 +171,20 @@ class Tracer:
     def body(self) -> tuple[Statement, ...]:
         return tuple(self._regions[0])
 
-    def shared_name(self) -> str:
-        """A name for the next shared tile, distinct from the parameters'."""
-        name = f"shared{len(self.shared)}"
-        while name in self.parameters:
-            name += "_"
-        return name
+    def shared_name(self, given: str | None = None) -> str:
+        """A name for the next shared tile, distinct from the parameters' and other tiles': `part`, `part2`, .."""
+        taken = {*self.parameters, *(tile.name for tile in self.shared)}
+        if given is None:
+            name = f"shared{len(self.shared)}"
+            while name in taken:
+                name += "_"
+            return name
+        if not isinstance(given, str) or not given.isidentifier():
+            raise self.error(f"lego.shared: the name of a tile is an identifier, such as 'As', got {given!r}")
+        if given in self.parameters:
+            raise self.error(f"lego.shared: the name {given!r} is a parameter of {self.name}; give the tile another")
+        numbered = (f"{given}{count}" for count in itertools.count(2))
+        return given if given not in taken else next(name for name in numbered if name not in taken)
 
     # -- symbols
 

@@ -15,7 +15,7 @@ from lego_mlir.errors import InterpreterError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import memory, values
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.program import CompiledFunction, Operation, Step, implements
+from lego_mlir.interp.program import CompiledFunction, Operation, Step, implements, tile_names
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.values import Array
 
@@ -299,6 +299,7 @@ def launch(op: Operation) -> Step:
     function = CompiledFunction(
         name="gpu.launch", body=body, argument_types=(), is_kernel=True, known_block=None, known_grid=None,
         workgroup=tuple(zip(rest[:shared_count], types[:shared_count], strict=True)),
+        tiles=tile_names(op.operation, shared_count),
         private=tuple(zip(rest[shared_count:], types[shared_count:], strict=True)),
         arguments_read=frozenset(), arguments_written=frozenset(),
     )  # fmt: skip

@@ -19,6 +19,7 @@ from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import DYNAMIC, MemRef, Space
 from lego_mlir.interp.program import Operation, Step, copy_slots, implements
 from lego_mlir.interp.values import Array
+from lego_mlir.transforms import tile_names
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Type
@@ -48,7 +49,10 @@ def _sizes(type_: Type, m: Machine, dynamic: Sequence[int]) -> list[int | Array]
 def alloc(op: Operation) -> Step:
     type_, result = op.result_type(), op.result
     dynamic = op.segments()[0]
-    dtype, name = values.element_dtype(type_), f"the buffer of {op.place}"
+    dtype, name = (
+        values.element_dtype(type_),
+        tile_names.of_location(op.operation.location) or f"the buffer of {op.place}",
+    )
     parent = op.operation.parent
     while parent is not None and parent.name not in ("gpu.func", "gpu.launch", "func.func"):
         parent = parent.operation.parent
@@ -273,7 +277,7 @@ def view(op: Operation) -> Step:
     """Raw bytes viewed as elements, from a byte shift."""
     source, shift, *dynamic = op.operands
     type_, result = op.result_type(), op.result
-    dtype = values.element_dtype(type_)
+    dtype, tile = values.element_dtype(type_), tile_names.of_location(op.operation.location)
     _note_dynamic_shared(op, dtype)
 
     def step(m: Machine) -> None:
@@ -284,7 +288,7 @@ def view(op: Operation) -> Step:
         first = start // dtype.itemsize
         base = int(first.flat[0]) if first.size == 1 else first
         sizes = _sizes(type_, m, dynamic)
-        m.values[result] = MemRef(window.buffer, dtype, 0, tuple(sizes), memory.row_major(sizes), base)
+        m.values[result] = MemRef(window.buffer, dtype, 0, tuple(sizes), memory.row_major(sizes), base, tile)
 
     return step
 

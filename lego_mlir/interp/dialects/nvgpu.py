@@ -13,6 +13,7 @@ summed there; the hardware's order of additions is undocumented and not reproduc
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -83,9 +84,7 @@ def _copied(
 
 def _land(m: Machine, access: MemoryAccess, touch: Touch, value: Array, landed: Array | None) -> None:
     if landed is not None:
-        touch = Touch(
-            touch.buffer, touch.item, touch.elem, touch.run, landed if touch.ok is None else touch.ok & landed
-        )
+        touch = replace(touch, ok=landed if touch.ok is None else touch.ok & landed)
     memory.scatter(m, touch, value)
     if m.checks:
         shadow.land(m, access, touch)

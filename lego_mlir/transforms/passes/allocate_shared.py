@@ -18,9 +18,9 @@ from lego_mlir.transforms.kernel_facts import input_types, kernels
 from lego_mlir.transforms.modules import walk
 from lego_mlir.transforms.passes.base import Pass
 from lego_mlir.transforms.passes.operations import is_shared, loops_around, users
+from lego_mlir.transforms.tile_names import ATTRIBUTES, declared, located
 
 COUNT = "workgroup_attributions"
-ATTRIBUTES = "workgroup_attrib_attrs"
 ORDER = "lego.order"  # the order of a tile's segments: passes/swizzle.py
 
 
@@ -87,10 +87,12 @@ def _holds(loop: Op, other: Op) -> bool:
 def _replace(function: Op, argument: Value) -> None:
     ir = bindings.load().ir
     facts = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])}
+    number = attributions(function).index(argument)
     if ATTRIBUTES in function.attributes:
-        listed = ir.DictAttr(function.attributes[ATTRIBUTES][attributions(function).index(argument)])
+        listed = ir.DictAttr(function.attributes[ATTRIBUTES][number])
         facts |= {ORDER: listed[ORDER]} if ORDER in listed else {}
-    with function.location, ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]):
+    name = declared(function, count(function))[number]
+    with located(function.location, name), ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]):
         made = ir.Operation.create("memref.alloc", results=[argument.type], attributes=facts).results[0]
     argument.replace_all_uses_with(made)
     remove(function, argument)
