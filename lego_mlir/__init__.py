@@ -77,6 +77,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.functions import sqrt as sqrt
     from lego_mlir.tracing.functions import tanh as tanh
     from lego_mlir.tracing.functions import where as where
+    from lego_mlir.tracing.generic import GenericKernel as GenericKernel
+    from lego_mlir.tracing.generic import generic as generic
     from lego_mlir.tracing.mma import accumulator as accumulator
     from lego_mlir.tracing.mma import mma as mma
     from lego_mlir.tracing.scalar import vector as vector
@@ -102,6 +104,7 @@ _MODULES = {
     ),
     "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 i1 i16 i32 i64 i8 index",
     "lego_mlir.tracing.functions": "cos erf exp exp2 fma log log2 maximum minimum rsqrt sin sqrt tanh where",
+    "lego_mlir.tracing.generic": "GenericKernel generic",
     "lego_mlir.tracing.mma": "accumulator mma",
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.tiles": "stage",

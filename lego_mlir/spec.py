@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
     from lego_mlir.templates import Template
     from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.generic import GenericKernel
 
 # The classes whose instances are collected, looked up in the modules that the spec has loaded.
 _KINDS: Final = {
     "kernels": ("lego_mlir.tracing.definition", "Kernel"),
     "layouts": ("lego_mlir.layout.base", "Layout"),
     "templates": ("lego_mlir.templates", "Template"),
+    "generics": ("lego_mlir.tracing.generic", "GenericKernel"),
 }
 
 
@@ -50,20 +52,25 @@ class Spec:
     kernels: Mapping[str, Kernel]
     layouts: Mapping[str, Layout]
     templates: Mapping[str, Template]
+    generics: Mapping[str, GenericKernel] = field(default_factory=dict)
     names: Mapping[str, Any] = field(default_factory=dict, repr=False)  # all public variables, for templates
 
     @property
     def files(self) -> tuple[str, ...]:
         """The spec, and the files that define its kernels."""
-        return tuple(dict.fromkeys([str(self.path), *(kernel.source.file for kernel in self.kernels.values())]))
+        sources = [defined.source for defined in self.kernels.values()]
+        sources += [defined.source for defined in self.generics.values()]
+        return tuple(dict.fromkeys([str(self.path), *(source.file for source in sources)]))
 
     def kernels_named(self, name: str | None) -> tuple[Kernel, ...]:
-        """All kernels, or the one of this name. Raises SpecError if there is none."""
+        """All kernels, or the one of this name; `axpy[f16, 128]` selects one of a generic kernel.
+
+        Raises SpecError if there is none.
+        """
+        if name is not None and name.endswith("]"):
+            return (self._specialised(name),)
         if not self.kernels:
-            raise SpecError(
-                f"{self.path}: this spec has no kernel; decorate a function with @lego.kernel(grid=..., block=...) "
-                "at the top level of the file"
-            )
+            raise SpecError(f"{self.path}: {self._no_kernel()}")
         if name is None:
             return tuple(self.kernels.values())
         if name in self.kernels:
@@ -75,7 +82,45 @@ class Spec:
             )
         if called:
             return tuple(called.values())
-        raise SpecError(f"{self.path}: no kernel named {name!r}; it has: {', '.join(self.kernels)}")
+        raise SpecError(f"{self.path}: no kernel named {name!r}; it has: {', '.join(self._kernel_names())}")
+
+    def _kernel_names(self) -> list[str]:
+        return [*self.kernels, *map(str, self.generics.values())]
+
+    def _no_kernel(self) -> str:
+        if self.generics:
+            name = next(iter(self.generics))
+            return (
+                f"all kernels of this spec are generic: {', '.join(map(str, self.generics.values()))}; select one "
+                f"with --kernel '{name}[..]', or in the file: its_name = {name}[..]"
+            )
+        return (
+            "this spec has no kernel; decorate a function with @lego.kernel(grid=..., block=...) at the top level of "
+            "the file"
+        )
+
+    def _specialised(self, text: str) -> Kernel:
+        """The kernel that an expression such as `axpy[f16, 128]` selects, evaluated with the names of the spec."""
+        from lego_mlir.tracing.definition import Kernel
+        from lego_mlir.tracing.dtypes import DTYPES
+
+        name = text.partition("[")[0].strip()
+        if name not in self.generics:
+            listed = ", ".join(map(str, self.generics.values())) or "none"
+            raise SpecError(f"{self.path}: no generic kernel named {name!r}; it has: {listed}")
+        try:
+            with blame(*self.files):
+                kernel = eval(text, {**DTYPES, **self.names})
+        except LegoError:
+            raise
+        except Exception as error:
+            raise SpecError(
+                f"{self.path}: cannot evaluate '{text}' ({type(error).__name__}: {error}); parameters are types, "
+                "numbers and expressions over the names of the spec"
+            ) from error
+        if not isinstance(kernel, Kernel):
+            raise SpecError(f"{self.path}: '{text}' does not select a kernel of {self.generics[name]}")
+        return kernel
 
 
 def load(path: str | Path, source: bytes | None = None) -> Spec:
@@ -97,6 +142,9 @@ def load(path: str | Path, source: bytes | None = None) -> Spec:
         if kind is not None and not name.startswith("_") and id(value) not in seen:
             seen.add(id(value))
             found[kind][name] = value
+    for family in found["generics"].values():
+        unnamed = {text: kernel for text, kernel in family.made.items() if id(kernel) not in seen}
+        found["kernels"].update(unnamed)
     names = {name: value for name, value in vars(module).items() if not name.startswith("_")}
     return Spec(path, hashlib.sha256(source).hexdigest(), **found, names=names)
 

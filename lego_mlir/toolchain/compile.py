@@ -162,5 +162,8 @@ def _kernels_in(given: Any) -> tuple[Any, ...]:
     names = [kernel.name for kernel in kernels]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"two kernels are named {name}, and one module cannot hold both; compile one of them")
+            raise UsageError(
+                f"two kernels are named {name}, and one module cannot hold both; compile one of them, or name one with "
+                "@lego.kernel(name=..)"
+            )
     return kernels

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from keyword import iskeyword
@@ -50,22 +50,25 @@ class Parameter:
 class Kernel:
     """A kernel: a function over tensors with layouts, launched on `grid` blocks of `block` threads, each (x, y, z)."""
 
-    def __init__(self, function: Callable[..., Any], grid: Any, block: Any) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        grid: Any,
+        block: Any,
+        name: str | None = None,
+        names: Mapping[str, Any] | None = None,
+    ) -> None:
         if not inspect.isfunction(function):
             raise TraceError(f"@lego.kernel decorates a Python function, got {function!r}")
         code = function.__code__
-        self.name = function.__name__
+        self.name = function.__name__ if name is None else name
         self.function = function
         self.source = Source(code.co_filename, code.co_firstlineno)
         _require_plain(function, self.source)
-        if not (self.name.isidentifier() and self.name.isascii()):
-            raise TraceError(
-                f"{self.source}: a kernel cannot be named {self.name}: names in PTX consist of ASCII "
-                "letters, digits and underscores"
-            )
+        require_entry_name(self.name, self.source)
         self.grid = _extents("grid", grid, self.source)
         self.block = _extents("block", block, self.source)
-        self.signature = _signature(function, self.source)
+        self.signature = _signature(function, self.source, names)
         self.expected: Callable[..., Any] | None = None
         self.tolerance: tuple[float, float] | None = None
         self.supplied: Callable[..., Any] | None = None
@@ -233,24 +236,35 @@ class Kernel:
         return text
 
 
-def kernel(grid: Any = None, block: Any = None, **other: Any) -> Callable[[Callable[..., Any]], Kernel]:
+def kernel(
+    grid: Any = None, block: Any = None, name: str | None = None, **other: Any
+) -> Callable[[Callable[..., Any]], Kernel]:
     """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
 
-    Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. Raises TraceError
-    for other options, and if one of the two is missing.
+    Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. `name` is the
+    entry of the compiled code, the function's name by default. Raises TraceError for other options, and if `grid` or
+    `block` is missing.
     """
-    for name in other:
+    for option in other:
         raise TraceError(
-            f"@lego.kernel takes grid and block, not {name}{did_you_mean(name, ['grid', 'block'])}: "
-            "write @lego.kernel(grid=.., block=..)"
+            f"@lego.kernel takes grid, block and name, not {option}"
+            f"{did_you_mean(option, ['grid', 'block', 'name'])}: write @lego.kernel(grid=.., block=..)"
         )
     if grid is None or block is None:
         raise TraceError("the decorator takes the sizes of the launch: write @lego.kernel(grid=.., block=..)")
 
     def decorate(function: Callable[..., Any]) -> Kernel:
-        return Kernel(function, grid, block)
+        return Kernel(function, grid, block, name, sys._getframe(1).f_locals)
 
     return decorate
+
+
+def require_entry_name(name: Any, source: Source) -> None:
+    """Raise TraceError for a name that PTX does not allow."""
+    if not (isinstance(name, str) and name.isidentifier() and name.isascii()):
+        raise TraceError(
+            f"{source}: a kernel cannot be named {name}: names in PTX consist of ASCII letters, digits and underscores"
+        )
 
 
 def _require_known(kernel: Kernel, what: str, function: Callable[..., Any], known: Collection[str]) -> None:
@@ -323,15 +337,14 @@ def _extents(what: str, given: Any, source: Source) -> tuple[Any, ...]:
     return tuple(checked)
 
 
-def _signature(function: Callable[..., Any], source: Source) -> dict[str, Tensor | DType]:
-    """The parameters' declarations, evaluated where the annotations are strings."""
+def _signature(
+    function: Callable[..., Any], source: Source, names: Mapping[str, Any] | None
+) -> dict[str, Tensor | DType]:
+    """The parameters' declarations. Annotations that are strings may use `names`, local to the defining function."""
     try:
-        signature = inspect.signature(function, eval_str=True)
+        signature = inspect.signature(function, eval_str=True, locals=names)
     except NameError as error:
-        raise TraceError(
-            f"{source}: an annotation of {function.__name__} cannot be evaluated ({error}); where it names something "
-            "local to a function, leave out `from __future__ import annotations` there"
-        ) from error
+        raise TraceError(f"{source}: an annotation of {function.__name__} cannot be evaluated ({error})") from error
     declared: dict[str, Tensor | DType] = {}
     for name, parameter in signature.parameters.items():
         kind = parameter.annotation
