@@ -13,10 +13,6 @@ from __future__ import annotations
 
 from typing import Final
 
-_ATOMICS: Final = (
-    "the kernel language has no atomic operations: let one thread own each written element, or store one result per "
-    "block and add the results in a second kernel"
-)
 _SHUFFLES: Final = (
     "the kernel language has no warp shuffles: exchange values through a tile of lego.shared(..), with "
     "lego.barrier() between the stores and the loads"
@@ -43,11 +39,28 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.grid_dim[0]": ("gridDim", "num_programs", "num_blocks", "get_num_groups"),
     "write lego.block_id[0] * lego.block_dim[0] + lego.thread_id[0]": ("global_id", "get_global_id"),
     "write lego.thread_id[0] % 32": ("lane_id", "laneid", "lane"),
-    _ATOMICS: (
-        *(f"atomic_{what}" for what in ("add", "max", "min", "cas", "xchg", "or", "and", "xor", "sub", "inc")),
-        *(f"atomic{what}" for what in ("Add", "Max", "Min", "CAS", "Exch", "Or", "And", "Xor", "Sub", "Inc")),
-        "atomic",
-        "atomics",
+    **{
+        f"atomic updates are methods of tensors and tiles: write y.atomic_{name}({value}, i, j)": (
+            *(f"atomic_{what}" for what in words),
+            *(f"atomic{what[:1].upper()}{what[1:]}" for what in words),
+            *(("atomic", "atomics") if name == "add" else ()),
+        )
+        for name, value, words in (
+            ("add", "value", ("add", "sub", "inc", "dec")),
+            ("min", "value", ("min", "fmin")),
+            ("max", "value", ("max", "fmax")),
+            ("exchange", "value", ("exchange", "xchg", "exch")),
+            ("cas", "expected, value", ("cas", "CAS", "compare_exchange")),
+            ("and", "value", ("and", "and_")),
+            ("or", "value", ("or", "or_")),
+            ("xor", "value", ("xor", "xor_")),
+            ("store", "value", ("store",)),
+        )
+    },
+    "atomic loads are methods of tensors and tiles: write y.atomic_load(i, j)": (
+        "atomic_load",
+        "volatile",
+        "ld_acquire",
     ),
     _SHUFFLES: (
         "shuffle",

@@ -22,7 +22,7 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.trace import For, If, Load, Source, Store, TileLoad, TileStore, ToIndex
+from lego_mlir.tracing.trace import Atomic, For, If, Load, Source, Store, TileLoad, TileStore, ToIndex, While
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Cond, Expr
@@ -117,9 +117,9 @@ def guarded_accesses(
     """Every access in program order, with the conditions of its enclosing branches."""
     for statement in body:
         match statement:
-            case Load(access=access) | Store(access=access):
+            case Load(access=access) | Store(access=access) | Atomic(access=access):
                 yield access, guards
-            case For(body=inner):
+            case For(body=inner) | While(body=inner):
                 yield from guarded_accesses(inner, guards)
             case If(condition=condition, then=then, otherwise=otherwise):
                 yield from guarded_accesses(then, (*guards, condition))

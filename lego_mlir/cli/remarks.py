@@ -23,6 +23,12 @@ def of_site(site: Json, repairs: Mapping[str, Sequence[Json]], tiles: Mapping[st
     lines = []
     if site["conflicts"]:
         lines += [_conflict(site), *_remedies(repairs.get(site["buffer"], ()), tiles.get(site["buffer"]))]
+    if site.get("worst_sharing", 0) > 1:
+        lines.append(
+            f"{_title(site)}: up to {site['worst_sharing']} lanes of a warp update one element, which takes "
+            f"{site['rounds']} rounds in {site['requests']} requests; combine the lanes first, with lego.warp_reduce "
+            "or in a shared tile for each block or warp"
+        )
     if site["space"] == "global" and site["sectors"] > site["ideal_sectors"]:
         lines.append(
             f"{_title(site)} moves {site['sectors']} sectors of 32 bytes where "

@@ -17,6 +17,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.interp import values
 from lego_mlir.interp.report import Site
+from lego_mlir.interp.shadow import ATOMIC_KIND
 from lego_mlir.interp.values import Array, like_vector
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class Counters:
         site.lane_bytes += lanes * width * times
         if self.observe is not None:
             self.observe(site, address, active, width)
+        if access.kind == ATOMIC_KIND:
+            most = _most_at_one_element(address, active)
+            site.rounds += int(most.sum()) * times
+            site.worst_sharing = max(site.worst_sharing, int(most.max(initial=0)))
+            site.widest = width
         if touch.buffer.space.value == "shared":
             self._count_shared(key, site, address, active, width, times)
         else:
@@ -114,6 +120,17 @@ class Counters:
         site.ideal_sectors += int(found.ideal.sum()) * times
         if look:
             site.widest = found.widest if site.widest is None else min(site.widest, found.widest)
+
+
+def _most_at_one_element(address: Array, active: Array | None) -> Array:
+    """For each request the most lanes that name the same address; 0 without active lanes."""
+    rows = np.sort(address if active is None else np.where(active, address, -1 - np.arange(WARP)), axis=-1)
+    run = np.ones(rows.shape[:-1], np.int64)
+    most = np.ones(rows.shape[:-1], np.int64)
+    for lane in range(1, WARP):
+        run = (run + 1) * (rows[..., lane] == rows[..., lane - 1]) + (rows[..., lane] != rows[..., lane - 1])
+        np.maximum(most, run, out=most)
+    return most if active is None else most * active.any(axis=-1)
 
 
 def instructions(m: Machine, touch: Touch) -> Iterator[tuple[Array, Array | None, int]]:

@@ -82,7 +82,9 @@ class Site:
     """The traffic of one access operation, summed over all warps of all blocks that ran.
 
     `requests` counts warp-level instructions. Shared memory: `wavefronts` against `ideal_wavefronts`. Global memory:
-    32-byte `sectors` against `ideal_sectors`, the fewest that could hold the distinct bytes of each request.
+    32-byte `sectors` against `ideal_sectors`, the fewest that could hold the distinct bytes of each request. Atomic
+    updates of one element by several lanes of a warp are serialised: `rounds` sums the most lanes at one element over
+    all requests, `worst_sharing` is the most of any.
     """
 
     place: SourceLocation
@@ -102,6 +104,8 @@ class Site:
     sectors: int = 0
     ideal_sectors: int = 0
     widest: int | None = None
+    rounds: int = 0
+    worst_sharing: int = 0
 
     @property
     def conflicts(self) -> int:
@@ -128,6 +132,7 @@ class Site:
             self.wavefronts + other.wavefronts, self.ideal_wavefronts + other.ideal_wavefronts,
             worst.worst_wavefronts, worst.worst_lanes, worst.worst_bank,
             self.sectors + other.sectors, self.ideal_sectors + other.ideal_sectors, min(widths, default=None),
+            self.rounds + other.rounds, max(self.worst_sharing, other.worst_sharing),
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,6 +144,7 @@ class Site:
             "wavefronts": self.wavefronts, "conflicts": self.conflicts, "ways": self.ways,
             "worst_lanes": list(self.worst_lanes), "worst_bank": self.worst_bank,
             "sectors": self.sectors, "ideal_sectors": self.ideal_sectors, "coalescing": self.coalescing,
+            **({"rounds": self.rounds, "worst_sharing": self.worst_sharing} if self.rounds else {}),
         }  # fmt: skip
 
 
@@ -247,6 +253,11 @@ class Totals:
 def describe(site: Site) -> str:
     """A one-line description of a site."""
     who = f"{site.kind} of {site.buffer}"
+    if site.rounds:
+        shared = "no two lanes of a warp update one element"
+        if site.worst_sharing > 1:
+            shared = f"up to {site.worst_sharing} lanes of a warp update one element, {site.rounds} rounds"
+        return f"{who}: {site.lanes} updates in {site.requests} requests, {shared}"
     if site.space == "shared":
         if not site.conflicts:
             return f"{who}: {site.wavefronts} wavefronts, no bank conflict"

@@ -27,7 +27,7 @@ from lego_mlir.aliases import Block, Module, Op, Type, Value
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
-from lego_mlir.transforms.passes import bf16_integers
+from lego_mlir.transforms.passes import bf16_integers, lower_atomics
 from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, producer
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
@@ -160,6 +160,7 @@ class HostFunction:
                 ir.Operation.create("memref.dealloc", operands=[array])
         self._replace_ids(made)
         bf16_integers.replace_in(made)
+        lower_atomics.replace_in(made, scoped=False)
         for operation in list(walk(made)):
             if operation.name == "arith.truncf" and "f64" in str(operation.operands[0].type):
                 self._round_once(operation)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
@@ -24,10 +24,13 @@ from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Ne, Select, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
-from lego_mlir.tracing.trace import For, If, KernelTrace, Load, Store, Value
+from lego_mlir.tracing.trace import Atomic, For, If, KernelTrace, Load, Store, Value, While
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
+
+
+_VERBS: Final = {Load: "load from", Store: "store to", Atomic: "atomic update of"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +95,20 @@ def _claims(
 ) -> Iterator[Claim]:
     for statement in body:
         match statement:
-            case Load(access=access) | Store(access=access):
+            case Load(access=access) | Store(access=access) | Atomic(access=access):
                 position, mask = as_expr(access.position).xreplace(words), access.mask.xreplace(words)
                 inside = sympy.And(
                     Le(0, position), Lt(position + access.width - 1, as_expr(access.buffer.size).xreplace(words))
                 )
-                verb = "load from" if isinstance(statement, Load) else "store to"
+                verb = _VERBS[type(statement)]
                 index = brief(", ".join(_in_words(part, words) for part in access.index))
                 text = f"{access.source}: {verb} {access.buffer.name}[{index}] stays inside"
                 yield Claim(text, inside, position, (*conditions, mask), loops)
             case For(symbol=symbol, lo=lo, hi=hi, step=step, body=inner, source=source):
                 low, high, by = (as_expr(end).xreplace(words) for end in (lo, hi, step))
                 yield from _claims(inner, conditions, (*loops, For(symbol, low, high, by, (), source)), words)
+            case While(body=inner):
+                yield from _claims(inner, conditions, loops, words)
             case If(condition=condition, then=then, otherwise=otherwise):
                 holds = condition.xreplace(words)
                 yield from _claims(then, (*conditions, holds), loops, words)

@@ -29,7 +29,7 @@ from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.symbols import expressions, runtime_tables
 from lego_mlir.tracing.tensor import Tensor, View
-from lego_mlir.tracing.trace import Buffer, KernelTrace, Load, ScalarParameter, Source, Store
+from lego_mlir.tracing.trace import Atomic, Buffer, KernelTrace, Load, ScalarParameter, Source, Store
 from lego_mlir.tracing.tracer import OUR_PACKAGES, Tracer, record
 
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
@@ -214,6 +214,9 @@ class Kernel:
                     read.add(access.buffer.name)
                 case Store():
                     written.add(access.buffer.name)
+                case Atomic(operation=operation):
+                    read.add(access.buffer.name)
+                    written |= {access.buffer.name} - ({access.buffer.name} if operation == "load" else set())
         return tuple(
             Parameter(p.name, p.dtype, p.layout, p.size, p.name in read, p.name in written)
             if isinstance(p, Buffer)
@@ -294,7 +297,7 @@ def _tolerance(kernel: Kernel, rtol: float | None, atol: float | None) -> tuple[
 def _complete(trace: KernelTrace) -> KernelTrace:
     """Validate that a trace stores to a tensor and that its shared tiles fit a block. Raises TraceError otherwise."""
     if not any(
-        isinstance(statement, Store) and access.buffer.space == "global" for statement, access in trace.accesses()
+        not isinstance(statement, Load) and access.buffer.space == "global" for statement, access in trace.accesses()
     ):
         raise TraceError(f"{trace.source}: kernel {trace.name} writes no tensor; a store is written y[i, j] = value")
     used = 0

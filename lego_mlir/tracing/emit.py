@@ -18,10 +18,12 @@ from lego_mlir import bindings
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.printers.operations import Form
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.emit_atomics import AtomicEmitter
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
 from lego_mlir.tracing.emit_values import ValueEmitter
 from lego_mlir.tracing.symbols import symbols
 from lego_mlir.tracing.trace import (
+    Atomic,
     Barrier,
     Buffer,
     Compose,
@@ -36,6 +38,7 @@ from lego_mlir.tracing.trace import (
     KernelTrace,
     Lane,
     Load,
+    MlirOperation,
     Piece,
     Read,
     Register,
@@ -46,6 +49,7 @@ from lego_mlir.tracing.trace import (
     TileStore,
     ToIndex,
     Value,
+    While,
     Write,
     registers_written,
 )
@@ -86,6 +90,7 @@ class KernelEmitter:
         self._registers: dict[Register, Any] = {}
         self._memrefs: dict[str, Any] = {}
         self._locations: dict[Source, Any] = {}
+        self._used: set[int] | None = None  # the numbers of values that are operands
 
     def emit(self) -> None:
         """The gpu.func with its body."""
@@ -103,6 +108,7 @@ class KernelEmitter:
             self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
             self.compute = ValueEmitter(self.printer.build)
             self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
+            self.atomics = AtomicEmitter(self.printer.build, lambda value: self._values[value.number])
             self._emit_ids()
             self._emit_body(self.trace.body)
             self.printer.build.operation("gpu.return")
@@ -183,6 +189,8 @@ class KernelEmitter:
                 values[statement.result.number] = self._emit_load(statement)
             case Store():
                 self._emit_store(statement)
+            case Atomic():
+                self._emit_atomic(statement)
             case TileLoad(result, buffer):
                 values[result.number] = self.tiles.load(statement, self._memrefs[buffer.name])
             case TileStore(value, buffer):
@@ -193,12 +201,18 @@ class KernelEmitter:
                 values[result.number] = self.tiles.contract(statement, *self._operands((a, b, c)))
             case Barrier():
                 build.operation("gpu.barrier")
+            case MlirOperation(results, name, operands, attributes):
+                types = [result.mlir for result in results]
+                made = build.operation(name, self._operands(operands), types, dict(attributes))
+                values.update(zip((result.number for result in results), made.results, strict=True))
             case Read(result, register):
                 values[result.number] = self._registers[register]
             case Write(register, value):
                 self._registers[register] = values[value.number]
             case For():
                 self._emit_for(statement)
+            case While():
+                self._emit_while(statement)
             case If():
                 self._emit_if(statement)
             case _:
@@ -242,6 +256,25 @@ class KernelEmitter:
         else:
             build.operation("vector.store", operands, (), _alignment(access.width, access.buffer.dtype))
 
+    def _emit_atomic(self, atomic: Atomic) -> None:
+        """The update, in a branch where it is masked; a branch yields the old value only if it is used."""
+        access, number = atomic.access, atomic.result.number
+        memref = self._memrefs[access.buffer.name]
+        if atomic.other is None:
+            self._values[number] = self.atomics.emit(atomic, memref, self.tiles.indices(access))
+            return
+        if self._used is None:
+            self._used = self.trace.values_used()
+        wanted = number in self._used
+        branch = self._branch(access.mask, [atomic.result.mlir] if wanted else [])
+        with self._region(branch, 0):
+            old = self.atomics.emit(atomic, memref, self.tiles.indices(access))
+            self._yield([old] if wanted else [])
+        if wanted:
+            with self._region(branch, 1):
+                self._yield([self._values[atomic.other.number]])
+            self._values[number] = branch.results[0]
+
     # -- regions
 
     def _emit_for(self, loop: For) -> None:
@@ -258,6 +291,24 @@ class KernelEmitter:
         with self.ir.InsertionPoint(block), self.printer.scope():
             self.printer.bind(loop.symbol, block.arguments[0])
             self._registers.update(zip(carried, list(block.arguments)[1:], strict=True))
+            self._emit_body(loop.body)
+            self._yield([self._registers[r] for r in carried])
+        self._registers = {**before, **dict(zip(carried, operation.results, strict=True))}
+
+    def _emit_while(self, loop: While) -> None:
+        """An scf.while whose first region only passes the registers on."""
+        carried = [r for r in registers_written(loop.body) if r in self._registers]
+        types = [_register_type(r) for r in carried]
+        build, kinds = self.printer.build, list(map(self.printer.build.type, types))
+        operation = build.operation("scf.while", [self._registers[r] for r in carried], types, regions=2)
+        locations = [operation.location] * len(kinds)
+        first = operation.regions[0].blocks.append(*kinds, arg_locs=locations)
+        with self.ir.InsertionPoint(first):
+            build.operation("scf.condition", (first.arguments[carried.index(loop.condition)], *first.arguments))
+        block = operation.regions[1].blocks.append(*kinds, arg_locs=locations)
+        before = dict(self._registers)
+        with self.ir.InsertionPoint(block), self.printer.scope():
+            self._registers.update(zip(carried, block.arguments, strict=True))
             self._emit_body(loop.body)
             self._yield([self._registers[r] for r in carried])
         self._registers = {**before, **dict(zip(carried, operation.results, strict=True))}

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import prod, sqrt
 from typing import Any, Final
 
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.operators import OPERATORS
 from lego_mlir.tracing.trace import (
+    Atomic,
     Buffer,
     Compose,
     Compute,
@@ -39,6 +40,7 @@ from lego_mlir.tracing.trace import (
     Store,
     TileLoad,
     TileStore,
+    While,
     Write,
 )  # fmt: skip
 
@@ -131,6 +133,11 @@ class _Chains:
             match statement:
                 case For(body=inner):
                     self.repeat(inner, self.trip_count(statement))
+                case While(body=inner):
+                    self.repeat(inner, self.elements())
+                case Atomic(access=access, result=old, value=given):
+                    self.values[old.number] = self.memory.get(access.buffer.name, Roundings())
+                    self.keep(access.buffer.name, self.updated(statement, self.of(given)))
                 case If(then=then, otherwise=otherwise):
                     self.branch(then, otherwise)
                 case Write(register=register, value=value):
@@ -143,6 +150,19 @@ class _Chains:
                     self.values[result.number] = self.result(statement)
                 case _:
                     pass
+
+    def updated(self, atomic: Atomic, given: Roundings) -> Roundings:
+        """An element after an atomic update: every thread of the launch may add to it."""
+        if atomic.operation != "add" or not atomic.access.buffer.dtype.is_float:
+            return given
+        chain = joined((given, self.memory.get(atomic.access.buffer.name, Roundings())))
+        return chain.then(atomic.access.buffer.dtype, self.threads())
+
+    def threads(self) -> int:
+        """The threads of the launch for these sizes."""
+        from lego_mlir.expr.evaluate import evaluate
+
+        return prod(int(evaluate(n, self.sizes)) for n in (*self.trace.grid, *self.trace.block))
 
     def of(self, *operands: Any) -> Roundings:
         """The roundings of several values together; a scalar parameter has none."""

@@ -7,14 +7,26 @@ from typing import Any
 
 from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import tables_of
-from lego_mlir.tracing.trace import For, FromCondition, FromIndex, If, Load, Statement, Store, TileLoad, TileStore
+from lego_mlir.tracing.trace import (
+    Atomic,
+    For,
+    FromCondition,
+    FromIndex,
+    If,
+    Load,
+    Statement,
+    Store,
+    TileLoad,
+    TileStore,
+    While,
+)
 
 
 def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
     """Every index expression and condition that emission will print, in program order."""
     for statement in body:
         match statement:
-            case Load(access=access) | Store(access=access):
+            case Load(access=access) | Store(access=access) | Atomic(access=access):
                 yield access.mask
                 yield access.position
             case TileLoad(at=at) | TileStore(at=at):
@@ -25,6 +37,8 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
                 yield condition
             case For(lo=lo, hi=hi, step=step, body=inner):
                 yield from (lo, hi, step)
+                yield from expressions(inner)
+            case While(body=inner):
                 yield from expressions(inner)
             case If(condition=condition, then=then, otherwise=otherwise):
                 yield condition

@@ -18,6 +18,7 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.layout import as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.access import Place
+from lego_mlir.tracing.atomics import AtomicAccess
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Buffer, Load, Store
@@ -51,7 +52,7 @@ class Tensor:
         self.layout.require()
 
 
-class View:
+class View(AtomicAccess):
     """Memory inside a kernel, indexed through a layout."""
 
     __slots__ = ("_tracer", "buffer", "layout")

@@ -7,6 +7,7 @@ carry.
 
     Load  %0 = a[by, bx, ty, tx]        Access: layout, logical index, mask, derivation of the physical position
     Store tile[ty, tx] = %0
+    Atomic add counts[v0], %1
     Barrier
     For   k0 in range(0, N, 32): [...]
     If    ty < 4: [...] else: [...]
@@ -15,7 +16,7 @@ carry.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from lego_mlir.tracing.dtypes import DType
@@ -213,6 +214,24 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Atomic:
+    """An atomic update of one element: `result` is its old value, or `other` where the access is masked off.
+
+    `operation` is a key of `atomics.KINDS`; `expected` is the value that a compare-and-swap compares with. `scope`
+    names the threads among which the update is atomic: block or device.
+    """
+
+    result: Value
+    operation: str
+    access: Access
+    value: Value | None
+    expected: Value | None
+    other: Value | None
+    scope: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
 class TileLoad:
     """A tile of shared memory, read by a warp: `result[i, j]` is `buffer[row + i, column + j]`, or its transpose.
 
@@ -268,6 +287,17 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class MlirOperation:
+    """One MLIR operation without regions, by its name; attributes as MLIR text."""
+
+    results: tuple[Value, ...]
+    name: str
+    operands: tuple[Value, ...]
+    attributes: tuple[tuple[str, str], ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """A mutable variable of a thread; its type is that of its initial value."""
 
@@ -316,6 +346,15 @@ class If:
     source: Source
 
 
+@dataclass(frozen=True, slots=True)
+class While:
+    """The body is repeated as long as the register `condition`, an i1, is true before an iteration."""
+
+    condition: Register
+    body: tuple[Statement, ...]
+    source: Source
+
+
 Statement = (
     Constant
     | Compute
@@ -327,14 +366,17 @@ Statement = (
     | Compose
     | Load
     | Store
+    | Atomic
     | TileLoad
     | TileStore
     | Piece
     | Contract
     | Barrier
+    | MlirOperation
     | Read
     | Write
     | For
+    | While
     | If
 )
 
@@ -366,25 +408,36 @@ class KernelTrace:
         """Every statement in pre-order: a loop or branch, then its body."""
         yield from _walk(self.body)
 
+    def values_used(self) -> set[int]:
+        """The numbers of the values that some statement takes as an operand."""
+        return {value.number for statement in self.statements() for value in _operands(statement)}
+
     def tile_rows(self) -> dict[str, int]:
         """The shared buffers that tile statements access, with the length of their memory rows."""
         return {s.buffer.name: s.stride for s in self.statements() if isinstance(s, (TileLoad, TileStore))}
 
-    def accesses(self) -> Iterator[tuple[Load | Store, Access]]:
-        """Every load and store with its access, in program order."""
+    def accesses(self) -> Iterator[tuple[Load | Store | Atomic, Access]]:
+        """Every load, store and atomic update with its access, in program order."""
         for statement in self.statements():
-            if isinstance(statement, (Load, Store)):
+            if isinstance(statement, (Load, Store, Atomic)):
                 yield statement, statement.access
 
 
 def _walk(body: tuple[Statement, ...]) -> Iterator[Statement]:
     for statement in body:
         yield statement
-        if isinstance(statement, For):
+        if isinstance(statement, (For, While)):
             yield from _walk(statement.body)
         elif isinstance(statement, If):
             yield from _walk(statement.then)
             yield from _walk(statement.otherwise)
+
+
+def _operands(statement: Statement) -> Iterator[Value]:
+    for entry in fields(statement):
+        held = getattr(statement, entry.name)
+        if entry.name not in ("result", "results"):
+            yield from (v for v in (held if isinstance(held, tuple) else (held,)) if isinstance(v, Value))
 
 
 def registers_written(body: tuple[Statement, ...]) -> tuple[Register, ...]:

@@ -64,7 +64,9 @@ def test_a_misspelt_name_is_told_the_one_that_was_meant():
     ("word", "remedy"),
     [
         ("syncthreads", r"'syncthreads'; write lego.barrier\(\)"),
-        ("atomic_add", "no atomic operations: let one thread own each written element, or store one result"),
+        ("atomic_add", r"atomic updates are methods of tensors and tiles: write y.atomic_add\(value, i, j\)"),
+        ("atomicCAS", r"write y.atomic_cas\(expected, value, i, j\)"),
+        ("atomic_load", r"write y.atomic_load\(i, j\)"),
         ("shuffle", r"no warp shuffles: exchange values through a tile of lego.shared\(..\), with lego.barrier"),
         ("min", r"write lego.minimum\(a, b\)"),
         ("threadIdx", r"write lego.thread_id\[0\]"),

@@ -1,4 +1,4 @@
-"""`memref`: atomic updates. Lanes that update the same element are serialised in lane order.
+"""`memref`: atomic updates, one lane after the other: block by block in the grid's order, then thread by thread.
 
 Atomic updates race with plain accesses but not with each other.
 """
@@ -113,8 +113,12 @@ def _flattened(m: Machine, touch: Touch) -> tuple[Array, Array, Array]:
 
 @implements("memref.generic_atomic_rmw")
 def generic_atomic_rmw(op: Operation) -> Step:
-    """The region maps the old value to the new one; lanes that update the same element run it in turn."""
-    op.touches(0, read=True, written=True)
+    """The region maps the old value to the new one; lanes that update the same element run it in turn.
+
+    The result is the old value, as upstream's lowering has it. A region that yields the old value is an atomic load.
+    """
+    is_load = _is_load(op)
+    op.touches(0, read=True, written=not is_load)
     access, result = op.access(shadow.ATOMIC_KIND), op.result
     ref, *indices = op.operands
     body = op.body()
@@ -123,21 +127,29 @@ def generic_atomic_rmw(op: Operation) -> Step:
         window: MemRef = m.values[ref]
         touch = memory.address(m, access, window, plain(indices)(m))
         memory.observe(m, access, touch)
+        if is_load:
+            m.values[result] = memory.gather(m, touch, window.dtype)
+            return
         flat, at, waiting = _flattened(m, touch)
         waiting = waiting.copy()
         cells = flat.view(window.dtype)
-        new = np.zeros(at.shape, window.dtype)
+        old = np.zeros(at.shape, window.dtype)
         while waiting.any():
             turn = np.zeros(at.size, bool)
             order = np.flatnonzero(waiting)
             turn[order[np.unique(at.reshape(-1)[order], return_index=True)[1]]] = True
             turn = turn.reshape(at.shape)
-            m.values[body.arguments[0]] = cells[np.where(turn, at, 0)]
+            old = np.where(turn, cells[np.where(turn, at, 0)], old)
+            m.values[body.arguments[0]] = old
             run_masked(m, body, turn)
-            (found,) = body.results_in(m)
-            new = np.where(turn, found, new)
-            cells[at[turn]] = new[turn]
+            (new,) = body.results_in(m)
+            cells[at[turn]] = np.broadcast_to(new, at.shape)[turn]
             waiting &= ~turn
-        m.values[result] = new
+        m.values[result] = old
 
     return step
+
+
+def _is_load(op: Operation) -> bool:
+    block = op.operation.regions[0].blocks[0]
+    return bool(list(block.operations)[-1].operands[0] == block.arguments[0])

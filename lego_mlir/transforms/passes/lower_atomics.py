@@ -1,0 +1,158 @@
+"""Lower the atomic updates of the kernel language to single LLVM instructions, relaxed and of their scope.
+
+Upstream lowers `memref.atomic_rmw` as acquire-release of the system's scope, and `memref.generic_atomic_rmw` as a loop
+around a compare-and-swap. An operation with the attribute `lego.scope` is relaxed, so it becomes
+
+    memref.atomic_rmw addf %v, %x[%i]                    llvm.atomicrmw fadd %p, %v syncscope("device") monotonic
+    memref.atomic_rmw assign, its result unused          llvm.store atomic
+    memref.generic_atomic_rmw that yields its argument   llvm.load atomic
+    memref.generic_atomic_rmw that compares and selects  llvm.cmpxchg
+
+on a pointer computed from the memref. LLVM expands what a target lacks into a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Module, Op, Type, Value
+from lego_mlir.transforms.kernel_facts import element_bytes, kernels
+from lego_mlir.transforms.modules import ModuleError, walk
+from lego_mlir.transforms.passes.operations import is_shared, producer
+
+SCOPE: Final = "lego.scope"
+_UPDATE: Final = "memref.atomic_rmw"
+_REGION: Final = "memref.generic_atomic_rmw"
+# LLVM's operations (llvm::AtomicRMWInst::BinOp) by MLIR's kinds.
+_OPERATIONS: Final = {
+    "assign": 0, "addi": 1, "andi": 3, "ori": 5, "xori": 6, "maxs": 7, "mins": 8, "maxu": 9, "minu": 10,
+    "addf": 11, "maxnumf": 13, "minnumf": 14, "maximumf": 19, "minimumf": 20,
+}  # fmt: skip
+_MONOTONIC: Final = "2 : i64"
+
+
+def lower(module: Module) -> None:
+    """Replace the marked updates of every kernel. Raises ModuleError for a memref whose rows are not contiguous."""
+    for function in kernels(module):
+        replace_in(function)
+
+
+def replace_in(function: Op, *, scoped: bool = True) -> None:
+    """Replace the marked updates of a function; on a CPU, which has no scopes, they are atomic for all threads.
+
+    A region of another form is left to upstream's loop.
+    """
+    for operation in [op for op in walk(function) if SCOPE in op.attributes]:
+        if operation.name == _UPDATE or (operation.name == _REGION and (_is_load(operation) or _swap(operation))):
+            with operation.location, bindings.load().ir.InsertionPoint(operation):
+                _replace(operation, {"syncscope": operation.attributes[SCOPE]} if scoped else {})
+
+
+def _replace(operation: Op, scope: dict[str, Attribute]) -> None:
+    if operation.name == _REGION:
+        memref, *indices = operation.operands
+        pointer = _pointer(memref, indices)
+        if _is_load(operation):
+            old = _access("llvm.load", [memref.type.element_type], [pointer], scope).results[0]
+        else:
+            old = _compared(operation, pointer, scope)
+    else:
+        value, memref, *indices = operation.operands
+        pointer, kind = _pointer(memref, indices), _kind(operation)
+        if kind == "assign" and not list(operation.results[0].uses):
+            _access("llvm.store", [], [value, pointer], scope)
+            operation.erase()
+            return
+        update = {"bin_op": f"{_OPERATIONS[kind]} : i64", "ordering": _MONOTONIC}
+        old = _create("llvm.atomicrmw", [value.type], [pointer, value], {**update, **scope}).results[0]
+    operation.results[0].replace_all_uses_with(old)
+    operation.erase()
+
+
+def _yielded(operation: Op) -> tuple[Value, Value]:
+    """The argument of a region, the old value, and what it yields."""
+    block = operation.regions[0].blocks[0]
+    *_, end = (op.operation for op in block.operations)
+    return block.arguments[0], end.operands[0]
+
+
+def _is_load(operation: Op) -> bool:
+    old, new = _yielded(operation)
+    return bool(old == new)
+
+
+def _swap(operation: Op) -> tuple[Value, Value] | None:
+    """The bits to compare with and the new value of `yield select(cmpi eq bits(old), expected), new, old`."""
+    old, new = _yielded(operation)
+    select = producer(new)
+    if select is None or select.name != "arith.select" or select.operands[2] != old:
+        return None
+    compare = producer(select.operands[0])
+    if compare is None or compare.name != "arith.cmpi" or str(compare.attributes["predicate"]) != "0 : i64":
+        return None
+    bits, expected = compare.operands
+    cast = producer(bits)
+    if bits != old and (cast is None or cast.name != "arith.bitcast" or cast.operands[0] != old):
+        return None
+    inside = producer(expected)
+    if inside is not None and inside.block == operation.regions[0].blocks[0]:
+        expected = inside.operands[0] if inside.name == "arith.bitcast" else None
+    return None if expected is None else (expected, select.operands[1])
+
+
+def _access(name: str, results: Sequence[Type], operands: Sequence[Value], scope: dict[str, Attribute]) -> Op:
+    """An atomic load or store."""
+    element = results[0] if results else operands[0].type
+    return _create(
+        name, results, operands, {"alignment": f"{element_bytes(element)} : i64", "ordering": _MONOTONIC, **scope}
+    )
+
+
+def _compared(operation: Op, pointer: Value, scope: dict[str, Attribute]) -> Value:
+    """The old value of a compare-and-swap, which compares and stores bits."""
+    ir, swap = bindings.load().ir, _swap(operation)
+    assert swap is not None
+    type_ = operation.results[0].type
+    bits = ir.IntegerType.get_signless(8 * element_bytes(type_))
+    given = [v if v.type == bits else _create("arith.bitcast", [bits], [v]).results[0] for v in swap]
+    attributes = {"success_ordering": _MONOTONIC, "failure_ordering": _MONOTONIC, **scope}
+    pair = ir.Type.parse(f"!llvm.struct<({bits}, i1)>")
+    both = _create("llvm.cmpxchg", [pair], [pointer, *given], attributes).results[0]
+    found = _create("llvm.extractvalue", [bits], [both], {"position": "array<i64: 0>"}).results[0]
+    return found if bits == type_ else _create("arith.bitcast", [type_], [found]).results[0]
+
+
+def _pointer(memref: Value, indices: Sequence[Value]) -> Value:
+    """The address of an element. A memref of two dimensions has rows of one length, one after the other."""
+    ir, type_ = bindings.load().ir, memref.type
+    if type_.rank > 2 or (type_.rank == 2 and not type_.has_static_shape):
+        raise ModuleError(f"an atomic update of {type_}: use a memref of one dimension")
+    index, wide = ir.IndexType.get(), ir.IntegerType.get_signless(64)
+    position = indices[-1]
+    if type_.rank == 2:
+        length = _create("arith.constant", [index], [], {"value": f"{type_.shape[1]} : index"}).results[0]
+        row = _create("arith.muli", [index], [indices[0], length]).results[0]
+        position = _create("arith.addi", [index], [row, position]).results[0]
+    address = _create("memref.extract_aligned_pointer_as_index", [index], [memref]).results[0]
+    numbers = [_create("arith.index_cast", [wide], [number]).results[0] for number in (address, position)]
+    kind = ir.Type.parse("!llvm.ptr<3>" if is_shared(type_) else "!llvm.ptr")
+    base = _create("llvm.inttoptr", [kind], [numbers[0]]).results[0]
+    element = {"elem_type": ir.TypeAttr.get(type_.element_type), "rawConstantIndices": "array<i32: -2147483648>"}
+    return _create("llvm.getelementptr", [kind], [base, numbers[1]], element).results[0]
+
+
+def _kind(operation: Op) -> str:
+    """The name of the kind: its number differs between versions of MLIR."""
+    ir, kinds = bindings.load().ir, bindings.load().dialect("arith").AtomicRMWKind
+    number = int(ir.IntegerAttr(operation.attributes["kind"]).value)
+    return next(name for name, kind in kinds.__members__.items() if int(kind) == number)
+
+
+def _create(
+    name: str, results: Sequence[Type], operands: Sequence[Value], attributes: dict[str, str | Attribute] | None = None
+) -> Op:
+    ir = bindings.load().ir
+    parsed = {k: ir.Attribute.parse(a) if isinstance(a, str) else a for k, a in (attributes or {}).items()}
+    return ir.Operation.create(name, list(results), list(operands), attributes=parsed)
