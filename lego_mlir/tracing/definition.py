@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from keyword import iskeyword
-from math import inf
-from numbers import Integral, Real
+from numbers import Integral
 from types import TracebackType
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
 from lego_mlir.printers.operations import Form
 from lego_mlir.tracing.dtypes import DType, i32
+from lego_mlir.tracing.reference import Checked
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.symbols import expressions, runtime_tables
@@ -47,7 +47,7 @@ class Parameter:
     written: bool
 
 
-class Kernel:
+class Kernel(Checked):
     """A kernel: a function over tensors with layouts, launched on `grid` blocks of `block` threads, each (x, y, z)."""
 
     def __init__(
@@ -58,6 +58,7 @@ class Kernel:
         name: str | None = None,
         names: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__()
         if not inspect.isfunction(function):
             raise TraceError(f"@lego.kernel decorates a Python function, got {function!r}")
         code = function.__code__
@@ -68,10 +69,7 @@ class Kernel:
         require_entry_name(self.name, self.source)
         self.grid = _extents("grid", grid, self.source)
         self.block = _extents("block", block, self.source)
-        self.signature = _signature(function, self.source, names)
-        self.expected: Callable[..., Any] | None = None
-        self.tolerance: tuple[float, float] | None = None
-        self.supplied: Callable[..., Any] | None = None
+        self.signature = signature_of(function, self.source, names)
         self._texts: dict[tuple[str, bool], str] = {}
 
     def __repr__(self) -> str:
@@ -83,44 +81,8 @@ class Kernel:
             "`lego-mlir run` or lego_mlir.interp.launch"
         )
 
-    def reference(
-        self, function: Callable[..., Any] | None = None, *, rtol: float | None = None, atol: float | None = None
-    ) -> Callable[..., Any]:
-        """`@k.reference`: what the kernel computes, in NumPy; kept as `k.expected`.
-
-        The function takes any of the kernel's parameters and sizes, by name. Tensors are arrays of their logical
-        shape; it returns the array of the one tensor that is written, or a tuple in the order of the signature.
-
-        `@k.reference(rtol=1e-3, atol=1e-6)` accepts an element that differs by at most `atol + rtol * |expected|`; an
-        omitted one is 0. Without either, the bound follows from the roundings of the kernel.
-        """
-        tolerance = _tolerance(self, rtol, atol)
-        if function is None:
-            return lambda function: self.reference(function, rtol=rtol, atol=atol)
-        if not inspect.isfunction(function):
-            raise TraceError(
-                f"{self.source}: the reference of {self.name} must be a function, got {function!r}; write a tolerance "
-                f"as @{self.name}.reference(rtol=1e-3)"
-            )
-        _require_known(self, "reference", function, [*self.signature, *(s.name for s in _declared_sizes(self))])
-        self.expected, self.tolerance = function, tolerance
-        return function
-
-    def inputs(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`@k.inputs`: the input of a run, where random numbers are not valid; kept as `k.supplied`.
-
-        The function takes `rng` (a seeded numpy.random.Generator) and any of the kernel's sizes, by name. It returns a
-        dict of arrays of the logical shapes, by parameter name; the other parameters remain random. Used by
-        `lego-mlir run`, `analyze` and `compile --with-data`, which raise UsageError for a wrong name, shape or type.
-        """
-        if not inspect.isfunction(function):
-            raise TraceError(
-                f"{self.source}: the inputs of {self.name} must be a function that returns arrays by name, got "
-                f"{function!r}"
-            )
-        _require_known(self, "inputs function", function, ["rng", *(s.name for s in _declared_sizes(self))])
-        self.supplied = function
-        return function
+    def _size_names(self) -> list[str]:
+        return [size.name for size in _declared_sizes(self)]
 
     @cached_property
     def _traced(self) -> KernelTrace:
@@ -145,13 +107,13 @@ class Kernel:
                 tracer.require_divisors(as_expr(n), self.source)
             record(tracer, self.function, arguments)
         except LegoError as error:
-            raise _located(error, self.source) from error
+            raise located(error, self.source) from error
         except RecursionError as error:
             ended = BudgetError(
                 f"tracing {self.name} exceeds Python's recursion limit ({sys.getrecursionlimit()}): an index is nested "
                 "too deeply (a table, lego.gallery.tabulated, needs no nesting), or a function recurses without end"
             )
-            raise _located(ended.with_traceback(error.__traceback__), self.source) from None
+            raise located(ended.with_traceback(error.__traceback__), self.source) from None
         return _complete(self._trace(tracer, parameters))
 
     def _trace(self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter]) -> KernelTrace:
@@ -270,30 +232,6 @@ def require_entry_name(name: Any, source: Source) -> None:
         )
 
 
-def _require_known(kernel: Kernel, what: str, function: Callable[..., Any], known: Collection[str]) -> None:
-    """Raise TraceError where a function takes a name that it would not be given."""
-    for name in inspect.signature(function).parameters:
-        if name not in known:
-            offered = "a parameter or size of it; it has" if what == "reference" else "rng or a size of it; there is"
-            raise TraceError(
-                f"{kernel.source}: the {what} of {kernel.name} takes '{name}', which is not {offered} "
-                f"{', '.join(sorted(known))}"
-            )
-
-
-def _tolerance(kernel: Kernel, rtol: float | None, atol: float | None) -> tuple[float, float] | None:
-    """The tolerances of a reference; None where neither was given."""
-    given: dict[str, Any] = {"rtol": rtol, "atol": atol}
-    for name, value in given.items():
-        number = isinstance(value, (int, float, Real)) and type(value) is not bool and 0 <= float(value) < inf
-        if value is not None and not number:
-            raise TraceError(
-                f"{kernel.source}: {name}={value!r} of the reference of {kernel.name} must be a number of at least 0, "
-                "such as 1e-3"
-            )
-    return None if rtol is None and atol is None else (float(rtol or 0), float(atol or 0))
-
-
 def _complete(trace: KernelTrace) -> KernelTrace:
     """Validate that a trace stores to a tensor and that its shared tiles fit a block. Raises TraceError otherwise."""
     if not any(
@@ -340,7 +278,7 @@ def _extents(what: str, given: Any, source: Source) -> tuple[Any, ...]:
     return tuple(checked)
 
 
-def _signature(
+def signature_of(
     function: Callable[..., Any], source: Source, names: Mapping[str, Any] | None
 ) -> dict[str, Tensor | DType]:
     """The parameters' declarations. Annotations that are strings may use `names`, local to the defining function."""
@@ -383,7 +321,7 @@ def _declared_sizes(kernel: Kernel) -> dict[Any, None]:
                 raise TraceError(
                     f"{kernel.source}: {symbol} in {n!r} is not a size; make one with lego.size('{symbol}')"
                 )
-        _collect(n, found)
+        collect_sizes(n, found)
     return found
 
 
@@ -391,7 +329,7 @@ def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
     """The declared sizes, then those that only the body uses."""
     found = _declared_sizes(kernel)
     for expr in expressions(tracer.body):
-        _collect(expr, found)
+        collect_sizes(expr, found)
     _require_names(kernel, found, {*(str(s) for s in tracer.ranges), *runtime_tables(tracer.body)})
     return tuple(found)
 
@@ -408,13 +346,14 @@ def _require_names(kernel: Kernel, sizes: Collection[Any], also: Collection[str]
             )
 
 
-def _collect(value: Any, found: dict[Any, None]) -> None:
+def collect_sizes(value: Any, found: dict[Any, None]) -> None:
+    """Add the sizes of an expression, in alphabetical order."""
     for symbol in sorted(as_expr(value).free_symbols if is_symbolic(value) else (), key=str):
         if isinstance(symbol, Size):
             found[symbol] = None
 
 
-def _located(error: LegoError, source: Source) -> LegoError:
+def located(error: LegoError, source: Source) -> LegoError:
     """The error with the line of the spec in front, unless it names one already."""
     if str(error).startswith(source.file):
         return error
