@@ -24,7 +24,7 @@ from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
 from lego_mlir.printers.operations import Form
 from lego_mlir.tracing.dtypes import DType, i32
-from lego_mlir.tracing.reference import Checked
+from lego_mlir.tracing.reference import Referenced
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.symbols import expressions, runtime_tables
@@ -47,7 +47,7 @@ class Parameter:
     written: bool
 
 
-class Kernel(Checked):
+class Kernel(Referenced):
     """A kernel: a function over tensors with layouts, launched on `grid` blocks of `block` threads, each (x, y, z)."""
 
     def __init__(

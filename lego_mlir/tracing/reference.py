@@ -4,8 +4,8 @@
     def expected(src):                  def permutation(rng, N):
         return src                          return {"order": rng.permutation(N)}
 
-`Checked` is the part that kernels and programs share. Both functions take their arguments by name; a name that will not
-be passed is an error where the function is defined.
+`Referenced` is the part that kernels and programs share. Both functions take their arguments by name; a name that will
+not be passed is an error where the function is defined.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.trace import Source
 
 
-class Checked:
+class Referenced:
     """A kernel or program with `@k.reference` and `@k.inputs`, kept as `k.expected` and `k.supplied`."""
 
     name: str
@@ -82,25 +82,25 @@ class Checked:
 
 
 def _require_known(
-    checked: Checked, what: str, function: Callable[..., Any], known: Collection[str], offered: str
+    defined: Referenced, what: str, function: Callable[..., Any], known: Collection[str], offered: str
 ) -> None:
     """Raise TraceError where a function takes a name that it would not be given."""
     for name in inspect.signature(function).parameters:
         if name not in known:
             raise TraceError(
-                f"{checked.source}: the {what} of {checked.name} takes '{name}', which is not {offered} "
+                f"{defined.source}: the {what} of {defined.name} takes '{name}', which is not {offered} "
                 f"{', '.join(sorted(known))}"
             )
 
 
-def _tolerance(checked: Checked, rtol: float | None, atol: float | None) -> tuple[float, float] | None:
+def _tolerance(defined: Referenced, rtol: float | None, atol: float | None) -> tuple[float, float] | None:
     """The tolerances of a reference; None where neither was given."""
     given: dict[str, Any] = {"rtol": rtol, "atol": atol}
     for name, value in given.items():
         number = isinstance(value, (int, float, Real)) and type(value) is not bool and 0 <= float(value) < inf
         if value is not None and not number:
             raise TraceError(
-                f"{checked.source}: {name}={value!r} of the reference of {checked.name} must be a number of at least "
+                f"{defined.source}: {name}={value!r} of the reference of {defined.name} must be a number of at least "
                 "0, such as 1e-3"
             )
     return None if rtol is None and atol is None else (float(rtol or 0), float(atol or 0))
