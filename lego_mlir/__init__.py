@@ -63,19 +63,47 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.dtypes import i32 as i32
     from lego_mlir.tracing.dtypes import i64 as i64
     from lego_mlir.tracing.dtypes import index as index
+    from lego_mlir.tracing.dtypes import u8 as u8
+    from lego_mlir.tracing.dtypes import u16 as u16
+    from lego_mlir.tracing.dtypes import u32 as u32
+    from lego_mlir.tracing.dtypes import u64 as u64
+    from lego_mlir.tracing.functions import acos as acos
+    from lego_mlir.tracing.functions import asin as asin
+    from lego_mlir.tracing.functions import atan as atan
+    from lego_mlir.tracing.functions import atan2 as atan2
+    from lego_mlir.tracing.functions import ceil as ceil
+    from lego_mlir.tracing.functions import clz as clz
+    from lego_mlir.tracing.functions import copysign as copysign
     from lego_mlir.tracing.functions import cos as cos
+    from lego_mlir.tracing.functions import cosh as cosh
+    from lego_mlir.tracing.functions import ctz as ctz
+    from lego_mlir.tracing.functions import div_trunc as div_trunc
     from lego_mlir.tracing.functions import erf as erf
     from lego_mlir.tracing.functions import exp as exp
     from lego_mlir.tracing.functions import exp2 as exp2
+    from lego_mlir.tracing.functions import expm1 as expm1
+    from lego_mlir.tracing.functions import floor as floor
     from lego_mlir.tracing.functions import fma as fma
+    from lego_mlir.tracing.functions import isfinite as isfinite
+    from lego_mlir.tracing.functions import isinf as isinf
+    from lego_mlir.tracing.functions import isnan as isnan
     from lego_mlir.tracing.functions import log as log
+    from lego_mlir.tracing.functions import log1p as log1p
     from lego_mlir.tracing.functions import log2 as log2
     from lego_mlir.tracing.functions import maximum as maximum
     from lego_mlir.tracing.functions import minimum as minimum
+    from lego_mlir.tracing.functions import nearest_even as _nearest_even
+    from lego_mlir.tracing.functions import popcount as popcount
+    from lego_mlir.tracing.functions import power as _power
+    from lego_mlir.tracing.functions import rem_trunc as rem_trunc
     from lego_mlir.tracing.functions import rsqrt as rsqrt
+    from lego_mlir.tracing.functions import sign as sign
     from lego_mlir.tracing.functions import sin as sin
+    from lego_mlir.tracing.functions import sinh as sinh
     from lego_mlir.tracing.functions import sqrt as sqrt
+    from lego_mlir.tracing.functions import tan as tan
     from lego_mlir.tracing.functions import tanh as tanh
+    from lego_mlir.tracing.functions import trunc as trunc
     from lego_mlir.tracing.functions import where as where
     from lego_mlir.tracing.generic import GenericKernel as GenericKernel
     from lego_mlir.tracing.generic import generic as generic
@@ -87,6 +115,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.tiles import stage as stage
 
     range = _loop
+    round = _nearest_even
+    pow = _power
 
 # The module of each public name; `a=b` exports b under the name a.
 _MODULES = {
@@ -102,8 +132,12 @@ _MODULES = {
     "lego_mlir.tracing.control": (
         "barrier block_dim block_id grid_dim otherwise range=loop register thread_id unroll when"
     ),
-    "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 i1 i16 i32 i64 i8 index",
-    "lego_mlir.tracing.functions": "cos erf exp exp2 fma log log2 maximum minimum rsqrt sin sqrt tanh where",
+    "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 i1 i16 i32 i64 i8 index u16 u32 u64 u8",
+    "lego_mlir.tracing.functions": (
+        "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc erf exp exp2 expm1 floor fma "
+        "isfinite isinf isnan log log1p log2 maximum minimum popcount pow=power rem_trunc "
+        "round=nearest_even rsqrt sign sin sinh sqrt tan tanh trunc where"
+    ),
     "lego_mlir.tracing.generic": "GenericKernel generic",
     "lego_mlir.tracing.mma": "accumulator mma",
     "lego_mlir.tracing.scalar": "vector",

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from lego_mlir import interp
+import lego_mlir as lego
+from lego_mlir import Row, interp
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.runtime.data import concrete, positions
@@ -52,3 +53,21 @@ def in_memory(kernel, arrays, sizes):
 
 def logical(memories, placed):
     return [m if w is None else m[w] for m, w in zip(memories, placed, strict=True)]
+
+
+def elementwise(function, *dtypes, out, n=64):
+    """The kernel that applies a function to each of the `n` elements of its inputs, all by one block."""
+    inputs = [lego.Tensor(d, Row(n)) for d in dtypes]
+
+    def body(*views):
+        *given, result = views
+        i = lego.thread_id[0]
+        result[i] = function(*(v[i] for v in given))
+
+    names = [f"x{k}" for k in range(len(dtypes))]
+    arguments = ", ".join([*names, "y"])
+    space = {"body": body}
+    exec(f"def apply({arguments}):\n    body({arguments})\n", space)
+    apply = space["apply"]
+    apply.__annotations__ = {**dict(zip(names, inputs, strict=True)), "y": lego.Tensor(out, Row(n))}
+    return lego.kernel(grid=1, block=n)(apply)

@@ -318,7 +318,7 @@ def _compare(
     values = stored.astype(numpy.float64) if stored.dtype.kind not in "iub" else stored
     result, bound = map(numpy.asarray, bounded)
     expected, allowed = (elements.of(numpy.broadcast_to(a, result.shape))[chosen] for a in (result, bound))
-    comparison = comparing.compare(values, expected, parameter.dtype.mlir, allowed)
+    comparison = comparing.compare(values, expected, parameter.dtype.name, allowed)
     if comparison or comparison.first_wrong is None:
         return ComparedTensor(parameter.name, comparison, None, None)
     element = int(chosen[comparison.first_wrong.position])

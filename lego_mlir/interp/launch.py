@@ -238,7 +238,7 @@ def bind(
     for i, (value, type_) in enumerate(zip(args, types, strict=True)):
         name = names[i] if i < len(names) else f"argument {i}"
         if not values.is_memref(type_):
-            bound.append(values.uniform(value, values.element_dtype(type_)))
+            bound.append(_number(value, values.element_dtype(type_)))
             continue
         if not isinstance(value, np.ndarray):
             raise InterpreterError(
@@ -248,11 +248,25 @@ def bind(
     return buffers, bound
 
 
+def _number(value: Any, dtype: np.dtype[Any]) -> Array:
+    """A number for all lanes; MLIR's integers have no sign, so an unsigned number is passed as its bits."""
+    if dtype.kind == "i" and value > np.iinfo(dtype).max:
+        return values.uniform(int(value), values.UNSIGNED[dtype.itemsize]).view(dtype)
+    return values.uniform(value, dtype)
+
+
+def _has_elements(array: Array, dtype: np.dtype[Any]) -> bool:
+    """Whether an array holds elements of this type; MLIR's integers have no sign, and a truth value takes a byte."""
+    return array.dtype == dtype or (
+        array.dtype.kind in "iub" and dtype.kind in "ib" and array.dtype.itemsize == dtype.itemsize
+    )
+
+
 def _window(
     function: CompiledFunction, number: int, array: Array, type_: Type, name: str, buffers: dict[int, DeviceBuffer]
 ) -> MemRef:
     dtype = values.element_dtype(type_)
-    if array.dtype != dtype or not array.flags.c_contiguous:
+    if not _has_elements(array, dtype) or not array.flags.c_contiguous:
         raise InterpreterError(
             f"{name} of @{function.name} is a {type_}: pass a C-contiguous array of {dtype}, got {array.dtype} "
             f"with strides {array.strides}"

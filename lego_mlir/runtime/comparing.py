@@ -1,8 +1,8 @@
 """Compare an array that a kernel wrote with the reference, element by element.
 
 Each element has its own bound, from `runtime.tolerance`; NaNs and infinities must match by position. An infinity is
-right for a number that, with its bound, leaves the type. Errors are given in ulps of the element's type: the
-distance between neighbouring numbers at the expected value.
+right for a number that, with its bound, leaves the type; of an f8, which saturates, the largest number is right. Errors
+are given in ulps of the element's type: the distance between neighbouring numbers at the expected value.
 
 >>> import numpy
 >>> found = numpy.float32([1, 2, 3.5])
@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import numpy
 
-# NumPy's type for what is in memory; it has no bfloat16, whose 16 bits are kept as they are.
+# NumPy's type for what is in memory; it has no bfloat16 and no f8, whose bits are kept as they are.
 STORED: Final = {
+    "f8e4m3fn": "uint8",
+    "f8e5m2": "uint8",
     "f16": "float16",
     "bf16": "uint16",
     "f32": "float32",
@@ -31,8 +33,13 @@ STORED: Final = {
     "i16": "int16",
     "i32": "int32",
     "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
     "index": "int64",
 }
+WORDS: Final = ("bf16", "f8e4m3fn", "f8e5m2")  # stored as their bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,8 @@ class Float:
 
 
 FLOATS: Final = {
+    "f8e4m3fn": Float(3, -6, 448.0),
+    "f8e5m2": Float(2, -14, 57344.0),
     "f16": Float(10, -14, 65504.0),
     "bf16": Float(7, -126, (2 - 2.0**-7) * 2.0**127),
     "f32": Float(23, -126, (2 - 2.0**-23) * 2.0**127),
@@ -108,6 +117,11 @@ class Comparison:
         return f"{self.summary}; first wrong element at position {self.first_wrong.position}: {self.first_wrong}"
 
 
+def is_f8(dtype: str) -> bool:
+    """Whether an element is a float of a byte."""
+    return dtype.startswith("f8")
+
+
 def compare(
     found: numpy.ndarray, expected: numpy.ndarray, dtype: str, allowed: numpy.ndarray | None = None
 ) -> Comparison:
@@ -117,6 +131,8 @@ def compare(
     values, expected = numbers(found, dtype).reshape(-1), numpy.asarray(expected).reshape(-1)
     if allowed is None:
         allowed = default_allowed(expected, dtype)
+    if is_f8(dtype):
+        expected = numpy.clip(expected, -FLOATS[dtype].largest, FLOATS[dtype].largest)
     allowed = numpy.asarray(allowed).reshape(-1)
     with numpy.errstate(all="ignore"):
         right = _right(values, expected, allowed, dtype)
@@ -187,9 +203,13 @@ def default_allowed(expected: numpy.ndarray, dtype: str) -> numpy.ndarray:
 
 
 def numbers(stored: numpy.ndarray, dtype: str) -> numpy.ndarray:
-    """The numbers in an array as stored: the array itself, except that bfloat16 is decoded from its bits."""
+    """The numbers in an array as stored: the array itself, except that bfloat16 and f8 are decoded from their bits."""
     import numpy
 
+    if is_f8(dtype) and stored.dtype == numpy.uint8:
+        from lego_mlir.runtime import f8
+
+        return f8.decode(stored, dtype)
     if dtype != "bf16" or stored.dtype != numpy.uint16:
         return stored
     return (stored.astype(numpy.uint32) << 16).view(numpy.float32)

@@ -46,7 +46,7 @@ PASSES: Final = (
 )
 _SCALARS: Final = {
     "f32": ctypes.c_float, "f64": ctypes.c_double, "index": ctypes.c_int64,
-    "f16": ctypes.c_uint16, "bf16": ctypes.c_uint16,
+    "f16": ctypes.c_uint16, "bf16": ctypes.c_uint16, "f8e4m3fn": ctypes.c_uint8, "f8e5m2": ctypes.c_uint8,
     "i1": ctypes.c_bool, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
 }  # fmt: skip
 
@@ -85,6 +85,8 @@ def _passed(kind: str, value: Any) -> Any:
         if not isinstance(value, numpy.ndarray) or not value.flags.c_contiguous:
             raise UsageError(f"a tensor is passed as a C-contiguous NumPy array, got {type(value).__name__}")
         return ctypes.c_void_p(value.ctypes.data)
-    if kind in ("f16", "bf16"):
-        value = int(numpy.asarray(value, dtype_named(kind).numpy).view(numpy.uint16))
+    kind = kind.lower()  # MLIR's f8E4M3FN
+    if kind in ("f16", "bf16", "f8e4m3fn", "f8e5m2"):
+        dtype = dtype_named(kind)
+        value = int(numpy.asarray(value, dtype.numpy).view(f"u{dtype.bytes}"))
     return _SCALARS[kind](value)

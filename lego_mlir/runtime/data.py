@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.runtime import inputs
-from lego_mlir.runtime.comparing import STORED
+from lego_mlir.runtime.comparing import STORED, WORDS
 
 if TYPE_CHECKING:
     import numpy
@@ -288,10 +288,10 @@ def check_data(
     bounds = tolerance.allowed(kernel, logical, sizes, results)
     arrays: dict[str, numpy.ndarray] = {f"{kernel.name}/{name}": numpy.asarray(n) for name, n in sizes.items()}
     for parameter in kernel.params:
-        name, stored = f"{kernel.name}/{parameter.name}", numpy.dtype(STORED[parameter.dtype.mlir])
+        name, stored = f"{kernel.name}/{parameter.name}", numpy.dtype(STORED[parameter.dtype.name])
         if parameter.layout is None:
             value = logical[parameter.name]
-            arrays[name] = value.view(stored) if parameter.dtype.mlir == "bf16" else value.astype(stored)
+            arrays[name] = value.view(stored) if parameter.dtype.name in WORDS else value.astype(stored)
             continue
         elements = elements_of(parameter.layout, sizes)
         memory = made.memory(parameter, elements)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.errors import UsageError, brief, did_you_mean
 from lego_mlir.expr.index import as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
-from lego_mlir.runtime.comparing import STORED
+from lego_mlir.runtime.comparing import STORED, WORDS
 
 if TYPE_CHECKING:
     import numpy
@@ -79,8 +79,8 @@ def _of_type(supplied: Supplied, parameter: Parameter) -> numpy.ndarray:
     wanted, name = dtype.numpy, f"{supplied.origin}: {parameter.name}"
     if value.dtype == wanted:
         return value
-    bits = value.dtype.kind == "V" or (supplied.in_memory_order and value.dtype == STORED[dtype.mlir])
-    if dtype.mlir == "bf16" and bits and value.dtype.itemsize == wanted.itemsize:
+    bits = value.dtype.kind == "V" or (supplied.in_memory_order and value.dtype == STORED[dtype.name])
+    if dtype.name in WORDS and bits and value.dtype.itemsize == wanted.itemsize:
         return value.view(wanted)
     if value.dtype.kind not in (NUMBER_KINDS if dtype.is_float else "biu"):
         raise UsageError(

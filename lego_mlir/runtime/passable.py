@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime.comparing import STORED
+from lego_mlir.runtime.comparing import STORED, is_f8
 from lego_mlir.runtime.manifest import Argument, evaluate
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import DeviceArray
 
-_ANY_WORDS: Final = frozenset({"bf16", "i8", "i16", "i32", "i64", "index"})  # MLIR's integers have no sign
+_ANY_WORDS: Final = frozenset(
+    {"bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f8e4m3fn", "f8e5m2", "index"}
+)  # MLIR's integers have no sign
 
 
 def scalar(declared: Argument, given: Any) -> Any:
@@ -31,6 +33,10 @@ def scalar(declared: Argument, given: Any) -> Any:
     try:
         if declared.dtype == "bf16" and not hasattr(given, "dtype"):
             return stored.type(_bf16(float(given)))
+        if is_f8(declared.dtype) and not hasattr(given, "dtype"):
+            from lego_mlir.runtime import f8
+
+            return stored.type(f8.encode(float(given), declared.dtype))
         passed = stored.type(given)
         if numpy.ndim(passed) == 0 and (is_float or passed == given):
             return passed

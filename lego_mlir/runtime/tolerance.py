@@ -33,7 +33,14 @@ PROBES: Final = 4
 CHANGE: Final = 2.0**-12  # of an input: far above the rounding of a reference in f32, small enough to be linear
 SLACK: Final = 1.01  # errors of errors
 NOISE: Final = 4.0
-LEAST: Final = {"f16": 2.0**-24, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1074}
+LEAST: Final = {
+    "f8e4m3fn": 2.0**-9,
+    "f8e5m2": 2.0**-16,
+    "f16": 2.0**-24,
+    "bf16": 2.0**-126,
+    "f32": 2.0**-126,
+    "f64": 2.0**-1074,
+}
 """The absolute error of a rounding: the least number, or the least normal one where fast instructions flush to 0."""
 
 

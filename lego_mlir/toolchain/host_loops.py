@@ -130,8 +130,8 @@ class HostFunction:
         """Move the kernel's operations into the function of the host."""
         ir, entry = self.ir, self.function.regions[0].blocks[0]
         inputs = input_types(self.function)
-        bits = ir.IntegerType.get_signless(16)  # how C passes a number of 16 bits
-        passed = [bits if str(given) in ("f16", "bf16") else given for given in inputs]
+        # C passes a float of 16 or 8 bits as an integer
+        passed = [ir.IntegerType.get_signless(given.width) if _is_narrow_float(given) else given for given in inputs]
         type_ = ir.FunctionType.get([*passed, *[ir.IndexType.get()] * 4], [])
         attributes = {"sym_name": ir.StringAttr.get(self.facts.name), "function_type": ir.TypeAttr.get(type_)}
         with self.function.location:
@@ -454,6 +454,10 @@ class HostFunction:
 
 def _operations(block: Block) -> list[Op]:
     return [op.operation for op in block.operations]
+
+
+def _is_narrow_float(type_: Type) -> bool:
+    return str(type_) in ("f16", "bf16", "f8E4M3FN", "f8E5M2")
 
 
 def _waits(operation: Op) -> bool:

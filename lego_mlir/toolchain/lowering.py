@@ -41,6 +41,7 @@ NVVM: Final = Pipeline(
                 PipelinePass("convert-scf-to-cf"),
                 PipelinePass("convert-nvvm-to-llvm"),
                 PipelinePass("convert-gpu-to-nvvm", {"use-bare-ptr-memref-call-conv": True, "index-bitwidth": 64}),
+                PipelinePass("convert-math-to-llvm"),  # what is an intrinsic of LLVM and no function of libdevice
                 PipelinePass("convert-index-to-llvm"),
                 PipelinePass("convert-nvvm-to-llvm"),
                 PipelinePass("reconcile-unrealized-casts"),

@@ -133,7 +133,7 @@ def _kernel(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
 
 def _plain_argument(position: int, argument: KernelArgument) -> dict[str, Any]:
     known = all(n is not None for n in argument.shape)
-    described: dict[str, Any] = {"name": f"arg{position}", "kind": argument.kind, "dtype": argument.dtype}
+    described: dict[str, Any] = {"name": f"arg{position}", "kind": argument.kind, "dtype": argument.dtype.lower()}
     if argument.kind == "tensor":
         described |= {"shape": list(argument.shape) if known else None, "elements": _product(argument.shape)}
         described |= {"alignment": argument.alignment, "read": argument.read, "written": argument.written}
@@ -150,7 +150,7 @@ def _product(shape: Sequence[int | None]) -> int | None:
 
 
 def _argument(parameter: Any, tolerance: tuple[float, float] | None, alignment: int) -> dict[str, Any]:
-    described = {"name": parameter.name, "dtype": parameter.dtype.mlir}
+    described = {"name": parameter.name, "dtype": parameter.dtype.name}
     if parameter.layout is None:
         return {**described, "kind": "scalar"}
     if parameter.written and tolerance is not None:

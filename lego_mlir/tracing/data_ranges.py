@@ -49,11 +49,6 @@ INFIX: Final = {
 }  # fmt: skip
 
 
-def type_span(dtype: DType) -> Span:
-    """The least and the greatest value of an integer type."""
-    return (0, 1) if dtype.family == "bool" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
-
-
 class DataRanges:
     """The statements that define a kernel's values, and the ranges that follow."""
 
@@ -98,11 +93,11 @@ class DataRanges:
 
     def _span(self, value: Value) -> Span:
         exact = self._exact_span(value)
-        return type_span(value.dtype) if exact is None else exact
+        return value.dtype.span if exact is None else exact
 
     def _exact_span(self, value: Value) -> Span | None:
         """The range of an operation in exact integer arithmetic; None where it may overflow."""
-        whole = type_span(value.dtype)
+        whole = value.dtype.span
         spans = [self._spans[o.number] for o in self._operands(value)]
         exact: Span | None = None
         match self._definitions.get(value.number):
@@ -111,6 +106,8 @@ class DataRanges:
             case FromIndex(expr=expr):
                 known = self._index_bounds(expr)
                 exact = None if known.lo is None or known.hi is None else (known.lo, known.hi)
+            case Compute(operation=operation) if spans and operation in _COUNTS:
+                exact = (0, value.dtype.bits)
             case Compute(operation=operation) if spans and operation in _operations(value.dtype):
                 exact = _EXACT[operation](*spans)
                 if operation in _SHIFTS and not 0 <= spans[1][0] <= spans[1][1] < value.dtype.bits:
@@ -257,6 +254,7 @@ _COMPARED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "ge": lambda a, b: Le(b, a),
 }
 _SHIFTS: Final = ("lshift", "rshift")
+_COUNTS: Final = ("popcount", "clz", "ctz")  # of an integer's bits
 _ON_BITS: Final = (
     "and",
     "or",
@@ -277,6 +275,9 @@ _EXACT: dict[str, Callable[..., Span | None]] = {
     "abs": _absolute,
     "floordiv": _quotient,
     "mod": _remainder,
+    "div_trunc": lambda a, b: _quotient(a, b) if a[0] >= 0 else None,
+    "rem_trunc": lambda a, b: _remainder(a, b) if a[0] >= 0 else None,
+    "sign": lambda a: ((a[0] > 0) - (a[0] < 0), (a[1] > 0) - (a[1] < 0)),
     "and": _and,
     "or": _or,
     "xor": _xor,

@@ -294,7 +294,7 @@ def signature_of(
                 f"{source}: parameter '{name}' of {function.__name__} must be a plain one, without a default, * or /: "
                 "a launch passes every argument, in order"
             )
-        if not (isinstance(kind, Tensor) or (isinstance(kind, DType) and kind.family in ("float", "int"))):
+        if not (isinstance(kind, Tensor) or (isinstance(kind, DType) and kind.family != "index")):
             given = "none" if kind is parameter.empty else repr(kind)
             raise TraceError(
                 f"{source}: parameter '{name}' of {function.__name__} needs the annotation lego.Tensor(dtype, layout), "

@@ -2,8 +2,13 @@
 
 >>> f32, f32.bits, f32.bytes, f32.mlir
 (f32, 32, 4, 'f32')
+>>> u8, u8.mlir, u8.span
+(u8, 'i8', (0, 255))
 >>> bf16.numpy.itemsize
 2
+
+MLIR's integers have no sign: a `u8` is an `i8` there, and the operations on it are the unsigned ones. The f8 types
+hold numbers and convert them; arithmetic is done in another type. A truth value takes a byte in memory.
 """
 
 from __future__ import annotations
@@ -29,11 +34,17 @@ class DType:
     bits: int
     family: Family
     numpy_name: str
+    mlir_name: str = ""  # where MLIR has another one
 
     @property
     def mlir(self) -> str:
         """The type as MLIR writes it."""
-        return self.name
+        return self.mlir_name or self.name
+
+    @property
+    def in_memory(self) -> str:
+        """The MLIR type of an element in memory."""
+        return "i8" if self.family == "bool" else self.mlir
 
     @property
     def bytes(self) -> int:
@@ -42,18 +53,33 @@ class DType:
 
     @property
     def numpy(self) -> numpy.dtype[Any]:
-        """NumPy's dtype; bf16's comes from ml_dtypes."""
+        """NumPy's dtype; those of bf16 and f8 come from ml_dtypes."""
         import numpy
 
-        if self.name == "bf16":
+        if self.name == "bf16" or self.is_f8:
             import ml_dtypes
 
-            return numpy.dtype(ml_dtypes.bfloat16)
+            return numpy.dtype(getattr(ml_dtypes, self.numpy_name))
         return numpy.dtype(self.numpy_name)
 
     @property
     def is_float(self) -> bool:
         return self.family == "float"
+
+    @property
+    def is_f8(self) -> bool:
+        """Whether numbers of this type are only stored and converted."""
+        return self.is_float and self.bits == 8
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether no number of this type is negative; of truth values True is the greater one."""
+        return self.family == "bool" or self.name.startswith("u")
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The least and the greatest number of an integer type."""
+        return (0, 2**self.bits - 1) if self.is_unsigned else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
 
     def __call__(self, value: Any) -> Scalar:
         from lego_mlir.tracing.scalar import convert
@@ -68,14 +94,22 @@ f16: Final = DType("f16", 16, "float", "float16")
 bf16: Final = DType("bf16", 16, "float", "bfloat16")
 f32: Final = DType("f32", 32, "float", "float32")
 f64: Final = DType("f64", 64, "float", "float64")
+f8e4m3fn: Final = DType("f8e4m3fn", 8, "float", "float8_e4m3fn", "f8E4M3FN")
+f8e5m2: Final = DType("f8e5m2", 8, "float", "float8_e5m2", "f8E5M2")
 i1: Final = DType("i1", 1, "bool", "bool")
 i8: Final = DType("i8", 8, "int", "int8")
 i16: Final = DType("i16", 16, "int", "int16")
 i32: Final = DType("i32", 32, "int", "int32")
 i64: Final = DType("i64", 64, "int", "int64")
+u8: Final = DType("u8", 8, "int", "uint8", "i8")
+u16: Final = DType("u16", 16, "int", "uint16", "i16")
+u32: Final = DType("u32", 32, "int", "uint32", "i32")
+u64: Final = DType("u64", 64, "int", "uint64", "i64")
 index: Final = DType("index", 64, "index", "int64")
 
-DTYPES: Final = {d.name: d for d in (f16, bf16, f32, f64, i1, i8, i16, i32, i64, index)}
+DTYPES: Final = {
+    d.name: d for d in (f8e4m3fn, f8e5m2, f16, bf16, f32, f64, i1, i8, i16, i32, i64, u8, u16, u32, u64, index)
+}
 
 
 def dtype_named(name: str) -> DType:

@@ -17,6 +17,7 @@ from typing import Any, Final, assert_never
 from lego_mlir import bindings
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.printers.operations import Form
+from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.emit_atomics import AtomicEmitter
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
@@ -234,9 +235,11 @@ class KernelEmitter:
     def _load_now(self, load: Load) -> Any:
         access, build = load.access, self.printer.build
         operands = (self._memrefs[access.buffer.name], *self.tiles.indices(access))
-        if access.width == 1:
-            return build.value("memref.load", operands, load.result.mlir)
-        return build.value("vector.load", operands, load.result.mlir, _alignment(access.width, access.buffer.dtype))
+        dtype, name, facts = access.buffer.dtype, "memref.load", {}
+        if access.width > 1:
+            name, facts = "vector.load", _alignment(access.width, dtype)
+        stored = build.value(name, operands, _in_memory(load.result), facts)
+        return self.compute.from_memory(stored, load.result)
 
     def _emit_store(self, store: Store) -> None:
         if not store.access.is_masked:
@@ -250,7 +253,8 @@ class KernelEmitter:
     def _store_now(self, store: Store) -> None:
         access, build = store.access, self.printer.build
         memref = self._memrefs[access.buffer.name]
-        operands = (self._values[store.value.number], memref, *self.tiles.indices(access))
+        stored = self.compute.to_memory(self._values[store.value.number], store.value)
+        operands = (stored, memref, *self.tiles.indices(access))
         if access.width == 1:
             build.operation("memref.store", operands)
         else:
@@ -346,7 +350,12 @@ def _memref(buffer: Buffer, row: int | None = None) -> str:
     """The memref type, two-dimensional where `row` is the length of a row."""
     size = "?" if not buffer.is_static else buffer.size if row is None else f"{buffer.size // row}x{row}"
     space = f", {WORKGROUP}" if buffer.space == "workgroup" else ""
-    return f"memref<{size}x{buffer.dtype.mlir}{space}>"
+    return f"memref<{size}x{buffer.dtype.in_memory}{space}>"
+
+
+def _in_memory(value: Value) -> str:
+    """The MLIR type that a value is loaded and stored as."""
+    return Value(value.number, dtypes.u8, value.width).mlir if value.dtype.family == "bool" else value.mlir
 
 
 def _register_type(register: Register) -> str:

@@ -38,6 +38,81 @@ def maximum(a: Operand, b: Operand) -> Operand:
     return _compute("maximum", a, b) if _is_data(a, b) else _index.maximum(a, b)
 
 
+def floor(x: Operand) -> Operand:
+    """The greatest whole number that is not above x."""
+    return _compute("floor", x)
+
+
+def ceil(x: Operand) -> Operand:
+    """The least whole number that is not below x."""
+    return _compute("ceil", x)
+
+
+def nearest_even(x: Operand) -> Operand:
+    """The nearest whole number, of two as near the even one: 2.5 becomes 2, as NumPy's `round` has it."""
+    return _compute("round", x)
+
+
+def trunc(x: Operand) -> Operand:
+    """The whole number beside x towards zero."""
+    return _compute("trunc", x)
+
+
+def copysign(x: Operand, y: Operand) -> Operand:
+    """The size of x with the sign of y."""
+    return _compute("copysign", x, y)
+
+
+def sign(x: Operand) -> Operand:
+    """1, -1 or 0 by the sign of x; NaN of a NaN. Of -0.0 it is 0.0, as in NumPy."""
+    return _compute("sign", x)
+
+
+def isnan(x: Operand) -> Operand:
+    """Whether x is NaN."""
+    return _compute("isnan", x)
+
+
+def isinf(x: Operand) -> Operand:
+    """Whether x is an infinity of either sign."""
+    return _compute("isinf", x)
+
+
+def isfinite(x: Operand) -> Operand:
+    """Whether x is neither infinite nor NaN."""
+    return _compute("isfinite", x)
+
+
+def popcount(x: Operand) -> Operand:
+    """The number of set bits of an integer, in its type."""
+    return _compute("popcount", x)
+
+
+def clz(x: Operand) -> Operand:
+    """The number of zero bits above the highest set bit of an integer; its width for 0."""
+    return _compute("clz", x)
+
+
+def ctz(x: Operand) -> Operand:
+    """The number of zero bits below the lowest set bit of an integer; its width for 0."""
+    return _compute("ctz", x)
+
+
+def div_trunc(a: Operand, b: Operand) -> Operand:
+    """The quotient of two integers rounded towards zero, as in C; `a // b` rounds down."""
+    return _compute("div_trunc", a, b)
+
+
+def rem_trunc(a: Operand, b: Operand) -> Operand:
+    """The remainder of `div_trunc`, with the sign of a, as C's %; `a % b` has the sign of b."""
+    return _compute("rem_trunc", a, b)
+
+
+def power(x: Operand, y: Operand) -> Operand:
+    """x to the power y, for floats; `x ** y` is the same."""
+    return _compute("pow", x, y)
+
+
 def exp(x: Operand) -> Operand:
     """e to the power x."""
     return _compute("exp", x)
@@ -48,6 +123,11 @@ def exp2(x: Operand) -> Operand:
     return _compute("exp2", x)
 
 
+def expm1(x: Operand) -> Operand:
+    """e to the power x, minus 1; accurate also near 0."""
+    return _compute("expm1", x)
+
+
 def log(x: Operand) -> Operand:
     """The natural logarithm."""
     return _compute("log", x)
@@ -56,6 +136,11 @@ def log(x: Operand) -> Operand:
 def log2(x: Operand) -> Operand:
     """The logarithm to base 2."""
     return _compute("log2", x)
+
+
+def log1p(x: Operand) -> Operand:
+    """The natural logarithm of 1 + x; accurate also near 0."""
+    return _compute("log1p", x)
 
 
 def sqrt(x: Operand) -> Operand:
@@ -73,6 +158,16 @@ def tanh(x: Operand) -> Operand:
     return _compute("tanh", x)
 
 
+def sinh(x: Operand) -> Operand:
+    """The hyperbolic sine."""
+    return _compute("sinh", x)
+
+
+def cosh(x: Operand) -> Operand:
+    """The hyperbolic cosine."""
+    return _compute("cosh", x)
+
+
 def sin(x: Operand) -> Operand:
     """The sine of an angle in radians."""
     return _compute("sin", x)
@@ -81,6 +176,31 @@ def sin(x: Operand) -> Operand:
 def cos(x: Operand) -> Operand:
     """The cosine of an angle in radians."""
     return _compute("cos", x)
+
+
+def tan(x: Operand) -> Operand:
+    """The tangent of an angle in radians."""
+    return _compute("tan", x)
+
+
+def asin(x: Operand) -> Operand:
+    """The angle in -pi/2 .. pi/2 of which x is the sine; NaN beyond -1 .. 1."""
+    return _compute("asin", x)
+
+
+def acos(x: Operand) -> Operand:
+    """The angle in 0 .. pi of which x is the cosine; NaN beyond -1 .. 1."""
+    return _compute("acos", x)
+
+
+def atan(x: Operand) -> Operand:
+    """The angle in -pi/2 .. pi/2 of which x is the tangent."""
+    return _compute("atan", x)
+
+
+def atan2(y: Operand, x: Operand) -> Operand:
+    """The angle in -pi .. pi of the point (x, y), as NumPy's `arctan2`."""
+    return _compute("atan2", y, x)
 
 
 def erf(x: Operand) -> Operand:

@@ -44,7 +44,9 @@ from lego_mlir.tracing.trace import (
     Write,
 )  # fmt: skip
 
-UNIT: Final = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53}
+UNIT: Final = {
+    "f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-24, "f64": 2.0**-53, "f8e4m3fn": 2.0**-4, "f8e5m2": 2.0**-3,
+}  # fmt: skip
 """Unit roundoff: the largest relative error of one rounding to nearest."""
 ELEMENTARY: Final = 8
 """The roundings counted for an elementary function: CUDA's errors end at 4 ulps (CUDA C++ guide, "Math Functions")."""
@@ -53,7 +55,9 @@ LARGEST_SHARE: Final = 2.0**-4
 """The largest relative error accepted for any number of roundings; a sum in f16 may need an explicit tolerance."""
 SPREAD: Final = 4.0
 """Rounding errors of either sign add up like a random walk: for n, 4 sqrt(n) exceeds 7 standard deviations."""
-_EXACT: Final = frozenset({"neg", "abs", "minimum", "maximum", "select"})
+_EXACT: Final = frozenset(
+    {"neg", "abs", "minimum", "maximum", "select", "sign", "copysign", "floor", "ceil", "round", "trunc"}
+)
 
 Counts = tuple[int, ...]
 _TYPES: Final = tuple(UNIT)
@@ -258,7 +262,7 @@ def _grown(first: Roundings | None, second: Roundings, count: int) -> Roundings:
 
 def _computed(operands: Roundings, operation: str, dtype: DType) -> Roundings:
     operator = OPERATORS[operation]
-    if operation in _EXACT or operator.predicates is not None or not dtype.is_float:
+    if operation in _EXACT or operator.gives_truth or not dtype.is_float:
         return operands
     if operation == "truediv":
         return operands.then(dtype, DIVISION)
@@ -279,5 +283,6 @@ def _is_exact(number: float, dtype: DType) -> bool:
 
 def _holds(wide: DType, narrow: DType) -> bool:
     """Whether the wide float type represents every value of the narrow one."""
-    ordered = {"f16": {"f16"}, "bf16": {"bf16"}, "f32": {"f16", "bf16", "f32"}, "f64": set(_TYPES)}
-    return narrow.name in ordered[wide.name]
+    halves = {"f8e4m3fn", "f8e5m2", "f16", "bf16"}
+    held = {"f16": {"f8e4m3fn", "f8e5m2"}, "bf16": {"f8e4m3fn", "f8e5m2"}, "f32": halves, "f64": {*halves, "f32"}}
+    return narrow == wide or narrow.name in held.get(wide.name, ())

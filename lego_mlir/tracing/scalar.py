@@ -70,6 +70,11 @@ class Scalar:
         tracer = current("data used as an index")
         if self.width is not None or self.dtype.is_float:
             raise tracer.error(f"{self!r} cannot be used as an index; an index is one integer, such as x.to(lego.i32)")
+        if self.dtype is dtypes.u64 and tracer.data.range(self.value)[1] > dtypes.i64.span[1]:
+            raise tracer.error(
+                f"{self!r} may exceed {dtypes.i64.span[1]}, the greatest index; "
+                "use x % n or x & mask, or x.to(lego.i64)"
+            )
         symbol = tracer.data_symbol(self.value)
         return Ne(symbol, 0) if self.dtype.family == "bool" else symbol
 
@@ -145,15 +150,20 @@ class Scalar:
     def __lshift__(self, other: Operand) -> Operand:
         return _binary("lshift", self, other)
 
+    def __rlshift__(self, other: Operand) -> Operand:
+        return _binary("lshift", other, self)
+
     def __rshift__(self, other: Operand) -> Operand:
         return _binary("rshift", self, other)
 
-    def __pow__(self, other: Operand) -> NoReturn:
-        raise current("a power of data").error(
-            "a kernel's data has no operator **; multiply, or use lego.exp2(y * lego.log2(x)) where x > 0"
-        )
+    def __rrshift__(self, other: Operand) -> Operand:
+        return _binary("rshift", other, self)
 
-    __rpow__ = __pow__
+    def __pow__(self, other: Operand) -> Operand:
+        return _binary("pow", self, other)
+
+    def __rpow__(self, other: Operand) -> Operand:
+        return _binary("pow", other, self)
 
     def __neg__(self) -> Scalar:
         return compute("neg", self)
@@ -165,7 +175,7 @@ class Scalar:
         return compute("abs", self)
 
     def __invert__(self) -> Scalar:
-        return compute("xor", self, True if self.dtype.family == "bool" else -1)
+        return compute("xor", self, self.dtype.span[1] if self.dtype.is_unsigned else -1)
 
     def __eq__(self, other: object) -> Operand:
         return _binary("eq", self, other)
@@ -233,14 +243,14 @@ def compute(name: str, *operands: Operand) -> Scalar:
         raise tracer.error(f"{name} of different element types ({shown}); convert one, for example with .to(lego.f32)")
     (dtype,) = kinds
     operator = OPERATORS[name]
-    if not (operator.floats if dtype.is_float else operator.integers):
-        raise tracer.error(f"{name} is not defined for {dtype}{_HINTS.get(name, '')}")
+    if not operator.on(dtype):
+        raise tracer.error(f"{name} is not defined for {dtype}{_remedy(name, dtype)}")
     widths = {d.width for d in data} - {None}
     if len(widths) > 1:
         raise tracer.error(f"{name} of vectors of different widths: {sorted(w for w in widths if w)}")
     width = next(iter(widths), None)
     values = tuple(as_value(o, dtype, width) for o in operands)
-    result = tracer.value(dtypes.i1 if operator.predicates else dtype, width)
+    result = tracer.value(dtypes.i1 if operator.gives_truth else dtype, width)
     tracer.append(Compute(result, name, values, tracer.here()))
     return Scalar(result)
 
@@ -248,8 +258,20 @@ def compute(name: str, *operands: Operand) -> Scalar:
 _HINTS = {
     "truediv": "; integers divide with //",
     "floordiv": "; floats divide with /",
-    "mod": "; a float remainder is x - y*floor(x/y)",
+    "mod": "; a float remainder is x - y*lego.floor(x/y)",
+    "pow": "; convert to a float, for example with .to(lego.f32), or multiply",
 }
+
+
+def _remedy(name: str, dtype: DType) -> str:
+    """What to write instead of an operation that an element type does not have."""
+    if dtype.is_f8:
+        return ", whose numbers are only stored and converted; compute in another type: x.to(lego.f32)"
+    if dtype.family == "bool" and OPERATORS[name].integers:
+        return ", a truth value; use & | ^ ~, or convert it: x.to(lego.i32)"
+    if name in _HINTS:
+        return _HINTS[name]
+    return "; convert it, for example with .to(lego.f32)" if not dtype.is_float else "; convert it to an integer type"
 
 
 def select(condition: Operand, a: Operand, b: Operand) -> Scalar:
@@ -348,7 +370,7 @@ def _number(given: Real, dtype: DType) -> int | float:
             f"{given} is not a value of {dtype}; write it as an int, or convert the data to a float"
         )
     number = int(given) if isinstance(given, Integral) else int(float(given))
-    low, high = (0, 1) if dtype.family == "bool" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+    low, high = dtype.span
     if not low <= number <= high:
         raise current("a constant").error(f"{number} does not fit {dtype}, which holds {low}..{high}")
     return number
@@ -360,7 +382,7 @@ def _float(given: float, dtype: DType) -> float:
 
     with numpy.errstate(over="ignore"):
         stored = float(numpy.asarray(given).astype(dtype.numpy))
-    if math.isinf(stored) and not math.isinf(given):
+    if math.isfinite(given) and not math.isfinite(stored):
         raise current("a constant").error(
             f"{given} is beyond {dtype}, where it would be {stored}; compute in a wider type, such as x.to(lego.f64), "
             f"or write {dtype}(float('inf')) for infinity"

@@ -159,7 +159,7 @@ def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
 
 
 def _element_type(dtype: Any, owner: str) -> DType:
-    if not isinstance(dtype, DType) or dtype.family in ("index", "bool"):
+    if not isinstance(dtype, DType) or dtype.family == "index":
         raise TraceError(f"{owner}: the first argument is an element type such as lego.f32, got {dtype!r}")
     return dtype
 

@@ -62,7 +62,7 @@ def test_runs_clean_and_right(name: str):
         if parameter.name in expected:
             found = memories[parameter.name][data.positions(parameter.layout, {})].astype(np.float64)
             name = parameter.name
-            result = comparing.compare(found, expected[name], parameter.dtype.mlir, allowed[name])
+            result = comparing.compare(found, expected[name], parameter.dtype.name, allowed[name])
             assert result, f"{name}: {result}"
     if script is not None:
         assert report.totals.conflicts == 0

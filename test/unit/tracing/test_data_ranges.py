@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.tracing.data_ranges import DataRanges, type_span
-from lego_mlir.tracing.dtypes import f32, i1, i8, i32, i64
+from lego_mlir.tracing.data_ranges import DataRanges
+from lego_mlir.tracing.dtypes import f32, i1, i8, i32, i64, u8
 from lego_mlir.tracing.trace import Compose, Compute, Constant, Convert, Lane, Source, Value
 
 HERE = Source("spec.py", 1)
@@ -124,7 +124,7 @@ def test_conversions_vectors_and_choices():
     assert data.text(chosen) == "select(%0 < (%0 % 5), %0 % 5, 5)"
     narrowed = Value(8, i8)
     data.define(Convert(narrowed, x, HERE))
-    assert data.range(narrowed) == type_span(i8)
+    assert data.range(narrowed) == i8.span
 
 
 @pytest.mark.parametrize("operation", ["add", "lshift", "rshift", "minimum", "maximum", "neg"])
@@ -136,7 +136,7 @@ def test_a_truth_value_stays_one(operation):
 
 def test_an_integer_of_a_float_has_its_types_range():
     x, whole = Value(0, f32), Value(1, i32)
-    assert chain(Convert(whole, x, HERE)).range(whole) == type_span(i32)
+    assert chain(Convert(whole, x, HERE)).range(whole) == i32.span
 
 
 def test_a_long_chain_is_no_recursion_and_no_long_text():
@@ -145,5 +145,15 @@ def test_a_long_chain_is_no_recursion_and_no_long_text():
         result = Value(number, i32)
         data.define(Compute(result, "and", (value, value), HERE))
         value = result
-    assert data.range(value) == type_span(i32)
+    assert data.range(value) == i32.span
     assert len(data.text(value)) <= 60
+
+
+def test_ranges_of_unsigned_data_and_of_its_operations():
+    a, b, c, d, e = (Value(n, t) for n, t in enumerate((u8, u8, u8, i32, i32)))
+    data = DataRanges()
+    data.define(Compute(b, "popcount", (a,), HERE))
+    data.define(Compute(c, "sub", (a, b), HERE))  # may wrap
+    data.define(Convert(d, c, HERE))
+    data.define(Compute(e, "sign", (d,), HERE))
+    assert [data.range(v) for v in (a, b, c, d, e)] == [(0, 255), (0, 8), (0, 255), (0, 255), (0, 1)]

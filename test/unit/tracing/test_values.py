@@ -5,30 +5,12 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from launching import launch
+from launching import elementwise, launch
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 
 N = 64
-
-
-def elementwise(function, *dtypes, out):
-    """The kernel that applies a function to each element of its inputs."""
-    inputs = [lego.Tensor(d, Row(N)) for d in dtypes]
-
-    def body(*views):
-        *given, result = views
-        i = lego.thread_id[0]
-        result[i] = function(*(v[i] for v in given))
-
-    names = [f"x{k}" for k in range(len(dtypes))]
-    arguments = ", ".join([*names, "y"])
-    space = {"body": body}
-    exec(f"def apply({arguments}):\n    body({arguments})\n", space)
-    apply = space["apply"]
-    apply.__annotations__ = {**dict(zip(names, inputs, strict=True)), "y": lego.Tensor(out, Row(N))}
-    return lego.kernel(grid=1, block=N)(apply)
 
 
 def apply(function, *columns, dtypes, out):
