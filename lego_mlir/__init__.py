@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lego_mlir import f2 as f2
     from lego_mlir import structured as structured
     from lego_mlir.errors import LayoutError as LayoutError
     from lego_mlir.errors import LegoError as LegoError
@@ -151,6 +152,7 @@ _NAMES = {
 }
 
 _NAMES["structured"] = ("lego_mlir.structured", "")
+_NAMES["f2"] = ("lego_mlir.f2", "")
 
 _ROOMS = frozenset(
     [

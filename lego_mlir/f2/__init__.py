@@ -1,0 +1,21 @@
+"""Linear layouts over F2: bit matrices, encodings of hardware layouts, conversions between them.
+
+The system of "Linear Layouts: Robust Code Generation of Efficient Tensor Computation Using F2". Pure mathematics: no
+printing, no tools.
+"""
+
+from __future__ import annotations
+
+from lego_mlir.f2.encodings import Blocked as Blocked
+from lego_mlir.f2.encodings import Mfma as Mfma
+from lego_mlir.f2.encodings import MfmaOperand as MfmaOperand
+from lego_mlir.f2.encodings import MmaOperand as MmaOperand
+from lego_mlir.f2.encodings import MmaSync as MmaSync
+from lego_mlir.f2.encodings import Sliced as Sliced
+from lego_mlir.f2.encodings import SwizzledShared as SwizzledShared
+from lego_mlir.f2.encodings import TensorCopyShared as TensorCopyShared
+from lego_mlir.f2.encodings import Wgmma as Wgmma
+from lego_mlir.f2.encodings import Wmma as Wmma
+from lego_mlir.f2.encodings import WmmaOperand as WmmaOperand
+from lego_mlir.f2.linear import LinearLayout as LinearLayout
+from lego_mlir.f2.matrix import BitMatrix as BitMatrix
