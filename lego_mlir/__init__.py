@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout import TileOrderBy as TileOrderBy
     from lego_mlir.layout import as_layout as as_layout
     from lego_mlir.layout import gallery as gallery
+    from lego_mlir.runtime.calls import calls_of as calls_of
     from lego_mlir.runtime.products import matmul as matmul
     from lego_mlir.tracing.control import barrier as barrier
     from lego_mlir.tracing.control import block_dim as block_dim
@@ -143,6 +144,7 @@ _MODULES = {
     "lego_mlir.tracing.mma": "accumulator mma",
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.tiles": "stage",
+    "lego_mlir.runtime.calls": "calls_of",
     "lego_mlir.runtime.products": "matmul",
 }
 _NAMES = {

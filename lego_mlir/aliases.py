@@ -45,6 +45,14 @@ DeviceArray: TypeAlias = Any
 """A CuPy array."""
 Tensor: TypeAlias = Any
 """A tensor of PyTorch."""
+AnyArray: TypeAlias = Any
+"""An array of NumPy, PyTorch, CuPy, JAX or another library."""
+Given: TypeAlias = Any
+"""What a kernel is called with: an array of any library, or a number."""
+Dtype: TypeAlias = "np.dtype[Any]"
+"""An element type of NumPy."""
+Returned: TypeAlias = Any
+"""What a call of a kernel returns: one array, or a tuple of arrays."""
 IslSet: TypeAlias = Any
 """A set, map or value of isl."""
 Json: TypeAlias = dict[str, Any]

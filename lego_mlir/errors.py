@@ -11,7 +11,7 @@ lego_mlir.errors.LayoutError: RegP: sigma must order the 2 axes of (4, 6), got (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +66,16 @@ class DependencyError(LegoError, ImportError):
 
 class InterpreterError(LegoError):
     """IR that the interpreter cannot run: an unsupported operation, or arguments that do not match."""
+
+
+class KernelFaultError(LegoError):
+    """A checked run of a kernel found faults, such as a race; `faults` lists them all."""
+
+    def __init__(self, kernel: str, faults: Sequence[str]) -> None:
+        shown = "".join(f"\n  {fault}" for fault in faults[:4])
+        more = f"\n  and {len(faults) - 4} more" if len(faults) > 4 else ""
+        super().__init__(f"kernel {kernel}: the interpreter found {len(faults)} faults{shown}{more}")
+        self.faults = tuple(faults)
 
 
 class CacheError(LegoError):

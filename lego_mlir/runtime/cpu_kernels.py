@@ -60,7 +60,7 @@ class HostKernel:
     library: cpu.Library | image.Image = field(repr=False)
 
     def __call__(self, arguments: Sequence[Any], grid: Sequence[int]) -> None:
-        """Run all blocks of a grid on arrays, in place, and numbers, in the order of the signature."""
+        """Run all blocks of a grid on arrays or their addresses, in place, and numbers, in the signature's order."""
         if len(arguments) != len(self.kinds):
             raise UsageError(f"{self.name} takes {len(self.kinds)} arguments, got {len(arguments)}")
         extents = (*grid, 1, 1)[:3]
@@ -82,6 +82,8 @@ def _passed(kind: str, value: Any) -> Any:
     import numpy
 
     if kind == "tensor":
+        if isinstance(value, int):
+            return ctypes.c_void_p(value)
         if not isinstance(value, numpy.ndarray) or not value.flags.c_contiguous:
             raise UsageError(f"a tensor is passed as a C-contiguous NumPy array, got {type(value).__name__}")
         return ctypes.c_void_p(value.ctypes.data)

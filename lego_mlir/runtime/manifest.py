@@ -83,8 +83,9 @@ class Argument:
     """One kernel argument: a tensor (one pointer to `elements` of `dtype`, laid out as `layout`) or a scalar.
 
     A tensor begins at a multiple of `alignment` bytes, as its widest access needs; without one in the
-    manifest, the widest access is assumed. `tolerance` is the relative and absolute error that the spec's
-    reference allows, None where it names none.
+    manifest, the widest access is assumed. `strides` are those of the layout, in elements, None where it has none or
+    where some index names no element. `tolerance` is the relative and absolute error that the spec's reference
+    allows, None where it names none.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Argument:
     read: bool = True
     written: bool = True
     alignment: int = WIDEST_ACCESS
+    strides: tuple[Extent, ...] | None = None
     tolerance: tuple[float, float] | None = None
 
 
@@ -171,13 +173,14 @@ def read(path: str | Path) -> Manifest:
 
 def from_data(data: Mapping[str, Any]) -> Manifest:
     """The manifest of what JSON holds."""
-    kernels = [_kernel(entry) for entry in data["kernels"]]
+    kernels = [kernel_from(entry) for entry in data["kernels"]]
     return Manifest(
         data["target"], data["code"], data["code_sha256"], tuple(data["versions"]), {k.entry: k for k in kernels}
     )
 
 
-def _kernel(data: Mapping[str, Any]) -> KernelEntry:
+def kernel_from(data: Mapping[str, Any]) -> KernelEntry:
+    """One kernel of what JSON holds."""
     return KernelEntry(
         entry=data["entry"],
         grid=_extents(data["grid"]),
@@ -186,7 +189,7 @@ def _kernel(data: Mapping[str, Any]) -> KernelEntry:
         static_shared_bytes=data["static_shared_bytes"],
         sizes=tuple(LaunchSize(**size) for size in data["sizes"]),
         arguments=tuple(
-            Argument(**{**_known(argument, Argument), "shape": _extents(argument.get("shape"))})
+            Argument(**{**_known(argument, Argument), **{n: _extents(argument.get(n)) for n in ("shape", "strides")}})
             for argument in data["arguments"]
         ),
         source=data.get("source"),

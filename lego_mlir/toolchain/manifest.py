@@ -20,6 +20,7 @@ from lego_mlir.toolchain import llvm
 from lego_mlir.transforms.kernel_facts import KernelArgument, KernelFacts
 
 if TYPE_CHECKING:
+    from lego_mlir.layout.base import Layout
     from lego_mlir.toolchain.compile import Compilation
 
 FORMAT: Final = 1
@@ -88,7 +89,7 @@ def build(compilation: Compilation) -> dict[str, Any]:
         "code_sha256": hashlib.sha256(compilation.bytes).hexdigest(),
         "source_sha256": hashlib.sha256(source).hexdigest(),
         "versions": [_own_version(), bindings.load().version, llvm.version()],
-        "kernels": [_kernel(facts, objects.get(facts.name)) for facts in compilation.kernels],
+        "kernels": [describe(facts, objects.get(facts.name)) for facts in compilation.kernels],
     }
 
 
@@ -101,7 +102,8 @@ def _own_version() -> str:
         return "lego-mlir (not installed)"
 
 
-def _kernel(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
+def describe(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
+    """One kernel of a manifest: the facts of its module, and the layouts and sizes of its object, None for a text."""
     common = {
         "entry": facts.name,
         "static_shared_bytes": facts.static_shared,
@@ -161,7 +163,20 @@ def _argument(parameter: Any, tolerance: tuple[float, float] | None, alignment: 
         "shape": [portable(n) for n in parameter.layout.dims()],
         "elements": portable(parameter.size),
         "layout": repr(parameter.layout),
+        "strides": _strides(parameter.layout),
         "alignment": alignment,
         "read": parameter.read,
         "written": parameter.written,
     }
+
+
+def _strides(layout: Layout) -> list[int | str] | None:
+    """The strides of a layout whose first element is at position 0 and whose every index names an element."""
+    from lego_mlir.expr.index import index_symbol
+
+    dims = layout.dims()
+    symbols = [index_symbol(f"i[{axis}]") for axis in range(len(dims))]
+    if layout.mask(*symbols) is not True or layout.apply(*[0] * len(dims)) != 0:
+        return None
+    found = layout.strides()
+    return None if found is None else [portable(step) for step in found]

@@ -1,6 +1,7 @@
 """`@lego.kernel(grid, block)`: a Python function becomes a kernel that can be traced, printed and compared.
 
-A `Kernel` is a value; nothing is launched here. Its function is traced once, on first use of the trace.
+A `Kernel` is a value; `runtime.calls`, which the package looks up, runs it on arrays. Its function is traced once, on
+first use of the trace.
 """
 
 from __future__ import annotations
@@ -75,11 +76,21 @@ class Kernel(Referenced):
     def __repr__(self) -> str:
         return f"<kernel {self.name}, grid {self.grid}, block {self.block}, {self.source}>"
 
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        raise TraceError(
-            f"{self.name} is a kernel and cannot be called: compile it with `lego-mlir compile`, or run it with "
-            "`lego-mlir run` or lego_mlir.interp.launch"
-        )
+    @cached_property
+    def calls(self) -> Any:
+        """How this kernel is called on arrays: `runtime.calls`, whose room is above this one."""
+        import lego_mlir
+
+        return lego_mlir.calls_of(self)
+
+    def __call__(self, *arrays: Any, check: bool = False, **named: Any) -> Any:
+        """Run the kernel on arrays, on their device: `k(a, b, c)`; sizes that the shapes do not give by name.
+
+        NumPy arrays run on the CPU, with `check=True` in the interpreter; CUDA arrays on the current stream of their
+        library. Results may be left out, and are then allocated. Returns the tensors that the kernel writes. Raises
+        UsageError for arguments that do not fit, KernelFaultError for faults of a checked run. See docs/calling.md.
+        """
+        return self.calls.call(arrays, named, None, check) if check else self.calls(*arrays, **named)
 
     def _size_names(self) -> list[str]:
         return [size.name for size in _declared_sizes(self)]

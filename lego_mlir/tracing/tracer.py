@@ -343,7 +343,11 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
         raise TraceError(f"{tracer.source}: a kernel returns nothing; it stores into its tensors, got {returned!r}")
 
 
-OUR_PACKAGES = ("lego_mlir.tracing.", "lego_mlir.expr.", "lego_mlir.layout.", "sympy.", "contextlib")
+OUR_PACKAGES = (
+    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "runtime")),
+    "sympy.",
+    "contextlib",
+)
 """Modules whose lines are not the user's: those that trace, and those that call them back."""
 
 

@@ -15,6 +15,7 @@ from lego_mlir.errors import (
     LegoError,
     SymbolicBranchError,
     TraceError,
+    UsageError,
 )
 from lego_mlir.expr.index import index_symbol
 
@@ -403,13 +404,17 @@ def test_names_of_kernels_outside_of_one():
             use()
 
 
-def test_calling_a_kernel():
+def test_calling_a_kernel_in_a_kernel():
     @lego.kernel(grid=1, block=4)
-    def nothing(x: lego.Tensor(f32, Row(4))):
-        pass
+    def inner(x: lego.Tensor(f32, Row(4))):
+        x[lego.thread_id.x] = 1.0
 
-    with pytest.raises(TraceError, match="nothing is a kernel and cannot be called"):
-        nothing(1)
+    @lego.kernel(grid=1, block=4)
+    def outer(x: lego.Tensor(f32, Row(4))):
+        inner(x)
+
+    with pytest.raises(UsageError, match=r"test_trace_errors.py:\d+: kernel inner: x is a tensor of f32; pass an"):
+        outer.trace()
 
 
 @pytest.mark.parametrize(

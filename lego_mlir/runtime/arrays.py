@@ -1,0 +1,320 @@
+"""What a launch must know about an array, whichever library it comes from.
+
+    ArrayFacts      element type, shape, strides in elements, address, device, and whether it may be written
+    ArrayLibrary    how one library's arrays are read: `key` (all facts but the address, hashable), `pointer`, `facts`,
+                    `stream` (the current one of a device) and `empty` (a result of the same library)
+
+NumPy, PyTorch, CuPy and JAX are read through their own attributes, which is cheaper than an exchange protocol: a
+tensor's `data_ptr()` takes a tenth of a microsecond, its `__dlpack__()` two. Any other array comes through
+`__cuda_array_interface__` or DLPack. No library is imported here; one whose arrays arrive has been.
+
+>>> import numpy
+>>> given = numpy.zeros((2, 3), numpy.float32).T
+>>> facts = library_of(given).facts(given)
+>>> facts.dtype, facts.shape, facts.strides, facts.device, facts.writable
+('float32', (3, 2), (1, 3), ('cpu', 0), True)
+
+Sources: NumPy, "The array interface protocol"; Numba, "CUDA Array Interface (Version 3)"; DLPack 1.1, `dlpack.h`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import UsageError
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import AnyArray, Dtype
+
+Device = tuple[str, int]
+CPU: Final[Device] = ("cpu", 0)
+DEFAULT_STREAM: Final = 0  # the legacy default stream; CUDA driver API, "Stream synchronization behavior"
+_BITS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """One array. `dtype` is NumPy's name of the element type, or that of ml_dtypes; `strides` count elements."""
+
+    library: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    pointer: int
+    device: Device
+    itemsize: int
+    writable: bool = True
+    needs_gradient: bool = False
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes from the first element to the end of the last one; strides are not negative."""
+        if not self.size:
+            return 0
+        return (1 + sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))) * self.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLibrary:
+    """How the arrays of one library are read.
+
+    `empty(dtype, shape, strides, device)` makes a result; `finish` turns it, once written, into what the caller gets.
+    """
+
+    name: str
+    key: Callable[[AnyArray], Hashable]
+    pointer: Callable[[AnyArray], int]
+    facts: Callable[[AnyArray], ArrayFacts]
+    stream: Callable[[int], int]
+    empty: Callable[[str, Sequence[int], Sequence[int], Device], AnyArray] | None = None
+    finish: Callable[[AnyArray, Device], AnyArray] | None = None
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a row-major array.
+
+    >>> dense_strides((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def spanned(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """The elements of memory from the first to the last of an array."""
+    return 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+
+
+def _no_stream(device: int) -> int:
+    return DEFAULT_STREAM
+
+
+# NumPy
+
+
+def _numpy_name(dtype: Dtype) -> str:
+    """The name of an element type; one in another byte order keeps its mark, and so is no type of a kernel."""
+    return str(dtype.name if dtype.isnative else dtype.str)
+
+
+def _numpy_facts(array: AnyArray) -> ArrayFacts:
+    return ArrayFacts(
+        "numpy", _numpy_name(array.dtype), array.shape, _in_elements(array.strides, array.itemsize),
+        array.__array_interface__["data"][0], CPU, array.itemsize, array.flags.writeable,
+    )  # fmt: skip
+
+
+def _in_elements(strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides in elements; -1 where they are no multiple of one, which no layout has."""
+    return tuple(-1 if step % itemsize else step // itemsize for step in strides)
+
+
+def _numpy_empty(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> AnyArray:
+    import numpy
+
+    stored = numpy_dtype(dtype)
+    if tuple(strides) == dense_strides(shape):
+        return numpy.empty(shape, stored)
+    memory = numpy.empty(spanned(shape, strides), stored)
+    return numpy.lib.stride_tricks.as_strided(memory, shape, [step * stored.itemsize for step in strides])
+
+
+def numpy_dtype(name: str) -> Dtype:
+    """NumPy's element type of that name, from ml_dtypes where NumPy has none."""
+    import numpy
+
+    if hasattr(numpy, name):
+        return numpy.dtype(getattr(numpy, name))
+    import ml_dtypes
+
+    return numpy.dtype(getattr(ml_dtypes, name))
+
+
+def _numpy() -> ArrayLibrary:
+    return ArrayLibrary(
+        "numpy",
+        key=lambda a: (a.dtype, a.shape, a.strides, a.flags.writeable),
+        pointer=lambda a: int(a.__array_interface__["data"][0]),
+        facts=_numpy_facts,
+        stream=_no_stream,
+        empty=_numpy_empty,
+    )
+
+
+# PyTorch
+
+
+def _torch() -> ArrayLibrary:
+    torch = sys.modules["torch"]
+
+    def facts(tensor: AnyArray) -> ArrayFacts:
+        if tensor.layout is not torch.strided or tensor.is_neg() or tensor.is_conj():
+            raise UsageError(
+                f"a torch.Tensor of layout {tensor.layout} has no memory in the order of its elements; pass "
+                "tensor.to_dense(), or tensor.resolve_neg()"
+            )
+        if tensor.device.type not in ("cpu", "cuda"):
+            raise UsageError(f"a torch.Tensor is on the device {tensor.device}; move it to the CPU or a CUDA device")
+        return ArrayFacts(
+            "torch", str(tensor.dtype).rpartition(".")[2], tuple(tensor.shape), tuple(tensor.stride()),
+            tensor.data_ptr(), (tensor.device.type, tensor.device.index or 0), tensor.element_size(), True,
+            tensor.requires_grad,
+        )  # fmt: skip
+
+    def empty(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> AnyArray:
+        where = "cpu" if device[0] == "cpu" else f"cuda:{device[1]}"
+        return torch.empty_strided(shape, strides, dtype=getattr(torch, dtype), device=where)
+
+    pointer = torch.Tensor.data_ptr
+    stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.cuda.current_stream() wraps
+    return ArrayLibrary(
+        "torch",
+        key=lambda t: (t.dtype, t.shape, t.stride(), t.device, t.requires_grad),
+        pointer=pointer,
+        facts=facts,
+        stream=stream or _no_stream,
+        empty=empty,
+    )
+
+
+# CuPy
+
+
+def _cupy() -> ArrayLibrary:
+    cupy = sys.modules["cupy"]
+
+    def facts(array: AnyArray) -> ArrayFacts:
+        strides = _in_elements(array.strides, array.itemsize)
+        return ArrayFacts(
+            "cupy", _numpy_name(array.dtype), tuple(array.shape), strides, array.data.ptr,
+            ("cuda", array.device.id), array.itemsize,
+        )  # fmt: skip
+
+    def empty(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> AnyArray:
+        stored = "uint16" if dtype == "bfloat16" else dtype  # CuPy has no bfloat16: its words
+        with cupy.cuda.Device(device[1]):
+            if tuple(strides) == dense_strides(shape):
+                return cupy.empty(shape, stored)
+            memory = cupy.empty(spanned(shape, strides), stored)
+            return cupy.lib.stride_tricks.as_strided(memory, shape, [step * memory.itemsize for step in strides])
+
+    return ArrayLibrary(
+        "cupy",
+        key=lambda a: (a.dtype, a.shape, a.strides, a.device.id),
+        pointer=lambda a: int(a.data.ptr),
+        facts=facts,
+        stream=lambda device: int(cupy.cuda.get_current_stream().ptr),
+        empty=empty,
+    )
+
+
+# JAX
+
+
+def _jax() -> ArrayLibrary:
+    def facts(array: AnyArray) -> ArrayFacts:
+        if not hasattr(array, "unsafe_buffer_pointer"):
+            raise UsageError("a traced JAX value has no memory: call the kernel outside jax.jit")
+        devices = list(array.devices())
+        if len(devices) != 1:
+            raise UsageError(f"a JAX array is sharded over {len(devices)} devices; pass the parts of one device")
+        device = CPU if devices[0].platform == "cpu" else ("cuda", int(devices[0].local_hardware_id))
+        return ArrayFacts(
+            "jax", str(array.dtype.name), tuple(array.shape), dense_strides(array.shape),
+            array.unsafe_buffer_pointer(), device, array.dtype.itemsize, writable=False,
+        )  # fmt: skip
+
+    def empty(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> AnyArray:
+        if device == CPU:
+            return _numpy_empty(dtype, shape, strides, device)
+        if tuple(strides) != dense_strides(shape):
+            raise UsageError(f"JAX arrays are row-major, and a result of strides {tuple(strides)} is not")
+        jax = sys.modules["jax"]
+        place = next(d for d in jax.local_devices() if d.local_hardware_id == device[1])
+        return jax.block_until_ready(jax.numpy.empty(shape, dtype, device=place))
+
+    def finish(result: AnyArray, device: Device) -> AnyArray:
+        if device != CPU:
+            return result
+        made = sys.modules["jax"].numpy.asarray(result)
+        if made.dtype != result.dtype:
+            raise UsageError(
+                f"JAX turns a result of {result.dtype} into {made.dtype}; set jax.config.update('jax_enable_x64', True)"
+            )
+        return made
+
+    return ArrayLibrary(
+        "jax",
+        key=lambda a: (a.dtype, a.shape, tuple(a.devices())),
+        pointer=lambda a: int(a.unsafe_buffer_pointer()),  # waits until the array is computed
+        facts=facts,
+        stream=_no_stream,
+        empty=empty,
+        finish=finish,
+    )
+
+
+# Anything else
+
+
+def _by_interface() -> ArrayLibrary:
+    def facts(array: AnyArray) -> ArrayFacts:
+        from lego_mlir.runtime import dlpack
+
+        return dlpack.facts(array)
+
+    return ArrayLibrary(
+        "other", key=facts_key(facts), pointer=lambda a: facts(a).pointer, facts=facts, stream=_no_stream
+    )
+
+
+def facts_key(facts: Callable[[AnyArray], ArrayFacts]) -> Callable[[AnyArray], Hashable]:
+    """The key of an array whose facts come together."""
+
+    def key(array: AnyArray) -> Hashable:
+        found = facts(array)
+        return found.library, found.dtype, found.shape, found.strides, found.device, found.writable
+
+    return key
+
+
+_MAKERS: Final = {"numpy": _numpy, "torch": _torch, "cupy": _cupy, "jax": _jax, "jaxlib": _jax}
+_CLASSES: Final = {"numpy": "ndarray", "torch": "Tensor", "cupy": "ndarray"}
+_libraries: dict[str, ArrayLibrary] = {}
+_by_type: dict[type, ArrayLibrary | None] = {}
+
+
+def library_of(value: object) -> ArrayLibrary | None:
+    """How to read this value's type; None for what is no array."""
+    kind = type(value)
+    try:
+        return _by_type[kind]
+    except KeyError:
+        found = _by_type[kind] = _find(kind)
+        return found
+
+
+def _find(kind: type) -> ArrayLibrary | None:
+    for base in kind.__mro__:
+        name = base.__module__.partition(".")[0]
+        if name in _CLASSES and base.__name__ == _CLASSES[name]:
+            return _library(name)
+        if name in ("jax", "jaxlib") and (hasattr(kind, "unsafe_buffer_pointer") or "Tracer" in base.__name__):
+            return _library(name)
+    if hasattr(kind, "__cuda_array_interface__") or hasattr(kind, "__dlpack__"):
+        return None if kind.__module__ == "numpy" else _library("other")  # a NumPy scalar is a number
+    return None
+
+
+def _library(name: str) -> ArrayLibrary:
+    if name not in _libraries:
+        _libraries[name] = _MAKERS.get(name, _by_interface)()
+    return _libraries[name]
