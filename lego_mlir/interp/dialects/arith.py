@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lego_mlir.interp import rounding, values
+from lego_mlir.interp import extremes, rounding, values
 from lego_mlir.interp.machine import Machine, merge
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.report import Kind, SourceLocation
@@ -244,15 +244,6 @@ def _rounded(compute: Callable[..., Array]) -> Callable[[Operation], Step]:
     return build
 
 
-def number_wins(compute: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """Minimum or maximum that returns the other operand if one is NaN."""
-
-    def choose(a: Array, b: Array) -> Array:
-        return np.where(np.isnan(a), b, np.where(np.isnan(b), a, compute(a, b)))
-
-    return choose
-
-
 FLOATING: Final[dict[str, Callable[..., Any]]] = {
     "addf": np.add,
     "subf": np.subtract,
@@ -260,10 +251,10 @@ FLOATING: Final[dict[str, Callable[..., Any]]] = {
     "divf": np.divide,
     "remf": np.fmod,
     "negf": np.negative,
-    "maximumf": np.maximum,
-    "minimumf": np.minimum,
-    "maxnumf": number_wins(np.maximum),
-    "minnumf": number_wins(np.minimum),
+    "maximumf": extremes.maximum,
+    "minimumf": extremes.minimum,
+    "maxnumf": extremes.maxnum,
+    "minnumf": extremes.minnum,
 }
 for _name, _function in FLOATING.items():
     implements(f"arith.{_name}")(_rounded(_function))

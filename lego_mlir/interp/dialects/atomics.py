@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lego_mlir.interp import memory, shadow, values
+from lego_mlir.interp import extremes, memory, shadow, values
 from lego_mlir.interp.dialects.memref import plain
 from lego_mlir.interp.dialects.scf import run_masked
 from lego_mlir.interp.machine import Machine
@@ -27,18 +27,18 @@ KINDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "addf": np.add,
     "addi": np.add,
     "assign": lambda old, new: new,
-    "maximumf": np.maximum,
+    "maximumf": extremes.maximum,
     "maxs": np.maximum,
     "maxu": np.maximum,
-    "minimumf": np.minimum,
+    "minimumf": extremes.minimum,
     "mins": np.minimum,
     "minu": np.minimum,
     "mulf": np.multiply,
     "muli": np.multiply,
     "ori": np.bitwise_or,
     "andi": np.bitwise_and,
-    "maxnumf": np.fmax,
-    "minnumf": np.fmin,
+    "maxnumf": extremes.maxnum,
+    "minnumf": extremes.minnum,
     "xori": np.bitwise_xor,
 }
 

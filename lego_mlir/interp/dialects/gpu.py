@@ -13,7 +13,7 @@ import numpy as np
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.interp import memory, values
+from lego_mlir.interp import extremes, memory, values
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import CompiledFunction, Operation, Step, implements, tile_names
 from lego_mlir.interp.report import Kind
@@ -199,15 +199,15 @@ REDUCTIONS: dict[str, tuple[Callable[..., Any], bool]] = {
     "mul": (np.multiply, False),
     "minui": (np.minimum, True),
     "minsi": (np.minimum, False),
-    "minnumf": (np.fmin, False),
+    "minnumf": (extremes.minnum, False),
     "maxui": (np.maximum, True),
     "maxsi": (np.maximum, False),
-    "maxnumf": (np.fmax, False),
+    "maxnumf": (extremes.maxnum, False),
     "and": (np.bitwise_and, False),
     "or": (np.bitwise_or, False),
     "xor": (np.bitwise_xor, False),
-    "minimumf": (np.minimum, False),
-    "maximumf": (np.maximum, False),
+    "minimumf": (extremes.minimum, False),
+    "maximumf": (extremes.maximum, False),
 }
 
 

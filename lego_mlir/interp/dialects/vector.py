@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lego_mlir.interp import rounding, values
+from lego_mlir.interp import extremes, rounding, values
 from lego_mlir.interp.dialects.affine import mixed
-from lego_mlir.interp.dialects.arith import number_wins
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
@@ -38,15 +37,15 @@ COMBINING: Final[dict[str, Callable[[Array, Array], Any]]] = {
     "mul": np.multiply,
     "minui": _combine_unsigned(np.minimum),
     "minsi": np.minimum,
-    "minnumf": number_wins(np.minimum),
+    "minnumf": extremes.minnum,
     "maxui": _combine_unsigned(np.maximum),
     "maxsi": np.maximum,
-    "maxnumf": number_wins(np.maximum),
+    "maxnumf": extremes.maxnum,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
-    "minimumf": np.minimum,
-    "maximumf": np.maximum,
+    "minimumf": extremes.minimum,
+    "maximumf": extremes.maximum,
 }
 
 

@@ -182,6 +182,18 @@ def test_floats_round_once(operation: str, type_: str):
     assert_same(found, wide.astype(TYPES[type_]))
 
 
+@pytest.mark.parametrize("type_", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("operation", ["minimumf", "minnumf", "maximumf", "maxnumf"])
+def test_minimum_and_maximum_order_the_zeros(operation: str, type_: str):
+    """Many lanes at once: NumPy's own choice depends on the instructions that it uses."""
+    a = np.resize([0.0, -0.0, 0.0, -0.0], LANES).astype(TYPES[type_])
+    b = np.resize([-0.0, 0.0, 0.0, -0.0], LANES).astype(TYPES[type_])
+    text = f"arith.{operation} %a, %b : {type_}"
+    found, _ = run(text, {"a": a, "b": b}, {"a": type_, "b": type_}, type_)
+    negative = [True, True, False, True] if operation.startswith("min") else [False, False, False, True]
+    assert np.signbit(found).tolist() == np.resize(negative, LANES).tolist()
+
+
 def exact_fma(a: float, b: float, c: float) -> float:
     from fractions import Fraction
 
