@@ -143,6 +143,20 @@ class Facts:
         self.samples = Samples(terms)
         self._fuel = 0
 
+    def leaves_64_bits(self, poly: Poly, instead_of: Poly) -> bool:
+        """Whether this operand overflows int64 at a sample point where the one that it replaces does not.
+
+        As for `value_beyond`, bounds alone do not decide: they may be wider than the values.
+        """
+        lo, hi = self.interval(poly)
+        if (lo is None or lo >= -(2**63)) and (hi is None or hi < 2**63):
+            return False
+        values = [(self.samples.value(poly, p), self.samples.value(instead_of, p)) for p in range(POINTS)]
+        return any(
+            new is not None and old is not None and not -(2**63) <= new < 2**63 and -(2**63) <= old < 2**63
+            for new, old in values
+        )
+
     # ---- constants: intervals and congruences
 
     def bounds(self, poly: Poly) -> Bounds:

@@ -179,12 +179,15 @@ def remainder_under_quotient(facts: Facts, atom: Atom) -> Iterator[Binding]:
 
 
 def remainder_under_remainder(facts: Facts, atom: Atom) -> Iterator[Binding]:
-    """A remainder in the sum whose divisor, times its factor, is a multiple of d."""
+    """A remainder in the sum whose divisor, times its factor, is a multiple of d.
+
+    Not where it reduces data of the full 64 bits: `(x % 64 + i) % 8` has no overflow, and `(x + i) % 8` has.
+    """
     n, divisor = atom.args
     for inner in n.atoms():
         if inner.op is FloorMod and (parts := n.split(inner)) is not None:
             multiple, rest = (parts[0] * inner.args[1]).divided(divisor)
-            if not rest:
+            if not rest and not facts.leaves_64_bits(parts[0] * inner.args[0] + parts[1], instead_of=n):
                 yield {c: parts[0], x: inner.args[0], b: inner.args[1], y: parts[1], d: divisor, k: multiple}
 
 

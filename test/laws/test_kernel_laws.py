@@ -3,10 +3,10 @@
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from launching import launch
+from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f16, f32, gallery, i32
+from lego_mlir import Col, Row, f16, f32, gallery, i32, i64
 from lego_mlir.tracing.trace import Load
 
 from strategies import layouts
@@ -114,3 +114,19 @@ def widest_by_hand(layout, start, stride, threads, limit):
                 return width
         width //= 2
     return 1
+
+
+def test_an_index_of_64_bit_data_is_reduced_before_it_is_added_to():
+    """`(v % 64 + t) % 8` is `(v + t) % 8` for integers, but not in 64 bits for a v near 2**63."""
+
+    @lego.kernel(grid=(1,), block=(8,))
+    def gathered(x: lego.Tensor(i64, Row(8)), table: lego.Tensor(f32, Row(12)), y: lego.Tensor(f32, Row(8))):
+        t = lego.thread_id[0]
+        y[t] = table[(lego.index(x[t]) % 48 + t) % 12]
+
+    x = np.array([2**63 - 1, -(2**63), 2**63 - 7, 5, -1, 0, 2**62, -(2**62)], np.int64)
+    table = np.arange(12, dtype=np.float32)
+    expected = table[[(int(v) % 48 + t) % 12 for t, v in enumerate(x)]]
+    for form in ("affine", "index", "arith"):
+        assert (launch(gathered, x, table, np.zeros(8), form=form)[2] == expected).all()
+        assert (launch_on_cpu(gathered, x, table, np.zeros(8), form=form)[2] == expected).all()

@@ -104,6 +104,16 @@ def test_result(raw, expected):
     assert simplify(raw, RANGES).expr == expected
 
 
+def test_a_remainder_of_64_bit_data_stays_where_its_absence_would_overflow():
+    """`(v % 64 + i) % 8` is `(v + i) % 8` for integers, but v + 7 is no int64 for every int64 v."""
+    raw = FloorMod(FloorMod(v, 64) + i, 8)
+    assert simplify(raw, RANGES).expr == FloorMod(v + i, 8)
+    assert simplify(raw, {**RANGES, v: Range(-(2**31), 2**31)}).expr == FloorMod(v + i, 8)
+    assert simplify(raw, {**RANGES, v: Range(-(2**63), 2**63)}).expr == raw
+    scaled = FloorMod(FloorMod(v, 64) * 8 + i, 32)
+    assert simplify(scaled, {**RANGES, v: Range(-(2**63), 2**63)}).expr == 8 * FloorMod(v, 4) + i
+
+
 def test_unknown_conditions_keep_the_general_form():
     for raw in (FloorDiv(u, 8), FloorMod(u, N), FloorDiv(i, 7), FloorMod(8 * i + u, 8 * v), Smaller(u, v)):
         assert simplify(raw, RANGES).expr == raw
