@@ -1,5 +1,6 @@
 """Options and settings that every test shares."""
 
+import draws
 import hypothesis
 import pytest
 
@@ -11,11 +12,16 @@ hypothesis.settings.register_profile("long", deadline=None, print_blob=True)
 
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="also run the long fuzzing, on new cases each time")
+    parser.addoption("--kernels-seed", type=int, help="draw other random kernels than the everyday ones")
     parser.addoption("--update-golden", action="store_true", help="accept what was produced as the new golden files")
 
 
 def pytest_configure(config):
-    hypothesis.settings.load_profile("long" if config.getoption("--long") else "everyday")
+    if config.getoption("--long"):
+        hypothesis.settings.load_profile("long")
+    else:
+        hypothesis.settings.load_profile("everyday")
+        draws.ignore_loaded_modules()
 
 
 def pytest_collection_modifyitems(config, items):
