@@ -111,10 +111,24 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.generic import generic as generic
     from lego_mlir.tracing.mma import accumulator as accumulator
     from lego_mlir.tracing.mma import mma as mma
+    from lego_mlir.tracing.reductions import block_reduce as block_reduce
+    from lego_mlir.tracing.reductions import block_scan as block_scan
+    from lego_mlir.tracing.reductions import warp_reduce as warp_reduce
+    from lego_mlir.tracing.reductions import warp_scan as warp_scan
     from lego_mlir.tracing.scalar import vector as vector
     from lego_mlir.tracing.tensor import Tensor as Tensor
     from lego_mlir.tracing.tensor import shared as shared
     from lego_mlir.tracing.tiles import stage as stage
+    from lego_mlir.tracing.warps import lane_id as lane_id
+    from lego_mlir.tracing.warps import shuffle as shuffle
+    from lego_mlir.tracing.warps import shuffle_down as shuffle_down
+    from lego_mlir.tracing.warps import shuffle_up as shuffle_up
+    from lego_mlir.tracing.warps import shuffle_xor as shuffle_xor
+    from lego_mlir.tracing.warps import warp_all as warp_all
+    from lego_mlir.tracing.warps import warp_any as warp_any
+    from lego_mlir.tracing.warps import warp_ballot as warp_ballot
+    from lego_mlir.tracing.warps import warp_id as warp_id
+    from lego_mlir.tracing.warps import warp_sync as warp_sync
 
     range = _loop
     round = _nearest_even
@@ -142,9 +156,13 @@ _MODULES = {
     ),
     "lego_mlir.tracing.generic": "GenericKernel generic",
     "lego_mlir.tracing.mma": "accumulator mma",
+    "lego_mlir.tracing.reductions": "block_reduce block_scan warp_reduce warp_scan",
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.tiles": "stage",
     "lego_mlir.runtime.calls": "calls_of",
+    "lego_mlir.tracing.warps": (
+        "lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
+    ),
     "lego_mlir.runtime.products": "matmul",
 }
 _NAMES = {

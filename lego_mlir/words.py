@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from typing import Final
 
-_SHUFFLES: Final = (
-    "the kernel language has no warp shuffles: exchange values through a tile of lego.shared(..), with "
-    "lego.barrier() between the stores and the loads"
+_REDUCTIONS: Final = (
+    "add in a lego.register(..) inside a lego.range(..), and across threads with lego.warp_reduce(v, op), "
+    "lego.block_reduce(v, op) or lego.block_scan(v, op)"
 )
-_REDUCTIONS: Final = "add in a lego.register(..) inside a lego.range(..), and across threads through lego.shared(..)"
 _NO_PRINTING: Final = (
     "a kernel cannot print: store the values into a tensor; `lego-mlir run` finds accesses out of bounds and races"
 )
@@ -26,8 +25,6 @@ _STORES: Final = "tensors are indexed: y[i] = x[i], or y.store(x.load(i, width=4
 _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.barrier()": ("syncthreads", "__syncthreads", "sync_threads", "debug_barrier", "sync", "synchronize"),
     "lego.barrier() is the only barrier": (
-        "syncwarp",
-        "__syncwarp",
         "threadfence",
         "__threadfence",
         "fence",
@@ -38,7 +35,6 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.block_dim[0]": ("blockDim", "block_size", "get_local_size", "num_threads"),
     "write lego.grid_dim[0]": ("gridDim", "num_programs", "num_blocks", "get_num_groups"),
     "write lego.block_id[0] * lego.block_dim[0] + lego.thread_id[0]": ("global_id", "get_global_id"),
-    "write lego.thread_id[0] % 32": ("lane_id", "laneid", "lane"),
     **{
         f"atomic updates are methods of tensors and tiles: write y.atomic_{name}({value}, i, j)": (
             *(f"atomic_{what}" for what in words),
@@ -62,11 +58,16 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
         "volatile",
         "ld_acquire",
     ),
-    _SHUFFLES: (
-        "shuffle",
-        *("shfl", "shfl_sync", "shfl_up", "shfl_down", "shfl_xor", "ballot", "vote", "warp_reduce", "any_sync"),
-        *("__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync", "__ballot_sync", "all_sync"),
-    ),
+    "write lego.shuffle(v, lane)": ("shfl", "shfl_sync", "__shfl_sync", "shuffle_sync", "readlane"),
+    "write lego.shuffle_up(v, distance)": ("shfl_up", "shfl_up_sync", "__shfl_up_sync"),
+    "write lego.shuffle_down(v, distance)": ("shfl_down", "shfl_down_sync", "__shfl_down_sync"),
+    "write lego.shuffle_xor(v, mask)": ("shfl_xor", "shfl_xor_sync", "__shfl_xor_sync", "butterfly"),
+    "write lego.warp_ballot(condition)": ("ballot", "__ballot_sync", "ballot_sync", "vote"),
+    "write lego.warp_any(condition)": ("any_sync", "__any_sync", "any"),
+    "write lego.warp_all(condition)": ("all_sync", "__all_sync", "all"),
+    "write lego.warp_sync()": ("syncwarp", "__syncwarp", "sync_warp"),
+    "write lego.lane_id": ("laneid", "lane", "lane_index"),
+    "write lego.warp_id": ("warpid", "warp", "subgroup_id"),
     _REDUCTIONS: ("sum", "reduce", "mean", "prod", "cumsum", "scan", "argmax", "argmin", "softmax", "associative_scan"),
     _NO_PRINTING: ("print", "printf", "device_print", "static_print", "device_assert", "trap", "breakpoint"),
     _STORES: ("load", "gather", "scatter", "get", "set", "make_block_ptr", "advance", "ldg", "__ldg"),

@@ -61,4 +61,4 @@ class AtomicEmitter:
 
 
 def _column(dtype: DType) -> int:
-    return 0 if dtype.is_float else 2 if dtype.name.startswith("u") else 1
+    return 0 if dtype.is_float else 2 if dtype.is_unsigned else 1

@@ -34,6 +34,7 @@ from lego_mlir.tracing.trace import (
     KernelTrace,
     Lane,
     Load,
+    MlirOperation,
     Piece,
     Read,
     Statement,
@@ -58,6 +59,8 @@ SPREAD: Final = 4.0
 _EXACT: Final = frozenset(
     {"neg", "abs", "minimum", "maximum", "select", "sign", "copysign", "floor", "ceil", "round", "trunc"}
 )
+MOVES: Final = frozenset({"gpu.shuffle"})
+"""MLIR operations whose result is one of their operands, in this thread or another."""
 
 Counts = tuple[int, ...]
 _TYPES: Final = tuple(UNIT)
@@ -142,6 +145,10 @@ class _Chains:
                 case Atomic(access=access, result=old, value=given):
                     self.values[old.number] = self.memory.get(access.buffer.name, Roundings())
                     self.keep(access.buffer.name, self.updated(statement, self.of(given)))
+                case MlirOperation(results=results, operands=operands, name=name):
+                    for one in results:
+                        chain = self.of(*operands)
+                        self.values[one.number] = chain if name in MOVES else chain.then(one.dtype, ELEMENTARY)
                 case If(then=then, otherwise=otherwise):
                     self.branch(then, otherwise)
                 case Write(register=register, value=value):

@@ -152,8 +152,13 @@ def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
             f"lego.shared of {size} elements of {element} takes {size * element.bytes} bytes, and GPUs have at most "
             f"{LARGEST_SHARED_BYTES} for a block; use a smaller tile"
         )
+    return declare_tile(tracer, element, tile, name)
+
+
+def declare_tile(tracer: Tracer, element: DType, tile: Layout, name: str | None) -> View:
+    """A shared tile of this layout; in a loop its memory is the same in every iteration."""
     named = tracer.shared_name(name)
-    buffer = Buffer(named, element, tile, "workgroup", size, tracer.here(), named=name is not None)
+    buffer = Buffer(named, element, tile, "workgroup", tile.physical_size(), tracer.here(), named=name is not None)
     tracer.shared.append(buffer)
     return View(tracer, buffer, tile)
 

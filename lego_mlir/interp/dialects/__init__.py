@@ -14,6 +14,7 @@ from lego_mlir.interp.dialects import (
     scf,
     vector,
     vector_access,
+    votes,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "scf",
     "vector",
     "vector_access",
+    "votes",
 ]

@@ -16,7 +16,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import extremes, memory, values
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import CompiledFunction, Operation, Step, implements, tile_names
-from lego_mlir.interp.report import Kind
+from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array
 
 AXES = {"x": 0, "y": 1, "z": 2}
@@ -132,6 +132,21 @@ def active_by_warp(m: Machine) -> Array:
     return by_warp(m, values.uniform(True, np.bool_) if m.mask is None else m.mask)
 
 
+def require_whole_warps(m: Machine, what: str, place: SourceLocation) -> None:
+    """Report warps of which only some lanes are active; a collective operation of a warp needs all of them."""
+    if m.mask is None:
+        return
+    active = active_by_warp(m)
+    there = by_warp(m, np.ones((1, m.threads), bool))
+    partial = active.any(axis=2) & (there & ~active).any(axis=2)
+    if partial.any():
+        row, warp = np.unravel_index(int(np.flatnonzero(partial)[0]), partial.shape)
+        lanes, some = int(there[0, warp].sum()), int(active[row, warp].sum())
+        block, thread = m.name_lane(int(row), int(warp * WARP + np.flatnonzero(active[row, warp])[0]))
+        text = f"{some} of the {lanes} lanes of a warp reach this {what}; all must, or it is undefined"
+        m.faults.add(Kind.SHUFFLE, text, place, block, thread, count=int(partial.sum()))
+
+
 SHUFFLES: dict[str, Callable[[Array, Array], Array]] = {
     "xor": lambda lane, distance: lane ^ distance,
     "down": lambda lane, distance: lane + distance,
@@ -159,7 +174,9 @@ def shuffle(op: Operation) -> Step:
         partner = np.broadcast_to(partner, shape).astype(np.int64)
         active = np.broadcast_to(active_by_warp(m), shape)
         absent = active & ~np.take_along_axis(active, partner, axis=2)
-        if absent.any():
+        if not absent.any():
+            require_whole_warps(m, f"shuffle {mode}", place)
+        else:
             row, warp, at = np.unravel_index(int(np.flatnonzero(absent)[0]), absent.shape)
             block, thread = m.name_lane(int(row), min(int(warp * WARP + at), m.threads - 1))
             text = f"shuffle {mode} reads lane {int(partner[row, warp, at])} of its warp, which is inactive"

@@ -20,7 +20,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Module, Op, Type, Value
 from lego_mlir.transforms.kernel_facts import element_bytes, kernels
 from lego_mlir.transforms.modules import ModuleError, walk
-from lego_mlir.transforms.passes.operations import is_shared, producer
+from lego_mlir.transforms.passes.operations import create, is_shared, producer
 
 SCOPE: Final = "lego.scope"
 _UPDATE: Final = "memref.atomic_rmw"
@@ -66,7 +66,7 @@ def _replace(operation: Op, scope: dict[str, Attribute]) -> None:
             operation.erase()
             return
         update = {"bin_op": f"{_OPERATIONS[kind]} : i64", "ordering": _MONOTONIC}
-        old = _create("llvm.atomicrmw", [value.type], [pointer, value], {**update, **scope}).results[0]
+        old = create("llvm.atomicrmw", [value.type], [pointer, value], {**update, **scope}).results[0]
     operation.results[0].replace_all_uses_with(old)
     operation.erase()
 
@@ -105,7 +105,7 @@ def _swap(operation: Op) -> tuple[Value, Value] | None:
 def _access(name: str, results: Sequence[Type], operands: Sequence[Value], scope: dict[str, Attribute]) -> Op:
     """An atomic load or store."""
     element = results[0] if results else operands[0].type
-    return _create(
+    return create(
         name, results, operands, {"alignment": f"{element_bytes(element)} : i64", "ordering": _MONOTONIC, **scope}
     )
 
@@ -116,12 +116,12 @@ def _compared(operation: Op, pointer: Value, scope: dict[str, Attribute]) -> Val
     assert swap is not None
     type_ = operation.results[0].type
     bits = ir.IntegerType.get_signless(8 * element_bytes(type_))
-    given = [v if v.type == bits else _create("arith.bitcast", [bits], [v]).results[0] for v in swap]
+    given = [v if v.type == bits else create("arith.bitcast", [bits], [v]).results[0] for v in swap]
     attributes = {"success_ordering": _MONOTONIC, "failure_ordering": _MONOTONIC, **scope}
     pair = ir.Type.parse(f"!llvm.struct<({bits}, i1)>")
-    both = _create("llvm.cmpxchg", [pair], [pointer, *given], attributes).results[0]
-    found = _create("llvm.extractvalue", [bits], [both], {"position": "array<i64: 0>"}).results[0]
-    return found if bits == type_ else _create("arith.bitcast", [type_], [found]).results[0]
+    both = create("llvm.cmpxchg", [pair], [pointer, *given], attributes).results[0]
+    found = create("llvm.extractvalue", [bits], [both], {"position": "array<i64: 0>"}).results[0]
+    return found if bits == type_ else create("arith.bitcast", [type_], [found]).results[0]
 
 
 def _pointer(memref: Value, indices: Sequence[Value]) -> Value:
@@ -132,15 +132,15 @@ def _pointer(memref: Value, indices: Sequence[Value]) -> Value:
     index, wide = ir.IndexType.get(), ir.IntegerType.get_signless(64)
     position = indices[-1]
     if type_.rank == 2:
-        length = _create("arith.constant", [index], [], {"value": f"{type_.shape[1]} : index"}).results[0]
-        row = _create("arith.muli", [index], [indices[0], length]).results[0]
-        position = _create("arith.addi", [index], [row, position]).results[0]
-    address = _create("memref.extract_aligned_pointer_as_index", [index], [memref]).results[0]
-    numbers = [_create("arith.index_cast", [wide], [number]).results[0] for number in (address, position)]
+        length = create("arith.constant", [index], [], {"value": f"{type_.shape[1]} : index"}).results[0]
+        row = create("arith.muli", [index], [indices[0], length]).results[0]
+        position = create("arith.addi", [index], [row, position]).results[0]
+    address = create("memref.extract_aligned_pointer_as_index", [index], [memref]).results[0]
+    numbers = [create("arith.index_cast", [wide], [number]).results[0] for number in (address, position)]
     kind = ir.Type.parse("!llvm.ptr<3>" if is_shared(type_) else "!llvm.ptr")
-    base = _create("llvm.inttoptr", [kind], [numbers[0]]).results[0]
+    base = create("llvm.inttoptr", [kind], [numbers[0]]).results[0]
     element = {"elem_type": ir.TypeAttr.get(type_.element_type), "rawConstantIndices": "array<i32: -2147483648>"}
-    return _create("llvm.getelementptr", [kind], [base, numbers[1]], element).results[0]
+    return create("llvm.getelementptr", [kind], [base, numbers[1]], element).results[0]
 
 
 def _kind(operation: Op) -> str:
@@ -148,11 +148,3 @@ def _kind(operation: Op) -> str:
     ir, kinds = bindings.load().ir, bindings.load().dialect("arith").AtomicRMWKind
     number = int(ir.IntegerAttr(operation.attributes["kind"]).value)
     return next(name for name, kind in kinds.__members__.items() if int(kind) == number)
-
-
-def _create(
-    name: str, results: Sequence[Type], operands: Sequence[Value], attributes: dict[str, str | Attribute] | None = None
-) -> Op:
-    ir = bindings.load().ir
-    parsed = {k: ir.Attribute.parse(a) if isinstance(a, str) else a for k, a in (attributes or {}).items()}
-    return ir.Operation.create(name, list(results), list(operands), attributes=parsed)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Block, Module, Op, Type, Value
+from lego_mlir.aliases import Attribute, Block, Module, Op, Type, Value
 from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import walk
 
@@ -76,6 +76,18 @@ def ancestor_in(operation: Op, block: Block) -> Op:
             return current
         current = current.parent.operation
     return None
+
+
+def create(
+    name: str,
+    results: Sequence[Type],
+    operands: Sequence[Value] = (),
+    attributes: Mapping[str, str | Attribute] | None = None,
+) -> Op:
+    """A new operation at the current insertion point and location; attributes are MLIR text or attribute objects."""
+    ir = bindings.load().ir
+    parsed = {k: ir.Attribute.parse(a) if isinstance(a, str) else a for k, a in (attributes or {}).items()}
+    return ir.Operation.create(name, list(results), list(operands), attributes=parsed)
 
 
 def clone(operation: Op, mapping: Mapping[Value, Value]) -> Op:

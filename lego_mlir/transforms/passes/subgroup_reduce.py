@@ -20,8 +20,9 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Module, Op, Type, Value
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.transforms.kernel_facts import element_bytes, facts_of, kernels
+from lego_mlir.transforms.kernel_facts import facts_of, kernels
 from lego_mlir.transforms.modules import ModuleError, walk
+from lego_mlir.transforms.passes.lower_shuffles import in_words
 from lego_mlir.transforms.passes.operations import producer
 
 REDUCE: Final = "gpu.subgroup_reduce"
@@ -173,23 +174,7 @@ def _thread() -> tuple[Value, Value]:
 
 def _shuffled(value: Value, mode: str, offset: Value) -> Value:
     """The value of another lane, in words of 32 bits."""
-    width = 8 * element_bytes(value.type)
-    if str(value.type) == "i1":
-        width = 1
-    pattern = _make("arith.bitcast", _bits(width), value) if _is_float(value.type) else value
-    if width < WARP:
-        moved = _word(_make("arith.extui", _bits(32), pattern), mode, offset)
-        pattern = _make("arith.trunci", _bits(width), moved)
-    elif width == WARP:
-        pattern = _word(pattern, mode, offset)
-    else:
-        upper = _make("arith.shrui", _bits(64), pattern, _number(32, 64))
-        low, high = (
-            _make("arith.extui", _bits(64), _word(_make("arith.trunci", _bits(32), half), mode, offset))
-            for half in (pattern, upper)
-        )
-        pattern = _make("arith.ori", _bits(64), low, _make("arith.shli", _bits(64), high, _number(32, 64)))
-    return _make("arith.bitcast", value.type, pattern) if _is_float(value.type) else pattern
+    return in_words(value, lambda word: _word(word, mode, offset))
 
 
 def _word(word: Value, mode: str, offset: Value) -> Value:

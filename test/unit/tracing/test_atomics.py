@@ -8,7 +8,7 @@ import pytest
 from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
-from lego_mlir import Row, bf16, f16, f32, f64, i8, i32, i64, interp
+from lego_mlir import Row, bf16, f16, f32, f64, i8, i32, i64, interp, u32, u64
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.interp.report import Kind, describe
 from lego_mlir.toolchain import compile_kernel, ptxas
@@ -19,7 +19,7 @@ INTEGERS = {
     "xor": np.bitwise_xor, "exchange": lambda old, new: new,
 }  # fmt: skip
 FLOATS = {name: INTEGERS[name] for name in ("add", "min", "max", "exchange")}
-CASES = [(t, name) for t in (i32, i64) for name in INTEGERS] + [
+CASES = [(t, name) for t in (i32, i64, u32, u64) for name in INTEGERS] + [
     (t, name) for t in (f16, bf16, f32, f64) for name in FLOATS
 ]
 LANES, BINS = 96, 5
@@ -92,7 +92,7 @@ def test_a_tile_is_updated_by_its_block(dtype, name):
     np.testing.assert_array_equal(olds[LANES // 2 :], before[LANES // 2 :])
 
 
-@pytest.mark.parametrize("dtype", [i32, i64, f16, bf16, f32, f64], ids=str)
+@pytest.mark.parametrize("dtype", [i32, i64, u32, u64, f16, bf16, f32, f64], ids=str)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.tools
 @needs_ptxas
@@ -123,6 +123,7 @@ def test_every_update_assembles(dtype, target, tmp_path):
         (i32, "add", "atom.global.add.u32"),
         (i32, "min", "atom.global.min.s32"),
         (i64, "max", "atom.global.max.s64"),
+        (u32, "max", "atom.global.max.u32"),
         (f32, "add", "atom.global.add.f32"),
         (f64, "add", "atom.global.add.f64"),
         (f16, "add", "atom.global.add.noftz.f16"),

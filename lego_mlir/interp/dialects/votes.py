@@ -1,0 +1,43 @@
+"""`nvvm`: votes of a warp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp, require_whole_warps
+from lego_mlir.interp.machine import Machine
+from lego_mlir.interp.program import Operation, Step, implements
+from lego_mlir.interp.values import Array
+
+VOTES: Final[dict[str, Callable[[Array, Array], Any]]] = {
+    "any": lambda holds, active: (holds & active).any(axis=2),
+    "all": lambda holds, active: (holds | ~active).all(axis=2),
+    "uni": lambda holds, active: (holds | ~active).all(axis=2) | (~holds | ~active).all(axis=2),
+    "ballot": lambda holds, active: _bits(holds & active),
+}
+
+
+def _bits(lanes: Array) -> Array:
+    weights = np.uint32(1) << np.arange(lanes.shape[2], dtype=np.uint32)
+    return (lanes * weights).sum(axis=2, dtype=np.uint32).view(np.int32)
+
+
+@implements("nvvm.vote.sync")
+def vote_sync(op: Operation) -> Step:
+    """The condition in all lanes of a warp that the mask names; only the mask of the whole warp is supported."""
+    mask, condition = op.operands
+    kind, result, place = op.keyword("kind"), op.result, op.place
+
+    def step(m: Machine) -> None:
+        if not (m.values[mask] == -1).all():
+            op.fail("only votes of the whole warp are supported: the mask must be -1")
+        require_whole_warps(m, f"vote {kind}", place)
+        holds = by_warp(m, m.values[condition])
+        active = np.broadcast_to(active_by_warp(m), np.broadcast_shapes(holds.shape, active_by_warp(m).shape))
+        found = VOTES[kind](np.broadcast_to(holds, active.shape), active)
+        m.values[result] = from_warp(m, np.repeat(found[:, :, None], active.shape[2], axis=2))
+
+    return step

@@ -1,0 +1,163 @@
+"""Warps: the 32 consecutive threads that execute together, and how they exchange values without shared memory.
+
+    lego.lane_id, lego.warp_id            linear thread % 32 and linear thread // 32, x fastest
+    lego.shuffle(v, lane)                 the value of a lane
+    lego.shuffle_up(v, d)                 of the lane d below; the lowest d lanes keep theirs
+    lego.shuffle_down(v, d)               of the lane d above; the highest d lanes keep theirs
+    lego.shuffle_xor(v, m)                of lane ^ m
+    lego.warp_any(c), warp_all(c)         whether a condition holds in some lane, in all lanes
+    lego.warp_ballot(c)                   the lanes in which it holds, as bits
+    lego.warp_sync()                      all lanes arrive before any continues, and see each other's stores
+
+With a `width` of 1, 2, 4, .. 16 the lanes form groups of that many, which exchange values only among themselves. All
+threads of a warp take part in each of these operations: in a branch that some lanes do not take, the result is
+undefined. The interpreter reports such lanes. The last warp of a block may be partial; a lane past its end has no
+value. (PTX ISA, "shfl.sync", "vote.sync", "bar.warp.sync".)
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final
+
+from lego_mlir.aliases import Expr, Operand
+from lego_mlir.expr.index import Condition, Index, is_symbolic
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.layout.canonical import SizeLike
+from lego_mlir.tracing.dtypes import i1, i32, u32
+from lego_mlir.tracing.scalar import Scalar, as_value, convert, vector
+from lego_mlir.tracing.trace import Constant, MlirOperation, Value
+from lego_mlir.tracing.tracer import Tracer, current
+
+
+class ThreadNumber(Index):
+    """A number of the thread in its block, an index that is known inside a kernel: its lane or its warp."""
+
+    __slots__ = ("_written",)
+    _written: str
+
+    def __init__(self, written: str) -> None:
+        self._set(_written=written)
+
+    @property
+    def expr(self) -> Expr:
+        """The number as an expression of the thread's ids."""
+        linear = linear_thread(current(self._written))
+        return (linear % WARP if self._written == "lego.lane_id" else linear // WARP).expr
+
+    def _arguments(self) -> tuple[str]:
+        return (self._written,)
+
+    def __repr__(self) -> str:
+        return self._written
+
+
+lane_id = ThreadNumber("lego.lane_id")
+warp_id = ThreadNumber("lego.warp_id")
+
+
+def linear_thread(tracer: Tracer) -> Index:
+    """The number of the thread in its block, x fastest, as the hardware forms warps."""
+    axes = range(len(tracer.block))
+    ids = [Index(tracer.id_symbol("thread_id", axis)) for axis in axes]
+    return reduce(lambda inner, axis: ids[axis] + tracer.block[axis] * inner, reversed(axes[:-1]), ids[-1])
+
+
+def threads(tracer: Tracer) -> SizeLike:
+    """The number of threads of a block: an int, or an index where the block is symbolic."""
+    return reduce(lambda a, b: a * b, tracer.block)
+
+
+def shuffle(value: Scalar, lane: Operand, width: int = WARP) -> Scalar:
+    """The value of a lane of the warp, or of the group of `width` lanes; a lane past its end wraps around.
+
+    `value` is data of any type, also a vector; `lane` an int, an index or an i32.
+    """
+    tracer = current("lego.shuffle")
+    _require_width(tracer, "lego.shuffle", width)
+    wrapped = lane & (width - 1) if isinstance(lane, Scalar) else Index(lane) % width
+    return _shuffled(tracer, "idx", value, wrapped, width)
+
+
+def shuffle_up(value: Scalar, distance: Operand, width: int = WARP) -> Scalar:
+    """The value of the lane `distance` below; the first lanes of a group, which have none, keep their own."""
+    return _shuffled(current("lego.shuffle_up"), "up", value, distance, width)
+
+
+def shuffle_down(value: Scalar, distance: Operand, width: int = WARP) -> Scalar:
+    """The value of the lane `distance` above; the last lanes of a group, which have none, keep their own."""
+    return _shuffled(current("lego.shuffle_down"), "down", value, distance, width)
+
+
+def shuffle_xor(value: Scalar, mask: Operand, width: int = WARP) -> Scalar:
+    """The value of the lane whose number differs in the bits of `mask`; a lane of another group keeps its own."""
+    return _shuffled(current("lego.shuffle_xor"), "xor", value, mask, width)
+
+
+def warp_any(condition: Operand) -> Scalar:
+    """Whether a condition holds in some lane of the warp, as an i1."""
+    return _voted(current("lego.warp_any"), "any", condition)
+
+
+def warp_all(condition: Operand) -> Scalar:
+    """Whether a condition holds in all lanes of the warp, as an i1."""
+    return _voted(current("lego.warp_all"), "all", condition)
+
+
+def warp_ballot(condition: Operand) -> Scalar:
+    """A u32 whose bit k tells whether the condition holds in lane k of the warp."""
+    return _voted(current("lego.warp_ballot"), "ballot", condition)
+
+
+def warp_sync() -> None:
+    """All lanes of the warp arrive before any continues; stores before it are visible to them after it."""
+    tracer = current("lego.warp_sync")
+    tracer.append(MlirOperation((), "nvvm.bar.warp.sync", (_whole_warp(tracer),), (), tracer.here()))
+
+
+_CALLED: Final = {"idx": "shuffle", "up": "shuffle_up", "down": "shuffle_down", "xor": "shuffle_xor"}
+
+
+def _shuffled(tracer: Tracer, mode: str, value: Operand, offset: Operand, width: int) -> Scalar:
+    called = f"lego.{_CALLED[mode]}"
+    _require_width(tracer, called, width)
+    if not isinstance(value, Scalar):
+        raise tracer.error(f"{called} takes data of a kernel, got {value!r}; convert an index, such as lego.i32(i)")
+    if value.width is not None:
+        return vector(*(_shuffled(tracer, mode, element, offset, width) for element in value))
+    given = tracer.use(value.value)
+    distance = as_value(convert(offset, i32) if is_symbolic(offset) else offset, i32)
+    span = _constant(tracer, width)
+    result, valid = tracer.value(value.dtype), tracer.value(i1)
+    attributes = (("mode", f"#gpu<shuffle_mode {mode}>"),)
+    tracer.append(MlirOperation((result, valid), "gpu.shuffle", (given, distance, span), attributes, tracer.here()))
+    return Scalar(result)
+
+
+def _voted(tracer: Tracer, kind: str, condition: Operand) -> Scalar:
+    if isinstance(condition, Scalar) and condition.dtype.family != "bool":
+        raise tracer.error(f"lego.warp_{kind} takes a condition, got {condition!r}; compare it with a number")
+    if not isinstance(condition, Scalar | Condition | bool):
+        condition = Condition(condition)
+    holds = as_value(condition, i1)
+    result = tracer.value(u32 if kind == "ballot" else i1)
+    operands = (_whole_warp(tracer), holds)
+    attributes = (("kind", f"#nvvm<vote_sync_kind {kind}>"),)
+    tracer.append(MlirOperation((result,), "nvvm.vote.sync", operands, attributes, tracer.here()))
+    return Scalar(result)
+
+
+def _whole_warp(tracer: Tracer) -> Value:
+    """The mask of all lanes; hardware disregards those past the end of the block."""
+    return _constant(tracer, -1)
+
+
+def _constant(tracer: Tracer, number: int) -> Value:
+    result = tracer.value(i32)
+    tracer.append(Constant(result, number, tracer.here()))
+    return result
+
+
+def _require_width(tracer: Tracer, called: str, width: int) -> None:
+    if type(width) is not int or not 1 <= width <= WARP or width & (width - 1):
+        raise tracer.error(f"{called}: width must be 1, 2, 4, 8, 16 or {WARP}, got {width!r}")
