@@ -11,15 +11,14 @@ all lanes and values at once, and with symbols, for proofs.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lego_mlir import syntax_tree
-from lego_mlir.errors import UsageError
+from lego_mlir.errors import ExpressionError, UsageError
+from lego_mlir.expr import text as expressions
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
 
@@ -55,26 +54,14 @@ def parse(text: str, free: Mapping[str, int] | None = None) -> AccessPattern:
     """
     free = dict(free or {})
     try:
-        tree = syntax_tree.parse(text, mode="eval")
-    except SyntaxError as error:
+        parsed = expressions.parse(text, ("lane", *free), (*expressions.ARITHMETIC, expressions.NEGATION))
+    except ExpressionError as error:
         raise UsageError(
-            f"access {text!r} is not an expression ({error.msg}); write one such as 'lane // 4, lane % 4'"
+            f"access {error}; write one such as 'lane // 4, lane % 4 + k', and give each name an extent, k=8"
         ) from None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id != "lane" and node.id not in free:
-            known = ", ".join(["lane", *free])
-            raise UsageError(
-                f"access {text!r} uses the unknown name {node.id}; known: {known}; give others an extent, k=8"
-            )
-        if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Constant) and not isinstance(node.value, int)):
-            raise UsageError(
-                f"access {text!r}: {type(node).__name__} is not allowed in an index; use + - * // % ^ & | << >>"
-            )
-    code = compile(tree, "<access>", "eval")
 
     def index(**values: IndexLike) -> tuple[IndexLike, ...]:
-        found = eval(code, {"__builtins__": {}}, values)
-        return found if isinstance(found, tuple) else (found,)
+        return parsed.fold(values, int, expressions.PYTHON)
 
     return AccessPattern(text, index, free)
 
@@ -100,12 +87,6 @@ def require_inside(pattern: AccessPattern, name: str, dims: Sequence[int], width
                 f"access {pattern.name!r}: index {axis} goes from {int(i.min())} to {reach}, and {name} has sizes "
                 f"{list(dims)}; it must be within 0 .. {n - 1}"
             )
-
-
-_ALLOWED: Final = (
-    ast.Expression, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.USub, ast.Constant, ast.Name, ast.Load, ast.Add, ast.Sub,
-    ast.Mult, ast.FloorDiv, ast.Mod, ast.BitXor, ast.BitAnd, ast.BitOr, ast.LShift, ast.RShift,
-)  # fmt: skip
 
 
 def sweeps(dims: Sequence[int]) -> list[AccessPattern]:

@@ -1,62 +1,26 @@
 """The manifest beside a kernel's code: JSON that describes how to launch it, read back as values.
 
 `lego-mlir compile spec.py --emit ptx -o kernel.ptx` writes `kernel.ptx` and `kernel.json`. A size that is known only
-at the launch has a name and facts; grids and element counts are arithmetic over those names, evaluated here by a
-walk over Python's own syntax tree that knows integers and nothing else:
+at the launch has a name and facts; grids and element counts are texts over those names, in the language of `expr.text`:
 
 >>> evaluate("((M + 31) // 32)", {"M": 100})
 4
->>> evaluate("__import__('os')", {})
-Traceback (most recent call last):
-    ...
-lego_mlir.errors.UsageError: manifest: "__import__('os')" is not integer arithmetic over sizes
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
-import math
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from lego_mlir import syntax_tree
-from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.errors import ExpressionError, SpecError, UsageError
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 
 FORMAT: Final = 1
 Extent = int | str
-
-_BINARY: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.BitXor: operator.xor,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-}
-_COMPARE: Final[dict[type[ast.cmpop], Callable[[int, int], bool]]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-_CALL: Final[dict[str, Callable[..., int]]] = {
-    "isqrt": math.isqrt,
-    "minimum": min,
-    "maximum": max,
-    "where": lambda condition, a, b: a if condition else b,
-}
-_EXPONENT_LIMIT: Final = 64  # sizes are 64-bit; larger exponents would only hang the reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,35 +180,12 @@ def evaluate(extent: Extent, sizes: Mapping[str, int]) -> int:
     """The value of an extent for these sizes. Raises UsageError for anything but integer arithmetic over them."""
     if isinstance(extent, int):
         return extent
+    from lego_mlir.expr import text  # most grids are ints, and need no reader
+
     try:
-        return int(_value(syntax_tree.parse(extent, mode="eval").body, sizes))
-    except (SyntaxError, _NotArithmeticError) as error:
-        raise UsageError(f"manifest: {extent!r} is not integer arithmetic over sizes") from error
-
-
-class _NotArithmeticError(Exception):
-    """The syntax tree is not integer arithmetic."""
-
-
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
-    match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.Name(id=name) if name in sizes:
-            return sizes[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, sizes)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            a, b = _value(left, sizes), _value(right, sizes)
-            if isinstance(op, (ast.Pow, ast.LShift)) and not 0 <= b <= _EXPONENT_LIMIT:
-                raise _NotArithmeticError(ast.dump(node))
-            return _BINARY[type(op)](a, b)
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
-            return int(_COMPARE[type(op)](_value(left, sizes), _value(right, sizes)))
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _CALL:
-            return _CALL[name](*(_value(argument, sizes) for argument in arguments))
-        case _:
-            raise _NotArithmeticError(ast.dump(node))
+        return text.evaluate(extent, sizes)
+    except ExpressionError as error:
+        raise UsageError(f"manifest: {error}; compile the kernel again") from None
 
 
 _LARGEST_SIZE: Final = 2**48

@@ -1,7 +1,7 @@
 """What a launch needs to know about a compiled kernel, as plain data for a JSON file beside the PTX.
 
 A machine that runs kernels has neither the spec nor SymPy: sizes come with their facts, and what depends on them (the
-grid, a tensor's element count) as a small arithmetic expression in text, which `lego_mlir.runtime` evaluates.
+grid, a tensor's element count) as text, which `lego_mlir.runtime` evaluates.
 
 >>> from lego_mlir.expr.index import cdiv, size
 >>> portable(cdiv(size("M"), 32))
@@ -24,49 +24,21 @@ if TYPE_CHECKING:
     from lego_mlir.toolchain.compile import Compilation
 
 FORMAT: Final = 1
-_INFIX: Final = {
-    "Add": "+",
-    "Mul": "*",
-    "Pow": "**",
-    "FloorDiv": "//",
-    "FloorMod": "%",
-    "BitXor": "^",
-    "BitAnd": "&",
-    "BitOr": "|",
-    "ShiftLeft": "<<",
-    "ShiftRight": ">>",
-    "Lt": "<",
-    "Le": "<=",
-    "Eq": "==",
-    "Ne": "!=",
-}
-_CALLS: Final = {"ISqrt": "isqrt", "Smaller": "minimum", "Larger": "maximum", "Select": "where"}
 
 
 def portable(value: Expr) -> int | str:
-    """An int as it is; an index expression as fully parenthesised text over sizes. PrintError for other nodes."""
+    """An int as it is; an index expression as text over sizes (`expr.text`). PrintError for other nodes."""
     if isinstance(value, int):
         return value
+    from lego_mlir.expr import text
     from lego_mlir.expr.index import as_expr
 
-    expr = as_expr(value)
-    return int(expr) if expr.is_Integer else _text(expr)
-
-
-def _text(expr: Expr) -> str:
-    if expr.is_Symbol:
-        return str(expr.name)
-    if expr.is_Integer:
-        return str(int(expr)) if expr >= 0 else f"({int(expr)})"
-    name = type(expr).__name__
-    if name not in _INFIX and name not in _CALLS:
-        raise PrintError(f"manifest: no form for {name} in {expr}; a grid and a size are integer arithmetic on sizes")
-    arguments = [_text(argument) for argument in expr.args]
-    if name in ("Add", "Mul"):  # SymPy's order puts constants first; a reader expects them last
-        arguments.sort(key=lambda text: text.lstrip("(-").isdigit() or text.startswith("(-"))
-    if name in _INFIX:
-        return f"({f' {_INFIX[name]} '.join(arguments)})"
-    return f"{_CALLS[name]}({', '.join(arguments)})"
+    if (expr := as_expr(value)).is_Integer:
+        return int(expr)
+    try:
+        return text.write(expr)
+    except PrintError as error:
+        raise PrintError(f"manifest: {error}; a grid and a size are integer arithmetic on sizes") from None
 
 
 def build(compilation: Compilation) -> dict[str, Any]:

@@ -15,12 +15,12 @@ addresses once the tile is distributed (`lego-swizzle`).
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import Any
 
-from lego_mlir import syntax_tree
+from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.text import ARITHMETIC, parse
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.tracing.shared_lines import LINE, PLACE, Lines, lines_of
 from lego_mlir.tracing.trace import Access, Buffer, Contract, Piece, TileLoad, TileStore, Value
@@ -126,8 +126,11 @@ def order_of(buffer: Buffer) -> str | None:
     count, length = lines.index(*buffer.layout.dims())
     printer = TritonPrinter({LINE: Range(0, count), PLACE: Range(0, length)})
     order = ", ".join(printer.expression(part) for part in lines.order)
-    called = any(isinstance(node, (ast.Call, ast.Compare)) for node in ast.walk(syntax_tree.parse(order)))
-    return None if called else order
+    try:
+        parse(order, operators=ARITHMETIC)
+    except ExpressionError:
+        return None
+    return order
 
 
 def _line(access: Access, lines: Lines) -> tuple[Any, Any]:

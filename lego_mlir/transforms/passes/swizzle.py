@@ -2,7 +2,7 @@
 
 A tile of 16-bit numbers is copied and read in segments of 8 consecutive elements, 16 bytes. Eight reads down a column
 of segments hit the same banks if a line of the tile is a multiple of 128 bytes long. The attribute `lego.order` of a
-tile gives the position of an element instead, by two expressions over its line and its place in the line:
+tile gives the position of an element instead, by two expressions (`expr.text`) over its line and its place in the line:
 
     lego.order = "line, place ^ ((line & 7) * 8)"
 
@@ -13,12 +13,14 @@ exchanged with segment r ^ (l mod 8).
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from lego_mlir import bindings, syntax_tree
+from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.errors import ExpressionError
+from lego_mlir.expr.text import ARITHMETIC, IndexText, parse
 from lego_mlir.hardware.memory import BANK_ROW_BYTES, WIDEST_ACCESS
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import kernels
@@ -29,10 +31,9 @@ from lego_mlir.transforms.passes.operations import is_shared
 
 SEGMENT: Final = 8  # elements
 BANKED: Final = BANK_ROW_BYTES // WIDEST_ACCESS  # segments in a row of all banks
-_OPERATIONS: Final[dict[type[ast.operator], str]] = {
-    ast.Add: "arith.addi", ast.Sub: "arith.subi", ast.Mult: "arith.muli", ast.FloorDiv: "arith.divui",
-    ast.Mod: "arith.remui", ast.BitXor: "arith.xori", ast.BitAnd: "arith.andi", ast.BitOr: "arith.ori",
-    ast.LShift: "arith.shli", ast.RShift: "arith.shrui",
+_OPERATIONS: Final = {
+    "+": "arith.addi", "-": "arith.subi", "*": "arith.muli", "//": "arith.divui", "%": "arith.remui",
+    "^": "arith.xori", "&": "arith.andi", "|": "arith.ori", "<<": "arith.shli", ">>": "arith.shrui",
 }  # fmt: skip
 
 
@@ -75,44 +76,40 @@ def _order(tile: Op) -> str | None:
     return f"line, place ^ line // {lines} % {exchanged} * {SEGMENT}" if exchanged > 1 else None
 
 
-def _apply(tile: Op, order: str) -> None:
+def _apply(tile: Value, order: str) -> None:
     """Apply an order to every access to a tile; the tile's last two dimensions are line and place."""
     ir = bindings.load().ir
     rank = ir.MemRefType(tile.type).rank
-    parts = _parse(order)
+    parsed = _parse(order)
+    emit = {symbol: partial(_emit, name) for symbol, name in _OPERATIONS.items()}
     for use in list(tile.uses):
         operation, at = use.owner.operation, use.operand_number + rank - 1
         line, place = operation.operands[at], operation.operands[at + 1]
         with operation.location, ir.InsertionPoint(operation):
-            moved = [_emit(part, {"line": line, "place": place}) for part in parts]
+            moved = parsed.fold({"line": line, "place": place}, _constant, emit)
         operation.operands[at], operation.operands[at + 1] = moved
 
 
-def _parse(order: str) -> list[ast.expr]:
+def _parse(order: str) -> IndexText:
     """The two expressions of an order. Raises PassError for any other text."""
     try:
-        tree = syntax_tree.parse(order, mode="eval").body
-    except SyntaxError as error:
-        raise PassError(f"lego-swizzle: {ORDER} = {order!r} is not an expression ({error.msg})") from error
-    if not isinstance(tree, ast.Tuple) or len(tree.elts) != 2:
+        parsed = parse(order, ("line", "place"), ARITHMETIC)
+    except ExpressionError as error:
+        raise PassError(f"lego-swizzle: {ORDER} = {order!r}: {error}") from None
+    if len(parsed.parts) != 2:
         raise PassError(
             f"lego-swizzle: {ORDER} names line and place, as in 'line, place ^ line % 8 * 8', got {order!r}"
         )
-    return tree.elts
+    return parsed
 
 
-def _emit(node: ast.expr, names: dict[str, Value]) -> Value:
-    """The value of an expression at the insertion point."""
+def _constant(number: int) -> Value:
     ir = bindings.load().ir
-    match node:
-        case ast.Name(name) if name in names:
-            return names[name]
-        case ast.Constant(int(number)):
-            value = ir.IntegerAttr.get(ir.IndexType.get(), number)
-            return ir.Operation.create("arith.constant", [ir.IndexType.get()], attributes={"value": value}).results[0]
-        case ast.BinOp(left, operator, right) if type(operator) in _OPERATIONS:
-            operands = [_emit(left, names), _emit(right, names)]
-            return ir.Operation.create(_OPERATIONS[type(operator)], [ir.IndexType.get()], operands).results[0]
-    raise PassError(
-        f"lego-swizzle: {ORDER} is made of line, place, integers and + - * // % ^ & | << >>, got {ast.unparse(node)!r}"
-    )
+    value = ir.IntegerAttr.get(ir.IndexType.get(), number)
+    return ir.Operation.create("arith.constant", [ir.IndexType.get()], attributes={"value": value}).results[0]
+
+
+def _emit(name: str, *operands: Value) -> Value:
+    """An operation of the arith dialect on index values, at the insertion point."""
+    ir = bindings.load().ir
+    return ir.Operation.create(name, [ir.IndexType.get()], list(operands)).results[0]

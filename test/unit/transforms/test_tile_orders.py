@@ -71,9 +71,9 @@ def test_without_the_swizzle_script_a_tile_lies_in_straight_lines(tmp_path):
 MESSAGES = {
     "line, place ^": "is not an expression",
     "line": r"names line and place, as in 'line, place \^ line % 8 \* 8', got 'line'",
-    "line, place / 2": "made of line, place, integers and .*, got 'place / 2'",
-    "line, row": "got 'row'",
-    "line, f(place)": r"got 'f\(place\)'",
+    "line, place / 2": r"'place / 2' is not integer arithmetic; use names, integers and \+ - \* // % \^ & \| << >>$",
+    "line, row": "uses the unknown name row; known: line, place",
+    "line, minimum(place, 8)": r"'minimum\(place, 8\)' is not integer arithmetic",
 }
 
 
