@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Module, Op, Type, Value
+from lego_mlir.toolchain import host_rounding
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
@@ -160,11 +161,10 @@ class HostFunction:
                 ir.Operation.create("memref.dealloc", operands=[array])
         self._replace_ids(made)
         bf16_integers.replace_in(made)
+        host_rounding.replace_in(made)
         lower_atomics.replace_in(made, scoped=False)
         for operation in list(walk(made)):
-            if operation.name == "arith.truncf" and "f64" in str(operation.operands[0].type):
-                self._round_once(operation)
-            elif operation.name.startswith(_FOREIGN):
+            if operation.name.startswith(_FOREIGN):
                 raise ModuleError(f"{operation.location}: {operation.name} has no form on a CPU")
 
     def _shared_memory(self, attributions: Sequence[Value]) -> None:
@@ -183,38 +183,6 @@ class HostFunction:
             "y": self._value("arith.remui", row, self.grid_y),
             "z": self._value("arith.divui", row, self.grid_y),
         }
-
-    def _round_once(self, narrowing: Op) -> None:
-        """f64 to 16 bits through f32 rounded to odd, which rounding once more cannot spoil; see interp/rounding.py.
-
-        An x86 has no such instruction, and the function of the C library that LLVM calls instead is not everywhere.
-        """
-        ir, result = self.ir, narrowing.results[0]
-        wide, element = str(narrowing.operands[0].type), str(result.type).removesuffix(">").split("x")[-1]
-        if element not in ("f16", "bf16"):
-            return
-        single, bits, truth = (ir.Type.parse(wide.replace("f64", kind)) for kind in ("f32", "i32", "i1"))
-
-        def make(name: str, type_: Type, *operands: Value, **attributes: str) -> Value:
-            parsed = {key: ir.Attribute.parse(text) for key, text in attributes.items()}
-            return ir.Operation.create(name, [type_], operands, attributes=parsed).results[0]
-
-        def number(text: str) -> Value:
-            return make("arith.constant", bits, value=f"dense<{text}> : {bits}" if "<" in wide else f"{text} : i32")
-
-        with narrowing.location, ir.InsertionPoint(narrowing):
-            given = narrowing.operands[0]
-            near = make("arith.truncf", single, given)
-            back = make("arith.extf", given.type, near)
-            exact = make("arith.cmpf", truth, back, given, predicate="8 : i64")  # ueq: a NaN is as it should be
-            sizes = [make("math.absf", given.type, x) for x in (back, given)]
-            beyond = make("arith.cmpf", truth, *sizes, predicate="2 : i64")  # ogt
-            pattern = make("arith.bitcast", bits, near)
-            lower = make("arith.subi", bits, pattern, number("1"))
-            odd = make("arith.ori", bits, make("arith.select", bits, beyond, lower, pattern), number("1"))
-            chosen = make("arith.select", single, exact, near, make("arith.bitcast", single, odd))
-            result.replace_all_uses_with(make("arith.truncf", result.type, chosen))
-        narrowing.erase()
 
     # -- building blocks
 

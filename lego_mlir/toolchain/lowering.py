@@ -16,7 +16,14 @@ from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms.kernel_facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
-from lego_mlir.transforms.passes import bf16_integers, bf16_products, lower_atomics, lower_shuffles, subgroup_reduce
+from lego_mlir.transforms.passes import (
+    bf16_integers,
+    bf16_products,
+    lower_atomics,
+    lower_shuffles,
+    packed_halves,
+    subgroup_reduce,
+)
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 # A module that launches its kernel in place, with gpu.launch, gets the kernel outlined; others are unchanged.
@@ -73,6 +80,7 @@ def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
             arguments_as_pointers(function)
         bf16_products.lower(module)
         bf16_integers.lower(module)
+        packed_halves.lower(module)
         subgroup_reduce.lower(module)
         lower_shuffles.lower(module)
         lower_atomics.lower(module)
