@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import kernel as kernel
     from lego_mlir.tracing.dtypes import DType as DType
     from lego_mlir.tracing.dtypes import bf16 as bf16
+    from lego_mlir.tracing.dtypes import f8e4m3fn as f8e4m3fn
+    from lego_mlir.tracing.dtypes import f8e5m2 as f8e5m2
     from lego_mlir.tracing.dtypes import f16 as f16
     from lego_mlir.tracing.dtypes import f32 as f32
     from lego_mlir.tracing.dtypes import f64 as f64
@@ -148,7 +150,7 @@ _MODULES = {
     "lego_mlir.tracing.control": (
         "barrier block_dim block_id grid_dim otherwise range=loop register thread_id unroll when"
     ),
-    "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 i1 i16 i32 i64 i8 index u16 u32 u64 u8",
+    "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 f8e4m3fn f8e5m2 i1 i16 i32 i64 i8 index u16 u32 u64 u8",
     "lego_mlir.tracing.functions": (
         "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc erf exp exp2 expm1 floor fma "
         "isfinite isinf isnan log log1p log2 maximum minimum popcount pow=power rem_trunc "

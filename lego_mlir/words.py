@@ -122,6 +122,8 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.u8": ("uint8", "uchar", "byte"),
     "write lego.u16": ("uint16", "ushort"),
     "write lego.u32": ("uint32", "uint", "unsigned"),
+    "write lego.f8e4m3fn": ("float8_e4m3fn", "float8e4nv", "fp8e4m3", "e4m3", "f8e4m3"),
+    "write lego.f8e5m2": ("float8_e5m2", "float8e5", "fp8e5m2", "e5m2"),
     "write lego.u64": ("uint64", "ulong", "size_t"),
 }
 _REMEDIES: Final = {word: remedy for remedy, words in _MEANINGS.items() for word in words}

@@ -19,6 +19,7 @@ from lego_mlir.transforms.modules import ModuleError, parse, run, session, strin
 from lego_mlir.transforms.passes import (
     bf16_integers,
     bf16_products,
+    f8_conversions,
     lower_atomics,
     lower_shuffles,
     packed_halves,
@@ -80,6 +81,7 @@ def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
             arguments_as_pointers(function)
         bf16_products.lower(module)
         bf16_integers.lower(module)
+        f8_conversions.lower(module)
         packed_halves.lower(module)
         subgroup_reduce.lower(module)
         lower_shuffles.lower(module)

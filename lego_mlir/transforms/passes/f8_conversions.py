@@ -1,0 +1,109 @@
+"""Conversions between f8 and wider floats, in integer arithmetic.
+
+PTX converts f8 from sm_89 on, and no CPU does. An f8 is a short f16 or f32, so that both directions are a few
+operations, the same on every target:
+
+    f8e5m2   -> f16    the byte is the upper half of the f16
+    f8e4m3fn -> f16    its bits at the place of an f16's have an exponent too small by 8: times 256; 0x7F is NaN
+    f32 -> f8          |x| rebiased, half a unit added (ties to even), shifted right; below the least normal number
+                       |x| + magic, whose last bit is the least f8, rounds instead; at most the largest number
+
+Beyond the largest number, infinity included, the result is the largest, as of PTX's `cvt.satfinite`, and NaN remains.
+f64 goes through f32 rounded to odd, so that it is rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir import bindings
+from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.transforms.modules import walk
+from lego_mlir.transforms.passes.elementwise import EQ, UGT, ULT, Elementwise, element_name, replace, single_to_odd
+
+F32_BIAS: Final = 127
+F32_FRACTION: Final = 23
+F32_INFINITY: Final = 0x7F800000
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """Bits of the fraction, bias of the exponent, and the byte of the largest number."""
+
+    fraction: int
+    bias: int
+    largest: int
+
+
+_FORMATS: Final = {"f8E4M3FN": _Format(3, 7, 0x7E), "f8E5M2": _Format(2, 15, 0x7B)}
+_NAN: Final = 0x7F
+
+
+def lower(module: Module) -> None:
+    """Replace the conversions of every kernel."""
+    for function in kernels(module):
+        replace_in(function)
+
+
+def replace_in(function: Op) -> None:
+    """The same for one function, a kernel's or the host's."""
+    ir = bindings.load().ir
+    for operation in [op for op in walk(function) if op.name in ("arith.extf", "arith.truncf")]:
+        given, result = operation.operands[0], operation.results[0]
+        source, target = element_name(given.type), element_name(result.type)
+        if source not in _FORMATS and target not in _FORMATS:
+            continue
+        with operation.location, ir.InsertionPoint(operation):
+            e = Elementwise(result.type)
+            replace(
+                operation, _widened(e, given, source, target) if source in _FORMATS else _narrowed(e, given, target)
+            )
+
+
+def _widened(e: Elementwise, given: Value, source: str, target: str) -> Value:
+    byte = e.make("arith.bitcast", "i8", given)
+    word = e.make("arith.extui", "i16", byte)
+    if source == "f8E5M2":
+        half = e.make("arith.bitcast", "f16", e.make("arith.shli", "i16", word, e.number(8, "i16")))
+    else:
+        size = e.make("arith.andi", "i16", word, e.number(_NAN, "i16"))
+        sign = e.make("arith.shli", "i16", e.make("arith.subi", "i16", word, size), e.number(8, "i16"))
+        low = e.make("arith.shli", "i16", size, e.number(7, "i16"))
+        small = e.make("arith.bitcast", "f16", e.make("arith.ori", "i16", sign, low))
+        number = e.make("arith.mulf", "f16", small, e.number(256.0, "f16"))
+        is_nan = e.compare(EQ, size, e.number(_NAN, "i16"))
+        half = e.choose(is_nan, e.number(float("nan"), "f16"), number)
+    if target == "f16":
+        return half
+    wide = e.make("arith.extf", "f64" if target == "f64" else "f32", half)
+    return e.make("arith.truncf", "bf16", wide) if target == "bf16" else wide
+
+
+def _narrowed(e: Elementwise, given: Value, target: str) -> Value:
+    kind, source = _FORMATS[target], element_name(given.type)
+    shift, least = F32_FRACTION - kind.fraction, 1 - kind.bias  # the exponent of the least normal number
+    if source == "f64":
+        given = single_to_odd(e, given)
+    elif source != "f32":
+        given = e.make("arith.extf", "f32", given)
+    bits = e.make("arith.bitcast", "i32", given)
+    size = e.make("arith.andi", "i32", bits, e.number(0x7FFFFFFF, "i32"))
+    rebiased = e.make("arith.subi", "i32", size, e.number((F32_BIAS - kind.bias) << F32_FRACTION, "i32"))
+    last = e.make(
+        "arith.andi", "i32", e.make("arith.shrui", "i32", rebiased, e.number(shift, "i32")), e.number(1, "i32")
+    )
+    half = e.make("arith.addi", "i32", last, e.number((1 << shift - 1) - 1, "i32"))
+    normal = e.make("arith.shrui", "i32", e.make("arith.addi", "i32", rebiased, half), e.number(shift, "i32"))
+    magic = float(2 ** (F32_FRACTION + least - kind.fraction))
+    moved = e.make("arith.addf", "f32", e.make("arith.bitcast", "f32", size), e.number(magic, "f32"))
+    magic_bits = e.make("arith.bitcast", "i32", e.number(magic, "f32"))
+    subnormal = e.make("arith.subi", "i32", e.make("arith.bitcast", "i32", moved), magic_bits)
+    is_small = e.compare(ULT, size, e.number((F32_BIAS + least) << F32_FRACTION, "i32"))
+    rounded = e.make("arith.minui", "i32", e.choose(is_small, subnormal, normal), e.number(kind.largest, "i32"))
+    is_nan = e.compare(UGT, size, e.number(F32_INFINITY, "i32"))
+    found = e.choose(is_nan, e.number(_NAN, "i32"), rounded)
+    sign = e.make("arith.shli", "i32", e.make("arith.shrui", "i32", bits, e.number(31, "i32")), e.number(7, "i32"))
+    byte = e.make("arith.trunci", "i8", e.make("arith.ori", "i32", found, sign))
+    return e.make("arith.bitcast", target, byte)
