@@ -33,6 +33,7 @@ from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, 
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 BARRIER: Final = "gpu.barrier"
+DYNAMIC: Final = "gpu.dynamic_shared_memory"
 _LAUNCH: Final = ("gpu.block_id", "gpu.thread_id", "gpu.block_dim", "gpu.grid_dim")
 _AGAIN: Final = (
     *_LAUNCH,
@@ -176,6 +177,31 @@ class HostFunction:
         for attribution in attributions:
             tile = self._array(list(attribution.type.shape), attribution.type.element_type)
             attribution.replace_all_uses_with(tile)
+        self._dynamic_memory()
+
+    def _dynamic_memory(self) -> None:
+        """One array of bytes for the block's dynamic memory, and the same views of it."""
+        blocks = [op for op in walk(self.function) if op.name == DYNAMIC]
+        if not blocks:
+            return
+        memory = self._array([self.facts.dynamic_shared], self.ir.IntegerType.get_signless(8))
+        for view in [op for op in walk(self.function) if op.name == "memref.view"]:
+            type_ = view.results[0].type
+            if producer(view.operands[0]) not in blocks:
+                continue
+            offset = int(self.ir.IntegerAttr(producer(view.operands[1]).attributes["value"]).value)
+            plain = self.ir.MemRefType.get(list(type_.shape), type_.element_type)
+            start = self._constant(offset)
+            with self.ir.InsertionPoint(self.end), view.location:
+                made = self.ir.Operation.create("memref.view", [plain], [memory, start]).results[0]
+            view.results[0].replace_all_uses_with(made)
+            view.erase()
+        for block in blocks:
+            if list(block.results[0].uses):
+                raise ModuleError(
+                    f"{block.location}: dynamic shared memory without constant views has no form on a CPU"
+                )
+            block.erase()
 
     def _block_ids(self, number: Value) -> None:
         row = self._value("arith.divui", number, self.grid_x)

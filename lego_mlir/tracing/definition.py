@@ -20,7 +20,7 @@ from lego_mlir.errors import BudgetError, LegoError, SymbolicBranchError, TraceE
 from lego_mlir.expr.context import forget
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
-from lego_mlir.hardware.limits import STATIC_SHARED_BYTES, refusal
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal
 from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
 from lego_mlir.printers.operations import Form
@@ -252,11 +252,10 @@ def _complete(trace: KernelTrace) -> KernelTrace:
     used = 0
     for tile in trace.shared:
         used += tile.size * tile.dtype.bytes
-        if used > STATIC_SHARED_BYTES and not trace.tile_rows():  # a transform script places lego.mma's
+        if used > LARGEST_SHARED_BYTES and not trace.tile_rows():  # a transform script places lego.mma's
             raise TraceError(
                 f"{tile.source}: with {tile.name}, {tile.layout!r} of {tile.dtype}, the shared tiles of {trace.name} "
-                f"take {used} bytes; static shared memory is limited to {STATIC_SHARED_BYTES} bytes a block; use "
-                "smaller tiles or elements"
+                f"take {used} bytes; GPUs have at most {LARGEST_SHARED_BYTES} for a block; use smaller tiles"
             )
     return trace
 

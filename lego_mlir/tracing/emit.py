@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from typing import Any, Final, assert_never
 
 from lego_mlir import bindings
+from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.printers.operations import Form
 from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.emit_atomics import AtomicEmitter
+from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
 from lego_mlir.tracing.emit_values import ValueEmitter
 from lego_mlir.tracing.symbols import symbols
@@ -87,6 +89,7 @@ class KernelEmitter:
         self.trace, self.form = trace, form
         self.ir = bindings.load().ir
         self.rows = trace.tile_rows()
+        self.dynamic = is_dynamic(trace)
         self._values: dict[int, Any] = {}
         self._registers: dict[Register, Any] = {}
         self._memrefs: dict[str, Any] = {}
@@ -103,9 +106,13 @@ class KernelEmitter:
             else:
                 self._values[parameter.value.number] = argument
         sizes = dict(zip(self.trace.sizes, list(entry.arguments)[count:], strict=False))
-        for tile, argument in zip(self.trace.shared, list(entry.arguments)[count + len(sizes) :], strict=True):
-            self._memrefs[tile.name] = argument
+        if not self.dynamic:
+            for tile, argument in zip(self.trace.shared, list(entry.arguments)[count + len(sizes) :], strict=True):
+                self._memrefs[tile.name] = argument
         with self.ir.InsertionPoint(entry):
+            if self.dynamic:
+                types = [_memref(tile) for tile in self.trace.shared]
+                self._memrefs |= emit_views(Builder(), self.trace, types, _location(self.ir, self.trace.source))
             self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
             self.compute = ValueEmitter(self.printer.build)
             self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
@@ -120,7 +127,7 @@ class KernelEmitter:
         ir, trace = self.ir, self.trace
         inputs = [_memref(p) if isinstance(p, Buffer) else p.dtype.mlir for p in trace.parameters]
         inputs += ["index"] * len(trace.sizes)
-        tiles = [_memref(tile, self.rows.get(tile.name)) for tile in trace.shared]
+        tiles = [] if self.dynamic else [_memref(tile, self.rows.get(tile.name)) for tile in trace.shared]
         attributes = {
             "sym_name": ir.StringAttr.get(trace.name),
             "function_type": ir.TypeAttr.parse(f"({', '.join(inputs)}) -> ()"),

@@ -300,7 +300,7 @@ def _note_dynamic_shared(op: Operation, dtype: DType) -> None:
     if producer is None or producer.name != "gpu.dynamic_shared_memory":
         return
     compiler, type_ = op.compiler, op.result_type()
-    compiler.granule = dtype.itemsize if compiler.granule == 1 else min(compiler.granule, dtype.itemsize)
+    compiler.granule = min(compiler.granule or dtype.itemsize, dtype.itemsize)
     start = getattr(shift.owner, "operation", None)
     if start is not None and start.name == "arith.constant" and type_.has_static_shape:
         end = int(start.attributes["value"].value) + int(np.prod(type_.shape)) * dtype.itemsize

@@ -1,0 +1,42 @@
+"""Shared tiles beyond what a block may declare: views of one dynamic block of bytes.
+
+A block declares at most 48 KB. More must be requested at launch: the tiles are then placed in dynamic shared
+memory, one after the other, each at a multiple of a row of banks. The manifest holds the bytes, and the launcher raises
+the kernel's limit. Tiles that `lego.mma` reads stay declared: a transform script places them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lego_mlir.aliases import Location, Value
+from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
+from lego_mlir.hardware.memory import BANK_ROW_BYTES
+from lego_mlir.printers.builder import Builder
+from lego_mlir.tracing.trace import Buffer, KernelTrace
+from lego_mlir.transforms.tile_names import located
+
+_BYTES: Final = "memref<?xi8, #gpu.address_space<workgroup>>"
+
+
+def tile_bytes(tile: Buffer) -> int:
+    """The bytes of a shared tile, up to the next row of banks."""
+    return -(-tile.size * tile.dtype.bytes // BANK_ROW_BYTES) * BANK_ROW_BYTES
+
+
+def is_dynamic(trace: KernelTrace) -> bool:
+    """Whether the tiles take more memory than a block may declare."""
+    declared = sum(tile.size * tile.dtype.bytes for tile in trace.shared)
+    return declared > STATIC_SHARED_BYTES and not trace.tile_rows()
+
+
+def emit_views(build: Builder, trace: KernelTrace, types: list[str], location: Location) -> dict[str, Value]:
+    """The views of the tiles by name, at the current insertion point; `types` are their memrefs."""
+    memory = build.value("gpu.dynamic_shared_memory", (), _BYTES)
+    views, offset = {}, 0
+    for tile, type_ in zip(trace.shared, types, strict=True):
+        start = build.constant(offset, "index")
+        with located(location, tile.name):
+            views[tile.name] = build.value("memref.view", (memory, start), type_)
+        offset += tile_bytes(tile)
+    return views
