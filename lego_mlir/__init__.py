@@ -113,6 +113,9 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.generic import generic as generic
     from lego_mlir.tracing.mma import accumulator as accumulator
     from lego_mlir.tracing.mma import mma as mma
+    from lego_mlir.tracing.program import KernelProgram as KernelProgram
+    from lego_mlir.tracing.program import empty as empty
+    from lego_mlir.tracing.program import program as program
     from lego_mlir.tracing.reductions import block_reduce as block_reduce
     from lego_mlir.tracing.reductions import block_scan as block_scan
     from lego_mlir.tracing.reductions import warp_reduce as warp_reduce
@@ -159,6 +162,7 @@ _MODULES = {
     "lego_mlir.tracing.generic": "GenericKernel generic",
     "lego_mlir.tracing.mma": "accumulator mma",
     "lego_mlir.tracing.reductions": "block_reduce block_scan warp_reduce warp_scan",
+    "lego_mlir.tracing.program": "KernelProgram empty program",
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.tiles": "stage",
     "lego_mlir.runtime.calls": "calls_of",

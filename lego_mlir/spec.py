@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from lego_mlir.templates import Template
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.generic import GenericKernel
+    from lego_mlir.tracing.program import KernelProgram, Runnable
 
 # The classes whose instances are collected, looked up in the modules that the spec has loaded.
 _KINDS: Final = {
     "kernels": ("lego_mlir.tracing.definition", "Kernel"),
     "layouts": ("lego_mlir.layout.base", "Layout"),
     "templates": ("lego_mlir.templates", "Template"),
+    "programs": ("lego_mlir.tracing.program", "KernelProgram"),
     "generics": ("lego_mlir.tracing.generic", "GenericKernel"),
 }
 
@@ -53,6 +55,7 @@ class Spec:
     layouts: Mapping[str, Layout]
     templates: Mapping[str, Template]
     generics: Mapping[str, GenericKernel] = field(default_factory=dict)
+    programs: Mapping[str, KernelProgram] = field(default_factory=dict)
     names: Mapping[str, Any] = field(default_factory=dict, repr=False)  # all public variables, for templates
 
     @property
@@ -60,13 +63,16 @@ class Spec:
         """The spec, and the files that define its kernels."""
         sources = [defined.source for defined in self.kernels.values()]
         sources += [defined.source for defined in self.generics.values()]
+        sources += [defined.source for defined in self.programs.values()]
         return tuple(dict.fromkeys([str(self.path), *(source.file for source in sources)]))
 
     def kernels_named(self, name: str | None) -> tuple[Kernel, ...]:
         """All kernels, or the one of this name; `axpy[f16, 128]` selects one of a generic kernel.
 
-        Raises SpecError if there is none.
+        The name of a program selects its kernels. Raises SpecError if there is none.
         """
+        if name is not None and name in self.programs:
+            return self.programs[name].kernels
         if name is not None and name.endswith("]"):
             return (self._specialised(name),)
         if not self.kernels:
@@ -84,8 +90,21 @@ class Spec:
             return tuple(called.values())
         raise SpecError(f"{self.path}: no kernel named {name!r}; it has: {', '.join(self._kernel_names())}")
 
+    def runnable(self, name: str | None) -> tuple[Runnable, ...]:
+        """The program or kernel of this name; without one, all but the kernels that only serve as steps.
+
+        A kernel of a program is run by itself as well if it has a reference.
+        """
+        if name is not None and name in self.programs:
+            return (self.programs[name],)
+        if name is not None:
+            return self.kernels_named(name)
+        steps = {kernel for program in self.programs.values() for kernel in program.kernels}
+        alone = [kernel for kernel in self.kernels_named(None) if kernel not in steps or kernel.expected is not None]
+        return (*self.programs.values(), *alone)
+
     def _kernel_names(self) -> list[str]:
-        return [*self.kernels, *map(str, self.generics.values())]
+        return [*self.kernels, *map(str, self.generics.values()), *self.programs]
 
     def _no_kernel(self) -> str:
         if self.generics:
@@ -145,8 +164,17 @@ def load(path: str | Path, source: bytes | None = None) -> Spec:
     for family in found["generics"].values():
         unnamed = {text: kernel for text, kernel in family.made.items() if id(kernel) not in seen}
         found["kernels"].update(unnamed)
+    with blame(path):
+        for program in found["programs"].values():
+            for kernel in program.kernels:
+                if all(kernel is not known for known in found["kernels"].values()):
+                    found["kernels"][_unused(kernel.name, found["kernels"])] = kernel
     names = {name: value for name, value in vars(module).items() if not name.startswith("_")}
     return Spec(path, hashlib.sha256(source).hexdigest(), **found, names=names)
+
+
+def _unused(name: str, taken: Mapping[str, Any]) -> str:
+    return name if name not in taken else _unused(f"{name}_", taken)
 
 
 @contextmanager

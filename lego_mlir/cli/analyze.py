@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import modules, options, remarks
 from lego_mlir.cli.progress import Progress
-from lego_mlir.cli.run import Given, make_input, transformed
+from lego_mlir.cli.run import Given, make_input, refuse_sample, transformed
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
@@ -25,9 +25,11 @@ from lego_mlir.runtime.manifest import sizes_of
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.analysis.recorded_requests import RecordedRequests
+    from lego_mlir.interp.report import Report
     from lego_mlir.layout.base import Layout
     from lego_mlir.spec import Spec
     from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.program import Runnable
 
 HELP: Final = "Count bank conflicts and memory sectors, and suggest repairs."
 EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
@@ -113,15 +115,15 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Json]]:
     with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(*loaded.files):
         for kernel in kernels:
             progress.update(kernel.name)
-            results["kernels"].append(_kernel(args, kernel, Given(sizes, file)))
+            results["kernels"] += _runs(args, kernel, Given(sizes, file))
         for layout in layouts:
             progress.update(layout.name)
             results["layouts"].append(_layout(args, layout))
     return results
 
 
-def _chosen_kernels(args: argparse.Namespace, loaded: Spec) -> tuple[Kernel, ...]:
-    return loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
+def _chosen_kernels(args: argparse.Namespace, loaded: Spec) -> tuple[Runnable, ...]:
+    return loaded.runnable(args.kernel) if args.kernel or loaded.kernels else ()
 
 
 def _has_fixed_sizes(layout: Layout) -> bool:
@@ -188,7 +190,7 @@ def _nothing(args: argparse.Namespace, loaded: Spec) -> str:
 
 
 def _refuse_idle_options(
-    args: argparse.Namespace, loaded: Spec, kernels: Sequence[Kernel], layouts: Sequence[ChosenLayout]
+    args: argparse.Namespace, loaded: Spec, kernels: Sequence[Runnable], layouts: Sequence[ChosenLayout]
 ) -> None:
     """Raise UsageError for an option that would have no effect here."""
     if args.free and not args.access:
@@ -203,29 +205,49 @@ def _refuse_idle_options(
     options.require_transform(args)
 
 
-def _kernel(args: argparse.Namespace, kernel: Kernel, given: Given) -> Json:
+def _runs(args: argparse.Namespace, entry: Runnable, given: Given) -> list[Json]:
+    """The analysis of a kernel, or of each launch of a program."""
     from lego_mlir import interp
-    from lego_mlir.analysis.kernels import tile_repairs
     from lego_mlir.analysis.recorded_requests import RecordedRequests
+    from lego_mlir.runtime import programs
+    from lego_mlir.tracing.program import KernelProgram
 
-    made, recorded = make_input(kernel, given.sizes, 0, given.file), RecordedRequests()
-    module = transformed(args, kernel)
+    made = make_input(entry, given.sizes, 0, given.file)
+    if isinstance(entry, KernelProgram):
+        refuse_sample(args, entry)
+        modules = {kernel: transformed(args, kernel) for kernel in entry.kernels}
+        runs = programs.run_program(
+            entry, made.memories, made.sizes, module=modules.__getitem__, observer=RecordedRequests
+        )
+        return [
+            {**_kernel(run.step.kernel, run.report, run.observed, run.sizes, modules[run.step.kernel]),
+             "program": entry.name} for run in runs
+        ]  # fmt: skip
+    recorded, module = RecordedRequests(), transformed(args, entry)
     report = interp.run_kernel(
-        kernel,
+        entry,
         made.memories,
         made.sizes,
         module=module,
         blocks=DEFAULT_BLOCKS if args.blocks is None else args.blocks,
         observe=recorded,
     )
-    tiles = tile_repairs(kernel, made.sizes, recorded if module is None else None)
+    return [_kernel(entry, report, recorded, made.sizes, module)]
+
+
+def _kernel(
+    kernel: Kernel, report: Report, recorded: RecordedRequests, sizes: Mapping[str, int], module: str | None
+) -> Json:
+    from lego_mlir.analysis.kernels import tile_repairs
+
+    tiles = tile_repairs(kernel, sizes, recorded if module is None else None)
     found = _with_runs(report.to_dict(), recorded)
     for site in found["sites"]:
         site["wider"] = _wider(kernel, site)
     return {
         **found,
         "source": str(kernel.source),
-        "sizes": dict(made.sizes),
+        "sizes": dict(sizes),
         "repairs": {name: [r.to_dict() for r in tile.repairs] for name, tile in tiles.items() if tile.repairs},
         "tiles": {name: {"line": tile.source.line, "note": tile.note} for name, tile in tiles.items()},
     }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
     from lego_mlir.templates import Template
     from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.program import KernelProgram
 
 HELP: Final = "Prove or refute the layouts, kernels and templates of a spec."
 EXAMPLE: Final = "lego-mlir check examples/transpose.py"
@@ -121,7 +122,8 @@ def run(args: argparse.Namespace) -> int:
         raise SpecError(f"{loaded.path}: this spec has no layout, kernel or template")
     groups = []
     with Progress(f"checking {loaded.path.name}") as progress:
-        for group in _groups(layouts, kernels, templates, loaded.files, progress):
+        programs = [entry for entry in loaded.programs.values() if args.kernel in (None, entry.name)]
+        for group in (*_groups(layouts, kernels, templates, loaded.files, progress), *map(_steps, programs)):
             groups.append(group)
             if not args.json:
                 progress.print("\n".join(map(str, [group.title, *group.lines])))
@@ -177,6 +179,12 @@ def _groups(
         with spec.blame(*files):
             lines = list(_template_lines(template))
         yield Group("template", name, f"template {name}, {template.name}", lines)
+
+
+def _steps(program: KernelProgram) -> Group:
+    """The claims of a program: the memory that it passes to a kernel is what that expects."""
+    lines: list[Line | Note] = [Line(f"{step.source}: {text}", v) for step in program.steps for text, v in step.claims]
+    return Group("program", program.name, f"program {program.name}, {program.source}", lines)
 
 
 def _template_lines(template: Template) -> Iterator[Line | Note]:

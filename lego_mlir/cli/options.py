@@ -12,7 +12,7 @@ from lego_mlir.errors import UsageError
 if TYPE_CHECKING:
     from lego_mlir.runtime.inputs import InputFile
     from lego_mlir.store import Cache
-    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.program import Runnable
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def input_of(args: argparse.Namespace, kernels: Sequence[Kernel]) -> InputFile | None:
+def input_of(args: argparse.Namespace, kernels: Sequence[Runnable]) -> InputFile | None:
     """The file of `--input`, each array of which belongs to one of the kernels."""
     from lego_mlir.runtime import inputs
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.data import Elements
     from lego_mlir.runtime.inputs import InputFile
     from lego_mlir.tracing.definition import Kernel, Parameter
+    from lego_mlir.tracing.program import KernelProgram, Runnable
     from lego_mlir.tracing.trace import Buffer
 
 HELP: Final = "Run the kernels of a spec, and compare with its references."
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     modules.refuse_extents(args)
     options.require_transform(args)
     loaded = spec.load(args.spec)
-    kernels = loaded.kernels_named(args.kernel)
+    kernels = loaded.runnable(args.kernel)
     if args.on == "cuda":
         return _on_cuda(args)
     _refuse_target(args)
@@ -148,36 +149,24 @@ class ComparedTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One kernel's run: the interpreter's report, and each written tensor compared with its reference."""
+class KernelRun:
+    """The interpreter's report of a kernel: of a whole run, or of one step of a program."""
 
     kernel: Kernel
-    sizes: Mapping[str, int]
     report: Report
-    compared: tuple[ComparedTensor, ...]
-    reference_error: str = ""
 
     @property
-    def right(self) -> bool:
-        return self.report.clean and not self.reference_error and all(c.comparison for c in self.compared)
-
-    @property
-    def verdict(self) -> str:
-        """WRONG for a wrong value; FAULT if the values are right, or there is no reference to compare with."""
-        if self.right:
-            return "ok   "
-        return "FAULT" if all(c.comparison for c in self.compared) else "WRONG"
-
-    def __str__(self) -> str:
-        report, totals = self.report, self.report.totals
-        shown = "".join(f" {name}={value}" for name, value in self.sizes.items())
+    def blocks(self) -> str:
+        """How many blocks ran, and their size."""
+        report = self.report
         whole = report.grid[0] * report.grid[1] * report.grid[2]
         part = f"{report.blocks_run}" if report.blocks_run == whole else f"{report.blocks_run} of {whole}"
-        lines = [f"{self.verdict} {self.kernel.name}{shown}: {part} blocks of {report.block}"]
-        lines += [f"  {c}" for c in self.compared]
-        if self.reference_error:
-            lines.append(f"  not compared, because the reference fails: {self.reference_error}")
-        lines += [f"  {fault}{self._logical(fault)}" for fault in report.faults[:SHOWN_FAULTS]]
+        return f"{part} blocks of {report.block}"
+
+    def lines(self) -> list[str]:
+        """Faults and traffic."""
+        report, totals = self.report, self.report.totals
+        lines = [f"  {fault}{self._logical(fault)}" for fault in report.faults[:SHOWN_FAULTS]]
         if len(report.faults) > SHOWN_FAULTS:
             lines.append(f"  and {len(report.faults) - SHOWN_FAULTS} more places; --json shows all")
         if totals.sectors:
@@ -185,7 +174,7 @@ class Outcome:
                 f"  global memory: {totals.moved} bytes moved in sectors, {totals.compulsory} compulsory; "
                 f"shared memory: {totals.wavefronts} wavefronts, {totals.conflicts} of them bank conflicts"
             )
-        return "\n".join(lines)
+        return lines
 
     def _logical(self, fault: Fault) -> str:
         """The logical index of a fault's address, if the buffer's layout maps it."""
@@ -201,15 +190,54 @@ class Outcome:
             return ""
         return f"; element {fault.address} is {fault.buffer}{[int(i) for i in index]}"
 
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The run of a kernel, or of a program's kernels, and each written tensor compared with its reference."""
+
+    entry: Runnable
+    sizes: Mapping[str, int]
+    runs: tuple[KernelRun, ...]
+    compared: tuple[ComparedTensor, ...]
+    reference_error: str = ""
+
+    @property
+    def right(self) -> bool:
+        clean = all(run.report.clean for run in self.runs)
+        return clean and not self.reference_error and all(c.comparison for c in self.compared)
+
+    @property
+    def verdict(self) -> str:
+        """WRONG for a wrong value; FAULT if the values are right, or there is no reference to compare with."""
+        if self.right:
+            return "ok   "
+        return "FAULT" if all(c.comparison for c in self.compared) else "WRONG"
+
+    def __str__(self) -> str:
+        shown = "".join(f" {name}={value}" for name, value in self.sizes.items())
+        is_program = self.entry is not self.runs[0].kernel
+        ran = f"{len(self.runs)} launches" if is_program else self.runs[0].blocks
+        lines = [f"{self.verdict} {self.entry.name}{shown}: {ran}"]
+        lines += [f"  {c}" for c in self.compared]
+        if self.reference_error:
+            lines.append(f"  not compared, because the reference fails: {self.reference_error}")
+        for run in self.runs:
+            lines += [f"  {run.kernel.name}: {run.blocks}"] if is_program else []
+            lines += [f"  {line}" for line in run.lines()] if is_program else run.lines()
+        return "\n".join(lines)
+
     def to_dict(self) -> Json:
-        """What `--json` prints."""
-        return {
+        """What `--json` prints: of a kernel, with its report; of a program, with the reports of its launches."""
+        found = {
             "right": self.right,
             "reference_error": self.reference_error or None,
             "sizes": dict(self.sizes),
             "tensors": [c.to_dict() for c in self.compared],
-            **self.report.to_dict(),
         }
+        reports = [run.report.to_dict() for run in self.runs]
+        if self.entry is self.runs[0].kernel:
+            return {**found, **reports[0]}
+        return {"program": self.entry.name, **found, "launches": reports}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +258,7 @@ class Input:
     places: Mapping[str, Any]
 
 
-def make_input(kernel: Kernel, given: Mapping[str, int], seed: int, file: InputFile | None = None) -> Input:
+def make_input(kernel: Runnable, given: Mapping[str, int], seed: int, file: InputFile | None = None) -> Input:
     """The input of a kernel's run; of `given`, the sizes that the kernel has are used."""
     from lego_mlir.runtime import data
 
@@ -247,55 +275,86 @@ def make_input(kernel: Kernel, given: Mapping[str, int], seed: int, file: InputF
 
 
 def _run_kernel(
-    args: argparse.Namespace, kernel: Kernel, given: Given, progress: Progress, files: Sequence[str]
+    args: argparse.Namespace, entry: Runnable, given: Given, progress: Progress, files: Sequence[str]
 ) -> Outcome:
-    """Run the kernel, then its reference, so that a failing reference does not hide the kernel's faults."""
-    from lego_mlir import interp, spec
+    """Run a kernel or program, then its reference, so that a failing reference does not hide the kernel's faults."""
+    from lego_mlir import spec
     from lego_mlir.runtime import data, tolerance
 
-    if kernel.expected is None:
+    if entry.expected is None:
         raise UsageError(
-            f"kernel {kernel.name} has no reference to compare with; give it one: @{kernel.name}.reference above a "
+            f"kernel {entry.name} has no reference to compare with; give it one: @{entry.name}.reference above a "
             f"NumPy function of its parameters. For its faults alone: lego-mlir analyze {args.spec}"
         )
-    made = make_input(kernel, given.sizes, args.seed or 0, given.file)
-    report = interp.run_kernel(
-        kernel,
-        made.memories,
-        made.sizes,
-        module=transformed(args, kernel),
-        blocks=args.blocks,
-        memory_limit=(DEFAULT_MEMORY if args.memory is None else args.memory) << 20,
-        progress=lambda done, total: progress.update("blocks", done=done, total=total),
-    )
+    made = make_input(entry, given.sizes, args.seed or 0, given.file)
+    runs, writers = _launched(args, entry, made, progress)
     try:
         with spec.blame(*files):
-            results = data.expected(kernel, made.logical, made.sizes)
-            allowed = tolerance.allowed(kernel, made.logical, made.sizes, results)
+            results = data.expected(entry, made.logical, made.sizes)
+            allowed = tolerance.allowed(entry, made.logical, made.sizes, results)
     except LegoError as error:
-        if report.clean:
+        if all(run.report.clean for run in runs):
             raise
-        return Outcome(kernel, made.sizes, report, (), str(error))
-    names = [parameter.name for parameter in kernel.params]
+        return Outcome(entry, made.sizes, runs, (), str(error))
     compared = tuple(
         _compare(
-            report,
-            names.index(p.name),
+            writers[p.name],
             p,
             made.memories[p.name],
             made.places[p.name],
             (results[p.name], allowed[p.name]),
             args.blocks,
         )
-        for p in kernel.params
+        for p in entry.params
         if p.name in results
     )
-    return Outcome(kernel, made.sizes, report, compared)
+    return Outcome(entry, made.sizes, runs, compared)
+
+
+Writer = tuple["Report", int]
+"""The report of the last kernel that writes a tensor, and the number of its argument there."""
+
+
+def _launched(
+    args: argparse.Namespace, entry: Runnable, made: Input, progress: Progress
+) -> tuple[tuple[KernelRun, ...], dict[str, Writer]]:
+    """Run in the interpreter: the reports, and for each written parameter who wrote it last."""
+    from lego_mlir import interp
+    from lego_mlir.runtime import programs
+    from lego_mlir.tracing.program import KernelProgram
+
+    options: dict[str, Any] = {
+        "memory_limit": (DEFAULT_MEMORY if args.memory is None else args.memory) << 20,
+        "progress": lambda done, total: progress.update("blocks", done=done, total=total),
+    }
+    if not isinstance(entry, KernelProgram):
+        report = interp.run_kernel(
+            entry, made.memories, made.sizes, module=transformed(args, entry), blocks=args.blocks, **options
+        )
+        return (KernelRun(entry, report),), {p.name: (report, number) for number, p in enumerate(entry.params)}
+    refuse_sample(args, entry)
+    runs = programs.run_program(
+        entry, made.memories, made.sizes, module=lambda kernel: transformed(args, kernel), **options
+    )
+    writers = {}
+    for run in runs:
+        for number, parameter in enumerate(run.step.kernel.params):
+            if parameter.written:
+                writers[run.step.tensor(parameter.name)] = (run.report, number)
+    return tuple(KernelRun(run.step.kernel, run.report) for run in runs), writers
+
+
+def refuse_sample(args: argparse.Namespace, program: KernelProgram) -> None:
+    """Raise UsageError for `--blocks` with a program, whose kernels need all results of those before."""
+    if args.blocks is not None:
+        raise UsageError(
+            f"--blocks {args.blocks} runs a sample of blocks, and the kernels of program {program.name} need all "
+            "results of those before them; name a kernel with --kernel, or omit --blocks"
+        )
 
 
 def _compare(
-    report: Report,
-    number: int,
+    writer: Writer,
     parameter: Parameter,
     memory: Array,
     elements: Elements,
@@ -310,6 +369,7 @@ def _compare(
 
     from lego_mlir.runtime import comparing
 
+    report, number = writer
     at = elements.at
     chosen = numpy.arange(at.size)
     if sampled is not None and (written := report.written(number)) is not None:

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Expr, Symbol
     from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.inputs import InputFile, Supplied
-    from lego_mlir.tracing.definition import Kernel, Parameter
+    from lego_mlir.tracing.definition import Parameter
+    from lego_mlir.tracing.program import Runnable
 
 UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
 
 
-def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[Kernel]) -> None:
+def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[Runnable]) -> None:
     """Raise UsageError for a size that no kernel has."""
     known = {size.name for kernel in kernels for size in kernel.sizes}
     for name in given:
@@ -45,13 +46,13 @@ def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[Kernel]) ->
             )
 
 
-def sizes_of_kernel(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
+def sizes_of_kernel(kernel: Runnable, given: Mapping[str, int]) -> dict[str, int]:
     """Of sizes given for several kernels, those that this one has."""
     own = {size.name for size in kernel.sizes}
     return {name: n for name, n in given.items() if name in own}
 
 
-def choose_sizes(kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
+def choose_sizes(kernel: Runnable, given: Mapping[str, int]) -> dict[str, int]:
     """A value for each symbolic size: the given one, else one near DEFAULT_SIZE that it may have."""
     known = {size.name: size for size in kernel.sizes}
     for name in given:
@@ -173,7 +174,7 @@ class Arguments:
         return memory
 
 
-def arguments(kernel: Kernel, given: Mapping[str, int], seed: int, file: InputFile | None = None) -> Arguments:
+def arguments(kernel: Runnable, given: Mapping[str, int], seed: int, file: InputFile | None = None) -> Arguments:
     """Sizes and input of a run: from a file, else from the spec's `@k.inputs`, else random.
 
     Raises UsageError for sizes and arrays that the kernel does not take.
@@ -186,16 +187,14 @@ def arguments(kernel: Kernel, given: Mapping[str, int], seed: int, file: InputFi
     return Arguments(sizes, _filled(kernel, sizes, seed, supplied), frozenset(supplied))
 
 
-def draw(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> Mapping[str, Any]:
+def draw(kernel: Runnable, sizes: Mapping[str, int], seed: int) -> Mapping[str, Any]:
     """Logical input for each parameter at these sizes: from the spec's `@k.inputs`, else random."""
     return arguments(kernel, sizes, seed).logical
 
 
-def _require_tables(kernel: Kernel, supplied: Mapping[str, Supplied]) -> None:
+def _require_tables(kernel: Runnable, supplied: Mapping[str, Supplied]) -> None:
     """Raise UsageError for a run-time table that is not supplied."""
-    from lego_mlir.tracing.symbols import runtime_tables
-
-    for name in runtime_tables(kernel.trace().body):
+    for name in kernel.tables():
         if name not in supplied:
             raise UsageError(
                 f"kernel {kernel.name} takes the run-time table {name}, whose entries only its caller has: random ones "
@@ -205,7 +204,7 @@ def _require_tables(kernel: Kernel, supplied: Mapping[str, Supplied]) -> None:
 
 
 def _filled(
-    kernel: Kernel, sizes: Mapping[str, int], seed: int, supplied: Mapping[str, Supplied]
+    kernel: Runnable, sizes: Mapping[str, int], seed: int, supplied: Mapping[str, Supplied]
 ) -> dict[str, numpy.ndarray]:
     """The supplied arrays; for the rest normal numbers or small integers.
 
@@ -238,7 +237,7 @@ def _supplied(given: Supplied, parameter: Parameter, shape: tuple[int, ...], siz
 
 
 def expected(
-    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str = "float64"
+    kernel: Runnable, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str = "float64"
 ) -> dict[str, numpy.ndarray]:
     """The kernel's reference for each tensor that the kernel writes, its float arguments in `precision`."""
     import numpy
@@ -275,7 +274,7 @@ def _exact(value: numpy.ndarray, precision: str) -> numpy.ndarray:
 
 
 def check_data(
-    kernel: Kernel, given: Mapping[str, int], seed: int = 0, file: InputFile | None = None
+    kernel: Runnable, given: Mapping[str, int], seed: int = 0, file: InputFile | None = None
 ) -> dict[str, numpy.ndarray]:
     """The arrays of one kernel's check, by the names above."""
     import numpy

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     import numpy
 
     from lego_mlir.aliases import Array
-    from lego_mlir.tracing.definition import Kernel, Parameter
+    from lego_mlir.tracing.definition import Parameter
+    from lego_mlir.tracing.program import Runnable
 
 GENERATOR: Final = "rng"  # the name by which a function of inputs takes NumPy's generator
 NUMBER_KINDS: Final = "biuf"  # NumPy's kinds of dtypes: bool, signed, unsigned, float
@@ -95,7 +96,7 @@ def _of_type(supplied: Supplied, parameter: Parameter) -> numpy.ndarray:
         return value.astype(wanted)
 
 
-def of_function(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, Supplied]:
+def of_function(kernel: Runnable, sizes: Mapping[str, int], seed: int) -> dict[str, Supplied]:
     """What the spec's own function returns; nothing where there is none. Raises UsageError for unknown names."""
     import numpy
 
@@ -124,7 +125,7 @@ class InputFile:
     path: str
     arrays: Mapping[str, Array]
 
-    def require_used(self, kernels: Sequence[Kernel]) -> None:
+    def require_used(self, kernels: Sequence[Runnable]) -> None:
         """Raise UsageError for an array that belongs to none of the kernels."""
         known = {kernel.name: _names(kernel) for kernel in kernels}
         for entry in self.arrays:
@@ -137,7 +138,7 @@ class InputFile:
                     f"{self.path}: '{entry}' is not a parameter or size{did_you_mean(name, every)}; {listed}"
                 )
 
-    def sizes(self, kernel: Kernel, given: Mapping[str, int]) -> dict[str, int]:
+    def sizes(self, kernel: Runnable, given: Mapping[str, int]) -> dict[str, int]:
         """The sizes of a kernel: `given` ones, entries of the file, and extents of its arrays.
 
         Raises UsageError where two of these differ.
@@ -152,7 +153,7 @@ class InputFile:
             source.setdefault(name, origin)
         return found
 
-    def _size_entries(self, kernel: Kernel) -> list[tuple[str, int, str]]:
+    def _size_entries(self, kernel: Runnable) -> list[tuple[str, int, str]]:
         found = []
         for size in kernel.sizes:
             entry, value = self._entry(kernel, size.name)
@@ -163,7 +164,7 @@ class InputFile:
             found.append((size.name, int(value), f"the entry {entry}"))
         return found
 
-    def _extents(self, kernel: Kernel) -> list[tuple[str, int, str]]:
+    def _extents(self, kernel: Runnable) -> list[tuple[str, int, str]]:
         """The sizes that are extents of an array in logical shape."""
         found = []
         for parameter in kernel.params:
@@ -175,11 +176,11 @@ class InputFile:
                     found.append((symbol.name, number, f"{parameter.name} of shape {value.shape}"))
         return found
 
-    def _entry(self, kernel: Kernel, name: str) -> tuple[str, numpy.ndarray | None]:
+    def _entry(self, kernel: Runnable, name: str) -> tuple[str, numpy.ndarray | None]:
         own = f"{kernel.name}/{name}"
         return (own, self.arrays[own]) if own in self.arrays else (name, self.arrays.get(name))
 
-    def supplied(self, kernel: Kernel) -> dict[str, Supplied]:
+    def supplied(self, kernel: Runnable) -> dict[str, Supplied]:
         """The arrays of a kernel's parameters."""
         found: dict[str, Supplied] = {}
         for parameter in kernel.params:
@@ -189,7 +190,7 @@ class InputFile:
         return found
 
 
-def _names(kernel: Kernel) -> list[str]:
+def _names(kernel: Runnable) -> list[str]:
     return [*(parameter.name for parameter in kernel.params), *(size.name for size in kernel.sizes)]
 
 

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import LegoError
 from lego_mlir.runtime.comparing import ulp
-from lego_mlir.tracing.roundings import Roundings, roundings
 
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.dtypes import DType
+    from lego_mlir.tracing.program import Runnable
+    from lego_mlir.tracing.roundings import Roundings
 
 PROBES: Final = 4
 CHANGE: Final = 2.0**-12  # of an input: far above the rounding of a reference in f32, small enough to be linear
@@ -45,7 +45,7 @@ LEAST: Final = {
 
 
 def allowed(
-    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
+    kernel: Runnable, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
 ) -> dict[str, numpy.ndarray]:
     """For each tensor in `results` the largest right error of each element, in double precision; 0 means equal."""
     import numpy
@@ -53,7 +53,7 @@ def allowed(
     if kernel.tolerance is not None:
         rtol, atol = kernel.tolerance
         return {name: _finite(atol + rtol * numpy.abs(_double(value))) for name, value in results.items()}
-    chains = roundings(kernel.trace(), sizes)
+    chains = kernel.roundings(sizes)
     types = {p.name: p.dtype for p in kernel.params}
     rounded = {name for name in results if types[name].is_float and not chains[name].exact}
     moved = sensitivity(kernel, arguments, sizes, {name: results[name] for name in rounded}) if rounded else {}
@@ -90,7 +90,7 @@ def _rounding_of_reference(value: numpy.ndarray, dtype: DType) -> numpy.ndarray:
 
 
 def sensitivity(
-    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
+    kernel: Runnable, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
 ) -> dict[str, numpy.ndarray]:
     """How far each element moves for random relative changes of all inputs, divided by their size.
 
@@ -122,7 +122,7 @@ def sensitivity(
 
 
 def noise(
-    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
+    kernel: Runnable, arguments: Mapping[str, Any], sizes: Mapping[str, int], results: Mapping[str, numpy.ndarray]
 ) -> dict[str, numpy.ndarray]:
     """What the reference itself loses when it computes in f32; at least the median of all elements."""
     import numpy
@@ -138,7 +138,7 @@ def noise(
     return found
 
 
-def _selector(kernel: Kernel, sizes: Mapping[str, int]) -> Callable[[str, numpy.ndarray], numpy.ndarray]:
+def _selector(kernel: Runnable, sizes: Mapping[str, int]) -> Callable[[str, numpy.ndarray], numpy.ndarray]:
     """A function that selects the values at indices that name an element, given a parameter and a logical array."""
     from lego_mlir.runtime import data
 
@@ -152,7 +152,7 @@ def _selector(kernel: Kernel, sizes: Mapping[str, int]) -> Callable[[str, numpy.
 
 
 def _probe(
-    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str
+    kernel: Runnable, arguments: Mapping[str, Any], sizes: Mapping[str, int], precision: str
 ) -> Mapping[str, numpy.ndarray]:
     """The reference once more, with nothing printed; nothing where it cannot take these inputs."""
     import numpy

@@ -14,7 +14,7 @@ from functools import cached_property
 from keyword import iskeyword
 from numbers import Integral
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import BudgetError, LegoError, SymbolicBranchError, TraceError, did_you_mean
 from lego_mlir.expr.context import forget
@@ -25,6 +25,7 @@ from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
 from lego_mlir.printers.operations import Form
 from lego_mlir.tracing.dtypes import DType, i32
+from lego_mlir.tracing.recording import current_program
 from lego_mlir.tracing.reference import Referenced
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
@@ -32,6 +33,9 @@ from lego_mlir.tracing.symbols import expressions, runtime_tables
 from lego_mlir.tracing.tensor import Tensor, View
 from lego_mlir.tracing.trace import Atomic, Buffer, KernelTrace, Load, ScalarParameter, Source, Store
 from lego_mlir.tracing.tracer import OUR_PACKAGES, Tracer, record
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.roundings import Roundings
 
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
 
@@ -90,6 +94,8 @@ class Kernel(Referenced):
         library. Results may be left out, and are then allocated. Returns the tensors that the kernel writes. Raises
         UsageError for arguments that do not fit, KernelFaultError for faults of a checked run. See docs/calling.md.
         """
+        if (program := current_program.get()) is not None:
+            return program.call(self, arrays, named)
         return self.calls.call(arrays, named, None, check) if check else self.calls(*arrays, **named)
 
     def _size_names(self) -> list[str]:
@@ -163,6 +169,16 @@ class Kernel(Referenced):
                 )
             layout = as_layout(Row(int(table.length)))
             yield Buffer(name, i32, layout, "global", int(table.length), self.source)
+
+    def tables(self) -> tuple[str, ...]:
+        """The names of the run-time tables, parameters after those of the signature."""
+        return tuple(runtime_tables(self._traced.body))
+
+    def roundings(self, sizes: Mapping[str, int]) -> dict[str, Roundings]:
+        """For each tensor, the roundings of what the kernel stores in it, for these sizes."""
+        from lego_mlir.tracing.roundings import roundings
+
+        return roundings(self._traced, sizes)
 
     def trace(self) -> KernelTrace:
         """The traced program. Raises TraceError or LayoutError, with the line of the spec, for an invalid kernel."""

@@ -27,7 +27,7 @@ import re
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from types import FunctionType, MappingProxyType
-from typing import Any, Final
+from typing import Final, NoReturn
 
 from lego_mlir.errors import TraceError, brief
 from lego_mlir.expr.index import Index
@@ -55,7 +55,7 @@ class GenericKernel:
                     f"{self.source}: parameter '{parameter.name}' of {self.name} must be a plain one: brackets, as in "
                     f"{self.name}[f16, 128], pass no keywords"
                 )
-        self._made: dict[str, tuple[tuple[Any, ...], Kernel]] = {}
+        self._made: dict[str, tuple[tuple[object, ...], Kernel]] = {}
 
     def __repr__(self) -> str:
         return f"<generic kernel {self}, {self.source}>"
@@ -63,7 +63,7 @@ class GenericKernel:
     def __str__(self) -> str:
         return f"{self.name}[{', '.join(self.signature.parameters)}]"
 
-    def __call__(self, *given: Any, **named: Any) -> Any:
+    def __call__(self, *given: object, **named: object) -> NoReturn:
         raise TraceError(
             f"{self.source}: {self.name} is generic: select a kernel by its parameters, {self.name}[..], then use that"
         )
@@ -73,7 +73,7 @@ class GenericKernel:
         """The kernels made so far, by the text that selects them: `axpy[f16, 128]`."""
         return MappingProxyType({self._shown(values): kernel for values, kernel in self._made.values()})
 
-    def __getitem__(self, given: Any) -> Kernel:
+    def __getitem__(self, given: object) -> Kernel:
         """The kernel for these parameters. Raises TraceError for a wrong number of them, or ones without a name."""
         values = self._values(given if isinstance(given, tuple) else (given,))
         name = "_".join([self.name, *(self._text(value) for value in values)])
@@ -87,7 +87,7 @@ class GenericKernel:
             )
         return known[1]
 
-    def _values(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _values(self, given: tuple[object, ...]) -> tuple[object, ...]:
         try:
             bound = self.signature.bind(*given)
         except TypeError as error:
@@ -97,7 +97,7 @@ class GenericKernel:
         bound.apply_defaults()
         return tuple(bound.arguments.values())
 
-    def _make(self, name: str, values: tuple[Any, ...]) -> Kernel:
+    def _make(self, name: str, values: tuple[object, ...]) -> Kernel:
         kernel = self.function(*values)
         if not isinstance(kernel, Kernel):
             raise TraceError(
@@ -112,7 +112,7 @@ class GenericKernel:
         kernel.name = name
         return kernel
 
-    def _text(self, value: Any) -> str:
+    def _text(self, value: object) -> str:
         """A parameter as part of a name."""
         shown = _shown(value)
         if " at 0x" in shown:
@@ -125,17 +125,18 @@ class GenericKernel:
             return text
         return f"{text[: LONGEST - 9]}_{sha256(shown.encode()).hexdigest()[:8]}"
 
-    def _shown(self, values: tuple[Any, ...]) -> str:
+    def _shown(self, values: tuple[object, ...]) -> str:
         return f"{self.name}[{', '.join(map(_shown, values))}]"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A parameter as a spec writes it."""
-    named = isinstance(value, (type, FunctionType)) and "<" not in value.__name__
-    return value.__name__ if named else repr(value)
+    if isinstance(value, (type, FunctionType)) and "<" not in value.__name__:
+        return str(value.__name__)
+    return repr(value)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: object, b: object) -> bool:
     """Whether two parameters of equal text are equal: sizes may differ in their facts, functions in their code."""
     if isinstance(a, Index) and isinstance(b, Index):
         return bool(a.expr == b.expr)

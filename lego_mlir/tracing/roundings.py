@@ -118,9 +118,14 @@ def joined(several: Iterable[Roundings]) -> Roundings:
     return Roundings(before, last)
 
 
-def roundings(trace: KernelTrace, sizes: Mapping[str, int]) -> dict[str, Roundings]:
-    """For each tensor of the signature, the roundings of what the kernel stores in it, for these sizes."""
-    chains = _Chains(trace, sizes)
+def roundings(
+    trace: KernelTrace, sizes: Mapping[str, int], memory: Mapping[str, Roundings] | None = None
+) -> dict[str, Roundings]:
+    """For each tensor of the signature, the roundings of what the kernel stores in it, for these sizes.
+
+    `memory` has the roundings of the tensors before the kernel runs; none by default.
+    """
+    chains = _Chains(trace, sizes, memory=dict(memory or {}))
     chains.run(trace.body)
     return {p.name: chains.memory.get(p.name, Roundings()) for p in trace.parameters if isinstance(p, Buffer)}
 
