@@ -1,0 +1,91 @@
+"""How to convert a value between distributed layouts: the cheapest of four ways (section 5.4 of the paper).
+
+Nothing, if both are the same function; registers renamed, if no element leaves its thread; warp shuffles, if none
+leaves its warp; shared memory otherwise, or where its model is cheaper. Costs are in issue slots of one warp: a shuffle
+takes one, a select a half, a wavefront of shared memory one; shared memory pays the latency of a store, a barrier and a
+load besides.
+
+>>> from lego_mlir.f2.encodings import MmaOperand, MmaSync
+>>> result = MmaSync((4, 1)).layout((64, 16))
+>>> operand = MmaOperand(0, MmaSync((4, 1)), k_width=2).layout((64, 16))
+>>> conversion_plan(result, operand, bits=16)
+Unchanged()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrix import combine
+from lego_mlir.f2.shuffles import ShufflePlan, shuffle_plan
+from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
+
+BARRIER_SLOTS = 60
+"""Issue slots that a store, a barrier and a load leave empty: an assumption, not measured."""
+SELECT_SLOTS = 0.5
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """Both layouts hold each element at the same place."""
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """No element leaves its thread: register k of the target is register `sources[k]` of the source."""
+
+    sources: tuple[int, ...]
+
+
+ConversionPlan: TypeAlias = Unchanged | Renamed | ShufflePlan | SwizzlePlan
+
+
+def conversion_plan(source: LinearLayout, target: LinearLayout, bits: int) -> ConversionPlan:
+    """The cheapest conversion of a value of `bits` wide elements.
+
+    Raises LayoutError if the layouts do not map to one tensor, or the source lacks an element.
+    """
+    place = target.invert_and_compose(source)
+    if _only_registers(place):
+        renamed = tuple(combine(place.columns_of("register"), k) for k in range(target.in_sizes["register"]))
+        same = target.in_sizes == source.in_sizes and renamed == tuple(range(len(renamed)))
+        return Unchanged() if same else Renamed(renamed)
+    by_shuffles = shuffle_plan(source, target, bits)
+    by_memory = swizzle(_without_blocks(source), _without_blocks(target), bits)
+    if by_shuffles is not None and shuffle_slots(by_shuffles) <= memory_slots(by_memory):
+        return by_shuffles
+    return by_memory
+
+
+def shuffle_slots(plan: ShufflePlan) -> float:
+    """The issue slots of a conversion by shuffles."""
+    return plan.shuffles() + SELECT_SLOTS * plan.selects()
+
+
+def memory_slots(plan: SwizzlePlan) -> float:
+    """The issue slots of a conversion through shared memory, the wait for the barrier included."""
+    sides = (plan.store(), plan.load())
+    return BARRIER_SLOTS + sum(len(side.each) * side.wavefronts() for side in sides)
+
+
+def _only_registers(place: LinearLayout) -> bool:
+    """Whether every lane, warp and block reads itself."""
+    for name, size in place.in_sizes.items():
+        if name == "register":
+            continue
+        if place.out_sizes.get(name) != size and size > 1:
+            return False
+        start = sum(b for n, b in place.outs[: list(place.out_sizes).index(name)]) if name in place.out_sizes else 0
+        if place.columns_of(name) != tuple(1 << (start + k) for k in range(size.bit_length() - 1)):
+            return False
+    others = [n for n in place.out_sizes if n != "register"]
+    return not any(place.sublayout(["register"], others).columns)
+
+
+def _without_blocks(layout: LinearLayout) -> LinearLayout:
+    """The layout within one block; its blocks must be trivial, which `swizzle` checks."""
+    if layout.in_sizes.get("block", 1) > 1:
+        return layout
+    return LinearLayout({n: b for n, b in layout.bases.items() if n != "block"}, layout.out_sizes)

@@ -1,0 +1,180 @@
+"""The shared-memory layout between two distributed layouts, without bank conflicts (sections 5.4, 9.2 of the paper).
+
+Two layouts A and B of one tensor exchange their values through shared memory: A writes, B reads. The planner chooses a
+map from offsets to elements so that both access vectors as wide as possible, and lanes of one phase never meet in a
+bank with different words. Offsets are read as low bits (the vector), bank bits and index bits; lanes collide if they
+differ by an element whose offset has index bits only. So the index bits are taken from a subspace that meets neither
+the lanes of A nor those of B. Its dimension always suffices (lemma 9.5): no pair of layouts needs a conflict.
+
+Steps, in the notation of `docs/`: V, the registers that both sides hold; `low`, V and further registers of one side; R,
+a complement of `low`; H, the subspace that avoids the lanes of both.
+
+>>> from lego_mlir.f2.encodings import Blocked
+>>> rows = Blocked((1, 4), (4, 8), (1, 1), order=(1, 0)).layout((32, 32))
+>>> columns = Blocked((4, 1), (8, 4), (1, 1), order=(0, 1)).layout((32, 32))
+>>> plan = swizzle(rows, columns, bits=32)
+>>> plan.store_vector, plan.load_vector, plan.store().wavefronts(), plan.load().wavefronts()
+(4, 1, 4, 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.banks import ROW_BITS, VECTOR_BITS, WORD_BITS, MemoryAccesses, accesses, phase_lanes
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrix import Echelon, combine, complement, independent, intersection, solve
+
+REGISTER, LANE, WARP = "register", "lane", "warp"
+ELEMENT_BITS = (8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class SwizzlePlan:
+    """A conversion through shared memory: the memory layout, and the elements of a vector on each side."""
+
+    source: LinearLayout
+    target: LinearLayout
+    memory: LinearLayout
+    store_vector: int
+    load_vector: int
+    bits: int
+
+    def store(self) -> MemoryAccesses:
+        """The accesses that write the source's values."""
+        return accesses(self.source, self.memory, self.store_vector, self.bits)
+
+    def load(self) -> MemoryAccesses:
+        """The accesses that read the target's values."""
+        return accesses(self.target, self.memory, self.load_vector, self.bits)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One distributed layout as spans of flat element numbers."""
+
+    registers: tuple[int, ...]
+    lanes: tuple[int, ...]
+    warps: tuple[int, ...]
+
+    @classmethod
+    def of(cls, layout: LinearLayout) -> _Side:
+        return cls(*(layout.columns_of(name) for name in (REGISTER, LANE, WARP)))
+
+    def fixed(self) -> tuple[int, ...]:
+        """The elements that lanes and warps differ by."""
+        return (*self.lanes, *self.warps)
+
+    def first_lanes(self, vector: int, bits: int) -> tuple[int, ...]:
+        return tuple(phase_lanes(self.lanes, vector, bits))
+
+
+def swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:
+    """The memory layout through which `target` reads what `source` wrote: widest vectors, no bank conflict.
+
+    Both map register, lane, warp to the same tensor; `bits` is the width of an element. Raises LayoutError for other
+    outputs, a layout that is not surjective, or another width than 8, 16, 32 or 64.
+    """
+    target = _checked(source, target, bits)
+    a, b, d = _Side.of(source), _Side.of(target), source.out_bits
+    shared = _common_registers(a, b, _log2(VECTOR_BITS // bits))
+    wide_a, wide_b = (_widened(x, y, shared, bits) for x, y in ((a, b), (b, a)))
+    a_wider = len(wide_a) >= len(wide_b)
+    low = wide_a if a_wider else wide_b
+    outer = _complement_of_shared(a, b, shared, d)
+    low = (*shared, *(_projected(v, shared, outer) for v in low[len(shared) :]))
+    columns = _columns(a, b, shared, low, outer, a_wider, d, bits)
+    memory = LinearLayout.of((("offset", d),), source.outs, columns)
+    vectors = (1 << len(low), 1 << len(shared)) if a_wider else (1 << len(shared), 1 << len(low))
+    return SwizzlePlan(source, target, memory, _cut(vectors[0], bits), _cut(vectors[1], bits), bits)
+
+
+def _checked(source: LinearLayout, target: LinearLayout, bits: int) -> LinearLayout:
+    """The target with its outputs in the order of the source's. Raises LayoutError if they do not fit together."""
+    if bits not in ELEMENT_BITS:
+        raise LayoutError(f"swizzle: {bits=} of an element must be one of {list(ELEMENT_BITS)}")
+    if source.out_sizes != target.out_sizes:
+        raise LayoutError(f"swizzle: the layouts map to {source.out_sizes} and {target.out_sizes}, not to one tensor")
+    for what, layout in (("source", source), ("target", target)):
+        if any(b for n, b in layout.ins if n not in (REGISTER, LANE, WARP)):
+            raise LayoutError(f"swizzle: the {what} has the inputs {layout.in_sizes}; blocks do not share memory")
+        if not layout.is_surjective():
+            layout.right_inverse()  # raises, naming an element that no place holds
+    return target.with_outs(source.outs)
+
+
+def _common_registers(a: _Side, b: _Side, most: int) -> tuple[int, ...]:
+    """V: elements that registers of both sides differ by, apart from all lanes and warps; those of A's bases first."""
+    both = intersection(a.registers, b.registers)
+    inside = Echelon(both)
+    candidates = [*(c for c in a.registers if c and c in inside), *both]
+    return independent(candidates, (*a.fixed(), *b.fixed()))[:most]
+
+
+def _widened(x: _Side, y: _Side, shared: Sequence[int], bits: int) -> tuple[int, ...]:
+    """`low` if X takes the wider vectors: fill a word, then registers of X that lanes of one phase of Y differ by."""
+    low = list(shared)
+    mine = independent(x.registers, (*x.fixed(), *low))
+    word = _log2(max(1, WORD_BITS // bits))
+    low += mine[: max(0, word - len(low))]
+    most = _log2(VECTOR_BITS // bits)
+    together = Echelon((*low, *y.first_lanes(1 << len(shared), bits)))
+    for register in independent(x.registers, (*x.fixed(), *low)):
+        if len(low) < most and len(low) >= word and register in together:
+            low.append(register)
+    return tuple(low)
+
+
+def _columns(
+    a: _Side,
+    b: _Side,
+    shared: Sequence[int],
+    low: Sequence[int],
+    outer: Sequence[int],
+    a_wider: bool,
+    d: int,
+    bits: int,
+) -> list[int]:
+    """The elements of the offset bits: the vector, the rest of a word, banks, index."""
+    rest = independent((*(a if a_wider else b).fixed(), *outer), low)  # R
+    met = []
+    for side, vector in ((a, low if a_wider else shared), (b, shared if a_wider else low)):
+        met.append(intersection((*low, *side.first_lanes(1 << len(vector), bits)), rest))
+    common = intersection(*met)
+    only = [independent(side, common) for side in met]
+    free = independent(_registers_first(a, b, low, rest), (*met[0], *met[1]))
+    avoiding = [*free, *(e ^ f for e, f in zip(*only, strict=False))]
+    index = avoiding[: max(0, d - _log2(ROW_BITS // bits))]
+    fill_bits = min(d, _log2(max(1, WORD_BITS // bits))) - len(low)
+    fill = avoiding[len(index) :][: max(0, fill_bits)]
+    taken = (*low, *fill, *index)
+    bank = independent((*rest, *complement(taken, d)), taken)
+    return [*low, *fill, *bank, *index]
+
+
+def _complement_of_shared(a: _Side, b: _Side, shared: Sequence[int], d: int) -> tuple[int, ...]:
+    """A complement of V that contains the lanes and warps of both sides: their accesses of V are aligned."""
+    both = independent((*a.fixed(), *b.fixed()))
+    return (*both, *complement((*shared, *both), d))
+
+
+def _projected(vector: int, shared: Sequence[int], outer: Sequence[int]) -> int:
+    """The part of a vector in the complement of V."""
+    (found,) = solve((*shared, *outer), [vector])
+    return combine(outer, (found or 0) >> len(shared))
+
+
+def _registers_first(a: _Side, b: _Side, low: Sequence[int], rest: Sequence[int]) -> list[int]:
+    """A spanning list of R: elements that registers of both sides differ by come first, as constant offsets."""
+    both = intersection(intersection((*a.registers, *low), rest), intersection((*b.registers, *low), rest))
+    return [*both, *rest]
+
+
+def _cut(vector: int, bits: int) -> int:
+    return min(vector, VECTOR_BITS // bits)
+
+
+def _log2(value: int) -> int:
+    return value.bit_length() - 1
