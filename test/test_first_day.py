@@ -1,0 +1,33 @@
+"""The kernels that a CUDA programmer writes on the first day: each agrees with NumPy, and becomes PTX."""
+
+from pathlib import Path
+
+import pytest
+
+from lego_mlir import spec
+from lego_mlir.cli.main import main
+from lego_mlir.toolchain import compile_kernel
+
+FOLDER = Path(__file__).parents[1] / "examples" / "first_day"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
+SCRIPTS = {"persistent_matmul": "matmul_sm80.mlir"}  # products of tiles become code by a transform script
+MORE = [  # sizes at the edges of tiles, and the code that a script leaves
+    ("three_pass_scan", "--size", "N=1"),
+    ("three_pass_scan", "--size", "N=512"),
+    ("three_pass_scan", "--size", "N=2000"),
+    ("persistent_matmul", "--transform", "matmul_sm80.mlir"),
+]
+
+
+@pytest.mark.parametrize("arguments", [*((name,) for name in NAMES), *MORE], ids=" ".join)
+def test_it_agrees_with_numpy_without_a_fault(arguments, capsys):
+    name, *options = arguments
+    assert main(["run", str(FOLDER / f"{name}.py"), *options]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", NAMES)
+def test_it_becomes_ptx(name, target):
+    kernels = spec.load(FOLDER / f"{name}.py").kernels_named(None)
+    compiled = compile_kernel(kernels, target=target, transform=SCRIPTS.get(name))
+    assert compiled.text.count(".entry") == len(kernels)
