@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.reductions import block_scan as block_scan
     from lego_mlir.tracing.reductions import warp_reduce as warp_reduce
     from lego_mlir.tracing.reductions import warp_scan as warp_scan
+    from lego_mlir.tracing.requirements import require as require
     from lego_mlir.tracing.scalar import vector as vector
     from lego_mlir.tracing.tensor import Tensor as Tensor
     from lego_mlir.tracing.tensor import shared as shared
@@ -163,6 +164,7 @@ _MODULES = {
     "lego_mlir.tracing.mma": "accumulator mma",
     "lego_mlir.tracing.reductions": "block_reduce block_scan warp_reduce warp_scan",
     "lego_mlir.tracing.program": "KernelProgram empty program",
+    "lego_mlir.tracing.requirements": "require",
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.tiles": "stage",
     "lego_mlir.runtime.calls": "calls_of",

@@ -157,6 +157,7 @@ def _chosen_layouts(args: argparse.Namespace, loaded: Spec, sizes: Mapping[str, 
 
 def at_sizes(name: str, layout: Layout, given: Mapping[str, int]) -> ChosenLayout:
     """`layout` at the values of `--size`. Raises UsageError for a size without a value and for an invalid value."""
+    from lego_mlir.expr import related
     from lego_mlir.layout import substitute
 
     sizes = substitute.sizes_of(layout)
@@ -174,6 +175,8 @@ def at_sizes(name: str, layout: Layout, given: Mapping[str, int]) -> ChosenLayou
                 f"--size {text}={value}: {text} is at least {size.min}{upper}, a multiple of {size.multiple_of}"
             )
     values = {size: given[size] for size in sizes}
+    if failed := related.refusal(sizes.values(), values):
+        raise UsageError(f"--size: {failed}")
     shown = f"{layout!r} at {', '.join(f'{size}={n}' for size, n in values.items())}" if values else repr(layout)
     return ChosenLayout(name, substitute.substitute(layout, values), shown, tuple(values))
 

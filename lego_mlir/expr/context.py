@@ -23,6 +23,7 @@ from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.intervals import Facts
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.related import SizeRanges
 from lego_mlir.expr.terms import Terms
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def context_of(ranges: Ranges) -> Context:
     found = _kept.contexts.pop(key, None)
     if found is None:
         _require_no_cycle(plain)
-        found = Context(dict(plain))
+        found = Context(SizeRanges(plain))
     _kept.contexts[key] = found
     while len(_kept.contexts) > KEPT:
         _kept.contexts.popitem(last=False)

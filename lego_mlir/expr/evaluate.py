@@ -63,12 +63,24 @@ def admissible(values: Mapping[Symbol, Number], ranges: Ranges) -> bool:
     """Whether every value lies in its range and every size satisfies its facts."""
     for symbol, value in values.items():
         if isinstance(symbol, Size):
-            if value < symbol.min or (symbol.max is not None and value > symbol.max) or value % symbol.multiple_of:
+            if not symbol.takes(value) or not _related(symbol, value, values):
                 return False
         elif symbol in ranges:
             known = ranges[symbol]
             lo, hi = evaluate(known.lo, values), evaluate(known.hi, values)
             if not lo <= value < hi or (value - lo) % known.step:
+                return False
+    return True
+
+
+def _related(size: Size, value: Number, values: Mapping[Symbol, Number]) -> bool:
+    """Whether a size has its relation to the values of others; false where one of these is missing."""
+    for end in (size.below, size.equals):
+        if end is not None:
+            if any(symbol not in values for symbol in end.free_symbols):
+                return False
+            limit = evaluate(end, values)
+            if value > limit or (end is size.equals and value != limit):
                 return False
     return True
 

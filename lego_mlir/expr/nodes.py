@@ -480,18 +480,29 @@ class Ne(_Comparison):
 class Size(sympy.Symbol):
     """A size known only at run time: a kernel argument with a range and a divisor.
 
-    `min <= size`, `size <= max` where a max is given, and `size % multiple_of == 0`. Two sizes are the same only if
-    their name and all their facts agree.
+    `min <= size`, `size <= max` where a max is given, and `size % multiple_of == 0`. `below` is an expression of other
+    sizes that it does not exceed, `equals` one that gives its value. Two sizes are the same only if their name and all
+    their facts agree.
     """
 
-    __slots__ = ("max", "min", "multiple_of")
+    __slots__ = ("below", "equals", "max", "min", "multiple_of")
     min: int
     max: int | None
     multiple_of: int
+    below: Expr | None
+    equals: Expr | None
 
-    def __new__(cls, name: str, min: int = 1, max: int | None = None, multiple_of: int = 1) -> Size:
+    def __new__(
+        cls,
+        name: str,
+        min: int = 1,
+        max: int | None = None,
+        multiple_of: int = 1,
+        below: Expr | None = None,
+        equals: Expr | None = None,
+    ) -> Size:
         obj: Size = sympy.Symbol.__xnew__(cls, name, integer=True, **({"positive": True} if min > 0 else {}))
-        obj.min, obj.max, obj.multiple_of = min, max, multiple_of
+        obj.min, obj.max, obj.multiple_of, obj.below, obj.equals = min, max, multiple_of, below, equals
         return obj
 
     @property
@@ -502,7 +513,10 @@ class Size(sympy.Symbol):
     @property
     def facts(self) -> str:
         """The facts of the size, in the form of `lego.size`'s arguments."""
-        found = [f"min={self.min}"] + ([] if self.max is None else [f"max={self.max}"])
+        if self.equals is not None:
+            return f"equals={self.equals}"
+        most = self.max if self.below is None else self.below
+        found = [f"min={self.min}"] + ([] if most is None else [f"max={most}"])
         return ", ".join(found + ([f"multiple_of={self.multiple_of}"] if self.multiple_of > 1 else []))
 
     def takes(self, value: int) -> bool:
@@ -510,13 +524,23 @@ class Size(sympy.Symbol):
         return self.min <= value and (self.max is None or value <= self.max) and value % self.multiple_of == 0
 
     def __getnewargs_ex__(self) -> Any:
-        return ((self.name,), {"min": self.min, "max": self.max, "multiple_of": self.multiple_of})
+        facts = {"min": self.min, "max": self.max, "multiple_of": self.multiple_of}
+        return ((self.name,), {**facts, "below": self.below, "equals": self.equals})
 
     def __getstate__(self) -> None:
         return None
 
     def _hashable_content(self) -> Any:
-        return (*super()._hashable_content(), self.min, -1 if self.max is None else self.max, self.multiple_of)
+        facts = (self.min, -1 if self.max is None else self.max, self.multiple_of)
+        return (*super()._hashable_content(), *facts, *self._relation())
+
+    def _relation(self) -> tuple[str, ...]:
+        """The relation as text, with the facts of the sizes in it: SymPy orders symbols by their content."""
+        ends = [(kind, end) for kind, end in (("below", self.below), ("equals", self.equals)) if end is not None]
+        return tuple(
+            f"{kind} {end} ({'; '.join(f'{s}: {s.facts}' for s in sorted(end.free_symbols, key=str))})"
+            for kind, end in ends
+        )
 
 
 @cacheit  # type: ignore[untyped-decorator]

@@ -287,6 +287,8 @@ def _involved(claim: Cond, ranges: Ranges) -> set[Symbol]:
             found.add(symbol)
             if symbol in ranges:
                 stack.extend(ranges[symbol].lo.free_symbols | ranges[symbol].hi.free_symbols)
+            if isinstance(symbol, Size) and symbol.equals is not None:
+                stack.extend(symbol.equals.free_symbols)
     return found
 
 

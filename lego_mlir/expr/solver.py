@@ -45,6 +45,7 @@ from lego_mlir.expr.nodes import (
     Smaller,
     Table,
 )
+from lego_mlir.expr.related import SizeRanges
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Range, Ranges
@@ -79,7 +80,7 @@ def _solve(condition: Cond, ranges: frozenset[tuple[Symbol, Range]], timeout_ms:
     import z3
 
     context = z3.Context()
-    encoder = Encoder(z3, dict(ranges), assume_defined, context)
+    encoder = Encoder(z3, SizeRanges(ranges), assume_defined, context)
     claim = encoder.truth(condition)
     solver = z3.Solver(ctx=context)
     solver.set("rlimit", timeout_ms * STEPS_PER_MS)
@@ -146,6 +147,8 @@ class Encoder:
                 self.facts.append(variable <= symbol.max)
             if symbol.multiple_of > 1:
                 self.facts.append(variable == symbol.multiple_of * self._fresh("multiple"))
+            if symbol.equals is not None:
+                self.facts.append(variable == self.term(symbol.equals))
         if symbol in self.ranges:
             known = self.ranges[symbol]
             lo = self.term(known.lo)

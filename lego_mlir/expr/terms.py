@@ -154,8 +154,12 @@ class Terms:
     def symbol(self, symbol: Symbol) -> Poly:
         """A symbol as offset + scale * atom, by its size's divisor or its range's step; its ends are read first."""
         scale, offset = 1, 0
+        if isinstance(symbol, Size) and symbol.equals is not None:
+            return self.read(symbol.equals)
         if isinstance(symbol, Size):
             scale = symbol.multiple_of
+            if symbol.below is not None:
+                self.read(symbol.below)
         elif symbol in self.ranges:
             known = self.ranges[symbol]
             lo, hi = self.read(known.lo), self.read(known.hi)

@@ -214,6 +214,8 @@ def _written(expr: Expr) -> str:
     if expr.is_Integer:
         return str(int(expr)) if expr >= 0 else f"({int(expr)})"
     name = type(expr).__name__
+    if name == "Not":
+        return f"(1 - {_written(expr.args[0])})"
     if name not in _INFIX and name not in _PREFIX:
         raise PrintError(f"no form for {name} in {brief(expr)}; a text is integer arithmetic on names")
     arguments = [_written(argument) for argument in expr.args]

@@ -52,6 +52,7 @@ def run_kernel(
                     f"kernel {kernel.name} has no {what} {name}{did_you_mean(name, known)}; "
                     f"it has: {', '.join(known) or 'none'}"
                 )
+    kernel.refuse_sizes(sizes, InterpreterError)
     values = [_memory(parameter, arguments[parameter.name]) for parameter in kernel.params]
     return launch(
         kernel.mlir() if module is None else module,

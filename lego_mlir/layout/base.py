@@ -140,6 +140,11 @@ class Layout(Frozen):
         """
         raise NotImplementedError  # every subclass defines it
 
+    def claims(self) -> tuple[Cond, ...]:
+        """Conditions on sizes that are claimed instead of proved, which a launch checks."""
+        inner = getattr(self, "inner", None)
+        return inner.claims() if isinstance(inner, Layout) else ()
+
     def require(self) -> None:
         """Raise LayoutError with the counter-example if the layout is refuted; Unknown passes."""
         verdict = self.check()

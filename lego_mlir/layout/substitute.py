@@ -26,6 +26,7 @@ from lego_mlir.aliases import Expr, IndexLike, Symbol
 from lego_mlir.errors import LayoutError, did_you_mean
 from lego_mlir.expr.index import Index, as_expr, index_symbol, is_array, is_symbolic
 from lego_mlir.expr.nodes import Size as SizeSymbol
+from lego_mlir.expr.related import at, refusal, with_related
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size, SizeLike
 from lego_mlir.layout.chain import GroupBy, OrderBy
@@ -46,7 +47,7 @@ def sizes_of(layout: Layout) -> dict[str, SizeSymbol]:
     with suppress(LayoutError):  # a function that cannot handle symbols has no symbolic sizes in its result
         used.append(layout.apply(*index))
     symbols = {s for s in subexpressions([as_expr(n) for n in used]) if isinstance(s, SizeSymbol)}
-    return {str(s): s for s in sorted(symbols, key=str)}
+    return {str(s): s for s in sorted(with_related(symbols), key=str)}
 
 
 def substitute(layout: Layout, values: Mapping[str, SizeLike]) -> Layout:
@@ -59,6 +60,11 @@ def substitute(layout: Layout, values: Mapping[str, SizeLike]) -> Layout:
             known = ", ".join(sizes) or "none"
             raise LayoutError(f"subs: {layout!r} has no size {name!r}{did_you_mean(name, sizes)}; its sizes: {known}")
         replaced[sizes[name]] = as_expr(_validated(sizes[name], value))
+    if failed := refusal(sizes.values(), {name: n for name, n in values.items() if isinstance(n, int)}):
+        raise LayoutError(f"subs: {failed}")
+    for size in sizes.values():
+        if size not in replaced and at(size, replaced) is not size:
+            replaced[size] = at(size, replaced)
     return _rebuilt(layout, replaced) if replaced else layout
 
 

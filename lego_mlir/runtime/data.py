@@ -54,20 +54,24 @@ def sizes_of_kernel(kernel: Runnable, given: Mapping[str, int]) -> dict[str, int
 
 def choose_sizes(kernel: Runnable, given: Mapping[str, int]) -> dict[str, int]:
     """A value for each symbolic size: the given one, else one near DEFAULT_SIZE that it may have."""
+    from lego_mlir.expr.related import in_order, settled
+
     known = {size.name: size for size in kernel.sizes}
     for name in given:
         if name not in known:
             raise UsageError(f"kernel {kernel.name} has no size {name}; it has: {', '.join(known) or 'none'}")
     chosen: dict[str, int] = {}
-    for name, size in known.items():
-        value = given.get(name, default_of(size))
+    for size in in_order(known.values()):
+        name = size.name
+        value = given.get(name, settled(size, default_of(size), chosen))
         if value < size.min or (size.max is not None and value > size.max) or value % size.multiple_of:
             upper = "" if size.max is None else f", at most {size.max}"
             raise UsageError(
                 f"{name} = {value}: the kernel needs at least {size.min}{upper}, a multiple of {size.multiple_of}"
             )
         chosen[name] = value
-    return chosen
+    kernel.refuse_sizes(chosen, UsageError)
+    return {name: chosen[name] for name in known}
 
 
 def default_of(size: Symbol) -> int:

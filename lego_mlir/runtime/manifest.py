@@ -43,6 +43,20 @@ class LaunchSize:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeCondition:
+    """A condition on several sizes: arithmetic that is 0 where it fails, and its text in a message."""
+
+    condition: Extent
+    text: str
+
+    def require(self, entry: str, sizes: Mapping[str, int]) -> None:
+        """Refuse values for which the kernel was not compiled."""
+        if not evaluate(self.condition, sizes):
+            values = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+            raise UsageError(f"kernel {entry} requires {self.text}, which fails for {values}")
+
+
+@dataclass(frozen=True, slots=True)
 class Argument:
     """One kernel argument: a tensor (one pointer to `elements` of `dtype`, laid out as `layout`) or a scalar.
 
@@ -77,6 +91,7 @@ class KernelEntry:
     sizes: tuple[LaunchSize, ...]
     arguments: tuple[Argument, ...]
     source: str | None = None
+    requirements: tuple[SizeCondition, ...] = ()
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
         """Raise UsageError where a size is missing, unknown, or not what the kernel was compiled for."""
@@ -92,6 +107,8 @@ class KernelEntry:
             if not hasattr(value, "__index__") or isinstance(value, bool):
                 raise UsageError(f"size {size.name} of kernel {self.entry} must be an int, got {value!r}")
             size.require(value)
+        for requirement in self.requirements:
+            requirement.require(self.entry, sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +174,7 @@ def kernel_from(data: Mapping[str, Any]) -> KernelEntry:
             for argument in data["arguments"]
         ),
         source=data.get("source"),
+        requirements=tuple(SizeCondition(**one) for one in data.get("requirements", ())),
     )
 
 

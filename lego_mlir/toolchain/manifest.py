@@ -89,8 +89,11 @@ def describe(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
             "sizes": [],
             "arguments": [_plain_argument(i, argument) for i, argument in enumerate(facts.arguments)],
         }
+    required = kernel.trace().requirements
+    conditions = [{"condition": portable(r.condition), "text": r.text} for r in required]
     return {
         **common,
+        **({"requirements": conditions} if conditions else {}),
         "source": str(kernel.source),
         "grid": [portable(n) for n in kernel.grid],
         "block": [portable(n) for n in kernel.block],

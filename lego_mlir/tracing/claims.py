@@ -52,7 +52,8 @@ def access_verdicts(trace: KernelTrace, timeout_ms: int) -> Iterator[tuple[str, 
     """Each access of a kernel as text, with the verdict on its bounds."""
     words = _Words(trace)
     ranges = {**trace.ranges, **words.ranges}
-    for claim in _claims(trace.body, (), (), words.meaning):
+    required = tuple(requirement.condition for requirement in trace.requirements)
+    for claim in _claims(trace.body, required, (), words.meaning):
         yield claim.text, _verdict(claim, ranges, set(words.ranges), timeout_ms)
 
 

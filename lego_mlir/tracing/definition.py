@@ -20,6 +20,7 @@ from lego_mlir.errors import BudgetError, LegoError, SymbolicBranchError, TraceE
 from lego_mlir.expr.context import forget
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
+from lego_mlir.expr.related import with_related
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal
 from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
@@ -27,6 +28,7 @@ from lego_mlir.printers.operations import Form
 from lego_mlir.tracing.dtypes import DType, i32
 from lego_mlir.tracing.recording import current_program
 from lego_mlir.tracing.reference import Referenced
+from lego_mlir.tracing.requirements import of_layouts, of_relations, refuse
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.symbols import expressions, runtime_tables
@@ -134,10 +136,11 @@ class Kernel(Referenced):
         return _complete(self._trace(tracer, parameters))
 
     def _trace(self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter]) -> KernelTrace:
+        sizes = _sizes(self, tracer)
         return KernelTrace(
             name=self.name,
             parameters=(*parameters, *self._tables(tracer)),
-            sizes=_sizes(self, tracer),
+            sizes=sizes,
             grid=self.grid,
             block=self.block,
             shared=tuple(tracer.shared),
@@ -147,6 +150,7 @@ class Kernel(Referenced):
             source=self.source,
             divisions=tracer.divisions,
             data=tracer.data,
+            requirements=(*of_relations(sizes, self.source), *of_layouts(self), *tracer.requirements),
         )
 
     def _tables(self, tracer: Tracer) -> Iterator[Buffer]:
@@ -188,6 +192,10 @@ class Kernel(Referenced):
     def sizes(self) -> tuple[Any, ...]:
         """The symbolic sizes (`Size` symbols), trailing arguments in this order."""
         return self._traced.sizes
+
+    def refuse_sizes(self, sizes: Mapping[str, int], error: type[LegoError] = TraceError) -> None:
+        """Raise `error` for values of the sizes that do not satisfy the kernel's requirements: relations, claims."""
+        refuse(self._traced.requirements, sizes, error)
 
     def greatest(self, size: Any) -> int | None:
         """The largest value of one of the sizes that this kernel can be launched with, if known."""
@@ -354,7 +362,7 @@ def _declared_sizes(kernel: Kernel) -> dict[Any, None]:
 def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
     """The declared sizes, then those that only the body uses."""
     found = _declared_sizes(kernel)
-    for expr in expressions(tracer.body):
+    for expr in (*expressions(tracer.body), *(r.condition for r in tracer.requirements)):
         collect_sizes(expr, found)
     _require_names(kernel, found, {*(str(s) for s in tracer.ranges), *runtime_tables(tracer.body)})
     return tuple(found)
@@ -373,10 +381,10 @@ def _require_names(kernel: Kernel, sizes: Collection[Any], also: Collection[str]
 
 
 def collect_sizes(value: Any, found: dict[Any, None]) -> None:
-    """Add the sizes of an expression, in alphabetical order."""
-    for symbol in sorted(as_expr(value).free_symbols if is_symbolic(value) else (), key=str):
-        if isinstance(symbol, Size):
-            found[symbol] = None
+    """Add the sizes of an expression, in alphabetical order, and those that their relations mention."""
+    symbols = sorted(as_expr(value).free_symbols if is_symbolic(value) else (), key=str)
+    for size in with_related(symbol for symbol in symbols if isinstance(symbol, Size)):
+        found[size] = None
 
 
 def located(error: LegoError, source: Source) -> LegoError:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.data_ranges import DataRanges
     from lego_mlir.tracing.divisors import Division
+    from lego_mlir.tracing.requirements import Requirement
 
 Space = Literal["global", "workgroup"]
 Width = int | tuple[int, int] | None
@@ -388,7 +389,7 @@ class KernelTrace:
     `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
     `divisions` are the claims that divisors are not 0, except those that are visibly positive. `data` has the ranges
-    of the symbols that represent data.
+    of the symbols that represent data. `requirements` are conditions on sizes that proofs assume and a launch checks.
     """
 
     name: str
@@ -403,6 +404,7 @@ class KernelTrace:
     source: Source
     data: DataRanges = field(repr=False, compare=False)
     divisions: tuple[Division, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body."""

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 from sympy.logic.boolalg import Boolean
 
-from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.errors import LayoutError, LegoError, TraceError
 from lego_mlir.expr.index import Index, as_condition, as_expr
 from lego_mlir.expr.intervals import bounds
@@ -32,6 +32,9 @@ from lego_mlir.tracing.divisors import Division, open_divisors, remedy, some_val
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.endless import PATIENCE, EndlessError, stopped_if_endless
 from lego_mlir.tracing.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value, Width
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.requirements import Requirement
 
 ID_PREFIX = {"thread_id": "t", "block_id": "b"}
 AXES = "xyz"
@@ -54,6 +57,7 @@ class Tracer:
         self.data = DataRanges(lambda expr: bounds(expr, self.known(expr.free_symbols)))
         self.from_data = self.data.symbols.keys()  # symbols whose values come from memory
         self.path: list[Any] = []  # index conditions that hold in the innermost region
+        self.requirements: list[Requirement] = []  # conditions on sizes that hold at every launch
         self._regions: list[list[Statement]] = [[]]
         self._live: list[set[int]] = [set()]  # numbers of the values defined in each open region
         self._registers: list[set[int]] = [set()]
@@ -153,6 +157,10 @@ class Tracer:
             self._live.pop()
             self._registers.pop()
             self._symbols.pop()
+
+    def assume(self, condition: Cond) -> None:
+        """Add a condition on sizes to those that hold in the whole kernel."""
+        self.path.insert(0, condition)  # a region removes its own conditions from the end
 
     def last(self) -> Statement | None:
         """The latest statement of the innermost region."""

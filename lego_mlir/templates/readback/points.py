@@ -40,6 +40,7 @@ from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Size, tables_of
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.related import in_order, relations, with_related
 from lego_mlir.layout import slices
 from lego_mlir.layout.slices import Colon
 from lego_mlir.templates.render.blocks import blocks_in, lanes
@@ -76,7 +77,7 @@ class Points:
     def of(cls, placeholder: Placeholder, *, sampled: int, seed: int = 0, chosen: Mapping[str, int] = NONE) -> Points:
         """The points of a placeholder, for one of the `lengths` of its axes."""
         free = sorted(_symbols(placeholder) - {s for s, _ in placeholder.axes}, key=str)
-        sizes = tuple(s for s in free if isinstance(s, Size) and str(s) not in chosen)
+        sizes = tuple(s for s in with_related(s for s in free if isinstance(s, Size)) if str(s) not in chosen)
         return cls(placeholder, sampled, seed, dict(chosen), sizes, tuple(s for s in free if not isinstance(s, Size)))
 
     @property
@@ -112,7 +113,7 @@ class Points:
     def _table(self) -> _Table | None:
         """All rows, if they can be counted, and are few or have no sizes."""
         known = [self.placeholder.tuned.get(s, s) for s in self.sizes]
-        if any(s.max is None for s in known):
+        if any(s.max is None for s in known) or relations(self.sizes):
             return None
         values = [range(s.least, s.max + 1, s.multiple_of) for s in known]
         choices = prod(map(len, values))
@@ -143,7 +144,8 @@ class Points:
         """Draw sizes, then indices in the resulting ranges; points with an empty range are dropped."""
         ends = _corners(len(self.sizes) + len(self.symbols), corners)
         sizes = {str(s): self._draw_size(s, room, at, rng) for s, at in zip(self.sizes, ends, strict=False)}
-        values, kept = dict(sizes), np.ones(room, dtype=bool)
+        kept = self._relate(sizes, room)
+        values = dict(sizes)
         for s, at in zip(self.symbols, ends[len(sizes) :], strict=True):
             low, step, extent = self._run(s, sizes, room)
             drawn = rng.integers(0, np.maximum(extent, 1))
@@ -154,6 +156,18 @@ class Points:
             kept &= (extent > 0) & (extent < TOO_LARGE)
         if kept.any():
             yield {name: column[kept] for name, column in values.items()}
+
+    def _relate(self, sizes: dict[str, Array], room: int) -> Array:
+        """Give the sizes their relations to each other; true where every one satisfies its facts."""
+        kept = np.ones(room, dtype=bool)
+        for size in in_order(s for s in self.sizes if s.below is not None or s.equals is not None):
+            if size.equals is not None:
+                sizes[str(size)] = np.broadcast_to(evaluate(size.equals, {**self.chosen, **sizes}), kept.shape)
+            elif size.below is not None:
+                limit = evaluate(size.below, {**self.chosen, **sizes}) // size.multiple_of * size.multiple_of
+                sizes[str(size)] = np.minimum(sizes[str(size)], limit)
+                kept &= sizes[str(size)] >= size.least
+        return kept
 
     def _draw_size(self, size: Size, room: int, ends: Array, rng: np.random.Generator) -> Array:
         """Values of a size: every fourth log-uniform, the others uniform."""
