@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout import Padded as Padded
     from lego_mlir.layout import RegP as RegP
     from lego_mlir.layout import Row as Row
+    from lego_mlir.layout import Strided as Strided
     from lego_mlir.layout import TileBy as TileBy
     from lego_mlir.layout import TileOrderBy as TileOrderBy
     from lego_mlir.layout import as_layout as as_layout
@@ -143,7 +144,7 @@ if TYPE_CHECKING:
 # The module of each public name; `a=b` exports b under the name a.
 _MODULES = {
     "lego_mlir.errors": "LayoutError LegoError",
-    "lego_mlir.layout": "Col GenP GroupBy Layout OrderBy Padded RegP Row TileBy TileOrderBy as_layout gallery",
+    "lego_mlir.layout": "Col GenP GroupBy Layout OrderBy Padded RegP Row Strided TileBy TileOrderBy as_layout gallery",
     "lego_mlir.expr.explain": "explain",
     "lego_mlir.expr.index": "cdiv isqrt size symbols",
     "lego_mlir.expr.prove": "prove",

@@ -10,6 +10,7 @@ from lego_mlir.layout.chain import Chain, GroupBy, OrderBy, TileBy, TileOrderBy,
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import Col, GenP, RegP, Row
 from lego_mlir.layout.slices import Slice
+from lego_mlir.layout.strided import Strided
 from lego_mlir.layout.tiled import Tiled
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "RegP",
     "Row",
     "Slice",
+    "Strided",
     "TileBy",
     "TileOrderBy",
     "Tiled",

@@ -32,6 +32,7 @@ from lego_mlir.layout.canonical import Size, SizeLike
 from lego_mlir.layout.chain import GroupBy, OrderBy
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP
+from lego_mlir.layout.strided import Strided
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.layout.values import subexpressions
@@ -105,6 +106,8 @@ def _rebuilt(layout: Any, values: Replacement) -> Any:
             return Tiled(_rebuilt(layout.inner, values), [_sizes(level, values) for level in layout.levels])
         case Transposed():
             return Transposed(_rebuilt(layout.inner, values))
+        case Strided():
+            return Strided(_sizes(layout.dims(), values), _sizes(layout.strides(), values), layout.claim)
         case GenP():
             return _remade(layout, values)
     raise LayoutError(f"subs: cannot replace sizes in a {type(layout).__name__}: {layout!r}")

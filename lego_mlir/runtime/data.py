@@ -70,8 +70,25 @@ def choose_sizes(kernel: Runnable, given: Mapping[str, int]) -> dict[str, int]:
                 f"{name} = {value}: the kernel needs at least {size.min}{upper}, a multiple of {size.multiple_of}"
             )
         chosen[name] = value
+    chosen |= _default_strides(kernel, given, chosen)
     kernel.refuse_sizes(chosen, UsageError)
     return {name: chosen[name] for name in known}
+
+
+def _default_strides(kernel: Runnable, given: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
+    """Values for strides that a layout claims to be one-to-one, except given ones."""
+    from lego_mlir.expr.index import as_expr
+    from lego_mlir.layout.strided import Strided
+
+    found: dict[str, int] = {}
+    for parameter in kernel.params:
+        layout = parameter.layout
+        while layout is not None and not isinstance(layout, Strided):
+            layout = getattr(layout, "inner", None)
+        if layout is not None and layout.claims():
+            dims = {str(symbol) for n in layout.dims() for symbol in as_expr(n).free_symbols}
+            found |= layout.default_strides({n: v for n, v in chosen.items() if n in given or n in dims or n in found})
+    return found
 
 
 def default_of(size: Symbol) -> int:

@@ -55,7 +55,7 @@ class Full:
 
 
 @dataclass(frozen=True, slots=True)
-class Strided:
+class PitchedRows:
     """Row-major with a row stride: the storage of temporaries."""
 
     stride: int

@@ -36,6 +36,7 @@ from lego_mlir.tracing.definition import Kernel, Parameter, collect_sizes, locat
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.recording import current_program
 from lego_mlir.tracing.reference import Referenced
+from lego_mlir.tracing.requirements import of_relations, refuse
 from lego_mlir.tracing.roundings import Roundings, joined, roundings
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.tensor import Tensor
@@ -185,6 +186,10 @@ class KernelProgram(Referenced):
     def params(self) -> tuple[Parameter, ...]:
         """The parameters; `read` unless the first kernel that uses it only writes it."""
         return _used(self.signature, self.steps)
+
+    def refuse_sizes(self, sizes: Mapping[str, int], error: type[LegoError] = TraceError) -> None:
+        """Raise `error` for values that do not satisfy the relations of the sizes; a step checks its own claims."""
+        refuse(tuple(of_relations(self.sizes, self.source)), sizes, error)
 
     @cached_property
     def sizes(self) -> tuple[Symbol, ...]:

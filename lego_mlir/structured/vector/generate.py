@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from lego_mlir.structured.builder import Function
 from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update, Within, buffer_name
-from lego_mlir.structured.storage import Full, Strided
+from lego_mlir.structured.storage import Full, PitchedRows
 from lego_mlir.structured.structures import STORED, ZERO
 from lego_mlir.structured.vector import tile_code, tiles, updates, views
 from lego_mlir.structured.vector.roll import Code
@@ -119,7 +119,7 @@ class _Generator:
         self.temporaries: dict[str, Leaf] = {}
         for leaf in lowered.temporaries:
             stride = self.stride(leaf.structure.columns) if leaf.structure.columns > 1 else 1
-            self.temporaries[leaf.name] = replace(leaf, storage=Strided(stride))
+            self.temporaries[leaf.name] = replace(leaf, storage=PitchedRows(stride))
             self.f.allocate(leaf.name, self.temporaries[leaf.name].size)
         if variant.rolled:
             for leaf in lowered.operands:
@@ -329,7 +329,7 @@ class _Oriented:
             parts = [views.of(factor) for factor in term.factors]
             terms.append(ViewProduct(scale, *parts) if len(parts) == 2 else Element(scale, parts[0]))
         out, stored = views.of(Factor(leaf)), views.stored_in_place(Factor(leaf))
-        if isinstance(leaf.storage, Strided) and leaf.structure.columns > 1:
+        if isinstance(leaf.storage, PitchedRows) and leaf.structure.columns > 1:
             stored = _whole_vectors(stored, width)  # all lanes of every vector that has an element
             out = _in_rows(leaf.name, stored, leaf.storage.stride)
         return cls(out, stored, tuple(terms))
