@@ -2,8 +2,9 @@
 
     python bench/interp.py
 
-The two kernels are those of the project's limits: a shared-memory transpose of 2048 x 2048 f32 (under 3 s) and one
-block of a 128 x 256 x 64 tensor-core matrix product over K = 512 (under 3 s), on a machine of two cores.
+The kernels are those of the project's limits: a shared-memory transpose of 2048 x 2048 f32 (under 3 s), one block of a
+128 x 256 x 64 tensor-core matrix product over K = 512 (under 3 s), and a serial loop in which each lane of a warp adds
+up elements (under 20 us an iteration), on a machine of two cores.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test"))
 from gemm_text import Gemm, script, transformed
 
 LIMIT_SECONDS = 3.0
+LIMIT_MICROSECONDS = 20.0
 
 
 def transpose(n: int, pitch: int = 33) -> str:
@@ -99,12 +101,48 @@ def measure_gemm() -> float:
     return seconds
 
 
+def serial_loop(n: int) -> str:
+    """Each lane adds up n elements, from its own first one on."""
+    return f"""
+gpu.module @m {{
+  gpu.func @total(%x: memref<{n + 32}xf32>, %y: memref<32xf32>)
+      kernel attributes {{known_block_size = array<i32: 32, 1, 1>, known_grid_size = array<i32: 1, 1, 1>}} {{
+    %t = gpu.thread_id x
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %n = arith.constant {n} : index
+    %zero = arith.constant 0.0 : f32
+    %sum = scf.for %i = %c0 to %n step %c1 iter_args(%before = %zero) -> (f32) {{
+      %j = arith.addi %i, %t : index
+      %v = memref.load %x[%j] : memref<{n + 32}xf32>
+      %after = arith.addf %before, %v : f32
+      scf.yield %after : f32
+    }}
+    memref.store %sum, %y[%t] : memref<32xf32>
+    gpu.return
+  }}
+}}
+"""
+
+
+def measure_serial_loop(n: int = 20_000) -> float:
+    """Microseconds an iteration."""
+    x, y = np.arange(n + 32, dtype=np.float32) % 7, np.zeros(32, np.float32)
+    start = time.perf_counter()
+    report = interp.launch(serial_loop(n), args=[x, y])
+    seconds = time.perf_counter() - start
+    assert report.clean, report
+    assert (y == [x[t : t + n].sum(dtype=np.float64) for t in range(32)]).all()
+    return seconds / n * 1e6
+
+
 def main() -> None:
     for what, seconds in (
         ("transpose 2048x2048 f32", measure_transpose()),
         ("one block of GEMM 128x256x64, K = 512, f16", measure_gemm()),
     ):
         print(f"{what}: {seconds:.2f} s (limit {LIMIT_SECONDS} s)")
+    print(f"serial loop: {measure_serial_loop():.1f} us an iteration (limit {LIMIT_MICROSECONDS} us)")
 
 
 if __name__ == "__main__":

@@ -25,3 +25,20 @@ def within(most, function):
         return function()
     finally:
         sys.setprofile(before)
+
+
+def calls(function):
+    """How many Python functions are called while this one runs."""
+    seen = 0
+
+    def count(frame, event, argument):
+        nonlocal seen
+        seen += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return seen

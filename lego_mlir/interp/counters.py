@@ -15,13 +15,13 @@ from lego_mlir.hardware import banks
 from lego_mlir.hardware import sectors as coalescing
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
-from lego_mlir.interp import values
+from lego_mlir.interp import repeats, values
 from lego_mlir.interp.report import Site
 from lego_mlir.interp.shadow import ATOMIC_KIND
 from lego_mlir.interp.values import Array, like_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from lego_mlir.interp.access import MemoryAccess, Side
     from lego_mlir.interp.machine import Machine
@@ -40,11 +40,12 @@ class Counters:
         self.observe = observe
         self.sites: dict[tuple[int, str], Site] = {}
         self._samples: dict[tuple[int, str], int] = {}
+        self._repeated: dict[tuple[int, str], dict[Hashable, repeats.Numbers]] = {}
         self._sunk: dict[Side, list[tuple[MemoryAccess, Touch]]] = {}
 
     def count(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
         """Count one touch, immediately or at the branch into which the compiler sinks it."""
-        if touch.buffer.space.value == "local":
+        if touch.buffer.is_local:
             return
         if access.counted_at is None:
             self._count(m, access, touch)
@@ -60,6 +61,21 @@ class Counters:
 
     def _count(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
         """Count a touch as one instruction, or as several if it exceeds the widest access of a lane."""
+        key = (access.number, touch.name)
+        if self.observe is not None or access.kind == ATOMIC_KIND or self._samples.get(key, 0) < WIDER_SAMPLES:
+            self._count_instructions(m, access, touch)
+            return
+        pattern = repeats.pattern(m, touch)
+        site, known = self.sites[key], self._repeated.setdefault(key, {})
+        if pattern is not None and (added := known.get(pattern)) is not None:
+            repeats.add(site, added)
+            return
+        before = repeats.numbers(site)
+        self._count_instructions(m, access, touch)
+        if pattern is not None and len(known) < repeats.REMEMBERED:
+            known[pattern] = repeats.difference(site, before)
+
+    def _count_instructions(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
         for address, active, width in instructions(m, touch):
             self.count_warps(m, access, touch, address, active, width)
 
@@ -86,7 +102,7 @@ class Counters:
             site.rounds += int(most.sum()) * times
             site.worst_sharing = max(site.worst_sharing, int(most.max(initial=0)))
             site.widest = width
-        if touch.buffer.space.value == "shared":
+        if touch.buffer.is_shared:
             self._count_shared(key, site, address, active, width, times)
         else:
             self._count_global(key, site, address, active, width, times)

@@ -55,6 +55,7 @@ class DeviceBuffer:
         tracked: bool = True,
     ) -> None:
         self.space = space
+        self.is_global, self.is_shared, self.is_local = (space is s for s in (Space.GLOBAL, Space.SHARED, Space.LOCAL))
         self.storage = storage
         self.name = name
         self.granule = granule
@@ -89,7 +90,7 @@ class DeviceBuffer:
                 return np.arange(m.blocks * m.threads, dtype=np.int64).reshape(m.lanes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MemRef:
     """A strided window on a buffer. Offset, sizes and strides count elements and may differ from lane to lane.
 
@@ -109,6 +110,17 @@ class MemRef:
     def name(self) -> str:
         """The name in reports: the tile's, or the buffer's."""
         return self.tile or self.buffer.name
+
+    @cached_property
+    def inside(self) -> bool:
+        """Whether the window is the same for all lanes and inside its buffer, so that its indices need no second check."""
+        numbers = (self.base, self.offset, *self.sizes, *self.strides)
+        if not all(isinstance(n, int) for n in numbers) or any(n <= 0 for n in self.sizes):
+            return False
+        reaches = [(n - 1) * stride for n, stride in zip(self.sizes, self.strides, strict=True)]
+        low = self.start + sum(r for r in reaches if r < 0)
+        high = self.start + sum(r for r in reaches if r > 0)
+        return bool(low >= 0 and (high + 1) * self.dtype.itemsize <= self.buffer.bytes)
 
     @property
     def start(self) -> int | Array:
@@ -195,6 +207,11 @@ def address(
     item: int | None = None,
 ) -> Touch:
     """The touch of `ref[indices]`, bounds checked: lanes out of bounds are reported and masked off."""
+    if run == 1 and (position := _uniform_position(ref, indices)) is not None:
+        elem = np.array(position, np.int64, ndmin=2)
+        if m.mask is not None:
+            ok = m.mask if ok is None else ok & values.like_vector(m.mask, ok.ndim)
+        return Touch(ref.buffer, ref.dtype.itemsize if item is None else item, elem, 1, ok, tile=ref.tile)
     ndim = max((i.ndim for i in indices), default=2)
     start = ref.start
     elem: Any = start if isinstance(start, int) else values.like_vector(start, ndim)
@@ -204,7 +221,7 @@ def address(
         index = values.like_vector(index, ndim)
         bound = size - (run - 1) if axis == last else size
         bad = _beyond(index, bound, ndim)
-        if bad.any():
+        if np.count_nonzero(bad):
             outside = bad if outside is None else outside | bad
         elem = elem + index * (stride if isinstance(stride, int) else values.like_vector(stride, ndim))
     elem = elem if isinstance(elem, np.ndarray) else values.uniform(elem)
@@ -212,15 +229,31 @@ def address(
         mask = values.like_vector(m.mask, elem.ndim)
         ok = mask if ok is None else ok & mask
     item = ref.dtype.itemsize if item is None else item
-    beyond = _beyond(elem, ref.buffer.bytes // item - (run - 1), elem.ndim)
-    if beyond.any():
-        outside = beyond if outside is None else outside | beyond
+    if outside is not None or not ref.inside or (run > 1 and ref.strides[-1] != 1):
+        beyond = _beyond(elem, ref.buffer.bytes // item - (run - 1), elem.ndim)
+        if np.count_nonzero(beyond):
+            outside = beyond if outside is None else outside | beyond
     if outside is not None:
         outside = outside if ok is None else outside & ok
         if outside.any():
             _report_outside(m, access, ref, indices, outside, elem)
             ok = ~outside if ok is None else ok & ~outside
     return Touch(ref.buffer, item, elem, run, ok, tile=ref.tile)
+
+
+def _uniform_position(ref: MemRef, indices: Sequence[Array]) -> int | None:
+    """The element that all lanes access, if one number for each axis decides it and it is within bounds."""
+    if not ref.inside:
+        return None
+    position: Any = ref.start
+    for index, size, stride in zip(indices, ref.sizes, ref.strides, strict=True):
+        if index.shape != (1, 1):
+            return None
+        i = index.item()
+        if not 0 <= i < size:
+            return None
+        position += i * stride
+    return int(position)
 
 
 def _beyond(index: Array, bound: int | Array, ndim: int) -> Array:
@@ -299,17 +332,17 @@ def scatter(m: Machine, touch: Touch, value: Array) -> None:
     ok = touch.active(elem.ndim)
     if touch.buffer.space is Space.SHARED and ok is None and elem.shape[0] == 1:
         full = np.broadcast_shapes(elem.shape[1:], value.shape[1:])
-        data[:, np.broadcast_to(elem[0], full)] = value
+        data[:, values.spread(elem[0], full)] = value
         return
     if rows is not None:
         elem = elem + values.like_vector(rows, elem.ndim) * data.shape[1]
     full = np.broadcast_shapes(elem.shape, value.shape, () if ok is None else ok.shape)
-    elem, value = np.broadcast_to(elem, full), np.broadcast_to(value, full)
+    elem, value = values.spread(elem, full), values.spread(value, full)
     flat = data.reshape(-1)
     if ok is None:
         flat[elem] = value
     else:
-        chosen = np.broadcast_to(ok, full)
+        chosen = values.spread(ok, full)
         flat[elem[chosen]] = value[chosen]
 
 

@@ -117,7 +117,7 @@ class _Lookup:
         self.m, self.access, self.touch = m, access, touch
         buffer = touch.buffer
         self.shadow: Shadow = buffer.shadow
-        self.is_global = buffer.space.value == "global"
+        self.is_global = buffer.is_global
         elem = touch.elements()
         per_element = touch.item // buffer.granule
         if per_element > 1:
@@ -127,18 +127,18 @@ class _Lookup:
         word = values.like_vector(word, elem.ndim)
         if not self.is_global:
             together = elem.shape[0] == word.shape[0] == 1 and (ok is None or ok.shape[0] == 1)
-            if buffer.space.value == "local" or (not together and self.shadow.rows == 1 < self.shadow.owners):
+            if buffer.is_local or (not together and self.shadow.rows == 1 < self.shadow.owners):
                 self._split()
             if self.shadow.rows > 1:
                 rows = buffer.rows(m)
                 assert rows is not None
                 elem = elem + values.like_vector(rows, elem.ndim) * self.shadow.elements
         self.shape = np.broadcast_shapes(elem.shape, word.shape, () if ok is None else ok.shape)
-        self.at = np.broadcast_to(elem, self.shape).reshape(-1)
-        self.word = np.broadcast_to(word, self.shape).reshape(-1)
+        self.at = values.spread(elem, self.shape).reshape(-1)
+        self.word = values.spread(word, self.shape).reshape(-1)
         self.chosen: Array | None = None
         if ok is not None:
-            self.chosen = np.flatnonzero(np.broadcast_to(ok, self.shape))
+            self.chosen = np.flatnonzero(values.spread(ok, self.shape))
             self.at, self.word = self.at[self.chosen], self.word[self.chosen]
 
     def _split(self) -> None:
@@ -187,11 +187,11 @@ class _Lookup:
 def check(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     """Check one touch against the shadow of its buffer, report faults, and record the touch."""
     buffer = touch.buffer
-    if buffer.space.value == "local":
+    if buffer.is_local:
         _check_local(m, access, touch)
         return
     is_read = access.kind == "read"
-    if buffer.space.value == "global" and is_read and not buffer.reads_tracked:
+    if buffer.is_global and is_read and not buffer.reads_tracked:
         _mark_seen(touch)
         return
     look = _Lookup(m, access, touch)
@@ -244,7 +244,7 @@ def _report_raw(look: _Lookup, unusable: Array | None, message: str) -> None:
         raw &= look.shadow.atomics.reshape(-1)[look.at] < 0
     if unusable is not None:
         raw &= ~unusable
-    if raw.any():
+    if np.count_nonzero(raw):
         look.report(Kind.UNINITIALISED, raw, message)
 
 
@@ -256,7 +256,7 @@ def _report_clash(look: _Lookup, words: Array | None, unusable: Array | None, me
     clash = look.clashes(old)
     if unusable is not None:
         clash &= ~unusable
-    if clash.any():
+    if np.count_nonzero(clash):
         look.report(Kind.RACE, clash, f"{message} with no barrier between", old)
 
 
@@ -265,7 +265,7 @@ def _mark(look: _Lookup, words: Array) -> None:
     before = words[look.at]
     several = look.clashes(before)
     word = look.word
-    if several.any():
+    if np.count_nonzero(several):
         word = np.where(several, word | (MANY_THREADS << THREAD_AT), word)
         if look.is_global:
             foreign = (before >= 0) & ((before ^ word) >> BLOCK_AT != 0)
@@ -273,7 +273,7 @@ def _mark(look: _Lookup, words: Array) -> None:
     words[look.at] = word
     after = words[look.at]
     lost = (after ^ word) >> THREAD_AT
-    if lost.any():
+    if np.count_nonzero(lost):
         again = lost != 0
         merged = after[again] | (MANY_THREADS << THREAD_AT)
         foreign = lost[again] >> (BLOCK_AT - THREAD_AT) != 0
@@ -285,7 +285,7 @@ def _mark(look: _Lookup, words: Array) -> None:
 def _report_lost(look: _Lookup, after: Array) -> None:
     """Report lanes of one operation that wrote the same element: all but the last find another lane's word."""
     lost = after != look.word
-    if lost.any():
+    if np.count_nonzero(lost):
         what = f"{look.access.kind} of {{buffer}}[{{element}}], also written by {{other}} in the same operation"
         look.report(Kind.RACE, lost, what, after)
 
@@ -295,7 +295,7 @@ def _report_pending(look: _Lookup, message: str) -> Array | None:
     if look.shadow.pending is None:
         return None
     unusable = look.shadow.pending.reshape(-1)[look.at] > 0
-    if not unusable.any():
+    if not np.count_nonzero(unusable):
         return None
     look.report(Kind.PENDING, unusable, message, look.shadow.writes.reshape(-1)[look.at])
     return np.asarray(unusable)

@@ -8,6 +8,7 @@ values.
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,11 @@ from lego_mlir.interp.program import CompiledRegion, Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
-    from lego_mlir.interp.values import SlotValue
+    from lego_mlir.interp.values import DType, SlotValue
+
+
+AT_ONCE = 4096
+"""Values of a loop's index that are made together."""
 
 
 def assign(m: Machine, slots: tuple[int, ...], found: list[SlotValue]) -> None:
@@ -83,6 +88,12 @@ def if_(op: Operation) -> Step:
     return step
 
 
+def _positions(first: int, end: int, by: int, dtype: DType) -> Iterator[Array]:
+    """The values of a loop's index, each as a uniform value."""
+    for start in range(first, end, by * AT_ONCE):
+        yield from np.arange(start, min(end, start + by * AT_ONCE), by, dtype).reshape(-1, 1, 1)
+
+
 def loop(
     m: Machine,
     lower: Array,
@@ -99,9 +110,10 @@ def loop(
             raise InterpreterError(f"a loop's step must be positive, got {by}")
         if not m.any_active():
             return carried
-        for position in range(first, end, by):
-            m.values[index] = np.full((1, 1), position, lower.dtype)
-            assign(m, tuple(arguments), carried)
+        for position in _positions(first, end, by, lower.dtype):
+            m.values[index] = position
+            for slot, value in zip(arguments, carried, strict=True):
+                m.values[slot] = value
             body.run(m)
             carried = body.results_in(m)
         return carried
