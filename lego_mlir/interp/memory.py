@@ -208,10 +208,10 @@ def address(
 ) -> Touch:
     """The touch of `ref[indices]`, bounds checked: lanes out of bounds are reported and masked off."""
     if run == 1 and (position := _uniform_position(ref, indices)) is not None:
-        elem = np.array(position, np.int64, ndmin=2)
         if m.mask is not None:
             ok = m.mask if ok is None else ok & values.like_vector(m.mask, ok.ndim)
-        return Touch(ref.buffer, ref.dtype.itemsize if item is None else item, elem, 1, ok, tile=ref.tile)
+        only = np.array(position, np.int64, ndmin=2)
+        return Touch(ref.buffer, ref.dtype.itemsize if item is None else item, only, 1, ok, tile=ref.tile)
     ndim = max((i.ndim for i in indices), default=2)
     start = ref.start
     elem: Any = start if isinstance(start, int) else values.like_vector(start, ndim)

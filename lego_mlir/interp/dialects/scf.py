@@ -91,7 +91,7 @@ def if_(op: Operation) -> Step:
 def _positions(first: int, end: int, by: int, dtype: DType) -> Iterator[Array]:
     """The values of a loop's index, each as a uniform value."""
     for start in range(first, end, by * AT_ONCE):
-        yield from np.arange(start, min(end, start + by * AT_ONCE), by, dtype).reshape(-1, 1, 1)
+        yield from np.arange(start, min(end, start + by * AT_ONCE), by).astype(dtype).reshape(-1, 1, 1)
 
 
 def loop(
