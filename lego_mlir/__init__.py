@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lego_mlir import cute as cute
     from lego_mlir import f2 as f2
     from lego_mlir import structured as structured
     from lego_mlir.errors import LayoutError as LayoutError
@@ -182,6 +183,7 @@ _NAMES = {
 
 _NAMES["structured"] = ("lego_mlir.structured", "")
 _NAMES["f2"] = ("lego_mlir.f2", "")
+_NAMES["cute"] = ("lego_mlir.cute", "")
 
 _ROOMS = frozenset(
     [

@@ -6,6 +6,9 @@ printing, no tools.
 
 from __future__ import annotations
 
+from lego_mlir.f2.bijections import from_layout as from_layout
+from lego_mlir.f2.bijections import to_layout as to_layout
+from lego_mlir.f2.conversion import conversion_plan as conversion_plan
 from lego_mlir.f2.encodings import Blocked as Blocked
 from lego_mlir.f2.encodings import Mfma as Mfma
 from lego_mlir.f2.encodings import MfmaOperand as MfmaOperand
@@ -19,3 +22,4 @@ from lego_mlir.f2.encodings import Wmma as Wmma
 from lego_mlir.f2.encodings import WmmaOperand as WmmaOperand
 from lego_mlir.f2.linear import LinearLayout as LinearLayout
 from lego_mlir.f2.matrix import BitMatrix as BitMatrix
+from lego_mlir.f2.mixed import MixedLayout as MixedLayout

@@ -1,0 +1,120 @@
+"""Layouts of the algebra of bijections as CuTe's, and back.
+
+CuTe counts its first mode fastest and ours the last, so coordinates, not flat indices, are carried over: leaf k of a
+CuTe layout is dimension k of ours. A CuTe layout whose offsets are a permutation becomes a `RegP`, with a swizzle a
+composition; ours becomes a shape:stride if its positions are sums over its dimensions, with a `Swizzle` if they are
+after one.
+
+>>> from lego_mlir.layout import Col, Row, gallery
+>>> from_layout(Row(4, 8)), to_layout(CuteLayout("(4,8):(8,1)"))
+(CuteLayout('(4,8):(8,1)'), Row(4, 8))
+>>> from_layout(gallery.xor_swizzle(8, 64, vec=8))
+CuteLayout('Sw<3,3,3> o _0 o (8,64):(64,1)')
+"""
+
+from __future__ import annotations
+
+from lego_mlir.aliases import IndexLike
+from lego_mlir.cute.algebra import coalesce, fitted, require_equal
+from lego_mlir.cute.layout import CuteLayout, Swizzle
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.bijections import from_layout as linear_of
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.layout.base import Layout
+from lego_mlir.layout.permutations import GenP, RegP
+
+MOST_BITS = 24
+
+
+def to_layout(layout: CuteLayout) -> Layout:
+    """The bijection with one dimension for each leaf. Raises LayoutError for offsets that are not 0 .. size - 1."""
+    steps = [(stride, size, axis) for axis, (size, stride) in enumerate(layout.leaves(), 1)]
+    current = 1
+    for stride, size, _ in sorted(s for s in steps if s[1] > 1):
+        if stride != current:
+            raise LayoutError(
+                f"{layout} is not a permutation of 0..{layout.size() - 1}: no mode has stride {current}, the next is "
+                f"{stride}"
+            )
+        current *= size
+    slowest_first = sorted(steps, key=lambda s: (s[1] > 1, s[0]), reverse=True)
+    plain = RegP([size for size, _ in layout.leaves()], [axis for _, _, axis in slowest_first])
+    if layout.swizzle is None:
+        return plain
+    return _swizzle_layout(layout.swizzle, layout.size()) @ plain
+
+
+def _swizzle_layout(swizzle: Swizzle, size: int) -> GenP:
+    """A swizzle as a permutation of offsets. Raises LayoutError if it leaves the offsets."""
+    reach = 1 << swizzle.base + swizzle.bits + abs(swizzle.shift)
+    if size % reach:
+        raise LayoutError(
+            f"{swizzle!r} permutes blocks of {reach} offsets, which do not divide the {size} of the layout"
+        )
+
+    def f_inv(position: IndexLike) -> tuple[IndexLike, ...]:
+        return (swizzle(position),)
+
+    return GenP([size], swizzle, f_inv, text=f"cute.{swizzle!r}({size})", made=(_swizzle_layout, (swizzle, size)))
+
+
+def from_layout(layout: Layout) -> CuteLayout:
+    """CuTe's layout with one mode for each dimension of ours.
+
+    Raises LayoutError, with the first refusal, if the positions are neither a shape:stride nor one after a swizzle.
+    """
+    dims = layout.dims()
+    if any(type(n) is not int for n in dims):
+        raise LayoutError(f"{layout!r} has symbolic sizes; CuTe's text has ints")
+    try:
+        return _plain(layout)
+    except LayoutError as refused:
+        found = _swizzled(layout)
+        if found is None:
+            raise refused
+        return found
+
+
+def _plain(layout: Layout) -> CuteLayout:
+    """The shape:stride of a layout. Raises LayoutError with a coordinate."""
+    import numpy as np
+
+    dims = tuple(int(n) for n in layout.dims())
+    what = f"{layout!r} as shape:stride"
+    index = np.unravel_index(np.arange(int(np.prod(dims))), dims, order="F")
+    offsets = np.broadcast_to(np.asarray(layout.apply(*index)), index[0].shape)
+    steps, at = [], 1
+    for n in dims:
+        steps.append(offsets[: at * n : at])
+        at *= n
+    shape, stride = fitted(dims, steps, what)
+    result = CuteLayout(shape, stride) if len(dims) > 1 else coalesce(CuteLayout(shape, stride))
+    require_equal(result, offsets, what)
+    return result
+
+
+def _swizzled(layout: Layout) -> CuteLayout | None:
+    """The layout as `Swizzle o shape:stride`, by trying the swizzles of its size; None if there is none."""
+    try:
+        linear = linear_of(layout)
+    except LayoutError:
+        return None
+    bits = linear.out_bits
+    for b in range(1, min(bits, MOST_BITS) + 1):
+        for base in range(bits - b + 1):
+            for shift in range(b, bits - base - b + 1):
+                swizzle = Swizzle(b, base, shift)
+                undone = LinearLayout.of(linear.ins, linear.outs, [swizzle(c) for c in linear.columns])
+                if all(c and c & (c - 1) == 0 for c in undone.columns):
+                    plain = _of_unit_columns(undone)
+                    return CuteLayout(plain.shape, plain.stride, swizzle)
+    return None
+
+
+def _of_unit_columns(linear: LinearLayout) -> CuteLayout:
+    """The shape:stride of a linear layout whose bases are single bits."""
+    modes = []
+    for name, _ in linear.ins:
+        columns = linear.columns_of(name)
+        modes.append(coalesce(CuteLayout(tuple(2 for _ in columns), columns)) if columns else CuteLayout(1, 0))
+    return CuteLayout.of(modes) if len(modes) > 1 else modes[0]

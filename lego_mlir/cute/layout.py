@@ -1,0 +1,212 @@
+"""CuTe's layouts: nested shape:stride, with a swizzle of the offset.
+
+A layout maps a natural coordinate, one int for each leaf of its shape, to the sum of coordinate times stride. It also
+takes a flat index, counted colexicographically (the first mode is the fastest), and beyond the size the last mode
+counts on. A `Swizzle` permutes the offset afterwards.
+
+>>> L = CuteLayout(((2, 2), 4), ((1, 8), 2))
+>>> L, L.size(), L.cosize(), L(5), L((1, 1), 2)
+(CuteLayout('((2,2),4):((1,8),2)'), 16, 16, 3, 13)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import TypeAlias
+
+from lego_mlir.aliases import IndexLike, IntArray
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.frozen import Frozen
+
+IntTuple: TypeAlias = int | tuple["IntTuple", ...]
+"""An int or a nested tuple of ints: a profile of modes."""
+ENUMERATED = 2**24
+"""Elements up to which operations on layouts are proved, by enumeration."""
+
+
+class Swizzle(Frozen):
+    """`Swizzle<B, M, S>`: B bits of the offset from bit M + S on, exclusive-ored into the bits from M on.
+
+    Raises LayoutError unless 0 <= B <= S and M >= 0. (CuTe also has negative S, the shift the other way.)
+    """
+
+    __slots__ = ("base", "bits", "shift")
+    bits: int
+    base: int
+    shift: int
+
+    def __init__(self, bits: int, base: int, shift: int) -> None:
+        if any(type(v) is not int for v in (bits, base, shift)) or bits < 0 or base < 0 or abs(shift) < bits:
+            raise LayoutError(f"Swizzle<{bits},{base},{shift}>: needs 0 <= B <= |S| and M >= 0")
+        self._set(bits=bits, base=base, shift=shift)
+
+    def _arguments(self) -> tuple[int, ...]:
+        return self.bits, self.base, self.shift
+
+    def __call__(self, offset: IndexLike) -> IndexLike:
+        """The permuted offset: an int, an array or a symbol. A swizzle is its own inverse."""
+        mask = (1 << self.bits) - 1 << self.base + max(0, self.shift)
+        moved = offset & mask if self.shift >= 0 else offset & ((1 << self.bits) - 1 << self.base)
+        if self.shift < 0:
+            return offset ^ (moved << -self.shift)
+        return offset ^ (moved >> self.shift)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Swizzle) and self._arguments() == other._arguments()
+
+    def __hash__(self) -> int:
+        return hash(self._arguments())
+
+    def __repr__(self) -> str:
+        return f"Sw<{self.bits},{self.base},{self.shift}>"
+
+
+class CuteLayout(Frozen):
+    """A nested shape:stride, by shape and stride or by CuTe's text, with an optional swizzle. Immutable.
+
+    Without strides the layout is compact, the first mode fastest. Raises LayoutError for a shape and strides that nest
+    differently, a size below 1 or a stride below 0.
+    """
+
+    __slots__ = ("shape", "stride", "swizzle")
+    shape: IntTuple
+    stride: IntTuple
+    swizzle: Swizzle | None
+
+    def __init__(self, shape: IntTuple | str, stride: IntTuple | None = None, swizzle: Swizzle | None = None) -> None:
+        if isinstance(shape, str):
+            from lego_mlir.cute.notation import parse
+
+            shape, stride, swizzle = parse(shape)
+        shape = _as_tuple(shape)
+        stride = _compact(shape)[0] if stride is None else _as_tuple(stride)
+        if profile(shape) != profile(stride):
+            raise LayoutError(f"CuteLayout: shape {text(shape)} and stride {text(stride)} must nest alike")
+        for size, step in zip(leaves(shape), leaves(stride), strict=True):
+            if size < 1 or step < 0:
+                raise LayoutError(f"CuteLayout: {text(shape)}:{text(stride)} needs sizes >= 1 and strides >= 0")
+        self._set(shape=shape, stride=stride, swizzle=swizzle if swizzle is not None and swizzle.bits else None)
+
+    def _arguments(self) -> tuple[object, ...]:
+        return self.shape, self.stride, self.swizzle
+
+    @classmethod
+    def of(cls, modes: Sequence[CuteLayout]) -> CuteLayout:
+        """The layout of some layouts as its modes. Raises LayoutError for a mode with a swizzle."""
+        if any(mode.swizzle for mode in modes):
+            raise LayoutError("CuteLayout: a mode of a layout cannot have a swizzle; swizzle the whole")
+        return cls(tuple(m.shape for m in modes), tuple(m.stride for m in modes))
+
+    def modes(self) -> tuple[CuteLayout, ...]:
+        """The top-level modes, without the swizzle; one if the shape is an int."""
+        if isinstance(self.shape, int) or isinstance(self.stride, int):
+            return (CuteLayout(self.shape, self.stride),)
+        return tuple(CuteLayout(s, d) for s, d in zip(self.shape, self.stride, strict=True))
+
+    def leaves(self) -> tuple[tuple[int, int], ...]:
+        """(size, stride) of each leaf, the fastest first."""
+        return tuple(zip(leaves(self.shape), leaves(self.stride), strict=True))
+
+    def size(self) -> int:
+        """The number of coordinates."""
+        return prod(leaves(self.shape))
+
+    def cosize(self) -> int:
+        """One more than the largest offset."""
+        if self.swizzle is not None:
+            return int(self.offsets().max()) + 1
+        return 1 + sum((n - 1) * d for n, d in self.leaves())
+
+    def __call__(self, *coordinate: IndexLike | tuple[IndexLike, ...]) -> IndexLike:
+        """The offset of a flat index, or of one coordinate per mode, each flat or nested: ints, arrays or symbols."""
+        offset = _offset(coordinate[0] if len(coordinate) == 1 else coordinate, self.shape, self.stride)
+        return offset if self.swizzle is None else self.swizzle(offset)
+
+    def offsets(self) -> IntArray:
+        """The offsets of all flat indices. Raises LayoutError above 2**24 elements."""
+        import numpy as np
+
+        if self.size() > ENUMERATED:
+            raise LayoutError(f"{self!r} has {self.size()} elements; operations are proved for up to {ENUMERATED}")
+        found = np.asarray(self(np.arange(self.size())))
+        return np.broadcast_to(found, (self.size(),))
+
+    def without_swizzle(self) -> CuteLayout:
+        """The shape:stride alone."""
+        return CuteLayout(self.shape, self.stride)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CuteLayout) and self._arguments() == other._arguments()
+
+    def __hash__(self) -> int:
+        return hash(self._arguments())
+
+    def __str__(self) -> str:
+        plain = f"{text(self.shape)}:{text(self.stride)}"
+        return plain if self.swizzle is None else f"{self.swizzle!r} o _0 o {plain}"
+
+    def __repr__(self) -> str:
+        return f"CuteLayout('{self}')"
+
+
+def leaves(value: IntTuple) -> tuple[int, ...]:
+    """The ints of a nested tuple, in order."""
+    return (value,) if isinstance(value, int) else tuple(_walk(value))
+
+
+def _walk(value: tuple[IntTuple, ...]) -> Iterator[int]:
+    for part in value:
+        yield from leaves(part)
+
+
+def profile(value: IntTuple) -> object:
+    """The nesting of a tuple, without its values."""
+    return 0 if isinstance(value, int) else tuple(profile(part) for part in value)
+
+
+def text(value: IntTuple) -> str:
+    """CuTe's text of a nested tuple: `((2,2),4)`."""
+    return str(value) if isinstance(value, int) else f"({','.join(map(text, value))})"
+
+
+def _as_tuple(value: object) -> IntTuple:
+    if isinstance(value, (tuple, list)) and value:
+        return tuple(_as_tuple(part) for part in value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise LayoutError(f"CuteLayout: a shape or stride is an int or a nested tuple of ints, got {value!r}")
+    return int(value.__index__())
+
+
+def _compact(shape: IntTuple, step: int = 1) -> tuple[IntTuple, int]:
+    """Compact strides, the first leaf fastest, and the next stride."""
+    if isinstance(shape, int):
+        return step, step * shape
+    strides = []
+    for part in shape:
+        stride, step = _compact(part, step)
+        strides.append(stride)
+    return tuple(strides), step
+
+
+def _offset(
+    coordinate: IndexLike | tuple[IndexLike, ...], shape: IntTuple, stride: IntTuple, last: bool = True
+) -> IndexLike:
+    """The offset of a coordinate; a flat one is taken apart, and the last leaf of the whole layout is not reduced."""
+    if isinstance(shape, int):
+        if isinstance(coordinate, tuple):
+            raise LayoutError(f"CuteLayout: coordinate {coordinate} for the mode {shape}")
+        return coordinate * stride
+    if isinstance(stride, int):
+        raise LayoutError(f"CuteLayout: stride {stride} for the mode {text(shape)}")
+    if isinstance(coordinate, tuple):
+        if len(coordinate) != len(shape):
+            raise LayoutError(f"CuteLayout: {len(coordinate)} coordinates for the {len(shape)} modes of {text(shape)}")
+        return sum(_offset(c, s, d, last) for c, s, d in zip(coordinate, shape, stride, strict=True))
+    total: IndexLike = 0
+    for k, (s, d) in enumerate(zip(shape, stride, strict=True)):
+        final = last and k == len(shape) - 1
+        size = prod(leaves(s))
+        total = total + _offset(coordinate if final else coordinate % size, s, d, final)
+        coordinate = coordinate // size
+    return total
