@@ -113,7 +113,7 @@ class MemRef:
 
     @cached_property
     def inside(self) -> bool:
-        """Whether the window is the same for all lanes and inside its buffer, so that its indices need no second check."""
+        """Whether all lanes have the same window, inside its buffer: indices within it need no second check."""
         numbers = (self.base, self.offset, *self.sizes, *self.strides)
         if not all(isinstance(n, int) for n in numbers) or any(n <= 0 for n in self.sizes):
             return False
