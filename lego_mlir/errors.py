@@ -78,6 +78,10 @@ class KernelFaultError(LegoError):
         self.faults = tuple(faults)
 
 
+class LaunchError(LegoError):
+    """CUDA's driver refused to load or launch a kernel."""
+
+
 class CacheError(LegoError):
     """A compilation cache that cannot be used."""
 

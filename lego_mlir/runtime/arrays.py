@@ -1,8 +1,9 @@
 """What a launch must know about an array, whichever library it comes from.
 
     ArrayFacts      element type, shape, strides in elements, address, device, and whether it may be written
-    ArrayLibrary    how one library's arrays are read: `key` (all facts but the address, hashable), `pointer`, `facts`,
-                    `stream` (the current one of a device) and `empty` (a result of the same library)
+    ArrayLibrary    how one library's arrays are read: `pointer`, `facts`, `stream` (the current one of a device) and
+                    `empty` (a result of the same library)
+    key_of          what a launch depends on but for addresses and numbers, hashable and cheap
 
 NumPy, PyTorch, CuPy and JAX are read through their own attributes, which is cheaper than an exchange protocol: a
 tensor's `data_ptr()` takes a tenth of a microsecond, its `__dlpack__()` two. Any other array comes through
@@ -51,6 +52,11 @@ class ArrayFacts:
     needs_gradient: bool = False
 
     @property
+    def key(self) -> Hashable:
+        """All but the address."""
+        return self.library, self.dtype, self.shape, self.strides, self.device, self.writable, self.needs_gradient
+
+    @property
     def size(self) -> int:
         """The number of elements."""
         return prod(self.shape)
@@ -67,16 +73,19 @@ class ArrayFacts:
 class ArrayLibrary:
     """How the arrays of one library are read.
 
+    `key` is the Python text of what `facts` depend on but for the address, with {0} for the array; `key_of` joins it.
     `empty(dtype, shape, strides, device)` makes a result; `finish` turns it, once written, into what the caller gets.
+    A launch that `waits` has ended when the call returns: no stream of the library orders what follows.
     """
 
     name: str
-    key: Callable[[AnyArray], Hashable]
+    key: str
     pointer: Callable[[AnyArray], int]
     facts: Callable[[AnyArray], ArrayFacts]
     stream: Callable[[int], int]
     empty: Callable[[str, Sequence[int], Sequence[int], Device], AnyArray] | None = None
     finish: Callable[[AnyArray, Device], AnyArray] | None = None
+    waits: bool = False
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -141,7 +150,7 @@ def numpy_dtype(name: str) -> Dtype:
 def _numpy() -> ArrayLibrary:
     return ArrayLibrary(
         "numpy",
-        key=lambda a: (a.dtype, a.shape, a.strides, a.flags.writeable),
+        key="{0}.dtype, {0}.shape, {0}.strides, {0}.flags.writeable",
         pointer=lambda a: int(a.__array_interface__["data"][0]),
         facts=_numpy_facts,
         stream=_no_stream,
@@ -177,7 +186,7 @@ def _torch() -> ArrayLibrary:
     stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.cuda.current_stream() wraps
     return ArrayLibrary(
         "torch",
-        key=lambda t: (t.dtype, t.shape, t.stride(), t.device, t.requires_grad),
+        key="{0}.dtype, {0}.shape, {0}.is_contiguous() or {0}.stride(), {0}.get_device(), {0}.requires_grad",
         pointer=pointer,
         facts=facts,
         stream=stream or _no_stream,
@@ -208,7 +217,7 @@ def _cupy() -> ArrayLibrary:
 
     return ArrayLibrary(
         "cupy",
-        key=lambda a: (a.dtype, a.shape, a.strides, a.device.id),
+        key="{0}.dtype, {0}.shape, {0}.strides, {0}.device.id",
         pointer=lambda a: int(a.data.ptr),
         facts=facts,
         stream=lambda device: int(cupy.cuda.get_current_stream().ptr),
@@ -253,12 +262,13 @@ def _jax() -> ArrayLibrary:
 
     return ArrayLibrary(
         "jax",
-        key=lambda a: (a.dtype, a.shape, tuple(a.devices())),
-        pointer=lambda a: int(a.unsafe_buffer_pointer()),  # waits until the array is computed
+        key="{0}.dtype, {0}.shape, *{0}.devices()",
+        pointer=lambda a: int(a.block_until_ready().unsafe_buffer_pointer()),
         facts=facts,
         stream=_no_stream,
         empty=empty,
         finish=finish,
+        waits=True,
     )
 
 
@@ -271,19 +281,7 @@ def _by_interface() -> ArrayLibrary:
 
         return dlpack.facts(array)
 
-    return ArrayLibrary(
-        "other", key=facts_key(facts), pointer=lambda a: facts(a).pointer, facts=facts, stream=_no_stream
-    )
-
-
-def facts_key(facts: Callable[[AnyArray], ArrayFacts]) -> Callable[[AnyArray], Hashable]:
-    """The key of an array whose facts come together."""
-
-    def key(array: AnyArray) -> Hashable:
-        found = facts(array)
-        return found.library, found.dtype, found.shape, found.strides, found.device, found.writable
-
-    return key
+    return ArrayLibrary("other", "facts({0}).key", lambda a: facts(a).pointer, facts, _no_stream)
 
 
 _MAKERS: Final = {"numpy": _numpy, "torch": _torch, "cupy": _cupy, "jax": _jax, "jaxlib": _jax}
@@ -318,3 +316,32 @@ def _library(name: str) -> ArrayLibrary:
     if name not in _libraries:
         _libraries[name] = _MAKERS.get(name, _by_interface)()
     return _libraries[name]
+
+
+Keyer = Callable[..., Hashable]
+_keyers: dict[tuple[type, ...], Keyer] = {}
+
+
+def key_of(values: Sequence[object]) -> Hashable:
+    """What a launch on these values depends on, but for the addresses of arrays and the numbers.
+
+    One function for each combination of types reads all of it: a call for each array would take as long again.
+    """
+    kinds = tuple(map(type, values))
+    try:
+        keyer = _keyers[kinds]
+    except KeyError:
+        keyer = _keyers[kinds] = _keyer(values)
+    return keyer(*values)
+
+
+def _keyer(values: Sequence[object]) -> Keyer:
+    names = [f"a{i}" for i in range(len(values))]
+    parts: list[str] = ["kinds"]
+    context: dict[str, object] = {"kinds": tuple(map(type, values))}
+    for name, value in zip(names, values, strict=True):
+        library = library_of(value)
+        if library is not None:
+            context[f"facts_{name}"] = library.facts
+            parts.append(library.key.format(name).replace("facts(", f"facts_{name}("))
+    return eval(f"lambda {', '.join(names)}: ({', '.join(parts)},)", context)

@@ -13,173 +13,25 @@ every tensor that the kernel writes, in the order of the signature: one array, o
 
 from __future__ import annotations
 
-import ctypes
-import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from lego_mlir.errors import KernelFaultError, UsageError
+from lego_mlir.errors import UsageError
 from lego_mlir.runtime import binding, manifest
-from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, library_of, numpy_dtype
-from lego_mlir.runtime.binding import MISSING, Bound
-from lego_mlir.runtime.comparing import WORDS
+from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, key_of, library_of
+from lego_mlir.runtime.binding import MISSING
 from lego_mlir.runtime.manifest import KernelEntry, kernel_from
+from lego_mlir.runtime.plans import Backend, HostBackend, InterpreterBackend, Plan
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import AnyArray, Given, Returned
-    from lego_mlir.runtime.cpu_kernels import HostKernel
+    from lego_mlir.aliases import Given, Returned
     from lego_mlir.tracing.definition import Kernel
 
+Parameters = Mapping[str, int | bool]
 _PLANS: Final = 1024  # of one kernel; a caller whose shapes change all the time starts over
-
-
-class Backend(Protocol):
-    """A kernel compiled for one device."""
-
-    @property
-    def entry(self) -> KernelEntry:
-        """How it is launched."""
-
-    def run(self, bound: Bound, values: Sequence[Given], stream: int) -> None:
-        """Launch: `values` are addresses of tensors, and numbers, in the order of the parameters."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostBackend:
-    """The kernel as machine code of this CPU. Calls return when it has run."""
-
-    entry: KernelEntry
-    kernel: HostKernel
-
-    def run(self, bound: Bound, values: Sequence[Given], stream: int) -> None:
-        """Run all blocks in this thread."""
-        self.kernel([*values, *bound.sizes], bound.grid)
-
-
-@dataclass(frozen=True, slots=True)
-class InterpreterBackend:
-    """The kernel in the interpreter, which finds races and accesses out of bounds. Memory is copied in and out."""
-
-    entry: KernelEntry
-    text: str
-
-    def run(self, bound: Bound, values: Sequence[Given], stream: int) -> None:
-        """Interpret all blocks. Raises KernelFaultError for faults; the results are then left as they were."""
-        import numpy
-
-        from lego_mlir import interp
-        from lego_mlir.runtime.manifest import evaluate
-
-        sizes = dict(zip((size.name for size in self.entry.sizes), bound.sizes, strict=True))
-        spans = {span.position: span for span in bound.spans}
-        arguments: list[Any] = []
-        outside: list[tuple[Any, Any]] = []
-        for position, (argument, value) in enumerate(zip(self.entry.arguments, values, strict=True)):
-            if argument.kind != "tensor":
-                arguments.append(value)
-                continue
-            dtype = numpy_dtype(binding.HELD_BY.get(argument.dtype, (argument.dtype,))[0])
-            words = (ctypes.c_ubyte * spans[position].bytes).from_address(value)
-            there = numpy.frombuffer(memoryview(words), dtype)
-            elements = there.size if argument.elements is None else evaluate(argument.elements, sizes)
-            memory = numpy.zeros(elements, dtype)
-            memory[: there.size] = there
-            arguments.append(memory)
-            if argument.written:
-                outside.append((there, memory))
-        report = interp.launch(
-            self.text, self.entry.entry, bound.grid, bound.block, [*arguments, *bound.sizes],
-            names=[argument.name for argument in self.entry.arguments],
-        )  # fmt: skip
-        if not report.clean:
-            raise KernelFaultError(self.entry.entry, [str(fault) for fault in report.faults])
-        for there, memory in outside:
-            there[...] = memory[: there.size]
-
-
-class Plan:
-    """A launch of one kernel, bound to everything but addresses and numbers."""
-
-    def __init__(self, backend: Backend, bound: Bound, given: Sequence[Given], library: ArrayLibrary | None) -> None:
-        self.backend, self.bound, self.library = backend, bound, library
-        self.results = {result.position: result for result in bound.results}
-        arguments = backend.entry.arguments
-        left_out = iter(range(len(given)))
-        self.sources = [None if i in self.results else next(left_out) for i in range(len(arguments))]
-        self.written = [i for i, argument in enumerate(arguments) if argument.written and argument.kind == "tensor"]
-        self.converted = library is not None and library.finish is not None
-
-    def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
-        """Launch on arrays of the plan's shapes; the tensors that are written."""
-        bound, entry = self.bound, self.backend.entry
-        if bound.needs_gradient:
-            require_no_gradient(entry)
-        arrays, values, pointers = [], [], {}
-        for position, (argument, source) in enumerate(zip(entry.arguments, self.sources, strict=True)):
-            array = self._allocate(position) if source is None else given[source]
-            arrays.append(array)
-            if argument.kind == "tensor":
-                pointers[position] = _known_library(array).pointer(array)
-                values.append(pointers[position])
-            else:
-                values.append(number(entry, argument, array))
-        binding.require_addresses(entry, bound, pointers)
-        self.backend.run(bound, values, self.stream() if stream is None else stream)
-        return self._returned(arrays)
-
-    def stream(self) -> int:
-        """The current stream of the library whose arrays came, on their device."""
-        return 0 if self.library is None or self.bound.device == CPU else self.library.stream(self.bound.device[1])
-
-    def _allocate(self, position: int) -> AnyArray:
-        result = self.results[position]
-        if self.library is None or self.library.empty is None:
-            raise UsageError(
-                f"kernel {self.backend.entry.entry}: pass an array for the result "
-                f"{self.backend.entry.arguments[position].name}: results are allocated as arrays of NumPy, PyTorch, "
-                "CuPy and JAX, and the first array is of another library"
-            )
-        return self.library.empty(result.dtype, result.shape, result.strides, self.bound.device)
-
-    def _returned(self, arrays: Sequence[Given]) -> Returned:
-        written = [arrays[i] for i in self.written]
-        if self.converted and self.library is not None and self.library.finish is not None:
-            finish, device = self.library.finish, self.bound.device
-            written = [finish(arrays[i], device) if i in self.results else arrays[i] for i in self.written]
-        return written[0] if len(written) == 1 else tuple(written)
-
-
-def require_no_gradient(entry: KernelEntry) -> None:
-    """Refuse a tensor whose gradient the kernel would lose, unless gradients are disabled."""
-    if sys.modules["torch"].is_grad_enabled():
-        raise UsageError(
-            f"kernel {entry.entry} has no derivative, and a tensor requires a gradient; pass tensor.detach(), or call "
-            "it under torch.no_grad()"
-        )
-
-
-def number(entry: KernelEntry, argument: manifest.Argument, given: Given) -> Given:
-    """The value of a scalar parameter, as `passable.scalar` checks it."""
-    from lego_mlir.runtime.passable import scalar
-
-    if library_of(given) is not None:
-        raise UsageError(
-            f"kernel {entry.entry}: {argument.name} is one number of {argument.dtype}, and an array was given; pass "
-            "array.item()"
-        )
-    passed = scalar(argument, given)
-    if argument.dtype in WORDS:
-        return passed.view(numpy_dtype(binding.HELD_BY[argument.dtype][0]))
-    return passed
-
-
-def _known_library(array: Given) -> ArrayLibrary:
-    found = library_of(array)
-    assert found is not None  # a plan is kept for arrays of known libraries
-    return found
 
 
 class Calls:
@@ -194,39 +46,52 @@ class Calls:
 
     def __call__(self, *given: Given, **named: Given) -> Returned:
         """Run the kernel on arrays, on the current stream of their library."""
-        return self.call(given, named, None)
+        plan = None if named else self._plans.get(key_of(given))
+        return self.call(given, named, None) if plan is None else plan(given, None)
 
     def call(
         self, given: Sequence[Given], named: Mapping[str, Given], stream: int | None, check: bool = False
     ) -> Returned:
         """The same on a stream, or checked by the interpreter."""
-        key = self._key(given, named, check)
-        plan = None if key is None else self._plans.get(key)
-        if plan is None:
-            plan, given = self.plan(given, named, check)
-            if key is not None and not any(name in _parameters(plan.backend.entry) for name in named):
-                if len(self._plans) >= _PLANS:
-                    self._plans.clear()
-                self._plans[key] = plan
-        if stream is not None and plan.bound.device == CPU:
-            raise UsageError(f"kernel {self.name}: the arrays are on the CPU, which has no streams; leave out .on(..)")
-        return plan(given, stream)
+        plan, values = self.plan(given, named, check)
+        return plan(values, stream)
 
-    def _key(self, given: Sequence[Given], named: Mapping[str, Given], check: bool) -> Hashable:
-        """What a plan depends on; None where it cannot be kept."""
-        parts: list[Hashable] = [check, *named.items()] if named or check else []
-        for value in given:
-            library = library_of(value)
-            parts.append(None if library is None else library.key(value))
-        key = tuple(parts)
-        try:
-            hash(key)
-        except TypeError:
-            return None
-        return key
+    def on(self, stream: Given) -> Callable[..., Returned]:
+        """The kernel on a stream: `k.on(stream)(a, b)`, for a stream of PyTorch, CuPy or cuda.core, or its handle."""
+        from lego_mlir.runtime.driver import stream_handle
+
+        handle = stream_handle(stream)
+
+        def launch(*given: Given, **named: Given) -> Returned:
+            plan = None if named else self._plans.get(key_of(given))
+            return self.call(given, named, handle) if plan is None else plan(given, handle)
+
+        return launch
+
+    def prepare(self, *given: Given, **named: Given) -> Callable[..., Returned]:
+        """Bind and check arrays once: a function that launches on them, or on others of the same types and shapes.
+
+        It reads the addresses and the current stream of each call, and checks neither types nor shapes again.
+        """
+        plan, values = self.plan(given, named)
+        return plan.prepared(values)
 
     def plan(self, given: Sequence[Given], named: Mapping[str, Given], check: bool = False) -> tuple[Plan, list[Given]]:
-        """Bind these arrays, and the values in the order of the parameters, results that were left out aside."""
+        """The plan for these arrays, and the values in the order of the parameters, without results left out."""
+        if any(library_of(value) is not None for value in named.values()):
+            return self._bind(given, named, check)
+        key = (key_of(given), check, *sorted(named.items())) if named or check else key_of(given)
+        known = self._plans.get(key)
+        if known is not None and not any(a.name in named for a in known.entry.arguments):
+            return known, list(given)
+        plan, values = self._bind(given, named, check)
+        if not any(argument.name in named for argument in plan.entry.arguments):
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        return plan, values
+
+    def _bind(self, given: Sequence[Given], named: Mapping[str, Given], check: bool) -> tuple[Plan, list[Given]]:
         facts = [_facts(value) for value in (*given, *named.values())]
         first = next((f for f in facts if f is not None), None)
         device = CPU if first is None else first.device
@@ -246,7 +111,7 @@ class Calls:
         like = next((v for v in (*given, *named.values()) if library_of(v) is not None), None)
         library = library_of(like) if like is not None else _numpy_library()
         present = [value for value in values if value is not MISSING]
-        return Plan(backend, bound, present, library), present
+        return backend.plan(bound, present, library), present
 
     def backend(self, device: Device, checked: bool = False) -> Backend:
         """The kernel compiled for a device, at its first use."""
@@ -257,10 +122,6 @@ class Calls:
                 if found is None:
                     found = self._backends[device, checked] = self._backend_for(device, checked)
         return found
-
-
-def _parameters(entry: KernelEntry) -> set[str]:
-    return {argument.name for argument in entry.arguments}
 
 
 def _facts(value: Given) -> ArrayFacts | None:
@@ -290,11 +151,15 @@ def _tensor_facts(entry: KernelEntry, argument: manifest.Argument, value: Given)
 
 
 class TracedKernelCalls(Calls):
-    """The calls of a kernel object: compiled for each device at its first use there."""
+    """The calls of a kernel object, compiled for each device at its first use there; `script` is for GPUs."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, script: str | Path | None = None, parameters: Parameters | None = None) -> None:
         super().__init__(kernel.name, self._compiled)
-        self.kernel = kernel
+        self.kernel, self.script, self.parameters = kernel, script, parameters
+
+    def transformed(self, script: str | Path, **parameters: int | bool) -> TracedKernelCalls:
+        """The kernel through a transform script where it is compiled for a GPU."""
+        return TracedKernelCalls(self.kernel, script, parameters)
 
     @cached_property
     def host_entry(self) -> KernelEntry:
@@ -312,7 +177,34 @@ class TracedKernelCalls(Calls):
             from lego_mlir.runtime.cpu_kernels import compile_kernels
 
             return HostBackend(self.host_entry, compile_kernels(self.kernel.mlir())[self.name])
-        raise UsageError(f"kernel {self.name}: CUDA")
+        from lego_mlir.runtime.driver import driver
+
+        target = target_for(driver().capability(device[1]))
+        compilation = self.kernel.compile(target, transform=self.script, parameters=self.parameters)
+        (entry,) = (kernel_from(described) for described in compilation.manifest["kernels"])
+        return loaded(entry, compilation.bytes, device[1], f"kernel {self.name} for {target}")
+
+
+def loaded(entry: KernelEntry, code: bytes, device: int, origin: str) -> Backend:
+    """A kernel in PTX or a cubin, loaded onto a CUDA device."""
+    from lego_mlir.runtime.driver import driver
+    from lego_mlir.runtime.launches import CudaBackend
+
+    function = driver().load(code, entry.entry, device, entry.dynamic_shared_bytes, origin)
+    return CudaBackend(entry, driver(), function)
+
+
+def target_for(capability: str) -> str:
+    """The target to compile for on a device of this compute capability: its own, or the newest one before it."""
+    from lego_mlir.hardware.targets import TARGETS
+
+    known = sorted(int(name.removeprefix("sm_")) for name in TARGETS if name.removeprefix("sm_").isdigit())
+    usable = [n for n in known if n <= int(capability)]
+    if not usable:
+        raise UsageError(
+            f"the device has compute capability {capability}, and kernels are compiled for {known[0]} and later"
+        )
+    return f"sm_{usable[-1]}"
 
 
 def calls_of(kernel: Kernel) -> TracedKernelCalls:

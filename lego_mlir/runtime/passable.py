@@ -31,9 +31,12 @@ def scalar(declared: Argument, given: Any) -> Any:
     stored = numpy.dtype(STORED[declared.dtype])
     is_float = declared.dtype in ("f16", "f32", "f64")
     try:
-        if declared.dtype == "bf16" and not hasattr(given, "dtype"):
+        if isinstance(given, (str, bytes)):
+            raise TypeError  # which NumPy would read as a number
+        is_word = getattr(given, "dtype", None) == stored
+        if declared.dtype == "bf16" and not is_word:
             return stored.type(_bf16(float(given)))
-        if is_f8(declared.dtype) and not hasattr(given, "dtype"):
+        if is_f8(declared.dtype) and not is_word:
             from lego_mlir.runtime import f8
 
             return stored.type(f8.encode(float(given), declared.dtype))

@@ -1,7 +1,6 @@
 """`@lego.kernel(grid, block)`: a Python function becomes a kernel that can be traced, printed and compared.
 
-A `Kernel` is a value; `runtime.calls`, which the package looks up, runs it on arrays. Its function is traced once, on
-first use of the trace.
+A `Kernel` is a value; `calling` has what runs it on arrays. Its function is traced once, on first use of the trace.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal
 from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
 from lego_mlir.printers.operations import Form
+from lego_mlir.tracing.calling import OnArrays
 from lego_mlir.tracing.dtypes import DType, i32
-from lego_mlir.tracing.recording import current_program
 from lego_mlir.tracing.reference import Referenced
 from lego_mlir.tracing.requirements import of_layouts, of_relations, refuse
 from lego_mlir.tracing.scalar import Scalar
@@ -54,7 +53,7 @@ class Parameter:
     written: bool
 
 
-class Kernel(Referenced):
+class Kernel(Referenced, OnArrays):
     """A kernel: a function over tensors with layouts, launched on `grid` blocks of `block` threads, each (x, y, z)."""
 
     def __init__(
@@ -81,24 +80,6 @@ class Kernel(Referenced):
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}, grid {self.grid}, block {self.block}, {self.source}>"
-
-    @cached_property
-    def calls(self) -> Any:
-        """How this kernel is called on arrays: `runtime.calls`, whose room is above this one."""
-        import lego_mlir
-
-        return lego_mlir.calls_of(self)
-
-    def __call__(self, *arrays: Any, check: bool = False, **named: Any) -> Any:
-        """Run the kernel on arrays, on their device: `k(a, b, c)`; sizes that the shapes do not give by name.
-
-        NumPy arrays run on the CPU, with `check=True` in the interpreter; CUDA arrays on the current stream of their
-        library. Results may be left out, and are then allocated. Returns the tensors that the kernel writes. Raises
-        UsageError for arguments that do not fit, KernelFaultError for faults of a checked run. See docs/calling.md.
-        """
-        if (program := current_program.get()) is not None:
-            return program.call(self, arrays, named)
-        return self.calls.call(arrays, named, None, check) if check else self.calls(*arrays, **named)
 
     def _size_names(self) -> list[str]:
         return [size.name for size in _declared_sizes(self)]

@@ -1,0 +1,251 @@
+"""CUDA's driver, called directly: devices, loaded code, launches. Needs the driver's library and nothing else.
+
+    Driver          one per process: devices, their contexts, loading
+    LoadedFunction  a kernel on one device
+    Frame           the memory of one launch: configuration and parameters, filled in and reused
+
+A launch is one call, `cuLaunchKernelEx`, whose four arguments are pointers that are made once. Only the addresses,
+numbers and the stream of a frame change between launches. The contexts are the primary ones of the devices, which
+PyTorch, CuPy and JAX use as well.
+
+CUDA driver API, "Execution Control", "Primary Context Management", "Module Management".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from lego_mlir.errors import DependencyError, LaunchError, UsageError
+from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Given
+
+LIBRARIES: Final = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
+OLDEST: Final = 11080  # CUDA 11.8, the first with cuLaunchKernelEx
+SLOT_BYTES: Final = 8  # of a parameter: an address, a size, or a number
+
+# CUdevice_attribute
+CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS = 75, 76, 16
+# CUfunction_attribute
+MAX_DYNAMIC_SHARED: Final = 8
+# CUresult
+NO_CONTEXT: Final = (201, 709, 400)  # INVALID_CONTEXT, CONTEXT_IS_DESTROYED, and INVALID_HANDLE of another context
+REFUSED_CODE: Final = (209, 218, 222)  # NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION
+STICKY: Final = (700, 715, 716, 717, 718, 719)  # an earlier kernel ended the context
+
+
+class _Configuration(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid_x", ctypes.c_uint), ("grid_y", ctypes.c_uint), ("grid_z", ctypes.c_uint),
+        ("block_x", ctypes.c_uint), ("block_y", ctypes.c_uint), ("block_z", ctypes.c_uint),
+        ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFunction:
+    """A kernel in loaded code. `module` keeps the code loaded."""
+
+    name: str
+    handle: int
+    device: int
+    module: int
+
+
+class Frame:
+    """One launch's configuration and parameters. Slot i holds parameter i, in its first bytes.
+
+    `launch()` launches with what they hold, and returns the driver's error, 0 for none.
+    """
+
+    __slots__ = ("_keep", "configuration", "launch", "slots")
+
+    def __init__(
+        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int
+    ) -> None:
+        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int
+    ) -> None:
+        count = max(slots, 1)
+        self.configuration = _Configuration(*extents, shared, None, None, 0)
+        self.slots: Any = (ctypes.c_uint64 * count)()
+        begin = ctypes.addressof(self.slots)
+        pointers = (ctypes.c_void_p * count)(*(begin + SLOT_BYTES * i for i in range(count)))
+        arguments = (
+            ctypes.c_void_p(ctypes.addressof(self.configuration)), ctypes.c_void_p(function.handle),
+            ctypes.c_void_p(ctypes.addressof(pointers)), ctypes.c_void_p(None),
+        )  # fmt: skip
+        self._keep = pointers
+        direct = partial(driver.library.cuLaunchKernelEx, *arguments)
+        self.launch: Callable[[], int] = direct if driver.devices == 1 else driver.guarded(direct, function.device)
+
+
+class Driver:
+    """The driver's library. Handles are ints."""
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+        version, count = ctypes.c_int(), ctypes.c_int()
+        self._require("cuInit", ctypes.c_uint(0))
+        self._require("cuDriverGetVersion", ctypes.byref(version))
+        if version.value < OLDEST:
+            raise DependencyError(
+                f"NVIDIA's driver supports CUDA {_version(version.value)}, and launches need {_version(OLDEST)}; "
+                "install a newer driver"
+            )
+        self._require("cuDeviceGetCount", ctypes.byref(count))
+        if count.value == 0:
+            raise DependencyError("no CUDA device is visible; a GPU and NVIDIA's driver are needed")
+        self.devices = count.value
+        self._contexts: dict[int, int] = {}
+        self._loading = threading.Lock()
+
+    def attribute(self, device: int, which: int) -> int:
+        """An attribute of a device."""
+        value = ctypes.c_int()
+        self._require("cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(which), ctypes.c_int(device))
+        return value.value
+
+    def capability(self, device: int) -> str:
+        """The compute capability, such as "90"."""
+        return f"{self.attribute(device, CAPABILITY_MAJOR)}{self.attribute(device, CAPABILITY_MINOR)}"
+
+    def context(self, device: int) -> int:
+        """The primary context of a device, kept for the life of the process."""
+        if device not in self._contexts:
+            handle = ctypes.c_void_p()
+            self._require("cuDevicePrimaryCtxRetain", ctypes.byref(handle), ctypes.c_int(device))
+            self._contexts[device] = handle.value or 0
+        return self._contexts[device]
+
+    def load(self, code: bytes, name: str, device: int, dynamic_shared: int, origin: str) -> LoadedFunction:
+        """Load PTX or a cubin onto a device; its kernel of that name. `origin` names the code in messages."""
+        with self._loading:
+            return self.within(device, lambda: self._load(code, name, device, dynamic_shared, origin))
+
+    def _load(self, code: bytes, name: str, device: int, dynamic_shared: int, origin: str) -> LoadedFunction:
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        failed = self.library.cuModuleLoadData(ctypes.byref(module), ctypes.c_char_p(code))
+        if failed in REFUSED_CODE:
+            raise UsageError(
+                f"{origin}: the driver refuses this code on CUDA device {device}, of compute capability "
+                f"{self.capability(device)} ({self.describe(failed)}); a newer driver, or code for this device, is "
+                "needed"
+            )
+        self.check(failed, f"{origin}: loading")
+        self._require("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(name.encode()))
+        if dynamic_shared > STATIC_SHARED_BYTES:  # the limit without an opt-in for the kernel
+            self._require(
+                "cuFuncSetAttribute", function, ctypes.c_int(MAX_DYNAMIC_SHARED), ctypes.c_int(dynamic_shared)
+            )
+        return LoadedFunction(name, function.value or 0, device, module.value or 0)
+
+    def current_context(self) -> int:
+        """The context of this thread, 0 for none."""
+        handle = ctypes.c_void_p()
+        self._require("cuCtxGetCurrent", ctypes.byref(handle))
+        return handle.value or 0
+
+    def within(self, device: int, action: Callable[[], Any]) -> Any:
+        """Do something in the context of a device, and restore the thread's."""
+        wanted = self.context(device)
+        if self.current_context() == wanted:
+            return action()
+        self._require("cuCtxPushCurrent_v2", ctypes.c_void_p(wanted))
+        try:
+            return action()
+        finally:
+            self._require("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def guarded(self, launch: Callable[[], int], device: int) -> Callable[[], int]:
+        """A launch in the context of its device, whichever the thread has: needed where there are several devices."""
+        wanted, current = self.context(device), self.library.cuCtxGetCurrent
+
+        def guarded() -> int:
+            found = ctypes.c_void_p()
+            if current(ctypes.byref(found)) == 0 and found.value == wanted:
+                return launch()
+            return int(self.within(device, launch))
+
+        return guarded
+
+    def launch_failed(self, frame: Frame, function: LoadedFunction, code: int) -> None:
+        """Launch again in the context of the device if the thread had another or none; raise LaunchError otherwise."""
+        if code in NO_CONTEXT and self.current_context() != self.context(function.device):
+            code = self.within(function.device, frame.launch)
+        self.check(code, f"kernel {function.name}: the launch on CUDA device {function.device}")
+
+    def synchronise(self, device: int, stream: int) -> None:
+        """Wait for a stream."""
+        self.within(device, lambda: self._require("cuStreamSynchronize", ctypes.c_void_p(stream)))
+
+    def check(self, code: int, action: str) -> None:
+        """Raise LaunchError where the driver returned an error."""
+        if code == 0:
+            return
+        remedy = ""
+        if code in STICKY:
+            remedy = (
+                "; an earlier kernel of this process accessed memory that is not its own, and no launch succeeds any "
+                "more: run it with check=True on NumPy arrays, which finds the access"
+            )
+        raise LaunchError(f"{action} failed: {self.describe(code)}{remedy}")
+
+    def describe(self, code: int) -> str:
+        """The name of an error."""
+        name = ctypes.c_char_p()
+        self.library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(name))
+        return name.value.decode() if name.value else f"CUDA error {code}"
+
+    def _require(self, function: str, *arguments: Any) -> None:
+        code = getattr(self.library, function)(*arguments)
+        if code:
+            reason = self.describe(code)
+            if function in ("cuInit", "cuDeviceGetCount"):
+                raise DependencyError(f"no CUDA device answers ({reason}); a GPU and NVIDIA's driver are needed")
+            self.check(code, function)
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def open_library() -> Any:
+    """The driver's library. Raises DependencyError where there is none."""
+    for name in LIBRARIES:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise DependencyError(f"NVIDIA's driver is not installed ({LIBRARIES[0]} is missing); a GPU and it are needed")
+
+
+@cache
+def driver() -> Driver:
+    """The driver of this process, opened at first use."""
+    return Driver(open_library())
+
+
+def stream_handle(stream: Given) -> int:
+    """The handle of a stream: an int, or a stream of PyTorch, CuPy or cuda.core. Raises UsageError for others."""
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    for name in ("cuda_stream", "ptr"):  # PyTorch's, CuPy's
+        handle = getattr(stream, name, None)
+        if isinstance(handle, int):
+            return handle
+    if hasattr(stream, "__cuda_stream__"):  # (version, handle); cuda.core
+        protocol = stream.__cuda_stream__
+        return int((protocol() if callable(protocol) else protocol)[1])
+    raise UsageError(
+        f"a stream is an int, or a stream of PyTorch, CuPy or cuda.core, got {stream!r}; the default one is 0"
+    )

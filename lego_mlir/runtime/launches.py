@@ -1,0 +1,183 @@
+"""Launches on a CUDA device: a plan that fills in a frame and calls the driver once.
+
+For a kernel whose parameters are n tensors, all given, a launch reads n addresses, combines their low bits, which one
+comparison checks for alignment, compares each pair that must not overlap, writes addresses and stream into a frame, and
+calls the driver. A frame belongs to one launch at a time: threads that launch together take several.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.runtime import binding
+from lego_mlir.runtime.arrays import ArrayLibrary
+from lego_mlir.runtime.binding import Bound
+from lego_mlir.runtime.driver import SLOT_BYTES, Driver, Frame, LoadedFunction
+from lego_mlir.runtime.manifest import Argument, KernelEntry
+from lego_mlir.runtime.plans import Plan, require_no_gradient, stored_number
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Given, Returned
+
+# How `struct` writes a number; others are written as the words that `passable.scalar` makes.
+_FORMATS: Final = {
+    "f16": "<e", "f32": "<f", "f64": "<d", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q", "index": "<q",
+    "u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CudaBackend:
+    """A kernel loaded onto one device."""
+
+    entry: KernelEntry
+    driver: Driver
+    function: LoadedFunction
+
+    def plan(self, bound: Bound, given: Sequence[Given], library: ArrayLibrary | None) -> Plan:
+        """A launch of this kernel for bound arrays."""
+        plain = len(bound.spans) == len(self.entry.arguments) == len(given) and not bound.needs_gradient
+        alike = all(type(array) is type(given[0]) for array in given)
+        if plain and alike and library is not None and library.name != "other":
+            return InPlacePlan(self, bound, given, library)
+        return CudaPlan(self, bound, given, library)
+
+
+class CudaPlan(Plan):
+    """A bound launch on a CUDA device."""
+
+    def __init__(
+        self, backend: CudaBackend, bound: Bound, given: Sequence[Given], library: ArrayLibrary | None
+    ) -> None:
+        super().__init__(backend.entry, bound, given, library)
+        self.backend = backend
+        self.numbers = [(i, a) for i, a in enumerate(backend.entry.arguments) if a.kind != "tensor"]
+        self.frames: list[Frame] = [self.new_frame()]
+
+    def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
+        return self.launch(given, stream, checked=True)
+
+    def prepared(self, given: Sequence[Given]) -> Callable[..., Returned]:
+        """The launch without the checks of addresses."""
+        return lambda *arrays: self.launch(arrays or given, None, checked=False)
+
+    def launch(self, given: Sequence[Given], stream: int | None, checked: bool) -> Returned:
+        """Launch, with or without the checks of addresses."""
+        if self.bound.needs_gradient:
+            require_no_gradient(self.entry)
+        arrays = self.arrays(given)
+        addresses = self.addresses(arrays)
+        if checked:
+            binding.require_addresses(self.entry, self.bound, addresses)
+        frame = self.frame()
+        for i, address in addresses.items():
+            frame.slots[i] = address
+        for i, argument in self.numbers:
+            write_number(self.entry, argument, arrays[i], frame, i)
+        frame.configuration.stream = self.stream() if stream is None else stream
+        self.start(frame)
+        if self.library is not None and self.library.waits:
+            self.backend.driver.synchronise(self.bound.device[1], frame.configuration.stream or 0)
+        return self.returned(arrays)
+
+    def start(self, frame: Frame) -> None:
+        """Launch with what a frame holds, and give it back."""
+        failed = frame.launch()
+        if failed:
+            self.backend.driver.launch_failed(frame, self.backend.function, failed)
+        self.frames.append(frame)
+
+    def frame(self) -> Frame:
+        """A frame that no other launch has."""
+        try:
+            return self.frames.pop()
+        except IndexError:
+            return self.new_frame()
+
+    def new_frame(self) -> Frame:
+        """Another frame, with the sizes of this plan."""
+        entry, bound, count = self.backend.entry, self.bound, len(self.backend.entry.arguments)
+        extents = (*bound.grid, *bound.block)
+        shared = entry.dynamic_shared_bytes
+        frame = Frame(self.backend.driver, self.backend.function, extents, shared, count + len(bound.sizes))
+        for i, size in enumerate(bound.sizes):
+            frame.slots[count + i] = size
+        return frame
+
+    def refuse(self, addresses: Sequence[int]) -> None:
+        """Raise UsageError for addresses that are not aligned or overlap; some need less alignment than others."""
+        binding.require_addresses(self.entry, self.bound, dict(enumerate(addresses)))
+
+
+class InPlacePlan(CudaPlan):
+    """The usual launch: tensors of one library, all given, and no numbers. Same steps, without those for the rest."""
+
+    def __init__(self, backend: CudaBackend, bound: Bound, given: Sequence[Given], library: ArrayLibrary) -> None:
+        super().__init__(backend, bound, given, library)
+        self.pointer, self.current = library.pointer, library.stream
+        self.device, self.count = bound.device[1], len(bound.spans)
+        self.mask = max(span.alignment for span in bound.spans) - 1
+        self.apart = [(w.position, o.position, -o.bytes, w.bytes) for w, o in bound.disjoint]
+        self.only = self.written[0] if len(self.written) == 1 else None
+
+    def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
+        pointer = self.pointer
+        addresses = [pointer(array) for array in given]
+        low = 0
+        for address in addresses:
+            low |= address
+        if low & self.mask:
+            self.refuse(addresses)
+        for first, second, least, most in self.apart:
+            if least < addresses[second] - addresses[first] < most:
+                self.refuse(addresses)
+        try:
+            frame = self.frames.pop()
+        except IndexError:
+            frame = self.new_frame()
+        frame.slots[0 : self.count] = addresses
+        frame.configuration.stream = self.current(self.device) if stream is None else stream
+        failed = frame.launch()
+        if failed:
+            self.backend.driver.launch_failed(frame, self.backend.function, failed)
+        self.frames.append(frame)
+        return self.returned(given) if self.only is None else given[self.only]
+
+    def prepared(self, given: Sequence[Given]) -> Callable[..., Returned]:
+        """The launch as a closure over all that does not change."""
+        pointer, current, device, count = self.pointer, self.current, self.device, self.count
+        pop, push, failure = self.frames.pop, self.frames.append, self.backend.driver.launch_failed
+        kept, addresses_kept, one = tuple(given), [pointer(array) for array in given], self.only
+
+        def launch(*arrays: Given) -> Returned:
+            try:
+                frame = pop()
+            except IndexError:
+                frame = self.new_frame()
+            frame.slots[0:count] = [pointer(array) for array in arrays] if arrays else addresses_kept
+            frame.configuration.stream = current(device)
+            failed = frame.launch()
+            if failed:
+                failure(frame, self.backend.function, failed)
+            push(frame)
+            if one is None:
+                return self.returned(arrays or kept)
+            return arrays[one] if arrays else kept[one]
+
+        return launch
+
+
+def write_number(entry: KernelEntry, argument: Argument, given: Given, frame: Frame, slot: int) -> None:
+    """Write a number into its slot. Raises UsageError for what is no number of that type."""
+    form = _FORMATS.get(argument.dtype)
+    if form is not None and type(given) in (int, float):
+        try:
+            struct.pack_into(form, frame.slots, SLOT_BYTES * slot, given)
+            return
+        except (struct.error, OverflowError):
+            pass  # 3.0 for an integer, or a number beyond the type: as for every other value
+    words = stored_number(entry, argument, given).tobytes()
+    struct.pack_into(f"<{len(words)}s", frame.slots, SLOT_BYTES * slot, words)

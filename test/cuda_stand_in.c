@@ -1,0 +1,72 @@
+// A stand-in for CUDA's driver: it records launches, checks handles and contexts, and runs a callback as the kernel.
+#include <stdint.h>
+#include <string.h>
+
+typedef struct { unsigned grid[3], block[3], shared; void *stream; void *attributes; unsigned count; } Configuration;
+typedef void (*Run)(const char *entry, const Configuration *configuration, void **parameters);
+typedef struct { char entry[64]; int device; int dynamic_shared; } Kernel;
+
+static __thread intptr_t stack[16];
+static __thread int depth;
+static Kernel kernels[256];
+static int kernel_count, module_device[256], module_count;
+int stand_in_devices = 1, stand_in_major = 9, stand_in_minor = 0, stand_in_version = 12080;
+int stand_in_refuse_code, stand_in_fail_next, stand_in_launches, stand_in_needs_context = 1;
+Configuration stand_in_last;
+static Run run;
+
+static intptr_t current(void) { return depth ? stack[depth - 1] : 0; }
+void stand_in_reset(void) {
+  stand_in_devices = 1; stand_in_major = 9; stand_in_minor = 0; stand_in_version = 12080;
+  stand_in_refuse_code = stand_in_fail_next = stand_in_launches = 0;
+  kernel_count = module_count = depth = 0; run = 0;
+}
+void stand_in_run(Run given) { run = given; }
+int stand_in_shared(int kernel) { return kernels[kernel].dynamic_shared; }
+int stand_in_modules(void) { return module_count; }
+
+int cuInit(unsigned flags) { return stand_in_devices < 0 ? 100 : 0; }
+int cuDriverGetVersion(int *version) { *version = stand_in_version; return 0; }
+int cuDeviceGetCount(int *count) { *count = stand_in_devices; return 0; }
+int cuDeviceGetAttribute(int *value, int which, int device) {
+  *value = which == 75 ? stand_in_major : which == 76 ? stand_in_minor : which == 16 ? 132 : 0;
+  return device < stand_in_devices ? 0 : 101;
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)(intptr_t)(0xC0 + device); return 0; }
+int cuCtxGetCurrent(void **context) { *context = (void *)current(); return 0; }
+int cuCtxPushCurrent_v2(void *context) { stack[depth++] = (intptr_t)context; return 0; }
+int cuCtxPopCurrent_v2(void **context) { *context = (void *)current(); depth--; return 0; }
+int cuModuleLoadData(void **module, const char *code) {
+  if (stand_in_refuse_code) return stand_in_refuse_code;
+  if (!current()) return 201;
+  module_device[module_count] = (int)(current() - 0xC0);
+  *module = (void *)(intptr_t)(0x1000 + module_count++);
+  return strstr(code, ".entry") ? 0 : 218;
+}
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+  Kernel *kernel = &kernels[kernel_count];
+  strncpy(kernel->entry, name, 63);
+  kernel->device = module_device[(intptr_t)module - 0x1000];
+  kernel->dynamic_shared = 0;
+  *function = (void *)(intptr_t)(0x2000 + kernel_count++);
+  return 0;
+}
+int cuFuncSetAttribute(void *function, int which, int value) {
+  if (which == 8) kernels[(intptr_t)function - 0x2000].dynamic_shared = value;
+  return 0;
+}
+int cuStreamSynchronize(void *stream) { return 0; }
+int cuGetErrorName(int code, const char **name) {
+  *name = code == 201 ? "CUDA_ERROR_INVALID_CONTEXT" : code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+        : code == 222 ? "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" : code == 100 ? "CUDA_ERROR_NO_DEVICE" : 0;
+  return 0;
+}
+int cuLaunchKernelEx(const Configuration *configuration, void *function, void **parameters, void **extra) {
+  Kernel *kernel = &kernels[(intptr_t)function - 0x2000];
+  if (stand_in_fail_next) { int code = stand_in_fail_next; stand_in_fail_next = 0; return code; }
+  if (stand_in_needs_context && current() != 0xC0 + kernel->device) return 201;
+  stand_in_last = *configuration;
+  stand_in_launches++;
+  if (run) run(kernel->entry, configuration, parameters);
+  return 0;
+}

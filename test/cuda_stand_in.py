@@ -1,0 +1,103 @@
+"""A machine with CUDA devices that are not there: the driver is a small C library, memory is the host's.
+
+`Machine.kernel(entry, function)` says what a kernel does: a function of its parameters' slots, as bytes. Arrays on the
+device are `DeviceArray`, which have `__cuda_array_interface__`, or NumPy's subclass of the tests' choice.
+"""
+
+import ctypes
+import subprocess
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+
+from lego_mlir.runtime import driver
+
+SOURCE = Path(__file__).with_suffix(".c")
+RUN = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+ALIGNMENT = 256  # of a device's allocations
+
+
+@cache
+def library_file():
+    path = Path(mkdtemp(prefix="lego-cuda-"), "libcuda.so")
+    subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", str(SOURCE), "-o", str(path)], check=True)
+    return path
+
+
+class Machine:
+    """The stand-in, with counts and settings. `launches` holds (entry, grid, block, shared, stream)."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL(str(library_file()))
+        self.library.stand_in_reset()
+        self.launches, self.kernels = [], {}
+        self._callback = RUN(self._run)
+        self.library.stand_in_run(self._callback)
+
+    def set(self, **values):
+        for name, value in values.items():
+            ctypes.c_int.in_dll(self.library, f"stand_in_{name}").value = value
+
+    def _run(self, entry, configuration, parameters):
+        found = driver._Configuration.from_address(configuration)
+        grid = found.grid_x, found.grid_y, found.grid_z
+        block = found.block_x, found.block_y, found.block_z
+        self.launches.append((entry.decode(), grid, block, found.shared_bytes, found.stream or 0))
+        if entry.decode() in self.kernels:
+            self.kernels[entry.decode()](parameters, grid)
+
+    def plug_in(self, monkeypatch):
+        """Make this the driver of the process."""
+        monkeypatch.setattr(driver, "open_library", lambda: self.library)
+        driver.driver.cache_clear()
+        return self
+
+    def runs(self, kernel):
+        """Let a kernel object be run by the interpreter's companion, its CPU code, at the addresses it gets."""
+        compiled, count = {}, len(kernel.params)
+
+        def run(parameters, grid):
+            from lego_mlir.runtime.cpu_kernels import compile_kernels
+
+            made = compiled.setdefault("kernel", None) or compile_kernels(kernel.mlir())[kernel.name]
+            compiled["kernel"] = made
+            values = []
+            for i, parameter in enumerate(kernel.params):
+                if parameter.layout is not None:
+                    values.append(ctypes.c_uint64.from_address(parameters[i]).value)
+                else:
+                    words = ctypes.string_at(parameters[i], parameter.dtype.bytes)
+                    values.append(np.frombuffer(words, parameter.dtype.numpy)[0])
+            values += [ctypes.c_int64.from_address(parameters[count + i]).value for i in range(len(kernel.sizes))]
+            made(values, grid)
+
+        self.kernels[kernel.name] = run
+
+
+class DeviceArray:
+    """An array of an unknown library, in the memory of a device."""
+
+    def __init__(self, values, device=0, shift=0, read_only=False):
+        values = np.asarray(values)
+        self.host, self.device, self.read_only = aligned(values, shift), device, read_only
+
+    @property
+    def __cuda_array_interface__(self):
+        interface = dict(self.host.__array_interface__)
+        interface["data"] = (interface["data"][0], self.read_only)
+        return {**interface, "version": 3}
+
+    def __dlpack_device__(self):
+        return (2, self.device)
+
+
+def aligned(values, shift=0):
+    """A copy that begins `shift` bytes after a multiple of ALIGNMENT, with the strides of the given array."""
+    order = "F" if values.flags.f_contiguous and not values.flags.c_contiguous else "C"
+    memory = np.zeros(values.nbytes + 2 * ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT + shift
+    made = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape, order=order)
+    made[...] = values
+    return made
