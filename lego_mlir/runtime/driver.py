@@ -73,8 +73,6 @@ class Frame:
     def __init__(
         self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int
     ) -> None:
-        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int
-    ) -> None:
         count = max(slots, 1)
         self.configuration = _Configuration(*extents, shared, None, None, 0)
         self.slots: Any = (ctypes.c_uint64 * count)()
