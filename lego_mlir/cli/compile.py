@@ -174,7 +174,7 @@ def _input(args: argparse.Namespace) -> tuple[str, tuple[Kernel, ...] | bytes]:
 
 
 def _compile(args: argparse.Namespace, start: str, given: tuple[Kernel, ...] | bytes) -> Compilation:
-    from lego_mlir.toolchain import Pipeline, compile_kernel
+    from lego_mlir.toolchain import compile_kernel
 
     with Progress(f"compiling {Path(args.spec).name}") as progress:
         return compile_kernel(
@@ -185,7 +185,7 @@ def _compile(args: argparse.Namespace, start: str, given: tuple[Kernel, ...] | b
             parameters=options.parameters_of(args),
             cache=options.cache_of(args),
             start=start,
-            pipeline=Pipeline.parse(args.pipeline) if args.pipeline else None,
+            pipeline=args.pipeline or None,
             name="stdin" if args.spec == files.STANDARD else args.spec,
             on_stage=lambda stage: progress.update(stage.name),
         )

@@ -28,7 +28,7 @@ from lego_mlir.toolchain.manifest import build
 from lego_mlir.toolchain.stages import NAMES, STAGES, Settings, Stage, run_stage, stage_named
 from lego_mlir.transforms import scripts
 from lego_mlir.transforms.kernel_facts import KernelFacts, kernel_facts
-from lego_mlir.transforms.modules import merge, strip_locations
+from lego_mlir.transforms.modules import merge, require_pipeline, strip_locations
 from lego_mlir.transforms.pipeline import Pipeline
 
 SCRIPTED: Final = "transformed"  # the stage that a transform script makes
@@ -91,18 +91,20 @@ def compile_kernel(
     cache: Cache | None = None,
     start: str = "mlir",
     name: str | None = None,
-    pipeline: Pipeline | None = None,
+    pipeline: Pipeline | str | None = None,
     on_stage: Callable[[Stage], None] = lambda stage: None,
 ) -> Compilation:
     """Compile a kernel, several into one module, or a module's text, up to the stage `emit`.
 
     `transform` is the path of a transform script, or the name of one that comes along, and `parameters` are its own;
     `start` the stage whose output `given` is; `name` what messages call it; `pipeline` replaces the passes of the nvvm
-    stage; without a `cache` all is computed; `on_stage` is called before each stage runs. Raises
-    ToolchainError where a stage fails, UsageError for an unknown target, stage or parameter, SpecError for an
-    unreadable script.
+    stage, as a value or as the text that mlir-opt takes; without a `cache` all is computed; `on_stage` is called before
+    each stage runs. Raises ToolchainError where a stage fails, UsageError for an unknown target, stage, parameter or
+    pass, SpecError for an unreadable script.
     """
     settings = Settings(target_named(target), _script(transform, parameters))
+    if isinstance(pipeline, str):
+        require_pipeline(pipeline)
     if pipeline is not None:
         settings = Settings(settings.target, settings.script, pipeline)
     first, last = NAMES.index(stage_named(start).name), NAMES.index(stage_named(emit).name)

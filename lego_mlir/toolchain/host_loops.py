@@ -28,7 +28,9 @@ from lego_mlir.toolchain import host_rounding
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
-from lego_mlir.transforms.passes import bf16_integers, f8_conversions, lower_atomics
+from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
+from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
+from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
 from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, producer
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
@@ -161,10 +163,10 @@ class HostFunction:
             for array in self.arrays:
                 ir.Operation.create("memref.dealloc", operands=[array])
         self._replace_ids(made)
-        bf16_integers.replace_in(made)
-        f8_conversions.replace_in(made)
+        LowerBf16Integers().run_on(made)
+        LowerF8Conversions().run_on(made)
         host_rounding.replace_in(made)
-        lower_atomics.replace_in(made, scoped=False)
+        LowerAtomics(scoped=False).run_on(made)
         for operation in list(walk(made)):
             if operation.name.startswith(_FOREIGN):
                 raise ModuleError(f"{operation.location}: {operation.name} has no form on a CPU")

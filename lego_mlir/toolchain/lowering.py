@@ -16,20 +16,29 @@ from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms.kernel_facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
-from lego_mlir.transforms.passes import (
-    bf16_integers,
-    bf16_products,
-    f8_conversions,
-    lower_atomics,
-    lower_shuffles,
-    packed_halves,
-    subgroup_reduce,
-)
+from lego_mlir.transforms.passes.base import FunctionPass
+from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
+from lego_mlir.transforms.passes.bf16_products import LowerBf16Products
+from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
+from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
+from lego_mlir.transforms.passes.lower_shuffles import LowerShuffles
+from lego_mlir.transforms.passes.packed_halves import LowerPackedHalves
+from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 # A module that launches its kernel in place, with gpu.launch, gets the kernel outlined; others are unchanged.
 OUTLINE: Final = Pipeline(
     "builtin.module", (PipelinePass("gpu-launch-sink-index-computations"), PipelinePass("gpu-kernel-outlining"))
+)
+# What upstream's passes do not lower, in order; none depends on the target.
+LOWERINGS: Final[tuple[FunctionPass, ...]] = (
+    LowerBf16Products(),
+    LowerBf16Integers(),
+    LowerF8Conversions(),
+    LowerPackedHalves(),
+    LowerSubgroupReduce(),
+    LowerShuffles(),
+    LowerAtomics(),
 )
 NVVM: Final = Pipeline(
     "builtin.module",
@@ -70,7 +79,7 @@ _HOST_CALLS: Final = {
 }
 
 
-def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
+def to_nvvm(text: str, pipeline: Pipeline | str = NVVM, name: str = "-") -> str:
     """The module with every GPU function in the llvm and nvvm dialects."""
     with session():
         module = parse(text, name)
@@ -79,13 +88,8 @@ def to_nvvm(text: str, pipeline: Pipeline = NVVM, name: str = "-") -> str:
             _check_tiles(function)
             _check_shared_memory(function)
             arguments_as_pointers(function)
-        bf16_products.lower(module)
-        bf16_integers.lower(module)
-        f8_conversions.lower(module)
-        packed_halves.lower(module)
-        subgroup_reduce.lower(module)
-        lower_shuffles.lower(module)
-        lower_atomics.lower(module)
+        for lowering in LOWERINGS:
+            lowering.run_on_kernels(module)
         run(module, pipeline, name)
         modules = gpu_modules(module)
         if not modules:

@@ -34,7 +34,7 @@ class Settings:
 
     target: Target = field(default_factory=lambda: target_named("sm_80"))
     script: Script | None = None
-    pipeline: Pipeline = lowering.NVVM
+    pipeline: Pipeline | str = lowering.NVVM
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,6 @@ def _rerun(stage: Stage, given: bytes, settings: Settings, error: LegoError) -> 
         command += ["--transform", settings.script.path]
         for parameter, value in settings.script.parameters:
             command += ["--param", f"{parameter}={str(value).lower()}"]
-    if settings.pipeline != lowering.NVVM and stage.name == "nvvm":
+    if str(settings.pipeline) != str(lowering.NVVM) and stage.name == "nvvm":
         command += ["--pipeline", str(settings.pipeline)]
     return Rerun(stage.name, kept, shlex.join([*command, "-o", "-"]), str(error))

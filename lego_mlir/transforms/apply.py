@@ -18,8 +18,8 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op
 from lego_mlir.hardware.targets import Target, target_named
 from lego_mlir.transforms.modules import ModuleError, parse, place, session, string_attribute, to_text, walk
-from lego_mlir.transforms.passes import PASSES, PassError
-from lego_mlir.transforms.passes.base import census
+from lego_mlir.transforms.passes import named
+from lego_mlir.transforms.passes.base import PassError, census
 from lego_mlir.transforms.scripts import Script, ScriptStep, flatten
 
 OPTIONAL: Final = "lego.optional"
@@ -43,7 +43,7 @@ def apply(text: str, script: Script, target: Target, *, name: str = "payload") -
         for step in flatten(script, parse):
             try:
                 if step.passes:
-                    PASSES[step.passes].from_parameters(step.parameters).run(payload, target)
+                    named(step.passes).from_parameters(step.parameters).run(payload, target)
                 else:
                     _run_sequence(payload, step)
                 payload.operation.verify()

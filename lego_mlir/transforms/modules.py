@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir import bindings
-from lego_mlir.errors import LegoError
+from lego_mlir.errors import LegoError, UsageError
 from lego_mlir.transforms.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # MLIR calls a text that came from no file "-".
 _NAMELESS: Final = re.compile(r'loc\("-":(\d+):(\d+)\)')
 _FILE_LOCATION: Final = re.compile(r'loc\("([^"]*)":(\d+):(\d+)\)')
+
+_PLACED: Final = re.compile(r"MLIR Textual PassPipeline Parser:1:(\d+): error: (.*)")
 
 _NOTE_LINES: Final = 12
 _NOTE_COLUMNS: Final = 300
@@ -56,7 +58,20 @@ def parse(text: str, name: str = "-") -> Module:
     return module
 
 
-def run(module: Module, pipeline: Pipeline, name: str = "-") -> None:
+def require_pipeline(text: str) -> None:
+    """Raise UsageError, with MLIR's reason and the column, for a text that is not a pass pipeline."""
+    with session():
+        try:
+            bindings.load().passmanager.PassManager.parse(text)
+        except ValueError as error:
+            reason = [line.strip() for line in str(error).splitlines() if line.strip()][:2]
+            placed = _PLACED.match(reason[0]) if reason else None
+            if placed is not None:  # MLIR counts the columns inside the parentheses of the outermost operation
+                reason = [f"{placed.group(2)} at column {text.index('(') + 1 + int(placed.group(1))}"]
+            raise UsageError(f"pipeline {text!r}: {'; '.join(reason) or 'MLIR cannot parse it'}") from None
+
+
+def run(module: Module, pipeline: Pipeline | str, name: str = "-") -> None:
     """Run the passes on a module, in place."""
     mlir = bindings.load()
     try:

@@ -24,9 +24,10 @@ from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Module, Op
-from lego_mlir.errors import SpecError, UsageError, brief
+from lego_mlir.errors import ExpressionError, SpecError, UsageError, brief
+from lego_mlir.expr.text import evaluate
 from lego_mlir.transforms.modules import ModuleError, walk
-from lego_mlir.transforms.passes import PASSES
+from lego_mlir.transforms.passes import PASSES, named
 
 ENTRY: Final = "__transform_main"
 PARAMETERS: Final = "lego.parameters"
@@ -35,7 +36,6 @@ FILL: Final = "lego.fill"
 Number = int | bool
 _SUFFIX: Final = ".mlir"
 _PARTS: Final = re.compile(r"lego\.pipeline\s*=\s*\[([^\]]*)\]")
-_FORMULA: Final = re.compile(r"(\w+)(?:\s*([-+*])\s*(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,16 +193,15 @@ def _set_flag(operation: Op, name: str, value: bool) -> None:
 
 
 def _formula(script: Script, text: str, chosen: Mapping[str, Number]) -> Number:
-    match = _FORMULA.fullmatch(text.strip())
-    if match is None or match.group(1) not in chosen:
+    """The value of a parameter, or of integer arithmetic on parameters (`expr.text`)."""
+    if text.strip() in chosen:
+        return chosen[text.strip()]
+    try:
+        return evaluate(text, {name: value for name, value in chosen.items() if not isinstance(value, bool)})
+    except ExpressionError as error:
         raise ModuleError(
-            f"{script.path}: {FILL} = {text!r} must be a parameter, or one plus, minus or times a number; "
-            f"parameters: {', '.join(chosen) or 'none'}"
-        )
-    value, sign, number = chosen[match.group(1)], match.group(2), int(match.group(3) or 0)
-    if sign is None:
-        return value
-    return {"+": value + number, "-": value - number, "*": value * number}[sign]
+            f"{script.path}: {FILL} must be a parameter, or integer arithmetic on parameters: {error}"
+        ) from None
 
 
 def _number(attribute: Attribute) -> Number:
@@ -233,7 +232,7 @@ def flatten(
     steps = list(_steps(script, parse, outer or {}))
     kept: list[ScriptStep] = []
     for number, step in enumerate(steps):
-        once = PASSES[step.passes].once if step.passes else ""
+        once = named(step.passes).once if step.passes else ""
         others = steps[:number] if once == "first" else steps[number + 1 :] if once == "last" else []
         if not any(other.passes == step.passes for other in others):
             kept.append(step)

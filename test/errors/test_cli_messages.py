@@ -302,8 +302,8 @@ def test_without_a_stage_a_script_is_run(capsys):
 
 
 def test_a_pipeline_that_does_not_parse(capsys):
-    error = refused(capsys, "compile", TRANSPOSE, "--emit", "nvvm", "--pipeline", "builtin.module(cse")
-    assert "expected , or ) at column 19" in error
+    error = refused(capsys, "compile", TRANSPOSE, "--emit", "nvvm", "--pipeline", "builtin.module(cse,)")
+    assert "'' does not refer to a registered pass or pass pipeline at column 20" in error
 
 
 def _other_names(path):

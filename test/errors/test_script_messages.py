@@ -171,7 +171,15 @@ def test_a_formula_of_an_unknown_parameter(tmp_path):
     script = composed(tmp_path, "pipeline.mlir")
     part = tmp_path / "pipeline.mlir"
     part.write_text(part.read_text().replace('"stages - 1"', '"levels / 2"'))
-    assert "'levels / 2' must be a parameter, or one plus, minus or times a number" in failure(build(), script)
+    said = failure(build(), script)
+    assert "lego.fill must be a parameter, or integer arithmetic on parameters: 'levels / 2' is not" in said
+
+
+def test_a_formula_is_integer_arithmetic(tmp_path):
+    composed(tmp_path, "pipeline.mlir")
+    part = tmp_path / "pipeline.mlir"
+    part.write_text(part.read_text().replace('factor = "stages"', 'factor = "stages // 2 + 4"'))
+    assert "memref<6x32x32xf16" in transformed(build((32, 64, 256)), tmp_path / "matmul_sm80.mlir", stages=4)
 
 
 # -- tiles without a script

@@ -18,54 +18,57 @@
 | `lego-next-tile-ahead` | prefetches the next tile's first copies before this tile's result is stored |
 | `lego-swizzle` | applies a tile's order to every access to it, which avoids bank conflicts |
 | `lego-place-shared-memory` | static memory if all tiles fit, else dynamic; disjoint lifetimes share memory |
+| `lego-lower-bf16-products`, `lego-lower-bf16-integers` | lower products of bf16, and integers converted to bf16 |
+| `lego-lower-f8-conversions`, `lego-lower-packed-halves` | lower conversions of f8, and multiply-adds of 16 bits |
+| `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
+| `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
 
 A pass is a frozen dataclass whose fields are its options; `run` changes a parsed module in place. A pass that finds
 nothing to do raises `PassError`, which names what it looked for and what the kernel has instead, unless finding
-nothing is allowed.
+nothing is allowed. The lowering to NVVM runs the `lego-lower` passes itself, on every kernel.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
-from lego_mlir.transforms.passes.allocate_shared import AllocateShared
-from lego_mlir.transforms.passes.base import Pass, PassError
-from lego_mlir.transforms.passes.bypass_l1 import BypassL1
-from lego_mlir.transforms.passes.check_pipeline import CheckPipeline
-from lego_mlir.transforms.passes.hide_scalars import HideScalars, RestoreScalars
-from lego_mlir.transforms.passes.load_ahead import LoadAhead
-from lego_mlir.transforms.passes.mask_reads import MaskReads
-from lego_mlir.transforms.passes.merge_barriers import DrainCopies, MergeBarriers
-from lego_mlir.transforms.passes.order_fragments import OrderFragments
-from lego_mlir.transforms.passes.place_shared import PlaceShared
-from lego_mlir.transforms.passes.prefetch_next_tile import PrefetchNextTile
-from lego_mlir.transforms.passes.rotate_fragments import RotateFragments
-from lego_mlir.transforms.passes.round_at_store import DeferRounding, RoundAtStore
-from lego_mlir.transforms.passes.spread_copies import SpreadCopies
-from lego_mlir.transforms.passes.swizzle import Swizzle
-from lego_mlir.transforms.passes.treat_bf16_as_f16 import RestoreBf16, TreatBf16AsF16
+if TYPE_CHECKING:
+    from lego_mlir.transforms.passes.base import Pass
 
-__all__ = ["PASSES", "Pass", "PassError"]
+# The class of each pass and its module here, which is loaded when the pass is first used.
+PASSES: Final = {
+    "lego-shared-to-alloc": "allocate_shared.AllocateShared",
+    "lego-masked-reads": "mask_reads.MaskReads",
+    "lego-check-pipeline": "check_pipeline.CheckPipeline",
+    "lego-bypass-l1": "bypass_l1.BypassL1",
+    "lego-merge-barriers": "merge_barriers.MergeBarriers",
+    "lego-drain-copies": "merge_barriers.DrainCopies",
+    "lego-rotate-fragments": "rotate_fragments.RotateFragments",
+    "lego-swizzle": "swizzle.Swizzle",
+    "lego-next-tile-ahead": "prefetch_next_tile.PrefetchNextTile",
+    "lego-load-ahead": "load_ahead.LoadAhead",
+    "lego-spread-copies": "spread_copies.SpreadCopies",
+    "lego-defer-rounding": "round_at_store.DeferRounding",
+    "lego-hide-scalars": "hide_scalars.HideScalars",
+    "lego-restore-scalars": "hide_scalars.RestoreScalars",
+    "lego-bf16-as-f16": "treat_bf16_as_f16.TreatBf16AsF16",
+    "lego-order-fragments": "order_fragments.OrderFragments",
+    "lego-bf16-again": "treat_bf16_as_f16.RestoreBf16",
+    "lego-round-at-store": "round_at_store.RoundAtStore",
+    "lego-place-shared-memory": "place_shared.PlaceShared",
+    "lego-lower-bf16-products": "bf16_products.LowerBf16Products",
+    "lego-lower-bf16-integers": "bf16_integers.LowerBf16Integers",
+    "lego-lower-f8-conversions": "f8_conversions.LowerF8Conversions",
+    "lego-lower-packed-halves": "packed_halves.LowerPackedHalves",
+    "lego-lower-subgroup-reduce": "subgroup_reduce.LowerSubgroupReduce",
+    "lego-lower-shuffles": "lower_shuffles.LowerShuffles",
+    "lego-lower-atomics": "lower_atomics.LowerAtomics",
+}
 
-_ORDER: Final[tuple[type[Pass], ...]] = (
-    AllocateShared,
-    MaskReads,
-    CheckPipeline,
-    BypassL1,
-    MergeBarriers,
-    DrainCopies,
-    RotateFragments,
-    Swizzle,
-    PrefetchNextTile,
-    LoadAhead,
-    SpreadCopies,
-    DeferRounding,
-    HideScalars,
-    RestoreScalars,
-    TreatBf16AsF16,
-    OrderFragments,
-    RestoreBf16,
-    RoundAtStore,
-    PlaceShared,
-)
-PASSES: Final = {pass_.name: pass_ for pass_ in _ORDER}
+
+def named(name: str) -> type[Pass]:
+    """The pass of a name in `PASSES`."""
+    module, _, class_name = PASSES[name].partition(".")
+    found: type[Pass] = getattr(import_module(f"{__name__}.{module}"), class_name)
+    return found

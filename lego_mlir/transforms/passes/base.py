@@ -1,7 +1,7 @@
 """What all passes share: a name for scripts, options as fields, and `run`, which changes a module in place.
 
->>> from lego_mlir.transforms.passes import PASSES
->>> PASSES["lego-check-pipeline"].from_parameters({"stages": 3, "bypass_l1": True})
+>>> from lego_mlir.transforms.passes import named
+>>> named("lego-check-pipeline").from_parameters({"stages": 3, "bypass_l1": True})
 CheckPipeline(stages=3)
 """
 
@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, Self
 
 from lego_mlir.aliases import Module, Op
 from lego_mlir.hardware.targets import Target
+from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import ModuleError, walk
 
 # Arithmetic and enclosing operations do not show what a kernel does, so messages leave them out.
@@ -52,6 +53,26 @@ class Pass(ABC):
     def no_match(self, sought: str, module: Module) -> PassError:
         """The error of a pass that found nothing to rewrite."""
         return PassError(f"{self.name} matched nothing: it looked for {sought}, and found {census(module.operation)}")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionPass(Pass):
+    """A pass that rewrites one function at a time, a kernel or the host's loops, and may find nothing to rewrite.
+
+    The lowering to NVVM runs such passes for any target.
+    """
+
+    def run(self, module: Module, target: Target) -> None:
+        self.run_on_kernels(module)
+
+    def run_on_kernels(self, module: Module) -> None:
+        """Rewrite every kernel of the module in place."""
+        for function in kernels(module):
+            self.run_on(function)
+
+    @abstractmethod
+    def run_on(self, function: Op) -> None:
+        """Rewrite one function in place."""
 
 
 def census(operation: Op) -> str:

@@ -8,38 +8,38 @@ exactly, and it rounds to bf16 as the integer does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Attribute, Module, Op, Type, Value
-from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.aliases import Attribute, Op, Type, Value
 from lego_mlir.transforms.modules import walk
+from lego_mlir.transforms.passes.base import FunctionPass
 
 CONVERSION: Final = "arith.sitofp"
 # By width: integers of at least 2^x lose y low bits, which leaves 10 to 24 bits; a bf16 has 8.
 _STEPS: Final = {32: ((24, 8),), 64: ((24, 10), (34, 25), (49, 39))}
 
 
-def lower(module: Module) -> None:
-    """Replace the conversions of every kernel whose integers f32 may not represent."""
-    for function in kernels(module):
-        replace_in(function)
+@dataclass(frozen=True, slots=True)
+class LowerBf16Integers(FunctionPass):
+    """Replaces the conversions whose integers f32 may not represent."""
 
+    name = "lego-lower-bf16-integers"
 
-def replace_in(function: Op) -> None:
-    """The same for one function, a kernel's or the host's."""
-    ir = bindings.load().ir
-    for operation in [op for op in walk(function) if op.name == CONVERSION]:
-        result, given = operation.results[0], operation.operands[0]
-        vector = ir.VectorType(result.type) if isinstance(result.type, ir.VectorType) else None
-        element = ir.VectorType(given.type).element_type if vector else given.type
-        if str(vector.element_type if vector else result.type) != "bf16" or element.width not in _STEPS:
-            continue
-        wide = ir.VectorType.get(vector.shape, ir.F32Type.get()) if vector else ir.F32Type.get()
-        with operation.location, ir.InsertionPoint(operation):
-            exact = ir.Operation.create(CONVERSION, [wide], [_held(given, element)]).results[0]
-            result.replace_all_uses_with(ir.Operation.create("arith.truncf", [result.type], [exact]).results[0])
-        operation.erase()
+    def run_on(self, function: Op) -> None:
+        ir = bindings.load().ir
+        for operation in [op for op in walk(function) if op.name == CONVERSION]:
+            result, given = operation.results[0], operation.operands[0]
+            vector = ir.VectorType(result.type) if isinstance(result.type, ir.VectorType) else None
+            element = ir.VectorType(given.type).element_type if vector else given.type
+            if str(vector.element_type if vector else result.type) != "bf16" or element.width not in _STEPS:
+                continue
+            wide = ir.VectorType.get(vector.shape, ir.F32Type.get()) if vector else ir.F32Type.get()
+            with operation.location, ir.InsertionPoint(operation):
+                exact = ir.Operation.create(CONVERSION, [wide], [_held(given, element)]).results[0]
+                result.replace_all_uses_with(ir.Operation.create("arith.truncf", [result.type], [exact]).results[0])
+            operation.erase()
 
 
 def _held(given: Value, element: Type) -> Value:

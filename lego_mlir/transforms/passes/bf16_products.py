@@ -5,12 +5,13 @@ NVVM takes bf16 in pairs, as 32-bit integers: four registers of A, two of B, fou
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Attribute, Module, Op, Value
-from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.aliases import Attribute, Op, Value
 from lego_mlir.transforms.modules import walk
+from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.order_fragments import MMA
 
 _ATTRIBUTES: Final = {
@@ -24,11 +25,15 @@ _ATTRIBUTES: Final = {
 _RESULT: Final = "!llvm.struct<(f32, f32, f32, f32)>"
 
 
-def lower(module: Module) -> None:
-    """Replace the bf16 products of every kernel."""
-    ir = bindings.load().ir
-    attributes: dict[str, Attribute] = {}
-    for function in kernels(module):
+@dataclass(frozen=True, slots=True)
+class LowerBf16Products(FunctionPass):
+    """Replaces the bf16 products."""
+
+    name = "lego-lower-bf16-products"
+
+    def run_on(self, function: Op) -> None:
+        ir = bindings.load().ir
+        attributes: dict[str, Attribute] = {}
         for product in [op for op in walk(function) if op.name == MMA]:
             if str(ir.VectorType(product.operands[0].type).element_type) != "bf16":
                 continue

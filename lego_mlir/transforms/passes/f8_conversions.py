@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Module, Op, Value
-from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.aliases import Op, Value
 from lego_mlir.transforms.modules import walk
+from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.elementwise import EQ, UGT, ULT, Elementwise, element_name, replace, single_to_odd
 
 F32_BIAS: Final = 127
@@ -41,25 +41,23 @@ _FORMATS: Final = {"f8E4M3FN": _Format(3, 7, 0x7E), "f8E5M2": _Format(2, 15, 0x7
 _NAN: Final = 0x7F
 
 
-def lower(module: Module) -> None:
-    """Replace the conversions of every kernel."""
-    for function in kernels(module):
-        replace_in(function)
+@dataclass(frozen=True, slots=True)
+class LowerF8Conversions(FunctionPass):
+    """Replaces the conversions."""
 
+    name = "lego-lower-f8-conversions"
 
-def replace_in(function: Op) -> None:
-    """The same for one function, a kernel's or the host's."""
-    ir = bindings.load().ir
-    for operation in [op for op in walk(function) if op.name in ("arith.extf", "arith.truncf")]:
-        given, result = operation.operands[0], operation.results[0]
-        source, target = element_name(given.type), element_name(result.type)
-        if source not in _FORMATS and target not in _FORMATS:
-            continue
-        with operation.location, ir.InsertionPoint(operation):
-            e = Elementwise(result.type)
-            replace(
-                operation, _widened(e, given, source, target) if source in _FORMATS else _narrowed(e, given, target)
-            )
+    def run_on(self, function: Op) -> None:
+        ir = bindings.load().ir
+        for operation in [op for op in walk(function) if op.name in ("arith.extf", "arith.truncf")]:
+            given, result = operation.operands[0], operation.results[0]
+            source, target = element_name(given.type), element_name(result.type)
+            if source not in _FORMATS and target not in _FORMATS:
+                continue
+            with operation.location, ir.InsertionPoint(operation):
+                e = Elementwise(result.type)
+                made = _widened(e, given, source, target) if source in _FORMATS else _narrowed(e, given, target)
+                replace(operation, made)
 
 
 def _widened(e: Elementwise, given: Value, source: str, target: str) -> Value:

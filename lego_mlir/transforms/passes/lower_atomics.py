@@ -14,12 +14,14 @@ on a pointer computed from the memref. LLVM expands what a target lacks into a l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Attribute, Module, Op, Type, Value
-from lego_mlir.transforms.kernel_facts import element_bytes, kernels
+from lego_mlir.aliases import Attribute, Op, Type, Value
+from lego_mlir.transforms.kernel_facts import element_bytes
 from lego_mlir.transforms.modules import ModuleError, walk
+from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.operations import create, is_shared, producer
 
 SCOPE: Final = "lego.scope"
@@ -33,21 +35,21 @@ _OPERATIONS: Final = {
 _MONOTONIC: Final = "2 : i64"
 
 
-def lower(module: Module) -> None:
-    """Replace the marked updates of every kernel. Raises ModuleError for a memref whose rows are not contiguous."""
-    for function in kernels(module):
-        replace_in(function)
+@dataclass(frozen=True, slots=True)
+class LowerAtomics(FunctionPass):
+    """Replaces the marked updates; without scopes, as on a CPU, they are atomic for all threads.
 
-
-def replace_in(function: Op, *, scoped: bool = True) -> None:
-    """Replace the marked updates of a function; on a CPU, which has no scopes, they are atomic for all threads.
-
-    A region of another form is left to upstream's loop.
+    A region of another form is left to upstream's loop. Raises ModuleError for a memref whose rows are not contiguous.
     """
-    for operation in [op for op in walk(function) if SCOPE in op.attributes]:
-        if operation.name == _UPDATE or (operation.name == _REGION and (_is_load(operation) or _swap(operation))):
-            with operation.location, bindings.load().ir.InsertionPoint(operation):
-                _replace(operation, {"syncscope": operation.attributes[SCOPE]} if scoped else {})
+
+    scoped: bool = True
+    name = "lego-lower-atomics"
+
+    def run_on(self, function: Op) -> None:
+        for operation in [op for op in walk(function) if SCOPE in op.attributes]:
+            if operation.name == _UPDATE or (operation.name == _REGION and (_is_load(operation) or _swap(operation))):
+                with operation.location, bindings.load().ir.InsertionPoint(operation):
+                    _replace(operation, {"syncscope": operation.attributes[SCOPE]} if self.scoped else {})
 
 
 def _replace(operation: Op, scope: dict[str, Attribute]) -> None:

@@ -13,13 +13,15 @@ other groups wait for none. Here all 32 lanes are members, and the clamp operand
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Module, Op, Type, Value
+from lego_mlir.aliases import Op, Type, Value
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.transforms.kernel_facts import element_bytes, kernels
+from lego_mlir.transforms.kernel_facts import element_bytes
 from lego_mlir.transforms.modules import ModuleError, walk
+from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.operations import create, producer
 
 SHUFFLE: Final = "gpu.shuffle"
@@ -27,9 +29,13 @@ _FLOATS: Final = ("f16", "bf16", "f32", "f64")
 _MODES: Final = {"xor": "bfly", "down": "down", "up": "up", "idx": "idx"}
 
 
-def lower(module: Module) -> None:
-    """Replace the shuffles of every kernel that upstream cannot lower."""
-    for function in kernels(module):
+@dataclass(frozen=True, slots=True)
+class LowerShuffles(FunctionPass):
+    """Replaces the shuffles that upstream cannot lower."""
+
+    name = "lego-lower-shuffles"
+
+    def run_on(self, function: Op) -> None:
         for operation in [op for op in walk(function) if op.name == SHUFFLE]:
             value, _, width = operation.operands
             if str(value.type) in ("i32", "f32") and _number_of(width) == WARP:

@@ -7,17 +7,23 @@ there to 16 bits. The intrinsic of a vector is `fma.rn.f16x2` for every two elem
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lego_mlir import bindings
-from lego_mlir.aliases import Module
-from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.aliases import Op
 from lego_mlir.transforms.modules import walk
+from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.elementwise import element_name, replace
 
 
-def lower(module: Module) -> None:
-    """Replace the fused multiply-adds of 16-bit floats of every kernel."""
-    ir = bindings.load().ir
-    for function in kernels(module):
+@dataclass(frozen=True, slots=True)
+class LowerPackedHalves(FunctionPass):
+    """Replaces the fused multiply-adds of 16-bit floats."""
+
+    name = "lego-lower-packed-halves"
+
+    def run_on(self, function: Op) -> None:
+        ir = bindings.load().ir
         for operation in [op for op in walk(function) if op.name == "math.fma"]:
             type_ = operation.results[0].type
             if element_name(type_) in ("f16", "bf16") and getattr(type_, "rank", 1) == 1:

@@ -18,10 +18,11 @@ from math import prod
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Attribute, Module, Op, Type, Value
+from lego_mlir.aliases import Attribute, Op, Type, Value
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.transforms.kernel_facts import facts_of, kernels
+from lego_mlir.transforms.kernel_facts import facts_of
 from lego_mlir.transforms.modules import ModuleError, walk
+from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.lower_shuffles import in_words
 from lego_mlir.transforms.passes.operations import producer
 
@@ -46,12 +47,16 @@ _LANE_DEPENDENT: Final = (
 _AXES: Final = "xyz"
 
 
-def lower(module: Module) -> None:
-    """Replace the reductions of every kernel. Raises ModuleError where lanes may not take part in one."""
-    for function in kernels(module):
+@dataclass(frozen=True, slots=True)
+class LowerSubgroupReduce(FunctionPass):
+    """Replaces the reductions. Raises ModuleError where lanes may not take part in one."""
+
+    name = "lego-lower-subgroup-reduce"
+
+    def run_on(self, function: Op) -> None:
         reductions = [op for op in walk(function) if op.name == REDUCE]
         if not reductions:
-            continue
+            return
         block = facts_of(function).block
         is_full = block is not None and prod(block) % WARP == 0
         for reduction in reductions:

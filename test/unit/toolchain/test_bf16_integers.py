@@ -10,7 +10,7 @@ from lego_mlir import interp
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain import compile_kernel, literals
 from lego_mlir.transforms import modules
-from lego_mlir.transforms.passes import bf16_integers
+from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
 
 WIDTHS = {"i32": np.int32, "i64": np.int64}
 
@@ -52,7 +52,7 @@ def test_integers_are_rounded_once(element):
     text = kernel(element, 2)
     with modules.session():
         module = modules.parse(text)
-        bf16_integers.lower(module)
+        LowerBf16Integers().run_on_kernels(module)
         lowered = modules.to_text(module, locations=False)
     assert "to vector<2xf32>" in lowered
     for form in (text, lowered):

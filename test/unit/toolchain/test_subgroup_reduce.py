@@ -8,7 +8,7 @@ from lego_mlir import interp
 from lego_mlir.errors import ToolchainError
 from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.transforms import modules
-from lego_mlir.transforms.passes import subgroup_reduce
+from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
 
 FLOAT_KINDS = ("add", "mul", "minnumf", "maxnumf", "minimumf", "maximumf")
 INTEGER_KINDS = ("add", "mul", "minui", "minsi", "maxui", "maxsi", "and", "or", "xor")
@@ -53,7 +53,7 @@ def reduced(element, kind, clusters=CLUSTERS):
 def lowered(text):
     with modules.session():
         module = modules.parse(text)
-        subgroup_reduce.lower(module)
+        LowerSubgroupReduce().run_on_kernels(module)
         module.operation.verify()
         return modules.to_text(module, locations=False)
 
