@@ -13,4 +13,4 @@ from lego_mlir.cute.algebra import zipped_divide as zipped_divide
 from lego_mlir.cute.conversion import from_layout as from_layout
 from lego_mlir.cute.conversion import to_layout as to_layout
 from lego_mlir.cute.layout import CuteLayout as CuteLayout
-from lego_mlir.cute.layout import Swizzle as Swizzle
+from lego_mlir.cute.layout import CuteSwizzle as CuteSwizzle

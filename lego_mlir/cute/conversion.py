@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.cute.algebra import coalesce, fitted, require_equal
-from lego_mlir.cute.layout import CuteLayout, Swizzle
+from lego_mlir.cute.layout import CuteLayout, CuteSwizzle
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.bijections import from_layout as linear_of
 from lego_mlir.f2.linear import LinearLayout
@@ -44,7 +44,7 @@ def to_layout(layout: CuteLayout) -> Layout:
     return _swizzle_layout(layout.swizzle, layout.size()) @ plain
 
 
-def _swizzle_layout(swizzle: Swizzle, size: int) -> GenP:
+def _swizzle_layout(swizzle: CuteSwizzle, size: int) -> GenP:
     """A swizzle as a permutation of offsets. Raises LayoutError if it leaves the offsets."""
     reach = 1 << swizzle.base + swizzle.bits + abs(swizzle.shift)
     if size % reach:
@@ -103,7 +103,7 @@ def _swizzled(layout: Layout) -> CuteLayout | None:
     for b in range(1, min(bits, MOST_BITS) + 1):
         for base in range(bits - b + 1):
             for shift in range(b, bits - base - b + 1):
-                swizzle = Swizzle(b, base, shift)
+                swizzle = CuteSwizzle(b, base, shift)
                 undone = LinearLayout.of(linear.ins, linear.outs, [swizzle(c) for c in linear.columns])
                 if all(c and c & (c - 1) == 0 for c in undone.columns):
                     plain = _of_unit_columns(undone)

@@ -25,7 +25,7 @@ ENUMERATED = 2**24
 """Elements up to which operations on layouts are proved, by enumeration."""
 
 
-class Swizzle(Frozen):
+class CuteSwizzle(Frozen):
     """`Swizzle<B, M, S>`: B bits of the offset from bit M + S on, exclusive-ored into the bits from M on.
 
     Raises LayoutError unless 0 <= B <= S and M >= 0. (CuTe also has negative S, the shift the other way.)
@@ -53,7 +53,7 @@ class Swizzle(Frozen):
         return offset ^ (moved >> self.shift)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Swizzle) and self._arguments() == other._arguments()
+        return isinstance(other, CuteSwizzle) and self._arguments() == other._arguments()
 
     def __hash__(self) -> int:
         return hash(self._arguments())
@@ -72,9 +72,11 @@ class CuteLayout(Frozen):
     __slots__ = ("shape", "stride", "swizzle")
     shape: IntTuple
     stride: IntTuple
-    swizzle: Swizzle | None
+    swizzle: CuteSwizzle | None
 
-    def __init__(self, shape: IntTuple | str, stride: IntTuple | None = None, swizzle: Swizzle | None = None) -> None:
+    def __init__(
+        self, shape: IntTuple | str, stride: IntTuple | None = None, swizzle: CuteSwizzle | None = None
+    ) -> None:
         if isinstance(shape, str):
             from lego_mlir.cute.notation import parse
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from lego_mlir.cute.layout import IntTuple, Swizzle
+from lego_mlir.cute.layout import CuteSwizzle, IntTuple
 from lego_mlir.errors import LayoutError
 
 _SWIZZLE = re.compile(
@@ -23,12 +23,12 @@ LONGEST = 10_000
 """Characters of a text that are read."""
 
 
-def parse(text: str) -> tuple[IntTuple, IntTuple | None, Swizzle | None]:
+def parse(text: str) -> tuple[IntTuple, IntTuple | None, CuteSwizzle | None]:
     """Shape, stride (None if the text has none) and swizzle. Raises LayoutError, quoting the rest, for other text."""
     if len(text) > LONGEST:
         raise LayoutError(f"CuteLayout: a text of {len(text)} characters; {LONGEST} are read")
     swizzled = _SWIZZLE.fullmatch(text.strip())
-    swizzle = Swizzle(*map(int, swizzled.groups()[:3])) if swizzled else None
+    swizzle = CuteSwizzle(*map(int, swizzled.groups()[:3])) if swizzled else None
     shape, colon, stride = (swizzled[4] if swizzled else text).partition(":")
     return _tuple(shape), _tuple(stride) if colon else None, swizzle
 

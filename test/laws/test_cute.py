@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lego_mlir import GenP, Row, gallery
 from lego_mlir.cute import (
     CuteLayout,
-    Swizzle,
+    CuteSwizzle,
     coalesce,
     complement,
     composition,
@@ -149,7 +149,7 @@ def test_bijections_are_converted_both_ways(layout, bits, base):
     leaves = np.unravel_index(np.arange(layout.size()), [n for n, _ in layout.leaves()], order="F")
     assert np.broadcast_to(ours.apply(*leaves), layout.size()).tolist() == layout.offsets().tolist()
     assert from_layout(ours).offsets().tolist() == layout.offsets().tolist()
-    swizzle = Swizzle(bits, base, bits)
+    swizzle = CuteSwizzle(bits, base, bits)
     if bits and layout.size() % (1 << base + 2 * bits) == 0:
         swizzled = CuteLayout(layout.shape, layout.stride, swizzle)
         ours = to_layout(swizzled)
@@ -177,7 +177,7 @@ def test_the_swizzles_of_the_gallery_are_cutes():
         (lambda: CuteLayout((2, 1.5)), "a nested tuple of ints, got 1.5"),
         (lambda: CuteLayout(0), "sizes >= 1"),
         (lambda: CuteLayout("(2,2)")(1, 2, 3), "3 coordinates for the 2 modes"),
-        (lambda: Swizzle(3, 0, 2), "needs 0 <= B <= .S."),
+        (lambda: CuteSwizzle(3, 0, 2), "needs 0 <= B <= .S."),
         (lambda: complement(CuteLayout("(2,2):(1,1)"), 8), "coordinates 1 and 2 have the offset 1"),
         (lambda: complement(CuteLayout("(2,2):(2,3)"), 8), "stride 3 is no multiple of 4"),
         (lambda: left_inverse(CuteLayout("2:0")), "coordinates 0 and 1 have the offset 0"),
