@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.dtypes import u16 as u16
     from lego_mlir.tracing.dtypes import u32 as u32
     from lego_mlir.tracing.dtypes import u64 as u64
+    from lego_mlir.tracing.escape import mlir_op as mlir_op
+    from lego_mlir.tracing.fences import fence as fence
     from lego_mlir.tracing.functions import acos as acos
     from lego_mlir.tracing.functions import asin as asin
     from lego_mlir.tracing.functions import atan as atan
@@ -115,6 +117,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.generic import generic as generic
     from lego_mlir.tracing.mma import accumulator as accumulator
     from lego_mlir.tracing.mma import mma as mma
+    from lego_mlir.tracing.printing import assert_ as assert_
+    from lego_mlir.tracing.printing import printf as printf
     from lego_mlir.tracing.program import KernelProgram as KernelProgram
     from lego_mlir.tracing.program import empty as empty
     from lego_mlir.tracing.program import program as program
@@ -137,6 +141,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.warps import warp_ballot as warp_ballot
     from lego_mlir.tracing.warps import warp_id as warp_id
     from lego_mlir.tracing.warps import warp_sync as warp_sync
+    from lego_mlir.tracing.while_loops import while_ as while_
 
     range = _loop
     round = _nearest_even
@@ -167,9 +172,13 @@ _MODULES = {
     "lego_mlir.tracing.reductions": "block_reduce block_scan warp_reduce warp_scan",
     "lego_mlir.tracing.program": "KernelProgram empty program",
     "lego_mlir.tracing.requirements": "require",
+    "lego_mlir.tracing.escape": "mlir_op",
+    "lego_mlir.tracing.fences": "fence",
+    "lego_mlir.tracing.printing": "assert_ printf",
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.tiles": "stage",
     "lego_mlir.runtime.calls": "calls_of",
+    "lego_mlir.tracing.while_loops": "while_",
     "lego_mlir.tracing.warps": (
         "lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
     ),

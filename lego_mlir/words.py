@@ -17,19 +17,11 @@ _REDUCTIONS: Final = (
     "add in a lego.register(..) inside a lego.range(..), and across threads with lego.warp_reduce(v, op), "
     "lego.block_reduce(v, op) or lego.block_scan(v, op)"
 )
-_NO_PRINTING: Final = (
-    "a kernel cannot print: store the values into a tensor; `lego-mlir run` finds accesses out of bounds and races"
-)
 _STORES: Final = "tensors are indexed: y[i] = x[i], or y.store(x.load(i, width=4), i) for vectors"
 
 _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.barrier()": ("syncthreads", "__syncthreads", "sync_threads", "debug_barrier", "sync", "synchronize"),
-    "lego.barrier() is the only barrier": (
-        "threadfence",
-        "__threadfence",
-        "fence",
-        "mbarrier",
-    ),
+    "write lego.barrier(), or lego.warp_sync() for a warp": ("mbarrier", "named_barrier", "arrive"),
     "write lego.thread_id[0]": ("threadIdx", "thread_idx", "tid", "local_id", "get_local_id", "thread"),
     "write lego.block_id[0]": ("blockIdx", "block_idx", "program_id", "group_id", "get_group_id", "block", "bid"),
     "write lego.block_dim[0]": ("blockDim", "block_size", "get_local_size", "num_threads"),
@@ -69,7 +61,10 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.lane_id": ("laneid", "lane", "lane_index"),
     "write lego.warp_id": ("warpid", "warp", "subgroup_id"),
     _REDUCTIONS: ("sum", "reduce", "mean", "prod", "cumsum", "scan", "argmax", "argmin", "softmax", "associative_scan"),
-    _NO_PRINTING: ("print", "printf", "device_print", "static_print", "device_assert", "trap", "breakpoint"),
+    'write lego.printf("x = %f\\n", x)': ("print", "device_print", "static_print", "Print"),
+    'write lego.assert_(condition, "message")': ("device_assert", "trap", "breakpoint", "static_assert", "assume"),
+    "write lego.fence()": ("threadfence", "__threadfence", "memory_barrier", "membar", "threadfence_block"),
+    'write lego.mlir_op("math.cbrt", x, result=lego.f32)': ("inline_asm", "inline_asm_elementwise", "asm", "extern"),
     _STORES: ("load", "gather", "scatter", "get", "set", "make_block_ptr", "advance", "ldg", "__ldg"),
     "write lego.minimum(a, b)": ("min", "fmin", "fminf"),
     "write lego.maximum(a, b)": ("max", "fmax", "fmaxf"),
@@ -89,7 +84,8 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.maximum(x, 0)": ("relu",),
     "write `with lego.when(condition):`": ("if_", "If", "mask", "predicate"),
     "write `with lego.otherwise():` after a lego.when": ("else_", "Else", "elif_"),
-    "write `for i in lego.range(..):`": ("for_", "For", "fori_loop", "loop", "while_", "while_loop", "arange"),
+    "write `for i in lego.range(..):`": ("for_", "For", "fori_loop", "loop", "arange"),
+    "write `with lego.while_(running):`": ("while_loop", "While"),
     "write `for i in lego.unroll(..):`": ("static_range", "unrolled", "range_constexpr"),
     "write lego.shared(dtype, layout)": (
         "shared_memory",

@@ -166,7 +166,8 @@ class KernelRun:
     def lines(self) -> list[str]:
         """Faults and traffic."""
         report, totals = self.report, self.report.totals
-        lines = [f"  {fault}{self._logical(fault)}" for fault in report.faults[:SHOWN_FAULTS]]
+        lines = [f"  | {line}" for line in report.printed.splitlines()]
+        lines += [f"  {fault}{self._logical(fault)}" for fault in report.faults[:SHOWN_FAULTS]]
         if len(report.faults) > SHOWN_FAULTS:
             lines.append(f"  and {len(report.faults) - SHOWN_FAULTS} more places; --json shows all")
         if totals.sectors:

@@ -35,6 +35,7 @@ from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.geometry import Dim3, dim3
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import DeviceBuffer, MemRef, Space
+from lego_mlir.interp.printed import Printed
 from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import BufferTraffic, Report
 
@@ -75,6 +76,7 @@ class LaunchState:
     faults: Faults = field(default_factory=Faults)
     counters: Counters | None = None
     blocks_run: int = 0
+    printed: Printed = field(default_factory=Printed)
 
     def run_grid(
         self,
@@ -110,7 +112,7 @@ class LaunchState:
         return Machine(
             grid=grid, block=block, batch=batch, values=[None] * self.compiler.slots, faults=self.faults,
             counters=self.counters, checks=self.options.checks, accesses=self.compiler.accesses,
-            dynamic_shared_bytes=dynamic_shared, run_grid=self.run_grid,
+            dynamic_shared_bytes=dynamic_shared, run_grid=self.run_grid, printed=self.printed,
         )  # fmt: skip
 
     def _batch_size(self, function: CompiledFunction, block: Dim3, dynamic_shared: int) -> int:
@@ -310,5 +312,5 @@ def _report(
                 shadows[number] = shadow.History(buffer.shadow, *extents, places)
     return Report(
         kernel=function.name, grid=extents[0], block=extents[1], blocks_run=run.blocks_run,
-        faults=run.faults.all(), sites=sites, buffers=traffic, shadows=shadows,
+        faults=run.faults.all(), sites=sites, buffers=traffic, shadows=shadows, printed=str(run.printed),
     )  # fmt: skip

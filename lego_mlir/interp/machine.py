@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.access import MemoryAccess
     from lego_mlir.interp.counters import Counters
     from lego_mlir.interp.faults import Faults
+    from lego_mlir.interp.printed import Printed
     from lego_mlir.interp.values import SlotValue
 
 
@@ -51,6 +52,7 @@ class Machine:
     checks: bool
     accesses: list[MemoryAccess]
     run_grid: Callable[..., None]
+    printed: Printed
     dynamic_shared_bytes: int = 0
     mask: Array | None = None
     epochs: dict[bool, Array] = field(default_factory=lambda: {True: values.uniform(0), False: values.uniform(0)})

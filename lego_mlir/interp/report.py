@@ -168,7 +168,10 @@ class LastWrite:
 
 @dataclass(slots=True)
 class Report:
-    """The report of a launch. `clean` is True if there are no faults; `str()` gives a readable summary."""
+    """The report of a launch. `clean` is True if there are no faults; `str()` gives a readable summary.
+
+    `printed` is what `gpu.printf` wrote.
+    """
 
     kernel: str
     grid: tuple[int, int, int]
@@ -178,6 +181,7 @@ class Report:
     sites: list[Site]
     buffers: list[BufferTraffic]
     shadows: Mapping[int, Any] = field(default_factory=dict, repr=False)
+    printed: str = ""
 
     @property
     def clean(self) -> bool:
@@ -190,6 +194,7 @@ class Report:
             "faults": [fault.to_dict() for fault in self.faults],
             "sites": [site.to_dict() for site in self.by_line()],
             "buffers": [{"name": b.name, "moved": b.moved, "compulsory": b.compulsory} for b in self.buffers],
+            **({"printed": self.printed} if self.printed else {}),
         }  # fmt: skip
 
     def kinds(self) -> set[Kind]:
@@ -219,6 +224,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{self.kernel}: {self.blocks_run} blocks of {self.block} in a grid of {self.grid}"]
+        lines += [f"  | {line}" for line in self.printed.splitlines()]
         lines += [f"  {fault}" for fault in self.faults] or ["  no faults"]
         lines += [f"  {site.place}: {describe(site)}" for site in self.by_line()]
         return "\n".join(lines)

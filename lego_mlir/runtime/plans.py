@@ -92,6 +92,7 @@ class InterpreterBackend:
             self.text, self.entry.entry, bound.grid, bound.block, [*arguments, *bound.sizes],
             names=[argument.name for argument in self.entry.arguments],
         )  # fmt: skip
+        sys.stdout.write(report.printed)
         if not report.clean:
             raise KernelFaultError(self.entry.entry, [str(fault) for fault in report.faults])
         for there, memory in outside:

@@ -46,7 +46,7 @@ _AGAIN: Final = (
     "memref.view",
 )
 _BF16_AS_F32: Final = {"source-types": "bf16", "target-type": "f32"}
-_FOREIGN: Final = ("gpu.", "nvgpu.", "nvvm.")
+_FOREIGN: Final = ("gpu.", "nvgpu.", "nvvm.", "cf.assert")  # an assertion would end the process
 _AXES: Final = "xyz"
 
 
@@ -169,7 +169,10 @@ class HostFunction:
         LowerAtomics(scoped=False).run_on(made)
         for operation in list(walk(made)):
             if operation.name.startswith(_FOREIGN):
-                raise ModuleError(f"{operation.location}: {operation.name} has no form on a CPU")
+                raise ModuleError(
+                    f"{operation.location}: {operation.name} has no form on a CPU; the interpreter runs it, by "
+                    "check=True or lego-mlir run"
+                )
 
     def _shared_memory(self, attributions: Sequence[Value]) -> None:
         count = "workgroup_attributions"

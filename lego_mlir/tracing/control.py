@@ -8,6 +8,7 @@
 | `with lego.when(condition):` | the body where the condition holds |
 | `with lego.otherwise():` | right after it: the body where it does not |
 | `acc = lego.register(f32, 0.0)` | a mutable variable; `acc += x`, `acc.set(x)` change it, in loops too |
+| `with lego.while_(running):` | the body as long as a register of i1 is true (`while_loops`) |
 | `lego.barrier()` | every thread of the block arrives before any continues |
 """
 
@@ -246,6 +247,11 @@ class Cell(Scalar):
         result = tracer.value(register.dtype, register.width)
         tracer.append(Read(result, register, tracer.here()))
         return result
+
+    @property
+    def register(self) -> Register:
+        """The register itself."""
+        return self._register
 
     @property
     def dtype(self) -> DType:

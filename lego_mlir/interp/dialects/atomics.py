@@ -111,6 +111,12 @@ def _flattened(m: Machine, touch: Touch) -> tuple[Array, Array, Array]:
     return data.reshape(-1), at, chosen
 
 
+@implements("llvm.fence")
+def fence(op: Operation) -> Step:
+    """Orders accesses; the interpreter runs them in order."""
+    return lambda m: None
+
+
 @implements("memref.generic_atomic_rmw")
 def generic_atomic_rmw(op: Operation) -> Step:
     """The region maps the old value to the new one; lanes that update the same element run it in turn.

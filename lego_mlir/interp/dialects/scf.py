@@ -9,7 +9,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -141,6 +141,14 @@ def for_(op: Operation) -> Step:
     return step
 
 
+SPINS: Final = 10_000
+"""Rounds of a loop after which it is checked that it still changes a value; threads wait for others in vain here."""
+
+
+def _equal(a: SlotValue, b: SlotValue) -> bool:
+    return a is b or (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and bool(np.array_equal(a, b)))
+
+
 @implements("scf.while")
 def while_(op: Operation) -> Step:
     start, results = op.operands, op.results
@@ -150,7 +158,7 @@ def while_(op: Operation) -> Step:
     def step(m: Machine) -> None:
         carried = [m.values[slot] for slot in start]
         found: list[Any] | None = None
-        outer, going = m.mask, m.mask
+        rounds, outer, going = 0, m.mask, m.mask
         if not m.any_active():
             # No lane is active, but the slots of the results need a value of the right shape.
             assign(m, before.arguments, carried)
@@ -173,7 +181,11 @@ def while_(op: Operation) -> Step:
                 m.mask = going
                 assign(m, after.arguments, leaving)
                 after.run(m)
-                carried = [merge(narrowed, a, b) for a, b in zip(after.results_in(m), carried, strict=True)]
+                after_body = [merge(narrowed, a, b) for a, b in zip(after.results_in(m), carried, strict=True)]
+                rounds += 1
+                if rounds % SPINS == 0 and all(map(_equal, after_body, carried)):
+                    op.fail(f"the loop spins: in round {rounds} no thread that is still in it changes a value")
+                carried = after_body
         finally:
             m.mask = outer
         assign(m, results, found)

@@ -11,7 +11,7 @@ from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, i8, i16, i32, i64, interp, u16, u32, u64
-from lego_mlir.errors import TraceError
+from lego_mlir.errors import LegoError, TraceError
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel, ptxas
 
@@ -311,5 +311,5 @@ def test_outside_a_kernel_there_are_no_lanes():
 
 
 def test_the_cpu_refuses_shuffles_by_name():
-    with pytest.raises(Exception, match=r"gpu.shuffle has no form on a CPU"):
+    with pytest.raises(LegoError, match=r"gpu.shuffle has no form on a CPU"):
         launch_on_cpu(combined("block_reduce", (256,)), drawn(512), np.zeros(512))
