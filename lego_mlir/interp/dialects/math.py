@@ -1,4 +1,7 @@
-"""`math`: elementary functions by NumPy, in the precision of the type (f16, bf16 and f8 through f32)."""
+"""`math`: elementary functions by NumPy, in the precision of the type (f16, bf16 and f8 through f32).
+
+Those of `THROUGH_F64` are computed in f64 and rounded to f32, as NumPy's f32 versions differ between processors.
+"""
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
 from __future__ import annotations
@@ -53,10 +56,15 @@ FLOATING: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-def _in_precision(compute: Callable[..., Array]) -> Callable[[Operation], Step]:
+THROUGH_F64: Final = frozenset(
+    {"acos", "asin", "atan", "atan2", "cosh", "expm1", "log1p", "powf", "sinh", "tan"}
+)  # fmt: skip
+
+
+def _in_precision(name: str, compute: Callable[..., Array]) -> Callable[[Operation], Step]:
     def build(op: Operation) -> Step:
         dtype = values.element_dtype(op.result_type())
-        wide = np.float64 if dtype == np.float64 else np.float32
+        wide = np.float64 if dtype == np.float64 or name in THROUGH_F64 else np.float32
 
         def run(*operands: Array) -> Array:
             return rounding.narrow(np.asarray(compute(*[a.astype(wide) for a in operands])), dtype)
@@ -67,7 +75,7 @@ def _in_precision(compute: Callable[..., Array]) -> Callable[[Operation], Step]:
 
 
 for _name, _function in FLOATING.items():
-    implements(f"math.{_name}")(_in_precision(_function))
+    implements(f"math.{_name}")(_in_precision(_name, _function))
 
 for _name, _test in {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}.items():
     implements(f"math.{_name}")(lambda op, _test=_test: op.elementwise(_test))  # type: ignore[misc]

@@ -32,8 +32,9 @@ def host():
     engine.finalize_object()
 
     def function(name):
-        call = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(engine.get_function_address(f"__nv_{name}f"))
-        return lambda values: np.array([call(v) for v in values], np.float32)
+        arity = 2 if name in ("pow", "atan2") else 1
+        call = ctypes.CFUNCTYPE(*[ctypes.c_float] * (arity + 1))(engine.get_function_address(f"__nv_{name}f"))
+        return lambda *values: np.array([call(*v) for v in zip(*values, strict=True)], np.float32)
 
     yield function
     engine.close()
@@ -58,16 +59,63 @@ CASES = {
     "erf": (np.vectorize(math.erf), np.concatenate([NORMAL, NORMAL * 3]), 3),
     "sin": (np.sin, np.concatenate([NORMAL * 4, NORMAL * 1e4, NORMAL * 1e9]), 2),
     "cos": (np.cos, np.concatenate([NORMAL * 4, NORMAL * 1e4, NORMAL * 1e9]), 2),
+    "expm1": (np.expm1, np.concatenate([RANDOM.uniform(-20, 88.7, 20_000), NORMAL, NORMAL * 0.01]), 2),
+    "log1p": (np.log1p, np.concatenate([POSITIVE, NORMAL[np.abs(NORMAL) < 1], np.exp2(-np.abs(NORMAL) * 5) - 1]), 1),
+    "sinh": (np.sinh, np.concatenate([RANDOM.uniform(-89, 89, 20_000), NORMAL, NORMAL * 1e-3]), 2),
+    "cosh": (np.cosh, np.concatenate([RANDOM.uniform(-89, 89, 20_000), NORMAL]), 2),
+    "tan": (np.tan, np.concatenate([NORMAL * 4, NORMAL * 1e4, NORMAL * 1e9]), 3),
+    "asin": (np.arcsin, np.concatenate([RANDOM.uniform(-1, 1, 20_000), 1 - np.exp2(-np.abs(NORMAL) * 8)]), 2),
+    "acos": (np.arccos, np.concatenate([RANDOM.uniform(-1, 1, 20_000), np.exp2(-np.abs(NORMAL) * 8) - 1]), 2),
+    "atan": (np.arctan, np.concatenate([NORMAL, POSITIVE]), 2),
 }
+OTHER = RANDOM.permutation(POSITIVE)
+PAIRS = {
+    "pow": (np.power, [
+        (POSITIVE, NORMAL), (np.exp2(NORMAL * 0.1), NORMAL[::-1] * 300), (1 + NORMAL * 1e-6, NORMAL[::-1] * 1e7),
+        (NORMAL * 5, np.rint(NORMAL[::-1] * 20)),
+    ], 2),
+    "atan2": (np.arctan2, [(NORMAL, NORMAL[::-1]), (POSITIVE, -OTHER), (-POSITIVE, OTHER)], 2),
+}  # fmt: skip
+SPECIAL = np.float32([0, -0.0, 1, -1, 1e-45, -1e-40, 0.5, -2.5, 3, -3, 16777217, 3e38, np.inf, -np.inf, np.nan])
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_accurate_to_the_stated_bound(host, name):
     exact, values, bound = CASES[name]
     values = values.astype(np.float32)
-    error = ulps(host(name)(values), exact(values.astype(np.float64)))
+    with np.errstate(over="ignore", divide="ignore"):
+        error = ulps(host(name)(values), exact(values.astype(np.float64)))
     worst = int(np.argmax(error))
     assert error[worst] <= bound, f"{name}({values[worst]!r}) is off by {error[worst]:.2f} ulp"
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_functions_of_two_numbers_are_as_accurate(host, name):
+    exact, columns, bound = PAIRS[name]
+    for x, y in columns:
+        x, y = x.astype(np.float32), y.astype(np.float32)
+        expected = exact(x.astype(np.float64), y.astype(np.float64))
+        found = host(name)(x, y)
+        with np.errstate(over="ignore"):
+            is_finite = np.isfinite(expected.astype(np.float32))
+        np.testing.assert_array_equal(np.isfinite(found), is_finite)
+        error = ulps(found[is_finite], expected[is_finite])
+        worst = int(np.argmax(error))
+        assert error[worst] <= bound, f"{name}({x[worst]!r}, {y[worst]!r}) is off by {error[worst]:.2f} ulp"
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "expm1", "log1p", "sinh", "cosh", "asin", "acos", "atan", "tan"])
+def test_zeros_infinities_and_nan_as_numpy_has_them(host, name):
+    values = SPECIAL[np.abs(SPECIAL) < 1e30] if name == "tan" else SPECIAL
+    columns = [c.ravel() for c in np.meshgrid(values, values)] if name in PAIRS else [values]
+    exact = (PAIRS[name] if name in PAIRS else CASES[name])[0]
+    with np.errstate(all="ignore"):
+        expected = exact(*(c.astype(np.float64) for c in columns)).astype(np.float32)
+    found = host(name)(*columns)
+    edge = ~np.isfinite(expected) | (expected == 0)
+    np.testing.assert_array_equal(found[edge], expected[edge])
+    np.testing.assert_array_equal(np.signbit(found[expected == 0]), np.signbit(expected[expected == 0]))
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +166,9 @@ def test_a_kernel_that_calls_none_is_left_as_it_is():
     assert mathlib.link_math(text) is text
 
 
-@pytest.mark.parametrize("name", ["__nv_expf", "__nv_sinf", "__nv_erff", "__nv_sqrtf"])
+@pytest.mark.parametrize(
+    "name", ["__nv_expf", "__nv_sinf", "__nv_erff", "__nv_sqrtf", "__nv_tanf", "__nv_log1pf", "__nv_coshf"]
+)
 def test_own_functions_leave_no_call_and_no_other_entry(name):
     ptx = to_ptx(mathlib.link_math(CALL.format(name=name)), target_named("sm_75"))
     assert "call" not in ptx
@@ -128,14 +178,14 @@ def test_own_functions_leave_no_call_and_no_other_entry(name):
 
 def test_a_function_that_is_nowhere_is_named_with_the_remedy(monkeypatch):
     monkeypatch.setattr(mathlib, "libdevice", lambda: None)
-    with pytest.raises(DependencyError, match=r"__nv_acosf.*pip install nvidia-nvvm"):
-        mathlib.link_math(CALL.format(name="__nv_acosf"))
+    with pytest.raises(DependencyError, match=r"__nv_acoshf.*pip install nvidia-nvvm"):
+        mathlib.link_math(CALL.format(name="__nv_acoshf"))
 
 
 @pytest.mark.tools
 @pytest.mark.skipif(mathlib.libdevice() is None, reason="needs NVIDIA's libdevice (pip install nvidia-nvvm)")
 def test_the_rest_comes_from_libdevice():
-    ptx = to_ptx(mathlib.link_math(CALL.format(name="__nv_acosf")), target_named("sm_80"))
+    ptx = to_ptx(mathlib.link_math(CALL.format(name="__nv_acoshf")), target_named("sm_80"))
     assert ".extern" not in ptx
     assert "reflect" not in ptx
     assert ptx.count(".visible") == 1
