@@ -28,6 +28,8 @@ from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.sharing import straight_line
 from lego_mlir.expr.simplify import Derivation, simplify_all
+from lego_mlir.f2 import LinearLayout
+from lego_mlir.f2 import encodings as f2
 from lego_mlir.layout import Col, OrderBy, RegP, Row, TileOrderBy, gallery
 
 TABLE = Path(__file__).parent.parent / "docs" / "op-counts.md"
@@ -345,8 +347,35 @@ def bits() -> list[Case]:
     ]  # fmt: skip
 
 
+def linear_layouts() -> list[Case]:
+    """Linear layouts over F2 as fields of bits; by hand as an expert writes them for one thread index."""
+    tid, row, col = symbols("tid row col")
+    inner_first = ["dim1", "dim0"]
+
+    def of_thread(encoding: f2.Encoding, *shape: int) -> LinearLayout:
+        places = encoding.layout(shape).sublayout(["lane", "warp"], ["dim0", "dim1"])
+        return places.transpose_outs(inner_first).flatten_outs("offset").flatten_ins("tid")
+
+    blocked = of_thread(f2.Blocked((1, 4), (8, 4), (4, 1), (1, 0)), 64, 64)
+    result = of_thread(f2.MmaSync((2, 2)), 64, 64)
+    memory = f2.TensorCopyShared(128, 16).layout((64, 64)).sublayout(["offset"], ["dim0", "dim1"]).inverse()
+    held = f2.Blocked((1, 8), (4, 8), (2, 1), (1, 0)).layout((8, 64)).sublayout(["lane", "warp"], ["dim0", "dim1"])
+    swizzled = f2.TensorCopyShared(128, 16).layout((8, 64)).sublayout(["offset"], ["dim0", "dim1"]).inverse() @ held
+    swizzled = swizzled.flatten_ins("tid")
+    return [
+        Case("blocked [1,4] [8,4] [4,1] of 64 x 64", expressions(blocked.apply(tid)["offset"]), below(tid=128),
+             "offset = (tid & 3) << 2 | (tid & 124) << 4", ("offset",)),
+        Case("mma.sync result, warps 2 x 2, of 64 x 64", expressions(result.apply(tid)["offset"]), below(tid=128),
+             "offset = (tid & 3) << 1 | (tid & 92) << 4 | (tid & 32) >> 2", ("offset",)),
+        Case("128-byte swizzle of f16, row and column", expressions(memory.apply(row, col)["offset"]),
+             below(row=64, col=64), "offset = row << 6 | (col ^ (row & 7) << 3)", ("offset",)),
+        Case("blocked [1,8] [4,8] to the 128-byte swizzle", expressions(swizzled.apply(tid)["offset"]),
+             below(tid=64), "offset = (tid & 56) ^ tid << 3", ("offset",)),
+    ]  # fmt: skip
+
+
 def cases() -> list[Case]:
-    groups = (program_ids, matmul_offsets, matmul_set, transpose, antidiagonal, figures, bits)
+    groups = (program_ids, matmul_offsets, matmul_set, transpose, antidiagonal, figures, bits, linear_layouts)
     return [case for group in groups for case in group()]
 
 
