@@ -113,6 +113,7 @@ class LaunchState:
             grid=grid, block=block, batch=batch, values=[None] * self.compiler.slots, faults=self.faults,
             counters=self.counters, checks=self.options.checks, accesses=self.compiler.accesses,
             dynamic_shared_bytes=dynamic_shared, run_grid=self.run_grid, printed=self.printed,
+            warps_synchronised=self.compiler.synchronises_warps,
         )  # fmt: skip
 
     def _batch_size(self, function: CompiledFunction, block: Dim3, dynamic_shared: int) -> int:

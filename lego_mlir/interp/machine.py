@@ -57,6 +57,8 @@ class Machine:
     mask: Array | None = None
     epochs: dict[bool, Array] = field(default_factory=lambda: {True: values.uniform(0), False: values.uniform(0)})
     dynamic_shared: DeviceBuffer | None = None
+    warps_synchronised: bool = False
+    fences: dict[bool, Array] = field(default_factory=lambda: {True: values.uniform(0), False: values.uniform(0)})
     statics: dict[str, MemRef] = field(default_factory=dict)
     issued: list[Callable[[Array | None], None]] = field(default_factory=list)
     groups: list[CopyGroup] = field(default_factory=list)
@@ -109,8 +111,7 @@ class Machine:
         """
         self._tags.clear()
         if self.mask is None:
-            for memory in fenced:
-                self.epochs[memory] = self.epochs[memory] + 1
+            self._advance(fenced, values.uniform(True, np.bool_))
             return
         arrived = np.broadcast_to(self.mask, (self.mask.shape[0], self.threads))
         some, all_ = arrived.any(axis=1, keepdims=True), arrived.all(axis=1, keepdims=True)
@@ -125,8 +126,36 @@ class Machine:
                 f"{arrivals} of the block's {self.threads} threads reach this barrier; thread {thread} does not",
                 place, block, thread, count=int(diverged.sum()) * (self.blocks if diverged.shape[0] == 1 else 1),
             )  # fmt: skip
+        self._advance(fenced, np.asarray(some))
+
+    def _advance(self, fenced: tuple[bool, ...], some: Array) -> None:
+        """Raise the epochs of blocks that passed a barrier: of all their threads to one that none had."""
         for memory in fenced:
-            self.epochs[memory] = self.epochs[memory] + (1 if some.all() else some.astype(np.int64))
+            if self.warps_synchronised:
+                latest = self.epochs[memory].max(axis=1, keepdims=True)
+                self.epochs[memory] = np.where(some, latest + 1, self.epochs[memory])
+                self.fences[memory] = np.where(some, latest + 1, self.fences[memory])
+            else:
+                self.epochs[memory] = self.epochs[memory] + (1 if some.all() else some.astype(np.int64))
+
+    def passed_warp_barrier(self, place: SourceLocation) -> None:
+        """Advance the epochs of the warps that arrive. A warp of which only some lanes arrive is a fault."""
+        self._tags.clear()
+        arrived = values.uniform(True, np.bool_) if self.mask is None else self.mask
+        lanes = np.broadcast_to(arrived, (arrived.shape[0], self.threads))
+        first = np.arange(0, self.threads, WARP)
+        some = np.repeat(np.logical_or.reduceat(lanes, first, axis=1), WARP, axis=1)[:, : self.threads]
+        missing = some & ~lanes
+        if missing.any() and self.checks:
+            row, lane = (int(i[0]) for i in missing.nonzero())
+            block, thread = self.name_lane(row, lane)
+            self.faults.add(
+                Kind.BARRIER, f"lane {lane % WARP} of warp {lane // WARP} does not reach this barrier of the warp",
+                place, block, thread,
+                count=int(np.logical_or.reduceat(missing, first, axis=1).sum()) * self.blocks // len(lanes),
+            )  # fmt: skip
+        for memory in self.epochs:
+            self.epochs[memory] = self.epochs[memory] + some
 
     def tag(self, across_blocks: bool) -> Array:
         """The word of an access at this point, packed as in `shadow.py`: per thread, or per block and thread."""

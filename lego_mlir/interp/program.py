@@ -262,6 +262,7 @@ class Compiler:
         self.lane_bytes = 0
         self.shared_bytes = 0
         self.dynamic_bytes = 0
+        self.synchronises_warps = False  # a kernel has barriers of warps (`warp_order.py`)
         self.granule: int | None = None  # the smallest element of the views of dynamic shared memory
         self._slots: dict[Any, int] = {}
         self._functions: dict[str, CompiledFunction | None] = {}

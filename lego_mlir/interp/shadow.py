@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lego_mlir.interp import values
+from lego_mlir.interp import values, warp_order
 from lego_mlir.interp.geometry import coordinates
 from lego_mlir.interp.report import Kind, LastWrite, SourceLocation
 from lego_mlir.interp.values import Array
@@ -110,6 +110,16 @@ def thread_in(word: int) -> int:
     return (word >> THREAD_AT) & (THREADS - 1)
 
 
+def threads_in(words: Array) -> Array:
+    """The thread fields of words."""
+    return (words >> THREAD_AT) & (THREADS - 1)
+
+
+def epochs_in(words: Array) -> Array:
+    """The epoch fields of words."""
+    return (words >> EPOCH_AT) & ((1 << EPOCH_BITS) - 1)
+
+
 class _Lookup:
     """One touch, flattened: for each active (lane, element) its position in the shadow and its word."""
 
@@ -147,11 +157,24 @@ class _Lookup:
 
     def clashes(self, old: Array) -> Array:
         """Where an earlier access and this one are from two threads or blocks, with nothing to order them."""
+        if self.m.warps_synchronised:
+            return self._clashes_by_warp(old)
         differ = (old ^ self.word) >> THREAD_AT
         clash = (differ - 1).view(np.uint64) < THREADS - 1
         if self.is_global:
             clash |= (old >= 0) & ((differ >> (BLOCK_AT - THREAD_AT)) != 0)
         return clash
+
+    def _clashes_by_warp(self, old: Array) -> Array:
+        """The same once warps have passed barriers."""
+        fence = self.m.fences[self.is_global]
+        at = values.spread(values.like_vector(fence, len(self.shape)), self.shape).reshape(-1)
+        at = at if self.chosen is None else at[self.chosen]
+        one_block = (old >= 0) & ((old ^ self.word) >> BLOCK_AT == 0)
+        unordered = warp_order.unordered(
+            threads_in(self.word), epochs_in(self.word), threads_in(old), epochs_in(old), at % (1 << EPOCH_BITS)
+        )
+        return np.asarray(one_block & unordered | (old >= 0) & ~one_block)
 
     def report(self, kind: Kind, where: Array, message: str, old: Array | None = None) -> None:
         """Report one fault for all flagged elements; `message` may contain `{other}`, the earlier access."""
@@ -177,7 +200,10 @@ class _Lookup:
         site = word & UNKNOWN_SITE
         place = self.m.place_of_site(site)
         who = thread_in(word)
-        name = "several threads" if who == MANY_THREADS else f"thread {coordinates(who, self.m.block)}"
+        name = f"thread {coordinates(who, self.m.block)}"
+        if who >= warp_order.MANY_OF_WARP:
+            warp = who - warp_order.MANY_OF_WARP
+            name = "several threads" if who == MANY_THREADS else f"several threads of warp {warp}"
         block = word >> BLOCK_AT
         if self.is_global and block != int(self.word[0]) >> BLOCK_AT:
             name += " of other blocks" if block == MANY_BLOCKS else f" of block {coordinates(block, self.m.grid)}"
@@ -265,6 +291,9 @@ def _mark(look: _Lookup, words: Array) -> None:
     before = words[look.at]
     several = look.clashes(before)
     word = look.word
+    if look.m.warps_synchronised:
+        _mark_by_warp(words, look.at, word, before, several)
+        return
     if np.count_nonzero(several):
         word = np.where(several, word | (MANY_THREADS << THREAD_AT), word)
         if look.is_global:
@@ -280,6 +309,27 @@ def _mark(look: _Lookup, words: Array) -> None:
         words[look.at[again]] = merged
         if foreign.any():
             words[look.at[again][foreign]] = merged[foreign] | (MANY_BLOCKS << BLOCK_AT)
+
+
+def _mark_by_warp(words: Array, at: Array, word: Array, before: Array, several: Array) -> None:
+    """The same once warps have passed barriers: several threads of one warp stay apart from those of several."""
+    word = np.where(several, _merged(word, before), word)
+    words[at] = word
+    after = words[at]
+    lost = (after ^ word) >> THREAD_AT != 0
+    if np.count_nonzero(lost):
+        at, merged = at[lost], _merged(after[lost], word[lost])
+        words[at] = merged
+        many = (threads_in(merged) == MANY_THREADS) | (merged >> BLOCK_AT == MANY_BLOCKS)
+        words[at[many]] = merged[many]  # last, so that one thread of another warp or block is enough
+
+
+def _merged(word: Array, other: Array) -> Array:
+    """A word for both accesses: several threads, of one warp if possible, and several blocks."""
+    code = warp_order.together(threads_in(word), threads_in(other), MANY_THREADS)
+    merged = word & ~((THREADS - 1) << THREAD_AT) | code << THREAD_AT
+    foreign = (other ^ word) >> BLOCK_AT != 0
+    return np.where(foreign, merged | MANY_THREADS << THREAD_AT | MANY_BLOCKS << BLOCK_AT, merged)
 
 
 def _report_lost(look: _Lookup, after: Array) -> None:
@@ -355,6 +405,6 @@ class History:
         found = self.shadow.writer(element)
         if found is None:
             return None
-        who = found[1] if found[1] != MANY_THREADS else 0
+        who = found[1] if found[1] < warp_order.MANY_OF_WARP else 0
         place = self.places[found[2]] if found[2] < len(self.places) else SourceLocation("unknown", 0)
         return LastWrite(coordinates(found[0], self.grid), coordinates(who, self.block), place)

@@ -1,0 +1,72 @@
+"""`nvvm`: barriers of a block and of a warp, and reductions of a warp's integers.
+
+Operations on LLVM pointers (`nvvm.mbarrier.init` and the like) are not supported: memory is accessed through memrefs;
+`nvgpu` has the same operations on them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from lego_mlir.interp import values
+from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp, reduced, require_whole_warps
+from lego_mlir.interp.machine import Machine
+from lego_mlir.interp.program import Operation, Step, implements
+
+REDUX: Final = {
+    "add": "add", "and": "and", "or": "or", "xor": "xor",
+    "min": "minsi", "max": "maxsi", "umin": "minui", "umax": "maxui",
+}  # fmt: skip
+"""nvvm's names of reductions, and those of `gpu.subgroup_reduce`."""
+
+
+@implements("nvvm.bar.warp.sync")
+def bar_warp_sync(op: Operation) -> Step:
+    """All lanes of a warp arrive before any continues; it orders their accesses to memory."""
+    (mask,), place = op.operands, op.place
+    op.compiler.synchronises_warps = True
+
+    def step(m: Machine) -> None:
+        _require_whole_mask(op, m, mask)
+        m.passed_warp_barrier(place)
+
+    return step
+
+
+@implements("nvvm.barrier0", "nvvm.barrier")
+def barrier(op: Operation) -> Step:
+    """A barrier of the block."""
+    if op.operands:
+        op.fail("named barriers are not supported; only barriers of the whole block are")
+    place = op.place
+
+    def step(m: Machine) -> None:
+        m.passed_barrier(place)
+
+    return step
+
+
+@implements("nvvm.redux.sync")
+def redux_sync(op: Operation) -> Step:
+    """The reduction of an integer over a warp, in each lane."""
+    value, mask = op.operands
+    result, place, kind = op.result, op.place, op.keyword("kind")
+    if kind not in REDUX:
+        op.fail(f"the reduction {kind} is not supported; supported: {', '.join(REDUX)}")
+
+    def step(m: Machine) -> None:
+        _require_whole_mask(op, m, mask)
+        require_whole_warps(m, f"redux.sync {kind}", place)
+        lanes = by_warp(m, m.values[value])
+        active = np.broadcast_to(active_by_warp(m), lanes.shape)
+        m.values[result] = from_warp(m, np.broadcast_to(reduced(REDUX[kind], lanes, active, 2), lanes.shape))
+
+    return step
+
+
+def _require_whole_mask(op: Operation, m: Machine, mask: int) -> None:
+    given = m.values[mask]
+    if not (values.unsigned(np.ascontiguousarray(given)) == 0xFFFFFFFF).all():
+        op.fail(f"only masks of the whole warp are supported, -1, got {int(given.flat[0])}")
