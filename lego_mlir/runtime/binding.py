@@ -137,6 +137,8 @@ def bind(
     sizes = _sizes(entry, [(argument, found) for _, argument, found in pairs], named)
     for size in entry.sizes:
         size.require(sizes[size.name])
+    for requirement in entry.requirements:
+        requirement.require(entry.entry, sizes)
     for _, argument, found in pairs:
         _require_shape(entry, argument, found, sizes)
     device = _common_device(entry, [(argument, found) for _, argument, found in pairs])
@@ -203,7 +205,7 @@ def _sizes(
                 f"kernel {entry.entry}: {name} = {value} was given, and the shapes of the arrays give {name} = "
                 f"{shown[name]} ({_shapes(pairs)}); leave it out"
             )
-    sizes = derive(equations, {name: int(value) for name, value in named.items()})
+    sizes = derive([*equations, *_strides(pairs)], {name: int(value) for name, value in named.items()})
     for size in entry.sizes:
         if size.name not in sizes:
             raise UsageError(
@@ -211,6 +213,16 @@ def _sizes(
                 f"({_shapes(pairs)}); pass it: {size.name}=.."
             )
     return sizes
+
+
+def _strides(pairs: Sequence[tuple[Argument, ArrayFacts]]) -> list[Equation]:
+    """The strides of the arrays; those of axes of one element last, since these may have any value."""
+    found: list[tuple[int, Equation]] = []
+    for argument, array in pairs:
+        if _is_shaped(argument, array) and argument.strides is not None:
+            axes = zip(argument.strides, array.strides, array.shape, strict=True)
+            found += [(n, (stride, max(steps, 1), argument.name)) for stride, steps, n in axes]
+    return [equation for n, equation in found if n > 1] + [equation for n, equation in found if n <= 1]
 
 
 def _shapes(pairs: Sequence[tuple[Argument, ArrayFacts]]) -> str:

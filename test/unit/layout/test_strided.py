@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import lego_mlir as lego
 from lego_mlir import Row, Strided, f32, interp, size
 from lego_mlir.cli.main import main
-from lego_mlir.errors import InterpreterError, LayoutError
+from lego_mlir.errors import InterpreterError, LayoutError, UsageError
 from lego_mlir.expr.verdict import Proved, Unknown
 from lego_mlir.runtime import data
 from lego_mlir.toolchain import compile_kernel
@@ -187,3 +187,22 @@ def test_all_commands(tmp_path, capsys):
     assert "0 refuted, 0 unknown" in capsys.readouterr().out
     for command in (["analyze", str(spec)], ["explain", str(spec)], ["compile", str(spec), "--emit", "ptx", "-o", "-"]):
         assert main(command) == 0, command
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_call_takes_the_strides_from_the_array(turned, check):
+    whole = np.arange(40 * 30, dtype=np.float32).reshape(40, 30)
+    part = whole[3:25, 2:20:2]
+    part = part.T if turned else part
+    result = np.zeros(part.shape, np.float32)
+    add_one(part, result, check=check) if check else add_one(part, result)
+    np.testing.assert_array_equal(result, part + 1)
+    one = whole[7:8, ::2]
+    np.testing.assert_array_equal(add_one(one), one + 1)
+
+
+def test_a_call_checks_the_claim():
+    array = np.lib.stride_tricks.as_strided(np.zeros(24, np.float32), (4, 6), (8, 4))
+    with pytest.raises(UsageError, match="requires that the strides of x are one-to-one, which fails for"):
+        add_one(array)
