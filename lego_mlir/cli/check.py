@@ -196,10 +196,11 @@ def _template_lines(template: Template) -> Iterator[Line | Note]:
     yield from (Note(f"{template.name}:{line}: {brief(text)} {REMEDY}") for line, text in unmasked(rendered))
 
 
-def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line]:
+def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]:
     from lego_mlir import spec
     from lego_mlir.errors import LayoutError, SpecError
     from lego_mlir.tracing.claims import access_verdicts
+    from lego_mlir.tracing.trace import Assume
 
     try:
         with spec.blame(*files):
@@ -214,6 +215,9 @@ def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line]:
             yield Line(f"layout of {buffer.name}, {buffer.layout!r}", buffer.layout.check())
     for what, verdict in access_verdicts(trace, _TIMEOUT_MS):
         yield Line(what, verdict)
+    for statement in trace.statements():
+        if isinstance(statement, Assume):
+            yield Note(f"{statement.source}: claimed, and checked by the interpreter: {statement.text}")
     for division in trace.divisions:
         yield Line(str(division), division.verdict)
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.runtime import inputs
 from lego_mlir.runtime.comparing import STORED, WORDS
+from lego_mlir.runtime.value_ranges import require_values
 
 if TYPE_CHECKING:
     import numpy
@@ -237,16 +238,43 @@ def _filled(
     filled: dict[str, Any] = {}
     for parameter in kernel.params:
         shape = () if parameter.layout is None else tuple(concrete(n, sizes) for n in parameter.layout.dims())
-        integers = generator.integers(0, 2 if parameter.dtype.bits == 1 else 100, shape)
-        numbers = generator.standard_normal(shape) if parameter.dtype.is_float else integers
-        value = numpy.asarray(numbers).astype(parameter.dtype.numpy)
+        value = numpy.asarray(_random(parameter, generator, shape, sizes)).astype(parameter.dtype.numpy)
         if parameter.name in supplied:
             value = _supplied(supplied[parameter.name], parameter, shape, sizes)
+            require_values(parameter.name, value, _ends(parameter, sizes))
         if parameter.layout is not None:
             named = named_indices(parameter.layout, sizes)
             value = value if named is None else numpy.where(named, value, value.dtype.type(0))
         filled[parameter.name] = value
     return filled
+
+
+def _random(
+    parameter: Parameter, generator: numpy.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]
+) -> numpy.ndarray | float:
+    """Numbers of the declared range; without one normal numbers, or small integers."""
+    within = _ends(parameter, sizes)
+    integers = generator.integers(0, 2 if parameter.dtype.bits == 1 else 100, shape)
+    if within is None:
+        return generator.standard_normal(shape) if parameter.dtype.is_float else integers
+    if parameter.dtype.is_float:
+        return generator.uniform(*within, shape)
+    lo, end = map(int, within)
+    return generator.integers(lo, end, shape)
+
+
+def _ends(parameter: Parameter, sizes: Mapping[str, int]) -> tuple[float, float] | None:
+    """The declared range of a parameter's elements, for these sizes."""
+    if parameter.values is None:
+        return None
+    if parameter.dtype.is_float:
+        return parameter.values
+    from lego_mlir.expr.evaluate import evaluate
+
+    lo, hi = (int(evaluate(end, sizes)) for end in parameter.values)
+    if lo >= hi:
+        raise UsageError(f"{parameter.name}: its range {parameter.values} is empty for {dict(sizes)}")
+    return lo, hi
 
 
 def _supplied(given: Supplied, parameter: Parameter, shape: tuple[int, ...], sizes: Mapping[str, int]) -> numpy.ndarray:

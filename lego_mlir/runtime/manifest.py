@@ -63,7 +63,7 @@ class Argument:
     A tensor begins at a multiple of `alignment` bytes, as its widest access needs; without one in the
     manifest, the widest access is assumed. `strides` are those of the layout, in elements, None where it has none or
     where some index names no element. `tolerance` is the relative and absolute error that the spec's reference
-    allows, None where it names none.
+    allows, None where it names none. `values` is the range of its integers, `(lo, end)`.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Argument:
     alignment: int = WIDEST_ACCESS
     strides: tuple[Extent, ...] | None = None
     tolerance: tuple[float, float] | None = None
+    values: Sequence[Extent] | None = None
 
 
 @dataclass(frozen=True, slots=True)

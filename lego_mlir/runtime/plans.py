@@ -18,6 +18,7 @@ from lego_mlir.runtime.arrays import CPU, ArrayLibrary, library_of, numpy_dtype
 from lego_mlir.runtime.binding import Bound
 from lego_mlir.runtime.comparing import WORDS
 from lego_mlir.runtime.manifest import KernelEntry
+from lego_mlir.runtime.value_ranges import require_arguments
 
 if TYPE_CHECKING:
     import numpy
@@ -173,6 +174,8 @@ class HostPlan(Plan):
         arrays = self.arrays(given)
         addresses = self.addresses(arrays)
         binding.require_addresses(self.entry, self.bound, addresses)
+        if isinstance(self.backend, InterpreterBackend):
+            require_arguments(self.entry, self.bound.sizes, arrays)
         values = [
             addresses[i] if argument.kind == "tensor" else number(self.entry, argument, arrays[i])
             for i, argument in enumerate(self.entry.arguments)

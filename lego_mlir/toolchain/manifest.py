@@ -130,6 +130,8 @@ def _argument(parameter: Any, tolerance: tuple[float, float] | None, alignment: 
     described = {"name": parameter.name, "dtype": parameter.dtype.name}
     if parameter.layout is None:
         return {**described, "kind": "scalar"}
+    if parameter.values is not None and not parameter.dtype.is_float:
+        described["values"] = [portable(end) for end in parameter.values]
     if parameter.written and tolerance is not None:
         described["tolerance"] = tolerance
     return {

@@ -70,7 +70,9 @@ class _Words:
         self.ranges: dict[Any, Range] = {}
         self._symbols: dict[int, Any] = {}
         for symbol, value in self.data.symbols.items():
-            if value.dtype.family == "bool":
+            if symbol in self.data.claimed:
+                self.meaning[symbol] = self._symbol(value, self.data.claimed[symbol])
+            elif value.dtype.family == "bool":
                 holds = self.data.condition(value, self.leaf).xreplace(self.meaning)
                 self.meaning |= {Ne(symbol, 0): holds, Eq(symbol, 0): sympy.Not(holds), symbol: Select(holds, 1, 0)}
             else:
@@ -79,16 +81,19 @@ class _Words:
     def leaf(self, value: Value) -> Any:
         """The symbol of a value that is not computed from others, such as a loaded one."""
         if value.number not in self._symbols:
-            text = self.data.text(value)
-            name = f"({text})" if " " in text and not text.endswith("]") else text
-            while (
-                sympy.Symbol(name, integer=True) in self.ranges
-            ):  # the same location may hold another value when read again
-                name += "'"
-            symbol = self._symbols[value.number] = sympy.Symbol(name, integer=True)
-            low, high = self.data.range(value)
-            self.ranges[symbol] = Range(low, high + 1)
+            self._symbols[value.number] = self._symbol(value, self.data.range_of(value))
         return self._symbols[value.number]
+
+    def _symbol(self, value: Value, within: Range) -> Any:
+        """A new symbol named as the value; the same location may hold another value when read again."""
+        text = self.data.text(value)
+        name = f"({text})" if " " in text and not text.endswith("]") else text
+        while sympy.Symbol(name, integer=True) in self.ranges:
+            name += "'"
+        symbol = sympy.Symbol(name, integer=True)
+        lo, hi = (as_expr(end).xreplace(self.meaning) for end in (within.lo, within.hi))
+        self.ranges[symbol] = Range(lo, hi)
+        return symbol
 
 
 def _claims(

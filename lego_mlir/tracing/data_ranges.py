@@ -24,8 +24,11 @@ import sympy
 
 from lego_mlir.errors import brief
 from lego_mlir.expr import nodes
-from lego_mlir.expr.intervals import Bounds
+from lego_mlir.expr.intervals import Bounds, bounds
 from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.trace import (
     Compose,
@@ -58,6 +61,7 @@ class DataRanges:
         self._spans: dict[int, Span] = {}
         self.names: dict[int, str] = {}  # of scalar parameters
         self.symbols: dict[Any, Value] = {}  # symbols of index expressions that represent data
+        self.claimed: dict[Any, Range] = {}  # symbols whose range is claimed
 
     def define(self, statement: Any) -> None:
         """Record a statement that defines a value."""
@@ -77,6 +81,43 @@ class DataRanges:
                 self._spans.setdefault(current.number, self._span(current))
                 pending.pop()
         return self._spans[value.number]
+
+    def range_of(self, value: Value) -> Range:
+        """The range of a value; its ends are expressions of sizes where a tensor's elements are declared so."""
+        declared = self._declared(value)
+        if declared is not None:
+            return Range(*declared)
+        low, high = self.range(value)
+        return Range(low, high + 1)
+
+    def _declared(self, value: Value) -> tuple[Any, Any] | None:
+        """The declared range of the tensor that a value is an element of."""
+        match self._definitions.get(value.number):
+            case Load(access=access, other=other) if value.dtype.family == "int" and access.buffer.values is not None:
+                lo, hi = access.buffer.values
+                if other is None:
+                    return lo, hi
+                least, most = self.range(other)
+                inside = isinstance(prove(sympy.And(Le(lo, least), Lt(most, hi)), {}), Proved)
+                return (lo, hi) if inside else None
+            case Convert(operand=operand) if operand.dtype.family == "int" and value.dtype.family == "int":
+                self.range(value)
+                return self._declared(operand) if self._exact_span(value) is not None else None
+            case Lane(operand=operand) | Compose(operands=(operand,)):
+                return self._declared(operand)
+            case _:
+                return None
+
+    def _declared_span(self, load: Load) -> Span | None:
+        """The least and the greatest value of the declared range of a loaded integer, as far as they are known."""
+        declared = None if load.result.dtype.is_float else self._declared(load.result)
+        if declared is None:
+            return None
+        whole, (lo, hi) = load.result.dtype.span, (bounds(end, {}) for end in declared)
+        return (
+            whole[0] if lo.lo is None else max(whole[0], lo.lo),
+            whole[1] if hi.hi is None else min(whole[1], hi.hi - 1),
+        )
 
     def _operands(self, value: Value) -> tuple[Value, ...]:
         """The values that a value's range follows from."""
@@ -103,6 +144,8 @@ class DataRanges:
         match self._definitions.get(value.number):
             case Constant(number=number):
                 exact = (int(number), int(number))
+            case Load() as load:
+                exact = self._declared_span(load)
             case FromIndex(expr=expr):
                 known = self._index_bounds(expr)
                 exact = None if known.lo is None or known.hi is None else (known.lo, known.hi)

@@ -25,6 +25,7 @@ from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
 from lego_mlir.printers.operations import Form
 from lego_mlir.tracing.calling import OnArrays
+from lego_mlir.tracing.claimed import Values, refuse_updates
 from lego_mlir.tracing.dtypes import DType, i32
 from lego_mlir.tracing.reference import Referenced
 from lego_mlir.tracing.requirements import of_layouts, of_relations, refuse
@@ -43,7 +44,10 @@ _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, a
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of the signature. A scalar has no layout; `size` counts a tensor's physical elements."""
+    """One parameter of the signature. A scalar has no layout; `size` counts a tensor's physical elements.
+
+    `values` is the declared range of its elements.
+    """
 
     name: str
     dtype: DType
@@ -51,6 +55,7 @@ class Parameter:
     size: Any
     read: bool
     written: bool
+    values: Values | None = None
 
 
 class Kernel(Referenced, OnArrays):
@@ -92,7 +97,7 @@ class Kernel(Referenced, OnArrays):
         for name, kind in self.signature.items():
             if isinstance(kind, Tensor):
                 size = kind.layout.physical_size()
-                buffer = Buffer(name, kind.dtype, kind.layout, "global", size, self.source)
+                buffer = Buffer(name, kind.dtype, kind.layout, "global", size, self.source, values=kind.values)
                 parameters.append(buffer)
                 arguments.append(View(tracer, buffer, kind.layout))
             else:
@@ -196,7 +201,7 @@ class Kernel(Referenced, OnArrays):
                     read.add(access.buffer.name)
                     written |= {access.buffer.name} - ({access.buffer.name} if operation == "load" else set())
         return tuple(
-            Parameter(p.name, p.dtype, p.layout, p.size, p.name in read, p.name in written)
+            Parameter(p.name, p.dtype, p.layout, p.size, p.name in read, p.name in written, p.values)
             if isinstance(p, Buffer)
             else Parameter(p.name, p.dtype, None, None, True, False)
             for p in self._traced.parameters
@@ -254,6 +259,7 @@ def _complete(trace: KernelTrace) -> KernelTrace:
         not isinstance(statement, Load) and access.buffer.space == "global" for statement, access in trace.accesses()
     ):
         raise TraceError(f"{trace.source}: kernel {trace.name} writes no tensor; a store is written y[i, j] = value")
+    refuse_updates(trace)
     used = 0
     for tile in trace.shared:
         used += tile.size * tile.dtype.bytes
@@ -324,6 +330,7 @@ def _declared_extents(kernel: Kernel) -> Iterator[Any]:
     for kind in kernel.signature.values():
         if isinstance(kind, Tensor):
             yield from (*kind.layout.dims(), kind.layout.physical_size())
+            yield from () if kind.values is None or kind.dtype.is_float else map(Index, kind.values)
     yield from (*kernel.grid, *kernel.block)
 
 

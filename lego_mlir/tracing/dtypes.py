@@ -13,6 +13,7 @@ hold numbers and convert them; arithmetic is done in another type. A truth value
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -81,10 +82,11 @@ class DType:
         """The least and the greatest number of an integer type."""
         return (0, 2**self.bits - 1) if self.is_unsigned else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
 
-    def __call__(self, value: Any) -> Scalar:
+    def __call__(self, value: Any, range: Sequence[Any] | None = None) -> Scalar:
+        """The value in this type; `lego.index(v, range=(lo, hi))` claims its range, see `tracing.claimed`."""
         from lego_mlir.tracing.scalar import convert
 
-        return convert(value, self)
+        return convert(value, self, range)
 
     def __repr__(self) -> str:
         return self.name

@@ -26,6 +26,7 @@ from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
 from lego_mlir.tracing.emit_values import ValueEmitter
 from lego_mlir.tracing.symbols import symbols
 from lego_mlir.tracing.trace import (
+    Assume,
     Atomic,
     Barrier,
     Buffer,
@@ -185,6 +186,9 @@ class KernelEmitter:
                 values[result.number] = self.printer.value(expr, result.mlir)
             case ToIndex(symbol, operand):
                 self.printer.bind(symbol, self.compute.to_index(values[operand.number], operand))
+            case Assume(condition, text):
+                claim = {"lego.claim": self.ir.StringAttr.get(text), "op_bundle_sizes": "array<i32>"}
+                build.operation("llvm.intr.assume", (self.printer.condition(condition),), (), claim)
             case FromCondition(result, condition):
                 values[result.number] = self.printer.condition(condition)
             case Lane(result, operand, lane):

@@ -400,7 +400,9 @@ def _used(signature: Mapping[str, Tensor | DType], steps: Sequence[ProgramStep])
                 if uses[name].written:
                     written.add(value.name)
     return tuple(
-        Parameter(name, kind.dtype, kind.layout, kind.layout.physical_size(), name in read, name in written)
+        Parameter(
+            name, kind.dtype, kind.layout, kind.layout.physical_size(), name in read, name in written, kind.values
+        )
         if isinstance(kind, Tensor)
         else Parameter(name, kind, None, None, True, False)
         for name, kind in signature.items()

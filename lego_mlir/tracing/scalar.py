@@ -10,13 +10,15 @@ an index; its range is that of its type and of the operations on it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import NoReturn
 
-from lego_mlir.aliases import Operand
+from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.expr.index import Condition, Index, as_condition, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Ne
 from lego_mlir.tracing import dtypes
+from lego_mlir.tracing.claimed import claim
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.operators import OPERATORS
 from lego_mlir.tracing.trace import Compose, Compute, Constant, Convert, FromIndex, Lane, Value, Width
@@ -327,9 +329,16 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
     return spread
 
 
-def convert(given: Operand, dtype: DType) -> Operand:
-    """`dtype(given)`: a number, an index or data as data of this element type; as an index for `lego.index`."""
+def convert(given: Operand, dtype: DType, within: Sequence[IndexLike] | None = None) -> Operand:
+    """`dtype(given)`: a number, an index or data as data of this element type; as an index for `lego.index`.
+
+    `within` is the claimed range of an index.
+    """
     tracer = current(f"lego.{dtype}(..)")
+    if within is not None:
+        if dtype.family != "index":
+            raise tracer.error(f"lego.{dtype}(.., range=..): only lego.index claims a range, of data used as an index")
+        return claim(given, within)
     if dtype.family == "index":
         return Index(tracer.index(given))
     if isinstance(given, Scalar):

@@ -8,6 +8,7 @@ from typing import Any
 from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import tables_of
 from lego_mlir.tracing.trace import (
+    Assume,
     Atomic,
     For,
     FromCondition,
@@ -33,7 +34,7 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
                 yield from at
             case FromIndex(expr=expr):
                 yield expr
-            case FromCondition(condition=condition):
+            case FromCondition(condition=condition) | Assume(condition=condition):
                 yield condition
             case For(lo=lo, hi=hi, step=step, body=inner):
                 yield from (lo, hi, step)

@@ -19,6 +19,7 @@ from lego_mlir.layout import as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.access import Place
 from lego_mlir.tracing.atomics import AtomicAccess
+from lego_mlir.tracing.claimed import Values, require_range
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Buffer, Load, Store
@@ -35,13 +36,15 @@ ADDRESSES: Final = 2**63  # bytes that a signed 64-bit index can address
 class Tensor:
     """The declaration of a kernel's tensor parameter: `src: lego.Tensor(lego.f32, Row(M, N))`.
 
-    Its memory starts at a multiple of 16 bytes. Raises LayoutError for a refuted layout.
+    Its memory starts at a multiple of 16 bytes. `range=(lo, hi)` states that lo <= element < hi: proofs use it for
+    integers, which are indices of another tensor, and input is drawn from it. Raises LayoutError for a refuted layout.
     """
 
     dtype: DType
     layout: Layout
+    values: Values | None
 
-    def __init__(self, dtype: DType, layout: Any) -> None:
+    def __init__(self, dtype: DType, layout: Any, range: Sequence[Any] | None = None) -> None:
         object.__setattr__(self, "dtype", _element_type(dtype, "Tensor"))
         object.__setattr__(self, "layout", as_layout(layout))
         size = self.layout.physical_size()
@@ -50,6 +53,7 @@ class Tensor:
                 f"Tensor: {self.layout!r} takes {size * self.dtype.bytes} bytes, more than 64-bit addresses reach"
             )
         self.layout.require()
+        object.__setattr__(self, "values", None if range is None else require_range("Tensor", self.dtype, range))
 
 
 class View(AtomicAccess):

@@ -69,7 +69,7 @@ class Value:
 class Buffer:
     """Memory: a kernel's tensor parameter, or a shared tile. `size` counts physical elements.
 
-    `named` is false for a tile that the tracer numbered.
+    `named` is false for a tile that the tracer numbered. `values` is the declared range of a parameter's elements.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Buffer:
     size: Any
     source: Source
     named: bool = True
+    values: tuple[Any, Any] | None = None
 
     @property
     def is_static(self) -> bool:
@@ -164,6 +165,15 @@ class ToIndex:
 
     symbol: Any
     operand: Value
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Assume:
+    """A claim about data as an index condition, and its text: proofs assume it, and the interpreter checks it."""
+
+    condition: Any
+    text: str
     source: Source
 
 
@@ -362,6 +372,7 @@ Statement = (
     | Convert
     | FromIndex
     | ToIndex
+    | Assume
     | FromCondition
     | Lane
     | Compose

@@ -228,12 +228,15 @@ class Tracer:
         """Data as an index: a symbol whose range follows from its type and the operations on it."""
         symbol = sympy.Symbol(f"v{value.number}", integer=True)
         if not self._in_scope(symbol):
-            low, high = self.data.range(value)
-            self.ranges[symbol] = Range(low, high + 1)
-            self.data.symbols[symbol] = value
-            self._symbols[-1].add(symbol)
+            self.define_data(symbol, value, self.data.range_of(value))
             self.append(ToIndex(symbol, self.use(value), self.here()))
         return symbol
+
+    def define_data(self, symbol: Symbol, value: Value, within: Range) -> None:
+        """Define a symbol that represents data, until the innermost region ends."""
+        self.ranges[symbol] = within
+        self.data.symbols[symbol] = value
+        self._symbols[-1].add(symbol)
 
     def condition_value(self, condition: Expr, dtype: DType) -> Value:
         """An index condition as an i1."""

@@ -1,0 +1,45 @@
+"""Whether the elements of an array are within the range that a kernel declares: `lego.Tensor(.., range=(0, M))`.
+
+>>> import numpy as np
+>>> require_values("order", np.array([0, 3]), (0, 4))
+>>> require_values("order", np.array([[0, 4]]), (0, 4))
+Traceback (most recent call last):
+    ...
+lego_mlir.errors.UsageError: order[0, 1] = 4, and the kernel declares 0 <= order < 4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime.manifest import evaluate
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, Given
+    from lego_mlir.runtime.manifest import KernelEntry
+
+
+def require_arguments(entry: KernelEntry, sizes: Sequence[int], arrays: Sequence[Given]) -> None:
+    """Raise UsageError for an integer outside the range that a kernel declares for one of its tensors."""
+    named = dict(zip((size.name for size in entry.sizes), sizes, strict=True))
+    for argument, array in zip(entry.arguments, arrays, strict=True):
+        if argument.values is not None:
+            lo, end = (evaluate(extent, named) for extent in argument.values)
+            require_values(argument.name, array, (lo, end))
+
+
+def require_values(name: str, array: Array, within: tuple[float, float] | None) -> None:
+    """Raise UsageError with the first element outside the range; its end is not part of it."""
+    if within is None:
+        return
+    import numpy
+
+    values = numpy.asarray(array)
+    lo, hi = within
+    outside = ~((values >= lo) & (values < hi))
+    if outside.any():
+        index = [int(i) for i in numpy.unravel_index(int(numpy.argmax(outside)), values.shape)]
+        shown = f"{name}{index}" if index else name
+        raise UsageError(f"{shown} = {values[tuple(index)]}, and the kernel declares {lo} <= {name} < {hi}")
