@@ -12,6 +12,14 @@ FOLDER = Path(__file__).parents[1] / "examples" / "first_day"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 SCRIPTS = {"persistent_matmul": "matmul_sm80.mlir"}  # products of tiles become code by a transform script
 MORE = [  # sizes at the edges of tiles, and the code that a script leaves
+    ("bitonic_sort", "--size", "M=1"),
+    ("grid_sum", "--size", "N=1"),
+    ("grid_sum", "--size", "N=40000"),
+    ("histogram", "--size", "N=40001"),
+    ("look_back_scan", "--size", "N=1"),
+    ("look_back_scan", "--size", "N=30000"),
+    ("matvec", "--size", "M=9", "--size", "K=1"),
+    ("row_softmax", "--size", "M=3", "--size", "N=1"),
     ("three_pass_scan", "--size", "N=1"),
     ("three_pass_scan", "--size", "N=512"),
     ("three_pass_scan", "--size", "N=2000"),
