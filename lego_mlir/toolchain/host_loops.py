@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Module, Op, Type, Value
-from lego_mlir.toolchain import host_functions, host_rounding
+from lego_mlir.toolchain import host_functions, host_rounding, host_warps
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
@@ -121,6 +121,7 @@ class HostFunction:
         if self.facts.block is None:
             raise ModuleError(f"@{self.facts.name} does not fix its block; give the gpu.func a known_block_size")
         self.threads = prod(self.facts.block)
+        host_warps.expand(function, self.facts.block)
         self.runs: list[Run] = []
         self.slots: dict[Value, Value] = {}  # a value -> the array that keeps it, an element a thread
         self.marks: list[Any] = []  # placeholders of loop-carried values, until their loads are placed

@@ -9,10 +9,11 @@ order of a tile's segments, `lego.order`, is kept.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.aliases import Attribute, Module, Op, Type, Value
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import input_types, kernels
 from lego_mlir.transforms.modules import walk
@@ -53,6 +54,18 @@ def attributions(function: Op) -> list[Op]:
 def count(function: Op) -> int:
     """The number of shared tiles that the function declares."""
     return int(function.attributes[COUNT]) if COUNT in function.attributes else 0
+
+
+def declare(function: Op, type_: Type, facts: Mapping[str, Attribute] | None = None) -> Value:
+    """A further shared tile of the function, with these attributes."""
+    ir = bindings.load().ir
+    argument = function.regions[0].blocks[0].add_argument(type_, function.location)
+    before = count(function)
+    listed = list(function.attributes[ATTRIBUTES]) if ATTRIBUTES in function.attributes else []
+    listed += [ir.DictAttr.get({})] * (before - len(listed))
+    function.attributes[COUNT] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), before + 1)
+    function.attributes[ATTRIBUTES] = ir.ArrayAttr.get([*listed, ir.DictAttr.get(dict(facts or {}))])
+    return argument
 
 
 def remove(function: Op, argument: Value) -> None:

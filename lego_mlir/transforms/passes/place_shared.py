@@ -21,12 +21,12 @@ from lego_mlir.hardware.memory import BANK_ROW_BYTES
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import kernels, memref_bytes
 from lego_mlir.transforms.modules import string_attribute, walk
-from lego_mlir.transforms.passes.allocate_shared import COUNT, attributions, count, remove
+from lego_mlir.transforms.passes.allocate_shared import attributions, count, declare, remove
 from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.bypass_l1 import COPY
 from lego_mlir.transforms.passes.merge_barriers import BARRIER, wait_for_all
 from lego_mlir.transforms.passes.operations import ancestor_in, is_shared, operations, producer, users
-from lego_mlir.transforms.tile_names import ATTRIBUTES, NAME, declared, located, of_location
+from lego_mlir.transforms.tile_names import NAME, declared, located, of_location
 
 ALIGNMENT: Final = BANK_ROW_BYTES
 
@@ -84,19 +84,12 @@ def _aligned(size: int) -> int:
 def _declare(function: Op, allocations: list[Value]) -> None:
     """Allocations as attributions of the function."""
     ir = bindings.load().ir
-    entry = function.regions[0].blocks[0]
     aligned = {"llvm.align": ir.Attribute.parse(f"{ALIGNMENT} : i64")}
     for operation in allocations:
-        argument = entry.add_argument(operation.results[0].type, operation.location)
-        operation.results[0].replace_all_uses_with(argument)
         name = of_location(operation.location)
         facts = aligned if name is None else {**aligned, NAME: ir.StringAttr.get(name)}
+        operation.results[0].replace_all_uses_with(declare(function, operation.results[0].type, facts))
         operation.erase()
-        before = count(function)
-        listed = list(function.attributes[ATTRIBUTES]) if ATTRIBUTES in function.attributes else []
-        listed += [ir.DictAttr.get({})] * (before - len(listed))
-        function.attributes[COUNT] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), before + 1)
-        function.attributes[ATTRIBUTES] = ir.ArrayAttr.get([*listed, ir.DictAttr.get(facts)])
 
 
 def _place(function: Op, buffers: list[Value], target: Target) -> None:

@@ -310,6 +310,58 @@ def test_outside_a_kernel_there_are_no_lanes():
         _ = lego.lane_id + 1
 
 
-def test_the_cpu_refuses_shuffles_by_name():
-    with pytest.raises(LegoError, match=r"gpu.shuffle has no form on a CPU"):
-        launch_on_cpu(combined("block_reduce", (256,)), drawn(512), np.zeros(512))
+@pytest.mark.parametrize("word", ["block_reduce", "block_scan", "warp_reduce", "warp_scan"])
+@pytest.mark.parametrize(("block", "dtype"), [((256,), i32), ((100,), f64), ((8, 4, 2), f16), ((33,), i64)], ids=str)
+def test_the_cpu_exchanges_the_same_values(word, block, dtype):
+    kernel, count = combined(word, block, "add", dtype), 2 * int(np.prod(block))
+    x = drawn(count, dtype)
+    np.testing.assert_array_equal(launch_on_cpu(kernel, x, np.zeros(count))[1], launch(kernel, x, np.zeros(count))[1])
+
+
+@pytest.mark.parametrize("mode", SOURCES)
+@pytest.mark.parametrize(("width", "number"), [(32, 13), (4, 3)])
+def test_the_cpu_reads_the_same_lanes(mode, width, number):
+    x = np.random.default_rng(0).integers(-99, 99, 64).astype(np.int32)
+    _, y = launch_on_cpu(shuffled(i32, mode, width, number), x, np.zeros(64))
+    np.testing.assert_array_equal(y, x[np.arange(64) // 32 * 32 + SOURCES[mode](width, number)])
+
+
+@pytest.mark.parametrize("run", [launch, launch_on_cpu])
+def test_a_warp_exchanges_through_memory_after_its_barrier(run):
+    @lego.kernel(grid=1, block=72)
+    def k(y: lego.Tensor(i32, Row(72)), z: lego.Tensor(i32, Row(72))):
+        t, tile = lego.thread_id[0], lego.shared(i32, Row(72))
+        tile[t] = i32(t)
+        lego.warp_sync()
+        y[t] = tile[t // 8 * 8 + 7 - t % 8]
+        z[t] = i32(lego.warp_ballot(t % 3 == 0)) + i32(lego.warp_any(t == 40)) + i32(lego.warp_all(t < 64))
+
+    y, z = run(k, np.zeros(72), np.zeros(72))
+    t = np.arange(72)
+    np.testing.assert_array_equal(y, t // 8 * 8 + 7 - t % 8)
+    for warp in range(3):
+        lanes = t[32 * warp : 32 * warp + 32]
+        bits = sum(1 << (n % 32) for n in lanes if n % 3 == 0) + (40 in lanes) + all(n < 64 for n in lanes)
+        np.testing.assert_array_equal(z[lanes], np.full(len(lanes), bits, np.int64).astype(np.int32))
+
+
+def test_in_a_loop_the_cpu_keeps_iterations_apart():
+    @lego.kernel(grid=1, block=64)
+    def k(x: lego.Tensor(f32, Row(8, 64)), y: lego.Tensor(f32, Row(8, 64))):
+        t = lego.thread_id[0]
+        for row in lego.range(8):
+            y[row, t] = lego.block_reduce(x[row, t]) + lego.shuffle_xor(x[row, t], 1)
+
+    x = drawn(512).reshape(8, 64)
+    expected = x.sum(axis=1, keepdims=True) + x[:, np.arange(64) ^ 1]
+    np.testing.assert_array_equal(launch_on_cpu(k, x, np.zeros((8, 64)))[1], expected)
+
+
+def test_the_cpu_refuses_a_warp_that_branches_alone():
+    @lego.kernel(grid=1, block=64)
+    def k(y: lego.Tensor(i32, Row(64))):
+        with lego.when(lego.warp_id == 1):
+            y[lego.thread_id[0]] = lego.warp_reduce(i32(lego.lane_id))
+
+    with pytest.raises(LegoError, match=r"inside scf.if that not all threads of the block need take alike"):
+        launch_on_cpu(k, np.zeros(64))

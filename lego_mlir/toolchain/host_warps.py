@@ -1,0 +1,125 @@
+"""Shuffles and votes on a CPU: every thread stores its value in an array, and after a barrier reads those of its warp.
+
+    %r, %ok = gpu.shuffle xor %v, %d, %w      -->      store %v, %values[%t]
+                                                       gpu.barrier
+                                                       %r = load %values[select %ok, %base + (%lane ^ %d), %t]
+
+`host_loops` turns the barrier into the end of a loop over threads. So, unlike on a GPU, a warp that takes a branch
+alone cannot exchange values there: the branch has to be one that all threads of the block take alike.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final
+
+from lego_mlir import bindings
+from lego_mlir.aliases import Block, Op, Type, Value
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.transforms.modules import walk
+from lego_mlir.transforms.passes.allocate_shared import declare
+from lego_mlir.transforms.passes.operations import create
+
+WARP_BARRIER: Final = "nvvm.bar.warp.sync"
+_OFFSETS: Final = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
+_JOINED: Final = {"any": "arith.ori", "all": "arith.andi", "ballot": "arith.ori"}
+_AXES: Final = "xyz"
+
+
+def expand(function: Op, block: tuple[int, ...]) -> None:
+    """Replace the exchanges of a kernel of this block."""
+    names = {"gpu.shuffle": _shuffle, "nvvm.vote.sync": _vote, WARP_BARRIER: _barrier}
+    for operation in [op for op in walk(function) if op.name in names]:
+        with operation.location, bindings.load().ir.InsertionPoint(operation):
+            found = names[operation.name](function, operation, _Thread(block))
+        for old, new in zip(operation.results, found, strict=True):
+            old.replace_all_uses_with(new)
+        operation.erase()
+
+
+class _Thread:
+    """The number of the thread in its block, made at the insertion point; `threads` of them."""
+
+    def __init__(self, block: tuple[int, ...]) -> None:
+        self.block, self.threads = block, reduce(lambda a, b: a * b, block)
+
+    def number(self) -> Value:
+        """The linear number, x fastest."""
+        number = _index(0)
+        for axis, extent in reversed(list(zip(_AXES, self.block, strict=False))):
+            own = create("gpu.thread_id", [number.type], [], {"dimension": f"#gpu<dim {axis}>"}).results[0]
+            number = _make("arith.addi", _make("arith.muli", number, _index(extent)), own)
+        return number
+
+    def first(self, number: Value) -> Value:
+        """The number of the first thread of the warp."""
+        return _make("arith.subi", number, _make("arith.remui", number, _index(WARP)))
+
+
+def _shuffle(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:
+    value, offset, width = operation.operands
+    mode = str(operation.attributes["mode"]).removeprefix("#gpu<shuffle_mode ").removesuffix(">")
+    number = thread.number()
+    values = _published(function, value, number, thread.threads)
+    distance, span = (create("arith.index_cast", [number.type], [word]).results[0] for word in (offset, width))
+    within = _make("arith.remui", number, span)
+    target = distance if mode == "idx" else _make(_OFFSETS[mode], within, distance)
+    source = _make("arith.addi", _make("arith.subi", number, within), target)
+    inside = _below(target, span)
+    there = _make("arith.andi", inside, _below(source, _index(thread.threads)))
+    chosen = create("arith.select", [number.type], [there, source, number]).results[0]
+    return create("memref.load", [value.type], [values, chosen]).results[0], inside
+
+
+def _vote(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:
+    """The conditions of the threads of a warp, combined one by one."""
+    kind = str(operation.attributes["kind"]).removeprefix("#nvvm<vote_sync_kind ").removesuffix(">")
+    type_, number = operation.results[0].type, thread.number()
+    holds = create("arith.extui", [_bits(8)], [operation.operands[1]]).results[0]
+    values = _published(function, holds, number, thread.threads)
+    first = thread.first(number)
+    end = _make("arith.minui", _make("arith.addi", first, _index(WARP)), _index(thread.threads))
+    initial = create("arith.constant", [type_], [], {"value": "true" if kind == "all" else f"0 : {type_}"}).results[0]
+    loop = bindings.load().ir.Operation.create("scf.for", [type_], [first, end, _index(1), initial], regions=1)
+    body: Block = loop.regions[0].blocks.append(number.type, type_, arg_locs=[loop.location] * 2)
+    lane, found = body.arguments
+    with bindings.load().ir.InsertionPoint(body):
+        vote = create("memref.load", [_bits(8)], [values, lane]).results[0]
+        if kind == "ballot":
+            place = create("arith.index_cast", [type_], [_make("arith.subi", lane, first)]).results[0]
+            vote = _make("arith.shli", create("arith.extui", [type_], [vote]).results[0], place)
+        else:
+            vote = create("arith.trunci", [type_], [vote]).results[0]
+        create("scf.yield", [], [_make(_JOINED[kind], found, vote)])
+    return (loop.results[0],)
+
+
+def _barrier(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:
+    create("gpu.barrier", [])
+    return ()
+
+
+def _published(function: Op, value: Value, number: Value, threads: int) -> Value:
+    """The values of all threads of the block, in an array, after a barrier."""
+    kind = f"memref<{threads}x{value.type}, #gpu.address_space<workgroup>>"
+    values = declare(function, bindings.load().ir.Type.parse(kind))
+    create("memref.store", [], [value, values, number])
+    create("gpu.barrier", [])
+    return values
+
+
+def _make(name: str, *operands: Value) -> Value:
+    return create(name, [operands[0].type], operands).results[0]
+
+
+def _below(a: Value, b: Value) -> Value:
+    return create("arith.cmpi", [_bits(1)], [a, b], {"predicate": "6 : i64"}).results[0]  # ult
+
+
+def _index(number: int) -> Value:
+    ir = bindings.load().ir
+    return create("arith.constant", [ir.IndexType.get()], [], {"value": f"{number} : index"}).results[0]
+
+
+def _bits(width: int) -> Type:
+    return bindings.load().ir.IntegerType.get_signless(width)
