@@ -13,6 +13,7 @@ from typing import Any
 
 import comparison
 import harness
+import steps
 from rivals import stencil as by_hand
 
 SIZES = [128, 256, 512, 1024]
@@ -143,4 +144,4 @@ def table() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("bricks", render, static, list(product(NAMES, SIZES)), timed, table))
+    sys.exit(steps.main("bricks", render, static, list(product(NAMES, SIZES)), timed, table))

@@ -17,7 +17,6 @@ A case with a wrong result is named, gives no times, and makes the exit code 1.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import multiprocessing
@@ -49,42 +48,6 @@ FLUSHED_BYTES = 2**30  # far above the L2 cache; and writing it takes longer tha
 
 
 Case = tuple[Any, ...]
-
-
-def main(
-    name: str,
-    render: Callable[[Path], None],
-    static: Callable[[], Any],
-    cases: Sequence[Case],
-    timed: Timed,
-    table: Callable[[], None],
-) -> int:
-    """The command line of one benchmark."""
-    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.split("\n")[0])
-    parser.add_argument("step", choices=["render", "static", "prepare", "time", "count", "launch", "table"])
-    parser.add_argument("words", nargs="*", help="prepare, time or count only the cases that have all these words")
-    options = parser.parse_args()
-    folder = ARTIFACTS / name
-    chosen = [case for case in cases if set(options.words) <= set(words_of(case))]
-    if options.step == "render":
-        folder.mkdir(parents=True, exist_ok=True)
-        render(folder)
-        print(f"{len(list(folder.iterdir()))} files in {folder}")
-    elif options.step == "static":
-        write_static(name, static())
-    elif options.step == "table":
-        table()
-    elif options.step == "prepare":
-        prepare(folder, chosen, timed)
-    elif options.step == "time":
-        return time_cases(name, folder, chosen, timed)
-    else:
-        import instructions
-
-        if options.step == "count":
-            return instructions.count(name, folder, options.words)
-        return instructions.launch(name, folder, chosen, timed)
-    return 0
 
 
 def words_of(case: Case) -> list[str]:

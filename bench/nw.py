@@ -11,6 +11,7 @@ from typing import Any
 import comparison
 import harness
 import mlir_kernels
+import steps
 from rivals import nw as by_hand
 
 SIZES = [2048, 4096, 8192, 16384, 32768]
@@ -175,4 +176,4 @@ def table() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("nw", render, static, CASES, timed, table))
+    sys.exit(steps.main("nw", render, static, CASES, timed, table))

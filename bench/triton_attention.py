@@ -10,6 +10,7 @@ from typing import Any
 
 import comparison
 import harness
+import steps
 
 BATCH, HEADS, FEATURES = 4, 16, 64
 POSITIONS = [512, 1000, 1024, 2048, 4096, 8192]
@@ -107,6 +108,4 @@ def table() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(
-        harness.main("triton_attention", render, static, list(product(POSITIONS, ("full", "causal"))), timed, table)
-    )
+    sys.exit(steps.main("triton_attention", render, static, list(product(POSITIONS, ("full", "causal"))), timed, table))

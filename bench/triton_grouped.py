@@ -12,6 +12,7 @@ from typing import Any
 
 import comparison
 import harness
+import steps
 
 GROUPS = {f"4 of {n}": [(n, n, n)] * 4 for n in (128, 256, 512, 1024, 2048, 4096)} | {
     "mixed": [(1024, 1024, 1024), (512, 2048, 512), (256, 256, 4096), (128, 3072, 768), (2048, 128, 2048)],
@@ -192,4 +193,4 @@ def _name(shape: tuple[int, ...]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_grouped", render, static, [(what,) for what in (*GROUPS, *BATCHES)], timed, table))
+    sys.exit(steps.main("triton_grouped", render, static, [(what,) for what in (*GROUPS, *BATCHES)], timed, table))

@@ -9,6 +9,7 @@ from typing import Any
 
 import comparison
 import harness
+import steps
 
 ROWS = 4096
 WIDTHS = [512, 1000, 1024, 2048, 4096, 8192, 16384]
@@ -134,4 +135,4 @@ def table() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_layer_norm", render, static, [(columns,) for columns in WIDTHS], timed, table))
+    sys.exit(steps.main("triton_layer_norm", render, static, [(columns,) for columns in WIDTHS], timed, table))

@@ -9,6 +9,7 @@ from typing import Any
 
 import comparison
 import harness
+import steps
 
 SIZES = [128, 256, 512, 1024, 2048, 4096, 8192, 16384]
 LAYOUTS = ["NN", "NT", "TN", "TT"]
@@ -242,4 +243,4 @@ def table() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_matmul", render, static, CASES, timed, table))
+    sys.exit(steps.main("triton_matmul", render, static, CASES, timed, table))

@@ -9,6 +9,7 @@ from typing import Any
 
 import comparison
 import harness
+import steps
 
 ROWS = 4096
 WIDTHS = [256, 384, 512, 768, 1000, 1024, 1536, 2048, 3000, 4096, 6144, 8192, 12288, 16384]
@@ -92,4 +93,4 @@ def table() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(harness.main("triton_softmax", render, static, [(columns,) for columns in WIDTHS], timed, table))
+    sys.exit(steps.main("triton_softmax", render, static, [(columns,) for columns in WIDTHS], timed, table))

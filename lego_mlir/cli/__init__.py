@@ -3,3 +3,5 @@
 Execution begins in `start`, which handles interruption; `main` holds the command registry; each command is one module
 with HELP, EXAMPLE, `add_arguments` and `run`.
 """
+
+INTERRUPTED = 130  # 128 + SIGINT, what a shell expects

@@ -26,7 +26,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
-from lego_mlir.cli.start import INTERRUPTED
+from lego_mlir.cli import INTERRUPTED
 from lego_mlir.errors import CacheWarning, LegoError, did_you_mean
 
 DONE: Final = 0

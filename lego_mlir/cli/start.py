@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
-INTERRUPTED = 130  # 128 + SIGINT, what a shell expects
+from lego_mlir.cli import INTERRUPTED
+
 _MESSAGE = b"lego-mlir: interrupted\n"
 
 

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 from lego_mlir.aliases import IndexLike, Symbol
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.exclusive import LOCK
+from lego_mlir.expr.facts import Facts
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.intervals import Facts
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.related import SizeRanges
 from lego_mlir.expr.terms import Terms
 
 if TYPE_CHECKING:
-    from lego_mlir.expr.prove import Prover
+    from lego_mlir.expr.prover import Prover
     from lego_mlir.expr.ranges import Ranges
     from lego_mlir.expr.rewrite import Rewriter
 
@@ -77,7 +77,7 @@ class Context:
 
     @cached_property
     def prover(self) -> Prover:
-        from lego_mlir.expr.prove import Prover
+        from lego_mlir.expr.prover import Prover
 
         return Prover(self)
 

@@ -20,7 +20,7 @@ from typing import Any
 import sympy
 
 from lego_mlir.aliases import Expr
-from lego_mlir.expr.intervals import Facts
+from lego_mlir.expr.facts import Facts
 from lego_mlir.expr.nodes import (
     BitAnd,
     BitOr,

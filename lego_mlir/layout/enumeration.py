@@ -18,12 +18,8 @@ from typing import TypeAlias, TypeVar
 from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.canonical import flatten, product, unflatten
+from lego_mlir.layout.enumerated import BLOCK
 from lego_mlir.layout.values import show
-
-ENUMERATED = 2**24
-"""Elements up to which the verdict on concrete sizes is exact."""
-BLOCK = 2**17
-"""Elements visited at a time: shorter blocks are bound by the interpreter, longer ones by cache misses."""
 
 T = TypeVar("T")
 

@@ -23,12 +23,8 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size, is_static, unflatten
 from lego_mlir.layout.chain import as_layout, same_number
+from lego_mlir.layout.enumerated import BLOCK, ENUMERATED
 from lego_mlir.layout.values import show
-
-ENUMERATED = 2**24
-"""Elements up to which two concrete layouts are compared one by one."""
-BLOCK = 2**17
-"""Elements compared at a time."""
 
 
 def equivalent(a: Layout, b: Layout) -> Verdict:

@@ -29,6 +29,7 @@ from lego_mlir.expr.index import Index, is_array, is_symbolic
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.layout.base import Layout, key_of
 from lego_mlir.layout.canonical import Size, SizeLike, as_sizes, flatten, is_static, unflatten
+from lego_mlir.layout.enumerated import ENUMERATED
 from lego_mlir.layout.values import show
 
 Constructor: TypeAlias = tuple[Callable[..., Layout], tuple[Any, ...]]
@@ -190,8 +191,6 @@ class GenP(Layout):
 
     def _may_wrap(self, given: tuple[IndexLike, ...]) -> bool:
         """Whether arrays may wrap around: the permutation is too large for enumeration to have excluded it."""
-        from lego_mlir.layout.enumeration import ENUMERATED
-
         elements = self.numel()
         return isinstance(elements, int) and elements > ENUMERATED and any(map(is_array, given))
 

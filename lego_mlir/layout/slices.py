@@ -78,9 +78,19 @@ class Slice:
         return tuple(p for p in self.places if isinstance(p, Colon))
 
     @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of the layout that have a colon."""
+        return tuple(axis for axis, p in enumerate(self.places) if isinstance(p, Colon))
+
+    @property
     def index(self) -> tuple[IndexLike, ...]:
         """The whole logical index, with a symbol for each colon."""
-        return tuple(p.at(p.symbol) if isinstance(p, Colon) else p for p in self.places)
+        return self.at(*(c.symbol for c in self.colons))
+
+    def at(self, *offsets: IndexLike) -> tuple[IndexLike, ...]:
+        """The whole logical index at these offsets, one for each colon."""
+        given = iter(offsets)
+        return tuple(p.at(next(given)) if isinstance(p, Colon) else p for p in self.places)
 
     @property
     def shape(self) -> tuple[Size, ...]:
@@ -116,8 +126,8 @@ class Slice:
         )
         if known:
             shape = tuple(int(n) for n in self.shape)
-            grid = iter(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"))
-            position = self.layout.apply(*(p.at(next(grid)) if isinstance(p, Colon) else p for p in self.places))
+            grid = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
+            position = self.layout.apply(*self.at(*grid))
             if not is_symbolic(position):
                 return np.broadcast_to(position, shape)
         raise LayoutError(f"{self!r} has symbols besides its colons; give them values first")

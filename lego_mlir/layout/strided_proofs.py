@@ -27,9 +27,9 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.related import with_related
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import Size, is_static, unflatten
+from lego_mlir.layout.enumerated import ENUMERATED
 from lego_mlir.layout.values import show
 
-ENUMERATED: Final = 2**24  # elements up to which positions are compared one by one
 TRIED: Final = 2**12  # choices of small sizes, and elements at each, among which a collision is sought
 ORDERS: Final = 24  # orders of the axes that are tried: all of up to four axes
 

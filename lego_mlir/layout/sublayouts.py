@@ -77,35 +77,30 @@ def _same(a: Size, b: Size) -> bool:
 
 
 def _general(part: Slice, first: int) -> GenP:
-    from lego_mlir.layout.slices import Colon
-
-    places, whole = part.places, part.layout
+    whole = part.layout
 
     def f(*at: IndexLike) -> IndexLike:
-        given = iter(at)
-        return whole.apply(*(p.at(next(given)) if isinstance(p, Colon) else p for p in places)) - first
+        return whole.apply(*part.at(*at)) - first
 
     def f_inv(p: IndexLike) -> tuple[IndexLike, ...]:
         index = whole.inv(p + first)
-        return tuple((i - c.start) // c.step for i, c in zip(index, places, strict=True) if isinstance(c, Colon))
+        return tuple((index[axis] - c.start) // c.step for axis, c in zip(part.axes, part.colons, strict=True))
 
     return GenP(part.shape, f, f_inv, text=f"{part.text}.as_layout()", identity=("slice", whole, part.text))
 
 
 def _by_strides(part: Slice) -> tuple[RegP, IndexLike]:
     """A slice of symbolic sizes, from the strides of its layout."""
-    from lego_mlir.layout.slices import Colon
-
-    if not all(p.inside for p in part.places if isinstance(p, Colon)):
+    if not all(colon.inside for colon in part.colons):
         raise LayoutError(f"{part.text} is not known to be a layout: it may reach past the end of its axis")
     strides = part.layout.strides()
     if strides is None:
         raise LayoutError(f"{part.text} is not known to be a layout: {part.layout!r} has no strides")
-    steps = [s * c.step for s, c in zip(strides, part.places, strict=True) if isinstance(c, Colon)]
+    steps = [strides[axis] * colon.step for axis, colon in zip(part.axes, part.colons, strict=True)]
     regular = _regular(part.shape, steps)
     if regular is None:
         raise LayoutError(
             f"{part.text} is not known to be a layout: the strides {show(steps)} of the sizes {show(part.shape)} leave "
             "gaps"
         )
-    return regular, part.layout.apply(*(c.start if isinstance(c, Colon) else c for c in part.places))
+    return regular, part.layout.apply(*part.at(*[0] * len(part.colons)))

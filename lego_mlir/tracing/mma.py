@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
@@ -29,9 +29,11 @@ from lego_mlir.tracing.control import Cell
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.scalar import Scalar, convert
 from lego_mlir.tracing.shared_lines import RUN, Lines, lines_of
-from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import Constant, Contract, Piece, TileLoad, TileStore, Value, Write
 from lego_mlir.tracing.tracer import Tracer, current
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.tensor import View
 
 SHAPE: Final = (16, 8, 16)
 """Rows, columns and depth of one contraction: the smallest tensor-core shape for 16-bit floats."""

@@ -1,0 +1,106 @@
+"""Import circles: none but those closed by the listed imports, each inside a function and for a reason.
+
+Counted are imports at module level and inside functions, not those under TYPE_CHECKING. Removing the listed imports
+leaves no circle, and each of them is part of one.
+"""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CREATES = "a method of every layout returns a layout of another kind"
+CLOSING = {
+    ("lego_mlir.expr.index", "lego_mlir.expr.intervals"): "a size equal to other sizes has their bounds",
+    (
+        "lego_mlir.expr.solver",
+        "lego_mlir.expr.intervals",
+    ): "operations that Z3 lacks are bounded",
+    ("lego_mlir.layout.base", "lego_mlir.layout.equivalence"): CREATES,
+    ("lego_mlir.layout.base", "lego_mlir.layout.group"): CREATES,
+    ("lego_mlir.layout.base", "lego_mlir.layout.slices"): CREATES,
+    ("lego_mlir.layout.base", "lego_mlir.layout.substitute"): CREATES,
+    ("lego_mlir.layout.base", "lego_mlir.layout.tiled"): CREATES,
+    ("lego_mlir.layout.permutations", "lego_mlir.layout.checking"): "a GenP is checked on first use",
+    ("lego_mlir.cute.layout", "lego_mlir.cute.notation"): "the constructor takes notation",
+    ("lego_mlir.tracing.dtypes", "lego_mlir.tracing.scalar"): "calling an element type converts a value",
+    ("lego_mlir.structured.build", "lego_mlir.structured.tuning"): "variant='tune' builds every variant",
+    ("lego_mlir.runtime.data", "lego_mlir.runtime.tolerance"): "bounds of errors come from inputs made by data",
+    ("lego_mlir.runtime.arrays", "lego_mlir.runtime.dlpack"): "arrays of unknown types come through DLPack",
+}
+
+
+def modules(folder, package):
+    """The modules of a folder by name."""
+    found = {}
+    for path in folder.rglob("*.py"):
+        parts = path.relative_to(folder).with_suffix("").parts
+        found[".".join((*package, *parts)).removesuffix(".__init__")] = path
+    return found
+
+
+def imports(tree, names):
+    """The modules among `names` that a syntax tree imports, other than for type checkers."""
+    rest = [tree]
+    while rest:
+        node = rest.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            rest += node.orelse
+            continue
+        rest += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if whole in names or node.module in names:
+                    yield whole if whole in names else node.module
+
+
+def graph(names):
+    return {name: set(imports(ast.parse(path.read_text()), names)) - {name} for name, path in names.items()}
+
+
+PACKAGE = graph(modules(ROOT / "lego_mlir", ("lego_mlir",)))
+
+
+def circle(edges):
+    """A circle, or nothing."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return []
+
+
+def test_only_the_listed_imports_close_circles():
+    opened = {name: {other for other in others if (name, other) not in CLOSING} for name, others in PACKAGE.items()}
+    assert circle(opened) == []
+
+
+@pytest.mark.parametrize("edge", CLOSING, ids=" -> ".join)
+def test_a_listed_import_closes_a_circle_and_is_inside_a_function(edge):
+    source, target = edge
+    reached, rest = set(), [target]
+    while rest:
+        reached.add(name := rest.pop())
+        rest += PACKAGE[name] - reached
+    assert target in PACKAGE[source]
+    assert source in reached
+    path = modules(ROOT / "lego_mlir", ("lego_mlir",))[source]
+    top = [node for node in ast.parse(path.read_text()).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    assert target not in set(imports(ast.Module(top, []), PACKAGE))
+
+
+def test_benchmarks_have_no_circles():
+    bench = graph(modules(ROOT / "bench", ()))
+    assert bench["nw"] >= {"harness", "steps"}
+    assert circle(bench) == []
+
+
+def test_a_circle_is_found():
+    tree = ast.parse("import b\nif TYPE_CHECKING:\n    import c\ndef f():\n    from d import x")
+    assert set(imports(tree, {"b", "c", "d"})) == {"b", "d"}
+    assert sorted(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})[:-1]) == ["a", "b", "c"]
