@@ -24,16 +24,52 @@ import numpy as np
 from hypothesis import strategies as st
 
 import lego_mlir as lego
-from lego_mlir import Col, OrderBy, RegP, Row, bf16, f16, f32, f64, gallery, i8, i16, i32, i64
+from lego_mlir import (
+    Col,
+    OrderBy,
+    RegP,
+    Row,
+    bf16,
+    f8e4m3fn,
+    f8e5m2,
+    f16,
+    f32,
+    f64,
+    gallery,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+)  # fmt: skip
 
 from strategies import permutations
 
 FLOATS = (f16, bf16, f32, f64)
-INTEGERS = (i8, i16, i32, i64)
+UNSIGNED = (u8, u16, u32, u64)
+INTEGERS = (i8, i16, i32, i64, *UNSIGNED)
+STORED_ONLY = {f8e4m3fn: 448.0, f8e5m2: 57344.0}  # the largest number of each
 UNTOUCHED = -77
 DEEPEST = 2  # branches and loops inside each other
-GLOBALS = {"lego": lego, **{d.name: d for d in (*FLOATS, *INTEGERS)}}
-APPROXIMATE = ("exp", "exp2", "log", "log2", "rsqrt", "tanh", "sin", "cos", "erf")
+GLOBALS = {"lego": lego, **{d.name: d for d in (*FLOATS, *INTEGERS, *STORED_ONLY, i1)}}
+APPROXIMATE = {
+    **{name: getattr(np, name) for name in ("exp", "exp2", "expm1", "log", "log2", "log1p", "sinh", "cosh", "tanh")},
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan")},
+    "atan": np.arctan,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "erf": lambda x: np.array([math.erf(v) for v in x]),
+    "pow(_, 1.5)": lambda x: np.power(x, 1.5),
+    "pow(2.5, _)": lambda x: np.power(2.5, x),
+    "atan2(_, -0.75)": lambda x: np.arctan2(x, -0.75),
+    "asin(_ * 0.25)": lambda x: np.arcsin(x * 0.25),
+    "acos(_ * -0.25)": lambda x: np.arccos(x * -0.25),
+}
+EXACT_OF_FLOATS = {"floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "sign": np.sign}
+TESTS = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
 MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
 
 
@@ -58,16 +94,23 @@ def odd_double(exact):
 
 
 def narrowed(numbers, dtype):
-    """Doubles rounded once to a float type: ml_dtypes would round to f32 first."""
+    """Doubles rounded once to a float type: ml_dtypes would round to f32 first. An f8 saturates."""
     numbers = np.asarray(numbers, np.float64)
+    if dtype in STORED_ONLY:
+        return odd_single(np.clip(numbers, -STORED_ONLY[dtype], STORED_ONLY[dtype])).astype(dtype.numpy)
     if dtype is not bf16:
         return numbers.astype(dtype.numpy)
+    return odd_single(numbers).astype(ml_dtypes.bfloat16)
+
+
+def odd_single(numbers):
+    """Doubles as f32 with an odd last bit where it does not hold them: may be rounded once more."""
     single = numbers.astype(np.float32)
     towards = np.abs(single.astype(np.float64)) > np.abs(numbers)
     down = np.where(towards, np.nextafter(single, np.float32(0)), single)
     inexact = np.isfinite(numbers) & np.isfinite(down) & (single.astype(np.float64) != numbers)
     odd = (np.ascontiguousarray(down).view(np.uint32) | np.uint32(1)).view(np.float32)
-    return np.where(inexact, odd, single).astype(ml_dtypes.bfloat16)
+    return np.where(inexact, odd, single)
 
 
 def exactly(fractions, dtype):
@@ -96,6 +139,25 @@ def convert(values, source, dtype):
     if source in INTEGERS and dtype in FLOATS:
         return exactly([Fraction(int(v)) for v in values], dtype)
     return values.astype(dtype.numpy)
+
+
+def bit_counts(values, dtype, name):
+    """popcount, clz and ctz."""
+    counts = {
+        "popcount": int.bit_count,
+        "clz": lambda b: dtype.bits - b.bit_length(),
+        "ctz": lambda b: (b & -b).bit_length() - 1 if b else dtype.bits,
+    }
+    return np.array([counts[name](int(v) % 2**dtype.bits) for v in values]).astype(dtype.numpy)
+
+
+def truncated(values, divisors, dtype, wants_quotient):
+    """C's division of integers, and its remainder."""
+    found = []
+    for a, b in zip(values.tolist(), divisors.tolist(), strict=True):
+        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        found.append(quotient if wants_quotient else a - quotient * b)
+    return np.array([n % 2**dtype.bits for n in found], f"uint{dtype.bits}").view(dtype.numpy)
 
 
 def chosen(values, other, dtype, smaller):
@@ -248,7 +310,7 @@ class Drawer:
             compute = {"mul": lambda x: x * n, "div": lambda x: x // n, "mod": lambda x: x % n}[kind]
             return Node(f"({a.text} {sign} {n})", "index", lambda r: compute(a.value(r)))
         if kind == "data":
-            data, n = self.data(self.of(i32, i64, i8), 1), self.integer(1, 64)
+            data, n = self.data(self.of(i32, i64, i8, u8, u16, u32), 1), self.integer(1, 64)
             return Node(f"(lego.index({data.text}) % {n})", "index", lambda r: data.value(r).astype(np.int64) % n)
         b = self.index(depth - 1)
         if kind == "where":
@@ -293,6 +355,9 @@ class Drawer:
         """Of indices, or of data."""
         if self.draw(st.booleans()):
             return self.index_condition(depth)
+        if self.integer(0, 3) == 0:
+            single = self._load(i1) if self.draw(st.booleans()) else self._test(depth)
+            return Node(f"(~{single.text})", "condition", lambda r: ~single.value(r))
         sign, f = self.of(*COMPARISONS.items())
         dtype = self.of(*FLOATS, *INTEGERS)
         a, b = self.data(dtype, depth), self.operand(dtype, depth)
@@ -301,13 +366,23 @@ class Drawer:
             return Node(f"(~{single.text})", "condition", lambda r: ~single.value(r))
         return single
 
+    def _test(self, depth):
+        """Whether a float is NaN, infinite or finite."""
+        a, (name, f) = self.data(self.of(*FLOATS), depth), self.of(*TESTS.items())
+        return Node(f"lego.{name}({a.text})", "condition", lambda r: f(a.value(r).astype(np.float64)))
+
     # -- data
 
     def number(self, dtype):
         """A constant of a type, as Python writes it, and as the type holds it."""
+        if dtype is i1:
+            truth = self.draw(st.booleans())
+            return str(truth), np.bool_(truth)
         if dtype in INTEGERS:
-            low, high = -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-            n = self.draw(st.integers(-5, 9) | st.sampled_from([low, high, low + 1]) | st.integers(low, high))
+            low, high = (
+                (0, 2**dtype.bits - 1) if dtype in UNSIGNED else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1)
+            )
+            n = self.draw(st.integers(max(low, -5), 9) | st.sampled_from([low, high, low + 1]) | st.integers(low, high))
             return str(n), dtype.numpy.type(n)
         kind = self.of("small", "decimal", "bits", "special")
         if kind == "small":
@@ -337,7 +412,7 @@ class Drawer:
         if depth <= 0 or self.integer(0, 4) == 0:
             return self._leaf(dtype)
         makers = [self._binary, self._binary, self._unary, self._where, self._conversion]
-        makers += [self._fma] if dtype in FLOATS else []
+        makers += [self._fma, self._through_f8] if dtype in FLOATS else []
         return self.of(*makers)(dtype, depth - 1)
 
     def _leaf(self, dtype):
@@ -407,7 +482,7 @@ class Drawer:
         return Node(f"({a.text} {name} {b.text})", dtype, lambda r: f(a.value(r), b.value(r)).astype(dtype.numpy))
 
     def _integer_binary(self, dtype, a, depth):
-        name = self.of("//", "%", "<<", ">>")
+        name = self.of("//", "%", "<<", ">>", "div_trunc", "rem_trunc")
         constant = self.draw(st.booleans())
         if name in ("<<", ">>"):
             f = np.left_shift if name == "<<" else np.right_shift
@@ -418,21 +493,30 @@ class Drawer:
             return Node(
                 f"({a.text} {name} ({b.text} & {n}))", dtype, lambda r: f(a.value(r), b.value(r) & dtype.numpy.type(n))
             )
-        f = np.floor_divide if name == "//" else np.mod
+        divided = name in ("//", "div_trunc")
+        if name in ("//", "%"):
+            f, form = np.floor_divide if divided else np.mod, f"({{}} {name} {{}})"
+        else:
+            f, form = lambda x, y: truncated(x, np.broadcast_to(y, x.shape), dtype, divided), f"lego.{name}({{}}, {{}})"
         if constant:
-            n = self.draw(st.integers(1, 100) | st.integers(-100, -2))
-            return Node(f"({a.text} {name} {n})", dtype, lambda r: f(a.value(r), dtype.numpy.type(n)))
-        b, sign = self.data(dtype, depth), self.of("", "-")
+            n = self.draw(st.integers(1, 100) if dtype in UNSIGNED else st.integers(1, 100) | st.integers(-100, -2))
+            return Node(form.format(a.text, n), dtype, lambda r: f(a.value(r), dtype.numpy.type(n)))
+        b, sign = self.data(dtype, depth), "" if dtype in UNSIGNED else self.of("", "-")
 
         def value(r):
             divisor = (b.value(r) & dtype.numpy.type(15)) + dtype.numpy.type(2)
             return f(a.value(r), -divisor if sign else divisor)
 
-        return Node(f"({a.text} {name} ({sign}(({b.text} & 15) + 2)))", dtype, value)
+        return Node(form.format(a.text, f"({sign}(({b.text} & 15) + 2))"), dtype, value)
 
     def _unary(self, dtype, depth):
         a = self.data(dtype, depth)
-        name = self.of("-", "abs", *(["sqrt"] if dtype in FLOATS else ["~"]))
+        name = self.of("-", "abs", *(["sqrt", *EXACT_OF_FLOATS] if dtype in FLOATS else ["~", *COUNTS, "sign"]))
+        if name in COUNTS:
+            return Node(f"lego.{name}({a.text})", dtype, lambda r: bit_counts(a.value(r), dtype, name))
+        if name in EXACT_OF_FLOATS:
+            exact = EXACT_OF_FLOATS[name]
+            return Node(f"lego.{name}({a.text})", dtype, lambda r: exact(a.value(r)).astype(dtype.numpy))
         if name == "sqrt":
             # f16 and bf16 in f32, rounded once, which is exact
             def root(r):
@@ -460,24 +544,30 @@ class Drawer:
 
         def value(r):
             given = a.value(r).astype(np.float64)
-            held = np.where(np.abs(given) < limit, given, limit)
+            held = np.where(np.abs(given) < limit, np.abs(given) if dtype in UNSIGNED else given, limit)
             return np.trunc(held).astype(dtype.numpy)
 
         name = self.fresh("c")
-        inside = f"(lambda {name}: lego.where(abs({name}) < {limit}, {name}, {limit}))({a.text})"
+        kept = f"abs({name})" if dtype in UNSIGNED else name
+        inside = f"(lambda {name}: lego.where(abs({name}) < {limit}, {kept}, {limit}))({a.text})"
         return Node(f"{inside}.to({dtype})", dtype, value)
 
     def _fma(self, dtype, depth):
         a, b, c = self.data(dtype, depth), self.operand(dtype, depth), self.operand(dtype, depth)
-        if dtype.bits == 16:
-            self.case.cpu = (
-                False  # an x86 has no such instruction; LLVM calls a function of the C library, and rounds twice
-            )
         return Node(
             f"lego.fma({a.text}, {b.text}, {c.text})",
             dtype,
             lambda r: fused(a.value(r), b.value(r), c.value(r), dtype),
         )
+
+    def _through_f8(self, dtype, depth):
+        """A number rounded to f8 and widened again."""
+        a, narrow = self.data(dtype, depth), self.of(*STORED_ONLY)
+
+        def value(r):
+            return narrowed(narrowed(a.value(r).astype(np.float64), narrow).astype(np.float64), dtype)
+
+        return Node(f"{a.text}.to({narrow}).to({dtype})", dtype, value)
 
     # -- tensors
 
@@ -497,12 +587,13 @@ class Drawer:
     def fill(self, dtype, dims):
         """An input: few bits of entropy, all kinds of values."""
         random = np.random.default_rng(self.integer(0, 99))
+        if dtype is i1:
+            return random.integers(0, 2, dims).astype(bool)
         if dtype in INTEGERS:
-            low = -(2 ** (dtype.bits - 1))
-            small = random.integers(-20, 20, dims)
-            whole = random.integers(low, -low, dims, np.int64, endpoint=False) if dtype.bits < 64 else None
-            whole = random.integers(low, -low - 1, dims, np.int64, endpoint=True) if whole is None else whole
-            return np.where(random.random(dims) < 0.7, small, whole).astype(dtype.numpy)
+            low, high = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
+            small = random.integers(-20, 20, dims).astype(dtype.numpy)
+            whole = random.integers(low, high, dims, dtype.numpy, endpoint=True)
+            return np.where(random.random(dims) < 0.7, small, whole)
         small = random.integers(-20, 20, dims) / 4
         bits = random.integers(0, 2**dtype.bits, dims, np.uint64, endpoint=False) if dtype.bits < 64 else None
         bits = random.integers(0, 2**63, dims, np.uint64) if bits is None else bits
@@ -706,13 +797,18 @@ class Drawer:
 
     def store(self):
         """The end of a kernel: a value, perhaps through a function of the hardware, in each thread's element."""
-        dtype = self.of(*FLOATS, *INTEGERS)
-        value = self.data(dtype, 3)
+        dtype = self.of(*FLOATS, *INTEGERS, i1)
+        if dtype is i1:
+            truth = self.condition(2)
+            value = Node(f"i1({truth.text})", i1, truth.value)
+        else:
+            value = self.data(dtype, 3)
         text, compute = value.text, value.value
         approximate = dtype in FLOATS and self.integer(0, 3) == 0
         if approximate:
             name = self.of(*APPROXIMATE)
-            text = f"lego.{name}(lego.minimum(lego.maximum({text}, 0.25), 4.0))"
+            given = f"lego.minimum(lego.maximum({text}, 0.25), 4.0)"
+            text = f"lego.{name.replace('_', given)}" if "(" in name else f"lego.{name}({given})"
             compute = _bounded_function(name, value, dtype)
         kind = self.of("plain", "plain", "ragged", "guarded")
         if kind == "ragged":
@@ -748,6 +844,7 @@ class Drawer:
         return [f"{tiled}[{block}, {thread}] = {text}"], run
 
 
+COUNTS = ("popcount", "clz", "ctz")
 COMPARISONS = {
     "<": np.less,
     "<=": np.less_equal,
@@ -777,8 +874,7 @@ def _number(n):
 
 def _bounded_function(name, given, dtype):
     """A function of the hardware between 0.25 and 4."""
-    functions = {"rsqrt": lambda x: 1 / np.sqrt(x), "erf": lambda x: np.array([math.erf(v) for v in x])}
-    f = functions.get(name) or getattr(np, name)
+    f = APPROXIMATE[name]
 
     def value(r):
         low, high = (np.full(r.count, narrowed([limit], dtype)[0]) for limit in (0.25, 4.0))
