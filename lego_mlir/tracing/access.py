@@ -27,6 +27,7 @@ from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.contiguity import aligned, contiguous
+from lego_mlir.tracing.halos import Boundary, Halo
 from lego_mlir.tracing.trace import Access, Buffer
 from lego_mlir.tracing.tracer import Tracer
 
@@ -34,10 +35,21 @@ LANE: Final = sympy.Symbol("lane", integer=True)  # an element of a vector, in c
 
 
 class Place:
-    """A logical index of a view of memory, before its width is chosen."""
+    """A logical index of a view of memory, before its width is chosen.
 
-    def __init__(self, tracer: Tracer, buffer: Buffer, layout: Layout, index: tuple[Any, ...]) -> None:
+    With a `boundary` the index may be outside the sizes.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        buffer: Buffer,
+        layout: Layout,
+        index: tuple[Any, ...],
+        boundary: Boundary | None = None,
+    ) -> None:
         self.tracer, self.buffer, self.layout = tracer, buffer, layout
+        self.halo = None if boundary is None else Halo(tracer, layout, boundary)
         self.dims = tuple(as_expr(n) for n in layout.dims())
         self.index = tuple(self._entry(i) for i in index)
         if len(self.index) != len(self.dims):
@@ -46,7 +58,8 @@ class Place:
                 f"got {len(self.index)}: {list(self.index)}",
                 LayoutError,
             )
-        self._require_inside()
+        if self.halo is None:
+            self._require_inside()
         self.derivation = self._derive(self.index)
         tracer.require_divisors(self.derivation.raw)
         self.mask = self._mask(self.index)
@@ -107,7 +120,8 @@ class Place:
     def _claims(self, width: int, lanes: Mapping[Symbol, Range]) -> Iterator[tuple[str, Any]]:
         *outer, last = self.index
         position = self.derivation.expr
-        yield "inside", Lt(last + width - 1, self.dims[-1])
+        if self.halo is None:
+            yield "inside", Lt(last + width - 1, self.dims[-1])
         yield "aligned", aligned(position, width)
         there = self._derive((*outer, last + LANE), lanes).expr
         yield "contiguous", contiguous(position, there, LANE)
@@ -125,6 +139,8 @@ class Place:
         return self.tracer.index(value)
 
     def _derive(self, index: tuple[Any, ...], also: Mapping[Symbol, Range] | None = None) -> Derivation:
+        if self.halo is not None:
+            return self.tracer.derive(self.halo.position(index, also), also)
         return self.tracer.derive(as_expr(self.layout.apply(*map(Index, index))), also)
 
     def _require_inside(self) -> None:
@@ -139,7 +155,10 @@ class Place:
 
     def _mask(self, index: tuple[Any, ...], also: Mapping[Symbol, Range] | None = None) -> Any:
         """The condition under which the index names an element, without its proved conjuncts."""
-        mask = as_condition(self.layout.mask(*map(Index, index)))
+        if self.halo is None:
+            mask = as_condition(self.layout.mask(*map(Index, index)))
+        else:
+            mask = self.halo.mask(index, also)
         if also is None:
             self.tracer.require_divisors(mask)
         parts = mask.args if isinstance(mask, sympy.And) else (mask,)

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import did_you_mean
-from lego_mlir.tracing.access import Place
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Atomic, Value
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
+    from lego_mlir.tracing.access import Place
     from lego_mlir.tracing.trace import Buffer
     from lego_mlir.tracing.tracer import Tracer
 
@@ -59,6 +59,8 @@ class AtomicAccess:
         layout: Layout
 
         def _inside_kernel(self) -> Tracer: ...
+
+        def place(self, *index: IndexLike, stored: bool = False) -> Place: ...
 
     def atomic_add(self, value: Operand, *index: IndexLike, scope: str = "device") -> Scalar:
         """Add to an element; returns its old value. Integers wrap around."""
@@ -105,7 +107,7 @@ class AtomicAccess:
     ) -> Scalar:
         tracer, dtype = self._inside_kernel(), self.buffer.dtype
         self._require_known(tracer, name, value, scope)
-        access = Place(tracer, self.buffer, self.layout, index).access(1)
+        access = self.place(*index, stored=name != "load").access(1)
 
         def given(number: Operand) -> Value | None:
             return None if number is None else as_value(number, dtype)

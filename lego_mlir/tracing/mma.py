@@ -179,7 +179,7 @@ def _columns(tracer: Tracer, b: Part, depth: int, n: int) -> Iterator[tuple[int,
 
 
 def _lines(tracer: Tracer, view: View) -> Lines:
-    lines = lines_of(view.layout)
+    lines = None if view.boundary is not None else lines_of(view.layout)
     if lines is None:
         raise tracer.error(
             f"{view.buffer.name}: tiles are read in contiguous segments of {RUN} elements of a row or of a column, "

@@ -21,6 +21,7 @@ from lego_mlir.tracing.access import Place
 from lego_mlir.tracing.atomics import AtomicAccess
 from lego_mlir.tracing.claimed import Values, require_range
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.halos import BOUNDARIES, Boundary
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Buffer, Load, Store
 from lego_mlir.tracing.tracer import Tracer, current
@@ -59,10 +60,10 @@ class Tensor:
 class View(AtomicAccess):
     """Memory inside a kernel, indexed through a layout."""
 
-    __slots__ = ("_tracer", "buffer", "layout")
+    __slots__ = ("_tracer", "boundary", "buffer", "layout")
 
-    def __init__(self, tracer: Tracer, buffer: Buffer, layout: Layout) -> None:
-        self._tracer, self.buffer, self.layout = tracer, buffer, layout
+    def __init__(self, tracer: Tracer, buffer: Buffer, layout: Layout, boundary: Boundary | None = None) -> None:
+        self._tracer, self.buffer, self.layout, self.boundary = tracer, buffer, layout, boundary
 
     @property
     def dtype(self) -> DType:
@@ -77,7 +78,30 @@ class View(AtomicAccess):
 
     def tile_by(self, *levels: Sequence[Any]) -> View:
         """The same memory under a tiled index: `tile_by([M // T, N // T], [T, T])`. Indices past the end are masked."""
-        return View(self._tracer, self.buffer, self.layout.tile_by(*levels))
+        return View(self._tracer, self.buffer, self.layout.tile_by(*levels), self.boundary)
+
+    def halo(self, boundary: Boundary = "zero") -> View:
+        """The same memory with indices that may be outside: `x.halo("clamp")[i - 1, j]`.
+
+        There a load gives 0 (`"zero"`), or the element that `"clamp"`, `"mirror"` or `"wrap"` maps the index to. A
+        store outside does nothing, and is refused for a boundary that maps: see `tracing.halos`. Raises TraceError for
+        another boundary.
+        """
+        if boundary not in BOUNDARIES:
+            raise self._inside_kernel().error(
+                f"{self.buffer.name}.halo: the boundary is one of {', '.join(BOUNDARIES)}, got {boundary!r}"
+            )
+        return View(self._tracer, self.buffer, self.layout, boundary)
+
+    def place(self, *index: IndexLike, stored: bool = False) -> Place:
+        """The address of an index in this view, before its width is chosen."""
+        tracer = self._inside_kernel()
+        if stored and self.boundary not in (None, "zero"):
+            raise tracer.error(
+                f"a store through {self.buffer.name}.halo({self.boundary!r}) would let several threads write one "
+                f'element; store through {self.buffer.name} itself, or through halo("zero"), which masks'
+            )
+        return Place(tracer, self.buffer, self.layout, index, self.boundary)
 
     def __getitem__(self, index: IndexLike) -> Scalar:
         return self.load(*_indices(index))
@@ -91,7 +115,7 @@ class View(AtomicAccess):
         `width=None` takes the widest that is proved. Where the access is masked off the result is `other`.
         """
         tracer = self._inside_kernel()
-        place = Place(tracer, self.buffer, self.layout, index)
+        place = self.place(*index)
         access = place.access(place.widest() if width is None else width)
         lanes = None if access.width == 1 else access.width
         instead = as_value(other, self.dtype, lanes) if access.is_masked else None
@@ -106,7 +130,7 @@ class View(AtomicAccess):
         """
         tracer = self._inside_kernel()
         lanes = value.width if isinstance(value, Scalar) and value.width is not None else width or 1
-        access = Place(tracer, self.buffer, self.layout, index).access(lanes)
+        access = self.place(*index, stored=True).access(lanes)
         stored = as_value(value, self.dtype, None if lanes == 1 else lanes)
         tracer.append(Store(stored, access, access.source))
 
@@ -115,7 +139,7 @@ class View(AtomicAccess):
         """The same memory with the two indices interchanged."""
         from lego_mlir.layout.transposed import Transposed
 
-        return View(self._tracer, self.buffer, Transposed(self.layout))
+        return View(self._tracer, self.buffer, Transposed(self.layout), self.boundary)
 
     def part(self, at: Sequence[IndexLike], shape: Sequence[int]) -> Part:
         """A rectangle of a shared tile, for `lego.mma`: `tile.part((m, 0), (64, 32))`."""
@@ -125,7 +149,7 @@ class View(AtomicAccess):
 
     def widest(self, *index: IndexLike) -> int:
         """The largest width that is proved for an access at this index."""
-        return Place(self._inside_kernel(), self.buffer, self.layout, index).widest()
+        return self.place(*index).widest()
 
     def _inside_kernel(self) -> Tracer:
         tracer = current(self.buffer.name)

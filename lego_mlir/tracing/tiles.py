@@ -16,7 +16,6 @@ from typing import Any
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import cdiv
 from lego_mlir.layout import Row
-from lego_mlir.tracing.access import Place
 from lego_mlir.tracing.control import block_dim, thread_id
 from lego_mlir.tracing.shared_lines import RUN, lines_of
 from lego_mlir.tracing.tensor import View
@@ -86,11 +85,7 @@ def _widths(target: View) -> tuple[int, ...]:
 
 
 def _possible(tiled: View, at: Sequence[Any], target: View, place: tuple[Any, Any], width: int) -> bool:
-    tracer = current("lego.stage")
-    return not any(
-        Place(tracer, view.buffer, view.layout, index).obstacle(width)
-        for view, index in ((tiled, (*at, *place)), (target, place))
-    )
+    return not any(view.place(*index).obstacle(width) for view, index in ((tiled, (*at, *place)), (target, place)))
 
 
 def _threads() -> int:
