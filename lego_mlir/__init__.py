@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.control import when as when
     from lego_mlir.tracing.definition import Kernel as Kernel
     from lego_mlir.tracing.definition import kernel as kernel
+    from lego_mlir.tracing.device_functions import DeviceFunction as DeviceFunction
+    from lego_mlir.tracing.device_functions import function as function
     from lego_mlir.tracing.dtypes import DType as DType
     from lego_mlir.tracing.dtypes import bf16 as bf16
     from lego_mlir.tracing.dtypes import f8e4m3fn as f8e4m3fn
@@ -161,6 +163,7 @@ _MODULES = {
     "lego_mlir.tracing.control": (
         "barrier block_dim block_id grid_dim otherwise range=loop register thread_id unroll when"
     ),
+    "lego_mlir.tracing.device_functions": "DeviceFunction function",
     "lego_mlir.tracing.dtypes": "DType bf16 f16 f32 f64 f8e4m3fn f8e5m2 i1 i16 i32 i64 i8 index u16 u32 u64 u8",
     "lego_mlir.tracing.functions": (
         "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc erf exp exp2 expm1 floor fma "

@@ -22,7 +22,19 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.trace import Atomic, For, If, Load, Source, Store, TileLoad, TileStore, ToIndex, While
+from lego_mlir.tracing.trace import (
+    Atomic,
+    For,
+    FunctionCall,
+    If,
+    Load,
+    Source,
+    Store,
+    TileLoad,
+    TileStore,
+    ToIndex,
+    While,
+)
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Cond, Expr
@@ -124,6 +136,8 @@ def guarded_accesses(
             case If(condition=condition, then=then, otherwise=otherwise):
                 yield from guarded_accesses(then, (*guards, condition))
                 yield from guarded_accesses(otherwise, (*guards, sympy.Not(condition)))
+            case FunctionCall(function=function):
+                yield from guarded_accesses(function.body)
 
 
 def tile_access(kernel: Kernel, access: Access, sizes: Mapping[str, int], guards: tuple[Cond, ...] = ()) -> TileAccess:

@@ -26,6 +26,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Block, Module, Op, Type, Value
 from lego_mlir.toolchain import host_functions, host_rounding, host_warps
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
+from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
@@ -59,6 +60,7 @@ def to_host(text: str, name: str = "-") -> tuple[str, dict[str, tuple[str, ...]]
     with session():
         module = parse(text, name)
         run(module, OUTLINE, name)
+        called_functions.inline(module)
         host = ir.Module.create()
         for gpu_module in gpu_modules(module):
             _move_tables(gpu_module, host)

@@ -14,6 +14,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Op, Type, Value
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
+from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes.base import FunctionPass
@@ -88,14 +89,18 @@ def to_nvvm(text: str, pipeline: Pipeline | str = NVVM, name: str = "-") -> str:
             _check_tiles(function)
             _check_shared_memory(function)
             arguments_as_pointers(function)
+        called_functions.pass_pointers(module)
         for lowering in LOWERINGS:
             lowering.run_on_kernels(module)
+            for function in list(called_functions.called_functions(module.operation)):
+                lowering.run_on(function)
         run(module, pipeline, name)
         modules = gpu_modules(module)
         if not modules:
             raise ModuleError(f"{name} has no gpu.module and no gpu.launch: there is no kernel to compile")
         for gpu_module in modules:
             _external_dynamic_shared_memory(gpu_module)
+            called_functions.keep_calls(gpu_module)
             _refuse_what_cannot_run(gpu_module)
         return to_text(module, locations=True)
 

@@ -53,8 +53,9 @@ def access_verdicts(trace: KernelTrace, timeout_ms: int) -> Iterator[tuple[str, 
     words = _Words(trace)
     ranges = {**trace.ranges, **words.ranges}
     required = tuple(requirement.condition for requirement in trace.requirements)
-    for claim in _claims(trace.body, required, (), words.meaning):
-        yield claim.text, _verdict(claim, ranges, set(words.ranges), timeout_ms)
+    for body in (trace.body, *(function.body for function in trace.functions())):
+        for claim in _claims(body, required, (), words.meaning):
+            yield claim.text, _verdict(claim, ranges, set(words.ranges), timeout_ms)
 
 
 class _Words:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final, assert_never
 
 from lego_mlir import bindings
+from lego_mlir.expr.nodes import tables_of
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.printers.operations import Form
@@ -24,7 +25,7 @@ from lego_mlir.tracing.emit_atomics import AtomicEmitter
 from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
 from lego_mlir.tracing.emit_values import ValueEmitter
-from lego_mlir.tracing.symbols import symbols
+from lego_mlir.tracing.symbols import expressions, symbols
 from lego_mlir.tracing.trace import (
     Assume,
     Atomic,
@@ -38,6 +39,8 @@ from lego_mlir.tracing.trace import (
     For,
     FromCondition,
     FromIndex,
+    FunctionCall,
+    FunctionTrace,
     If,
     KernelTrace,
     Lane,
@@ -46,6 +49,7 @@ from lego_mlir.tracing.trace import (
     Piece,
     Read,
     Register,
+    Return,
     Source,
     Statement,
     Store,
@@ -55,8 +59,10 @@ from lego_mlir.tracing.trace import (
     Value,
     While,
     Write,
+    accesses_in,
     registers_written,
 )
+from lego_mlir.transforms.called_functions import CALLED
 from lego_mlir.transforms.tile_names import NAME as TILE_NAME
 
 WORKGROUP: Final = "#gpu.address_space<workgroup>"
@@ -96,6 +102,7 @@ class KernelEmitter:
         self._memrefs: dict[str, Any] = {}
         self._locations: dict[Source, Any] = {}
         self._used: set[int] | None = None  # the numbers of values that are operands
+        self.functions: dict[FunctionTrace, FunctionEmitter] = {}
 
     def emit(self) -> None:
         """The gpu.func with its body."""
@@ -118,7 +125,7 @@ class KernelEmitter:
             self.compute = ValueEmitter(self.printer.build)
             self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
             self.atomics = AtomicEmitter(self.printer.build, lambda value: self._values[value.number])
-            self._emit_ids()
+            self._emit_ids(self.trace.body)
             self._emit_body(self.trace.body)
             self.printer.build.operation("gpu.return")
 
@@ -154,8 +161,8 @@ class KernelEmitter:
             listed["lego.order"] = self.ir.StringAttr.get(order)
         return self.ir.DictAttr.get(listed)
 
-    def _emit_ids(self) -> None:
-        used = symbols(self.trace.body)
+    def _emit_ids(self, body: tuple[Statement, ...]) -> None:
+        used = symbols(body)
         for symbol, (kind, axis) in self.trace.ids.items():
             if symbol in used:
                 value = self.printer.build.value(f"gpu.{kind}", (), "index", {"dimension": f"#gpu<dim {axis}>"})
@@ -227,6 +234,10 @@ class KernelEmitter:
                 self._emit_while(statement)
             case If():
                 self._emit_if(statement)
+            case FunctionCall():
+                self._emit_call(statement)
+            case Return(ends):
+                build.operation("func.return", [self._end(end) for end in ends])
             case _:
                 assert_never(statement)
 
@@ -289,6 +300,29 @@ class KernelEmitter:
             with self._region(branch, 1):
                 self._yield([self._values[atomic.other.number]])
             self._values[number] = branch.results[0]
+
+    # -- functions
+
+    def _emit_call(self, call: FunctionCall) -> None:
+        """The call; its function is emitted before the kernel, at the first call."""
+        if call.function not in self.functions:
+            self.functions[call.function] = FunctionEmitter(self.trace, self.form, call.function, self.functions)
+        callee = self.functions[call.function]
+        operands = [self._end(argument) for argument in call.arguments]
+        operands += [self._memrefs[buffer.name] for buffer in callee.buffers]
+        operands += [self.printer.value(size, "index") for size in callee.sizes]
+        made = self.printer.build.operation(
+            "func.call", operands, callee.result_types, {"callee": f"@{call.function.name}"}
+        )
+        for result, value in zip(call.results, made.results, strict=True):
+            if isinstance(result, Value):
+                self._values[result.number] = value
+            else:
+                self.printer.bind(result, value)
+
+    def _end(self, end: Any) -> Any:
+        """A value, or an index expression, as an operand."""
+        return self._values[end.number] if isinstance(end, Value) else self.printer.value(end, "index")
 
     # -- regions
 
@@ -355,6 +389,68 @@ class KernelEmitter:
 
     def _yield(self, values: Sequence[Any]) -> None:
         self.printer.build.operation("scf.yield", values)
+
+
+class FunctionEmitter(KernelEmitter):
+    """Emits a function that is called, before the kernel that contains the insertion point.
+
+    Its arguments are those of the trace, then the memory that it accesses and the sizes that it uses.
+    """
+
+    def __init__(
+        self,
+        trace: KernelTrace,
+        form: Form,
+        function: FunctionTrace,
+        functions: dict[FunctionTrace, FunctionEmitter],
+    ) -> None:
+        super().__init__(trace, form)
+        self.function, self.functions = function, functions
+        found = list(expressions(function.body))
+        tables = {name for expr in found for name in (table.name for table in tables_of(expr))}
+        buffers = [*(p for p in trace.parameters if isinstance(p, Buffer)), *trace.shared]
+        used = {access.buffer.name for access in accesses_in(function)} | tables
+        self.buffers = [buffer for buffer in buffers if buffer.name in used]
+        self.sizes = [size for size in trace.sizes if any(size in expr.free_symbols for expr in found)]
+        end = function.body[-1]
+        assert isinstance(end, Return)
+        self.result_types = [value.mlir if isinstance(value, Value) else "index" for value in end.values]
+        self._emit_function()
+
+    def _emit_function(self) -> None:
+        ir, function = self.ir, self.function
+        types = [p.mlir if isinstance(p, Value) else "index" for p in function.parameters]
+        types += [*map(_memref, self.buffers), *("index" for _ in self.sizes)]
+        attributes = {
+            "sym_name": ir.StringAttr.get(function.name),
+            "sym_visibility": ir.StringAttr.get("private"),
+            "function_type": ir.TypeAttr.parse(f"({', '.join(types)}) -> ({', '.join(self.result_types)})"),
+            "llvm.linkage": ir.Attribute.parse("#llvm.linkage<internal>"),
+            CALLED: ir.UnitAttr.get(),
+        }
+        kernel = ir.InsertionPoint.current.block.owner
+        while kernel.operation.parent.name != "gpu.module":
+            kernel = kernel.operation.parent
+        with ir.InsertionPoint(kernel), _location(ir, function.source):
+            made = ir.Operation.create("func.func", attributes=attributes, regions=1)
+            parsed = [ir.Type.parse(t) for t in types]
+            entry = made.regions[0].blocks.append(*parsed, arg_locs=[made.location] * len(parsed))
+        values = list(entry.arguments)
+        count, memory = len(function.parameters), len(function.parameters) + len(self.buffers)
+        self._memrefs = {b.name: value for b, value in zip(self.buffers, values[count:memory], strict=True)}
+        with ir.InsertionPoint(entry), _location(ir, function.source):
+            sizes = dict(zip(self.sizes, values[memory:], strict=True))
+            self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
+            self.compute = ValueEmitter(self.printer.build)
+            self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
+            self.atomics = AtomicEmitter(self.printer.build, lambda value: self._values[value.number])
+            self._emit_ids(function.body)
+            for parameter, value in zip(function.parameters, values, strict=False):
+                if isinstance(parameter, Value):
+                    self._values[parameter.number] = value
+                else:
+                    self.printer.bind(parameter, value)
+            self._emit_body(function.body)
 
 
 def _memref(buffer: Buffer, row: int | None = None) -> str:

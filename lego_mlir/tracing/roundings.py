@@ -30,6 +30,7 @@ from lego_mlir.tracing.trace import (
     Convert,
     For,
     FromIndex,
+    FunctionCall,
     If,
     KernelTrace,
     Lane,
@@ -37,10 +38,12 @@ from lego_mlir.tracing.trace import (
     MlirOperation,
     Piece,
     Read,
+    Return,
     Statement,
     Store,
     TileLoad,
     TileStore,
+    Value,
     While,
     Write,
 )  # fmt: skip
@@ -162,6 +165,8 @@ class _Chains:
                     self.keep(access.buffer.name, self.of(value))
                 case TileStore(value=value, buffer=buffer):
                     self.keep(buffer.name, self.of(value))
+                case FunctionCall():
+                    self.call(statement)
                 case _ if (result := getattr(statement, "result", None)) is not None:
                     self.values[result.number] = self.result(statement)
                 case _:
@@ -179,6 +184,18 @@ class _Chains:
         from lego_mlir.expr.evaluate import evaluate
 
         return prod(int(evaluate(n, self.sizes)) for n in (*self.trace.grid, *self.trace.block))
+
+    def call(self, call: FunctionCall) -> None:
+        """Follow the function's body with the roundings of the arguments."""
+        for parameter, argument in zip(call.function.parameters, call.arguments, strict=True):
+            if isinstance(parameter, Value):
+                self.values[parameter.number] = self.of(argument)
+        self.run(call.function.body)
+        end = call.function.body[-1]
+        assert isinstance(end, Return)
+        for result, value in zip(call.results, end.values, strict=True):
+            if isinstance(result, Value):
+                self.values[result.number] = self.of(value)
 
     def of(self, *operands: Any) -> Roundings:
         """The roundings of several values together; a scalar parameter has none."""

@@ -13,12 +13,15 @@ from lego_mlir.tracing.trace import (
     For,
     FromCondition,
     FromIndex,
+    FunctionCall,
     If,
     Load,
+    Return,
     Statement,
     Store,
     TileLoad,
     TileStore,
+    Value,
     While,
 )
 
@@ -45,6 +48,11 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
                 yield condition
                 yield from expressions(then)
                 yield from expressions(otherwise)
+            case FunctionCall(function=function, arguments=arguments):
+                yield from (a for a in arguments if not isinstance(a, Value))
+                yield from expressions(function.body)
+            case Return(values=values):
+                yield from (v for v in values if not isinstance(v, Value))
             case _:
                 pass
 

@@ -366,6 +366,34 @@ class While:
     source: Source
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionTrace:
+    """A function that is called: `parameters` are values, and symbols of indices. The body ends with a Return."""
+
+    name: str
+    parameters: tuple[Any, ...]
+    body: tuple[Statement, ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A call of a function, with values and index expressions; `results` are values and symbols."""
+
+    function: FunctionTrace
+    arguments: tuple[Any, ...]
+    results: tuple[Any, ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """The end of a function: values and index expressions."""
+
+    values: tuple[Any, ...]
+    source: Source
+
+
 Statement = (
     Constant
     | Compute
@@ -390,6 +418,8 @@ Statement = (
     | For
     | While
     | If
+    | FunctionCall
+    | Return
 )
 
 
@@ -418,8 +448,21 @@ class KernelTrace:
     requirements: tuple[Requirement, ...] = ()
 
     def statements(self) -> Iterator[Statement]:
-        """Every statement in pre-order: a loop or branch, then its body."""
+        """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""
         yield from _walk(self.body)
+        for function in self.functions():
+            yield from _walk(function.body)
+
+    def functions(self) -> tuple[FunctionTrace, ...]:
+        """The functions that are called, each once."""
+        found: dict[FunctionTrace, None] = {}
+        pending = [self.body]
+        while pending:
+            for statement in _walk(pending.pop()):
+                if isinstance(statement, FunctionCall) and statement.function not in found:
+                    found[statement.function] = None
+                    pending.append(statement.function.body)
+        return tuple(found)
 
     def values_used(self) -> set[int]:
         """The numbers of the values that some statement takes as an operand."""
@@ -434,6 +477,20 @@ class KernelTrace:
         for statement in self.statements():
             if isinstance(statement, (Load, Store, Atomic)):
                 yield statement, statement.access
+
+
+def accesses_in(function: FunctionTrace) -> Iterator[Access]:
+    """The accesses of a function and of those that it calls."""
+    for statement in _walk(function.body):
+        if isinstance(statement, (Load, Store, Atomic)):
+            yield statement.access
+        elif isinstance(statement, FunctionCall):
+            yield from accesses_in(statement.function)
+
+
+def statements_in(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """Every statement of a body in pre-order, without those of functions that are called."""
+    yield from _walk(body)
 
 
 def _walk(body: tuple[Statement, ...]) -> Iterator[Statement]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -67,6 +67,9 @@ class Tracer:
         self.entered = False  # the kernel's function runs, so every id has a value
         self.unopened: dict[object, tuple[str, Source]] = {}  # branches and loops without their `with` or `for`
         self.abandoned: Source | None = None  # a loop left by break or return
+        self.calling: list[Any] = []  # the device functions that run
+        self.functions: dict[Hashable, Any] = {}  # those that are called, by their kinds of arguments
+        self.called: str | None = None  # the function that is traced to be called
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
                 symbol = sympy.Symbol(ID_PREFIX[kind] + axis, integer=True)
@@ -104,6 +107,7 @@ class Tracer:
     def use(self, value: Value) -> Value:
         """The value. Raises TraceError outside the region that defined it."""
         if not any(value.number in region for region in self._live):
+            self._require_own("a value")
             raise self.error(
                 f"a value made in a loop or branch is used after its end; keep it in lego.register({value.dtype}, ..)"
             )
@@ -112,8 +116,17 @@ class Tracer:
     def use_register(self, register: Register) -> Register:
         """The register. Raises TraceError outside the region that defined it."""
         if not any(register.number in region for region in self._registers):
+            self._require_own("a register")
             raise self.error("a register is used after the end of the loop or branch that defined it")
         return register
+
+    def _require_own(self, what: str) -> None:
+        """Raise TraceError in a function that is called, which sees only its arguments."""
+        if self.called is not None:
+            raise self.error(
+                f"{what} of the caller is used in {self.called}, which is called and sees its arguments only: pass it, "
+                "or leave out inline=False"
+            )
 
     def index(self, value: Any) -> Any:
         """The expression of an index. Raises where one of its symbols is out of scope, or a divisor is 0."""
@@ -126,6 +139,7 @@ class Tracer:
     def _defined(self, expr: Expr) -> Any:
         for symbol in expr.free_symbols:
             if not isinstance(symbol, Size) and not self._in_scope(symbol):
+                self._require_own(f"the variable {symbol}")
                 known = symbol in self.ranges
                 what = "of a loop or branch that has ended" if known else "of no loop, id or size of this kernel"
                 raise self.error(f"{symbol} in the index {expr} is the variable {what}")
@@ -162,6 +176,32 @@ class Tracer:
         """Add a condition on sizes to those that hold in the whole kernel."""
         self.path.insert(0, condition)  # a region removes its own conditions from the end
 
+    @contextmanager
+    def function(self, name: str) -> Iterator[list[Statement]]:
+        """Around the statements of a function that is called, which sees ids and sizes, and nothing of its caller."""
+        outer = (self.path, self._regions, self._live, self._registers, self._symbols, self.called)
+        statements: list[Statement] = []
+        self.path, self._regions, self.called = [], [statements], name
+        self._live, self._registers, self._symbols = [set()], [set()], [set(self.ids)]
+        try:
+            yield statements
+        finally:
+            self.path, self._regions, self._live, self._registers, self._symbols, self.called = outer
+
+    def function_name(self, name: str) -> str:
+        """The name of a called function in the module: that of the kernel and its own, with a number if taken."""
+        taken = {traced.function.name for traced in self.functions.values()}
+        numbered = itertools.chain([""], itertools.count(2))
+        return next(found for n in numbered if (found := f"{self.name}_{name}{n}") not in taken)
+
+    def parameter_symbol(self, name: str, range_: Range) -> Any:
+        """A new index symbol of this range, for a parameter or result of a function."""
+        self._loops += 1
+        symbol = sympy.Symbol(f"{name}{self._loops}", integer=True)
+        self.ranges[symbol] = range_
+        self._symbols[-1].add(symbol)
+        return symbol
+
     def last(self) -> Statement | None:
         """The latest statement of the innermost region."""
         return self._regions[-1][-1] if self._regions[-1] else None
@@ -181,6 +221,11 @@ class Tracer:
 
     def shared_name(self, given: str | None = None) -> str:
         """A name for the next shared tile, distinct from the parameters' and other tiles': `part`, `part2`, .."""
+        if self.called is not None:
+            raise self.error(
+                f"lego.shared in {self.called}, which is called: shared tiles belong to a kernel; pass the tile as an "
+                "argument, or leave out inline=False"
+            )
         taken = {*self.parameters, *(tile.name for tile in self.shared)}
         if given is None:
             name = f"shared{len(self.shared)}"
@@ -318,6 +363,11 @@ class Tracer:
     def error(self, message: str, kind: type[LegoError] = TraceError) -> LegoError:
         """An error that names the user's line."""
         return kind(f"{self.here()}: {message}")
+
+
+def active() -> Tracer | None:
+    """The kernel being traced, if there is one."""
+    return _current.get()
 
 
 def current(what: str) -> Tracer:

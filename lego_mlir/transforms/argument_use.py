@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Op, Type, Value
-from lego_mlir.transforms.modules import walk
+from lego_mlir.transforms.modules import string_attribute, walk
 
 WIDEST: Final = 16  # bytes: ld.global.v4.b32, cp.async; PTX ISA
 
@@ -31,6 +31,7 @@ _WRITES: Final = frozenset(
      "vector.maskedstore"}
 )  # fmt: skip
 _ATOMIC: Final = frozenset({"memref.atomic_rmw"})
+_CALL: Final = "func.call"
 _COPY: Final = "nvgpu.device_async_copy"
 
 
@@ -54,9 +55,26 @@ def uses(function: Op, arguments: Sequence[Value], element_bytes: Sequence[int])
                 continue
             if operation.name in _VIEWS:
                 roots[operation.results[0]] = number
+            elif operation.name == _CALL:
+                _record_call(found[number], operation, position, element_bytes[number])
             elif operation.name not in _HARMLESS:
                 _record(found[number], operation, element_bytes[number])
     return found
+
+
+def _record_call(use: Use, call: Op, position: int, size: int) -> None:
+    """What the called function does with one of its arguments."""
+    name = str(bindings.load().ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+    parent = call.parent
+    while parent.name not in ("gpu.module", "builtin.module"):
+        parent = parent.parent
+    for operation in parent.regions[0].blocks[0].operations:
+        if "sym_name" in operation.attributes and string_attribute(operation, "sym_name") == name:
+            (inner,) = uses(operation.operation, [operation.regions[0].blocks[0].arguments[position]], [size])
+            use.alignment = max(use.alignment, inner.alignment)
+            use.read, use.written = use.read or inner.read, use.written or inner.written
+            return
+    use.alignment, use.read, use.written = WIDEST, True, True
 
 
 def _record(use: Use, operation: Op, size: int) -> None:

@@ -13,6 +13,10 @@ from lego_mlir.interp.program import Operation, Step, copy_slots, implements
 @implements("func.call")
 def call(op: Operation) -> Step:
     function = op.compiler.function(str(op.attribute("callee").value))
+    for position, type_ in enumerate(function.argument_types):
+        if values.is_memref(type_):
+            used = function.arguments_read, function.arguments_written
+            op.touches(position, read=position in used[0], written=position in used[1])
     enter = copy_slots(op.operands, function.body.arguments)
     leave = copy_slots(function.body.results, op.results)
 
