@@ -43,3 +43,22 @@ def refusal(what: str, extents: Sequence[int]) -> str:
                 f"{elsewhere}, or {instead}" if elsewhere else f"; {instead}"
             )
     return ""
+
+
+BLOCKS_PER_CLUSTER: Final = 16  # sm_90; 8 where the launch must be portable; CUDA C++ Programming Guide, same section
+
+
+def refused_cluster(cluster: Sequence[int], grid: Sequence[int]) -> str:
+    """Why no GPU can launch clusters of these blocks in this grid, and the remedy; empty for a valid launch.
+
+    >>> refused_cluster((2, 1, 1), (5, 1, 1))
+    'clusters of (2, 1, 1) blocks do not divide the grid (5, 1, 1); launch a multiple along each axis'
+    """
+    if prod(cluster) > BLOCKS_PER_CLUSTER or min(cluster) < 1:
+        return f"clusters of {tuple(cluster)} blocks: a cluster has 1 to {BLOCKS_PER_CLUSTER} blocks"
+    if any(n % c for n, c in zip(grid, cluster, strict=True)):
+        return (
+            f"clusters of {tuple(cluster)} blocks do not divide the grid {tuple(grid)}; "
+            "launch a multiple along each axis"
+        )
+    return ""

@@ -27,7 +27,7 @@ import numpy as np
 
 from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
-from lego_mlir.hardware.limits import refusal
+from lego_mlir.hardware.limits import refusal, refused_cluster
 from lego_mlir.interp import dialects, memory, shadow, values
 from lego_mlir.interp.counters import Counters
 from lego_mlir.interp.dialects.cf import compile_blocks
@@ -86,15 +86,22 @@ class LaunchState:
         arguments: Sequence[SlotValue],
         dynamic_shared: int,
         enter: Callable[[Machine], None] | None = None,
+        cluster: Dim3 | None = None,
     ) -> None:
         """Run all blocks, or the requested sample, batch by batch. Refuses extents that no GPU can launch."""
-        if refused := refusal("grid", grid) or refusal("block", block):
+        if function.known_cluster is not None and cluster not in (None, function.known_cluster):
+            raise InterpreterError(
+                f"@{function.name} is compiled for clusters of {function.known_cluster}, not {cluster}"
+            )
+        cluster = cluster or function.known_cluster or (1, 1, 1)
+        if refused := refusal("grid", grid) or refusal("block", block) or refused_cluster(cluster, grid):
             raise InterpreterError(f"@{function.name}: {refused}")
         chosen = choose_blocks(self.options.blocks, grid)
         size = self._batch_size(function, block, dynamic_shared)
         for start in range(0, len(chosen), size):
             batch = chosen[start : start + size]
             machine = self._machine(grid, block, batch, dynamic_shared)
+            machine.cluster = cluster
             if enter is not None:
                 enter(machine)
             for slot, value in zip(function.body.arguments, arguments, strict=False):

@@ -53,10 +53,12 @@ class Machine:
     accesses: list[MemoryAccess]
     run_grid: Callable[..., None]
     printed: Printed
+    cluster: Dim3 = (1, 1, 1)
     dynamic_shared_bytes: int = 0
     mask: Array | None = None
     epochs: dict[bool, Array] = field(default_factory=lambda: {True: values.uniform(0), False: values.uniform(0)})
     dynamic_shared: DeviceBuffer | None = None
+    barriers: dict[str, Any] = field(default_factory=dict)
     warps_synchronised: bool = False
     fences: dict[bool, Array] = field(default_factory=lambda: {True: values.uniform(0), False: values.uniform(0)})
     statics: dict[str, MemRef] = field(default_factory=dict)
@@ -127,6 +129,12 @@ class Machine:
                 place, block, thread, count=int(diverged.sum()) * (self.blocks if diverged.shape[0] == 1 else 1),
             )  # fmt: skip
         self._advance(fenced, np.asarray(some))
+
+    def order_blocks(self, some: Array) -> None:
+        """Order all accesses of some blocks before this point with those after it; `some` is (blocks, 1)."""
+        if some.any():
+            self._tags.clear()
+            self._advance((False, True), some)
 
     def _advance(self, fenced: tuple[bool, ...], some: Array) -> None:
         """Raise the epochs of blocks that passed a barrier: of all their threads to one that none had."""

@@ -100,6 +100,7 @@ class CompiledFunction:
     private: tuple[tuple[int, Any], ...]
     known_block: tuple[int, int, int] | None
     known_grid: tuple[int, int, int] | None
+    known_cluster: tuple[int, int, int] | None
     is_kernel: bool
     arguments_read: frozenset[int]
     arguments_written: frozenset[int]
@@ -371,6 +372,7 @@ class Compiler:
             private=tuple(rest[shared:]),
             known_block=_known(operation, "known_block_size"),
             known_grid=_known(operation, "known_grid_size"),
+            known_cluster=_known(operation, "known_cluster_size"),
             is_kernel=operation.name == "gpu.func",
             arguments_read=frozenset(i for i, use in enumerate(uses) if use[0]),
             arguments_written=frozenset(i for i, use in enumerate(uses) if use[1]),

@@ -1,4 +1,4 @@
-"""`gpu`: thread and block ids, barriers, shuffles and reductions within a warp, launches.
+"""`gpu`: thread and block ids, barriers, shuffles and reductions within a warp.
 
 Threads are numbered x fastest, and 32 consecutive threads form a warp, as on the hardware.
 """
@@ -15,7 +15,7 @@ from lego_mlir.errors import InterpreterError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import extremes, memory, values
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.program import CompiledFunction, Operation, Step, implements, tile_names
+from lego_mlir.interp.program import CompiledRegion, Operation, Step, implements
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array
 
@@ -268,8 +268,8 @@ def all_reduce(op: Operation) -> Step:
     """Reduce over all threads of a block, which must all be active. It does not order other accesses."""
     (value,) = op.operands
     result, place = op.result, op.place
-    if op.has_region(0) or not op.has("op"):
-        op.fail("reductions given as a region are not supported; use one of the named kinds")
+    if op.has_region(0):
+        return _reduced_by(op, op.body(), value)
     kind = op.keyword("op")
 
     def step(m: Machine) -> None:
@@ -282,67 +282,25 @@ def all_reduce(op: Operation) -> Step:
     return step
 
 
-@implements("gpu.launch_func")
-def launch_func(op: Operation) -> Step:
-    """Run a kernel of the module from host code."""
-    function = op.compiler.function(str(op.attribute("kernel")).rsplit("@", 1)[-1])
-    groups = op.segments()
-    if len(groups) != 13:
-        op.fail(f"unexpected operand groups: {len(groups)}")
-    grid_slots = [g[0] for g in groups[1:4]]
-    block_slots = [g[0] for g in groups[4:7]]
-    dynamic, arguments = groups[10], groups[11]
+def _reduced_by(op: Operation, body: CompiledRegion, value: int) -> Step:
+    """Reduce over a block by a region of two arguments: halves of the threads in each round, in no specified order."""
+    result, place = op.result, op.place
+    left, right = body.arguments
 
     def step(m: Machine) -> None:
-        v = m.values
-        grid = tuple(values.only(v[s], "a grid size") for s in grid_slots)
-        block = tuple(values.only(v[s], "a block size") for s in block_slots)
-        shared = values.only(v[dynamic[0]], "the dynamic shared memory") if dynamic else 0
-        m.run_grid(function, grid, block, [v[s] for s in arguments], shared)
+        m.passed_barrier(place, ())
+        source, outer = m.values[value], m.mask
+        rest = np.broadcast_to(source, (source.shape[0], m.threads, *source.shape[2:]))
+        m.mask = None
+        try:
+            while rest.shape[1] > 1:
+                half = rest.shape[1] // 2
+                m.values[left], m.values[right] = rest[:, :half], rest[:, half : 2 * half]
+                body.run(m)
+                (combined,) = body.results_in(m)
+                rest = np.concatenate([combined, rest[:, 2 * half :]], axis=1)
+        finally:
+            m.mask = outer
+        m.values[result] = rest
 
     return step
-
-
-@implements("gpu.launch")
-def launch(op: Operation) -> Step:
-    """An inline kernel: its region uses the host's values."""
-    groups = op.segments()
-    body = op.body()
-    sizes = [g[0] for g in groups[1:7]]
-    dynamic = groups[10]
-    ids, rest = body.arguments[:12], body.arguments[12:]
-    types = [a.type for a in list(op.operation.regions[0].blocks[0].arguments)[12:]]
-    shared_count = op.integer("workgroup_attributions", 0)
-    function = CompiledFunction(
-        name="gpu.launch", body=body, argument_types=(), is_kernel=True, known_block=None, known_grid=None,
-        workgroup=tuple(zip(rest[:shared_count], types[:shared_count], strict=True)),
-        tiles=tile_names(op.operation, shared_count),
-        private=tuple(zip(rest[shared_count:], types[shared_count:], strict=True)),
-        arguments_read=frozenset(), arguments_written=frozenset(),
-    )  # fmt: skip
-
-    def step(m: Machine) -> None:
-        v = m.values
-        extents = [values.only(v[s], "a size of the launch") for s in sizes]
-
-        def enter(batch: Machine) -> None:
-            batch.values[:] = v
-            for axis in range(3):
-                found = (
-                    batch.block_id(axis),
-                    batch.thread_id(axis),
-                    *map(values.uniform, (extents[axis], extents[3 + axis])),
-                )
-                for part, value in enumerate(found):
-                    batch.values[ids[3 * part + axis]] = value
-
-        shared = values.only(v[dynamic[0]], "the dynamic shared memory") if dynamic else 0
-        m.run_grid(function, tuple(extents[:3]), tuple(extents[3:]), [], shared, enter)
-
-    return step
-
-
-@implements("gpu.wait", "gpu.dealloc", "gpu.host_register", "gpu.host_unregister")
-def host_bookkeeping(op: Operation) -> Step:
-    """Host-side ordering has no effect: the interpreter runs everything in order."""
-    return lambda m: None

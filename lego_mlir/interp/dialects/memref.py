@@ -40,7 +40,8 @@ def space_of(type_: Type, inside_kernel: bool = True) -> Space:
     return Space.LOCAL
 
 
-def _sizes(type_: Type, m: Machine, dynamic: Sequence[int]) -> list[int | Array]:
+def sizes_of(type_: Type, m: Machine, dynamic: Sequence[int]) -> list[int | Array]:
+    """The sizes of an allocation; those that the type leaves open are operands."""
     pending = [values.only(m.values[slot], f"a size of {type_}") for slot in dynamic]
     return [pending.pop(0) if n == type_.get_dynamic_size() else n for n in type_.shape]
 
@@ -62,7 +63,7 @@ def alloc(op: Operation) -> Step:
         op.compiler.shared_bytes += int(np.prod(type_.shape)) * dtype.itemsize
 
     def step(m: Machine) -> None:
-        m.values[result] = memory.allocate(m, space, dtype, _sizes(type_, m, dynamic), name)
+        m.values[result] = memory.allocate(m, space, dtype, sizes_of(type_, m, dynamic), name)
 
     return step
 
@@ -174,12 +175,16 @@ def copy(op: Operation) -> Step:
     """Each active lane copies all elements, between memrefs of the same shape."""
     op.touches(0, read=True)
     op.touches(1, written=True)
-    source, target = op.operands
+    return copy_all(op, *op.operands)
+
+
+def copy_all(op: Operation, source: int, target: int) -> Step:
+    """The step that copies all elements of a memref to another one."""
     reading, writing = op.access("read"), op.access("write")
 
     def step(m: Machine) -> None:
         window: MemRef = m.values[source]
-        sizes = [n if isinstance(n, int) else values.only(n, "a size of memref.copy") for n in window.sizes]
+        sizes = [n if isinstance(n, int) else values.only(n, f"a size of {op.name}") for n in window.sizes]
         grid = np.indices(sizes, dtype=np.int64).reshape(len(sizes), 1, 1, -1)
         found = memory.read(m, reading, memory.address(m, reading, window, list(grid)), window.dtype)
         memory.write(m, writing, memory.address(m, writing, m.values[target], list(grid)), found)
@@ -287,7 +292,7 @@ def view(op: Operation) -> Step:
             op.fail(f"byte shift {start.flat[0]} is not a multiple of the element's {dtype.itemsize} bytes")
         first = start // dtype.itemsize
         base = int(first.flat[0]) if first.size == 1 else first
-        sizes = _sizes(type_, m, dynamic)
+        sizes = sizes_of(type_, m, dynamic)
         m.values[result] = MemRef(window.buffer, dtype, 0, tuple(sizes), memory.row_major(sizes), base, tile)
 
     return step

@@ -1,0 +1,196 @@
+"""`nvgpu`: barriers in shared memory (`mbarrier`), which count arrivals and complete one phase after another.
+
+A barrier is initialised with the number of arrivals of a phase. The last arrival completes the phase and starts the
+next one. A token names the phase in which its thread arrived; a parity names the last phase that was even (0) or odd
+(1), as PTX's `mbarrier.test_wait` does. (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".)
+
+All threads run each operation together, so a wait finds what arrived before it in the text. A wait for a phase that is
+not complete then would hang, which is a fault: arrivals in a branch that runs later are not seen. A completed wait
+orders all earlier accesses of its block, as a barrier does; races with threads that did not arrive are missed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lego_mlir.interp import values
+from lego_mlir.interp.machine import Machine
+from lego_mlir.interp.program import Operation, Step, implements
+from lego_mlir.interp.report import Kind, SourceLocation
+from lego_mlir.interp.values import Array
+
+NEVER = -1
+
+
+@dataclass(slots=True)
+class Barriers:
+    """The barriers of a group, one row for each block: arrivals of a phase, those still missing, completed phases."""
+
+    expected: Array
+    missing: Array
+    phase: Array
+    initialised_at: Array  # the epoch, or NEVER
+    initialised_by: Array  # the thread
+
+
+@implements("nvgpu.mbarrier.create")
+def create(op: Operation) -> Step:
+    """A group of barriers in shared memory, the same one each time that the operation runs."""
+    found = re.search(r"num_barriers = (\d+)", str(op.result_type()))
+    result, count = op.result, 1 if found is None else int(found[1])
+    name = f"the mbarriers of {op.place}"
+
+    def step(m: Machine) -> None:
+        if name not in m.barriers:
+            shape = (m.blocks, count)
+            m.barriers[name] = Barriers(
+                expected=np.zeros(shape, np.int64), missing=np.zeros(shape, np.int64), phase=np.zeros(shape, np.int64),
+                initialised_at=np.full(shape, NEVER), initialised_by=np.zeros(shape, np.int64),
+            )  # fmt: skip
+        m.values[result] = m.barriers[name]
+
+    return step
+
+
+@implements("nvgpu.mbarrier.init")
+def init(op: Operation) -> Step:
+    """Set the number of arrivals of a phase, once for all threads of the block."""
+    group, count, index, *predicate = op.operands
+
+    def step(m: Machine) -> None:
+        barriers: Barriers = m.values[group]
+        active = _active(m, predicate)
+        arrivals = np.broadcast_to(m.values[count], m.lanes)
+        for row, number, thread in _first_of_each(m, active, m.values[index]):
+            barriers.expected[row, number] = barriers.missing[row, number] = arrivals[row, thread]
+            barriers.phase[row, number] = 0
+            barriers.initialised_at[row, number] = _epoch(m)[row, thread]
+            barriers.initialised_by[row, number] = thread
+
+    return step
+
+
+@implements("nvgpu.mbarrier.arrive", "nvgpu.mbarrier.arrive.nocomplete")
+def arrive(op: Operation) -> Step:
+    """Every active thread arrives, `count` times if given; the token is the phase before."""
+    group, index, *count = op.operands
+    result, place = op.result, op.place
+
+    def step(m: Machine) -> None:
+        barriers: Barriers = m.values[group]
+        at = np.broadcast_to(m.values[index], m.lanes)
+        m.values[result] = np.take_along_axis(barriers.phase, at, axis=1)
+        times = values.uniform(1) if not count else m.values[count[0]]
+        _arrive(m, place, barriers, at, np.broadcast_to(times, m.lanes), _active(m, ()))
+
+    return step
+
+
+@implements("nvgpu.mbarrier.arrive.expect_tx")
+def arrive_expect_tx(op: Operation) -> Step:
+    """Arrive; bytes that a TMA copy must bring are not supported, because the copies are not."""
+    group, expected, index, *predicate = op.operands
+    place = op.place
+
+    def step(m: Machine) -> None:
+        active = _active(m, predicate)
+        if (np.broadcast_to(m.values[expected], m.lanes)[active] != 0).any():
+            op.fail("a barrier that waits for the bytes of a TMA copy is not supported, because the copies are not")
+        at = np.broadcast_to(m.values[index], m.lanes)
+        _arrive(m, place, m.values[group], at, np.ones(m.lanes, np.int64), active)
+
+    return step
+
+
+@implements("nvgpu.mbarrier.test.wait")
+def test_wait(op: Operation) -> Step:
+    """Whether the phase of the token is complete."""
+    group, token, index = op.operands
+    result, place = op.result, op.place
+
+    def step(m: Machine) -> None:
+        barriers: Barriers = m.values[group]
+        at = np.broadcast_to(m.values[index], m.lanes)
+        _require_initialised(m, place, barriers, at, _active(m, ()))
+        done = np.take_along_axis(barriers.phase, at, axis=1) > m.values[token]
+        m.order_blocks((done & _active(m, ())).any(axis=1, keepdims=True))
+        m.values[result] = done
+
+    return step
+
+
+@implements("nvgpu.mbarrier.try_wait.parity")
+def try_wait_parity(op: Operation) -> Step:
+    """Wait until the phase of this parity is complete."""
+    group, parity, _, index, *predicate = op.operands
+    place = op.place
+
+    def step(m: Machine) -> None:
+        barriers: Barriers = m.values[group]
+        active = _active(m, predicate)
+        at = np.broadcast_to(m.values[index], m.lanes)
+        _require_initialised(m, place, barriers, at, active)
+        phase = np.take_along_axis(barriers.phase, at, axis=1)
+        hanging = active & (phase % 2 == np.broadcast_to(m.values[parity], m.lanes))
+        if hanging.any():
+            row, thread = (int(i[0]) for i in hanging.nonzero())
+            number = int(at[row, thread])
+            missing, expected = int(barriers.missing[row, number]), int(barriers.expected[row, number])
+            text = (
+                f"the wait hangs: {missing} of the {expected} arrivals of phase {int(phase[row, thread])} are missing"
+            )
+            m.faults.add(Kind.BARRIER, text, place, *m.name_lane(row, thread), count=int(hanging.sum()))
+        m.order_blocks((active & ~hanging).any(axis=1, keepdims=True))
+
+    return step
+
+
+def _active(m: Machine, predicate: Any) -> Array:
+    """The active lanes, (blocks, threads), for which the optional predicate holds."""
+    active = np.broadcast_to(values.uniform(True, np.bool_) if m.mask is None else m.mask, m.lanes)
+    return active & m.values[predicate[0]] if predicate else active
+
+
+def _epoch(m: Machine) -> Array:
+    return np.broadcast_to(m.epochs[False], m.lanes)
+
+
+def _first_of_each(m: Machine, active: Array, index: Array) -> list[tuple[int, int, int]]:
+    """For each block and barrier that some lane names: (block, barrier, first lane)."""
+    at = np.broadcast_to(index, m.lanes)
+    found: dict[tuple[int, int], int] = {}
+    for row, thread in zip(*active.nonzero(), strict=True):
+        found.setdefault((int(row), int(at[row, thread])), int(thread))
+    return [(row, number, thread) for (row, number), thread in found.items()]
+
+
+def _require_initialised(m: Machine, place: SourceLocation, barriers: Barriers, at: Array, active: Array) -> None:
+    """Report a barrier that is not initialised, or by another thread with nothing in between."""
+    since = np.take_along_axis(barriers.initialised_at, at, axis=1)
+    by = np.take_along_axis(barriers.initialised_by, at, axis=1)
+    raw = active & (since == NEVER)
+    unordered = active & (since == _epoch(m)) & (by != m.linear_thread())
+    for kind, lanes, text in (
+        (Kind.UNINITIALISED, raw, "this mbarrier is not initialised"),
+        (Kind.RACE, unordered, "this mbarrier is initialised by another thread with no barrier between"),
+    ):
+        if lanes.any():
+            row, thread = (int(i[0]) for i in lanes.nonzero())
+            m.faults.add(kind, text, place, *m.name_lane(row, thread), count=int(lanes.sum()))
+
+
+def _arrive(m: Machine, place: SourceLocation, barriers: Barriers, at: Array, times: Array, active: Array) -> None:
+    """Count the arrivals of the active lanes; a phase that got all of them is complete."""
+    _require_initialised(m, place, barriers, at, active)
+    arrived = np.zeros_like(barriers.missing)
+    rows = np.broadcast_to(np.arange(m.blocks).reshape(-1, 1), m.lanes)
+    np.add.at(arrived, (rows[active], at[active]), times[active])
+    expected = np.maximum(barriers.expected, 1)
+    total = expected - barriers.missing + arrived
+    usable = (arrived > 0) & (barriers.expected > 0)
+    barriers.phase[usable] += (total // expected)[usable]
+    barriers.missing[usable] = (expected - total % expected)[usable]
