@@ -12,17 +12,28 @@ FOLDER = Path(__file__).parents[1] / "examples" / "first_day"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 SCRIPTS = {"persistent_matmul": "matmul_sm80.mlir"}  # products of tiles become code by a transform script
 MORE = [  # sizes at the edges of tiles, and the code that a script leaves
+    ("axpy_f16", "--size", "N=8"),
+    ("axpy_f16", "--size", "N=2056"),
     ("bitonic_sort", "--size", "M=1"),
+    ("conv2d", "--size", "H=1", "--size", "W=33"),
+    ("embedding", "--size", "N=1"),
     ("grid_sum", "--size", "N=1"),
     ("grid_sum", "--size", "N=40000"),
     ("histogram", "--size", "N=40001"),
+    ("layer_norm", "--size", "M=1", "--size", "N=1"),
+    ("layer_norm", "--size", "M=3", "--size", "N=129"),
     ("look_back_scan", "--size", "N=1"),
     ("look_back_scan", "--size", "N=30000"),
     ("matvec", "--size", "M=9", "--size", "K=1"),
+    ("nchw_to_nhwc", "--size", "C=1", "--size", "P=65"),
+    ("quantise_int8", "--size", "M=3", "--size", "N=1"),
+    ("rope", "--size", "S=1"),
     ("row_softmax", "--size", "M=3", "--size", "N=1"),
     ("three_pass_scan", "--size", "N=1"),
     ("three_pass_scan", "--size", "N=512"),
     ("three_pass_scan", "--size", "N=2000"),
+    ("vector_add", "--size", "N=1"),
+    ("vector_add", "--size", "N=257"),
     ("persistent_matmul", "--transform", "matmul_sm80.mlir"),
 ]
 
