@@ -26,6 +26,7 @@ import numpy as np
 
 from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
+from lego_mlir.templates.readback.common_rules import HELPERS, column, entries, truncated, value_of
 
 LIMITS: Final = {
     "int": (-(2**31), 2**31 - 1),
@@ -153,12 +154,10 @@ class _Reader:
             return self._element(token)
         if self.peek() in ("(", "<") and token in _CALLS:
             return self._call(token)
-        if token not in self.values:
-            raise TemplateError(f"the text uses {token}, which has no value here; it has: {', '.join(self.values)}")
-        given = self.values[token]
+        given = value_of(token, self.values)
         if isinstance(given, TypedValue):
             return given
-        array = np.atleast_1d(np.asarray(given, dtype=np.int64))
+        array = column(given)
         return TypedValue(array, _smallest(array, True))
 
     def _element(self, name: str) -> TypedValue:
@@ -167,10 +166,8 @@ class _Reader:
         self.take("[")
         index = self.ternary().values
         self.take("]")
-        table = np.asarray(self.tables[name], dtype=np.int64)
-        if index.size and (index.min() < 0 or index.max() >= table.size):
-            raise TemplateError(f"{self.text!r} reads outside the {table.size} entries of {name}")
-        return TypedValue(table[index], _smallest(table, True))
+        found, table = entries(name, index, self.tables, repr(self.text))
+        return TypedValue(found, _smallest(table, True))
 
     def _call(self, name: str) -> TypedValue:
         kind = None
@@ -190,12 +187,8 @@ class _Reader:
         if operator in _TRUTHS:
             return TypedValue(_TRUTHS[operator](a.values, b.values).astype(np.int64), "int")
         if operator in ("/", "%"):
-            if np.any(b.values == 0):
-                raise TemplateError(f"{self.text!r} divides by zero")
-            quotient = a.values // b.values
-            quotient = quotient + ((a.values - quotient * b.values != 0) & ((a.values < 0) != (b.values < 0)))
-            kind = self._converted(a, b)
-            return TypedValue(quotient if operator == "/" else a.values - quotient * b.values, kind)
+            quotient, remainder = truncated(a.values, b.values, repr(self.text))
+            return TypedValue(quotient if operator == "/" else remainder, self._converted(a, b))
         kind = a.type if operator in ("<<", ">>") else self._converted(a, b)
         return self._checked(_NUMBERS[operator](a.values, b.values), kind)
 
@@ -226,12 +219,6 @@ def _smallest(values: Array, unsigned: bool) -> str:
     raise TemplateError(f"no C integer type holds {values.min()}..{values.max()}")
 
 
-def _root(x: Array) -> Array:
-    from lego_mlir.expr.index import isqrt
-
-    return isqrt(x)
-
-
 _TRUTHS: Final[dict[str, Callable[..., Any]]] = {
     "<": np.less,
     "<=": np.less_equal,
@@ -252,8 +239,4 @@ _NUMBERS: Final[dict[str, Callable[..., Any]]] = {
     "|": np.bitwise_or,
     "^": np.bitwise_xor,
 }
-_CALLS: Final[dict[str, Callable[..., Any]]] = {
-    "lego_floor_div": np.floor_divide,
-    "lego_floor_mod": np.mod,
-    "lego_isqrt": _root,
-}
+_CALLS: Final = HELPERS

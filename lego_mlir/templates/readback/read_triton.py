@@ -27,6 +27,7 @@ import numpy as np
 from lego_mlir import syntax_tree
 from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
+from lego_mlir.templates.readback.common_rules import HELPERS, column, entries, floored, truncated, value_of
 
 INT32: Final = (-(2**31), 2**31 - 1)
 _BITS: Final = {"int32": 32, "int64": 64, "bool": 1}
@@ -90,12 +91,10 @@ class _Reader:
         raise TemplateError(f"cannot read {ast.unparse(node)!r} as an index expression")
 
     def _name(self, name: str) -> TypedBlock:
-        if name not in self.values:
-            raise TemplateError(f"the text uses {name}, which has no value here; it has: {', '.join(self.values)}")
-        given = self.values[name]
+        given = value_of(name, self.values)
         if isinstance(given, TypedBlock):
             return given
-        array = np.atleast_1d(np.asarray(given, dtype=np.int64))
+        array = column(given)
         return TypedBlock(array, _bits(array))
 
     def _binary(self, node: ast.BinOp, op: ast.operator, left: TypedBlock, right: TypedBlock) -> TypedBlock:
@@ -107,13 +106,9 @@ class _Reader:
         if type(op) in _BITWISE:
             return TypedBlock(_BITWISE[type(op)](a.values, b.values), bits, both_literal)
         if isinstance(op, (ast.FloorDiv, ast.Mod)):
-            if np.any(b.values == 0):
-                raise TemplateError(f"{ast.unparse(node)} divides by zero")
-            quotient = a.values // b.values
-            if not both_literal:  # Triton's own division truncates
-                quotient = quotient + ((a.values - quotient * b.values != 0) & ((a.values < 0) != (b.values < 0)))
-            result = quotient if isinstance(op, ast.FloorDiv) else a.values - quotient * b.values
-            return TypedBlock(result, bits, both_literal)
+            divide = floored if both_literal else truncated  # Python computes literals; Triton's division truncates
+            quotient, remainder = divide(a.values, b.values, ast.unparse(node))
+            return TypedBlock(quotient if isinstance(op, ast.FloorDiv) else remainder, bits, both_literal)
         raise TemplateError(f"cannot read the operator of {ast.unparse(node)!r} in an index expression")
 
     def _fits(self, node: ast.expr, block: TypedBlock) -> TypedBlock:
@@ -170,10 +165,8 @@ class _Reader:
         match address:
             case ast.BinOp(left=ast.Name(id=name), op=ast.Add(), right=right) if name in self.tables:
                 index = self.read(right)
-                table = np.asarray(self.tables[name], dtype=np.int64)
-                if index.values.size and (index.values.min() < 0 or index.values.max() >= table.size):
-                    raise TemplateError(f"{ast.unparse(node)} reads outside the {table.size} entries of {name}")
-                return TypedBlock(table[index.values], _bits(table))
+                found, table = entries(name, index.values, self.tables, ast.unparse(node))
+                return TypedBlock(found, _bits(table))
         raise TemplateError(f"cannot read {ast.unparse(node)!r}: only a table may be loaded in an index expression")
 
 
@@ -203,12 +196,6 @@ def _bits(array: Array) -> int:
     return 32 if not array.size or (array.min() >= INT32[0] and array.max() <= INT32[1]) else 64
 
 
-def _root(x: Array) -> Array:
-    from lego_mlir.expr.index import isqrt
-
-    return isqrt(x)
-
-
 _ARITHMETIC: Final[dict[type[ast.operator], Callable[..., Any]]] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
@@ -233,7 +220,5 @@ _CALLS: Final[dict[str, Callable[..., Any]]] = {
     "tl.where": lambda c, a, b: np.where(c != 0, a, b),
     "tl.minimum": np.minimum,
     "tl.maximum": np.maximum,
-    "_lego_floor_div": np.floor_divide,
-    "_lego_floor_mod": np.mod,
-    "_lego_isqrt": _root,
+    **{f"_{name}": helper for name, helper in HELPERS.items()},
 }
