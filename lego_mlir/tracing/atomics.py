@@ -15,7 +15,8 @@ thread does. (PTX ISA, "Memory Consistency Model" and "atom".)
 | f16, bf16, f32, f64 | add, min, max, exchange, cas, load, store |
 
 Hardware has instructions for integers and for the addition of f32, f64 and f16; bf16 has one from sm_90 on. The others
-become loops around a compare-and-swap.
+become loops around a compare-and-swap. `atomic_add` also takes two f16 or bf16 at once, a vector of width 2; each of
+the two is updated atomically, f16 by one instruction.
 """
 
 from __future__ import annotations
@@ -107,13 +108,14 @@ class AtomicAccess:
     ) -> Scalar:
         tracer, dtype = self._inside_kernel(), self.buffer.dtype
         self._require_known(tracer, name, value, scope)
-        access = self.place(*index, stored=name != "load").access(1)
+        width = value.width if isinstance(value, Scalar) else None
+        access = self.place(*index, stored=name != "load").access(width or 1)
 
         def given(number: Operand) -> Value | None:
-            return None if number is None else as_value(number, dtype)
+            return None if number is None else as_value(number, dtype, width)
 
-        other = as_value(0, dtype) if access.is_masked else None
-        result = tracer.value(dtype)
+        other = as_value(0, dtype, width) if access.is_masked else None
+        result = tracer.value(dtype, width)
         tracer.append(Atomic(result, name, access, given(value), given(expected), other, scope, access.source))
         return Scalar(result)
 
@@ -129,8 +131,9 @@ class AtomicAccess:
             )
         if not KINDS[name][0 if dtype.is_float else 1]:
             raise tracer.error(f"{called} is not defined for {dtype}; integers have and, or and xor")
-        if isinstance(value, Scalar) and value.width is not None:
+        is_pair = name == "add" and dtype.bits == 16
+        if isinstance(value, Scalar) and value.width is not None and not (is_pair and value.width == 2):
             raise tracer.error(
                 f"{called} updates one element, got {value!r}; update each element of the vector, "
-                "`for k in range(len(v)): y.atomic_add(v[k], i + k)`"
+                "`for k in range(len(v)): y.atomic_add(v[k], i + k)`; only additions of f16 and bf16 take two"
             )

@@ -20,6 +20,7 @@ from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.trace import Atomic, Value
 
 SCOPE: Final = "lego.scope"
+PAIR: Final = "lego.pair"  # on the first of two updates of adjacent elements
 
 
 class AtomicEmitter:
@@ -33,12 +34,26 @@ class AtomicEmitter:
         if atomic.operation in ("cas", "load"):
             return self._generic(atomic, memref, indices)
         assert atomic.value is not None
-        dtype = atomic.result.dtype
+        value, dtype = self.value_of(atomic.value), atomic.result.dtype
         kinds = bindings.load().dialect("arith").AtomicRMWKind
         kind = int(getattr(kinds, KINDS[atomic.operation][_column(dtype)]))
         attributes = {"kind": f"{kind} : i64", SCOPE: f'"{atomic.scope}"'}
-        operands = (self.value_of(atomic.value), memref, *indices)
-        return self.build.value("memref.atomic_rmw", operands, dtype.mlir, attributes)
+        if atomic.result.width is not None:
+            return self._pair(atomic.result, value, memref, indices, attributes)
+        return self.build.value("memref.atomic_rmw", (value, memref, *indices), dtype.mlir, attributes)
+
+    def _pair(
+        self, result: Value, value: MlirValue, memref: MlirValue, indices: Sequence[MlirValue], facts: dict[str, str]
+    ) -> MlirValue:
+        """Updates of two elements, one directly after the other, which lowering makes one of."""
+        build, kind = self.build, result.dtype.mlir
+        parts = [
+            build.value("vector.extract", (value,), kind, {"static_position": f"array<i64: {lane}>"}) for lane in (0, 1)
+        ]
+        following = (*indices[:-1], build.value("arith.addi", (indices[-1], build.constant(1, "index")), "index"))
+        first = build.value("memref.atomic_rmw", (parts[0], memref, *indices), kind, {**facts, PAIR: "unit"})
+        second = build.value("memref.atomic_rmw", (parts[1], memref, *following), kind, facts)
+        return build.value("vector.from_elements", (first, second), result.mlir)
 
     def _generic(self, atomic: Atomic, memref: MlirValue, indices: Sequence[MlirValue]) -> MlirValue:
         build, dtype = self.build, atomic.result.dtype

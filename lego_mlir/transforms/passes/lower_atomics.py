@@ -4,6 +4,7 @@ Upstream lowers `memref.atomic_rmw` as acquire-release of the system's scope, an
 around a compare-and-swap. An operation with the attribute `lego.scope` is relaxed, so it becomes
 
     memref.atomic_rmw addf %v, %x[%i]                    llvm.atomicrmw fadd %p, %v syncscope("device") monotonic
+    two of f16 elements, the first with lego.pair        atom.add.noftz.f16x2
     memref.atomic_rmw assign, its result unused          llvm.store atomic
     memref.generic_atomic_rmw that yields its argument   llvm.load atomic
     memref.generic_atomic_rmw that compares and selects  llvm.cmpxchg
@@ -20,11 +21,12 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Op, Type, Value
 from lego_mlir.transforms.kernel_facts import element_bytes
-from lego_mlir.transforms.modules import ModuleError, walk
+from lego_mlir.transforms.modules import ModuleError, string_attribute, walk
 from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.operations import create, is_shared, producer
 
 SCOPE: Final = "lego.scope"
+PAIR: Final = "lego.pair"
 _UPDATE: Final = "memref.atomic_rmw"
 _REGION: Final = "memref.generic_atomic_rmw"
 # LLVM's operations (llvm::AtomicRMWInst::BinOp) by MLIR's kinds.
@@ -46,10 +48,41 @@ class LowerAtomics(FunctionPass):
     name = "lego-lower-atomics"
 
     def run_on(self, function: Op) -> None:
+        if self.scoped:
+            for first in [op for op in walk(function) if PAIR in op.attributes]:
+                _replace_pair(first)
         for operation in [op for op in walk(function) if SCOPE in op.attributes]:
             if operation.name == _UPDATE or (operation.name == _REGION and (_is_load(operation) or _swap(operation))):
                 with operation.location, bindings.load().ir.InsertionPoint(operation):
                     _replace(operation, {"syncscope": operation.attributes[SCOPE]} if self.scoped else {})
+
+
+def _replace_pair(first: Op) -> None:
+    """Two additions of adjacent f16 elements as one; those of bf16, which not every target has, stay apart.
+
+    LLVM would make a loop of an addition of a vector. PTX ISA, "atom": each element of f16x2 is updated atomically.
+    """
+    ir = bindings.load().ir
+    block = [op.operation for op in first.block.operations]
+    second = block[block.index(first) + 1]
+    if str(first.results[0].type) != "f16" or second.name != _UPDATE or second.operands[1] != first.operands[1]:
+        return
+    half, word, pair = (ir.Type.parse(text) for text in ("f16", "i32", "vector<2xf16>"))
+    scope = {"device": "gpu", "block": "cta"}[string_attribute(first, SCOPE)]
+    with first.location, ir.InsertionPoint(first):
+        value, memref, *indices = first.operands
+        both = create("vector.from_elements", [pair], [value, second.operands[0]]).results[0]
+        bits = create("llvm.bitcast", [word], [both]).results[0]
+        space = ".shared" if is_shared(memref.type) else ""
+        text = f"atom.relaxed.{scope}{space}.add.noftz.f16x2 $0, [$1], $2;"
+        facts = {"asm_string": f'"{text}"', "constraints": '"=r,l,r,~{memory}"', "has_side_effects": "unit"}
+        found = create("llvm.inline_asm", [word], [_pointer(memref, indices), bits], facts).results[0]
+        old = create("llvm.bitcast", [pair], [found]).results[0]
+        for lane, operation in enumerate((first, second)):
+            part = create("vector.extract", [half], [old], {"static_position": f"array<i64: {lane}>"}).results[0]
+            operation.results[0].replace_all_uses_with(part)
+    first.erase()
+    second.erase()
 
 
 def _replace(operation: Op, scope: dict[str, Attribute]) -> None:

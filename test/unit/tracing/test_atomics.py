@@ -137,6 +137,38 @@ def test_one_instruction_where_the_hardware_has_it(dtype, name, instruction):
     assert instruction in text and "cas" not in text
 
 
+@pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
+@pytest.mark.parametrize("shared", [False, True])
+def test_two_halves_are_added_at_once(dtype, shared, tmp_path):
+    @lego.kernel(grid=1, block=64)
+    def k(x: lego.Tensor(dtype, Row(128)), y: lego.Tensor(dtype, Row(8)), old: lego.Tensor(dtype, Row(128))):
+        t, memory = lego.thread_id[0], y
+        if shared:
+            memory = lego.shared(dtype, Row(8))
+            with lego.when(t < 8):
+                memory[t] = y[t]
+            lego.barrier()
+        old.store(memory.atomic_add(x.load(2 * t, width=2), 2 * (t % 4)), 2 * t)
+        if shared:
+            lego.barrier()
+            with lego.when(t < 8):
+                y[t] = memory[t]
+
+    x = np.random.default_rng(0).integers(-3, 4, 128)
+    expected = 1 + x.reshape(16, 8).sum(axis=0)
+    for run in (launch, launch_on_cpu):
+        _, y, old = run(k, x, np.ones(8), np.zeros(128))
+        np.testing.assert_array_equal(y, expected)
+        np.testing.assert_array_equal(old[8:16], 1 + x[:8])
+    for target in ("sm_80", "sm_90"):
+        text = compile_kernel(k, target=target).text
+        where = ".shared" if shared else ""
+        assert (f"atom.relaxed.gpu{where}.add.noftz.f16x2" in text) == (dtype is f16)
+        if ptxas.find() is not None:
+            (tmp_path / "k.ptx").write_text(text)
+            subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+
+
 def test_compare_and_swap():
     @lego.kernel(grid=1, block=64)
     def k(y: lego.Tensor(i32, Row(4)), old: lego.Tensor(i32, Row(64)), z: lego.Tensor(f32, Row(4))):
