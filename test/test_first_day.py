@@ -10,13 +10,18 @@ from lego_mlir.toolchain import compile_kernel
 
 FOLDER = Path(__file__).parents[1] / "examples" / "first_day"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
-SCRIPTS = {"persistent_matmul": "matmul_sm80.mlir"}  # products of tiles become code by a transform script
+# Products of tiles become code by a transform script.
+SCRIPTS = dict.fromkeys(("matmul_gelu", "persistent_matmul"), "matmul_sm80.mlir")
 MORE = [  # sizes at the edges of tiles, and the code that a script leaves
     ("axpy_f16", "--size", "N=8"),
     ("axpy_f16", "--size", "N=2056"),
     ("bitonic_sort", "--size", "M=1"),
     ("conv2d", "--size", "H=1", "--size", "W=33"),
     ("embedding", "--size", "N=1"),
+    ("csr_matvec", "--size", "M=1", "--size", "E=1"),
+    ("csr_matvec", "--size", "M=300", "--size", "K=7", "--size", "E=5000"),
+    ("embedding_in_range", "--size", "N=1", "--size", "V=1", "--size", "D=4"),
+    ("embedding_in_range", "--size", "N=7", "--size", "D=1000"),
     ("grid_sum", "--size", "N=1"),
     ("grid_sum", "--size", "N=40000"),
     ("histogram", "--size", "N=40001"),
@@ -34,7 +39,12 @@ MORE = [  # sizes at the edges of tiles, and the code that a script leaves
     ("three_pass_scan", "--size", "N=2000"),
     ("vector_add", "--size", "N=1"),
     ("vector_add", "--size", "N=257"),
+    ("matmul_gelu", "--transform", "matmul_sm80.mlir"),
     ("persistent_matmul", "--transform", "matmul_sm80.mlir"),
+    ("ragged_matmul", "--size", "M=1", "--size", "N=1", "--size", "K=1"),
+    ("ragged_matmul", "--size", "M=33", "--size", "N=50", "--size", "K=71"),
+    ("stencil", "--size", "H=1", "--size", "W=1"),
+    ("stencil", "--size", "H=9", "--size", "W=33"),
 ]
 
 
@@ -50,3 +60,9 @@ def test_it_becomes_ptx(name, target):
     kernels = spec.load(FOLDER / f"{name}.py").kernels_named(None)
     compiled = compile_kernel(kernels, target=target, transform=SCRIPTS.get(name))
     assert compiled.text.count(".entry") == len(kernels)
+
+
+@pytest.mark.parametrize("name", ["csr_matvec", "embedding_in_range", "morton_matmul", "ragged_matmul", "stencil"])
+def test_every_access_is_proved(name, capsys):
+    assert main(["check", str(FOLDER / f"{name}.py")]) == 0
+    assert "0 refuted, 0 unknown" in capsys.readouterr().out
