@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout import as_layout as as_layout
     from lego_mlir.layout import gallery as gallery
     from lego_mlir.runtime.calls import calls_of as calls_of
+    from lego_mlir.runtime.packs import load_kernels as load_kernels
     from lego_mlir.runtime.products import matmul as matmul
     from lego_mlir.tracing.control import barrier as barrier
     from lego_mlir.tracing.control import block_dim as block_dim
@@ -182,6 +183,7 @@ _MODULES = {
     "lego_mlir.tracing.tiles": "stage",
     "lego_mlir.runtime.calls": "calls_of",
     "lego_mlir.tracing.while_loops": "while_",
+    "lego_mlir.runtime.packs": "load_kernels",
     "lego_mlir.tracing.warps": (
         "lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
     ),

@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from lego_mlir.runtime import driver
+from lego_mlir.runtime import arrays, driver
 
 SOURCE = Path(__file__).with_suffix(".c")
 RUN = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
@@ -101,3 +101,53 @@ def aligned(values, shift=0):
     made = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape, order=order)
     made[...] = values
     return made
+
+
+class OwnArray(np.ndarray):
+    """An array of a library whose arrays are on a device, with results: what CuPy is on a real one."""
+
+    number = 0
+
+    def __array_finalize__(self, given):
+        self.number = getattr(given, "number", 0)
+
+    def copy(self, order="C"):
+        return own(np.ascontiguousarray(self), self.number)
+
+
+def own(values, number=0, shift=0):
+    made = aligned(np.asarray(values), shift).view(OwnArray)
+    made.number = number
+    return made
+
+
+def _own_facts(array):
+    steps = tuple(step // array.itemsize for step in array.strides)
+    address = array.__array_interface__["data"][0]
+    return arrays.ArrayFacts(
+        "own", array.dtype.name, array.shape, steps, address, ("cuda", array.number), array.itemsize
+    )  # fmt: skip
+
+
+def _own_results(dtype, shape, strides, device):
+    stored = arrays.numpy_dtype(dtype)
+    if tuple(strides) == arrays.dense_strides(shape):
+        return lambda: own(np.zeros(shape, stored), device[1])
+    steps = [step * stored.itemsize for step in strides]
+    return lambda: np.lib.stride_tricks.as_strided(
+        own(np.zeros(arrays.spanned(shape, strides), stored), device[1]), shape, steps, subok=True
+    )
+
+
+class OwnLibrary:
+    """Registers OwnArray with the package; `stream` is the current stream of its devices."""
+
+    def __init__(self, monkeypatch):
+        self.stream = 0
+        library = arrays.ArrayLibrary(
+            "own", "{0}.dtype, {0}.shape, {0}.strides, {0}.number", lambda a: a.__array_interface__["data"][0],
+            _own_facts, lambda device: self.stream + device, _own_results,
+        )  # fmt: skip
+        monkeypatch.setitem(arrays._by_type, OwnArray, library)
+        for kinds in [kinds for kinds in arrays._keyers if OwnArray in kinds]:
+            monkeypatch.delitem(arrays._keyers, kinds)

@@ -2,7 +2,7 @@
 
     ArrayFacts      element type, shape, strides in elements, address, device, and whether it may be written
     ArrayLibrary    how one library's arrays are read: `pointer`, `facts`, `stream` (the current one of a device) and
-                    `empty` (a result of the same library)
+                    `results` (of the same library)
     key_of          what a launch depends on but for addresses and numbers, hashable and cheap
 
 NumPy, PyTorch, CuPy and JAX are read through their own attributes, which is cheaper than an exchange protocol: a
@@ -23,6 +23,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -69,12 +70,16 @@ class ArrayFacts:
         return (1 + sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))) * self.itemsize
 
 
+MakeArray = Callable[[], "AnyArray"]
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayLibrary:
     """How the arrays of one library are read.
 
     `key` is the Python text of what `facts` depend on but for the address, with {0} for the array; `key_of` joins it.
-    `empty(dtype, shape, strides, device)` makes a result; `finish` turns it, once written, into what the caller gets.
+    `results(dtype, shape, strides, device)` is a function that makes a result; `finish` turns one, once written, into
+    what the caller gets.
     A launch that `waits` has ended when the call returns: no stream of the library orders what follows.
     """
 
@@ -83,7 +88,7 @@ class ArrayLibrary:
     pointer: Callable[[AnyArray], int]
     facts: Callable[[AnyArray], ArrayFacts]
     stream: Callable[[int], int]
-    empty: Callable[[str, Sequence[int], Sequence[int], Device], AnyArray] | None = None
+    results: Callable[[str, Sequence[int], Sequence[int], Device], MakeArray] | None = None
     finish: Callable[[AnyArray, Device], AnyArray] | None = None
     waits: bool = False
 
@@ -126,14 +131,14 @@ def _in_elements(strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(-1 if step % itemsize else step // itemsize for step in strides)
 
 
-def _numpy_empty(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> AnyArray:
+def _numpy_results(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> MakeArray:
     import numpy
 
     stored = numpy_dtype(dtype)
     if tuple(strides) == dense_strides(shape):
-        return numpy.empty(shape, stored)
-    memory = numpy.empty(spanned(shape, strides), stored)
-    return numpy.lib.stride_tricks.as_strided(memory, shape, [step * stored.itemsize for step in strides])
+        return partial(numpy.empty, shape, stored)
+    steps, elements = [step * stored.itemsize for step in strides], spanned(shape, strides)
+    return lambda: numpy.lib.stride_tricks.as_strided(numpy.empty(elements, stored), shape, steps)
 
 
 def numpy_dtype(name: str) -> Dtype:
@@ -154,7 +159,7 @@ def _numpy() -> ArrayLibrary:
         pointer=lambda a: int(a.__array_interface__["data"][0]),
         facts=_numpy_facts,
         stream=_no_stream,
-        empty=_numpy_empty,
+        results=_numpy_results,
     )
 
 
@@ -178,9 +183,9 @@ def _torch() -> ArrayLibrary:
             tensor.requires_grad,
         )  # fmt: skip
 
-    def empty(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> AnyArray:
-        where = "cpu" if device[0] == "cpu" else f"cuda:{device[1]}"
-        return torch.empty_strided(shape, strides, dtype=getattr(torch, dtype), device=where)
+    def results(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> MakeArray:
+        where = torch.device("cpu" if device[0] == "cpu" else f"cuda:{device[1]}")
+        return partial(torch.empty_strided, tuple(shape), tuple(strides), dtype=getattr(torch, dtype), device=where)
 
     pointer = torch.Tensor.data_ptr
     stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.cuda.current_stream() wraps
@@ -190,7 +195,7 @@ def _torch() -> ArrayLibrary:
         pointer=pointer,
         facts=facts,
         stream=stream or _no_stream,
-        empty=empty,
+        results=results,
     )
 
 
@@ -207,13 +212,18 @@ def _cupy() -> ArrayLibrary:
             ("cuda", array.device.id), array.itemsize,
         )  # fmt: skip
 
-    def empty(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> AnyArray:
-        stored = "uint16" if dtype == "bfloat16" else dtype  # CuPy has no bfloat16: its words
-        with cupy.cuda.Device(device[1]):
-            if tuple(strides) == dense_strides(shape):
-                return cupy.empty(shape, stored)
-            memory = cupy.empty(spanned(shape, strides), stored)
-            return cupy.lib.stride_tricks.as_strided(memory, shape, [step * memory.itemsize for step in strides])
+    def results(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> MakeArray:
+        stored = "uint16" if dtype == "bfloat16" else "uint8" if dtype.startswith("float8") else dtype  # their words
+        dense, elements = tuple(strides) == dense_strides(shape), spanned(shape, strides)
+
+        def make() -> AnyArray:
+            with cupy.cuda.Device(device[1]):
+                if dense:
+                    return cupy.empty(shape, stored)
+                memory = cupy.empty(elements, stored)
+                return cupy.lib.stride_tricks.as_strided(memory, shape, [step * memory.itemsize for step in strides])
+
+        return make
 
     return ArrayLibrary(
         "cupy",
@@ -221,7 +231,7 @@ def _cupy() -> ArrayLibrary:
         pointer=lambda a: int(a.data.ptr),
         facts=facts,
         stream=lambda device: int(cupy.cuda.get_current_stream().ptr),
-        empty=empty,
+        results=results,
     )
 
 
@@ -241,14 +251,14 @@ def _jax() -> ArrayLibrary:
             array.unsafe_buffer_pointer(), device, array.dtype.itemsize, writable=False,
         )  # fmt: skip
 
-    def empty(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> AnyArray:
+    def results(dtype: str, shape: Sequence[int], strides: Sequence[int], device: Device) -> MakeArray:
         if device == CPU:
-            return _numpy_empty(dtype, shape, strides, device)
+            return _numpy_results(dtype, shape, strides, device)
         if tuple(strides) != dense_strides(shape):
             raise UsageError(f"JAX arrays are row-major, and a result of strides {tuple(strides)} is not")
         jax = sys.modules["jax"]
         place = next(d for d in jax.local_devices() if d.local_hardware_id == device[1])
-        return jax.block_until_ready(jax.numpy.empty(shape, dtype, device=place))
+        return lambda: jax.block_until_ready(jax.numpy.empty(shape, dtype, device=place))
 
     def finish(result: AnyArray, device: Device) -> AnyArray:
         if device != CPU:
@@ -266,7 +276,7 @@ def _jax() -> ArrayLibrary:
         pointer=lambda a: int(a.block_until_ready().unsafe_buffer_pointer()),
         facts=facts,
         stream=_no_stream,
-        empty=empty,
+        results=results,
         finish=finish,
         waits=True,
     )

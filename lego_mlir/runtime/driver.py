@@ -247,3 +247,12 @@ def stream_handle(stream: Given) -> int:
     raise UsageError(
         f"a stream is an int, or a stream of PyTorch, CuPy or cuda.core, got {stream!r}; the default one is 0"
     )
+
+
+def check_target(target: str, capability: str, origin: str) -> None:
+    """Refuse code for another architecture: `sm_90a` runs on 90 alone, `sm_80` on 80 and everything later."""
+    wanted, device = int(target.removeprefix("sm_").rstrip("a")), int(capability)
+    if device < wanted or (target.endswith("a") and device != wanted):
+        raise UsageError(
+            f"{origin}: the code is for {target} and this device is sm_{device}; compile with --target sm_{device}"
+        )

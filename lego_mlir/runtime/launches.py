@@ -17,10 +17,10 @@ from lego_mlir.runtime.arrays import ArrayLibrary
 from lego_mlir.runtime.binding import Bound
 from lego_mlir.runtime.driver import SLOT_BYTES, Driver, Frame, LoadedFunction
 from lego_mlir.runtime.manifest import Argument, KernelEntry
-from lego_mlir.runtime.plans import Plan, require_no_gradient, stored_number
+from lego_mlir.runtime.plans import Plan, known_library, require_no_gradient, stored_number
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned
+    from lego_mlir.aliases import AnyArray, Given, Returned
 
 # How `struct` writes a number; others are written as the words that `passable.scalar` makes.
 _FORMATS: Final = {
@@ -54,8 +54,20 @@ class CudaPlan(Plan):
     ) -> None:
         super().__init__(backend.entry, bound, given, library)
         self.backend = backend
+        self.readers = [(span.position, self._reader(span.position, given)) for span in bound.spans]
         self.numbers = [(i, a) for i, a in enumerate(backend.entry.arguments) if a.kind != "tensor"]
+        number_of = {span.position: number for number, span in enumerate(bound.spans)}
+        self.apart = [(number_of[w.position], number_of[o.position], -o.bytes, w.bytes) for w, o in bound.disjoint]
+        self.mask = max((span.alignment for span in bound.spans), default=1) - 1
+        self.waits = library is not None and library.waits
         self.frames: list[Frame] = [self.new_frame()]
+
+    def _reader(self, position: int, given: Sequence[Given]) -> Callable[[AnyArray], int]:
+        """How the address of a tensor is read."""
+        source = self.sources[position]
+        library = self.library if source is None else known_library(given[source])
+        assert library is not None  # results are allocated by a library
+        return library.pointer
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
         return self.launch(given, stream, checked=True)
@@ -68,34 +80,43 @@ class CudaPlan(Plan):
         """Launch, with or without the checks of addresses."""
         if self.bound.needs_gradient:
             require_no_gradient(self.entry)
-        arrays = self.arrays(given)
-        addresses = self.addresses(arrays)
+        arrays = self.arrays(given) if self.results else given
+        addresses = [pointer(arrays[i]) for i, pointer in self.readers]
         if checked:
-            binding.require_addresses(self.entry, self.bound, addresses)
-        frame = self.frame()
-        for i, address in addresses.items():
-            frame.slots[i] = address
+            self.require(addresses)
+        try:
+            frame = self.frames.pop()
+        except IndexError:
+            frame = self.new_frame()
+        slots = frame.slots
+        for (i, _), address in zip(self.readers, addresses, strict=True):
+            slots[i] = address
         for i, argument in self.numbers:
             write_number(self.entry, argument, arrays[i], frame, i)
         frame.configuration.stream = self.stream() if stream is None else stream
-        self.start(frame)
-        if self.library is not None and self.library.waits:
-            self.backend.driver.synchronise(self.bound.device[1], frame.configuration.stream or 0)
-        return self.returned(arrays)
-
-    def start(self, frame: Frame) -> None:
-        """Launch with what a frame holds, and give it back."""
         failed = frame.launch()
         if failed:
             self.backend.driver.launch_failed(frame, self.backend.function, failed)
+        if self.waits:
+            self.backend.driver.synchronise(self.bound.device[1], frame.configuration.stream or 0)
         self.frames.append(frame)
+        return self.returned(arrays)
 
-    def frame(self) -> Frame:
-        """A frame that no other launch has."""
-        try:
-            return self.frames.pop()
-        except IndexError:
-            return self.new_frame()
+    def require(self, addresses: Sequence[int]) -> None:
+        """Raise UsageError for addresses that are not aligned, or memory that overlaps."""
+        low = 0
+        for address in addresses:
+            low |= address
+        apart = not low & self.mask
+        for first, second, least, most in self.apart:
+            apart = apart and not least < addresses[second] - addresses[first] < most
+        if not apart:
+            self.refuse(addresses)
+
+    def refuse(self, addresses: Sequence[int]) -> None:
+        """Raise UsageError where a tensor is not aligned or overlaps; some need less alignment than others."""
+        known = {i: address for (i, _), address in zip(self.readers, addresses, strict=True)}
+        binding.require_addresses(self.entry, self.bound, known)
 
     def new_frame(self) -> Frame:
         """Another frame, with the sizes of this plan."""
@@ -107,10 +128,6 @@ class CudaPlan(Plan):
             frame.slots[count + i] = size
         return frame
 
-    def refuse(self, addresses: Sequence[int]) -> None:
-        """Raise UsageError for addresses that are not aligned or overlap; some need less alignment than others."""
-        binding.require_addresses(self.entry, self.bound, dict(enumerate(addresses)))
-
 
 class InPlacePlan(CudaPlan):
     """The usual launch: tensors of one library, all given, and no numbers. Same steps, without those for the rest."""
@@ -119,8 +136,6 @@ class InPlacePlan(CudaPlan):
         super().__init__(backend, bound, given, library)
         self.pointer, self.current = library.pointer, library.stream
         self.device, self.count = bound.device[1], len(bound.spans)
-        self.mask = max(span.alignment for span in bound.spans) - 1
-        self.apart = [(w.position, o.position, -o.bytes, w.bytes) for w, o in bound.disjoint]
         self.only = self.written[0] if len(self.written) == 1 else None
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:

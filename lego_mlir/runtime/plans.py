@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lego_mlir.errors import KernelFaultError, UsageError
 from lego_mlir.runtime import binding, manifest
-from lego_mlir.runtime.arrays import CPU, ArrayLibrary, library_of, numpy_dtype
+from lego_mlir.runtime.arrays import CPU, ArrayLibrary, MakeArray, library_of, numpy_dtype
 from lego_mlir.runtime.binding import Bound
 from lego_mlir.runtime.comparing import WORDS
 from lego_mlir.runtime.manifest import KernelEntry
@@ -23,7 +23,7 @@ from lego_mlir.runtime.value_ranges import require_arguments
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.aliases import AnyArray, Given, Returned
+    from lego_mlir.aliases import Given, Returned
     from lego_mlir.runtime.cpu_kernels import HostKernel
 
 
@@ -114,6 +114,7 @@ class Plan:
         left_out = iter(range(len(given)))
         self.sources = [None if i in self.results else next(left_out) for i in range(len(arguments))]
         self.written = [i for i, argument in enumerate(arguments) if argument.written and argument.kind == "tensor"]
+        self.makers = self._makers()
         self.converted = library is not None and library.finish is not None
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
@@ -129,21 +130,20 @@ class Plan:
 
     def arrays(self, given: Sequence[Given]) -> list[Given]:
         """A value for every parameter; results that were left out are allocated."""
-        return [self._allocate(i) if s is None else given[s] for i, s in enumerate(self.sources)]
+        return [self.makers[i]() if s is None else given[s] for i, s in enumerate(self.sources)]
 
-    def addresses(self, arrays: Sequence[Given]) -> dict[int, int]:
-        """The address of every tensor, by its position."""
-        return {s.position: known_library(arrays[s.position]).pointer(arrays[s.position]) for s in self.bound.spans}
-
-    def _allocate(self, position: int) -> AnyArray:
-        result = self.results[position]
-        if self.library is None or self.library.empty is None:
-            raise UsageError(
-                f"kernel {self.entry.entry}: pass an array for the result "
-                f"{self.entry.arguments[position].name}: results are allocated as arrays of NumPy, PyTorch, "
-                "CuPy and JAX, and the first array is of another library"
-            )
-        return self.library.empty(result.dtype, result.shape, result.strides, self.bound.device)
+    def _makers(self) -> dict[int, MakeArray]:
+        """How each result is allocated, by its position."""
+        makers = {}
+        for position, result in self.results.items():
+            if self.library is None or self.library.results is None:
+                raise UsageError(
+                    f"kernel {self.entry.entry}: pass an array for the result {self.entry.arguments[position].name}: "
+                    "results are allocated as arrays of NumPy, PyTorch, CuPy and JAX, and the first array is of "
+                    "another library"
+                )
+            makers[position] = self.library.results(result.dtype, result.shape, result.strides, self.bound.device)
+        return makers
 
     def returned(self, arrays: Sequence[Given]) -> Returned:
         """The tensors that are written: one, or a tuple."""
@@ -172,7 +172,9 @@ class HostPlan(Plan):
         if self.bound.needs_gradient:
             require_no_gradient(self.entry)
         arrays = self.arrays(given)
-        addresses = self.addresses(arrays)
+        addresses = {
+            s.position: known_library(arrays[s.position]).pointer(arrays[s.position]) for s in self.bound.spans
+        }
         binding.require_addresses(self.entry, self.bound, addresses)
         if isinstance(self.backend, InterpreterBackend):
             require_arguments(self.entry, self.bound.sizes, arrays)

@@ -1,37 +1,49 @@
 """`lego_mlir.matmul(a, b)`: the product of two arrays on a GPU, by a kernel chosen for their size.
 
     import torch, lego_mlir
-    c = lego_mlir.matmul(a, b)          # CuPy, PyTorch, or whatever speaks DLPack; f16 or bf16, in rows or in columns
+    c = lego_mlir.matmul(a, b)          # PyTorch, CuPy, JAX, or DLPack; f16 or bf16, in rows or in columns
 
 The kernel is chosen from the table that comes with the package, traced for exactly these sizes, and compiled at its
-first use: into the cache on disk, from where other processes take it. An array in rows or in columns is used in
-place; another one is copied. Rows of an odd number of elements cannot be copied asynchronously: such products are right
-and slow. The result has the type of `a` unless another is requested. It is PyTorch's where `a` is, else CuPy's, which
-has no bfloat16: there such a result comes as its 16-bit words. The product has no derivative: tensors that require a
-gradient are refused, unless gradients are disabled, and so are arrays in the host's memory.
+first use: into the cache on disk, from where other processes take it. A machine without the compiler takes it from a
+folder of packed kernels (`lego-mlir pack matmul`). What was found out about two arrays is kept as a plan for the next
+ones of the same types, shapes and strides, so that a call costs little more than its launch.
+
+An array in rows or in columns is used in place; another one is copied. Rows of an odd number of elements cannot be
+copied asynchronously: such products are right and slow. The result has the type of `a` unless another is requested, and
+comes from the library of `a`, from CuPy for arrays known by DLPack alone; CuPy has no bfloat16: there such a result
+comes as its 16-bit words. The product has no derivative: tensors that require a gradient are refused, unless gradients
+are disabled, and so are arrays in the host's memory.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.errors import UsageError
+from lego_mlir.errors import DependencyError, UsageError
+from lego_mlir.runtime import binding, packs
+from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
+from lego_mlir.runtime.calls import loaded, target_for
+from lego_mlir.runtime.manifest import kernel_from
+from lego_mlir.runtime.plans import Backend, Plan
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import DeviceArray, Tensor
+    from lego_mlir.aliases import AnyArray, Tensor
 
 PIPELINED: Final = "matmul_sm80.mlir"
 NOT_AHEAD: Final = "ldmatrix_mma.mlir"  # copies by the threads themselves, in step with the products
 LEAST_COPY: Final = 4  # bytes that an asynchronous copy moves at least; PTX ISA, "cp.async"
 LEAST: Final = 80  # the compute capability from which cp.async, ldmatrix and mma.sync m16n8k16 are there
 ALIGNMENT: Final = 16  # bytes: the widest access of a kernel
-CUDA_MEMORY: Final = (2, 13)  # kDLCUDA and kDLCUDAManaged; DLPack, "DLDeviceType"
 _INPUTS: Final = {"float16": "f16", "bfloat16": "bf16"}
 _RESULTS: Final = {**_INPUTS, "float32": "f32"}
+FOLDER: Final = "LEGO_MLIR_KERNELS"  # the environment variable that names a folder of packed kernels
+_KEPT: Final = 4096  # products of one process; a caller whose shapes change all the time starts over
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,51 +62,81 @@ class Problem:
     target: str
     multiprocessors: int
 
-
-def matmul(a: Tensor, b: Tensor, *, result: str | None = None) -> Tensor:
-    """a @ b for two matrices on the device; `result` names the type of the result, such as "float32".
-
-    It is computed on their device, on CuPy's current stream. Raises UsageError for arrays that cannot be
-    multiplied here, DependencyError without CuPy or a device.
-    """
-    from lego_mlir.runtime.cuda import cupy
-
-    cp = cupy()
-    left, right = (_operand(cp, name, array) for name, array in (("a", a), ("b", b)))
-    (m, k), (depth, n) = left.shape, right.shape
-    if k != depth or left.dtype != right.dtype:
-        raise UsageError(
-            f"matmul of {m} x {k} {left.dtype} and {depth} x {n} {right.dtype}: the inner sizes and the types must "
-            "agree"
-        )
-    name = left.dtype if result is None else result
-    if name not in _RESULTS:
-        raise UsageError(f"matmul: the result is one of {', '.join(_RESULTS)}, got {name!r}")
-    device = left.memory.device
-    if right.memory.device.id != device.id:
-        raise UsageError(
-            f"matmul: a is on device {device.id} and b on device {right.memory.device.id}; move one of them"
-        )
-    target, count = target_of(device.compute_capability), int(device.attributes["MultiProcessorCount"])
-    problem = Problem(m, n, k, _INPUTS[left.dtype], _RESULTS[name], left.order + right.order, target, count)
-    stored = "uint16" if name == "bfloat16" else name
-    with device:
-        product = cp.empty((m, n), dtype=stored)
-        launcher(problem, device.id)(left.memory, right.memory, product.reshape(-1))
-    return _like(a, product, name)
+    @property
+    def name(self) -> str:
+        """The name of its kernel in a folder of packed ones; the number of multiprocessors only tunes it."""
+        return f"matmul_{self.m}x{self.n}x{self.k}_{self.dtype}_{self.result}_{self.layouts}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
-    """An array on the device: its elements in memory order, and the order of the matrix in it."""
+class Multiplication:
+    """A product bound to types, shapes and strides. Without a plan, operands have to be copied first."""
 
-    memory: Any
-    shape: tuple[int, int]
-    dtype: str
-    order: str
+    plan: Plan | None
+    pointers: tuple[Callable[[AnyArray], int], Callable[[AnyArray], int]]
+    gradients: tuple[str, ...] = ()
 
 
-def _operand(cp: Any, name: str, array: Tensor) -> _Operand:
+_known: dict[Hashable, Multiplication] = {}
+
+
+def matmul(a: Tensor, b: Tensor, *, result: str | None = None, kernels: str | Path | None = None) -> Tensor:
+    """a @ b for two matrices on a device; `result` names the type of the result, such as "float32".
+
+    It is computed on their device, on the current stream of their library. `kernels` is a folder of packed kernels to
+    take it from, by default that of the environment variable LEGO_MLIR_KERNELS. Raises UsageError for arrays that
+    cannot be multiplied here, DependencyError without a device, or without the compiler and a packed kernel.
+    """
+    key = (key_of((a, b)), result, kernels)
+    known = _known.get(key)
+    if known is None:
+        known = _bind(a, b, result, kernels)
+        if len(_known) >= _KEPT:
+            _known.clear()
+        _known[key] = known
+    if known.gradients:
+        _require_no_gradient(known.gradients)
+    of_a, of_b = known.pointers
+    if known.plan is None or (of_a(a) | of_b(b)) % ALIGNMENT:
+        return matmul(_usable("a", a), _usable("b", b), result=result, kernels=kernels)
+    return known.plan((a, b), None)
+
+
+def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None) -> Multiplication:
+    """The product for arrays of these types, shapes and strides."""
+    (left, first), (right, second) = _operand("a", a), _operand("b", b)
+    (m, k), (depth, n) = first.shape, second.shape
+    if k != depth or first.dtype != second.dtype:
+        raise UsageError(
+            f"matmul of {m} x {k} {first.dtype} and {depth} x {n} {second.dtype}: the inner sizes and the types must "
+            "agree"
+        )
+    name = first.dtype if result is None else result
+    if name not in _RESULTS:
+        raise UsageError(f"matmul: the result is one of {', '.join(_RESULTS)}, got {name!r}")
+    if first.device != second.device:
+        raise UsageError(
+            f"matmul: a is on device {first.device[1]} and b on device {second.device[1]}; move one of them"
+        )
+    orders, pointers = [_order(facts) for facts in (first, second)], (left.pointer, right.pointer)
+    if None in orders:
+        return Multiplication(None, pointers)
+    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
+
+    device = first.device[1]
+    target, count = target_of(driver().capability(device)), driver().attribute(device, MULTIPROCESSORS)
+    layouts = "".join(filter(None, orders))
+    problem = Problem(m, n, k, _INPUTS[first.dtype], _RESULTS[name], layouts, target, count)
+    backend = backend_for(problem, device, _folder(kernels))
+    gradients = tuple(name for name, facts in (("a", first), ("b", second)) if facts.needs_gradient)
+    held = [replace(facts, needs_gradient=False) for facts in (first, second)]
+    library = left if left.results is not None else _cupy_arrays()
+    bound = binding.bind(backend.entry, [*held, None], {})
+    return Multiplication(backend.plan(bound, [a, b], library), pointers, gradients)
+
+
+def _operand(name: str, array: Tensor) -> tuple[ArrayLibrary, ArrayFacts]:
+    """How a matrix on a device is read. Raises UsageError for anything else."""
     dtype = str(getattr(array, "dtype", "")).rpartition(".")[2]
     shape = tuple(getattr(array, "shape", ()))
     if dtype not in _INPUTS or len(shape) != 2 or 0 in shape:
@@ -102,65 +144,71 @@ def _operand(cp: Any, name: str, array: Tensor) -> _Operand:
             f"matmul takes matrices of {' or '.join(_INPUTS)}, got {name} of {dtype or type(array).__name__} and shape "
             f"{shape}"
         )
-    if not isinstance(array, cp.ndarray):
-        _require_on_device(name, array)
-    words = array
-    if _is_torch(array):  # CuPy has no bfloat16, and needs only the words
-        words = array.detach().view(sys.modules["torch"].int16)
-    if not isinstance(words, cp.ndarray):
-        words = cp.from_dlpack(words)
-    in_columns = words.flags.f_contiguous and not words.flags.c_contiguous
-    if in_columns:
-        words = words.T
-    words = cp.ascontiguousarray(words)
-    if words.data.ptr % ALIGNMENT:
-        words = words.copy()
-    return _Operand(words.reshape(-1), (int(shape[0]), int(shape[1])), dtype, "T" if in_columns else "N")
-
-
-def _require_on_device(name: str, array: Tensor) -> None:
-    """Refuse what has no memory on a device, and a tensor whose gradient the product would lose."""
-    if _is_torch(array):
-        if array.requires_grad and sys.modules["torch"].is_grad_enabled():
-            raise UsageError(
-                f"matmul: {name} requires a gradient, and this product has no derivative; pass {name}.detach(), or "
-                "call it under torch.no_grad()"
-            )
-        if array.device.type != "cuda":
-            raise UsageError(f"matmul: {name} is on {array.device}; move it to the GPU: {name}.cuda()")
-    elif not hasattr(array, "__dlpack_device__"):
+    library = library_of(array)
+    if library is None:
         raise UsageError(f"matmul: {name} is a {type(array).__name__}, which does not speak DLPack; pass a CuPy array")
-    elif int(array.__dlpack_device__()[0]) not in CUDA_MEMORY:
-        kind = type(array).__module__.partition(".")[0]
+    facts = library.facts(array)
+    if facts.needs_gradient:
+        _require_no_gradient((name,))
+    if facts.device[0] != "cuda":
+        remedy = f"{name}.cuda()" if library.name == "torch" else f"cupy.asarray({name})"
+        raise UsageError(f"matmul: {name}, of {facts.library}, is in the host's memory; move it to the GPU: {remedy}")
+    return library, facts
+
+
+def _require_no_gradient(names: tuple[str, ...]) -> None:
+    """Refuse tensors whose gradient the product would lose."""
+    if sys.modules["torch"].is_grad_enabled():
         raise UsageError(
-            f"matmul: {name}, of {kind}, is in the host's memory; move it to the GPU: cupy.asarray({name})"
+            f"matmul: {names[0]} requires a gradient, and this product has no derivative; pass {names[0]}.detach(), or "
+            "call it under torch.no_grad()"
         )
 
 
-def _is_torch(array: Tensor) -> bool:
-    return type(array).__module__.partition(".")[0] == "torch"
+def _order(facts: ArrayFacts) -> str | None:
+    """N for a matrix in rows, T for one in columns, None for one that has to be copied."""
+    (rows, columns), (down, along) = facts.shape, facts.strides
+    if (columns == 1 or along == 1) and (rows == 1 or down == columns):
+        return "N"
+    return "T" if (rows == 1 or down == 1) and (columns == 1 or along == rows) else None
 
 
-def _like(given: Tensor, product: DeviceArray, dtype: str) -> Tensor:
-    """The product as PyTorch's where `given` is."""
-    if not _is_torch(given):
-        return product
-    torch = sys.modules["torch"]
-    if dtype == "bfloat16":
-        return torch.from_dlpack(product.view("int16")).view(torch.bfloat16)
-    return torch.from_dlpack(product)
+def _usable(name: str, array: Tensor) -> Tensor:
+    """The array, or a copy of it in rows where it is in neither order, or not aligned."""
+    library = library_of(array)
+    assert library is not None  # its facts have been read
+    facts = library.facts(array)
+    if _order(facts) is not None and facts.pointer % ALIGNMENT == 0:
+        return array
+    if library.name == "torch":
+        return array.detach().clone(memory_format=sys.modules["torch"].contiguous_format)
+    if not hasattr(array, "copy"):
+        raise UsageError(
+            f"matmul: {name}, of {facts.library}, is in neither rows nor columns, or not aligned to {ALIGNMENT} bytes; "
+            "pass a copy in rows"
+        )
+    return array.copy()
+
+
+def _cupy_arrays() -> ArrayLibrary:
+    """CuPy's arrays, for results of arrays that are known by a protocol alone."""
+    from lego_mlir.runtime.cuda import cupy
+
+    library = library_of(cupy().empty(0))
+    assert library is not None
+    return library
+
+
+def _folder(given: str | Path | None) -> Path | None:
+    named = os.environ.get(FOLDER) if given is None else given
+    return Path(named) if named else None
 
 
 def target_of(capability: str) -> str:
     """The target to compile for on a device of this compute capability: its own, or the newest one before it."""
-    from lego_mlir.hardware.targets import TARGETS
-
-    device = int(capability)
-    known = sorted({int(name.removeprefix("sm_")) for name in TARGETS if name.removeprefix("sm_").isdigit()})
-    usable = [n for n in known if LEAST <= n <= device]
-    if not usable:
-        raise UsageError(f"matmul needs a device of compute capability {LEAST} or later, and this one is {device}")
-    return f"sm_{usable[-1]}"
+    if int(capability) < LEAST:
+        raise UsageError(f"matmul needs a device of compute capability {LEAST} or later, and this one is {capability}")
+    return target_for(capability)
 
 
 def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
@@ -188,20 +236,36 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
 
 
 @cache
-def launcher(problem: Problem, device: int) -> Any:
-    """The kernel of a problem, compiled and loaded onto the current device; kept for the life of the process."""
-    from lego_mlir.runtime import cuda
-    from lego_mlir.store import replace_file
+def backend_for(problem: Problem, device: int, folder: Path | None) -> Backend:
+    """The kernel of a problem on a device, from a folder of packed kernels or compiled; kept for the process."""
+    if folder is not None:
+        packed = packs.find(folder, problem.name)
+        if packed is None:
+            known = ", ".join(file.stem for file in packs.code_files(folder))
+            raise UsageError(
+                f"{folder} has no kernel {problem.name}; it has: {known}; add it with lego-mlir pack matmul --sizes "
+                f"{problem.m}x{problem.n}x{problem.k} --dtype {problem.dtype} --result {problem.result} --layouts "
+                f"{problem.layouts} --target {problem.target} -o {folder}"
+            )
+        return packed.backend(device)
+    compilation = compiled(problem)
+    (entry,) = (kernel_from(described) for described in compilation.manifest["kernels"])
+    return loaded(entry, compilation.bytes, device, f"{problem.name} for {problem.target}")
+
+
+def compiled(problem: Problem, emit: str = "ptx") -> Any:
+    """The compilation of a problem's kernel, through the cache. Raises DependencyError without the compiler."""
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
-    kernel, script, parameters = kernel_for(problem)
-    compilation = compile_kernel(
-        kernel, transform=script, parameters=parameters, target=problem.target, emit="ptx",
+    try:
+        kernel, script, parameters = kernel_for(problem)
+    except ModuleNotFoundError as error:
+        raise DependencyError(
+            f"{problem.name} has to be compiled, and {error.name} is not installed; install lego-mlir with its "
+            "dependencies, or pack the kernel where they are: lego-mlir pack matmul --sizes "
+            f"{problem.m}x{problem.n}x{problem.k} --target {problem.target} -o kernels, and set {FOLDER}=kernels"
+        ) from error
+    return compile_kernel(
+        kernel, transform=script, parameters=parameters, target=problem.target, emit=emit,
         cache=Cache(default_folder()),
     )  # fmt: skip
-    manifest = compilation.manifest
-    path = default_folder() / "matmul" / f"{manifest['code_sha256']}.ptx"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, compilation.bytes)
-    replace_file(path.with_suffix(".json"), json.dumps(manifest).encode())
-    return cuda.load(path).kernel()

@@ -1,0 +1,104 @@
+"""`lego-mlir pack`: compile kernels into a folder for machines that launch and do not compile."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import UsageError
+
+if TYPE_CHECKING:
+    from lego_mlir.runtime.products import Problem
+    from lego_mlir.toolchain.compile import Compilation
+
+HELP: Final = "Compile kernels into a folder for machines that only launch."
+EXAMPLE: Final = "lego-mlir pack matmul --sizes 512 --target sm_90 -o kernels"
+MATMUL: Final = "matmul"
+LAYOUTS: Final = ("NN", "NT", "TN", "TT")
+DTYPES: Final = ("f16", "bf16")
+RESULTS: Final = (*DTYPES, "f32")
+MULTIPROCESSORS: Final = 132  # of an H100 SXM or H200; NVIDIA H100 Tensor Core GPU Architecture, table 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `pack`."""
+    parser.add_argument("what", metavar="SPEC|matmul", help="a spec, whose kernels are packed, or matmul")
+    parser.add_argument("-o", "--output", metavar="FOLDER", required=True, help="the folder to write into")
+    parser.add_argument("--target", default="sm_80", help="the GPU architecture (default: %(default)s)")
+    parser.add_argument("--emit", choices=("ptx", "cubin"), default="ptx", help="PTX, or a cubin for this target alone")
+    parser.add_argument("--kernel", metavar="NAME", help="of a spec, only this kernel")
+    parser.add_argument("--transform", metavar="FILE", help="of a spec, a transform script for its kernels")
+    products = parser.add_argument_group("the kernels of lego_mlir.matmul")
+    products.add_argument("--sizes", metavar="MxNxK", nargs="+", default=[], help="products to pack; 512: 512x512x512")
+    products.add_argument("--dtype", choices=DTYPES, nargs="+", default=["f16"], help="types of A and B (default: f16)")
+    products.add_argument(
+        "--result", choices=RESULTS, nargs="+", help="types of the result (default: those of A and B)"
+    )
+    products.add_argument(
+        "--layouts", choices=LAYOUTS, nargs="+", default=["NN"], help="A and B in rows (N) or columns (T); default: NN"
+    )
+    products.add_argument(
+        "--multiprocessors", type=int, default=MULTIPROCESSORS, metavar="N",
+        help="of the GPU, which large products are tuned to (default: %(default)s)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile, write, and print the files."""
+    from lego_mlir.runtime import packs
+
+    is_matmul = args.what == MATMUL
+    if is_matmul != bool(args.sizes):
+        raise UsageError(
+            "lego-mlir pack matmul needs --sizes, such as --sizes 512 4096x4096x1024"
+            if is_matmul
+            else f"--sizes belong to lego-mlir pack matmul, not to {args.what}; a spec has its own sizes"
+        )
+    compiled = _products(args) if is_matmul else _kernels(args)
+    for path in packs.write(Path(args.output), compiled):
+        print(path)
+    return 0
+
+
+def _kernels(args: argparse.Namespace) -> dict[str, Compilation]:
+    """The kernels of a spec, by the names of their variables."""
+    from lego_mlir import spec
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    loaded = spec.load(args.what)
+    compiled = {}
+    with spec.blame(*loaded.files):
+        for kernel in loaded.kernels_named(args.kernel):
+            compiled[kernel.name] = compile_kernel(
+                kernel, target=args.target, emit=args.emit, transform=args.transform, cache=Cache(default_folder())
+            )
+    return compiled
+
+
+def _products(args: argparse.Namespace) -> dict[str, Compilation]:
+    """The kernels of the products, by the names that `lego_mlir.matmul` looks for."""
+    from lego_mlir.runtime import products
+
+    problems = [problem for size in args.sizes for problem in _problems(args, *_size(size))]
+    return {problem.name: products.compiled(problem, args.emit) for problem in problems}
+
+
+def _problems(args: argparse.Namespace, m: int, n: int, k: int) -> list[Problem]:
+    from lego_mlir.runtime.products import Problem
+
+    return [
+        Problem(m, n, k, dtype, result, layouts, args.target, args.multiprocessors)
+        for dtype in args.dtype
+        for result in args.result or [dtype]
+        for layouts in args.layouts
+    ]
+
+
+def _size(text: str) -> tuple[int, int, int]:
+    """M, N and K of `512` or `4096x4096x1024`."""
+    parts = text.split("x")
+    if len(parts) not in (1, 3) or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise UsageError(f"--sizes takes sizes MxNxK, or one number for a square product, not {text!r}")
+    m, n, k = (parts * 3)[:3] if len(parts) == 1 else parts
+    return int(m), int(n), int(k)

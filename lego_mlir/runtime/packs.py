@@ -1,0 +1,124 @@
+"""Kernels in a folder, for machines that launch and do not compile: no MLIR, SymPy or Z3 is needed there.
+
+    kernels/add.ptx      the code, PTX or a cubin
+    kernels/add.json     its manifest: how it is launched
+
+`lego-mlir pack` writes such a folder. `load_kernels("kernels")` gives its kernels by name, and they are called as those
+that were compiled here:
+
+    kernels = lego_mlir.load_kernels("kernels")
+    kernels["add"](a, b, c)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.runtime import manifest
+from lego_mlir.runtime.arrays import CPU, Device
+from lego_mlir.runtime.calls import Calls, loaded
+from lego_mlir.runtime.plans import Backend
+
+if TYPE_CHECKING:
+    from lego_mlir.toolchain.compile import Compilation
+
+SUFFIXES: Final = (".ptx", ".cubin")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedKernel:
+    """One kernel of a pack: its file, the target that it was compiled for, and how it is launched."""
+
+    path: Path
+    target: str
+    entry: manifest.KernelEntry
+
+    def backend(self, device: int) -> Backend:
+        """The kernel on a CUDA device. Raises UsageError if the code is for another one."""
+        from lego_mlir.runtime.driver import check_target, driver
+
+        check_target(self.target, driver().capability(device), str(self.path))
+        return loaded(self.entry, read_code(self.path), device, str(self.path))
+
+
+class PackedCalls(Calls):
+    """The calls of a packed kernel."""
+
+    def __init__(self, kernel: PackedKernel) -> None:
+        super().__init__(kernel.entry.entry, self._loaded)
+        self.kernel = kernel
+
+    def __repr__(self) -> str:
+        return f"<packed kernel {self.name}, {self.kernel.target}, {self.kernel.path}>"
+
+    def _loaded(self, device: Device, checked: bool) -> Backend:
+        if device == CPU or checked:
+            raise UsageError(
+                f"kernel {self.name} of {self.kernel.path.parent} is packed for {self.kernel.target}, and the arrays "
+                "are on the CPU; pass arrays on a CUDA device"
+            )
+        return self.kernel.backend(device[1])
+
+
+def load_kernels(path: str | Path) -> dict[str, PackedCalls]:
+    """The kernels of a folder that `lego-mlir pack` wrote, or of one file of code with its manifest, by name.
+
+    They are called as kernel objects are: `load_kernels("kernels")["add"](a, b, c)`. Raises SpecError for a folder or
+    file that has none.
+    """
+    path = Path(path)
+    files = [path] if path.suffix in SUFFIXES else code_files(path)
+    found: dict[str, PackedCalls] = {}
+    for file in files:
+        read = manifest.read(file)
+        for entry in read.kernels.values():
+            several = len(read.kernels) > 1
+            found[entry.entry if several else file.stem] = PackedCalls(PackedKernel(file, read.target, entry))
+    return found
+
+
+def code_files(folder: Path) -> list[Path]:
+    """The code in a folder. Raises SpecError if there is none."""
+    files = sorted(file for file in folder.glob("*") if file.suffix in SUFFIXES) if folder.is_dir() else []
+    if not files:
+        raise SpecError(f"{folder}: no folder of packed kernels; write one with lego-mlir pack SPEC -o {folder}")
+    return files
+
+
+def find(folder: Path, name: str) -> PackedKernel | None:
+    """The only kernel of the file of that name, None without such a file."""
+    for suffix in SUFFIXES:
+        path = folder / f"{name}{suffix}"
+        if path.is_file():
+            read = manifest.read(path)
+            return PackedKernel(path, read.target, read.kernel(None))
+    return None
+
+
+def read_code(path: Path) -> bytes:
+    """The code of a file, checked against its manifest."""
+    try:
+        code = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    manifest.check_code(manifest.read(path), code, path)
+    return code
+
+
+def write(folder: Path, compiled: Mapping[str, Compilation]) -> list[Path]:
+    """Write compiled kernels and their manifests into a folder, by name; the files of code."""
+    from lego_mlir.store import replace_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, compilation in compiled.items():
+        path = folder / f"{name}.{compilation.emit}"
+        replace_file(path, compilation.bytes)
+        replace_file(path.with_suffix(".json"), (json.dumps(compilation.manifest, indent=1) + "\n").encode())
+        written.append(path)
+    return written

@@ -1,0 +1,182 @@
+"""Packed kernels: written by `lego-mlir pack`, called where MLIR, SymPy and Z3 are missing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda_stand_in import DeviceArray, Machine, OwnLibrary, library_file, own
+
+import lego_mlir
+from lego_mlir.cli.main import main
+from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.runtime import driver, packs, products
+
+SPEC = """
+import lego_mlir as lego
+from lego_mlir import Row, f32
+
+M = lego.size("M", multiple_of=4)
+
+
+@lego.kernel(grid=lego.cdiv(M, 64), block=64)
+def twice(x: lego.Tensor(f32, Row(M)), y: lego.Tensor(f32, Row(M))):
+    i = lego.block_id.x * 64 + lego.thread_id.x
+    with lego.when(i < M):
+        y[i] = x[i] + x[i]
+
+
+@lego.kernel(grid=1, block=4)
+def clear(x: lego.Tensor(f32, Row(4))):
+    x[lego.thread_id.x] = 0.0
+"""
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """A folder with the kernels of SPEC and one product."""
+    folder = tmp_path_factory.mktemp("packed")
+    spec, kernels = folder / "spec.py", folder / "kernels"
+    spec.write_text(SPEC)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    try:
+        assert main(["pack", str(spec), "-o", str(kernels), "--target", "sm_80"]) == 0
+        assert main(["pack", "matmul", "--sizes", "32x16x64", "--target", "sm_90", "-o", str(kernels)]) == 0
+    finally:
+        os.environ.pop("XDG_CACHE_HOME") if cache is None else os.environ.update(XDG_CACHE_HOME=cache)
+    return kernels
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    products._known.clear()
+    products.backend_for.cache_clear()
+    yield Machine().plug_in(monkeypatch)
+    products._known.clear()
+    products.backend_for.cache_clear()
+    driver.driver.cache_clear()
+
+
+def test_what_a_folder_has(packed):
+    kernels = lego_mlir.load_kernels(packed)
+    assert list(kernels) == ["clear", "matmul_32x16x64_f16_f16_NN", "twice"]
+    assert list(lego_mlir.load_kernels(packed / "twice.ptx")) == ["twice"]
+    assert "packed kernel twice, sm_80" in repr(kernels["twice"])
+
+
+def test_a_packed_kernel_is_called_as_any_other(packed, machine):
+    twice = lego_mlir.load_kernels(packed)["twice"]
+    x, y = (DeviceArray(np.zeros(96, np.float32)) for _ in range(2))
+    assert twice(x, y) is y
+    assert machine.launches == [("twice", (2, 1, 1), (64, 1, 1), 0, 0)]
+    twice.on(5)(x, y, M=96)
+    twice.prepare(x, y)()
+    assert [launch[-1] for launch in machine.launches] == [0, 5, 0]
+    with pytest.raises(UsageError, match=r"size M = 95: .* a multiple of 4"):
+        twice(DeviceArray(np.zeros(95, np.float32)), DeviceArray(np.zeros(95, np.float32)))
+    with pytest.raises(UsageError, match="is packed for sm_80, and the arrays are on the CPU"):
+        twice(np.zeros(96, np.float32))
+
+
+def test_matmul_takes_its_kernel_from_a_folder(packed, machine, monkeypatch):
+    OwnLibrary(monkeypatch)
+    a, b = own(np.zeros((32, 64), np.float16)), own(np.zeros((64, 16), np.float16))
+    monkeypatch.setattr(products, "compiled", None)
+    assert lego_mlir.matmul(a, b, kernels=packed).shape == (32, 16)
+    monkeypatch.setenv("LEGO_MLIR_KERNELS", str(packed))
+    assert lego_mlir.matmul(a, b).shape == (32, 16)
+    assert [launch[0] for launch in machine.launches] == ["matmul", "matmul"]
+    message = (
+        r"has no kernel matmul_64x16x32_f16_f16_TN; it has: clear, matmul_32x16x64_f16_f16_NN, twice; add it with "
+        r"lego-mlir pack matmul --sizes 64x16x32 --dtype f16 --result f16 --layouts TN --target sm_90 -o"
+    )
+    with pytest.raises(UsageError, match=message):
+        lego_mlir.matmul(a.T, own(np.zeros((32, 16), np.float16)))
+    machine.set(major=8)
+    products.backend_for.cache_clear()
+    with pytest.raises(UsageError, match="the code is for sm_90 and this device is sm_80; compile with --target sm_80"):
+        lego_mlir.matmul(a, b, kernels=str(packed))
+
+
+BLOCKED = """
+import sys
+
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"sympy", "z3", "torch_mlir", "mlir", "llvmlite", "islpy", "jinja2", "ml_dtypes"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Blocked())
+sys.path.insert(0, TESTS)
+import ctypes
+import numpy as np
+import lego_mlir
+from lego_mlir.runtime import driver, products
+from cuda_stand_in import DeviceArray, OwnLibrary, own
+
+library = ctypes.CDLL(LIBRARY)
+driver.open_library = lambda: library
+
+
+class Patch:
+    def setitem(self, mapping, name, value):
+        mapping[name] = value
+
+    def delitem(self, mapping, name):
+        del mapping[name]
+
+
+OwnLibrary(Patch())
+kernels = lego_mlir.load_kernels(FOLDER)
+x, y = (DeviceArray(np.zeros(96, np.float32)) for _ in range(2))
+kernels["twice"](x, y)
+a, b = own(np.zeros((32, 64), np.float16)), own(np.zeros((64, 16), np.float16))
+assert lego_mlir.matmul(a, b, kernels=FOLDER).shape == (32, 16)
+print(ctypes.c_int.in_dll(library, "stand_in_launches").value)
+try:
+    lego_mlir.matmul(a, b)
+except lego_mlir.LegoError as error:
+    print(error)
+"""
+
+
+def test_nothing_of_the_compiler_is_needed(packed):
+    names = {"TESTS": str(Path(__file__).parents[2]), "LIBRARY": str(library_file()), "FOLDER": str(packed)}
+    program = "\n".join([*(f"{name} = {value!r}" for name, value in names.items()), BLOCKED])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    launches, message = done.stdout.splitlines()
+    assert launches == "2"
+    assert "has to be compiled, and sympy is not installed; install lego-mlir with its dependencies, or pack" in message
+    assert "lego-mlir pack matmul --sizes 32x16x64 --target sm_90 -o kernels, and set LEGO_MLIR_KERNELS" in message
+
+
+def test_folders_without_kernels(tmp_path, packed):
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(SpecError, match="no folder of packed kernels; write one with lego-mlir pack SPEC -o"):
+            lego_mlir.load_kernels(path)
+    (tmp_path / "twice.ptx").write_bytes((packed / "clear.ptx").read_bytes())
+    (tmp_path / "twice.json").write_bytes((packed / "twice.json").read_bytes())
+    with pytest.raises(SpecError, match=r"twice.ptx is not the code that its manifest describes"):
+        packs.read_code(tmp_path / "twice.ptx")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["matmul"], "lego-mlir pack matmul needs --sizes, such as --sizes 512"),
+        (["matmul", "--sizes", "12x"], "--sizes takes sizes MxNxK, or one number for a square product, not '12x'"),
+        (["spec.py", "--sizes", "12"], "--sizes belong to lego-mlir pack matmul, not to spec.py"),
+        (["missing.py"], "missing.py: no such file"),
+        (["matmul", "--sizes", "16", "--target", "sm_9"], "unknown target 'sm_9'"),
+    ],
+)
+def test_bad_input_to_pack(arguments, message, tmp_path, capsys):
+    assert main(["pack", *arguments, "-o", str(tmp_path / "kernels")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "kernels").exists()
