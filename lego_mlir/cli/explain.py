@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.trace import KernelTrace
+    from lego_mlir.tracing.trace import Atomic, KernelTrace, Load, Store
 
 HELP: Final = "Show how each index expression of a spec was derived and proved."
 EXAMPLE: Final = "lego-mlir explain examples/transpose.py"
@@ -71,7 +71,7 @@ def _kernel_dict(trace: KernelTrace) -> Json:
     accesses = [
         {
             "source": str(access.source),
-            "kind": type(statement).__name__.lower(),
+            "kind": _verb(statement),
             "tensor": access.buffer.name,
             "index": [str(index) for index in access.index],
             "mask": str(access.mask) if access.is_masked else None,
@@ -81,6 +81,12 @@ def _kernel_dict(trace: KernelTrace) -> Json:
         for statement, access in trace.accesses()
     ]
     return {"name": trace.name, "source": str(trace.source), "accesses": accesses}
+
+
+def _verb(statement: Load | Store | Atomic) -> str:
+    """What a statement does: load, store, or the name of an atomic update."""
+    operation = getattr(statement, "operation", None)
+    return type(statement).__name__.lower() if operation is None else f"atomic {operation}"
 
 
 def derivation_dict(derivation: Derivation) -> Json:
@@ -112,7 +118,7 @@ def _kernel(trace: KernelTrace) -> Iterator[str]:
         index = brief(", ".join(map(str, access.index)))
         mask = f" where {brief(access.mask)}" if access.is_masked else ""
         width = f", {access.width} elements at once" if access.width > 1 else ""
-        title = f"{type(statement).__name__.lower()} {access.buffer.name}[{index}]{width}{mask}"
+        title = f"{_verb(statement)} {access.buffer.name}[{index}]{width}{mask}"
         yield from _derivation(f"{access.source}: {title}", access.derivation)
     yield ""
 

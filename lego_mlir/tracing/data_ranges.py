@@ -31,6 +31,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.trace import (
+    Atomic,
     Compose,
     Compute,
     Constant,
@@ -39,11 +40,13 @@ from lego_mlir.tracing.trace import (
     FromIndex,
     Lane,
     Load,
+    MlirOperation,
     Statement,
     Value,
 )
 
 Span = tuple[int, int]  # both ends inclusive
+SHUFFLE: Final = "gpu.shuffle"  # moves a value of another thread
 COLUMNS: Final = 60  # of the text of a value
 
 INFIX: Final = {
@@ -66,6 +69,8 @@ class DataRanges:
     def define(self, statement: Any) -> None:
         """Record a statement that defines a value."""
         result = getattr(statement, "result", None)
+        if isinstance(statement, MlirOperation) and statement.name == SHUFFLE:
+            result = statement.results[0]
         if result is not None:
             self._definitions[result.number] = statement
 
@@ -126,7 +131,7 @@ class DataRanges:
                 found = tuple(operands)
             case Compute(operands=operands) | Compose(operands=operands):
                 found = operands
-            case Convert(operand=operand) | Lane(operand=operand):
+            case Convert(operand=operand) | Lane(operand=operand) | MlirOperation(operands=(operand, *_)):
                 found = (operand,)
             case _:
                 found = ()
@@ -155,7 +160,7 @@ class DataRanges:
                 exact = _EXACT[operation](*spans)
                 if operation in _SHIFTS and not 0 <= spans[1][0] <= spans[1][1] < value.dtype.bits:
                     exact = None  # a shift by the type's bits or more is undefined
-            case Convert() | Lane() if spans:
+            case Convert() | Lane() | MlirOperation() if spans:
                 exact = spans[0]
             case Compose() if spans:
                 exact = _hull(*spans)
@@ -205,7 +210,7 @@ class DataRanges:
         match self._definitions.get(value.number):
             case Constant(number=number):
                 return str(number)
-            case Load(access=access):
+            case Load(access=access) | Atomic(access=access):
                 return f"{access.buffer.name}[{', '.join(map(str, access.index))}]"
             case FromIndex(expr=expr):
                 return str(expr)

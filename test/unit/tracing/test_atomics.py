@@ -9,6 +9,7 @@ from launching import launch, launch_on_cpu
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, i8, i32, i64, interp, u32, u64
+from lego_mlir.cli.main import main
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.interp.report import Kind, describe
 from lego_mlir.toolchain import compile_kernel, ptxas
@@ -319,6 +320,19 @@ def test_bounds_are_claimed():
 
     ((text, verdict),) = access_verdicts(one(lambda y, t: y.atomic_add(1, t)), 1000)
     assert text.endswith("atomic update of y[tx] stays inside") and isinstance(verdict, Proved)
+
+
+def test_old_values_are_named_in_claims_and_updates_in_explanations(tmp_path, capsys):
+    (tmp_path / "ticket.py").write_text(
+        "import lego_mlir as lego\n"
+        "@lego.kernel(grid=4, block=1)\n"
+        "def k(n: lego.Tensor(lego.i32, lego.Row(1)), y: lego.Tensor(lego.i32, lego.Row(4))):\n"
+        "    y[n.atomic_add(1, 0)] = 1\n"
+    )
+    assert main(["check", str(tmp_path / "ticket.py")]) == 0
+    assert "store to y[n[0]] stays inside: it depends on the contents of memory" in capsys.readouterr().out
+    assert main(["explain", str(tmp_path / "ticket.py")]) == 0
+    assert "ticket.py:4: atomic add n[0]" in capsys.readouterr().out
 
 
 def test_sums_of_many_threads_have_a_bound():

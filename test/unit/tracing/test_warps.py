@@ -12,8 +12,10 @@ from launching import launch, launch_on_cpu
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, i8, i16, i32, i64, interp, u16, u32, u64
 from lego_mlir.errors import LegoError, TraceError
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.tracing.claims import access_verdicts
 
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 DTYPES = (i8, i16, i32, i64, u16, u32, u64, f16, bf16, f32, f64)
@@ -103,6 +105,19 @@ def test_groups_smaller_than_a_warp_have_the_whole_warp_as_members():
     text = compile_kernel(shuffled(i32, "shuffle_xor", 8, 1), target="sm_80").text
     assert "shfl.sync.bfly.b32" in text and ", 1, 6175, -1;" in text  # (32 - 8) << 8 | 31
     assert ", 1, 6144, -1;" in compile_kernel(shuffled(i32, "shuffle_up", 8, 1), target="sm_80").text
+
+
+def test_a_shuffled_index_keeps_its_range():
+    """A position of another lane is one of the element type's range after the same operations."""
+
+    @lego.kernel(grid=1, block=32)
+    def k(order: lego.Tensor(i32, Row(32)), x: lego.Tensor(f32, Row(8)), y: lego.Tensor(f32, Row(32))):
+        t = lego.thread_id[0]
+        y[t] = x[lego.shuffle_xor(order[t] % 8, 1)]
+
+    verdicts = dict(access_verdicts(k.trace(), 1000))
+    (text,) = (text for text in verdicts if "load from x" in text)
+    assert isinstance(verdicts[text], Proved)
 
 
 def test_votes():
