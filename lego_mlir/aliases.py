@@ -35,6 +35,8 @@ Location: TypeAlias = Any
 """An MLIR location."""
 Attribute: TypeAlias = Any
 """An MLIR attribute."""
+AffineExpr: TypeAlias = Any
+"""An affine expression of MLIR."""
 Block: TypeAlias = Any
 """An MLIR block."""
 Region: TypeAlias = Any

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
 OPTIMISATION_LEVEL: Final = 3
+# Addresses of shared, constant and local memory are 32 bits wide, as in CUDA's compilers with -short-pointers.
+SHORT_POINTERS: Final = "--nvptx-short-ptr"
 _DEBUG_INFO: Final = '!"Debug Info Version"'
 
 # Intrinsics that only some targets have; reads of special registers, barriers and f32 approximations are everywhere.
@@ -56,6 +58,7 @@ def binding() -> Any:
         raise DependencyError(f"llvmlite is needed to make PTX ({error}); run: pip install llvmlite") from error
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.set_option("lego-mlir", SHORT_POINTERS)
     try:
         llvm.Target.from_triple(TRIPLE)
     except RuntimeError as error:

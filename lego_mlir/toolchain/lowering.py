@@ -8,6 +8,7 @@ name instead of failing in the driver.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from lego_mlir import bindings
@@ -23,6 +24,7 @@ from lego_mlir.transforms.passes.bf16_products import LowerBf16Products
 from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
 from lego_mlir.transforms.passes.lower_shuffles import LowerShuffles
+from lego_mlir.transforms.passes.narrow_indices import NarrowIndices
 from lego_mlir.transforms.passes.packed_halves import LowerPackedHalves
 from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
@@ -31,8 +33,10 @@ from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 OUTLINE: Final = Pipeline(
     "builtin.module", (PipelinePass("gpu-launch-sink-index-computations"), PipelinePass("gpu-kernel-outlining"))
 )
-# What upstream's passes do not lower, in order; none depends on the target.
+# What upstream's passes do not lower, in order; none depends on the target. Indices come first, while accesses still
+# have them.
 LOWERINGS: Final[tuple[FunctionPass, ...]] = (
+    NarrowIndices(),
     LowerBf16Products(),
     LowerBf16Integers(),
     LowerF8Conversions(),
@@ -80,7 +84,9 @@ _HOST_CALLS: Final = {
 }
 
 
-def to_nvvm(text: str, pipeline: Pipeline | str = NVVM, name: str = "-") -> str:
+def to_nvvm(
+    text: str, pipeline: Pipeline | str = NVVM, name: str = "-", lowerings: Sequence[FunctionPass] = LOWERINGS
+) -> str:
     """The module with every GPU function in the llvm and nvvm dialects."""
     with session():
         module = parse(text, name)
@@ -90,7 +96,7 @@ def to_nvvm(text: str, pipeline: Pipeline | str = NVVM, name: str = "-") -> str:
             _check_shared_memory(function)
             arguments_as_pointers(function)
         called_functions.pass_pointers(module)
-        for lowering in LOWERINGS:
+        for lowering in lowerings:
             lowering.run_on_kernels(module)
             for function in list(called_functions.called_functions(module.operation)):
                 lowering.run_on(function)
