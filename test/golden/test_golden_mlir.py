@@ -29,6 +29,10 @@ def modules():
     for example in ("matrix_copy", "transpose", "antidiagonal", "symbolic"):
         for name in spec.load(EXAMPLES / f"{example}.py").kernels:
             yield f"example_{name}", lambda e=example, n=name: spec.load(EXAMPLES / f"{e}.py").kernels[n]
+    for example in ("big_tile", "histogram", "look_back_scan", "matvec", "row_softmax"):
+        path = EXAMPLES / "first_day" / f"{example}.py"
+        for name in spec.load(path).kernels:
+            yield f"{example}_{name}", lambda p=path, n=name: spec.load(p).kernels[n]
 
 
 MODULES = dict(modules())

@@ -1,6 +1,7 @@
 """printf, assert_, fences, while loops and single MLIR operations."""
 
 import re
+import shutil
 import subprocess
 
 import numpy as np
@@ -14,6 +15,7 @@ from lego_mlir.interp.printed import MOST_CHARACTERS
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel, ptxas
 
+MLIR_OPT = shutil.which("mlir-opt-22") or shutil.which("/usr/lib/llvm-22/bin/mlir-opt")
 needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 
 
@@ -216,6 +218,35 @@ def test_the_interpreter_refuses_what_it_does_not_know_by_name():
     with pytest.raises(LegoError, match=r"nvvm\.ex2 has no form on a CPU"):
         launch_on_cpu(k, np.zeros(64))
     assert "ex2.approx" in compile_kernel(k).text
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(MLIR_OPT is None, reason="mlir-opt 22 is not installed (Debian: mlir-22-tools)")
+def test_mlir_opt_accepts_every_word(tmp_path):
+    """What the words become is standard MLIR, also for a program that is not ours."""
+
+    @lego.kernel(grid=2, block=64)
+    def k(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(i32, Row(64))):
+        t, tile = lego.thread_id[0], lego.shared(f32, Row(20000))
+        tile[t] = lego.block_scan(x[t]) + lego.block_reduce(x[t], "max") + lego.shuffle(x[t], 3, width=8)
+        for name in ("add", "min", "max", "and", "or", "xor", "exchange"):
+            y[t] = getattr(y, f"atomic_{name}")(3, t)
+        y[t] = y.atomic_cas(1, 2, t) + y.atomic_load(t, scope="block")
+        y.atomic_store(i32(lego.warp_ballot(lego.warp_any(t < 3) & lego.warp_all(t < 5))), t)
+        lego.warp_sync()
+        lego.fence()
+        running = lego.register(i1, True)
+        with lego.while_(running):
+            running.set(x.atomic_cas(0.0, 1.0, t) == 0.0)
+        lego.printf("%d %f\n", t, tile[t])
+        lego.assert_(tile[t] > 0, "positive")
+
+    (tmp_path / "k.mlir").write_text(k.mlir())
+    done = subprocess.run(
+        [MLIR_OPT, "--verify-each", "--canonicalize", tmp_path / "k.mlir"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    compile_kernel(k, target="sm_80")
 
 
 # -- messages
