@@ -19,7 +19,7 @@ static intptr_t current(void) { return depth ? stack[depth - 1] : 0; }
 void stand_in_reset(void) {
   stand_in_devices = 1; stand_in_major = 9; stand_in_minor = 0; stand_in_version = 12080;
   stand_in_refuse_code = stand_in_fail_next = stand_in_launches = 0;
-  kernel_count = module_count = depth = 0; run = 0;
+  kernel_count = module_count = depth = 0; run = 0; stand_in_needs_context = 1;
 }
 void stand_in_run(Run given) { run = given; }
 int stand_in_shared(int kernel) { return kernels[kernel].dynamic_shared; }
@@ -61,7 +61,16 @@ int cuGetErrorName(int code, const char **name) {
         : code == 222 ? "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" : code == 100 ? "CUDA_ERROR_NO_DEVICE" : 0;
   return 0;
 }
+static int launch(const Configuration *configuration, void *function, void **parameters);
 int cuLaunchKernelEx(const Configuration *configuration, void *function, void **parameters, void **extra) {
+  return launch(configuration, function, parameters);
+}
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void *stream, void **parameters, void **extra) {
+  Configuration configuration = {{gx, gy, gz}, {bx, by, bz}, shared, stream, 0, 0};
+  return launch(&configuration, function, parameters);
+}
+static int launch(const Configuration *configuration, void *function, void **parameters) {
   Kernel *kernel = &kernels[(intptr_t)function - 0x2000];
   if (stand_in_fail_next) { int code = stand_in_fail_next; stand_in_fail_next = 0; return code; }
   if (stand_in_needs_context && current() != 0xC0 + kernel->device) return 201;

@@ -1,0 +1,266 @@
+"""Host time of a launch: what a caller pays before the GPU has the work, beside torch's own operators.
+
+    python bench/launch.py render               where MLIR is: the kernels into artifacts/launch
+    python bench/launch.py time [--to FOLDER]   on the GPU machine: all candidates in the same process, in turns
+
+A batch of CALLS calls is timed by the clock of the host, without waiting for the device, whose queue takes more. Before
+each batch the device is idle. The candidates take turns in random order; a row has the median of the batches and
+their 10th and 90th percentile, in microseconds a call. Results are compared before anything is timed, also those of a
+captured graph. `time` needs torch and lego_mlir.runtime; CuPy, cuda.core and cuda.bindings where they are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import platform
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import harness
+
+sys.path.insert(0, str(harness.BENCH.parent))
+
+FOLDER = harness.ARTIFACTS / "launch"
+TARGET = "sm_90"
+SIZES = (512, 1024, 2048)
+BLOCK = 256
+CALLS, BATCHES = 200, 150
+AIMS = {"prepared": 4.5, "call": 7.0, "torch operator": 8.0}  # microseconds, on an H200 host
+
+
+# -- where MLIR is
+
+
+def multiply(n: int) -> Any:
+    """z = x * y for n x n matrices of f32: what torch.mul does."""
+    import lego_mlir as lego
+    from lego_mlir import Row, f32
+
+    shape = Row(n, n)
+
+    def mul(x: Any, y: Any, z: Any) -> None:
+        row, column = Row(n, n // 4).inv(lego.block_id.x * BLOCK + lego.thread_id.x)
+        z.store(x.load(row, 4 * column, width=4) * y.load(row, 4 * column, width=4), row, 4 * column)
+
+    mul.__annotations__ = dict.fromkeys("xyz", lego.Tensor(f32, shape))
+    return lego.kernel(grid=n * n // 4 // BLOCK, block=BLOCK)(mul)
+
+
+def render() -> None:
+    from lego_mlir.runtime import packs, products
+    from lego_mlir.toolchain import compile_kernel
+
+    compiled = {f"mul_{n}": compile_kernel(multiply(n), target=TARGET) for n in SIZES}
+    for n in SIZES:
+        problem = products.Problem(n, n, n, "f16", "f16", "NN", TARGET, 132)
+        compiled[problem.name] = products.compiled(problem)
+    for path in packs.write(FOLDER, compiled):
+        print(path)
+
+
+# -- on the GPU machine
+
+
+Candidate = tuple[str, Callable[[], Any]]
+
+
+def bare(n: int, x: Any, y: Any, z: Any) -> Iterator[Candidate]:
+    """The same launch by every way there is, all arguments made beforehand but for the call itself."""
+    import torch
+
+    from lego_mlir.runtime import manifest
+    from lego_mlir.runtime.driver import Frame, driver
+
+    path = FOLDER / f"mul_{n}.ptx"
+    entry = manifest.read(path).kernel(None)
+    grid, threads = entry.grid[0], entry.block[0]
+    function = driver().load(path.read_bytes(), entry.entry, 0, 0, str(path))
+    stream = torch.cuda.current_stream().cuda_stream
+    frame = Frame(driver(), function, (grid, 1, 1, threads, 1, 1), 0, 3)
+    frame.slots[0:3] = [x.data_ptr(), y.data_ptr(), z.data_ptr()]
+    frame.configuration.stream = stream
+    yield "ctypes, cuLaunchKernelEx", frame.launch
+    yield "ctypes, cuLaunchKernel", _old_launch(driver(), function, frame, grid, threads, stream)
+    for name, maker in (("CuPy", _cupy), ("cuda.core", _cuda_core), ("cuda.bindings", _cuda_bindings)):
+        try:
+            yield name, maker(path, entry.entry, function, grid, threads, (x, y, z), stream)
+        except ImportError as error:
+            print(f"{name} is left out: {error}")
+
+
+def _old_launch(driver: Any, function: Any, frame: Any, grid: int, threads: int, stream: int) -> Callable[[], Any]:
+    launch = driver.library["cuLaunchKernel"]
+    launch.argtypes = [ctypes.c_void_p] + [ctypes.c_uint] * 7 + [ctypes.c_void_p] * 3
+    begin = ctypes.addressof(frame.slots)
+    parameters = (ctypes.c_void_p * 3)(*(begin + 8 * i for i in range(3)))
+    return lambda: launch(function.handle, grid, 1, 1, threads, 1, 1, 0, stream, parameters, None)
+
+
+def _cupy(path: Path, name: str, function: Any, grid: int, threads: int, arrays: Any, stream: int) -> Callable[[], Any]:
+    import cupy
+
+    kernel = cupy.RawModule(path=str(path)).get_function(name)
+    held = tuple(cupy.from_dlpack(array) for array in arrays)
+    cupy.cuda.ExternalStream(stream).use()
+    return lambda: kernel((grid,), (threads,), held)
+
+
+def _cuda_core(
+    path: Path, name: str, function: Any, grid: int, threads: int, arrays: Any, stream: int
+) -> Callable[[], Any]:
+    try:
+        from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
+    except ImportError:
+        from cuda.core.experimental import Device, LaunchConfig, ObjectCode, Stream, launch
+
+    Device().set_current()
+    kernel = ObjectCode.from_ptx(path.read_bytes()).get_kernel(name)
+    configuration = LaunchConfig(grid=grid, block=threads)
+    where, addresses = Stream.from_handle(stream), [array.data_ptr() for array in arrays]
+    return lambda: launch(where, configuration, kernel, *addresses)
+
+
+def _cuda_bindings(
+    path: Path, name: str, function: Any, grid: int, threads: int, arrays: Any, stream: int
+) -> Callable[[], Any]:
+    from cuda.bindings import driver
+
+    kernel, where = driver.CUfunction(function.handle), driver.CUstream(stream)
+    values = tuple(array.data_ptr() for array in arrays), (ctypes.c_void_p,) * 3
+    return lambda: driver.cuLaunchKernel(kernel, grid, 1, 1, threads, 1, 1, 0, where, values, 0)
+
+
+def elementwise(n: int) -> Iterator[Candidate]:
+    import torch
+
+    import lego_mlir
+
+    x, y = (torch.rand(n, n, device="cuda") for _ in range(2))
+    z = torch.empty_like(x)
+    mul = lego_mlir.load_kernels(FOLDER)[f"mul_{n}"]
+    for name, run in bare(n, x, y, z):
+        yield from _compared(f"bare: {name}", run, z, x * y)
+    prepared, stream = mul.prepare(x, y, z), torch.cuda.current_stream()
+    yield from _compared("prepared, the same arrays", prepared, z, x * y)
+    yield from _compared("prepared", lambda: prepared(x, y, z), z, x * y)
+    yield from _compared("call", lambda: mul(x, y, z), z, x * y)
+    yield from _compared("call on a stream", lambda: mul.on(stream)(x, y, z), z, x * y)
+    yield from _compared("call, result allocated", lambda: mul(x, y), None, x * y)
+    yield "torch.mul, out=", lambda: torch.mul(x, y, out=z)
+    yield "torch.mul", lambda: torch.mul(x, y)
+    z.zero_()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        mul(x, y, z)
+    yield from _compared("replay of a captured call", graph.replay, z, x * y)
+    if hasattr(lego_mlir, "torch") and hasattr(lego_mlir.torch, "op"):
+        operator = lego_mlir.torch.op(mul)
+        yield from _compared("torch operator", lambda: operator(x, y), None, x * y)
+
+
+def products_of(n: int) -> Iterator[Candidate]:
+    import torch
+
+    import lego_mlir
+
+    a, b = (torch.randn(n, n, device="cuda", dtype=torch.float16) for _ in range(2))
+    c = torch.empty_like(a)
+    expected = torch.mm(a, b)
+    yield from _compared("lego_mlir.matmul", lambda: lego_mlir.matmul(a, b, kernels=FOLDER), None, expected, 0.02)
+    yield "torch.mm", lambda: torch.mm(a, b)
+    yield "torch.mm, out=", lambda: torch.mm(a, b, out=c)
+
+
+def _compared(
+    name: str, run: Callable[[], Any], into: Any, expected: Any, tolerance: float = 0.0
+) -> Iterator[Candidate]:
+    """The candidate, once its result is right: the returned one, or what `into` holds after it."""
+    import torch
+
+    if into is not None:
+        into.zero_()
+    returned = run()
+    torch.cuda.synchronize()
+    found = returned if into is None else into
+    error = (found.float() - expected.float()).abs().max().item() / expected.float().abs().max().item()
+    if not error <= tolerance:
+        raise SystemExit(f"{name} is wrong: the largest error is {error:.2g} of the largest element")
+    yield name, run
+
+
+def timed(candidates: list[Candidate]) -> list[dict[str, Any]]:
+    """Microseconds of the host for each call, in turns."""
+    import torch
+
+    samples: dict[str, list[float]] = {name: [] for name, _ in candidates}
+    for _, run in candidates:
+        for _ in range(CALLS):
+            run()
+    for _ in range(BATCHES):
+        for name, run in random.sample(candidates, len(candidates)):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for _ in range(CALLS):
+                run()
+            samples[name].append((time.perf_counter() - began) / CALLS * 1e6)
+    torch.cuda.synchronize()
+    rows = []
+    for name, values in samples.items():
+        deciles = quantiles(values, n=10)
+        rows.append({"name": name, "us": median(values), "p10": deciles[0], "p90": deciles[-1]})
+    return rows
+
+
+def measure(to: Path) -> None:
+    import torch
+
+    rows = []
+    for n in SIZES:
+        for kind, make in (("mul", elementwise), ("matmul", products_of)):
+            for row in timed(list(make(n))):
+                rows.append({"kind": kind, "size": n, **row})
+                print(f"{kind} {n:5}  {row['name']:28} {row['us']:7.2f} us  ({row['p10']:.2f} .. {row['p90']:.2f})")
+    found = {
+        "device": torch.cuda.get_device_name(), "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": _processor(), "python": platform.python_version(),
+        "versions": {name: getattr(sys.modules.get(name), "__version__", None) for name in ("torch", "cupy", "numpy")},
+        "devices": torch.cuda.device_count(), "clocks": harness.clocks(), "calls": CALLS, "batches": BATCHES,
+        "aims_us": AIMS, "rows": rows,
+    }  # fmt: skip
+    to.mkdir(parents=True, exist_ok=True)
+    path = to / f"{found['date'][:10]}-launch.json"
+    path.write_text(json.dumps(found, indent=1) + "\n")
+    print(path)
+
+
+def _processor() -> str:
+    """The model of the host's processor: a launch is its work."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("step", choices=["render", "time"])
+    parser.add_argument("--to", metavar="FOLDER", type=Path, default=harness.BENCH / "results" / "launch")
+    options = parser.parse_args()
+    if options.step == "render":
+        render()
+    else:
+        measure(options.to)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
