@@ -240,8 +240,6 @@ def _cupy() -> ArrayLibrary:
 
 def _jax() -> ArrayLibrary:
     def facts(array: AnyArray) -> ArrayFacts:
-        if not hasattr(array, "unsafe_buffer_pointer"):
-            raise UsageError("a traced JAX value has no memory: call the kernel outside jax.jit")
         devices = list(array.devices())
         if len(devices) != 1:
             raise UsageError(f"a JAX array is sharded over {len(devices)} devices; pass the parts of one device")
@@ -282,6 +280,13 @@ def _jax() -> ArrayLibrary:
     )
 
 
+def _jax_tracer() -> ArrayLibrary:
+    def facts(array: AnyArray) -> ArrayFacts:
+        raise UsageError("a traced JAX value has no memory: call the kernel outside jax.jit")
+
+    return ArrayLibrary("jax", "facts({0}).key", lambda a: facts(a).pointer, facts, _no_stream)
+
+
 # Anything else
 
 
@@ -294,7 +299,7 @@ def _by_interface() -> ArrayLibrary:
     return ArrayLibrary("other", "facts({0}).key", lambda a: facts(a).pointer, facts, _no_stream)
 
 
-_MAKERS: Final = {"numpy": _numpy, "torch": _torch, "cupy": _cupy, "jax": _jax, "jaxlib": _jax}
+_MAKERS: Final = {"numpy": _numpy, "torch": _torch, "cupy": _cupy, "jax": _jax, "jax tracer": _jax_tracer}
 _CLASSES: Final = {"numpy": "ndarray", "torch": "Tensor", "cupy": "ndarray"}
 _libraries: dict[str, ArrayLibrary] = {}
 _by_type: dict[type, ArrayLibrary | None] = {}
@@ -315,8 +320,10 @@ def _find(kind: type) -> ArrayLibrary | None:
         name = base.__module__.partition(".")[0]
         if name in _CLASSES and base.__name__ == _CLASSES[name]:
             return _library(name)
-        if name in ("jax", "jaxlib") and (hasattr(kind, "unsafe_buffer_pointer") or "Tracer" in base.__name__):
-            return _library(name)
+        if name in ("jax", "jaxlib") and "Tracer" in base.__name__:
+            return _library("jax tracer")
+        if name in ("jax", "jaxlib") and hasattr(kind, "unsafe_buffer_pointer"):
+            return _library("jax")
     if hasattr(kind, "__cuda_array_interface__") or hasattr(kind, "__dlpack__"):
         return None if kind.__module__ == "numpy" else _library("other")  # a NumPy scalar is a number
     return None
