@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 HELP: Final = "Count bank conflicts and memory sectors, and suggest repairs."
 EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
 DEFAULT_BLOCKS: Final = 8
-DTYPES: Final = {"i8": 1, "f8": 1, "f16": 2, "bf16": 2, "i16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
+DTYPES: Final = {
+    "i1": 1, "i8": 1, "u8": 1, "f8": 1, "f8e4m3fn": 1, "f8e5m2": 1, "f16": 2, "bf16": 2, "i16": 2, "u16": 2,
+    "f32": 4, "i32": 4, "u32": 4, "f64": 8, "i64": 8, "u64": 8,
+}  # fmt: skip
 SHOWN_FAULTS: Final = 8
 ACCESS_BYTES: Final = (1, 2, 4, 8, 16)  # bytes per lane of one load or store; PTX ISA, ld
 
