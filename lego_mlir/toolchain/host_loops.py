@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Module, Op, Type, Value
-from lego_mlir.toolchain import host_functions, host_rounding, host_warps
+from lego_mlir.toolchain import host_functions, host_printing, host_rounding, host_warps
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
@@ -170,6 +170,7 @@ class HostFunction:
         LowerF8Conversions().run_on(made)
         host_rounding.replace_in(made)
         host_functions.replace_in(made, self.host)
+        host_printing.replace_in(made, self.host)
         LowerAtomics(scoped=False).run_on(made)
         for operation in list(walk(made)):
             if operation.name.startswith(_FOREIGN):

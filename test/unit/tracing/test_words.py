@@ -82,6 +82,24 @@ def test_what_is_known_while_tracing_is_printed_too():
     assert printed(body, block=1) == f"50% of é: 7 {2**40} 0.500000 1%\n"
 
 
+def test_the_cpu_prints_the_same(capfd):
+    @lego.kernel(grid=2, block=2)
+    def k(x: lego.Tensor(f16, Row(4)), y: lego.Tensor(u8, Row(4))):
+        i = lego.block_id[0] * 2 + lego.thread_id[0]
+        lego.printf('%d "é" %6.2f 100%% %x %d %u\n', i, x[i], y[i], x[i] > 1.0, u64(2**64 - 1))
+        y[i] = 3
+
+    arrays = [0.5, 1.5, -2.5, 3.5], [0, 1, 200, 255]
+    launch_on_cpu(k, *arrays)
+    printed_by_c = capfd.readouterr().out
+    x, y = np.array(arrays[0], np.float16), np.array(arrays[1], np.uint8)
+    assert printed_by_c == interp.launch(k.mlir(), args=[x, y.view(np.int8)]).printed
+    assert printed_by_c.splitlines()[2] == f'2 "é"  -2.50 100% c8 0 {2**64 - 1}'
+    k(x, y, check=True)
+    k(x, y)
+    assert capfd.readouterr().out.count("\n") == 8
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.tools
 @needs_ptxas
@@ -307,6 +325,6 @@ def test_a_loop_without_with_is_refused():
         kernel(body).trace()
 
 
-def test_the_cpu_refuses_to_print():
-    with pytest.raises(LegoError, match=r"gpu\.printf has no form on a CPU; the interpreter runs it, by check=True or"):
-        launch_on_cpu(kernel(lambda y, t: lego.printf("%d", t)), np.zeros(64))
+def test_the_cpu_refuses_assertions_which_would_end_the_process():
+    with pytest.raises(LegoError, match=r"cf.assert has no form on a CPU; the interpreter runs it, by check=True or"):
+        launch_on_cpu(kernel(lambda y, t: lego.assert_(t < 2)), np.zeros(64))
