@@ -55,7 +55,7 @@ def reports(
     if args.transform is not None:
         text = _transformed(args, text)
     compiler = interp.compile_module(text, source=args.spec)
-    names = [args.kernel] if args.kernel else compiler.kernels() or compiler.functions()
+    names = [args.kernel] if args.kernel else compiler.entry_points()
     if not names:
         raise UsageError(f"{args.spec}: nothing to run: this module has no kernel and no function")
     found = []

@@ -76,6 +76,7 @@ class LaunchState:
     faults: Faults = field(default_factory=Faults)
     counters: Counters | None = None
     blocks_run: int = 0
+    launches: int = 0
     printed: Printed = field(default_factory=Printed)
 
     def run_grid(
@@ -96,12 +97,13 @@ class LaunchState:
         cluster = cluster or function.known_cluster or (1, 1, 1)
         if refused := refusal("grid", grid) or refusal("block", block) or refused_cluster(cluster, grid):
             raise InterpreterError(f"@{function.name}: {refused}")
+        self.launches += 1
         chosen = choose_blocks(self.options.blocks, grid)
         size = self._batch_size(function, block, dynamic_shared)
         for start in range(0, len(chosen), size):
             batch = chosen[start : start + size]
             machine = self._machine(grid, block, batch, dynamic_shared)
-            machine.cluster = cluster
+            machine.cluster, machine.launch = cluster, self.launches
             if enter is not None:
                 enter(machine)
             for slot, value in zip(function.body.arguments, arguments, strict=False):

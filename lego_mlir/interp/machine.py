@@ -54,6 +54,7 @@ class Machine:
     run_grid: Callable[..., None]
     printed: Printed
     cluster: Dim3 = (1, 1, 1)
+    launch: int = 0
     dynamic_shared_bytes: int = 0
     mask: Array | None = None
     epochs: dict[bool, Array] = field(default_factory=lambda: {True: values.uniform(0), False: values.uniform(0)})

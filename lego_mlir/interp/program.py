@@ -300,6 +300,16 @@ class Compiler:
     def functions(self) -> list[str]:
         return [n for n, op in self._symbols.items() if op.name in ("gpu.func", "func.func")]
 
+    def has_body(self, name: str) -> bool:
+        """Whether a function is defined in the module, not only declared."""
+        return bool(list(self.symbol(name).regions[0].blocks))
+
+    def entry_points(self) -> list[str]:
+        """What a run of the module executes: its host program `main`, else its kernels, else its functions."""
+        if "main" in self._symbols and self.symbol("main").name == "func.func" and self.has_body("main"):
+            return ["main"]
+        return self.kernels() or [name for name in self.functions() if self.has_body(name)]
+
     def fresh_slot(self, type_: Type) -> int:
         """A slot without an SSA value."""
         self.lane_bytes += _bytes_per_lane(type_)

@@ -7,6 +7,7 @@ that accesses memory; a source line may have several (an unrolled loop has one f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -223,7 +224,10 @@ class Report:
         return None if shadow is None else shadow.written()
 
     def __str__(self) -> str:
-        lines = [f"{self.kernel}: {self.blocks_run} blocks of {self.block} in a grid of {self.grid}"]
+        where = f"of {self.block} in a grid of {self.grid}"
+        if self.blocks_run > math.prod(self.grid):  # the blocks of all launches of a host program
+            where = "in the kernels that it launches"
+        lines = [f"{self.kernel}: {self.blocks_run} blocks {where}"]
         lines += [f"  | {line}" for line in self.printed.splitlines()]
         lines += [f"  {fault}" for fault in self.faults] or ["  no faults"]
         lines += [f"  {site.place}: {describe(site)}" for site in self.by_line()]

@@ -70,6 +70,8 @@ class Shadow:
         self.atomics: Array | None = None
         self.pending: Array | None = None
         self.seen: Array | None = None
+        self.past: Array | None = None  # the last writes of earlier launches
+        self.launch = 0  # the launch whose accesses the words are
 
     @property
     def rows(self) -> int:
@@ -92,16 +94,28 @@ class Shadow:
             setattr(self, name, found)
         return found.reshape(-1)
 
+    def enter(self, launch: int) -> None:
+        """Forget the accesses of earlier launches of a host program, which are all ordered before those of this one."""
+        if self.launch not in (0, launch):
+            self.past = self._last()
+            self.writes = np.full(self.writes.shape, -1, np.int64)
+            self.reads = self.atomics = self.pending = None
+        self.launch = launch
+
+    def _last(self) -> Array:
+        """The last write of each element, or without one its atomic update, or a write of an earlier launch."""
+        last = self.writes
+        for words in (self.atomics, self.past):
+            last = last if words is None else np.where(last < 0, words, last)
+        return last
+
     def written(self) -> Array:
         """Which elements of a global buffer were written, atomically or not."""
-        plain = self.writes[0] >= 0
-        return np.asarray(plain if self.atomics is None else plain | (self.atomics[0] >= 0))
+        return np.asarray(self._last()[0] >= 0)
 
     def writer(self, element: int) -> tuple[int, int, int] | None:
         """(block, thread, site) of the last write of an element or, without one, of an atomic update; or None."""
-        word = int(self.writes[0, element])
-        if word < 0 and self.atomics is not None:
-            word = int(self.atomics[0, element])
+        word = int(self._last()[0, element])
         return None if word < 0 else (word >> BLOCK_AT, thread_in(word), word & UNKNOWN_SITE)
 
 
@@ -128,6 +142,8 @@ class _Lookup:
         buffer = touch.buffer
         self.shadow: Shadow = buffer.shadow
         self.is_global = buffer.is_global
+        if self.is_global and self.shadow.launch != m.launch:
+            self.shadow.enter(m.launch)
         elem = touch.elements()
         per_element = touch.item // buffer.granule
         if per_element > 1:

@@ -3,6 +3,7 @@
 from lego_mlir.interp.dialects import (
     affine,
     arith,
+    async_regions,
     atomics,
     cf,
     clusters,
@@ -27,6 +28,7 @@ from lego_mlir.interp.dialects import (
 __all__ = [
     "affine",
     "arith",
+    "async_regions",
     "atomics",
     "cf",
     "clusters",

@@ -6,13 +6,17 @@ from __future__ import annotations
 import numpy as np
 
 from lego_mlir.interp import values
+from lego_mlir.interp.dialects import runner_utilities
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, copy_slots, implements
 
 
 @implements("func.call")
 def call(op: Operation) -> Step:
-    function = op.compiler.function(str(op.attribute("callee").value))
+    callee = str(op.attribute("callee").value)
+    if not op.compiler.has_body(callee):
+        return runner_utilities.call(op, callee)
+    function = op.compiler.function(callee)
     for position, type_ in enumerate(function.argument_types):
         if values.is_memref(type_):
             used = function.arguments_read, function.arguments_written
