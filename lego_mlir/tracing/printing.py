@@ -5,7 +5,8 @@
 
 A GPU collects what threads print and writes it to the output of the process when the kernel has ended; the order of the
 threads is not defined. A CPU prints thread by thread, through the C library. The interpreter prints statement by
-statement, and for each one block by block and thread by thread. It reports a failed assertion with its line and first thread, and goes on; a GPU stops the kernel with an error.
+statement, and for each one block by block and thread by thread. It reports a failed assertion with its line and first
+thread, and goes on; a GPU stops the kernel with an error.
 (CUDA C++ Programming Guide, "Formatted Output", "Assertion".)
 """
 
