@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lego_mlir import cute as cute
     from lego_mlir import f2 as f2
+    from lego_mlir import jax as jax
     from lego_mlir import structured as structured
+    from lego_mlir import torch as torch
     from lego_mlir.errors import LayoutError as LayoutError
     from lego_mlir.errors import LegoError as LegoError
     from lego_mlir.expr.explain import explain as explain
@@ -198,6 +200,8 @@ _NAMES = {
 _NAMES["structured"] = ("lego_mlir.structured", "")
 _NAMES["f2"] = ("lego_mlir.f2", "")
 _NAMES["cute"] = ("lego_mlir.cute", "")
+_NAMES["jax"] = ("lego_mlir.jax", "")
+_NAMES["torch"] = ("lego_mlir.torch", "")
 
 _ROOMS = frozenset(
     [

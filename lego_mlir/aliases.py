@@ -45,6 +45,8 @@ LlvmModule: TypeAlias = Any
 """A module of llvmlite."""
 DeviceArray: TypeAlias = Any
 """A CuPy array."""
+Foreign: TypeAlias = Any
+"""A module or another object of a library without types, such as PyTorch or JAX."""
 Tensor: TypeAlias = Any
 """A tensor of PyTorch."""
 AnyArray: TypeAlias = Any

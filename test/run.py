@@ -4,6 +4,7 @@
     python test/run.py lint lit   only these steps
     python test/run.py --long     everything, with the long fuzzing
     python test/run.py newest     a part of the tests on the newest Python of this machine, which only this runs
+    python test/run.py interop    with PyTorch, JAX and TVM, on the CPU, which only this runs
 
 CI runs the same command. Each step prints its own output; the first lines of a failure are where it stands, the
 summary at the end says which steps failed.
@@ -31,9 +32,10 @@ STEPS: dict[str, list[str]] = {
     "lit": [str(BIN / "lit"), "-v", "test/lit"],
     "floors": [PYTHON, "test/versions.py", "floors"],
     "newest": [PYTHON, "test/versions.py", "newest"],
+    "interop": [PYTHON, "test/versions.py", "interop"],
     "tests": [PYTHON, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1), "--durations", "15"],
 }
-BY_NAME = ("newest",)  # depends on what the machine has
+BY_NAME = ("newest", "interop")  # depend on what the machine has, and can install
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
     python test/versions.py floors    in a virtual environment with the lower bound of every dependency
     python test/versions.py newest    with the newest Python on this machine and the newest dependencies
+    python test/versions.py interop   with PyTorch, JAX and TVM's FFI, on the CPU
 
 An environment is made once, in build/, and kept while what it holds does not change. Where no newer Python is found, or
 the dependencies have no wheels for it, `newest` reports it and passes.
@@ -29,6 +30,7 @@ TESTS = (
     *("test/unit/templates/test_render.py", "test/unit/structured/test_infer.py", "test/unit/runtime/test_data.py"),
 )
 TOOLS = ("pytest", "hypothesis")
+LIBRARIES = ("torch==2.13.0", "jax==0.10.2", "apache-tvm-ffi")
 
 
 def requirements() -> list[str]:
@@ -80,10 +82,10 @@ def environment(name: str, python: str, packages: list[str]) -> Path | None:
     return inside
 
 
-def run_tests(python: Path) -> int:
+def run_tests(python: Path, tests: tuple[str, ...] = TESTS) -> int:
     versions = subprocess.run([python, "-m", "pip", "freeze", "--quiet"], capture_output=True, text=True, check=True)
     print(f"{python}: {', '.join(versions.stdout.split())}", flush=True)
-    command = [str(python), "-m", "pytest", "-q", *TESTS]
+    command = [str(python), "-m", "pytest", "-q", *tests]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False).returncode
 
 
@@ -105,10 +107,18 @@ def newest() -> int:
     return 0
 
 
+def interop() -> int:
+    made = environment("interop", sys.executable, [*requirements(), *LIBRARIES])
+    if made is not None:
+        return run_tests(made, ("test/interop",))
+    print(f"skipped: {', '.join(LIBRARIES)} cannot be installed here")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", choices=["floors", "newest"])
-    return {"floors": floors, "newest": newest}[parser.parse_args().which]()
+    parser.add_argument("which", choices=["floors", "newest", "interop"])
+    return {"floors": floors, "newest": newest, "interop": interop}[parser.parse_args().which]()
 
 
 if __name__ == "__main__":

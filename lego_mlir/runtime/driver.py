@@ -25,7 +25,7 @@ from lego_mlir.errors import DependencyError, LaunchError, UsageError
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given
+    from lego_mlir.aliases import Foreign, Given
 
 LIBRARIES: Final = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
 OLDEST: Final = 11080  # CUDA 11.8, the first with cuLaunchKernelEx
@@ -90,7 +90,7 @@ class Frame:
 class Driver:
     """The driver's library. Handles are ints."""
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: Foreign) -> None:
         self.library = library
         version, count = ctypes.c_int(), ctypes.c_int()
         self._require("cuInit", ctypes.c_uint(0))
@@ -217,7 +217,7 @@ def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def open_library() -> Any:
+def open_library() -> Foreign:
     """The driver's library. Raises DependencyError where there is none."""
     for name in LIBRARIES:
         try:

@@ -46,6 +46,16 @@ class CudaBackend:
         return CudaPlan(self, bound, given, library)
 
 
+def frame_of(backend: CudaBackend, bound: Bound) -> Frame:
+    """A frame with the extents and sizes of a bound launch; addresses, numbers and stream are still to be written."""
+    entry, count = backend.entry, len(backend.entry.arguments)
+    extents = (*bound.grid, *bound.block)
+    frame = Frame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, count + len(bound.sizes))
+    for i, size in enumerate(bound.sizes):
+        frame.slots[count + i] = size
+    return frame
+
+
 class CudaPlan(Plan):
     """A bound launch on a CUDA device."""
 
@@ -120,13 +130,7 @@ class CudaPlan(Plan):
 
     def new_frame(self) -> Frame:
         """Another frame, with the sizes of this plan."""
-        entry, bound, count = self.backend.entry, self.bound, len(self.backend.entry.arguments)
-        extents = (*bound.grid, *bound.block)
-        shared = entry.dynamic_shared_bytes
-        frame = Frame(self.backend.driver, self.backend.function, extents, shared, count + len(bound.sizes))
-        for i, size in enumerate(bound.sizes):
-            frame.slots[count + i] = size
-        return frame
+        return frame_of(self.backend, self.bound)
 
 
 class InPlacePlan(CudaPlan):

@@ -11,8 +11,9 @@ isfinite(x)   |x| < inf, which a NaN is not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from lego_mlir.aliases import Value as SsaValue
 from lego_mlir.printers.builder import Builder
 from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.trace import Value
@@ -21,7 +22,7 @@ SLT, SGT, NE = 2, 4, 1  # of arith.cmpi
 OEQ, OGT, OLT, UNO = 1, 2, 4, 14  # of arith.cmpf
 
 
-def number(build: Builder, value: int | float, like: Value) -> Any:
+def number(build: Builder, value: int | float, like: Value) -> SsaValue:
     """A constant in the type of `like`, repeated in a vector."""
     ir, kind, dtype = build.ir, build.type(like.dtype.mlir), like.dtype
     if dtype.family == "int" and value > dtype.span[1] >> dtype.is_unsigned:
@@ -39,21 +40,21 @@ def truth_of(like: Value) -> str:
     return Value(like.number, dtypes.i1, like.width).mlir
 
 
-def compare(build: Builder, predicate: int, a: Any, b: Any, like: Value) -> Any:
+def compare(build: Builder, predicate: int, a: SsaValue, b: SsaValue, like: Value) -> SsaValue:
     """A comparison by its number in arith.cmpf or arith.cmpi."""
     name = "arith.cmpf" if like.dtype.is_float else "arith.cmpi"
     return build.value(name, (a, b), truth_of(like), {"predicate": f"{predicate} : i64"})
 
 
-def _negation(build: Builder, given: Sequence[Any], like: Value) -> Any:
+def _negation(build: Builder, given: Sequence[SsaValue], like: Value) -> SsaValue:
     return build.value("arith.subi", (number(build, 0, like), given[0]), like.mlir)
 
 
-def _absolute(build: Builder, given: Sequence[Any], like: Value) -> Any:
+def _absolute(build: Builder, given: Sequence[SsaValue], like: Value) -> SsaValue:
     return build.value("arith.maxsi", (given[0], _negation(build, given, like)), like.mlir)
 
 
-def _floor_remainder(build: Builder, given: Sequence[Any], like: Value) -> Any:
+def _floor_remainder(build: Builder, given: Sequence[SsaValue], like: Value) -> SsaValue:
     """Python's remainder, with the sign of b. The hardware's has that of a; where they differ, b is added."""
     a, b = given
     kind, zero = like.mlir, number(build, 0, like)
@@ -66,7 +67,7 @@ def _floor_remainder(build: Builder, given: Sequence[Any], like: Value) -> Any:
     return build.value("arith.select", (wrong, moved, remainder), kind)
 
 
-def _sign_of_integer(build: Builder, given: Sequence[Any], like: Value) -> Any:
+def _sign_of_integer(build: Builder, given: Sequence[SsaValue], like: Value) -> SsaValue:
     (x,) = given
     zero, one = number(build, 0, like), number(build, 1, like)
     if like.dtype.is_unsigned:
@@ -77,7 +78,7 @@ def _sign_of_integer(build: Builder, given: Sequence[Any], like: Value) -> Any:
     return build.value("arith.select", (below, number(build, -1, like), positive), like.mlir)
 
 
-def _sign_of_float(build: Builder, given: Sequence[Any], like: Value) -> Any:
+def _sign_of_float(build: Builder, given: Sequence[SsaValue], like: Value) -> SsaValue:
     (x,) = given
     zero, found = number(build, 0.0, like), x
     for predicate, result in ((OEQ, 0.0), (OLT, -1.0), (OGT, 1.0)):
@@ -86,19 +87,19 @@ def _sign_of_float(build: Builder, given: Sequence[Any], like: Value) -> Any:
     return found
 
 
-def _is_nan(build: Builder, given: Sequence[Any], like: Value) -> Any:
+def _is_nan(build: Builder, given: Sequence[SsaValue], like: Value) -> SsaValue:
     return compare(build, UNO, given[0], given[0], like)
 
 
 def _beside_infinity(predicate: int) -> Expansion:
-    def expand(build: Builder, given: Sequence[Any], like: Value) -> Any:
+    def expand(build: Builder, given: Sequence[SsaValue], like: Value) -> SsaValue:
         size = build.value("math.absf", given, like.mlir)
         return compare(build, predicate, size, number(build, float("inf"), like), like)
 
     return expand
 
 
-Expansion = Callable[[Builder, Sequence[Any], Value], Any]
+Expansion = Callable[[Builder, Sequence[SsaValue], Value], SsaValue]
 EXPANSIONS: Final[dict[str, Expansion]] = {
     "integer negation": _negation,
     "absolute value": _absolute,

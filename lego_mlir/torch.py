@@ -1,0 +1,187 @@
+"""Kernels as operators of PyTorch: usable in `torch.compile(fullgraph=True)`, exported graphs and autograd.
+
+    axpy = lego.torch.op(kernel)
+    z = axpy(x, y, 2.0)
+
+The operator takes the kernel's tensors and numbers in the order of the signature, and its sizes by keyword where the
+shapes do not give them. Tensors that the kernel only writes are left out: they are allocated and returned, one or a
+tuple. A tensor that it reads and writes is changed in place, and the schema says so. A fake implementation gives the
+shapes of the results without running, which is what `torch.compile` traces with.
+
+An operator is registered with `torch.library.Library.impl`, whose dispatch costs about a third of
+`torch.library.custom_op`'s. Without a backward function a tensor that requires a gradient is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime import binding
+from lego_mlir.runtime.arrays import CPU, ArrayFacts
+from lego_mlir.runtime.binding import MISSING, is_result
+from lego_mlir.runtime.manifest import Argument, KernelEntry
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Foreign, Given, Returned, Tensor
+
+NAMESPACE: Final = "lego"
+_SCALARS: Final = {"f": "float", "b": "float", "i": "int", "u": "int"}
+_libraries: list[Any] = []  # an operator lives as long as its library object
+_defined: set[str] = set()
+
+Backward = Callable[..., "Tensor | Sequence[Tensor | None] | None"]
+
+
+def op(kernel: Given, name: str | None = None, backward: Backward | None = None) -> Callable[..., Returned]:
+    """A kernel, or one through a transform script, as the operator `torch.ops.lego.NAME`; by default named as it is.
+
+    `backward(gradients, inputs, results)` returns the gradients of the arguments, None for those without one; each of
+    the three is a tuple. Raises UsageError without PyTorch, and for a kernel with a parameter that no schema can state.
+    """
+    torch = _torch()
+    calls: Foreign = getattr(kernel, "calls", kernel)
+    entry: KernelEntry = calls.host_entry
+    unique = _unique(name or entry.entry)
+    library = torch.library.Library(NAMESPACE, "FRAGMENT")
+    library.define(f"{unique}{schema(entry)}", tags=(torch.Tag.pt2_compliant_tag,))
+    for device in ("CPU", "CUDA"):
+        library.impl(unique, _implementation(entry, calls), device)
+    torch.library.register_fake(f"{NAMESPACE}::{unique}", _fake(torch, entry), lib=library)
+    _differentiate(torch, library, unique, entry, backward)
+    _libraries.append(library)
+    overload: Callable[..., Returned] = getattr(getattr(torch.ops, NAMESPACE), unique).default
+    return overload
+
+
+def schema(entry: KernelEntry) -> str:
+    """The operator's schema: `(Tensor x, Tensor(a1!) y, float alpha, *, SymInt? M=None) -> Tensor`."""
+    arguments = [f"{_type(entry, i, a)} {_named(a.name)}" for i, a in enumerate(entry.arguments) if not is_result(a)]
+    sizes = [f"SymInt? {_named(size.name)}=None" for size in entry.sizes]
+    results = sum(1 for argument in entry.arguments if is_result(argument))
+    returned = "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
+    return f"({', '.join([*arguments, *(['*', *sizes] if sizes else [])])}) -> {returned}"
+
+
+def _torch() -> Foreign:
+    try:
+        import torch
+    except ImportError:
+        raise UsageError("lego.torch needs PyTorch: pip install torch") from None
+    return torch
+
+
+def _unique(name: str) -> str:
+    """A name that no operator has yet: `axpy`, `axpy_1`, .."""
+    found = name if name.isidentifier() else "".join(c if c.isalnum() else "_" for c in name)
+    names = itertools.chain([found], (f"{found}_{k}" for k in itertools.count(1)))
+    unique = next(n for n in names if n not in _defined)
+    _defined.add(unique)
+    return unique
+
+
+def _named(name: str) -> str:
+    """A parameter's name in a schema, where Python's keywords are not allowed."""
+    return f"{name}_" if keyword.iskeyword(name) or name == "self" else name
+
+
+def _type(entry: KernelEntry, position: int, argument: Argument) -> str:
+    if argument.kind == "tensor":
+        return f"Tensor(a{position}!)" if argument.written else "Tensor"
+    if argument.dtype == "i1":
+        return "bool"
+    found = _SCALARS.get(argument.dtype[0])
+    if found is None:
+        raise UsageError(f"lego.torch.op: {argument.name} of kernel {entry.entry} is a number of {argument.dtype}")
+    return found
+
+
+def _sizes(entry: KernelEntry, named: dict[str, Given]) -> dict[str, Given]:
+    """The sizes that were given, by their own names."""
+    return {s.name: named[_named(s.name)] for s in entry.sizes if named.get(_named(s.name)) is not None}
+
+
+def _implementation(entry: KernelEntry, calls: Given) -> Callable[..., Returned]:
+    """The operator on tensors: the kernel's call, and its results without the tensors changed in place."""
+    written = [argument for argument in entry.arguments if argument.written and argument.kind == "tensor"]
+    kept = [k for k, argument in enumerate(written) if is_result(argument)]
+    plain = len(kept) == len(written) and not entry.sizes
+    if plain:
+        call: Callable[..., Returned] = calls.__call__
+        return call
+
+    def run(*given: Given, **named: Given) -> Returned:
+        found = calls(*given, **_sizes(entry, named))
+        results = found if isinstance(found, tuple) else (found,)
+        chosen = tuple(results[k] for k in kept)
+        return chosen[0] if len(chosen) == 1 else chosen if chosen else None
+
+    return run
+
+
+def _fake(torch: Foreign, entry: KernelEntry) -> Callable[..., Returned]:
+    """The shapes, strides and types of the results, from those of the arguments; also for symbolic shapes."""
+
+    def run(*given: Given, **named: Given) -> Returned:
+        values, sizes = binding.arrange(entry, given, _sizes(entry, named))
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        facts = [
+            _facts(value) if argument.kind == "tensor" and value is not MISSING else None
+            for argument, value in zip(entry.arguments, values, strict=True)
+        ]
+        bound = binding.bind(entry, facts, sizes, next((f for f in facts if f is not None), None))
+        where = tensors[0].device if tensors else "cpu"
+        results = tuple(
+            torch.empty_strided(r.shape, r.strides, dtype=getattr(torch, r.dtype), device=where) for r in bound.results
+        )
+        return results[0] if len(results) == 1 else results if results else None
+
+    return run
+
+
+def _facts(tensor: Tensor) -> ArrayFacts:
+    """What a tensor without memory tells; the device is that of the real ones, which the call compares."""
+    shape, strides = tuple(map(int, tensor.shape)), tuple(map(int, tensor.stride()))
+    dtype = str(tensor.dtype).rpartition(".")[2]
+    return ArrayFacts("torch", dtype, shape, strides, 0, CPU, tensor.element_size())
+
+
+def _differentiate(torch: Foreign, library: Foreign, name: str, entry: KernelEntry, backward: Backward | None) -> None:
+    """Register a backward function, or one that refuses. Raises UsageError for a kernel that changes its inputs.
+
+    Without a registration, a compiled graph would lose the gradient with a warning.
+    """
+    inputs = [argument for argument in entry.arguments if not is_result(argument)]
+    if any(a.kind == "tensor" and a.written for a in inputs):  # the call itself refuses gradients
+        if backward is None:
+            return
+        raise UsageError(f"lego.torch.op: kernel {entry.entry} changes an input in place, which has no derivative")
+
+    def remember(ctx: Foreign, inputs: Sequence[Given], output: Given, **keywords: Given) -> None:
+        if backward is None:
+            raise UsageError(
+                f"lego::{name} has no derivative, and a tensor requires a gradient; pass tensor.detach(), call it "
+                "under torch.no_grad(), or give lego.torch.op a backward function"
+            )
+        results = output if isinstance(output, tuple) else (output,)
+        saved = [*inputs, *results]
+        ctx.save_for_backward(*(v for v in saved if isinstance(v, torch.Tensor)))
+        ctx.others = [None if isinstance(v, torch.Tensor) else (v,) for v in saved]
+
+    def derive(ctx: Foreign, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        saved = iter(ctx.saved_tensors)
+        values = [next(saved) if other is None else other[0] for other in ctx.others]
+        given, results = tuple(values[: len(inputs)]), tuple(values[len(inputs) :])
+        found = None if backward is None else backward(gradients, given, results)
+        answers = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        if len(answers) != len(inputs):
+            raise UsageError(
+                f"the backward function of lego::{name} must return {len(inputs)} gradients, one for each of "
+                f"{', '.join(a.name for a in inputs)} (None where there is none); it returned {len(answers)}"
+            )
+        return answers
+
+    torch.library.register_autograd(f"{NAMESPACE}::{name}", derive, setup_context=remember, lib=library)

@@ -1,0 +1,105 @@
+"""Operators of PyTorch: dispatch, fake shapes, `torch.compile`, autograd. `python test/run.py interop` has PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; `python test/run.py interop` installs it")
+
+import interop_kernels as kernels  # noqa: E402
+
+import lego_mlir as lego  # noqa: E402
+from lego_mlir.errors import UsageError  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture
+def axpy():
+    return lego.torch.op(kernels.axpy)
+
+
+def compiled(function):
+    """A graph of the whole function, executed without a code generator."""
+    return torch.compile(function, fullgraph=True, backend="aot_eager")
+
+
+def test_the_schema_states_types_and_mutation():
+    found = lego.torch.schema(kernels.axpy.calls.host_entry)
+    assert found == "(Tensor x, Tensor y, float alpha, *, SymInt? M=None) -> Tensor"
+    assert lego.torch.schema(kernels.double.calls.host_entry) == "(Tensor(a0!) x) -> ()"
+    assert lego.torch.schema(kernels.two_results.calls.host_entry) == "(Tensor x, int shift) -> (Tensor, Tensor)"
+
+
+def test_results_are_allocated_and_returned(axpy):
+    x, y = torch.rand(1000), torch.rand(1000)
+    assert torch.allclose(axpy(x, y, 2.0), 2 * x + y)
+    assert torch.allclose(axpy(x, y, 2.0, M=1000), 2 * x + y)
+    up, down = lego.torch.op(kernels.two_results)(torch.arange(128, dtype=torch.int32), 3)
+    assert up[0] == 3 and down[0] == -3
+
+
+def test_tensors_are_changed_in_place():
+    double, v = lego.torch.op(kernels.double), torch.ones(128)
+    assert double(v) is None and (v == 2).all()
+    graph = compiled(lambda a: (double(a), a + 1)[1])
+    assert (graph(v) == 5).all() and (v == 4).all()
+
+
+def test_whole_graphs_at_several_shapes(axpy):
+    graph = compiled(lambda a, b: axpy(a * 2, b, 3.0) + 1)
+    for n in (1000, 500, 777):
+        x, y = torch.rand(n), torch.rand(n)
+        assert torch.allclose(graph(x, y), 6 * x + y + 1)
+
+
+def test_strides_of_results_are_those_of_the_layout():
+    y = lego.torch.op(kernels.columns)(torch.zeros(16, 8))
+    assert y.shape == (16, 8) and y.stride() == (1, 16) and (y == 1).all()
+    fake = torch.empty(16, 8, device="meta")
+    with torch._subclasses.FakeTensorMode() as mode:
+        found = lego.torch.op(kernels.columns)(mode.from_tensor(torch.zeros(16, 8)))
+    assert found.stride() == (1, 16) and fake.shape == found.shape
+
+
+@pytest.mark.parametrize("name", ["axpy", "double"])
+def test_pytorch_finds_the_operators_right(name):
+    operator = lego.torch.op(getattr(kernels, name))
+    given = (torch.rand(128), torch.rand(128), 2.0) if name == "axpy" else (torch.rand(128),)
+    assert set(torch.library.opcheck(operator, given).values()) == {"SUCCESS"}
+
+
+def test_gradients_are_refused_without_a_backward_function(axpy):
+    x, y = torch.rand(128, requires_grad=True), torch.rand(128)
+    with pytest.raises(UsageError, match=r"has no derivative, and a tensor requires a gradient; pass tensor.detach"):
+        axpy(x, y, 2.0)
+    with pytest.raises(Exception, match="has no derivative"):
+        compiled(lambda a, b: axpy(a, b, 2.0))(x, y)
+    with torch.no_grad():
+        assert torch.allclose(axpy(x, y, 2.0), 2 * x + y)
+    with pytest.raises(UsageError, match="has no derivative"):
+        lego.torch.op(kernels.double)(x)
+
+
+def test_gradients_come_from_the_backward_function():
+    axpy = lego.torch.op(
+        kernels.axpy, backward=lambda gradients, inputs, results: (gradients[0] * inputs[2], gradients[0], None)
+    )
+    x, y = torch.rand(64, requires_grad=True), torch.rand(64, requires_grad=True)
+    axpy(x, y, 2.0).sum().backward()
+    assert (x.grad == 2).all() and (y.grad == 1).all()
+    x.grad = None
+    compiled(lambda a, b: axpy(a, b, 3.0).sum())(x, y).backward()
+    assert (x.grad == 3).all()
+    short = lego.torch.op(kernels.axpy, backward=lambda gradients, inputs, results: gradients[0])
+    with pytest.raises(UsageError, match="must return 3 gradients, one for each of x, y, alpha"):
+        short(x, y, 2.0).sum().backward()
+    with pytest.raises(UsageError, match="changes an input in place"):
+        lego.torch.op(kernels.double, backward=lambda *_: None)
+
+
+def test_arguments_that_do_not_fit_are_refused(axpy):
+    with pytest.raises(UsageError, match="y has the shape"):
+        axpy(torch.rand(100), torch.rand(99), 2.0)
+    with pytest.raises(UsageError, match="x holds f32"):
+        axpy(torch.rand(100).double(), torch.rand(100), 2.0)
