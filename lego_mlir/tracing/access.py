@@ -26,8 +26,9 @@ from lego_mlir.expr.simplify import Derivation
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.boundaries import Boundary
 from lego_mlir.layout.contiguity import aligned, contiguous
-from lego_mlir.tracing.halos import Boundary, Halo
+from lego_mlir.tracing.halos import Halo
 from lego_mlir.tracing.trace import Access, Buffer
 from lego_mlir.tracing.tracer import Tracer
 

@@ -1,14 +1,7 @@
 """Indices outside a tensor: masked, or mapped to an element inside.
 
 `x.halo("clamp")` is a view of the same memory whose indices may be negative or beyond the sizes, as those of a stencil
-at the edge are. On an axis of n elements:
-
-| boundary | index i outside 0 .. n-1 | n = 4, i = -2 .. 5 |
-|---|---|---|
-| `"zero"` | masked: a load gives 0, or `other`, and a store does nothing | `- - 0 1 2 3 - -` |
-| `"clamp"` | the nearest element | `0 0 0 1 2 3 3 3` |
-| `"mirror"` | mirrored at the last element, which is not repeated | `2 1 0 1 2 3 2 1` |
-| `"wrap"` | i modulo n | `2 3 0 1 2 3 0 1` |
+at the edge are; `layout.boundaries` has a table of what they mean.
 
 The map is applied to the index of the matrix, after the coordinates of tiles have been flattened. A side that no index
 leaves, by proof, takes no operation. `"wrap"` and `"mirror"` are comparisons where the index is proved to be at most n,
@@ -19,23 +12,21 @@ or n-1, elements outside; otherwise they take a remainder, as for the idle threa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING
 
 import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import Index, as_condition, as_expr
-from lego_mlir.expr.nodes import FloorMod, Larger, Le, Lt, Select, Smaller
+from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.boundaries import Boundary, mapped
 from lego_mlir.layout.tiled import Tiled
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.tracer import Tracer
-
-Boundary = Literal["zero", "clamp", "mirror", "wrap"]
-BOUNDARIES: Final = get_args(Boundary)
 
 Lanes = Mapping[Symbol, Range] | None
 """Ranges of symbols beside those of the kernel: the element of a vector."""
@@ -77,27 +68,9 @@ class Halo:
         low, high = not self._proved(Le(0, i), lanes), not self._proved(Lt(i, n), lanes)
         if not (low or high) or (self.boundary == "zero" and self.matrix._regular() and not i.is_Integer):
             return i
-        match self.boundary:
-            case "wrap":
-                return self._wrapped(i, n, low, high, lanes)
-            case "mirror":
-                return self._mirrored(i, n, low, high, lanes)
-            case _:
-                i = Larger(i, 0) if low else i
-                return Smaller(i, n - 1) if high else i
-
-    def _wrapped(self, i: Expr, n: Expr, low: bool, high: bool, lanes: Lanes) -> Expr:
-        if not self._proved(sympy.And(Le(-n, i), Lt(i, 2 * n)), lanes):
-            return FloorMod(i, n)
-        wrapped = Select(Lt(i, n), i, i - n) if high else i
-        return Select(Lt(i, 0), i + n, wrapped) if low else wrapped
-
-    def _mirrored(self, i: Expr, n: Expr, low: bool, high: bool, lanes: Lanes) -> Expr:
-        if not self._proved(sympy.And(Lt(-n, i), Lt(i, 2 * n - 1)), lanes):
-            back = FloorMod(i, Larger(2 * n - 2, 1))  # one way there and back
-            return Smaller(back, 2 * n - 2 - back) if n != 1 else sympy.Integer(0)
-        mirrored = Select(Lt(i, n), i, 2 * n - 2 - i) if high else i
-        return Select(Lt(i, 0), -i, mirrored) if low else mirrored
+        ends = {"wrap": (Le(-n, i), Lt(i, 2 * n)), "mirror": (Lt(-n, i), Lt(i, 2 * n - 1))}.get(self.boundary, ())
+        near = self._proved(sympy.And(*ends), lanes)
+        return as_expr(mapped(self.boundary, Index(i), Index(n), low, high, near=near))
 
     def _proved(self, claim: Cond, lanes: Lanes) -> bool:
         return isinstance(self.tracer.prove(claim, lanes), Proved)

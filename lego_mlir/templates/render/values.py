@@ -27,8 +27,10 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.boundaries import Boundary
 from lego_mlir.layout.canonical import Size as Extent
 from lego_mlir.layout.padded import conjunction
+from lego_mlir.layout.shifted import Shifted
 from lego_mlir.layout.slices import Colon, Slice
 from lego_mlir.layout.values import ARRAY_LIMIT, check_range, end_of, show
 from lego_mlir.templates.render.blocks import axes_of, blocks_in
@@ -176,7 +178,7 @@ class NamedLayout(Shown):
     """A layout and its name in the template."""
 
     explains_its_index = True
-    offers: ClassVar[tuple[str, ...]] = ("apply", "holds", "inv", "mask", "numel", "shape", "size")
+    offers: ClassVar[tuple[str, ...]] = ("apply", "holds", "inv", "mask", "numel", "shape", "shifted", "size")
 
     def __init__(self, name: str, layout: Layout, blocks: bool = True) -> None:
         size = layout.physical_size()
@@ -235,6 +237,12 @@ class NamedLayout(Shown):
     def apply(self, *at: IndexLike) -> IndexLike:
         """The position of an index."""
         return self[at]
+
+    def shifted(self, *offsets: int, boundary: Boundary = "zero") -> NamedLayout:
+        """The layout with its indices moved by ints, one for each axis of the matrix; see `layout.shifted`."""
+        with self._named():
+            moved = Shifted(self.layout, offsets, boundary)
+        return NamedLayout(f"{self.name}.shifted({', '.join(map(str, offsets))})", moved, self.blocks)
 
     def inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
         """The index of a position."""

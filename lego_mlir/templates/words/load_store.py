@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.aliases import Cond
 from lego_mlir.errors import TemplateError, brief, did_you_mean
 from lego_mlir.expr.index import Condition, Index, as_condition
+from lego_mlir.layout.shifted import is_read_only
 from lego_mlir.templates.render.blocks import blocks_in
 from lego_mlir.templates.render.indices import ranges_of
 from lego_mlir.templates.render.require import require_language
@@ -58,6 +59,11 @@ class Accesses:
             raise TemplateError(
                 f'store: the value is an expression of Triton, as text, store("c_ptr", C[i, :], "value"), got '
                 f"{brief(repr(value))}"
+            )
+        if is_read_only(block.slice.layout):
+            raise TemplateError(
+                f"store: {block!r} maps indices outside to elements inside, which several lanes would write; store "
+                "through the layout itself"
             )
         mask = self.masked(block, where=where)
         return f"tl.store({pointer} + {self.filling.finalize(block)}, {value}{mask}{_keywords(options)})"
