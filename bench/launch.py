@@ -161,9 +161,8 @@ def elementwise(n: int) -> Iterator[Candidate]:
     with torch.cuda.graph(graph):
         mul(x, y, z)
     yield from _compared("replay of a captured call", graph.replay, z, x * y)
-    if hasattr(lego_mlir, "torch") and hasattr(lego_mlir.torch, "op"):
-        operator = lego_mlir.torch.op(mul)
-        yield from _compared("torch operator", lambda: operator(x, y), None, x * y)
+    operator = lego_mlir.torch.op(mul)
+    yield from _compared("torch operator", lambda: operator(x, y), None, x * y)
 
 
 def products_of(n: int) -> Iterator[Candidate]:

@@ -53,6 +53,11 @@ class PackedCalls(Calls):
         super().__init__(kernel.entry.entry, self._loaded)
         self.kernel = kernel
 
+    @property
+    def host_entry(self) -> manifest.KernelEntry:
+        """The launch as the manifest describes it."""
+        return self.kernel.entry
+
     def __repr__(self) -> str:
         return f"<packed kernel {self.name}, {self.kernel.target}, {self.kernel.path}>"
 
