@@ -59,6 +59,8 @@ Returned: TypeAlias = Any
 """What a call of a kernel returns: one array, or a tuple of arrays."""
 IslSet: TypeAlias = Any
 """A set, map or value of isl."""
+Traced: TypeAlias = Any
+"""A kernel, program or parameter of `tracing`, for rooms below it."""
 Json: TypeAlias = dict[str, Any]
 """A JSON object."""
 Array: TypeAlias = "npt.NDArray[Any]"

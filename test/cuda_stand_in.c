@@ -1,5 +1,6 @@
 // A stand-in for CUDA's driver: it records launches, checks handles and contexts, and runs a callback as the kernel.
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct { unsigned grid[3], block[3], shared; void *stream; void *attributes; unsigned count; } Configuration;
@@ -53,6 +54,20 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 }
 int cuFuncSetAttribute(void *function, int which, int value) {
   if (which == 8) kernels[(intptr_t)function - 0x2000].dynamic_shared = value;
+  return 0;
+}
+int stand_in_allocated;  // blocks
+void *stand_in_memory_stream;
+int cuMemAllocAsync(uint64_t *pointer, size_t size, void *stream) {
+  if (!current()) return 201;
+  stand_in_allocated++;
+  stand_in_memory_stream = stream;
+  *pointer = (uint64_t)(uintptr_t)aligned_alloc(256, (size + 255) / 256 * 256);
+  return 0;
+}
+int cuMemFreeAsync(uint64_t pointer, void *stream) {
+  stand_in_allocated -= stream == stand_in_memory_stream;
+  free((void *)(uintptr_t)pointer);
   return 0;
 }
 int cuStreamSynchronize(void *stream) { return 0; }

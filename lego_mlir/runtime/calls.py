@@ -29,6 +29,7 @@ from lego_mlir.runtime.plans import Backend, HostBackend, InterpreterBackend, Pl
 if TYPE_CHECKING:
     from lego_mlir.aliases import Given, Returned
     from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.program import KernelProgram
 
 Parameters = Mapping[str, int | bool]
 _PLANS: Final = 1024  # of one kernel; a caller whose shapes change all the time starts over
@@ -207,6 +208,12 @@ def target_for(capability: str) -> str:
     return f"sm_{usable[-1]}"
 
 
-def calls_of(kernel: Kernel) -> TracedKernelCalls:
-    """How a kernel is called on arrays; `Kernel.__call__` and its companions use it."""
+def calls_of(kernel: Kernel | KernelProgram) -> Calls:
+    """How a kernel or program is called on arrays; `Kernel.__call__` and its companions use it."""
+    from lego_mlir.tracing.program import KernelProgram
+
+    if isinstance(kernel, KernelProgram):
+        from lego_mlir.runtime.program_calls import ProgramCalls
+
+        return ProgramCalls(kernel)
     return TracedKernelCalls(kernel)

@@ -182,6 +182,18 @@ class Driver:
             code = self.within(function.device, frame.launch)
         self.check(code, f"kernel {function.name}: the launch on CUDA device {function.device}")
 
+    def allocate(self, size: int, device: int, stream: int) -> int:
+        """Memory of a device, in bytes, that operations on the stream may use from now on."""
+        pointer = ctypes.c_uint64()
+        arguments = (ctypes.byref(pointer), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        self.within(device, lambda: self._require("cuMemAllocAsync", *arguments))
+        return pointer.value
+
+    def free(self, pointer: int, device: int, stream: int) -> None:
+        """Free such memory once the operations on the stream so far have finished."""
+        arguments = (ctypes.c_uint64(pointer), ctypes.c_void_p(stream))
+        self.within(device, lambda: self._require("cuMemFreeAsync", *arguments))
+
     def synchronise(self, device: int, stream: int) -> None:
         """Wait for a stream."""
         self.within(device, lambda: self._require("cuStreamSynchronize", ctypes.c_void_p(stream)))

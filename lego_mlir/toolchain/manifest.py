@@ -11,10 +11,10 @@ grid, a tensor's element count) as text, which `lego_mlir.runtime` evaluates.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.aliases import Expr
+from lego_mlir.aliases import Expr, Json, Traced
 from lego_mlir.errors import PrintError, UsageError
 from lego_mlir.toolchain import llvm
 from lego_mlir.transforms.kernel_facts import KernelArgument, KernelFacts
@@ -41,7 +41,7 @@ def portable(value: Expr) -> int | str:
         raise PrintError(f"manifest: {error}; a grid and a size are integer arithmetic on sizes") from None
 
 
-def build(compilation: Compilation) -> dict[str, Any]:
+def build(compilation: Compilation) -> Json:
     """The manifest of a compilation: its module's facts, and the layouts and symbolic sizes of kernel objects."""
     from lego_mlir import bindings
 
@@ -74,7 +74,7 @@ def _own_version() -> str:
         return "lego-mlir (not installed)"
 
 
-def describe(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
+def describe(facts: KernelFacts, kernel: Traced) -> Json:
     """One kernel of a manifest: the facts of its module, and the layouts and sizes of its object, None for a text."""
     common = {
         "entry": facts.name,
@@ -108,7 +108,26 @@ def describe(facts: KernelFacts, kernel: Any) -> dict[str, Any]:
     }
 
 
-def _plain_argument(position: int, argument: KernelArgument) -> dict[str, Any]:
+def describe_program(program: Traced, alignments: Mapping[str, int]) -> Json:
+    """A program as one entry; its kernels need these alignments, in bytes, of its tensors."""
+    return {
+        "entry": program.name,
+        "static_shared_bytes": 0,
+        "dynamic_shared_bytes": 0,
+        "source": str(program.source),
+        "grid": [1],
+        "block": [1],
+        "sizes": [
+            {"name": size.name, "min": size.min, "max": program.greatest(size), "multiple_of": size.multiple_of}
+            for size in program.sizes
+        ],
+        "arguments": [
+            _argument(parameter, program.tolerance, alignments.get(parameter.name, 1)) for parameter in program.params
+        ],
+    }
+
+
+def _plain_argument(position: int, argument: KernelArgument) -> Json:
     known = all(n is not None for n in argument.shape)
     described: dict[str, Any] = {"name": f"arg{position}", "kind": argument.kind, "dtype": argument.dtype.lower()}
     if argument.kind == "tensor":
@@ -126,7 +145,7 @@ def _product(shape: Sequence[int | None]) -> int | None:
     return total
 
 
-def _argument(parameter: Any, tolerance: tuple[float, float] | None, alignment: int) -> dict[str, Any]:
+def _argument(parameter: Traced, tolerance: tuple[float, float] | None, alignment: int) -> Json:
     described = {"name": parameter.name, "dtype": parameter.dtype.name}
     if parameter.layout is None:
         return {**described, "kind": "scalar"}

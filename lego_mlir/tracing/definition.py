@@ -37,6 +37,7 @@ from lego_mlir.tracing.trace import Atomic, Buffer, KernelTrace, Load, ScalarPar
 from lego_mlir.tracing.tracer import OUR_PACKAGES, Tracer, record
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import IndexLike, Module, Symbol
     from lego_mlir.tracing.roundings import Roundings
 
 _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, and a loop `for i in lego.range(..):`"
@@ -175,7 +176,7 @@ class Kernel(Referenced, OnArrays):
         return self._traced
 
     @property
-    def sizes(self) -> tuple[Any, ...]:
+    def sizes(self) -> tuple[Symbol, ...]:
         """The symbolic sizes (`Size` symbols), trailing arguments in this order."""
         return self._traced.sizes
 
@@ -183,7 +184,7 @@ class Kernel(Referenced, OnArrays):
         """Raise `error` for values of the sizes that do not satisfy the kernel's requirements: relations, claims."""
         refuse(self._traced.requirements, sizes, error)
 
-    def greatest(self, size: Any) -> int | None:
+    def greatest(self, size: Symbol) -> int | None:
         """The largest value of one of the sizes that this kernel can be launched with, if known."""
         return greatest(size, self.grid, self.block)
 
@@ -207,7 +208,7 @@ class Kernel(Referenced, OnArrays):
             for p in self._traced.parameters
         )
 
-    def module(self, form: Form = "affine") -> Any:
+    def module(self, form: Form = "affine") -> Module:
         """The verified module (`ir.Module`), in a new context."""
         from lego_mlir.tracing.emit import emit_module
 
@@ -245,7 +246,7 @@ def kernel(
     return decorate
 
 
-def require_entry_name(name: Any, source: Source) -> None:
+def require_entry_name(name: object, source: Source) -> None:
     """Raise TraceError for a name that PTX does not allow."""
     if not (isinstance(name, str) and name.isidentifier() and name.isascii()):
         raise TraceError(
@@ -334,9 +335,9 @@ def _declared_extents(kernel: Kernel) -> Iterator[Any]:
     yield from (*kernel.grid, *kernel.block)
 
 
-def _declared_sizes(kernel: Kernel) -> dict[Any, None]:
+def _declared_sizes(kernel: Kernel) -> dict[Symbol, None]:
     """The sizes that the signature, the grid and the block name, in order of first use."""
-    found: dict[Any, None] = {}
+    found: dict[Symbol, None] = {}
     for n in _declared_extents(kernel):
         for symbol in as_expr(n).free_symbols if is_symbolic(n) else ():
             if not isinstance(symbol, Size):
@@ -347,7 +348,7 @@ def _declared_sizes(kernel: Kernel) -> dict[Any, None]:
     return found
 
 
-def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
+def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Symbol, ...]:
     """The declared sizes, then those that only the body uses."""
     found = _declared_sizes(kernel)
     for expr in (*expressions(tracer.body), *(r.condition for r in tracer.requirements)):
@@ -356,7 +357,7 @@ def _sizes(kernel: Kernel, tracer: Tracer) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _require_names(kernel: Kernel, sizes: Collection[Any], also: Collection[str]) -> None:
+def _require_names(kernel: Kernel, sizes: Collection[Symbol], also: Collection[str]) -> None:
     """Reject sizes whose names are ambiguous at launch."""
     names = [s.name for s in sizes]
     for name in names:
@@ -368,7 +369,7 @@ def _require_names(kernel: Kernel, sizes: Collection[Any], also: Collection[str]
             )
 
 
-def collect_sizes(value: Any, found: dict[Any, None]) -> None:
+def collect_sizes(value: IndexLike, found: dict[Symbol, None]) -> None:
     """Add the sizes of an expression, in alphabetical order, and those that their relations mention."""
     symbols = sorted(as_expr(value).free_symbols if is_symbolic(value) else (), key=str)
     for size in with_related(symbol for symbol in symbols if isinstance(symbol, Size)):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lego_mlir.errors import LegoError, TraceError
 from lego_mlir.expr.evaluate import evaluate
@@ -32,6 +32,7 @@ from lego_mlir.layout import as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size as Extent
 from lego_mlir.layout.chain import same_number
+from lego_mlir.tracing.calling import OnArrays
 from lego_mlir.tracing.definition import Kernel, Parameter, collect_sizes, located, require_entry_name, signature_of
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.recording import current_program
@@ -44,7 +45,8 @@ from lego_mlir.tracing.trace import Source
 from lego_mlir.tracing.tracer import user_line
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Given, Returned, Symbol
+    from lego_mlir.aliases import Given, Symbol
+    from lego_mlir.toolchain import Compilation
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class ProgramStep:
         return dict(zip(self.kernel.signature, self.arguments, strict=True))
 
 
-class KernelProgram(Referenced):
+class KernelProgram(Referenced, OnArrays):
     """Kernels that run one after the other on parameters and temporary tensors."""
 
     def __init__(self, function: Callable[..., object], names: Mapping[str, object] | None = None) -> None:
@@ -203,16 +205,11 @@ class KernelProgram(Referenced):
                 collect_sizes(value, found)
         return tuple(found)
 
-    def __call__(self, *arguments: Given, **sizes: Given) -> Returned:
-        """Inside another program: its steps. Raises TraceError elsewhere."""
-        if current_program.get() is None:
-            raise TraceError(
-                f"{self.name} is a program and cannot be called: compile it with `lego-mlir compile`, or run it with "
-                "`lego-mlir run`"
-            )
-        if len(arguments) != len(self.signature) or sizes:
-            raise TraceError(f"{user_line() or self.source}: program {self.name} takes {', '.join(self.signature)}")
-        return self.function(*arguments)
+    def compile(self, target: str = "sm_80", **options: Any) -> Compilation:
+        """Compile the kernels into one module; options are those of `Kernel.compile`, but for `cache`."""
+        from lego_mlir.toolchain import compile_kernel
+
+        return compile_kernel(self.kernels, target=target, **options)
 
     def greatest(self, size: Symbol) -> int | None:
         """The largest value of a size for which every kernel whose grid depends on it alone can be launched."""
@@ -270,8 +267,13 @@ class Recorder:
         self.temporaries.append(tensor)
         return tensor
 
-    def call(self, kernel: Kernel, arguments: tuple[Given, ...], sizes: Mapping[str, Given]) -> None:
-        """Record a launch. Raises TraceError where an argument does not fit its parameter."""
+    def call(self, kernel: Runnable, arguments: tuple[Given, ...], sizes: Mapping[str, Given]) -> None:
+        """Record a launch, or those of a program. Raises TraceError where an argument does not fit its parameter."""
+        if isinstance(kernel, KernelProgram):
+            if len(arguments) != len(kernel.signature) or sizes:
+                raise self.error(f"program {kernel.name} takes {', '.join(kernel.signature)}, in order")
+            kernel.function(*arguments)
+            return
         names = list(kernel.signature)
         if len(arguments) != len(names):
             raise self.error(f"kernel {kernel.name} takes {', '.join(names)}; got {len(arguments)} arguments")
@@ -284,11 +286,23 @@ class Recorder:
         for name, value in given.items():
             self._require_kind(kernel, name, value)
         bound = self._sizes(kernel, given, sizes)
+        self._require_apart(kernel, given)
         step = ProgramStep(kernel, arguments, bound, user_line() or self.program.source)
         claims = [
             self._layout_claim(step, name, value) for name, value in given.items() if isinstance(value, ProgramTensor)
         ]
         self.steps.append(replace(step, claims=tuple(claims)))
+
+    def _require_apart(self, kernel: Kernel, given: Mapping[str, Given]) -> None:
+        """Refuse one tensor for two parameters, where the kernel writes one of them."""
+        tensors = [(p, given[p.name]) for p in kernel.params if isinstance(given.get(p.name), ProgramTensor)]
+        for number, (first, tensor) in enumerate(tensors):
+            for second, other in tensors[number + 1 :]:
+                if tensor == other and (first.written or second.written):
+                    raise self.error(
+                        f"{tensor.name} is passed as {first.name} and as {second.name} of {kernel.name}, which writes "
+                        "one of them; threads run in no order: pass a temporary, lego.empty(..)"
+                    )
 
     def _require_kind(self, kernel: Kernel, name: str, value: Given) -> None:
         kind = kernel.signature[name]

@@ -34,7 +34,7 @@ class Referenced:
     def __init__(self) -> None:
         self.expected: Callable[..., Any] | None = None
         self.tolerance: tuple[float, float] | None = None
-        self.supplied: Callable[..., Any] | None = None
+        self.supplied: Callable[..., object] | None = None
 
     def _size_names(self) -> list[str]:
         """The names of the sizes that the signature declares."""
@@ -64,7 +64,7 @@ class Referenced:
         self.expected, self.tolerance = function, tolerance
         return function
 
-    def inputs(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def inputs(self, function: Callable[..., object]) -> Callable[..., object]:
         """`@k.inputs`: the input of a run, where random numbers are not valid; kept as `k.supplied`.
 
         The function takes `rng` (a seeded numpy.random.Generator) and any of the kernel's sizes, by name. It returns a
@@ -82,7 +82,7 @@ class Referenced:
 
 
 def _require_known(
-    defined: Referenced, what: str, function: Callable[..., Any], known: Collection[str], offered: str
+    defined: Referenced, what: str, function: Callable[..., object], known: Collection[str], offered: str
 ) -> None:
     """Raise TraceError where a function takes a name that it would not be given."""
     for name in inspect.signature(function).parameters:
