@@ -110,7 +110,9 @@ def rem_trunc(a: Operand, b: Operand) -> Operand:
 
 def power(x: Operand, y: Operand) -> Operand:
     """x to the power y, for floats; `x ** y` is the same."""
-    return _compute("pow", x, y)
+    from lego_mlir.tracing import scalar
+
+    return scalar.power(x, y)
 
 
 def exp(x: Operand) -> Operand:

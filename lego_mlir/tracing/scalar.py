@@ -162,10 +162,26 @@ class Scalar:
         return _binary("rshift", other, self)
 
     def __pow__(self, other: Operand) -> Operand:
-        return _binary("pow", self, other)
+        return power(self, other)
 
     def __rpow__(self, other: Operand) -> Operand:
-        return _binary("pow", other, self)
+        return power(other, self)
+
+    def __floor__(self) -> Scalar:
+        return compute("floor", self)
+
+    def __ceil__(self) -> Scalar:
+        return compute("ceil", self)
+
+    def __trunc__(self) -> Scalar:
+        return compute("trunc", self)
+
+    def __round__(self, digits: int | None = None) -> Scalar:
+        if digits is not None:
+            raise current("round").error(
+                f"round(x, {digits}) of data: round(x) has no digits; scale x before and after"
+            )
+        return compute("round", self)
 
     def __neg__(self) -> Scalar:
         return compute("neg", self)
@@ -255,6 +271,13 @@ def compute(name: str, *operands: Operand) -> Scalar:
     result = tracer.value(dtypes.i1 if operator.gives_truth else dtype, width)
     tracer.append(Compute(result, name, values, tracer.here()))
     return Scalar(result)
+
+
+def power(x: Operand, y: Operand) -> Operand:
+    """x to the power y; a square is a product, which rounds once."""
+    if isinstance(x, Scalar) and x.dtype.is_float and isinstance(y, Real) and y == 2:
+        return compute("mul", x, x)
+    return _binary("pow", x, y)
 
 
 _HINTS = {

@@ -3,6 +3,8 @@
 The interpreter and the CPU path are run here; the functions that a GPU gets are measured in test_mathlib.py.
 """
 
+import math
+
 import numpy as np
 import pytest
 from launching import elementwise, launch, launch_on_cpu
@@ -161,6 +163,7 @@ def test_exact_functions_of_f64_need_no_libdevice(monkeypatch):
         (lambda x: lego.isnan(i32(3)), r"isnan is not defined for i32; convert it, for example with \.to\(lego\.f32\)"),
         (lambda x: lego.atan2(x[0], u8(1)), r"atan2 of different element types \(f32, u8\)"),
         (lambda x: lego.clz(x[0]), "clz is not defined for f32; convert it to an integer type"),
+        (lambda x: round(x[0], 2), r"round\(x, 2\) of data: round\(x\) has no digits; scale x before and after"),
         (lambda x: x[0] % 2, r"mod is not defined for f32; a float remainder is x - y\*lego\.floor\(x/y\)"),
     ],
 )
@@ -170,3 +173,14 @@ def test_what_is_refused(body, message):
 
     with pytest.raises(TraceError, match=message):
         lego.kernel(grid=1, block=8)(run).trace()
+
+
+def test_python_s_own_rounding_functions_and_squares():
+    def body(x):
+        return round(x) + math.floor(x) * 2 + math.ceil(x) * 4 + math.trunc(x) * 8 + x**2
+
+    x = (NORMAL * 3).astype(np.float32)
+    kernel = elementwise(body, f32, out=f32, n=N)
+    expected = np.rint(x) + np.floor(x) * 2 + np.ceil(x) * 4 + np.trunc(x) * 8 + x * x
+    np.testing.assert_array_equal(launch(kernel, x, np.zeros(N))[-1], expected)
+    assert "math.powf" not in kernel.mlir()
