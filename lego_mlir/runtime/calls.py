@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.program import KernelProgram
 
 Parameters = Mapping[str, int | bool]
+FRAGMENTS: Final = "ldmatrix_mma.mlir"  # distributes the tiles of lego.mma to lanes, whatever copies them
 _PLANS: Final = 1024  # of one kernel; a caller whose shapes change all the time starts over
 
 
@@ -176,12 +177,19 @@ class TracedKernelCalls(Calls):
             return InterpreterBackend(self.host_entry, self.kernel.mlir())
         if device == CPU:
             from lego_mlir.runtime.cpu_kernels import compile_kernels
+            from lego_mlir.store import Cache, default_folder
 
-            return HostBackend(self.host_entry, compile_kernels(self.kernel.mlir())[self.name])
+            try:
+                compiled = compile_kernels(self.kernel.mlir(), Cache(default_folder()))
+                return HostBackend(self.host_entry, compiled[self.name])
+            except UsageError as error:
+                raise UsageError(f"kernel {self.name}: {error}") from error
         from lego_mlir.runtime.driver import driver
 
-        target = target_for(driver().capability(device[1]))
-        compilation = self.kernel.compile(target, transform=self.script, parameters=self.parameters)
+        target, script = target_for(driver().capability(device[1])), self.script
+        if script is None and self.kernel.trace().tile_rows():
+            script = FRAGMENTS
+        compilation = self.kernel.compile(target, transform=script, parameters=self.parameters)
         (entry,) = (kernel_from(described) for described in compilation.manifest["kernels"])
         return loaded(entry, compilation.bytes, device[1], f"kernel {self.name} for {target}")
 

@@ -48,6 +48,7 @@ PASSES: Final = (
     "reconcile-unrealized-casts",
 )  # fmt: skip
 OPTIMISATION_LEVEL: Final = 3
+CAST: Final = "builtin.unrealized_conversion_cast"
 CPU_INFO: Final = Path("/proc/cpuinfo")
 CPU_INFO_CHARACTERS: Final = 8192  # more than the first processor's part
 TELLING: Final = ("cpu family", "model", "model name", "stepping", "flags")  # on x86
@@ -99,15 +100,28 @@ def assemble(
         module = lowered(text, driver, passes)
         if cpu:
             _attribute(module, f'["noinline", ["target-cpu", "{cpu}"], ["target-features", "{features}"]]')
-        engine = bindings.load().execution_engine.ExecutionEngine(
-            module, opt_level=OPTIMISATION_LEVEL, enable_object_dump=True
-        )
+        try:
+            engine = bindings.load().execution_engine.ExecutionEngine(
+                module, opt_level=OPTIMISATION_LEVEL, enable_object_dump=True
+            )
+        except RuntimeError as error:
+            raise UsageError(_not_lowered(module)) from error
         for symbol in symbols:
             if not engine.raw_lookup(symbol):
                 raise UsageError(f"the module defines no function {symbol}")
         path = Path(folder) / "code.o"
         engine.dump_to_object_file(str(path))
         return path.read_bytes()
+
+
+def _not_lowered(module: Module) -> str:
+    """Why a module has no machine code: the operations that no pass has lowered."""
+    left = {operation.name for operation in modules.walk(module.operation)} - {"builtin.module", CAST}
+    names = sorted(name for name in left if not name.startswith("llvm."))
+    return (
+        f"no machine code of the CPU can be made of {', '.join(names) or 'this module'}: nothing lowers it there; run "
+        "the kernel in the interpreter, by check=True, or on a GPU"
+    )
 
 
 def _optimised(text: str, isa: ISA) -> tuple[LlvmModule, Any]:

@@ -22,13 +22,15 @@ undefined. Arguments are arrays as stored in memory, as for `interp.run_kernel`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import cpu
+from lego_mlir.store import Cache, key
 from lego_mlir.toolchain import host_loops
 from lego_mlir.tracing.dtypes import dtype_named
 
@@ -65,15 +67,24 @@ class HostKernel:
             raise UsageError(f"{self.name} takes {len(self.kinds)} arguments, got {len(arguments)}")
         extents = (*grid, 1, 1)[:3]
         passed = [_passed(kind, value) for kind, value in zip(self.kinds, arguments, strict=True)]
-        passed += [ctypes.c_int64(n) for n in (extents[0], extents[1], 0, prod(extents))]
-        function = ctypes.CFUNCTYPE(None, *map(type, passed))(self.library.address(self.name))
-        function(*passed)
+        self._function(*passed, extents[0], extents[1], 0, prod(extents))
+
+    @cached_property
+    def _function(self) -> Callable[..., None]:
+        types: list[Any] = [ctypes.c_void_p if kind == "tensor" else _SCALARS[kind.lower()] for kind in self.kinds]
+        return ctypes.CFUNCTYPE(None, *types, *[ctypes.c_int64] * 4)(self.library.address(self.name))
 
 
-def compile_kernels(text: str) -> dict[str, HostKernel]:
-    """Compile all kernels of a module with `gpu.func`s, for this machine."""
+def compile_kernels(text: str, cache: Cache | None = None) -> dict[str, HostKernel]:
+    """Compile all kernels of a module with `gpu.func`s, for this machine; `cache` keeps their machine code."""
     host, signatures = host_loops.to_host(text)
-    library = cpu.load(cpu.assemble(host, tuple(signatures), passes=PASSES), tuple(signatures))
+    digest = "" if cache is None else key("host", host.encode(), *PASSES, cpu.processor())
+    code = None if cache is None else cache.read(digest)
+    if code is None:
+        code = cpu.assemble(host, tuple(signatures), passes=PASSES)
+        if cache is not None:
+            cache.write(digest, code)
+    library = cpu.load(code, tuple(signatures))
     return {name: HostKernel(name, kinds, library) for name, kinds in signatures.items()}
 
 

@@ -7,7 +7,7 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Col, Row, f16, f32, gallery
 from lego_mlir.errors import KernelFaultError, UsageError
-from lego_mlir.kernels import transpose
+from lego_mlir.kernels import matmul, transpose
 
 M, N = lego.size("M"), lego.size("N")
 
@@ -184,3 +184,11 @@ def test_a_kernel_with_shared_tiles_and_sizes_of_its_grid():
     x = np.random.default_rng(0).standard_normal((70, 33)).astype(np.float32)
     np.testing.assert_array_equal(kernel(x), x.T)
     np.testing.assert_array_equal(kernel(x, check=True), x.T)
+
+
+def test_a_kernel_without_machine_code_on_the_cpu():
+    kernel = matmul.build(16, 16, 16, f16, tiling=matmul.Tiling(16, 16, 16, (1, 1)))
+    a, b = np.random.default_rng(0).integers(-4, 5, (2, 16, 16)).astype(np.float16)
+    with pytest.raises(UsageError, match=r"kernel matmul: no machine code of the CPU can be made of .*vector.contract"):
+        kernel(a, b)
+    np.testing.assert_array_equal(kernel(a, b, check=True), a.astype(np.float32) @ b.astype(np.float32))

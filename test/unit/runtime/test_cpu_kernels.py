@@ -7,7 +7,9 @@ from launching import launch, launch_on_cpu
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, gallery, i32
 from lego_mlir.errors import UsageError
+from lego_mlir.runtime import cpu
 from lego_mlir.runtime.cpu_kernels import compile_kernels
+from lego_mlir.store import Cache
 from lego_mlir.toolchain.host_loops import to_host
 from lego_mlir.transforms.modules import ModuleError
 
@@ -121,3 +123,16 @@ def test_arguments_are_checked():
         kernel([np.zeros(64, np.float32)], grid=(2,))
     with pytest.raises(UsageError, match="C-contiguous NumPy array, got list"):
         kernel([[0.0] * 64, np.zeros(64, np.float32)], grid=(2,))
+
+
+def test_machine_code_is_kept(tmp_path, monkeypatch):
+    made = []
+    assemble = cpu.assemble
+    monkeypatch.setattr(cpu, "assemble", lambda *given, **named: made.append(1) or assemble(*given, **named))
+    given = [np.arange(64.0), np.zeros(64)]
+    results = []
+    for _ in range(2):
+        compiled = compile_kernels(_turns.mlir(), Cache(tmp_path))["_turns"]
+        results.append(launch_on_cpu(_turns, *given, compiled=compiled)[1])
+    assert len(made) == 1
+    np.testing.assert_array_equal(*results)

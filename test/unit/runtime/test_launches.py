@@ -9,6 +9,7 @@ from cuda_stand_in import DeviceArray, Machine
 import lego_mlir as lego
 from lego_mlir import Col, Row, f32
 from lego_mlir.errors import DependencyError, LaunchError, UsageError
+from lego_mlir.kernels import matmul
 from lego_mlir.runtime import driver
 from lego_mlir.tracing.dtypes import bf16, f16, f64, i8, i64
 
@@ -239,3 +240,28 @@ def test_compiling_without_arrays():
     assert ".entry add(" in add.ptx()
     assert ".target sm_90" in add.ptx("sm_90")
     assert add.compile("sm_86").manifest["kernels"][0]["entry"] == "add"
+
+
+def test_a_transform_script_for_tiles_of_a_matrix_unit(machine, monkeypatch):
+    kernel = matmul.build(32, 32, 32, f16, tiling=matmul.Tiling(32, 32, 32, (1, 1)))
+    scripts = []
+    compiled = type(kernel).compile
+
+    def recorded(self, target, **options):
+        scripts.append((options["transform"], options["parameters"]))
+        return compiled(self, target, **options)
+
+    monkeypatch.setattr(type(kernel), "compile", recorded)
+    a, b, c = (DeviceArray(np.zeros((32, 32), dtype)) for dtype in (np.float16, np.float16, np.float32))
+    assert kernel(a, b, c) is c
+    assert kernel.transformed("matmul_sm80.mlir", stages=2)(a, b, c) is c
+    assert scripts == [("ldmatrix_mma.mlir", None), ("matmul_sm80.mlir", {"stages": 2})]
+
+
+def test_dynamic_shared_memory(machine):
+    kernel = matmul.build(64, 64, 256, f16, tiling=matmul.Tiling(64, 64, 64, (2, 2)))
+    a, b = (DeviceArray(np.zeros(shape, np.float16)) for shape in ((64, 256), (256, 64)))
+    kernel.transformed("matmul_sm80.mlir", stages=4)(a, b, DeviceArray(np.zeros((64, 64), np.float32)))
+    ((_, _, block, shared, _),) = machine.launches
+    assert block == (128, 1, 1)
+    assert shared == machine.library.stand_in_shared(0) > 48 * 1024
