@@ -29,7 +29,7 @@ TARGET = "sm_90"
 N = 1 << 20
 
 
-class Absent(Exception):
+class AbsentError(Exception):
     """Why a check cannot run here."""
 
 
@@ -183,7 +183,7 @@ def each_device_has_its_kernel() -> None:
     import torch
 
     if torch.cuda.device_count() < 2:
-        raise Absent("one device")
+        raise AbsentError("one device")
     axpy = kernel("axpy")
     for device in ("cuda:1", "cuda:0", "cuda:1"):
         x, y = _pair(device)
@@ -197,7 +197,7 @@ def arrays_of_cupy() -> None:
     try:
         import cupy
     except ImportError:
-        raise Absent("CuPy is not installed") from None
+        raise AbsentError("CuPy is not installed") from None
     x, y = cupy.random.rand(N, dtype="f"), cupy.random.rand(N, dtype="f")
     with cupy.cuda.Stream(non_blocking=True) as stream:
         found = kernel("axpy")(x, y, 2.0)
@@ -229,9 +229,9 @@ def operators_of_jax() -> None:
     try:
         import jax
     except ImportError:
-        raise Absent("JAX is not installed") from None
+        raise AbsentError("JAX is not installed") from None
     if jax.default_backend() != "gpu":
-        raise Absent("JAX has no GPU here")
+        raise AbsentError("JAX has no GPU here")
     import lego_mlir
 
     operator = lego_mlir.jax.op(kernel("axpy"))
@@ -257,7 +257,7 @@ def check(to: Path) -> int:
         try:
             function()
             result, detail = "ok", ""
-        except Absent as absent:
+        except AbsentError as absent:
             result, detail = "not run", str(absent)
         except Exception as error:
             result, detail = "WRONG", f"{type(error).__name__}: {error}"

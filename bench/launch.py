@@ -87,7 +87,9 @@ def bare(n: int, x: Any, y: Any, z: Any) -> Iterator[Candidate]:
     frame = Frame(driver(), function, (grid, 1, 1, threads, 1, 1), 0, 3)
     frame.slots[0:3] = [x.data_ptr(), y.data_ptr(), z.data_ptr()]
     frame.configuration.stream = stream
-    yield "ctypes, cuLaunchKernelEx", frame.launch
+    bare_launch: Any = frame.launch
+    bare_launch.holds = frame  # its memory
+    yield "ctypes, cuLaunchKernelEx", bare_launch
     yield "ctypes, cuLaunchKernel", _old_launch(driver(), function, frame, grid, threads, stream)
     for name, maker in (("CuPy", _cupy), ("cuda.core", _cuda_core), ("cuda.bindings", _cuda_bindings)):
         try:
@@ -101,7 +103,7 @@ def _old_launch(driver: Any, function: Any, frame: Any, grid: int, threads: int,
     launch.argtypes = [ctypes.c_void_p] + [ctypes.c_uint] * 7 + [ctypes.c_void_p] * 3
     begin = ctypes.addressof(frame.slots)
     parameters = (ctypes.c_void_p * 3)(*(begin + 8 * i for i in range(3)))
-    return lambda: launch(function.handle, grid, 1, 1, threads, 1, 1, 0, stream, parameters, None)
+    return lambda holds=frame: launch(function.handle, grid, 1, 1, threads, 1, 1, 0, stream, parameters, None)
 
 
 def _cupy(path: Path, name: str, function: Any, grid: int, threads: int, arrays: Any, stream: int) -> Callable[[], Any]:
