@@ -1,0 +1,216 @@
+"""The kernels of examples/first_day at realistic sizes, beside torch, cuSPARSE and CUB.
+
+    python bench/first_day.py render [WORD ..]             PTX and manifests into artifacts/first_day
+    python bench/first_day.py time [WORD ..] [--to DIR]    on the GPU machine: correctness, then times in turns
+
+WORDs select the cases whose names hold all of them. Rendering replaces sizes that an example fixes as constants. `time`
+needs CuPy, torch and lego_mlir.runtime, no MLIR; each line has our time and the fastest rival's in milliseconds, and
+their ratio, which should be at least 0.9 where memory limits both. The JSON goes to DIR, by default to the results of
+the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import sys
+import time as clock
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import first_day_rivals
+import harness
+import mlir_kernels
+
+NAME, TARGET, AIM = "first_day", "sm_90", 0.9
+FOLDER = harness.ARTIFACTS / NAME
+EXAMPLES = harness.BENCH.parent / "examples" / "first_day"
+Numbers = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An example with numbers: constants of its module, which rendering replaces, and sizes of a launch."""
+
+    example: str
+    constants: Numbers = field(default_factory=dict)
+    sizes: Numbers = field(default_factory=dict)
+    memory: bool = True  # bound by memory, ours and the rival
+
+    @property
+    def artifact(self) -> str:
+        return "-".join([self.example, *(f"{name}{value}" for name, value in self.constants.items())])
+
+    @property
+    def name(self) -> str:
+        return " ".join([self.example, *(f"{k}={v}" for k, v in {**self.constants, **self.sizes}.items())])
+
+
+def sized(example: str, *sizes: Numbers, memory: bool = True, **constants: int) -> list[Case]:
+    return [Case(example, constants, each, memory) for each in sizes]
+
+
+PER_SM = 132 * 8  # blocks: 8 for each multiprocessor of an H200
+PRODUCTS = ({"M": 1024, "N": 1024, "K": 1024}, {"M": 4096, "N": 4096, "K": 4096})
+CASES = [
+    *sized("vector_add", {"N": 1_000_003}, {"N": 50_000_000}),
+    *sized("axpy_f16", {"N": 1_000_000}, {"N": 100_000_000}),
+    *sized("stencil", {"H": 1000, "W": 1000}, {"H": 8192, "W": 8192}),
+    *sized("grid_sum", {"N": 1_000_003}, {"N": 100_000_000}, BLOCKS=PER_SM),
+    *sized("row_softmax", {"M": 4096, "N": 1000}, {"M": 8192, "N": 8192}),
+    *sized("histogram", {"N": 1_000_003}, {"N": 100_000_000}, BLOCKS=PER_SM),
+    *sized("three_pass_scan", {"N": 100_000}, {"N": 1_000_000}, T=1024),
+    *sized("look_back_scan", {"N": 1_000_003}, {"N": 50_000_000}),
+    *sized("matvec", {"M": 4096, "K": 4096}, {"M": 20000, "K": 10001}),
+    *sized("nchw_to_nhwc", {"C": 64, "P": 112 * 112}, {"C": 256, "P": 56 * 56}, IMAGES=32),
+    *[Case("conv2d", {"IMAGES": 8, "C": c, "K": c}, {"H": 56, "W": 56}, memory=False) for c in (16, 64)],
+    *[Case("flash_attention", {"HEADS": 16, "S": s}, memory=False) for s in (1024, 4096)],
+    *sized("bitonic_sort", {"M": 1000}, {"M": 20000}),
+    *sized("csr_matvec", {"M": 100_000, "K": 100_000, "E": 3_000_000}, {"M": 1_000_000, "K": 10**6, "E": 50_000_000}),
+    *sized("embedding", {"N": 8192}, {"N": 200_000}, V=32000, D=512),
+    *sized("embedding_in_range", {"N": 8192, "V": 32000, "D": 768}, {"N": 100_000, "V": 50000, "D": 1024}),
+    *sized("layer_norm", {"M": 4096, "N": 1000}, {"M": 8192, "N": 4096}),
+    *sized("rope", {"S": 4096}, {"S": 65536}),
+    *sized("quantise_int8", {"M": 4096, "N": 1000}, {"M": 8192, "N": 8192}),
+    *[Case("matmul_gelu", each, memory=False) for each in PRODUCTS],
+    *sized("ragged_matmul", {"M": 1000, "N": 1001, "K": 999}, {"M": 4001, "N": 4001, "K": 4001}, memory=False),
+    *[Case("persistent_matmul", {**each, "BLOCKS": PER_SM // 2}, memory=False) for each in PRODUCTS],
+    *[Case("big_tile", {"M": n, "N": n}) for n in (16, 64)],
+    *[Case("morton_matmul", {"N": n}, memory=False) for n in (1024, 4096)],
+]
+SCRIPTS = dict.fromkeys(("matmul_gelu", "persistent_matmul"), "matmul_sm80.mlir")
+
+
+# -- on the development machine
+
+
+def with_constants(source: str, constants: Numbers) -> str:
+    """The source of a module with other values for constants that it assigns. Raises LookupError for one it lacks."""
+    tree, missing = ast.parse(source), set(constants)
+    for statement in tree.body:
+        if not isinstance(statement, ast.Assign):
+            continue
+        target, value = statement.targets[0], statement.value
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        values = value.elts if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else [value]
+        for place, name in enumerate(names):
+            if isinstance(name, ast.Name) and name.id in missing:
+                values[place] = ast.Constant(constants[name.id])
+                missing.remove(name.id)
+        if not isinstance(target, ast.Tuple):
+            (statement.value,) = values
+    if missing:
+        raise LookupError(f"the module assigns no {', '.join(sorted(missing))}")
+    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+
+
+def render(cases: list[Case]) -> int:
+    from lego_mlir import spec
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    specs = FOLDER / "specs"
+    specs.mkdir(parents=True, exist_ok=True)
+    for case in {case.artifact: case for case in cases}.values():
+        path = specs / f"{case.artifact}.py"
+        path.write_text(with_constants((EXAMPLES / f"{case.example}.py").read_text(), case.constants))
+        kernels = spec.load(path).kernels_named(None)
+        made = compile_kernel(
+            kernels, transform=SCRIPTS.get(case.example), target=TARGET, cache=Cache(default_folder())
+        )
+        mlir_kernels.keep(FOLDER, case.artifact, made)
+    print(f"{len(list(FOLDER.glob('*.ptx')))} modules in {FOLDER}")
+    return 0
+
+
+# -- on the GPU machine
+
+
+class Kernels:
+    """The kernels of a rendered example: `launch` returns a function that launches one on tensors of torch."""
+
+    def __init__(self, case: Case) -> None:
+        from lego_mlir.runtime import cuda
+
+        self.case = case
+        self.module = cuda.load(harness.rendered(FOLDER / f"{case.artifact}.ptx"))
+
+    def launch(self, entry: str, *given: Any, **types: Any) -> Callable[[], None]:
+        """A tensor of torch is passed as CuPy's; `types` gives, by position, an unsigned type for its bits."""
+        import cupy
+        import torch
+
+        passed = [
+            cupy.from_dlpack(value).view(types.get(f"_{place}") or cupy.from_dlpack(value).dtype)
+            if isinstance(value, torch.Tensor)
+            else value
+            for place, value in enumerate(given)
+        ]
+        kernel, sizes = self.module.kernel(entry), dict(self.case.sizes)
+        return lambda: kernel(*passed, sizes=sizes)
+
+
+def contenders(case: Case) -> list[harness.Contender]:
+    """Ours and each rival, ours checked against the first."""
+    import torch
+
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    trial = first_day_rivals.TRIALS[case.example](Kernels(case), {**case.constants, **case.sizes})
+    for found in trial.results:
+        found.zero_()
+    trial.start()
+    trial.run()
+    error = 0.0
+    for found, expected in zip(trial.results, trial.expected(), strict=True):
+        error = max(error, harness.require_close(found, expected, trial.tolerance, case.name))
+    facts = {"case": case.name, "memory": case.memory}
+    ours = harness.contender(trial.run, kernel="lego", error=error, **facts)
+    return [ours, *(harness.contender(run, kernel=name, **facts) for name, run in trial.rivals.items())]
+
+
+def time(cases: list[Case], to: Path | None) -> int:
+    import torch
+
+    device = torch.cuda.get_device_name()
+    path = harness.todays_results(device, NAME) if to is None else to / f"{NAME}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows, failed = [], 0
+    for case in cases:
+        try:
+            found = harness.measured(contenders(case))
+        except Exception as error:  # the other cases still count
+            print(f"{case.name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            failed += 1
+            continue
+        rows += found
+        print(line(case, found), flush=True)
+        facts = {"device": device, "torch": torch.__version__, "date": clock.strftime("%Y-%m-%d")}
+        path.write_text(json.dumps({**facts, "clocks": harness.clocks(), "rows": rows}, indent=1) + "\n")
+    print(f"{path}: {len(rows)} rows, {failed} cases failed")
+    return 1 if failed else 0
+
+
+def line(case: Case, rows: list[dict[str, Any]]) -> str:
+    """Ours, the fastest rival, their ratio, and whether the aim is reached where there is one."""
+    ours, *rivals = rows
+    best = min(rivals, key=lambda row: row["ms"])
+    ratio = best["ms"] / ours["ms"]
+    reached = "" if not case.memory else "reached" if ratio >= AIM else f"below {AIM}"
+    return f"{case.name:55} {ours['ms']:9.4f} {best['kernel']:12} {best['ms']:9.4f} {ratio:6.2f} {reached}".rstrip()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=["render", "time"])
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--to", type=Path)
+    options = parser.parse_args()
+    chosen = [case for case in CASES if all(word in case.name for word in options.words)]
+    return render(chosen) if options.step == "render" else time(chosen, options.to)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
