@@ -27,9 +27,9 @@ def csr_matvec(
     with lego.when(row < M):
         for e in lego.range(lego.index(rows[row]) + lane, rows[row + 1], 32):
             total += values[e] * x[columns[e]]
-        product = lego.warp_reduce(total)
-        with lego.when(lane == 0):
-            y[row] = product
+    product = lego.warp_reduce(total)
+    with lego.when((row < M) & (lane == 0)):
+        y[row] = product
 
 
 @csr_matvec.inputs

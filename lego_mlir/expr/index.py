@@ -360,6 +360,11 @@ def size(
     from lego_mlir.expr import nodes
 
     below: Any = None
+    if is_symbolic(min):
+        raise ExpressionError(
+            f"size {name}: min must be an int, got {min!r}; state the relation on the smaller size, "
+            f"lego.size(.., max={name}), or in the kernel, lego.require({min!r} <= {name})"
+        )
     if isinstance(max, Index) or is_symbolic(max):
         below, max = _of_sizes(name, "max", max)
         below = None if below.is_Integer else below

@@ -147,6 +147,7 @@ def test_conditions_that_are_refused(condition, message):
         ({"equals": 2 * i}, "equals must be an int or an expression of other sizes"),
         ({"equals": K, "min": 2}, "gives all facts; leave out min, max and multiple_of"),
         ({"equals": K - 2}, "may be negative"),
+        ({"min": K}, r"min must be an int, got K; state the relation on the smaller size, lego.size\(.., max=S\), or"),
     ],
 )
 def test_facts_that_are_refused(facts, message):

@@ -231,3 +231,17 @@ def test_commands(tmp_path, capsys):
     for command in ("run", "check", "analyze", "explain"):
         assert main([command, str(spec)]) == 0, command
     assert "0 refuted, 0 unknown" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("boundary", PAD)
+def test_the_transpose_and_tables_have_the_halo_too(boundary):
+    table = gallery.table([8, 8], np.random.default_rng(2).permutation(64).tolist())
+
+    @lego.kernel(grid=1, block=(8, 8))
+    def k(x: lego.Tensor(f32, table), y: lego.Tensor(f32, Row(8, 8))):
+        j, i = lego.thread_id
+        y[i, j] = x.halo(boundary).T[j + 1, i - 2] + x.T.halo(boundary)[j + 1, i - 2]
+
+    x = np.arange(64, dtype=np.float32).reshape(8, 8) + 1
+    _, y = launch(k, x, np.zeros_like(x))
+    np.testing.assert_array_equal(y, 2 * expected(x, (-2, 1), boundary))
