@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +14,10 @@ from lego_mlir.errors import UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
     from lego_mlir.toolchain.compile import Compilation
     from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.program import Runnable
 
 HELP: Final = "Compile the kernels of a spec to MLIR, PTX or a cubin."
 EXAMPLE: Final = "lego-mlir compile examples/transpose.py --emit ptx --target sm_90 -o transpose.ptx"
@@ -77,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     target_named(args.target)  # reject an unknown target before any work
     _require_distinct_outputs(args)
     _refuse_idle_options(args)
-    start, given = _input(args)
+    start, given, entries = _input(args)
     compilation = _compile(args, start, given)
     body = (
         compilation.bytes if args.emit == "cubin" else compilation.stage(args.emit, locations=args.locations).encode()
@@ -86,9 +89,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("a cubin is binary; give it a file with -o")
     beside: dict[str, bytes] = {}
     if _has_manifest(args, start):
-        beside[".json"] = (json.dumps(compilation.manifest, indent=2) + "\n").encode()
+        beside[".json"] = (json.dumps(_manifest(compilation, entries), indent=2) + "\n").encode()
     if args.with_data:
-        beside[".npz"] = _data(args, compilation)
+        beside[".npz"] = _data(args, entries)
     for suffix, content in beside.items():  # nothing is written until all outputs exist
         files.write(str(Path(args.output).with_suffix(suffix)), content)
     files.write(args.output, body)
@@ -138,25 +141,36 @@ def _require_distinct_outputs(args: argparse.Namespace) -> None:
         )
 
 
-def _data(args: argparse.Namespace, compilation: Compilation) -> bytes:
+def _manifest(compilation: Compilation, entries: Sequence[Runnable]) -> Json:
+    """The manifest, with the programs whose kernels were compiled."""
+    from lego_mlir.toolchain.manifest import describe_steps
+
+    found = compilation.manifest
+    programs = [entry for entry in entries if hasattr(entry, "steps")]
+    if programs:
+        found["programs"] = [describe_steps(program, found["kernels"]) for program in programs]
+    return found
+
+
+def _data(args: argparse.Namespace, entries: Sequence[Runnable]) -> bytes:
     from lego_mlir import spec
     from lego_mlir.runtime import data
 
-    if not compilation.sources or not _has_manifest(args, "mlir"):
+    if not entries or not _has_manifest(args, "mlir"):
         raise UsageError("--with-data requires a spec, --emit ptx or cubin, and an output file")
     given = sizes_of(args.size)
-    data.refuse_unknown_sizes(given, compilation.sources)
-    file = options.input_of(args, compilation.sources)
+    data.refuse_unknown_sizes(given, entries)
+    file = options.input_of(args, entries)
     arrays: dict[str, Any] = {}
     with Progress("computing the test data") as progress, spec.blame(Path(args.spec)):
-        for kernel in compilation.sources:
+        for kernel in entries:
             progress.update(kernel.name)
             arrays |= data.check_data(kernel, data.sizes_of_kernel(kernel, given), file=file)
         return data.to_npz(arrays)
 
 
-def _input(args: argparse.Namespace) -> tuple[str, tuple[Kernel, ...] | bytes]:
-    """The stage that compilation starts from, and its input: a spec's kernels or a text."""
+def _input(args: argparse.Namespace) -> tuple[str, tuple[Kernel, ...] | bytes, tuple[Runnable, ...]]:
+    """The stage that compilation starts from, and its input: a text, or a spec's kernels, and what of it is run."""
     from lego_mlir import spec
 
     suffix = Path(args.spec).suffix
@@ -166,11 +180,11 @@ def _input(args: argparse.Namespace) -> tuple[str, tuple[Kernel, ...] | bytes]:
         with Progress(f"tracing {loaded.path.name}"), spec.blame(*loaded.files):
             for kernel in kernels:
                 kernel.mlir()
-            return "mlir", kernels
+            return "mlir", kernels, loaded.runnable(args.kernel)
     if args.kernel is not None:
         raise UsageError("--kernel selects a kernel of a spec; a text is compiled whole")
     start = args.start or _STAGE_OF_SUFFIX.get(suffix, "mlir")
-    return start, files.read_bytes(args.spec)
+    return start, files.read_bytes(args.spec), ()
 
 
 def _compile(args: argparse.Namespace, start: str, given: tuple[Kernel, ...] | bytes) -> Compilation:

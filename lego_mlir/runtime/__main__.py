@@ -20,6 +20,8 @@ from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate, sizes_of
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
 
+AnyLauncher = cuda.Launcher | cuda.ProgramLauncher
+
 
 def main(argv: list[str] | None = None) -> int:
     """Launch each kernel of the file and print one line for each result."""
@@ -27,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m lego_mlir.runtime", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("code", help="a .ptx or .cubin file, with its manifest beside it")
-    parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
+    parser.add_argument("--kernel", metavar="NAME", help="only this kernel or program")
     parser.add_argument(
         "--size", metavar="NAME=N", action="append", default=[], help="a size that the data do not give"
     )
@@ -35,14 +37,28 @@ def main(argv: list[str] | None = None) -> int:
     try:
         module = cuda.load(args.code)
         data = _data(Path(args.code).with_suffix(".npz"))
-        names = [args.kernel] if args.kernel else list(module.manifest.kernels)
         given = sizes_of(args.size)
-        _refuse_unknown(given, [module.kernel(name).kernel for name in names])
-        results = [_check(module.kernel(name), data, given) for name in names]
+        launchers = _launchers(module, args.kernel, data)
+        _refuse_unknown(given, [launcher.kernel for launcher in launchers])
+        results = [_check(launcher, data, given) for launcher in launchers]
         return 0 if all(results) else 1
     except LegoError as error:
         print(f"lego_mlir.runtime: {error}", file=sys.stderr)
         return 2
+
+
+def _launchers(module: cuda.Module, name: str | None, data: Mapping[str, Array]) -> list[AnyLauncher]:
+    """The program or kernel of this name; without one, all but kernels without data that only serve as steps."""
+    programs = module.manifest.programs
+    if name is not None:
+        return [module.program(name) if name in programs else module.kernel(name)]
+    steps = {step.entry for program in programs.values() for step in program.steps}
+    alone = [entry for entry in module.manifest.kernels if entry not in steps or _has_data(entry, data)]
+    return [*map(module.program, programs), *map(module.kernel, alone)]
+
+
+def _has_data(entry: str, data: Mapping[str, Array]) -> bool:
+    return any(name.startswith(f"{entry}/") for name in data)
 
 
 def _data(path: Path) -> Mapping[str, Array]:
@@ -69,7 +85,7 @@ def _refuse_unknown(given: Mapping[str, int], kernels: Sequence[KernelEntry]) ->
             )
 
 
-def _check(launcher: cuda.Launcher, data: Mapping[str, Array], given: Mapping[str, int]) -> bool:
+def _check(launcher: AnyLauncher, data: Mapping[str, Array], given: Mapping[str, int]) -> bool:
     kernel = launcher.kernel
     sizes = {
         size.name: int(data[f"{kernel.entry}/{size.name}"]) for size in kernel.sizes if _has(data, kernel, size.name)

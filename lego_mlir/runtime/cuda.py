@@ -19,7 +19,8 @@ from typing import Any
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES, refusal
 from lego_mlir.runtime import passable
-from lego_mlir.runtime.manifest import KernelEntry, Manifest, check_code, evaluate, read
+from lego_mlir.runtime.comparing import STORED
+from lego_mlir.runtime.manifest import KernelEntry, Manifest, ProgramEntry, check_code, evaluate, read
 
 
 def cupy() -> Any:
@@ -77,6 +78,40 @@ class Launcher:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramLauncher:
+    """A program, ready to be launched like a kernel: its kernels run in order on the current stream."""
+
+    program: ProgramEntry
+    launchers: Mapping[str, Launcher]
+
+    @property
+    def kernel(self) -> KernelEntry:
+        """The program's parameters and sizes."""
+        return self.program.kernel
+
+    def __call__(self, *arguments: Any, sizes: Mapping[str, int] | None = None) -> None:
+        """Allocate the temporaries, and launch the steps."""
+        import cupy
+
+        sizes, entry = dict(sizes or {}), self.program.kernel
+        entry.check_sizes(sizes)
+        if len(arguments) != len(entry.arguments):
+            names = ", ".join(argument.name for argument in entry.arguments)
+            raise UsageError(f"program {entry.entry} takes {names}; got {len(arguments)} arguments")
+        values = {argument.name: given for argument, given in zip(entry.arguments, arguments, strict=True)}
+        for temporary in self.program.temporaries:
+            assert temporary.elements is not None
+            values[temporary.name] = cupy.empty(evaluate(temporary.elements, sizes), STORED[temporary.dtype])
+        for step in self.program.steps:
+            passed = [values[a["name"]] if "name" in a else _value(a["value"], sizes) for a in step.arguments]
+            self.launchers[step.entry](*passed, sizes={n: evaluate(extent, sizes) for n, extent in step.sizes.items()})
+
+
+def _value(value: Any, sizes: Mapping[str, int]) -> Any:
+    return value if isinstance(value, float) else evaluate(value, sizes)
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """Loaded code with its manifest."""
 
@@ -90,6 +125,13 @@ class Module:
         if described.dynamic_shared_bytes > STATIC_SHARED_BYTES:  # the limit without an opt-in for the kernel
             function.max_dynamic_shared_size_bytes = described.dynamic_shared_bytes
         return Launcher(described, function)
+
+    def program(self, name: str) -> ProgramLauncher:
+        """The program of this name."""
+        if name not in self.manifest.programs:
+            raise UsageError(f"which program? The code has: {', '.join(self.manifest.programs) or 'none'}")
+        described = self.manifest.programs[name]
+        return ProgramLauncher(described, {step.entry: self.kernel(step.entry) for step in described.steps})
 
 
 def load(path: str | Path) -> Module:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -113,14 +113,36 @@ class KernelEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class StepEntry:
+    """A launch of a program: the kernel, its sizes over those of the program, and its arguments.
+
+    An argument has the name of a tensor or number of the program, or else a value: a number or an expression of sizes.
+    """
+
+    entry: str
+    sizes: Mapping[str, Extent]
+    arguments: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramEntry:
+    """Kernels that run one after the other, and temporary tensors: the name, element type and number of elements."""
+
+    kernel: KernelEntry
+    temporaries: tuple[Argument, ...]
+    steps: tuple[StepEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
-    """A whole manifest: its kernels by entry, and the code they are in."""
+    """A whole manifest: its kernels by entry, the code they are in, and the programs of these kernels."""
 
     target: str
     code: str
     code_sha256: str
     versions: tuple[str, ...]
     kernels: Mapping[str, KernelEntry]
+    programs: Mapping[str, ProgramEntry] = field(default_factory=dict)
 
     def kernel(self, entry: str | None) -> KernelEntry:
         """The kernel of this name, or the only one."""
@@ -156,8 +178,22 @@ def read(path: str | Path) -> Manifest:
 def from_data(data: Mapping[str, Any]) -> Manifest:
     """The manifest of what JSON holds."""
     kernels = [kernel_from(entry) for entry in data["kernels"]]
+    programs = [_program(program) for program in data.get("programs", ())]
     return Manifest(
-        data["target"], data["code"], data["code_sha256"], tuple(data["versions"]), {k.entry: k for k in kernels}
+        data["target"],
+        data["code"],
+        data["code_sha256"],
+        tuple(data["versions"]),
+        {k.entry: k for k in kernels},
+        {p.kernel.entry: p for p in programs},
+    )
+
+
+def _program(data: Mapping[str, Any]) -> ProgramEntry:
+    return ProgramEntry(
+        kernel_from(data),
+        tuple(Argument(kind="tensor", **temporary) for temporary in data["temporaries"]),
+        tuple(StepEntry(step["entry"], step["sizes"], tuple(step["arguments"])) for step in data["steps"]),
     )
 
 
@@ -181,7 +217,7 @@ def kernel_from(data: Mapping[str, Any]) -> KernelEntry:
 
 def _known(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
     """The entries that this version has fields for: a later one may write more."""
-    names = {field.name for field in fields(kind)}
+    names = {known.name for known in fields(kind)}
     return {name: value for name, value in data.items() if name in names}
 
 

@@ -127,6 +127,31 @@ def describe_program(program: Traced, alignments: Mapping[str, int]) -> Json:
     }
 
 
+def describe_steps(program: Traced, kernels: Sequence[Json]) -> Json:
+    """A program of a manifest: its entry, temporaries, and the launch of each step over the program's sizes.
+
+    `kernels` are those of the manifest. An argument is a name of the program, or a number, or an expression of sizes.
+    """
+    described = {kernel["entry"]: kernel for kernel in kernels}
+    alignments: dict[str, int] = {}
+    steps = []
+    for step in program.steps:
+        arguments = []
+        for argument, operand in zip(described[step.kernel.name]["arguments"], step.arguments, strict=True):
+            name = getattr(operand, "name", None)
+            if name is not None and argument["kind"] == "tensor":
+                alignments[name] = max(argument["alignment"], alignments.get(name, 1))
+            value = operand if isinstance(operand, float) else portable(operand) if name is None else None
+            arguments.append({"value": value} if name is None else {"name": name})
+        sizes = {name: portable(value) for name, value in step.sizes.items()}
+        steps.append({"entry": step.kernel.name, "sizes": sizes, "arguments": arguments})
+    temporaries = [
+        {"name": tensor.name, "dtype": tensor.dtype.name, "elements": portable(tensor.size)}
+        for tensor in program.temporaries
+    ]
+    return {**describe_program(program, alignments), "temporaries": temporaries, "steps": steps}
+
+
 def _plain_argument(position: int, argument: KernelArgument) -> Json:
     known = all(n is not None for n in argument.shape)
     described: dict[str, Any] = {"name": f"arg{position}", "kind": argument.kind, "dtype": argument.dtype.lower()}

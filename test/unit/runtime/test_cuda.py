@@ -15,6 +15,7 @@ import pytest
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f32
+from lego_mlir.cli import main as cli
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.kernels import copy, transpose
 from lego_mlir.runtime import __main__ as command
@@ -92,6 +93,7 @@ class Driver:
             ndarray=Array,
             asarray=on_device,
             asnumpy=np.asarray,
+            empty=array,
             cuda=types.SimpleNamespace(
                 Device=lambda: device,
                 get_current_stream=lambda: stream,
@@ -484,3 +486,76 @@ def test_on_a_gpu(tmp_path, capsys):
         kernel = transpose.build(variant, M, N, f32)
         path = written(tmp_path, kernel, target=f"sm_{capability}", with_data=True)
         assert command.main([str(path)]) == 0, capsys.readouterr().out
+
+
+PROGRAM = """
+import lego_mlir as lego
+import numpy as np
+from lego_mlir import Row, f32
+
+N, M = lego.size("N", multiple_of=32, max=2**20), lego.size("M", max=2**15)
+
+
+@lego.kernel(grid=N // 32, block=32)
+def sum_blocks(x: lego.Tensor(f32, Row(N)), sums: lego.Tensor(f32, Row(N // 32))):
+    total = lego.block_reduce(x[lego.block_id[0] * 32 + lego.thread_id[0]])
+    with lego.when(lego.thread_id[0] == 0):
+        sums[lego.block_id[0]] = total
+
+
+@lego.kernel(grid=1, block=1)
+def add_up(part: lego.Tensor(f32, Row(M)), start: f32, total: lego.Tensor(f32, Row(1))):
+    found = lego.register(f32, start)
+    for k in lego.range(M):
+        found += part[k]
+    total[0] = found
+
+
+@lego.program
+def total(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(1))):
+    sums = lego.empty(f32, Row(N // 32))
+    sum_blocks(x, sums)
+    add_up(sums, 0.5, y)
+
+
+@total.reference
+def expected(x):
+    return np.array([x.sum() + 0.5])
+"""
+
+
+def sums_in_numpy(entry, arguments):
+    """The kernels of PROGRAM."""
+    if entry == "sum_blocks":
+        arguments[1][:] = np.asarray(arguments[0]).reshape(-1, 32).sum(1)
+    else:
+        arguments[2][0] = np.asarray(arguments[0]).sum() + arguments[1]
+
+
+def test_a_program_is_launched_from_its_manifest(tmp_path, machine, capsys):
+    spec, code = tmp_path / "spec.py", tmp_path / "total.ptx"
+    spec.write_text(PROGRAM)
+    assert cli.main(["compile", str(spec), "--with-data", "--size", "N=96", "-o", str(code), "--no-cache"]) == 0
+    driver = machine(result=sums_in_numpy)
+    assert command.main([str(code)]) == 0
+    assert "ok    total N=96: y: 1 elements" in capsys.readouterr().out
+    assert [(name, grid) for name, grid, *_ in driver.launches] == [("sum_blocks", (3,)), ("add_up", (1,))]
+    (_, _, _, (sums, start, y, m), _) = driver.launches[1]
+    assert (sums.shape, start, y.shape, m) == ((3,), np.float32(0.5), (1,), 3)
+    machine(result=lambda entry, arguments: None)
+    assert command.main([str(code), "--kernel", "total"]) == 1
+    module = cuda.load(code)
+    with pytest.raises(UsageError, match=r"program total takes x, y; got 1 arguments"):
+        module.program("total")(array(96), sizes={"N": 96})
+    with pytest.raises(UsageError, match=r"size N = 40: the kernel was compiled for at least 1, at most 1048576, a mu"):
+        module.program("total")(array(40), array(1), sizes={"N": 40})
+    with pytest.raises(UsageError, match=r"which program\? The code has: total"):
+        module.program("other")
+
+
+def test_run_on_cuda_takes_a_program(tmp_path, machine, capsys):
+    spec = tmp_path / "spec.py"
+    spec.write_text(PROGRAM)
+    machine(result=sums_in_numpy)
+    assert cli.main(["run", str(spec), "--on", "cuda", "--kernel", "total", "--no-cache"]) == 0
+    assert "ok    total N=192: y" in capsys.readouterr().out
