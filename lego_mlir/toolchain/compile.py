@@ -27,10 +27,12 @@ from lego_mlir.store import Cache, key
 from lego_mlir.toolchain.manifest import build
 from lego_mlir.toolchain.stages import NAMES, STAGES, Settings, Stage, run_stage, stage_named
 from lego_mlir.transforms import scripts
-from lego_mlir.transforms.kernel_facts import KernelFacts, kernel_facts
+from lego_mlir.transforms.kernel_facts import DYNAMIC_SHARED_ATTRIBUTE, KernelFacts, kernel_facts
 from lego_mlir.transforms.modules import merge, require_pipeline, strip_locations
 from lego_mlir.transforms.pipeline import Pipeline
 
+_MODULES: Final = ("transformed", "mlir")  # stages from which facts of kernels are read
+_DYNAMIC: Final = (b"gpu.dynamic_shared_memory", DYNAMIC_SHARED_ATTRIBUTE.encode())
 SCRIPTED: Final = "transformed"  # the stage that a transform script makes
 
 
@@ -68,7 +70,7 @@ class Compilation:
     @cached_property
     def kernels(self) -> tuple[KernelFacts, ...]:
         """Name, arguments, block, grid and shared memory of each kernel, read off the transformed module."""
-        for name in ("transformed", "mlir"):
+        for name in _MODULES:
             if name in self.outputs:
                 return kernel_facts(self.outputs[name].decode(), name)
         raise UsageError(
@@ -130,7 +132,22 @@ def compile_kernel(
         outputs[stage.name], seconds[stage.name] = current, time.perf_counter() - began
         if hit:
             cached.add(stage.name)
-    return Compilation(emit, settings, kernels, outputs, seconds, frozenset(cached))
+    compilation = Compilation(emit, settings, kernels, outputs, seconds, frozenset(cached))
+    module = next((outputs[name] for name in _MODULES if name in outputs), b"")
+    if last >= NAMES.index("ptx") and any(mark in module for mark in _DYNAMIC):
+        _require_shared_memory(compilation)
+    return compilation
+
+
+def _require_shared_memory(compilation: Compilation) -> None:
+    """Raise UsageError where a kernel takes more dynamic shared memory than a block of the target may have."""
+    target = compilation.settings.target
+    for facts in compilation.kernels:
+        if facts.dynamic_shared > target.shared_per_block:
+            raise UsageError(
+                f"kernel {facts.name} needs {facts.dynamic_shared} bytes of dynamic shared memory, and a block on "
+                f"{target.name} may have {target.shared_per_block}; make its tiles smaller or its stages fewer"
+            )
 
 
 def _script(transform: str | Path | None, parameters: Mapping[str, int | bool] | None) -> scripts.Script | None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.aliases import Expr, Json, Traced
-from lego_mlir.errors import PrintError, UsageError
+from lego_mlir.errors import PrintError
 from lego_mlir.toolchain import llvm
 from lego_mlir.transforms.kernel_facts import KernelArgument, KernelFacts
 
@@ -45,13 +45,6 @@ def build(compilation: Compilation) -> Json:
     """The manifest of a compilation: its module's facts, and the layouts and symbolic sizes of kernel objects."""
     from lego_mlir import bindings
 
-    target = compilation.settings.target
-    for facts in compilation.kernels:
-        if facts.dynamic_shared > target.shared_per_block:
-            raise UsageError(
-                f"kernel {facts.name} needs {facts.dynamic_shared} bytes of dynamic shared memory, and a block on "
-                f"{target.name} may have {target.shared_per_block}; make its tiles smaller or its stages fewer"
-            )
     objects = {kernel.name: kernel for kernel in compilation.sources}
     source = compilation.stage("mlir").encode()  # without locations: moving a kernel down a line changes nothing
     return {
