@@ -1,5 +1,11 @@
 """Run compiled kernels: what the compiler wrote beside the PTX, and the machines that it runs on.
 
-`manifest` reads the JSON that `lego-mlir compile --emit ptx` writes, `cuda` loads and launches with CuPy,
+    calls      k(a, b): the plan of a combination of shapes, found or made
+    arrays     what a launch must know about an array of any library (`dlpack`: of an unknown one)
+    binding    the checks of a launch against the manifest (`derived_sizes`: sizes from shapes)
+    plans      launches bound to shapes: on the CPU; `launches`: on a CUDA device, through `driver`
+    packs      kernels from a folder
+
+`manifest` reads the JSON that `lego-mlir compile --emit ptx` writes, `cuda` loads and launches one file with CuPy,
 `python -m lego_mlir.runtime kernel.ptx` does both and checks the result. None of it needs MLIR, SymPy or Z3.
 """

@@ -191,7 +191,7 @@ def _torch() -> ArrayLibrary:
     stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.cuda.current_stream() wraps
     return ArrayLibrary(
         "torch",
-        key="{0}.dtype, {0}.shape, {0}.is_contiguous() or {0}.stride(), {0}.get_device(), {0}.requires_grad",
+        key="{0}.dtype, {0}.shape, {0}.is_contiguous() or {0}.stride(), {0}.device, {0}.requires_grad, {0}.is_neg()",
         pointer=pointer,
         facts=facts,
         stream=stream or _no_stream,

@@ -64,6 +64,7 @@ def test_torch_in_torch_out(torch, check):
 
 def test_torch_tensors_that_do_not_fit(torch):
     double, x = kernel(), torch.zeros(3, 4)
+    double(x)  # a plan that none of the following may take
     for given, message in (
         (x.double(), "x holds f32, and the torch array holds float64"),
         (
@@ -71,6 +72,7 @@ def test_torch_tensors_that_do_not_fit(torch):
             r"x has the layout Row\(M, N\), whose strides are \(4, 1\), .*; pass array.contiguous\(\)",
         ),
         (x.to_sparse(), "a torch.Tensor of layout torch.sparse_coo has no memory in the order of its elements"),
+        (torch._neg_view(x), "has no memory in the order of its elements; pass .* tensor.resolve_neg"),
         (x.to("meta"), "a torch.Tensor is on the device meta; move it to the CPU or a CUDA device"),
         (torch.zeros(3, 4, requires_grad=True), r"no derivative, and a tensor requires a gradient; pass tensor.detach"),
     ):

@@ -65,6 +65,7 @@ def test_what_a_folder_has(packed):
     assert list(kernels) == ["clear", "matmul_32x16x64_f16_f16_NN", "twice"]
     assert list(lego_mlir.load_kernels(packed / "twice.ptx")) == ["twice"]
     assert "packed kernel twice, sm_80" in repr(kernels["twice"])
+    assert [argument.name for argument in kernels["twice"].host_entry.arguments] == ["x", "y"]
 
 
 def test_a_packed_kernel_is_called_as_any_other(packed, machine):
