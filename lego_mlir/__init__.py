@@ -133,9 +133,9 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.reductions import warp_scan as warp_scan
     from lego_mlir.tracing.requirements import require as require
     from lego_mlir.tracing.scalar import vector as vector
+    from lego_mlir.tracing.staging import stage as stage
     from lego_mlir.tracing.tensor import Tensor as Tensor
     from lego_mlir.tracing.tensor import shared as shared
-    from lego_mlir.tracing.tiles import stage as stage
     from lego_mlir.tracing.warps import lane_id as lane_id
     from lego_mlir.tracing.warps import shuffle as shuffle
     from lego_mlir.tracing.warps import shuffle_down as shuffle_down
@@ -182,7 +182,7 @@ _MODULES = {
     "lego_mlir.tracing.fences": "fence",
     "lego_mlir.tracing.printing": "assert_ printf",
     "lego_mlir.tracing.scalar": "vector",
-    "lego_mlir.tracing.tiles": "stage",
+    "lego_mlir.tracing.staging": "stage",
     "lego_mlir.runtime.calls": "calls_of",
     "lego_mlir.tracing.while_loops": "while_",
     "lego_mlir.runtime.packs": "load_kernels",

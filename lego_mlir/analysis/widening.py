@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from lego_mlir.analysis.kernels import guarded_accesses
+from lego_mlir.analysis.kernel_repairs import guarded_accesses
 from lego_mlir.expr.index import as_expr, index_symbol
 from lego_mlir.expr.nodes import FloorDiv, Size
 from lego_mlir.expr.prove import prove

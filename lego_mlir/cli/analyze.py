@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.cli import modules, options, remarks
+from lego_mlir.cli import mlir_files, options, remarks
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import Given, make_input, refuse_sample, transformed
 from lego_mlir.cli.terminal import ResultTable, show
@@ -65,13 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_parameters(parser)
     options.add_input(parser)
     parser.add_argument("--blocks", type=int, metavar="N", help=f"blocks to count (default: {DEFAULT_BLOCKS})")
-    modules.add_arguments(parser)
+    mlir_files.add_arguments(parser)
     options.add_cache_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a table for each kernel and layout, with remarks and repairs."""
-    results = _of_module(args) if modules.is_module(args.spec) else _of_spec(args)
+    results = _of_module(args) if mlir_files.is_module(args.spec) else _of_spec(args)
     if args.json:
         print(json.dumps(results, indent=2))
         return 0
@@ -92,7 +92,7 @@ def _of_module(args: argparse.Namespace) -> dict[str, list[Json]]:
             )
     args.blocks = DEFAULT_BLOCKS if args.blocks is None else args.blocks
     found = []
-    for report, recorded in modules.reports(args, observer=RecordedRequests):
+    for report, recorded in mlir_files.reports(args, observer=RecordedRequests):
         text = _with_runs(report.to_dict(), recorded)
         found.append({**text, "source": args.spec, "sizes": {}, "repairs": {}, "tiles": {}})
     return {"kernels": found, "layouts": []}
@@ -102,7 +102,7 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Json]]:
     from lego_mlir import spec
     from lego_mlir.runtime import data
 
-    modules.refuse_extents(args)
+    mlir_files.refuse_extents(args)
     loaded = spec.load(args.spec)
     sizes = sizes_of(args.size)
     layouts = _chosen_layouts(args, loaded, sizes)
@@ -244,7 +244,7 @@ def _runs(args: argparse.Namespace, entry: Runnable, given: Given) -> list[Json]
 def _kernel(
     kernel: Kernel, report: Report, recorded: RecordedRequests, sizes: Mapping[str, int], module: str | None
 ) -> Json:
-    from lego_mlir.analysis.kernels import tile_repairs
+    from lego_mlir.analysis.kernel_repairs import tile_repairs
 
     tiles = tile_repairs(kernel, sizes, recorded if module is None else None)
     found = _with_runs(report.to_dict(), recorded)

@@ -15,7 +15,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.cli import modules, options
+from lego_mlir.cli import mlir_files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import LayoutError, LegoError, UsageError
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"memory for the blocks that run at once (interp; default: {DEFAULT_MEMORY})",
     )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    modules.add_arguments(parser)
+    mlir_files.add_arguments(parser)
     options.add_cache_arguments(parser)
 
 
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
     if structured.require_program(args.spec):
         return structured.run_program(args)
 
-    if modules.is_module(args.spec):
+    if mlir_files.is_module(args.spec):
         return _run_module(args)
-    modules.refuse_extents(args)
+    mlir_files.refuse_extents(args)
     options.require_transform(args)
     loaded = spec.load(args.spec)
     kernels = loaded.runnable(args.kernel)
@@ -108,7 +108,7 @@ def _run_module(args: argparse.Namespace) -> int:
     _refuse_target(args)
     if args.memory is not None:
         raise UsageError(f"--memory {args.memory} applies to a spec; omit it for an MLIR file")
-    found = [report for report, _ in modules.reports(args, args.seed or 0)]
+    found = [report for report, _ in mlir_files.reports(args, args.seed or 0)]
     if args.json:
         print(json.dumps([report.to_dict() for report in found], indent=2))
     else:

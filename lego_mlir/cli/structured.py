@@ -74,10 +74,10 @@ def _source(args: argparse.Namespace) -> KernelSource:
 
 def _function_name(path: str) -> str:
     """The kernel's name: that of its file, made a valid C identifier."""
-    from lego_mlir.structured import driver
+    from lego_mlir.structured import entry_point
 
     name = re.sub(r"\W", "_", Path(path).stem, flags=re.ASCII) or "kernel"
-    return name if name.isidentifier() and name not in driver.KEYWORDS else f"k_{name}"
+    return name if name.isidentifier() and name not in entry_point.KEYWORDS else f"k_{name}"
 
 
 def _refuse(args: argparse.Namespace, options: Sequence[str], taken: str) -> None:
@@ -119,7 +119,7 @@ def run_program(args: argparse.Namespace) -> int:
     from lego_mlir.cli.options import cache_of
     from lego_mlir.runtime.comparing import compare
     from lego_mlir.structured import build as structured
-    from lego_mlir.structured import driver, reference, tolerance
+    from lego_mlir.structured import entry_point, error_bounds, reference
 
     ours = ("transform", "param", "kernel", "size", "input", "grid", "block", "blocks", "memory", "json")
     _refuse(args, ours, "--seed and --target, and runs on this machine's CPU")
@@ -132,8 +132,8 @@ def run_program(args: argparse.Namespace) -> int:
             cache=cache_of(args),
         )  # fmt: skip
     arrays = reference.sample(source.program, kernel.dtype, args.seed or 0)
-    judged = tolerance.allowed(source.program, arrays, source.element)
-    kernel(*(arrays[operand.name].reshape(driver.array_shape(operand)) for operand in source.program.operands))
+    judged = error_bounds.allowed(source.program, arrays, source.element)
+    kernel(*(arrays[operand.name].reshape(entry_point.array_shape(operand)) for operand in source.program.operands))
     right = True
     show(f"{source.name}: {source.program} in {kernel.dtype}, {source.isa.name}, {source.variant}")
     for operand in source.program.operands:

@@ -170,10 +170,10 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int:
         raise ExpressionError(f"{brief(repr(text))}: {error}") from None
 
 
-def _limited(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _limited(operation: Callable[[T, T], T]) -> Callable[[T, T], T]:
     """The operation with a limit on its second operand, because a number of a billion bits exhausts the memory."""
 
-    def limited(a: Any, b: Any) -> Any:
+    def limited(a: T, b: T) -> T:
         if isinstance(b, int) and not 0 <= b <= MOST_SHIFTED:
             raise ExpressionError(f"a shift amount or an exponent is {b}; it must be within 0 .. {MOST_SHIFTED}")
         return operation(a, b)

@@ -29,7 +29,7 @@ from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.gallery.grids import tile_order
 from lego_mlir.tracing.dtypes import DType, f32
-from lego_mlir.tracing.tiles import thread_chunks
+from lego_mlir.tracing.staging import thread_chunks
 
 GROUPED_ROWS: Final = 2048
 """Rows of C in a group of the grouped order: concurrent tiles of a large GPU are about square and share A and B."""

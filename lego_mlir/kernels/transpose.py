@@ -30,7 +30,7 @@ from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.layout.gallery.grids import tile_order
 from lego_mlir.tracing.dtypes import DType
-from lego_mlir.tracing.tiles import thread_chunks
+from lego_mlir.tracing.staging import thread_chunks
 
 SIDE: Final = 32
 """The tile's side for scalar accesses: a warp covers one row."""

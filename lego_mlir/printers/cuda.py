@@ -33,7 +33,7 @@ from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
 from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import ShiftLeft, Size
-from lego_mlir.printers.text import ATOM, LOOSE, PRODUCT, SUM, Text, TextPrinter, Width, power_of_two
+from lego_mlir.printers.text_printer import ATOM, LOOSE, PRODUCT, SUM, Text, TextPrinter, Width, power_of_two
 
 TYPES: Final[dict[Width, str]] = {"i32": "int", "u32": "unsigned", "i64": "long long"}
 SUFFIX: Final[dict[Width, str]] = {"i32": "", "u32": "u", "i64": "LL"}

@@ -46,9 +46,9 @@ from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
 from lego_mlir.expr.ranges import Range
 from lego_mlir.printers.affine import AffineMap, affine_map
 from lego_mlir.printers.builder import Builder
+from lego_mlir.printers.constant_tables import constant_table
 from lego_mlir.printers.isqrt import emit_isqrt
-from lego_mlir.printers.operations import BINARY, COMMUTATIVE, COMPARISONS, FORMS, INTEGERS, OPERATIONS, Form, Integer
-from lego_mlir.printers.tables import constant_table
+from lego_mlir.printers.mlir_names import BINARY, COMMUTATIVE, COMPARISONS, FORMS, INTEGERS, OPERATIONS, Form, Integer
 
 LARGEST = {"i32": 2**31 - 1, "i64": 2**63 - 1, "index": 2**63 - 1}
 

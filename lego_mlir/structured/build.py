@@ -33,11 +33,11 @@ from lego_mlir.errors import LegoError, UsageError, did_you_mean
 from lego_mlir.hardware import isa
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache, default_folder, key
-from lego_mlir.structured import driver, sets
-from lego_mlir.structured.builder import Function
+from lego_mlir.structured import entry_point, sets
+from lego_mlir.structured.function_text import Function
 from lego_mlir.structured.language import TypeRow, parse
 from lego_mlir.structured.lower import Lowered, lower
-from lego_mlir.structured.paper import scalar
+from lego_mlir.structured.paper import scalar_code
 from lego_mlir.structured.storage import ByLayout
 from lego_mlir.structured.structures import Structure
 from lego_mlir.structured.syntax import LLError, Operand, Program, Statement
@@ -80,7 +80,7 @@ class KernelSource:
     def header(self) -> str:
         """A C header for the kernel."""
         storages = [_storage_name(operand) for operand in self.program.operands]
-        return driver.header(self.program, self.name, self.element, storages)
+        return entry_point.header(self.program, self.name, self.element, storages)
 
     def object(self) -> bytes:
         """Relocatable object code that exports the kernel."""
@@ -99,12 +99,12 @@ def _function(lowered: Lowered, source: KernelSource) -> Function:
     if source.lanes > 1:
         return lanes.emit(lowered, source.name, source.element, source.lanes)
     if source.variant is None:
-        return scalar.emit(lowered, source.name, source.element)
+        return scalar_code.emit(lowered, source.name, source.element)
     return generate.emit(lowered, source.name, source.element, source.variant)
 
 
 def _storage_name(operand: Operand) -> str:
-    return f"{operand.storage} in {'x'.join(map(str, driver.array_shape(operand))) or '1'} elements"
+    return f"{operand.storage} in {'x'.join(map(str, entry_point.array_shape(operand))) or '1'} elements"
 
 
 class Kernel:
@@ -131,7 +131,7 @@ class Kernel:
         self._numbers = tuple(
             at
             for at, operand in enumerate(self.program.operands)
-            if driver.takes_numbers(self.program, operand, self.lanes)
+            if entry_point.takes_numbers(self.program, operand, self.lanes)
         )
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class Kernel:
 
     def shape(self, operand: Operand) -> tuple[int, ...]:
         """The array shape of one matrix, or with lanes of one group of matrices."""
-        one = driver.array_shape(operand)
+        one = entry_point.array_shape(operand)
         return one if self.lanes == 1 else (*one, self.lanes)
 
     def _expected(self, got: str) -> str:
@@ -187,10 +187,10 @@ class Kernel:
     def _array(self, operand: Operand, value: Array | float) -> Array | float:
         shape = self.shape(operand)
         written = operand.name in self.program.written
-        if type(value) is float and driver.takes_numbers(self.program, operand, self.lanes):
+        if type(value) is float and entry_point.takes_numbers(self.program, operand, self.lanes):
             return value
         if type(value) is not np.ndarray:
-            number = "a number or " if driver.takes_numbers(self.program, operand, self.lanes) else ""
+            number = "a number or " if entry_point.takes_numbers(self.program, operand, self.lanes) else ""
             raise ArgumentError(
                 f"{operand.name} must be {number}a numpy.ndarray of {self.dtype}, got {type(value).__name__}"
             )
@@ -228,7 +228,7 @@ class Kernel:
 
     def _overlap(self, arrays: Sequence[Array | float]) -> str:
         """Which written operand overlaps another one."""
-        for a, b in driver.overlapping_pairs(self.program):
+        for a, b in entry_point.overlapping_pairs(self.program):
             if isinstance(arrays[b], np.ndarray) and np.may_share_memory(arrays[a], arrays[b]):
                 written, other = self._names[a], self._names[b]
                 return (
@@ -279,19 +279,19 @@ def _check_numpy() -> bool:
     def read(offset: int, kind: Any) -> int:
         return int(kind.from_address(base + offset).value)
 
-    description = read(driver.DESCRIPTION, ctypes.c_void_p)
-    sizes = read(driver.SIZES, ctypes.c_void_p)
+    description = read(entry_point.DESCRIPTION, ctypes.c_void_p)
+    sizes = read(entry_point.SIZES, ctypes.c_void_p)
     found = (
-        read(driver.DATA, ctypes.c_void_p),
-        read(driver.RANK, ctypes.c_int),
+        read(entry_point.DATA, ctypes.c_void_p),
+        read(entry_point.RANK, ctypes.c_int),
         ctypes.c_int64.from_address(sizes + 8).value,
-        read(driver.FLAGS, ctypes.c_int) & 0x501,
-        ctypes.c_int.from_address(description + driver.TYPE_NUMBER).value,
-        read(driver.TYPE, ctypes.c_void_p),
+        read(entry_point.FLAGS, ctypes.c_int) & 0x501,
+        ctypes.c_int.from_address(description + entry_point.TYPE_NUMBER).value,
+        read(entry_point.TYPE, ctypes.c_void_p),
     )
     number = 1.5
-    held = ctypes.c_double.from_address(id(number) + driver.FLOAT).value
-    if (*found, held) != (probe.ctypes.data, 2, 5, 0x501, driver.NUMBER_OF["f32"], id(np.ndarray), number):
+    held = ctypes.c_double.from_address(id(number) + entry_point.FLOAT).value
+    if (*found, held) != (probe.ctypes.data, 2, 5, 0x501, entry_point.NUMBER_OF["f32"], id(np.ndarray), number):
         raise LegoError(f"NumPy {np.__version__} has an array struct layout that this version does not support")
     return True
 
@@ -405,7 +405,7 @@ def compile(  # the name is the contract's: lego.structured.compile
     if known is not None:
         return _from_cache(program, np.dtype(dtype), name, known)
     source = source_of(program, dtype=dtype, name=name, target=target, variant=variant, by_lanes=by_lanes)
-    entries = driver.text(program, name, source.element, source.lanes)
+    entries = entry_point.text(program, name, source.element, source.lanes)
     code = cpu.assemble(source.mlir(), (name, f"{name}_python"), entries, *processor(source, target))
     if cache is not None:
         head = {"variant": source.variant and fields(source.variant), "isa": source.isa.name, "lanes": source.lanes}

@@ -19,7 +19,7 @@ from lego_mlir.hardware import isa
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache
 from lego_mlir.structured import build as structured
-from lego_mlir.structured import driver, reference, sets
+from lego_mlir.structured import entry_point, reference, sets
 from lego_mlir.structured.lower import lower
 from lego_mlir.structured.syntax import Program
 from lego_mlir.structured.vector import generate
@@ -74,13 +74,13 @@ class Timer:
         self, source: structured.KernelSource, arrays: dict[str, Array], restricted: tuple[str, str] = ("", "")
     ) -> None:
         symbol = f"{source.name}_repeat"
-        code = cpu.assemble(source.mlir(), (symbol,), driver.repeat(source.program, source.name), *restricted)
+        code = cpu.assemble(source.mlir(), (symbol,), entry_point.repeat(source.program, source.name), *restricted)
         self.source = source
         self._library = cpu.load(code, (symbol,))
         kinds = [ctypes.c_void_p, ctypes.c_int64] * len(source.program.operands)
         self._repeat = ctypes.CFUNCTYPE(None, ctypes.c_int64, *kinds)(self._library.address(symbol))
         size = sum(array.nbytes for array in arrays.values())
-        copies = driver.COPIES if size * driver.COPIES <= COPIED_BYTES else 1
+        copies = entry_point.COPIES if size * entry_point.COPIES <= COPIED_BYTES else 1
         self._held = [_copies(arrays[operand.name], copies) for operand in source.program.operands]
         self._pointers = [
             part for held, stride in self._held for part in (held.ctypes.data, stride if copies > 1 else 0)

@@ -30,7 +30,7 @@ from lego_mlir.tracing.trace import Atomic, Value
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.access import Place
+    from lego_mlir.tracing.places import Place
     from lego_mlir.tracing.trace import Buffer
     from lego_mlir.tracing.tracer import Tracer
 

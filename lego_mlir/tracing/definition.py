@@ -23,7 +23,7 @@ from lego_mlir.expr.related import with_related
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal
 from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
-from lego_mlir.printers.operations import Form
+from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.calling import OnArrays
 from lego_mlir.tracing.claimed import Values, refuse_updates
 from lego_mlir.tracing.dtypes import DType, i32

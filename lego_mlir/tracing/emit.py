@@ -18,7 +18,7 @@ from lego_mlir import bindings
 from lego_mlir.expr.nodes import tables_of
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir import MlirPrinter
-from lego_mlir.printers.operations import Form
+from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.emit_atomics import AtomicEmitter

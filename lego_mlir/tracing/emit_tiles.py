@@ -23,7 +23,7 @@ from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.text import ARITHMETIC, parse
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.tracing.shared_lines import LINE, PLACE, Lines, lines_of
-from lego_mlir.tracing.trace import Access, Buffer, Contract, Piece, TileLoad, TileStore, Value
+from lego_mlir.tracing.trace import Buffer, Contract, Piece, TensorAccess, TileLoad, TileStore, Value
 
 _ROWS = "affine_map<(d0, d1) -> (d0, d1)>"
 _COLUMNS = "affine_map<(d0, d1) -> (d1, d0)>"
@@ -42,7 +42,7 @@ class TileEmitter:
     def __init__(self, printer: MlirPrinter, strides: dict[str, int], ranges: Any) -> None:
         self.printer, self.strides, self.ranges = printer, strides, ranges
 
-    def indices(self, access: Access) -> list[Any]:
+    def indices(self, access: TensorAccess) -> list[Any]:
         """The index of an access: its position, or its memory row and column."""
         stride = self.strides.get(access.buffer.name)
         if stride is None:
@@ -133,7 +133,7 @@ def order_of(buffer: Buffer) -> str | None:
     return order
 
 
-def _line(access: Access, lines: Lines) -> tuple[Any, Any]:
+def _line(access: TensorAccess, lines: Lines) -> tuple[Any, Any]:
     """The line of an access, and the place in it, through any view of the tile."""
     from lego_mlir.layout.transposed import Transposed
 

@@ -18,10 +18,10 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.layout import as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import BOUNDARIES, Boundary
-from lego_mlir.tracing.access import Place
 from lego_mlir.tracing.atomics import AtomicAccess
 from lego_mlir.tracing.claimed import Values, require_range
 from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.places import Place
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Buffer, Load, Store
 from lego_mlir.tracing.tracer import Tracer, current

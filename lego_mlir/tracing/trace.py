@@ -5,7 +5,7 @@ trace, each with its range. Data is in static single assignment (SSA) form: a `V
 one statement. Only registers are written more than once; emission turns them into the values that loops and branches
 carry.
 
-    Load  %0 = a[by, bx, ty, tx]        Access: layout, logical index, mask, derivation of the physical position
+    Load  %0 = a[by, bx, ty, tx]        access: layout, logical index, mask, derivation of the physical position
     Store tile[ty, tx] = %0
     Atomic add counts[v0], %1
     Barrier
@@ -96,7 +96,7 @@ class ScalarParameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class TensorAccess:
     """The address of a load or store.
 
     `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
@@ -210,7 +210,7 @@ class Load:
     """`result = access`, and `other` where the access is masked off."""
 
     result: Value
-    access: Access
+    access: TensorAccess
     other: Value | None
     source: Source
 
@@ -220,7 +220,7 @@ class Store:
     """`access = value`, where the access is not masked off."""
 
     value: Value
-    access: Access
+    access: TensorAccess
     source: Source
 
 
@@ -234,7 +234,7 @@ class Atomic:
 
     result: Value
     operation: str
-    access: Access
+    access: TensorAccess
     value: Value | None
     expected: Value | None
     other: Value | None
@@ -472,14 +472,14 @@ class KernelTrace:
         """The shared buffers that tile statements access, with the length of their memory rows."""
         return {s.buffer.name: s.stride for s in self.statements() if isinstance(s, (TileLoad, TileStore))}
 
-    def accesses(self) -> Iterator[tuple[Load | Store | Atomic, Access]]:
+    def accesses(self) -> Iterator[tuple[Load | Store | Atomic, TensorAccess]]:
         """Every load, store and atomic update with its access, in program order."""
         for statement in self.statements():
             if isinstance(statement, (Load, Store, Atomic)):
                 yield statement, statement.access
 
 
-def accesses_in(function: FunctionTrace) -> Iterator[Access]:
+def accesses_in(function: FunctionTrace) -> Iterator[TensorAccess]:
     """The accesses of a function and of those that it calls."""
     for statement in _walk(function.body):
         if isinstance(statement, (Load, Store, Atomic)):

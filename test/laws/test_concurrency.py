@@ -90,7 +90,7 @@ def _compile(_):
 def _run(round_):
     import numpy as np
 
-    from lego_mlir.interp.kernels import run_kernel
+    from lego_mlir.interp.traced_kernels import run_kernel
 
     source, result = np.arange(64 * 32, dtype=np.float32) % (7 + round_), np.zeros(64 * 32, np.float32)
     report = run_kernel(_kernel(), {"src": source, "dst": result}, {"M": 64, "N": 32})

@@ -8,8 +8,23 @@ import lego_mlir
 
 PACKAGE = Path(lego_mlir.__file__).parent
 TREES = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
-DEFINED_TWICE = {"Access", "Kernel"}  # public in lego_mlir.structured, where the paper's and the user's words are these
+DEFINED_TWICE = {"Kernel"}  # public in lego_mlir.structured too: what its user compiles, as `lego.kernel` does
 MOST_WITH_ANY = 300
+# Modules of one name: the parallel parts of several rooms, so that the name tells which parts correspond.
+PARALLEL = {
+    "a command and what it runs": {"check", "compile", "explain"},
+    "a dialect in the interpreter and in the printers or the kernel language": (
+        {"affine", "atomics", "index", "llvm", "printing"}
+    ),
+    "a target in printers, templates and runtime": {"cuda", "triton"},
+    "written by the toolchain or a kernel, read by the runtime": {"manifest"},
+    "kernels and structured programs": {"claims", "reference"},
+    "a kernel shipped in both forms": {"matmul"},
+    "the same idea in cute, f2, the gallery, the passes or the hardware's table": (
+        {"banks", "conversion", "mma", "notation", "swizzle"}
+    ),
+    "a room's base class, values, memory or program": {"base", "memory", "program", "values"},
+}
 
 
 def annotations(function):
@@ -26,6 +41,12 @@ def has_any(annotation):
 def test_a_class_name_is_defined_once():
     names = Counter(node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert {name for name, count in names.items() if count > 1 and not name.startswith("_")} <= DEFINED_TWICE
+
+
+def test_a_module_name_is_repeated_only_for_parallel_parts():
+    names = Counter(path.stem for path in TREES)
+    repeated = {name for name, count in names.items() if count > 1 and not name.startswith("__")}
+    assert repeated <= set().union(*PARALLEL.values())
 
 
 def test_few_signatures_contain_any():

@@ -20,13 +20,13 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from lego_mlir.structured.builder import Function
+from lego_mlir.structured.function_text import Function
 from lego_mlir.structured.lower import Factor, Factorise, Leaf, Lowered, Solve, Step, Term, Update, Within, buffer_name
 from lego_mlir.structured.storage import Full, PitchedRows
 from lego_mlir.structured.structures import STORED, ZERO
-from lego_mlir.structured.vector import tile_code, tiles, updates, views
+from lego_mlir.structured.vector import register_tiles, tile_code, updates, views
+from lego_mlir.structured.vector.register_tiles import Element, Shape, ViewProduct
 from lego_mlir.structured.vector.roll import Code
-from lego_mlir.structured.vector.tiles import Element, Shape, ViewProduct
 from lego_mlir.structured.vector.views import OperandView
 
 
@@ -262,7 +262,7 @@ class _Generator:
         if rows > 1:
             return replace(term, right=right if right.contiguous_rows else self.copied(right, True))
         wide = right.padded(-(-right.columns // width) * width)
-        if term.left.contiguous_rows or tiles.split_line(wide, width).all():
+        if term.left.contiguous_rows or register_tiles.split_line(wide, width).all():
             return replace(term, right=right)
         copy = self.copied(term.left, True)
         return replace(term, left=copy.part(slice(None), slice(0, term.left.columns)), right=right)
@@ -291,7 +291,7 @@ class _Generator:
         if target.T.contiguous_pairs > target.contiguous_pairs:
             target, source = target.T, source.T
         grid = updates.grid(target, target.kinds == STORED, self.copying(target.rows))
-        self.write(updates.update(grid, [Element(tiles.UNSCALED, source)], self.variant.rolled))
+        self.write(updates.update(grid, [Element(register_tiles.UNSCALED, source)], self.variant.rolled))
 
     def solve(self, step: Solve) -> None:
         target, triangle = views.of(Factor(step.target)), views.of(step.triangle)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.errors import UsageError
-from lego_mlir.structured.builder import SSA, Function
+from lego_mlir.structured.function_text import SSA, Function
 from lego_mlir.structured.lower import Lowered
 from lego_mlir.structured.vector import generate
 from lego_mlir.structured.vector.generate import Variant

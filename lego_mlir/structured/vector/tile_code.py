@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lego_mlir.errors import PrintError
-from lego_mlir.structured.builder import SSA, Function
+from lego_mlir.structured.function_text import SSA, Function
 from lego_mlir.structured.structures import STORED, ZERO
-from lego_mlir.structured.vector.roll import Code, LoopPolynomial, Placed, Repeat, TileCall, numbers
-from lego_mlir.structured.vector.tiles import (
+from lego_mlir.structured.vector.register_tiles import (
     Add,
     Begin,
     CholeskyRows,
@@ -29,6 +28,7 @@ from lego_mlir.structured.vector.tiles import (
     SolveRows,
     StoreAccumulator,
 )
+from lego_mlir.structured.vector.roll import Code, LoopPolynomial, Placed, Repeat, TileCall, numbers
 
 # Counted instructions with at most this trip count are always unrolled.
 UNROLLED = 2

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lego_mlir.structured.structures import ONE, STORED, ZERO
-from lego_mlir.structured.vector import tiles, views
-from lego_mlir.structured.vector.roll import Code, join, placed, roll, share
-from lego_mlir.structured.vector.tiles import (
+from lego_mlir.structured.vector import register_tiles, views
+from lego_mlir.structured.vector.register_tiles import (
     Add,
     Begin,
     CholeskyRows,
@@ -32,6 +31,7 @@ from lego_mlir.structured.vector.tiles import (
     StoreAccumulator,
     ViewProduct,
 )
+from lego_mlir.structured.vector.roll import Code, join, placed, roll, share
 from lego_mlir.structured.vector.views import OperandView
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _summation(product: ViewProduct, out: Grid, rolled: bool) -> Summed:
     """A function that emits the product's sum over low <= k < high for tile (i, j)."""
     width = out.shape.width
     line = out.target.rows == 1
-    along = tiles.split_line(product.right, width) if line else np.ones(product.right.kinds.shape, bool)
+    along = register_tiles.split_line(product.right, width) if line else np.ones(product.right.kinds.shape, bool)
     rows = replace(product, right=product.right.masked(along))
     down = replace(product, right=product.right.masked(~along))
     heights = {i: out.rows(i) for i in out.row_starts}
@@ -158,7 +158,7 @@ def _summation(product: ViewProduct, out: Grid, rolled: bool) -> Summed:
         codes.extend((plain if once else whole).between(i, j, low, high, rolled))
         if once:
             codes.append(Code((Multiply(product.scale),), ()))
-        found = list(tiles.dots(down, j, width, low, high, rolled)) if line else []
+        found = list(register_tiles.dots(down, j, width, low, high, rolled)) if line else []
         codes.extend([*found, Code((FoldDots(sign),), ())] if found else [])
 
     return summed
@@ -173,7 +173,7 @@ def _add(codes: list[Code], out: Grid, element: Element, i: int, j: int) -> None
             if not wanted.any():
                 continue
             part = element.view.part(slice(i + row, i + row + rows), slice(column, column + width))
-            found = tiles.block(part.masked(wanted), width)
+            found = register_tiles.block(part.masked(wanted), width)
             if found is not None:
                 add, by_rows, by_columns = found
                 add = replace(add, scale=element.scale, row=row, vector=vector)
@@ -207,7 +207,7 @@ def solve_rows(out: Grid, triangle: OperandView, kind: str, rolled: bool) -> lis
             if not active:
                 continue
             codes = [Code((Begin(active),), ())]
-            _add(codes, out, Element(tiles.UNSCALED, out.target), i, j)
+            _add(codes, out, Element(register_tiles.UNSCALED, out.target), i, j)
             summed(codes, i, j, 0, n, False)
             codes.append(_solved_by(triangle, kind, i, out.rows(i), False))
             _store(codes, out, i, j)
@@ -230,12 +230,12 @@ def solve_lanes(out: Grid, triangle: OperandView, kind: str, rolled: bool) -> li
     starts = list(out.column_starts)
     for column in starts if kind != "U" else reversed(starts):
         codes = [Code((Begin(((0, 0),)),), ())]
-        _add(codes, out, Element(tiles.UNSCALED, out.target), 0, column)
+        _add(codes, out, Element(register_tiles.UNSCALED, out.target), 0, column)
         summed(codes, 0, column, 0, n, False)
         lanes = [c for c in range(width) if square.kinds[column + c, column + c] != ZERO]
         here = slice(column, column + width)
-        read = tiles.block(transposed.part(here, here).masked(inside[here, here]), width)
-        add, by_rows, by_columns = read or (Add(tiles.UNSCALED, triangle.buffer, 0, 0, (), ()), [], [])
+        read = register_tiles.block(transposed.part(here, here).masked(inside[here, here]), width)
+        add, by_rows, by_columns = read or (Add(register_tiles.UNSCALED, triangle.buffer, 0, 0, (), ()), [], [])
         diagonal = tuple(int(square.kinds[column + c, column + c]) for c in range(width))
         order = tuple(lanes) if kind != "U" else tuple(reversed(lanes))
         at = [int(square.at[column + c, column + c]) for c in lanes if diagonal[c] == STORED]
@@ -296,7 +296,7 @@ def eliminate(out: Grid, rolled: bool) -> list[Code]:
                 block = target.part(here, here)
                 order = tuple(range(block.rows))
                 pivots = [int(block.at[c, c]) for c in order]
-                rows, bases = tiles.upper_rows(block, out.shape.width)
+                rows, bases = register_tiles.upper_rows(block, out.shape.width)
                 codes.append(placed(SolveRight(target.buffer, order, rows), [pivots, bases]))
             else:
                 codes.append(_solved_by(square, "L", i, out.rows(i), True))
@@ -311,7 +311,7 @@ def _loaded(out: Grid, i: int, j: int) -> list[Code]:
     if not active:
         return []
     codes = [Code((Begin(active),), ())]
-    _add(codes, out, Element(tiles.UNSCALED, out.target), i, j)
+    _add(codes, out, Element(register_tiles.UNSCALED, out.target), i, j)
     return codes
 
 

@@ -27,7 +27,7 @@ def value_of(name: str, values: Mapping[str, T]) -> T:
     return values[name]
 
 
-def column(values: Any) -> Array:
+def column(values: Array) -> Array:
     """Values as an int64 array with an axis of samples."""
     return np.atleast_1d(np.asarray(values, dtype=np.int64))
 

@@ -24,7 +24,7 @@ from lego_mlir.templates.render.names import chosen, named
 from lego_mlir.templates.render.parentheses import is_argument, stands_alone
 from lego_mlir.templates.render.ranks import require_declared, require_kept
 from lego_mlir.templates.render.signature import ordered, require_room
-from lego_mlir.templates.render.tiles import LONGEST
+from lego_mlir.templates.render.tile_limits import LONGEST
 
 if TYPE_CHECKING:
     from lego_mlir.templates.render.placeholders import Filling, Placeholder

@@ -23,7 +23,7 @@ from lego_mlir.expr.verdict import Refuted
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.slices import Colon
 from lego_mlir.printers.cuda import CudaPrinter
-from lego_mlir.printers.text import ATOM, TextPrinter
+from lego_mlir.printers.text_printer import ATOM, TextPrinter
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.render.blocks import axes_of, blocks_in, lanes
 from lego_mlir.templates.render.engine import is_undefined

@@ -29,7 +29,7 @@ from lego_mlir.templates.render.indices import printing
 from lego_mlir.templates.render.names import Language
 from lego_mlir.templates.render.placeholders import Filling, Placeholder, caller_line
 from lego_mlir.templates.render.signature import sizes_of
-from lego_mlir.templates.render.tiles import tile_sizes
+from lego_mlir.templates.render.tile_limits import tile_sizes
 from lego_mlir.templates.render.values import visible
 from lego_mlir.templates.words.assign import Statements
 from lego_mlir.templates.words.declarations import Declarations

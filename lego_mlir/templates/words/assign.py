@@ -20,7 +20,7 @@ from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import TemplateError, brief
 from lego_mlir.expr.index import Condition, as_expr
 from lego_mlir.printers.cuda import TYPES
-from lego_mlir.printers.text import TextPrinter, Width
+from lego_mlir.printers.text_printer import TextPrinter, Width
 from lego_mlir.templates.render.indices import Coordinate, ranges_of
 from lego_mlir.templates.render.names import require_identifier, temporary
 from lego_mlir.templates.render.require import is_number, require_text

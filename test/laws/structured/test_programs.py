@@ -15,7 +15,7 @@ from lego_mlir import structured
 from lego_mlir.errors import UsageError
 from lego_mlir.expr.verdict import Refuted
 from lego_mlir.runtime.comparing import compare
-from lego_mlir.structured import driver, reference, tolerance
+from lego_mlir.structured import entry_point, error_bounds, reference
 from lego_mlir.structured.build import ArgumentError
 from lego_mlir.structured.claims import claims
 from lego_mlir.structured.syntax import LLError
@@ -124,10 +124,10 @@ def agrees(kernel, seed, about):
     before = {name: array.copy() for name, array in arrays.items()}
     element = {"float64": "f64", "float32": "f32"}[kernel.dtype.name]
     try:
-        judged = tolerance.allowed(program, arrays, element)
+        judged = error_bounds.allowed(program, arrays, element)
     except UsageError:  # a triangle that is singular
         return False
-    kernel(*(arrays[o.name].reshape(driver.array_shape(o)) for o in program.operands))
+    kernel(*(arrays[o.name].reshape(entry_point.array_shape(o)) for o in program.operands))
     finite = all(np.isfinite(expected).all() for expected, _ in judged.values())
     for operand in program.operands:
         array, old = arrays[operand.name], before[operand.name]
@@ -146,9 +146,9 @@ def agrees(kernel, seed, about):
 def refuses_overlaps(kernel, rand, about):
     """Give a written operand and another one the same memory, in part or as a whole: refused, and nothing changes."""
     operands = kernel.program.operands
-    pairs = driver.overlapping_pairs(kernel.program)
+    pairs = entry_point.overlapping_pairs(kernel.program)
     for a, b in pairs:
-        shapes = [driver.array_shape(operand) for operand in operands]
+        shapes = [entry_point.array_shape(operand) for operand in operands]
         sizes = [int(np.prod(shape)) for shape in shapes]
         memory = np.ones(2 * max(sizes[a], sizes[b]), kernel.dtype)
         shift = rand.randrange(sizes[a])  # b begins inside a

@@ -4,7 +4,7 @@ import numpy as np
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, f32, gallery, i32, interp
-from lego_mlir.analysis.kernels import guarded_accesses, tile_access, tile_repairs
+from lego_mlir.analysis.kernel_repairs import guarded_accesses, tile_access, tile_repairs
 from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.analysis.repair import wavefronts_of
 from lego_mlir.runtime.data import concrete

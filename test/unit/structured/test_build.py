@@ -20,7 +20,7 @@ import pytest
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import cpu
 from lego_mlir.structured import build as structured
-from lego_mlir.structured import driver, reference
+from lego_mlir.structured import entry_point, reference
 from lego_mlir.structured import structures as st
 from lego_mlir.structured import tuning as structured_tuning
 from lego_mlir.structured.language import parse
@@ -295,7 +295,7 @@ def test_a_users_structure_by_its_two_dictionaries():
     kernel = structured.compile(text, types={"Arrow": ("n", arrow)}, cache=None)
     given = arrays(kernel)
     want = reference.evaluate(kernel.program, given)
-    kernel(*(given[o.name].reshape(driver.array_shape(o)) for o in kernel.program.operands))
+    kernel(*(given[o.name].reshape(entry_point.array_shape(o)) for o in kernel.program.operands))
     assert np.allclose(given["A"], want["A"], rtol=1e-13)
     assert np.allclose(given["y"], want["y"], rtol=1e-13)
 

@@ -5,7 +5,7 @@ import pytest
 
 from lego_mlir import structured
 from lego_mlir.errors import UsageError
-from lego_mlir.structured import driver, reference
+from lego_mlir.structured import entry_point, reference
 
 TEXTS = [
     "A = Matrix(4, 4); L = LowerTriangular(4); U = UpperTriangular(4); S = Symmetric(L, 4); A = L*U + S;",
@@ -31,7 +31,7 @@ def test_every_matrix_of_the_batch(text, count, dtype, folder):
     wants = [reference.evaluate(kernel.program, one) for one in batch]
     arrays = []
     for operand in kernel.program.operands:
-        stacked = np.stack([one[operand.name].reshape(driver.array_shape(operand)) for one in batch])
+        stacked = np.stack([one[operand.name].reshape(entry_point.array_shape(operand)) for one in batch])
         arrays.append(structured.interleave(stacked, kernel.lanes))
     kernel(*arrays)
     tolerance = 1e-12 if dtype == np.float64 else 2e-4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lego_mlir.structured import build as structured
-from lego_mlir.structured import driver, reference
+from lego_mlir.structured import entry_point, reference
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
@@ -64,7 +64,7 @@ def test_against_numpy(text, variant, sizes):
         kernel = structured.compile(text.format(n=n), variant=variant, cache=None)
         given = reference.sample(kernel.program, seed=n)
         want = reference.evaluate(kernel.program, given)
-        kernel(*(given[o.name].reshape(driver.array_shape(o)) for o in kernel.program.operands))
+        kernel(*(given[o.name].reshape(entry_point.array_shape(o)) for o in kernel.program.operands))
         for operand in kernel.program.operands:
             found = reference.dense(operand, given[operand.name])
             assert np.abs(found - want[operand.name]).max() <= 1e-12 * np.abs(want[operand.name]).max(), (n, operand)

@@ -9,7 +9,7 @@ from lego_mlir.runtime import cpu
 from lego_mlir.structured import reference
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import lower
-from lego_mlir.structured.paper import scalar
+from lego_mlir.structured.paper import scalar_code
 
 PROGRAMS = [
     "A = Matrix(4, 4); L = LowerTriangular(4); S = Symmetric(L, 4); U = UpperTriangular(4); A = L*U + S;",
@@ -37,7 +37,7 @@ def build(programs, element):
     """All programs as one module, compiled once."""
     functions = []
     for number, program in enumerate(programs):
-        functions.append(scalar.emit(lower(program), f"k{number}", element).text())
+        functions.append(scalar_code.emit(lower(program), f"k{number}", element).text())
     names = [f"k{number}" for number in range(len(programs))]
     return cpu.load(cpu.assemble("\n".join(functions), names), names)
 

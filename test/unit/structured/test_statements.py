@@ -6,7 +6,7 @@ import pytest
 
 from lego_mlir.structured.language import parse
 from lego_mlir.structured.lower import Factor, Update, lower
-from lego_mlir.structured.paper import loops, statements, tiled
+from lego_mlir.structured.paper import loops, statements, tile_structure
 
 EXAMPLE = "A = Matrix(4, 4); L = LowerTriangular(4); S = Symmetric(L, 4); U = UpperTriangular(4); A = L*U + S;"
 
@@ -53,7 +53,7 @@ def test_algorithm_1_leaves_the_zero_regions_out():
 
 def test_the_five_nu_statements_of_section_5():
     def tiles(leaf):
-        return replace(leaf, structure=tiled.tile(leaf.structure, 2))
+        return replace(leaf, structure=tile_structure.tile(leaf.structure, 2))
 
     step = example()
     terms = tuple(replace(t, factors=tuple(Factor(tiles(f.leaf), f.transposed) for f in t.factors)) for t in step.terms)

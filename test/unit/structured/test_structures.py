@@ -5,7 +5,7 @@ import pytest
 
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.lower import Leaf
-from lego_mlir.structured.paper.tiled import tile
+from lego_mlir.structured.paper.tile_structure import tile
 from lego_mlir.structured.sets import Region
 from lego_mlir.structured.storage import Band, Full, Packed, StorageError, as_storage
 from lego_mlir.structured.structures import Access, Structure, StructureError

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from lego_mlir.errors import ExpressionError
-from lego_mlir.structured.builder import SSA, Function
+from lego_mlir.structured.function_text import SSA, Function
 from lego_mlir.structured.lower import Leaf, Lowered, Step, Within
 from lego_mlir.structured.paper import loops, statements
 from lego_mlir.structured.paper.statements import Body, ElementRead, Product

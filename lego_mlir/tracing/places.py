@@ -13,11 +13,11 @@ these four are proved for all its elements:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import sympy
 
-from lego_mlir.aliases import Operand, Symbol
+from lego_mlir.aliases import Cond, Expr, Operand, Symbol
 from lego_mlir.errors import LayoutError, LayoutIndexError, TraceError, brief
 from lego_mlir.expr.index import Index, as_condition, as_expr, is_array
 from lego_mlir.expr.nodes import Le, Lt
@@ -29,7 +29,7 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary
 from lego_mlir.layout.contiguity import aligned, contiguous
 from lego_mlir.tracing.halos import Halo
-from lego_mlir.tracing.trace import Access, Buffer
+from lego_mlir.tracing.trace import Buffer, TensorAccess
 from lego_mlir.tracing.tracer import Tracer
 
 LANE: Final = sympy.Symbol("lane", integer=True)  # an element of a vector, in claims about all of them
@@ -46,7 +46,7 @@ class Place:
         tracer: Tracer,
         buffer: Buffer,
         layout: Layout,
-        index: tuple[Any, ...],
+        index: tuple[Expr, ...],
         boundary: Boundary | None = None,
     ) -> None:
         self.tracer, self.buffer, self.layout = tracer, buffer, layout
@@ -65,7 +65,7 @@ class Place:
         tracer.require_divisors(self.derivation.raw)
         self.mask = self._mask(self.index)
 
-    def access(self, width: int) -> Access:
+    def access(self, width: int) -> TensorAccess:
         """The access of `width` elements. Raises LayoutError where that width is not proved."""
         if width != 1:
             reason = self.obstacle(width)
@@ -76,7 +76,7 @@ class Place:
                     LayoutError,
                 )
         here = self.tracer.here()
-        return Access(self.buffer, self.layout, self.index, self.mask, self.derivation, width, here)
+        return TensorAccess(self.buffer, self.layout, self.index, self.mask, self.derivation, width, here)
 
     def widest(self) -> int:
         """The largest width without an obstacle."""
@@ -118,7 +118,7 @@ class Place:
             yield width
             width //= 2
 
-    def _claims(self, width: int, lanes: Mapping[Symbol, Range]) -> Iterator[tuple[str, Any]]:
+    def _claims(self, width: int, lanes: Mapping[Symbol, Range]) -> Iterator[tuple[str, Cond]]:
         *outer, last = self.index
         position = self.derivation.expr
         if self.halo is None:
@@ -131,7 +131,7 @@ class Place:
     def _text(self) -> str:
         return f"{self.buffer.name}[{', '.join(map(brief, self.index))}]"
 
-    def _entry(self, value: Operand) -> Any:
+    def _entry(self, value: Operand) -> Expr:
         if isinstance(value, (slice, list)) or value is None or value is Ellipsis or is_array(value):
             raise self.tracer.error(
                 f"{self.buffer.name}: a kernel's index is one integer for each dimension, got {value!r}; vectors are "
@@ -139,7 +139,7 @@ class Place:
             )
         return self.tracer.index(value)
 
-    def _derive(self, index: tuple[Any, ...], also: Mapping[Symbol, Range] | None = None) -> Derivation:
+    def _derive(self, index: tuple[Expr, ...], also: Mapping[Symbol, Range] | None = None) -> Derivation:
         if self.halo is not None:
             return self.tracer.derive(self.halo.position(index, also), also)
         return self.tracer.derive(as_expr(self.layout.apply(*map(Index, index))), also)
@@ -154,7 +154,7 @@ class Place:
                     LayoutIndexError,
                 )
 
-    def _mask(self, index: tuple[Any, ...], also: Mapping[Symbol, Range] | None = None) -> Any:
+    def _mask(self, index: tuple[Expr, ...], also: Mapping[Symbol, Range] | None = None) -> Cond:
         """The condition under which the index names an element, without its proved conjuncts."""
         if self.halo is None:
             mask = as_condition(self.layout.mask(*map(Index, index)))

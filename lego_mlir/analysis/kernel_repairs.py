@@ -39,7 +39,7 @@ from lego_mlir.tracing.trace import (
 if TYPE_CHECKING:
     from lego_mlir.aliases import Cond, Expr
     from lego_mlir.tracing.definition import Kernel
-    from lego_mlir.tracing.trace import Access, Buffer, KernelTrace, Statement
+    from lego_mlir.tracing.trace import Buffer, KernelTrace, Statement, TensorAccess
 
 MAX_POINTS: Final = 64
 """Loop iterations for which an access is evaluated."""
@@ -108,7 +108,7 @@ def _conflicts(tile: Buffer, uses: list[TileAccess]) -> bool:
 
 
 def _derived(
-    kernel: Kernel, accesses: list[tuple[Access, tuple[Cond, ...]]], sizes: Mapping[str, int]
+    kernel: Kernel, accesses: list[tuple[TensorAccess, tuple[Cond, ...]]], sizes: Mapping[str, int]
 ) -> tuple[list[TileAccess], str]:
     """The accesses of a tile derived from the trace; or none, and the reason why one cannot be derived."""
     uses = []
@@ -125,7 +125,7 @@ def _derived(
 
 def guarded_accesses(
     body: Sequence[Statement], guards: tuple[Cond, ...] = ()
-) -> Iterator[tuple[Access, tuple[Cond, ...]]]:
+) -> Iterator[tuple[TensorAccess, tuple[Cond, ...]]]:
     """Every access in program order, with the conditions of its enclosing branches."""
     for statement in body:
         match statement:
@@ -140,7 +140,9 @@ def guarded_accesses(
                 yield from guarded_accesses(function.body)
 
 
-def tile_access(kernel: Kernel, access: Access, sizes: Mapping[str, int], guards: tuple[Cond, ...] = ()) -> TileAccess:
+def tile_access(
+    kernel: Kernel, access: TensorAccess, sizes: Mapping[str, int], guards: tuple[Cond, ...] = ()
+) -> TileAccess:
     """An access of a tile as the logical index of every lane; `guards` are the conditions of its enclosing branches.
 
     A condition on data may hold for any lane, so it excludes none, except those outside the tile.
