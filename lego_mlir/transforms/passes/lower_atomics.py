@@ -23,7 +23,7 @@ from lego_mlir.aliases import Attribute, Op, Type, Value
 from lego_mlir.transforms.kernel_facts import element_bytes
 from lego_mlir.transforms.modules import ModuleError, string_attribute, walk
 from lego_mlir.transforms.passes.base import FunctionPass
-from lego_mlir.transforms.passes.operations import create, is_shared, producer
+from lego_mlir.transforms.passes.operations import create, is_pure, is_shared, operations, producer
 
 SCOPE: Final = "lego.scope"
 PAIR: Final = "lego.pair"
@@ -63,13 +63,12 @@ def _replace_pair(first: Op) -> None:
     LLVM would make a loop of an addition of a vector. PTX ISA, "atom": each element of f16x2 is updated atomically.
     """
     ir = bindings.load().ir
-    block = [op.operation for op in first.block.operations]
-    second = block[block.index(first) + 1]
-    if str(first.results[0].type) != "f16" or second.name != _UPDATE or second.operands[1] != first.operands[1]:
+    second = _second(first)
+    if str(first.results[0].type) != "f16" or second is None or second.operands[1] != first.operands[1]:
         return
     half, word, pair = (ir.Type.parse(text) for text in ("f16", "i32", "vector<2xf16>"))
     scope = {"device": "gpu", "block": "cta"}[string_attribute(first, SCOPE)]
-    with first.location, ir.InsertionPoint(first):
+    with first.location, ir.InsertionPoint(second):
         value, memref, *indices = first.operands
         both = create("vector.from_elements", [pair], [value, second.operands[0]]).results[0]
         bits = create("llvm.bitcast", [word], [both]).results[0]
@@ -83,6 +82,17 @@ def _replace_pair(first: Op) -> None:
             operation.results[0].replace_all_uses_with(part)
     first.erase()
     second.erase()
+
+
+def _second(first: Op) -> Op | None:
+    """The update after the first of a pair, with only index arithmetic between them."""
+    block = operations(first.block)
+    for operation in block[block.index(first) + 1 :]:
+        if operation.name == _UPDATE:
+            return operation
+        if not is_pure(operation) or first.results[0] in list(operation.operands):
+            return None
+    return None
 
 
 def _replace(operation: Op, scope: dict[str, Attribute]) -> None:

@@ -322,6 +322,20 @@ def test_bounds_are_claimed():
     assert text.endswith("atomic update of y[tx] stays inside") and isinstance(verdict, Proved)
 
 
+def test_analyze_advises_against_many_lanes_at_one_element(tmp_path, capsys):
+    (tmp_path / "total.py").write_text(
+        "import lego_mlir as lego\n"
+        "@lego.kernel(grid=2, block=64)\n"
+        "def k(y: lego.Tensor(lego.i32, lego.Row(1))):\n"
+        "    y.atomic_add(1, 0)\n"
+    )
+    assert main(["analyze", str(tmp_path / "total.py")]) == 0
+    remark = (
+        "line 4: atomic update of y: up to 32 lanes of a warp update one element, which takes 128 rounds in 4 requests"
+    )
+    assert f"{remark}; combine the lanes first, with lego.warp_reduce" in capsys.readouterr().out
+
+
 def test_old_values_are_named_in_claims_and_updates_in_explanations(tmp_path, capsys):
     (tmp_path / "ticket.py").write_text(
         "import lego_mlir as lego\n"
@@ -331,6 +345,8 @@ def test_old_values_are_named_in_claims_and_updates_in_explanations(tmp_path, ca
     )
     assert main(["check", str(tmp_path / "ticket.py")]) == 0
     assert "store to y[n[0]] stays inside: it depends on the contents of memory" in capsys.readouterr().out
+    assert main(["analyze", str(tmp_path / "ticket.py")]) == 0
+    assert "lanes of a warp update one element" not in capsys.readouterr().out
     assert main(["explain", str(tmp_path / "ticket.py")]) == 0
     assert "ticket.py:4: atomic add n[0]" in capsys.readouterr().out
 
