@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lego_mlir import bindings
-from lego_mlir.expr.nodes import tables_of
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.printers.mlir_names import Form
@@ -25,7 +24,7 @@ from lego_mlir.tracing.emit_atomics import AtomicEmitter
 from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
 from lego_mlir.tracing.emit_values import ValueEmitter
-from lego_mlir.tracing.symbols import expressions, symbols
+from lego_mlir.tracing.symbols import symbols
 from lego_mlir.tracing.trace import (
     Assume,
     Atomic,
@@ -59,11 +58,12 @@ from lego_mlir.tracing.trace import (
     Value,
     While,
     Write,
-    accesses_in,
     registers_written,
 )
-from lego_mlir.transforms.called_functions import CALLED
 from lego_mlir.transforms.tile_names import NAME as TILE_NAME
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.emit_calls import FunctionEmitter
 
 WORKGROUP: Final = "#gpu.address_space<workgroup>"
 TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thread
@@ -72,7 +72,7 @@ TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thr
 def emit_module(trace: KernelTrace, form: Form = "affine") -> Any:
     """The module, verified, in a new context."""
     ir = bindings.load().ir
-    with ir.Context(), _location(ir, trace.source):
+    with ir.Context(), location_of(ir, trace.source):
         module = ir.Module.create()
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         with ir.InsertionPoint(module.body):
@@ -85,7 +85,8 @@ def emit_module(trace: KernelTrace, form: Form = "affine") -> Any:
         return module
 
 
-def _location(ir: Any, source: Source) -> Any:
+def location_of(ir: Any, source: Source) -> Any:
+    """The location of a line of the spec."""
     return ir.Location.file(source.file, source.line, 1)
 
 
@@ -119,8 +120,8 @@ class KernelEmitter:
                 self._memrefs[tile.name] = argument
         with self.ir.InsertionPoint(entry):
             if self.dynamic:
-                types = [_memref(tile) for tile in self.trace.shared]
-                self._memrefs |= emit_views(Builder(), self.trace, types, _location(self.ir, self.trace.source))
+                types = [memref_type(tile) for tile in self.trace.shared]
+                self._memrefs |= emit_views(Builder(), self.trace, types, location_of(self.ir, self.trace.source))
             self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
             self.compute = ValueEmitter(self.printer.build)
             self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
@@ -133,9 +134,9 @@ class KernelEmitter:
 
     def _function(self) -> Any:
         ir, trace = self.ir, self.trace
-        inputs = [_memref(p) if isinstance(p, Buffer) else p.dtype.mlir for p in trace.parameters]
+        inputs = [memref_type(p) if isinstance(p, Buffer) else p.dtype.mlir for p in trace.parameters]
         inputs += ["index"] * len(trace.sizes)
-        tiles = [] if self.dynamic else [_memref(tile, self.rows.get(tile.name)) for tile in trace.shared]
+        tiles = [] if self.dynamic else [memref_type(tile, self.rows.get(tile.name)) for tile in trace.shared]
         attributes = {
             "sym_name": ir.StringAttr.get(trace.name),
             "function_type": ir.TypeAttr.parse(f"({', '.join(inputs)}) -> ()"),
@@ -174,7 +175,7 @@ class KernelEmitter:
         for statement in body:
             location = self._locations.get(statement.source)
             if location is None:
-                location = self._locations[statement.source] = _location(self.ir, statement.source)
+                location = self._locations[statement.source] = location_of(self.ir, statement.source)
             with location:
                 self._emit(statement)
 
@@ -228,6 +229,13 @@ class KernelEmitter:
                 values[result.number] = self._registers[register]
             case Write(register, value):
                 self._registers[register] = values[value.number]
+            case For() | While() | If() | FunctionCall() | Return():
+                self._emit_control(statement)
+            case _:
+                assert_never(statement)
+
+    def _emit_control(self, statement: For | While | If | FunctionCall | Return) -> None:
+        match statement:
             case For():
                 self._emit_for(statement)
             case While():
@@ -237,7 +245,7 @@ class KernelEmitter:
             case FunctionCall():
                 self._emit_call(statement)
             case Return(ends):
-                build.operation("func.return", [self._end(end) for end in ends])
+                self.printer.build.operation("func.return", [self._end(end) for end in ends])
             case _:
                 assert_never(statement)
 
@@ -305,6 +313,8 @@ class KernelEmitter:
 
     def _emit_call(self, call: FunctionCall) -> None:
         """The call; its function is emitted before the kernel, at the first call."""
+        from lego_mlir.tracing.emit_calls import FunctionEmitter
+
         if call.function not in self.functions:
             self.functions[call.function] = FunctionEmitter(self.trace, self.form, call.function, self.functions)
         callee = self.functions[call.function]
@@ -391,69 +401,7 @@ class KernelEmitter:
         self.printer.build.operation("scf.yield", values)
 
 
-class FunctionEmitter(KernelEmitter):
-    """Emits a function that is called, before the kernel that contains the insertion point.
-
-    Its arguments are those of the trace, then the memory that it accesses and the sizes that it uses.
-    """
-
-    def __init__(
-        self,
-        trace: KernelTrace,
-        form: Form,
-        function: FunctionTrace,
-        functions: dict[FunctionTrace, FunctionEmitter],
-    ) -> None:
-        super().__init__(trace, form)
-        self.function, self.functions = function, functions
-        found = list(expressions(function.body))
-        tables = {name for expr in found for name in (table.name for table in tables_of(expr))}
-        buffers = [*(p for p in trace.parameters if isinstance(p, Buffer)), *trace.shared]
-        used = {access.buffer.name for access in accesses_in(function)} | tables
-        self.buffers = [buffer for buffer in buffers if buffer.name in used]
-        self.sizes = [size for size in trace.sizes if any(size in expr.free_symbols for expr in found)]
-        end = function.body[-1]
-        assert isinstance(end, Return)
-        self.result_types = [value.mlir if isinstance(value, Value) else "index" for value in end.values]
-        self._emit_function()
-
-    def _emit_function(self) -> None:
-        ir, function = self.ir, self.function
-        types = [p.mlir if isinstance(p, Value) else "index" for p in function.parameters]
-        types += [*map(_memref, self.buffers), *("index" for _ in self.sizes)]
-        attributes = {
-            "sym_name": ir.StringAttr.get(function.name),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "function_type": ir.TypeAttr.parse(f"({', '.join(types)}) -> ({', '.join(self.result_types)})"),
-            "llvm.linkage": ir.Attribute.parse("#llvm.linkage<internal>"),
-            CALLED: ir.UnitAttr.get(),
-        }
-        kernel = ir.InsertionPoint.current.block.owner
-        while kernel.operation.parent.name != "gpu.module":
-            kernel = kernel.operation.parent
-        with ir.InsertionPoint(kernel), _location(ir, function.source):
-            made = ir.Operation.create("func.func", attributes=attributes, regions=1)
-            parsed = [ir.Type.parse(t) for t in types]
-            entry = made.regions[0].blocks.append(*parsed, arg_locs=[made.location] * len(parsed))
-        values = list(entry.arguments)
-        count, memory = len(function.parameters), len(function.parameters) + len(self.buffers)
-        self._memrefs = {b.name: value for b, value in zip(self.buffers, values[count:memory], strict=True)}
-        with ir.InsertionPoint(entry), _location(ir, function.source):
-            sizes = dict(zip(self.sizes, values[memory:], strict=True))
-            self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
-            self.compute = ValueEmitter(self.printer.build)
-            self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
-            self.atomics = AtomicEmitter(self.printer.build, lambda value: self._values[value.number])
-            self._emit_ids(function.body)
-            for parameter, value in zip(function.parameters, values, strict=False):
-                if isinstance(parameter, Value):
-                    self._values[parameter.number] = value
-                else:
-                    self.printer.bind(parameter, value)
-            self._emit_body(function.body)
-
-
-def _memref(buffer: Buffer, row: int | None = None) -> str:
+def memref_type(buffer: Buffer, row: int | None = None) -> str:
     """The memref type, two-dimensional where `row` is the length of a row."""
     size = "?" if not buffer.is_static else buffer.size if row is None else f"{buffer.size // row}x{row}"
     space = f", {WORKGROUP}" if buffer.space == "workgroup" else ""

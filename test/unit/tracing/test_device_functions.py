@@ -373,3 +373,21 @@ squares.reference(lambda x: x * x)
 """)
     for command in ("run", "analyze", "check", "explain"):
         assert main([command, str(path)]) == 0, capsys.readouterr()
+
+
+def test_tiles_in_dynamic_shared_memory_are_passed():
+    @lego.function(inline=False)
+    def store(tile, i, value):
+        tile[i] = value
+
+    @lego.kernel(grid=1, block=32)
+    def kernel(x: lego.Tensor(f32, Row(32)), y: lego.Tensor(f32, Row(32))):
+        t, large = lego.thread_id[0], lego.shared(f32, Row(16 * 1024))
+        store(large, t + 1024, x[t])
+        lego.barrier()
+        y[t] = large[1024 + 31 - t]
+
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    run(kernel, x=x, y=y)
+    assert (y == x[::-1]).all()
+    assert compile_kernel(kernel, emit="cubin").bytes
