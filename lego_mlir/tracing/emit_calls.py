@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from lego_mlir.expr.nodes import tables_of
 from lego_mlir.printers.mlir import MlirPrinter
-from lego_mlir.printers.operations import Form
+from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.emit import KernelEmitter, location_of, memref_type
 from lego_mlir.tracing.emit_atomics import AtomicEmitter
 from lego_mlir.tracing.emit_tiles import TileEmitter
