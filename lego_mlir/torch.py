@@ -50,8 +50,11 @@ def op(kernel: Given, name: str | None = None, backward: Backward | None = None)
     library.define(f"{unique}{schema(entry)}", tags=(torch.Tag.pt2_compliant_tag,))
     for device in ("CPU", "CUDA"):
         library.impl(unique, _implementation(entry, calls), device)
-    torch.library.register_fake(f"{NAMESPACE}::{unique}", _fake(torch, entry), lib=library)
-    _differentiate(torch, library, unique, entry, backward)
+    torch.library.register_fake(f"{NAMESPACE}::{unique}", _fake(torch, entry, backward is not None), lib=library)
+    if backward is None:  # the call refuses gradients, and in a compiled graph the fake does
+        library.impl(unique, torch.library.fallthrough_kernel, "Autograd")
+    else:
+        _differentiate(torch, library, unique, entry, backward)
     _libraries.append(library)
     overload: Callable[..., Returned] = getattr(getattr(torch.ops, NAMESPACE), unique).default
     return overload
@@ -122,12 +125,17 @@ def _implementation(entry: KernelEntry, calls: Given) -> Callable[..., Returned]
     return run
 
 
-def _fake(torch: Foreign, entry: KernelEntry) -> Callable[..., Returned]:
+def _fake(torch: Foreign, entry: KernelEntry, differentiable: bool) -> Callable[..., Returned]:
     """The shapes, strides and types of the results, from those of the arguments; also for symbolic shapes."""
 
     def run(*given: Given, **named: Given) -> Returned:
         values, sizes = binding.arrange(entry, given, _sizes(entry, named))
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        if not differentiable and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            raise UsageError(
+                f"kernel {entry.entry} has no derivative, and a tensor requires a gradient; pass tensor.detach(), call "
+                "it under torch.no_grad(), or give lego.torch.op a backward function"
+            )
         facts = [
             _facts(value) if argument.kind == "tensor" and value is not MISSING else None
             for argument, value in zip(entry.arguments, values, strict=True)
@@ -149,23 +157,13 @@ def _facts(tensor: Tensor) -> ArrayFacts:
     return ArrayFacts("torch", dtype, shape, strides, 0, CPU, tensor.element_size())
 
 
-def _differentiate(torch: Foreign, library: Foreign, name: str, entry: KernelEntry, backward: Backward | None) -> None:
-    """Register a backward function, or one that refuses. Raises UsageError for a kernel that changes its inputs.
-
-    Without a registration, a compiled graph would lose the gradient with a warning.
-    """
+def _differentiate(torch: Foreign, library: Foreign, name: str, entry: KernelEntry, backward: Backward) -> None:
+    """Register a backward function. Raises UsageError for a kernel that changes its inputs."""
     inputs = [argument for argument in entry.arguments if not is_result(argument)]
-    if any(a.kind == "tensor" and a.written for a in inputs):  # the call itself refuses gradients
-        if backward is None:
-            return
+    if any(a.kind == "tensor" and a.written for a in inputs):
         raise UsageError(f"lego.torch.op: kernel {entry.entry} changes an input in place, which has no derivative")
 
     def remember(ctx: Foreign, inputs: Sequence[Given], output: Given, **keywords: Given) -> None:
-        if backward is None:
-            raise UsageError(
-                f"lego::{name} has no derivative, and a tensor requires a gradient; pass tensor.detach(), call it "
-                "under torch.no_grad(), or give lego.torch.op a backward function"
-            )
         results = output if isinstance(output, tuple) else (output,)
         saved = [*inputs, *results]
         ctx.save_for_backward(*(v for v in saved if isinstance(v, torch.Tensor)))
@@ -175,7 +173,7 @@ def _differentiate(torch: Foreign, library: Foreign, name: str, entry: KernelEnt
         saved = iter(ctx.saved_tensors)
         values = [next(saved) if other is None else other[0] for other in ctx.others]
         given, results = tuple(values[: len(inputs)]), tuple(values[len(inputs) :])
-        found = None if backward is None else backward(gradients, given, results)
+        found = backward(gradients, given, results)
         answers = tuple(found) if isinstance(found, (tuple, list)) else (found,)
         if len(answers) != len(inputs):
             raise UsageError(

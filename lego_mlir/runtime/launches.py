@@ -39,10 +39,14 @@ class CudaBackend:
 
     def plan(self, bound: Bound, given: Sequence[Given], library: ArrayLibrary | None) -> Plan:
         """A launch of this kernel for bound arrays."""
-        plain = len(bound.spans) == len(self.entry.arguments) == len(given) and not bound.needs_gradient
+        plain = len(bound.spans) == len(self.entry.arguments) and not bound.needs_gradient and bool(given)
         alike = all(type(array) is type(given[0]) for array in given)
-        if plain and alike and library is not None and library.name != "other":
+        if not (plain and alike and library is not None and library is known_library(given[0])):
+            return CudaPlan(self, bound, given, library)
+        if len(given) == len(bound.spans):
             return InPlacePlan(self, bound, given, library)
+        if library.finish is None and not library.waits:
+            return AllocatingPlan(self, bound, given, library)
         return CudaPlan(self, bound, given, library)
 
 
@@ -187,6 +191,28 @@ class InPlacePlan(CudaPlan):
             return arrays[one] if arrays else kept[one]
 
         return launch
+
+
+class AllocatingPlan(InPlacePlan):
+    """The usual launch with results left out: they are allocated by the library of the arrays, and returned."""
+
+    def __init__(self, backend: CudaBackend, bound: Bound, given: Sequence[Given], library: ArrayLibrary) -> None:
+        super().__init__(backend, bound, given, library)
+        self.last = self.sources[: len(given)] == list(range(len(given)))  # the results follow all others
+        self.make = [self.makers[position] for position in sorted(self.makers)]
+
+    def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
+        return super().__call__(self.arrays(given), stream)
+
+    def arrays(self, given: Sequence[Given]) -> list[Given]:
+        """The arrays of every parameter, with new ones for the results."""
+        if self.last:
+            return [*given, *[make() for make in self.make]]
+        return super().arrays(given)
+
+    def prepared(self, given: Sequence[Given]) -> Callable[..., Returned]:
+        """The launch without the checks of addresses; each has new results."""
+        return lambda *arrays: self.launch(arrays or given, None, checked=False)
 
 
 def write_number(entry: KernelEntry, argument: Argument, given: Given, frame: Frame, slot: int) -> None:
