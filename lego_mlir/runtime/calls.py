@@ -94,8 +94,9 @@ class Calls:
         return plan, values
 
     def _bind(self, given: Sequence[Given], named: Mapping[str, Given], check: bool) -> tuple[Plan, list[Given]]:
-        facts = [_facts(value) for value in (*given, *named.values())]
-        first = next((f for f in facts if f is not None), None)
+        read = [(value, _facts(value)) for value in (*given, *named.values())]
+        tensors = [(value, found) for value, found in read if found is not None]
+        like, first = next((pair for pair in tensors if pair[1].shape), tensors[0] if tensors else (None, None))
         device = CPU if first is None else first.device
         if check and device != CPU:
             raise UsageError(
@@ -110,8 +111,7 @@ class Calls:
             for argument, value in zip(entry.arguments, values, strict=True)
         ]
         bound = binding.bind(entry, described, sizes, first)
-        like = next((v for v in (*given, *named.values()) if library_of(v) is not None), None)
-        library = library_of(like) if like is not None else _numpy_library()
+        library = _numpy_library() if first is None else library_of(like)
         present = [value for value in values if value is not MISSING]
         return backend.plan(bound, present, library), present
 
@@ -178,12 +178,15 @@ class TracedKernelCalls(Calls):
         if device == CPU:
             from lego_mlir.runtime.cpu_kernels import compile_kernels
             from lego_mlir.store import Cache, default_folder
+            from lego_mlir.transforms.modules import ModuleError
 
             try:
                 compiled = compile_kernels(self.kernel.mlir(), Cache(default_folder()))
                 return HostBackend(self.host_entry, compiled[self.name])
-            except UsageError as error:
-                raise UsageError(f"kernel {self.name}: {error}") from error
+            except (UsageError, ModuleError) as error:
+                raise UsageError(
+                    f"kernel {self.name}: {error}; run it in the interpreter, with check=True, or on CUDA arrays"
+                ) from error
         from lego_mlir.runtime.driver import driver
 
         target, script = target_for(driver().capability(device[1])), self.script

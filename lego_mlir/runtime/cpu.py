@@ -118,10 +118,7 @@ def _not_lowered(module: Module) -> str:
     """Why a module has no machine code: the operations that no pass has lowered."""
     left = {operation.name for operation in modules.walk(module.operation)} - {"builtin.module", CAST}
     names = sorted(name for name in left if not name.startswith("llvm."))
-    return (
-        f"no machine code of the CPU can be made of {', '.join(names) or 'this module'}: nothing lowers it there; run "
-        "the kernel in the interpreter, by check=True, or on a GPU"
-    )
+    return f"no machine code of the CPU can be made of {', '.join(names) or 'this module'}: nothing lowers it there"
 
 
 def _optimised(text: str, isa: ISA) -> tuple[LlvmModule, Any]:

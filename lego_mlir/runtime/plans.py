@@ -199,11 +199,15 @@ def stored_number(entry: KernelEntry, argument: manifest.Argument, given: Given)
     """The value of a scalar parameter as memory holds it. Raises UsageError for what is no number of its type."""
     from lego_mlir.runtime.passable import scalar
 
-    if library_of(given) is not None:
-        raise UsageError(
-            f"kernel {entry.entry}: {argument.name} is one number of {argument.dtype}, and an array was given; pass "
-            "array.item()"
-        )
+    library = library_of(given)
+    if library is not None:
+        facts = library.facts(given)
+        if facts.shape or facts.device != CPU:
+            raise UsageError(
+                f"kernel {entry.entry}: {argument.name} is one number of {argument.dtype}, and an array was given; "
+                "pass array.item()"
+            )
+        given = given.item()
     stored: numpy.generic = scalar(argument, given)
     return stored
 
