@@ -95,7 +95,7 @@ class JaxOperator:
         return tuple(returned) if isinstance(returned, list) else returned
 
     def _attributes(self, values: Sequence[Given]) -> dict[str, Given]:
-        """The numbers of a call as attributes. Raises UsageError for what is no number of its type."""
+        """The numbers of a call as attributes. Raises UsageError for a value that is not a number of its type."""
         import numpy
 
         found: dict[str, Any] = {}

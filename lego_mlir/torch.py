@@ -5,7 +5,7 @@
 
 The operator takes the kernel's tensors and numbers in the order of the signature, and its sizes by keyword where the
 shapes do not give them. Tensors that the kernel only writes are left out: they are allocated and returned, one or a
-tuple. A tensor that it reads and writes is changed in place, and the schema says so. A fake implementation gives the
+tuple. A tensor that it reads and writes is changed in place, as its schema declares. A fake implementation gives the
 shapes of the results without running, which is what `torch.compile` traces with.
 
 An operator is registered with `torch.library.Library.impl`, whose dispatch costs about a third of

@@ -6,25 +6,7 @@ import operator
 import sympy
 from hypothesis import strategies as st
 
-from lego_mlir.expr.nodes import (
-    COMPARISONS,
-    BitAnd,
-    BitOr,
-    BitXor,
-    Eq,
-    FloorDiv,
-    FloorMod,
-    ISqrt,
-    Larger,
-    Le,
-    Lt,
-    Ne,
-    Select,
-    ShiftLeft,
-    ShiftRight,
-    Smaller,
-    Table,
-)
+from lego_mlir.expr import nodes
 from lego_mlir.expr.ranges import Range
 
 x, y, z = sympy.symbols("x y z", integer=True)
@@ -32,16 +14,16 @@ EDGES = [
     sign * 2**power + step for power in (0, 5, 31, 32, 53, 62, 63, 64, 100) for sign in (1, -1) for step in (-1, 0, 1)
 ]
 PAIRS = {
-    FloorDiv: operator.floordiv,
-    FloorMod: operator.mod,
-    BitXor: operator.xor,
-    BitAnd: operator.and_,
-    BitOr: operator.or_,
-    ShiftLeft: operator.lshift,
-    ShiftRight: operator.rshift,
-    Smaller: min,
-    Larger: max,
-    ISqrt: math.isqrt,
+    nodes.FloorDiv: operator.floordiv,
+    nodes.FloorMod: operator.mod,
+    nodes.BitXor: operator.xor,
+    nodes.BitAnd: operator.and_,
+    nodes.BitOr: operator.or_,
+    nodes.ShiftLeft: operator.lshift,
+    nodes.ShiftRight: operator.rshift,
+    nodes.Smaller: min,
+    nodes.Larger: max,
+    nodes.ISqrt: math.isqrt,
 }
 
 
@@ -53,12 +35,12 @@ def exactly(expr, values):
         return int(expr)
     if expr.is_Symbol:
         return values[expr]
-    if isinstance(expr, Table):
+    if isinstance(expr, nodes.Table):
         return expr.entries[exactly(expr.index, values)]
     operands = [exactly(argument, values) for argument in expr.args]
-    if isinstance(expr, Select):
+    if isinstance(expr, nodes.Select):
         return operands[1] if operands[0] else operands[2]
-    if isinstance(expr, COMPARISONS):
+    if isinstance(expr, nodes.COMPARISONS):
         return type(expr).holds(*operands)
     if isinstance(expr, (sympy.And, sympy.Or, sympy.Not)):
         return all(operands) if expr.func is sympy.And else any(operands) if expr.func is sympy.Or else not operands[0]
@@ -79,26 +61,28 @@ def edge_expressions(depth):
     if depth == 0:
         return st.one_of(st.sampled_from([x, y, z]), st.sampled_from(EDGES).map(sympy.Integer))
     part = edge_expressions(depth - 1)
-    pairs = st.sampled_from([lambda a, b: a + b, lambda a, b: a * b, BitXor, BitAnd, BitOr, Smaller, Larger])
-    divided = st.builds(
-        lambda node, a, b: node(a, 3 if b == 0 else b), st.sampled_from([FloorDiv, FloorMod]), part, part
+    pairs = st.sampled_from(
+        [lambda a, b: a + b, lambda a, b: a * b, nodes.BitXor, nodes.BitAnd, nodes.BitOr, nodes.Smaller, nodes.Larger]
     )
-    amounts = st.builds(FloorMod, part, st.sampled_from([3, 40, 70, 130]))
+    divided = st.builds(
+        lambda node, a, b: node(a, 3 if b == 0 else b), st.sampled_from([nodes.FloorDiv, nodes.FloorMod]), part, part
+    )
+    amounts = st.builds(nodes.FloorMod, part, st.sampled_from([3, 40, 70, 130]))
     tables = st.sampled_from([(0, 5, 2**63, 7), (1, 2, 3, 2**62), (-1, 0, -(2**63), 4)])
     return st.one_of(
         part,
         st.builds(lambda build, a, b: build(a, b), pairs, part, part),
         divided,
         st.builds(lambda a, n: a**n, part, st.sampled_from([2, 3, 5])),
-        st.builds(lambda node, a, n: node(a, n), st.sampled_from([ShiftLeft, ShiftRight]), part, amounts),
-        st.builds(lambda a: ISqrt(Larger(a, 0)), part),
-        st.builds(Select, comparisons(part), part, part),
-        st.builds(lambda a, entries: Table("T", FloorMod(a, 4), 4, 2**64, entries), part, tables),
+        st.builds(lambda node, a, n: node(a, n), st.sampled_from([nodes.ShiftLeft, nodes.ShiftRight]), part, amounts),
+        st.builds(lambda a: nodes.ISqrt(nodes.Larger(a, 0)), part),
+        st.builds(nodes.Select, comparisons(part), part, part),
+        st.builds(lambda a, entries: nodes.Table("T", nodes.FloorMod(a, 4), 4, 2**64, entries), part, tables),
     )
 
 
 def comparisons(part):
-    return st.builds(lambda op, a, b: op(a, b), st.sampled_from([Lt, Le, Eq, Ne]), part, part)
+    return st.builds(lambda op, a, b: op(a, b), st.sampled_from([nodes.Lt, nodes.Le, nodes.Eq, nodes.Ne]), part, part)
 
 
 @st.composite

@@ -67,7 +67,9 @@ def complement(layout: CuteLayout, extent: int) -> CuteLayout:
     current = 1
     for stride, size in sorted((d, n) for n, d in layout.leaves() if n > 1):
         if stride % current:
-            raise LayoutError(f"{what}: stride {stride} is no multiple of {current}, which the smaller strides cover")
+            raise LayoutError(
+                f"{what}: stride {stride} is not a multiple of {current}, which the smaller strides cover"
+            )
         rest.append((stride // current, current))
         current = stride * size
     rest.append((-(-extent // current), current))

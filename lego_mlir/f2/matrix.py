@@ -25,7 +25,7 @@ from lego_mlir.expr.frozen import Frozen
 class Echelon:
     """Independent vectors in echelon form, with the input vectors that each one is the sum of.
 
-    Bit k of a combination stands for the k-th vector given to `add`. Dependent vectors are never part of a
+    Bit k of a combination represents the k-th vector given to `add`. Dependent vectors are never part of a
     combination, so a solution has its free variables at zero.
     """
 

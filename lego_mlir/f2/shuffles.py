@@ -89,7 +89,7 @@ def shuffle_plan(source: LinearLayout, target: LinearLayout, bits: int) -> Shuff
 
 
 def _within_warps(place: LinearLayout) -> bool:
-    """Whether each warp reads registers and lanes of its own only."""
+    """Whether each warp reads only its registers and lanes."""
     inner = place.sublayout(["register", "lane"], ["warp"]) if "warp" in place.in_sizes else place
     outer = place.sublayout(["warp"], list(place.out_sizes)) if "warp" in place.in_sizes else None
     if outer is None or "warp" not in place.out_sizes:

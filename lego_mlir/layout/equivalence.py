@@ -128,10 +128,9 @@ def strides(layout: Layout) -> tuple[Size, ...] | None:
             0 if isinstance(n, int) and n == 1 else _step(layout, origin, axis, start) for axis, n in enumerate(dims)
         )
         return found if isinstance(_is_affine(layout, start, found), Proved) else None
-    except LayoutError as error:
+    except LayoutError:  # such as a function that handles no symbols, or an index past the end of a partial tile
         if isinstance(layout.check(), Refuted):
             raise
-        del error  # such as a function that handles no symbols, or an index past the end of a partial tile
         return None
 
 

@@ -115,7 +115,7 @@ def _no_stream(device: int) -> int:
 
 
 def _numpy_name(dtype: Dtype) -> str:
-    """The name of an element type; one in another byte order keeps its mark, and so is no type of a kernel."""
+    """The name of an element type; with its mark if the byte order is foreign, so that no kernel type matches."""
     return str(dtype.name if dtype.isnative else dtype.str)
 
 
@@ -306,7 +306,7 @@ _by_type: dict[type, ArrayLibrary | None] = {}
 
 
 def library_of(value: object) -> ArrayLibrary | None:
-    """How to read this value's type; None for what is no array."""
+    """How to read this value's type; None for a value that is not an array."""
     kind = type(value)
     try:
         return _by_type[kind]

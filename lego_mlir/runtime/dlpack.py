@@ -74,7 +74,7 @@ def _by_interface(array: DeviceArray, interface: dict[str, Any]) -> ArrayFacts:
 
 
 def _device_of(array: DeviceArray) -> int:
-    """The number of the device, which the interface leaves out: DLPack's where the array has it, else the first."""
+    """The number of the device, which the interface leaves out: that of DLPack if the array has it, otherwise 0."""
     return int(array.__dlpack_device__()[1]) if hasattr(array, "__dlpack_device__") else 0
 
 

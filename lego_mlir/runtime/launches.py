@@ -216,7 +216,7 @@ class AllocatingPlan(InPlacePlan):
 
 
 def write_number(entry: KernelEntry, argument: Argument, given: Given, frame: Frame, slot: int) -> None:
-    """Write a number into its slot. Raises UsageError for what is no number of that type."""
+    """Write a number into its slot. Raises UsageError for a value that is not of that type."""
     form = _FORMATS.get(argument.dtype)
     if form is not None and type(given) in (int, float):
         try:

@@ -196,7 +196,7 @@ def require_no_gradient(entry: KernelEntry) -> None:
 
 
 def stored_number(entry: KernelEntry, argument: manifest.Argument, given: Given) -> numpy.generic:
-    """The value of a scalar parameter as memory holds it. Raises UsageError for what is no number of its type."""
+    """The value of a scalar parameter as memory holds it. Raises UsageError for a value that is not of its type."""
     from lego_mlir.runtime.passable import scalar
 
     library = library_of(given)

@@ -560,7 +560,7 @@ define linkonce_odr float @__nv_coshf(float %x) alwaysinline {
 
 ; ---- exponentials and logarithms near 0 and 1 ----
 
-; expm1(x) = 2^n e + (2^n - 1), e = expm1(r) = r + r^2 P(r), r = x - n log(2); in halves, so that 2^128 is no step.
+; expm1(x) = 2^n e + (2^n - 1), e = expm1(r) = r + r^2 P(r), r = x - n log(2); in halves, so that 2^128 does not occur.
 define linkonce_odr float @__nv_expm1f(float %x) alwaysinline {
   %t = fmul float %x, 0x3FF7154760000000
   %low = call float @llvm.maxnum.f32(float %t, float -26.0)

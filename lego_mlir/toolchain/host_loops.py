@@ -89,7 +89,7 @@ def _compute_bf16_in_f32(host: Module) -> None:
 
 
 def _move_tables(gpu_module: Op, host: Module) -> None:
-    """Move constant tables to the host's module, under names that hold the name of their own."""
+    """Move constant tables to the host's module, under names that include the GPU module's."""
     ir, prefix = bindings.load().ir, string_attribute(gpu_module, "sym_name")
     for operation in walk(gpu_module):
         if operation.name == "memref.get_global":

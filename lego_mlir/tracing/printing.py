@@ -30,7 +30,7 @@ _SIGNED, _UNSIGNED, _FLOATS = "di", "uxXo", "fFeEgG"
 def printf(text: str, *arguments: Operand) -> None:
     """Print as C does: `%d` and `%u`, `%x`, `%o` for integers and indices, `%f`, `%e`, `%g` for floats, `%s` for a str.
 
-    Lengths such as `%lld` are not needed: they follow from the element types. Ends with no newline of its own.
+    Lengths such as `%lld` are not needed: they follow from the element types. No newline is added.
     """
     tracer = current("lego.printf")
     if not isinstance(text, str):

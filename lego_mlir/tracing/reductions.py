@@ -164,7 +164,7 @@ class _Parts:
         return cls(tile, count, width, combine)
 
     def of_lane(self) -> Scalar:
-        """The value of the warp that this lane stands for in each group of `width` lanes."""
+        """The value of the warp that this lane represents in each group of `width` lanes."""
         assert self.width is not None and isinstance(self.count, int)
         number = warps.lane_id % self.width
         value = self.tile[smaller(number, self.count - 1)]

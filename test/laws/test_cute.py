@@ -179,7 +179,7 @@ def test_the_swizzles_of_the_gallery_are_cutes():
         (lambda: CuteLayout("(2,2)")(1, 2, 3), "3 coordinates for the 2 modes"),
         (lambda: CuteSwizzle(3, 0, 2), "needs 0 <= B <= .S."),
         (lambda: complement(CuteLayout("(2,2):(1,1)"), 8), "coordinates 1 and 2 have the offset 1"),
-        (lambda: complement(CuteLayout("(2,2):(2,3)"), 8), "stride 3 is no multiple of 4"),
+        (lambda: complement(CuteLayout("(2,2):(2,3)"), 8), "stride 3 is not a multiple of 4"),
         (lambda: left_inverse(CuteLayout("2:0")), "coordinates 0 and 1 have the offset 0"),
         (lambda: to_layout(CuteLayout("(2,2):(1,4)")), "no mode has stride 2, the next is 4"),
         (lambda: from_layout(gallery.antidiagonal(3)), "no shape:stride gives its offsets"),

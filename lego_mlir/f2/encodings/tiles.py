@@ -40,7 +40,7 @@ def require_rank(encoding: str, rank: int, **fields: Sequence[object]) -> None:
 
 
 def require_shape(encoding: str, shape: Sequence[int], rank: int) -> tuple[int, ...]:
-    """A tensor's shape. Raises LayoutError for another rank than the encoding's, or a size that is no power of two."""
+    """A tensor's shape. Raises LayoutError for a rank other than the encoding's or a size not a power of two."""
     require_rank(encoding, rank, shape=shape)
     require_sizes(encoding, shape=shape)
     return tuple(shape)

@@ -1,6 +1,6 @@
 """`async`: regions of a host program that may run later, and waits for them.
 
-The interpreter runs a region where it stands: an order that the program allows.
+The interpreter runs a region in program order: an order that the program allows.
 """
 
 from __future__ import annotations
