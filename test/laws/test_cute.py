@@ -103,7 +103,9 @@ def test_a_complement_counts_the_rest_once(layout, extent):
         rest = complement(layout, extent)
     except LayoutError as refused:
         message = str(refused)
-        assert "have the offset" in message if len(set(offsets.tolist())) < len(offsets) else "no multiple" in message
+        assert (
+            "have the offset" in message if len(set(offsets.tolist())) < len(offsets) else "not a multiple" in message
+        )
         return
     together = (offsets[None, :] + rest.offsets()[:, None]).ravel()
     assert len(set(together.tolist())) == len(together) and set(range(extent)) <= set(together.tolist())
