@@ -37,9 +37,10 @@ def kernels() -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
     shapes = {
         "whole": (4096, 4096), "ragged": (4001, 4100), "symbolic": (size("M"), size("N")),
+        "bounded": (size("M", max=16384), size("N", max=16384)),
     }  # fmt: skip
     for variant in transpose.VARIANTS:
-        for shape, dtype in (("whole", f32), ("whole", f16), ("ragged", f32), ("symbolic", f32)):
+        for shape, dtype in (("whole", f32), ("whole", f16), ("ragged", f32), ("symbolic", f32), ("bounded", f32)):
             kernel = transpose.build(variant, *shapes[shape], dtype)
             yield f"transpose, {shape} tiles | {variant} {dtype}", kernel, {}
     for width in (1, 4):

@@ -21,6 +21,7 @@ from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.emit_atomics import AtomicEmitter
+from lego_mlir.tracing.emit_ranges import range_attributes
 from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
 from lego_mlir.tracing.emit_values import ValueEmitter
@@ -145,6 +146,7 @@ class KernelEmitter:
         for name, extents in (("known_block_size", trace.block), ("known_grid_size", trace.grid)):
             if all(isinstance(n, int) for n in extents):
                 attributes[name] = ir.DenseI32ArrayAttr.get([*extents, 1, 1][:3])
+        attributes |= range_attributes(trace)
         if tiles:
             attributes["workgroup_attributions"] = ir.Attribute.parse(f"{len(tiles)} : i64")
             attributes["workgroup_attrib_attrs"] = ir.ArrayAttr.get([self._tile_facts(tile) for tile in trace.shared])

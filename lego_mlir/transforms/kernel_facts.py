@@ -18,6 +18,11 @@ from lego_mlir.transforms.modules import ModuleError, parse, session, string_att
 
 # The size of dynamic shared memory, for a kernel that does not use it through constant views.
 DYNAMIC_SHARED_ATTRIBUTE: Final = "lego.dynamic_shared_bytes"
+# Of an index argument: its least and its greatest value. Of a tensor: its largest number of elements in memory. Of a
+# kernel: the largest extents of its grid.
+RANGE_ATTRIBUTE: Final = "lego.range"
+LARGEST_TENSOR_ATTRIBUTE: Final = "lego.largest"
+LARGEST_GRID_ATTRIBUTE: Final = "lego.largest_grid"
 _KERNEL_MARKS: Final = ("kernel", "gpu.kernel")  # by version of MLIR
 _INDEX_BYTES: Final = 8
 

@@ -44,6 +44,7 @@ class AccessPositions:
         self.ir = bindings.load().ir
         self.make, self.number = make, number
         self.flat: dict[Value, Value] = {}  # memrefs of several dimensions, as one dimension
+        self.limits: dict[Value, int] = {}  # of tensors whose size is not known: the most elements that they may have
         self.has_loops = any(operation.name.startswith("scf.for") for operation in walk(function))
 
     def rewrite(self, operation: Op) -> None:
@@ -72,9 +73,14 @@ class AccessPositions:
 
     def _position(self, operation: Op, buffer: Value, memref: Type, indices: list[Value]) -> list[Value]:
         """The buffer and the indices to access it by."""
-        if not memref.has_static_shape or not _is_contiguous(memref):
+        if not _is_contiguous(memref):
             return [buffer, *indices]
         numbers = list(map(self.number, indices))
+        if not memref.has_static_shape:
+            limit = self.limits.get(_argument(buffer))
+            if limit is None or memref.rank > 1:
+                return [buffer, *indices]
+            return [buffer, self._index(numbers[0], limit, memref)]
         if memref.rank < 2 or _takes_rows(operation):
             return [buffer, *(self._index(n, size, memref) for n, size in zip(numbers, memref.shape, strict=True))]
         total = self.make.constant(0)
@@ -123,6 +129,11 @@ def _collect(number: IndexNumber, factor: int, terms: dict[IndexNumber, int]) ->
         _collect(number.operands[0], factor * constant, terms)
     elif factor:
         terms[number] = terms.get(number, 0) + factor
+
+
+def _argument(buffer: Value) -> Value:
+    """The argument behind a view of it without an offset."""
+    return buffer.owner.operands[0] if getattr(buffer.owner, "name", "") == "memref.reinterpret_cast" else buffer
 
 
 def _is_id(number: IndexNumber) -> bool:

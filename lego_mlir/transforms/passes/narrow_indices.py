@@ -23,7 +23,12 @@ from lego_mlir import bindings
 from lego_mlir.aliases import AffineExpr, Block, Op, Type, Value
 from lego_mlir.hardware.limits import LARGEST_BLOCK, LARGEST_GRID, THREADS_PER_BLOCK, WARP
 from lego_mlir.transforms.index_ranges import I32, I64, Interval, bounds, union, within
-from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of
+from lego_mlir.transforms.kernel_facts import (
+    LARGEST_GRID_ATTRIBUTE,
+    LARGEST_TENSOR_ATTRIBUTE,
+    RANGE_ATTRIBUTE,
+    facts_of,
+)
 from lego_mlir.transforms.modules import parse, session, to_text
 from lego_mlir.transforms.passes.access_positions import ACCESSES, AccessPositions
 from lego_mlir.transforms.passes.base import FunctionPass
@@ -71,7 +76,7 @@ class Narrowing:
     def __init__(self, function: Op) -> None:
         self.ir = bindings.load().ir
         self.function = function
-        self.facts = facts_of(function)
+        self.largest = _largest(function)
         self.entry = function.regions[0].blocks[0]
         self.make = IndexNumbers(self.entry)
         self.numbers: dict[Value, IndexNumber] = {}
@@ -80,7 +85,31 @@ class Narrowing:
     def run(self) -> None:
         """Rewrite the kernel in place."""
         with self.function.location:
+            self._arguments()
             self._block(self.entry)
+
+    def _arguments(self) -> None:
+        """The sizes with a declared range, and what they bound; these attributes are of no use to later passes."""
+        ir, name = self.ir, "arg_attrs"
+        if LARGEST_GRID_ATTRIBUTE in self.function.attributes:
+            del self.function.attributes[LARGEST_GRID_ATTRIBUTE]
+        if name not in self.function.attributes:
+            return
+        rest = []
+        for argument, described in zip(self.entry.arguments, self.function.attributes[name], strict=False):
+            attributes = {entry.name: entry.attr for entry in map(described.__getitem__, range(len(described)))}
+            known, elements = (attributes.pop(key, None) for key in (RANGE_ATTRIBUTE, LARGEST_TENSOR_ATTRIBUTE))
+            rest.append(ir.DictAttr.get(attributes))
+            if elements is not None:
+                self.positions.limits[argument] = ir.IntegerAttr(elements).value
+            if known is not None and self._is_index(argument):
+                low, high = ir.DenseI64ArrayAttr(known)
+                number = IndexNumber((low, high), wide=argument)
+                if number.fits:
+                    with ir.InsertionPoint.at_block_begin(self.entry):
+                        number.narrow = self.make.cast(argument, self.make.i32)
+                self.numbers[argument] = number
+        self.function.attributes[name] = ir.ArrayAttr.get(rest)
 
     def _block(self, block: Block) -> None:
         for operation in [op.operation for op in block.operations]:
@@ -126,7 +155,7 @@ class Narrowing:
         value = operation.results[0]
         if not self._is_index(value):
             return
-        number = IndexNumber(_IDS[operation.name](self.facts, _axis(operation)), wide=value)
+        number = IndexNumber(_IDS[operation.name](self.largest, _axis(operation)), wide=value)
         with self.ir.InsertionPoint.after(operation):
             number.narrow = self.make.cast(value, self.make.i32)
         self.numbers[value] = number
@@ -191,6 +220,8 @@ class Narrowing:
     def _to_data(self, operation: Op, type_: Type) -> None:
         number, wanted = self.number(operation.operands[0]), type_.width
         if wanted > self.make.i32.width or (number.narrow is None and number.constant is None):
+            return
+        if number.narrow == operation.results[0]:  # a cast of ours
             return
         made = self.make.narrow(number)
         if wanted < self.make.i32.width:
@@ -317,23 +348,37 @@ def _axis(operation: Op) -> int:
     return _AXES.index(str(operation.attributes["dimension"]).removesuffix(">").split()[-1])
 
 
-def _block_size(facts: KernelFacts, axis: int) -> Interval:
-    return (1, LARGEST_BLOCK[axis]) if facts.block is None else (facts.block[axis], facts.block[axis])
+@dataclass(frozen=True, slots=True)
+class LaunchRanges:
+    """The ranges of a launch's extents, by axis."""
+
+    block: tuple[Interval, ...]
+    grid: tuple[Interval, ...]
 
 
-def _grid_size(facts: KernelFacts, axis: int) -> Interval:
-    return (1, LARGEST_GRID[axis]) if facts.grid is None else (facts.grid[axis], facts.grid[axis])
+def _largest(function: Op) -> LaunchRanges:
+    """Exact extents where the module fixes them, otherwise up to its declared ones, or what a launch can be."""
+    facts, largest = facts_of(function), LARGEST_GRID
+    if LARGEST_GRID_ATTRIBUTE in function.attributes:
+        declared = bindings.load().ir.DenseI64ArrayAttr(function.attributes[LARGEST_GRID_ATTRIBUTE])
+        largest = tuple(map(min, declared, LARGEST_GRID))
+    known = ((facts.block, LARGEST_BLOCK), (facts.grid, largest))
+    block, grid = (
+        tuple((1, top) for top in tops) if extents is None else tuple((n, n) for n in extents)
+        for extents, tops in known
+    )
+    return LaunchRanges(block, grid)
 
 
-_IDS: Final[dict[str, Callable[[KernelFacts, int], Interval]]] = {
-    "gpu.thread_id": lambda facts, axis: (0, _block_size(facts, axis)[1] - 1),
-    "gpu.block_id": lambda facts, axis: (0, _grid_size(facts, axis)[1] - 1),
-    "gpu.block_dim": _block_size,
-    "gpu.grid_dim": _grid_size,
-    "gpu.lane_id": lambda facts, axis: (0, WARP - 1),
-    "gpu.subgroup_id": lambda facts, axis: (0, THREADS_PER_BLOCK // WARP - 1),
-    "gpu.num_subgroups": lambda facts, axis: (1, THREADS_PER_BLOCK // WARP),
-    "gpu.subgroup_size": lambda facts, axis: (WARP, WARP),
+_IDS: Final[dict[str, Callable[[LaunchRanges, int], Interval]]] = {
+    "gpu.thread_id": lambda largest, axis: (0, largest.block[axis][1] - 1),
+    "gpu.block_id": lambda largest, axis: (0, largest.grid[axis][1] - 1),
+    "gpu.block_dim": lambda largest, axis: largest.block[axis],
+    "gpu.grid_dim": lambda largest, axis: largest.grid[axis],
+    "gpu.lane_id": lambda largest, axis: (0, WARP - 1),
+    "gpu.subgroup_id": lambda largest, axis: (0, THREADS_PER_BLOCK // WARP - 1),
+    "gpu.num_subgroups": lambda largest, axis: (1, THREADS_PER_BLOCK // WARP),
+    "gpu.subgroup_size": lambda largest, axis: (WARP, WARP),
 }
 _REWRITES: Final[dict[str, Callable[[Narrowing, Op], None]]] = {
     "affine.apply": Narrowing._affine,

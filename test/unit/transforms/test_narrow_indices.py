@@ -2,19 +2,24 @@
 
 import ctypes
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lego_mlir import f16, f32, interp
+import lego_mlir as lego
+from lego_mlir import Row, f16, f32, interp
+from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.kernels import matmul, transpose
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain import compile_kernel, lowering
 from lego_mlir.transforms import index_ranges, modules
 from lego_mlir.transforms.passes.narrow_indices import narrowed
 
+MLIR_OPT = shutil.which("mlir-opt-22")
 THREADS = 32
 POSITIVE = ("index.divs", "index.floordivs", "index.ceildivs", "index.rems", "arith.divsi", "arith.remsi")
 UNSIGNED = ("index.divu", "index.remu", "index.ceildivu", "arith.divui", "arith.remui")
@@ -280,6 +285,69 @@ def test_a_pipelined_product_in_32_bits(blocks):
     report = interp.launch(narrow, args=[a.reshape(-1), b.reshape(-1), found.reshape(-1)])
     assert report.clean, report.faults
     np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32))
+
+
+# ---- sizes that are arguments
+
+
+def masked(most):
+    """Double an array of n elements."""
+    n = lego.size("n", max=most)
+
+    @lego.kernel(grid=lego.cdiv(n, 64), block=64)
+    def double(x: lego.Tensor(f32, Row(n)), y: lego.Tensor(f32, Row(n))):
+        a, b = (v.tile_by([lego.cdiv(n, 64)], [64]) for v in (x, y))
+        at = lego.block_id[0], lego.thread_id[0]
+        b[at] = a[at] * 2.0
+
+    return double
+
+
+def test_a_declared_maximum_bounds_the_size_its_tensors_and_the_grid():
+    text = masked(4096).mlir(locations=False)
+    assert text.count("lego.largest = 4096 : i64") == 2
+    assert "index {lego.range = array<i64: 1, 4096>}" in text
+    assert "lego.largest_grid = array<i64: 64, 1, 1>" in text
+    assert "lego." not in masked(None).mlir(locations=False)
+    assert "lego." not in narrowed(text)
+    assert MLIR_OPT is None or "4096" in subprocess.run([MLIR_OPT], input=text, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(("most", "is_narrow"), [(4096, True), (2**31 - 1, True), (2**31, False), (None, False)])
+def test_a_size_with_a_maximum_has_narrow_indices(most, is_narrow):
+    """The last block ends at a multiple of 64, as does i32."""
+    kernel = masked(most)
+    narrow = narrowed(kernel.mlir())
+    assert bool(re.search("arith.cmpi slt, .* : i32", narrow)) == is_narrow
+    for n in (1, 64, 65, 1000):
+        x, y = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+        assert interp.launch(narrow, grid=-(-n // 64), args=[x, y, n]).clean
+        np.testing.assert_array_equal(y, 2 * x)
+    compile_kernel(kernel, emit="ptx", target="sm_90")
+
+
+@pytest.mark.parametrize("variant", transpose.VARIANTS)
+def test_transposes_of_bounded_sizes(variant):
+    m, n = (lego.size(name, max=300) for name in "MN")
+    kernel = transpose.build(variant, m, n, f32)
+    narrow = narrowed(kernel.mlir())
+    assert not wide_arithmetic(narrow)
+    source = np.random.default_rng(1).random((45, 70)).astype(np.float32)
+    grid = [int(evaluate(extent, {"M": 45, "N": 70})) for extent in kernel.grid]
+    for run_it in (
+        lambda arguments: interp.launch(narrow, grid=grid, args=arguments),
+        lambda arguments: compile_kernels(narrow)[kernel.name](arguments, grid),
+    ):
+        found = np.zeros((70, 45), np.float32)
+        run_it([source.reshape(-1), found.reshape(-1), 45, 70])
+        np.testing.assert_array_equal(found, source.T)
+
+
+def test_a_tensor_of_more_than_2_to_the_31_elements_keeps_wide_positions():
+    for most, is_narrow in ((2**15, True), (2**17, False)):
+        m, n = (lego.size(name, max=most) for name in "MN")
+        ptx = compile_kernel(transpose.build("naive", m, n, f32), emit="ptx").text
+        assert ("mul.lo.s64" not in ptx) == is_narrow
 
 
 def test_the_stage_narrows_and_can_be_told_not_to():
