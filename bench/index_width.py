@@ -3,7 +3,7 @@
     python bench/index_width.py count [WORD ..]   compile and assemble; only kernels with all these words in their name
     python bench/index_width.py table             the tables of docs/irs.md
 
-`count` prints a line for each kernel and, without words, keeps bench/results/static/index_width-sm_90.json. No GPU.
+`count` prints a line for each kernel and updates bench/results/static/index_width-sm_90.json. No GPU.
 Before: every index in 64 bits, and addresses of shared memory too.
 """
 
@@ -109,10 +109,11 @@ def count(words: list[str]) -> None:
                 row[when] = found
     for row in rows:
         print(f"{row['kernel']:75}", *(f"{row['before'][q]:5} -> {row['after'][q]:5}" for q in QUANTITIES))
-    if not words:
-        path = mlir_kernels.RESULTS / "static" / f"{NAME}-{TARGET}.json"
-        path.write_text(json.dumps(rows, indent=1) + "\n")
-        print(path)
+    path = mlir_kernels.RESULTS / "static" / f"{NAME}-{TARGET}.json"
+    found = {row["kernel"]: row for row in (json.loads(path.read_text()) if path.is_file() else []) + rows}
+    order = [name for name, *_ in kernels()]
+    path.write_text(json.dumps([found[name] for name in order if name in found], indent=1) + "\n")
+    print(path)
 
 
 def table() -> None:
