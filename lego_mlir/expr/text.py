@@ -71,6 +71,11 @@ class IndexText:
 
     parts: tuple[tuple[Step, ...], ...]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that occur in it."""
+        return frozenset(step for part in self.parts for step in part if isinstance(step, str))
+
     def fold(
         self, names: Mapping[str, T], constant: Callable[[int], T], operations: Mapping[str, Callable[..., T]]
     ) -> tuple[T, ...]:

@@ -11,12 +11,14 @@ one unknown size gives it; equations are taken until none gives another size.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
-from lego_mlir import syntax_tree
 from lego_mlir.runtime.manifest import Extent, evaluate
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.text import IndexText
 
 Equation = tuple[Extent, int, str]  # an extent, its value, and the array that has it
 
@@ -40,7 +42,7 @@ def derive(equations: Iterable[Equation], given: Mapping[str, int]) -> dict[str,
 
 def _solution(extent: str, name: str, value: int, known: Mapping[str, int]) -> int | None:
     """The int for which the extent has this value, if the extent is linear in it and there is one."""
-    if not _is_linear(_tree(extent), name):
+    if not _is_linear(extent, name):
         return None
     start = evaluate(extent, {**known, name: 0})
     step = evaluate(extent, {**known, name: 1}) - start
@@ -52,28 +54,29 @@ def _solution(extent: str, name: str, value: int, known: Mapping[str, int]) -> i
 @cache
 def names_in(extent: str) -> frozenset[str]:
     """The sizes of an extent."""
-    calls = {id(node.func) for node in ast.walk(_tree(extent)) if isinstance(node, ast.Call)}
-    return frozenset(n.id for n in ast.walk(_tree(extent)) if isinstance(n, ast.Name) and id(n) not in calls)
+    return _parsed(extent).names
 
 
 @cache
-def _tree(extent: str) -> ast.expr:
-    return syntax_tree.parse(extent, mode="eval").body
+def _parsed(extent: str) -> IndexText:
+    from lego_mlir.expr.text import parse  # most extents are ints, and need no reader
+
+    return parse(extent)
 
 
-def _is_linear(node: ast.expr, name: str) -> bool:
+def _is_linear(extent: str, name: str) -> bool:
     """Whether the size is in one place, below additions and multiplications only."""
-    match node:
-        case ast.Name(id=found):
-            return found == name
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _is_linear(operand, name)
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult(), right=right):
-            holding = [side for side in (left, right) if name in _names_below(side)]
-            return len(holding) == 1 and _is_linear(holding[0], name)
-        case _:
-            return False
+    from lego_mlir.expr.text import NEGATION, OPERATORS
+
+    operations = dict.fromkeys(OPERATORS, _not_linear) | dict.fromkeys(("+", "-", "*", NEGATION), _degree)
+    (degree,) = _parsed(extent).fold({n: int(n == name) for n in names_in(extent)}, lambda _: 0, operations)
+    return degree == 1
 
 
-def _names_below(node: ast.expr) -> set[str]:
-    return {found.id for found in ast.walk(node) if isinstance(found, ast.Name)}
+def _degree(*operands: int) -> int:
+    """0 without the size, 1 if linear in it, 2 for more."""
+    return min(2, sum(operands))
+
+
+def _not_linear(*operands: int) -> int:
+    return 2 if any(operands) else 0

@@ -26,6 +26,10 @@ CLOSING = {
     ("lego_mlir.layout.permutations", "lego_mlir.layout.checking"): "a GenP is checked on first use",
     ("lego_mlir.cute.layout", "lego_mlir.cute.notation"): "the constructor takes notation",
     ("lego_mlir.tracing.dtypes", "lego_mlir.tracing.scalar"): "calling an element type converts a value",
+    (
+        "lego_mlir.tracing.emit",
+        "lego_mlir.tracing.emit_calls",
+    ): "a kernel emits its functions, whose emitter is a subclass",
     ("lego_mlir.structured.build", "lego_mlir.structured.tuning"): "variant='tune' builds every variant",
     ("lego_mlir.runtime.data", "lego_mlir.runtime.tolerance"): "bounds of errors come from inputs made by data",
     ("lego_mlir.runtime.arrays", "lego_mlir.runtime.dlpack"): "arrays of unknown types come through DLPack",

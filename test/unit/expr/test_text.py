@@ -92,6 +92,7 @@ def test_a_node_without_a_form():
 def test_steps_are_values():
     assert text.parse("a + 4*b") == text.parse("(a + (4 * b))")
     assert text.parse("a + 4*b").parts == (("a", 4, "b", text.OperatorStep("*", 2), text.OperatorStep("+", 2)),)
+    assert text.parse("minimum(a, 4) + b, a").names == {"a", "b"}
     assert hash(text.parse("a")) == hash(text.parse(" a "))
 
 
