@@ -221,7 +221,7 @@ class Narrowing:
         number, wanted = self.number(operation.operands[0]), type_.width
         if wanted > self.make.i32.width or (number.narrow is None and number.constant is None):
             return
-        if number.narrow == operation.results[0]:  # a cast of ours
+        if number.narrow is not None and number.narrow == operation.results[0]:  # a cast of ours
             return
         made = self.make.narrow(number)
         if wanted < self.make.i32.width:

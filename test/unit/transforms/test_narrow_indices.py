@@ -164,6 +164,19 @@ def test_a_shift_by_more_than_31_stays_wide():
     compare(module(body, 5), 5)
 
 
+@pytest.mark.parametrize("kind", ["i8", "i32", "i64"])
+def test_indices_become_data(kind):
+    body = f"""%c = arith.constant -5 : index
+      %x = arith.index_cast %c : index to {kind}
+      %y = arith.index_cast %x : {kind} to index
+      %s = arith.subi %t, %y : index
+      %d = arith.index_cast %s : index to {kind}
+      %z = arith.index_castui %d : {kind} to index
+      {put("y", 0)}
+      {put("z", 1)}"""
+    compare(module(body, 3), 3)
+
+
 def test_ids_are_bounded_by_what_a_launch_can_be():
     body = "%p = affine.apply affine_map<(b, t) -> (b * 4 + t)>(%b, %t)\n" + put("p", 0)
     free = re.sub(r",\s*known_grid_size = array<i32: \d+, 1, 1>", "", module(body, 9))
