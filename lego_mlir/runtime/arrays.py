@@ -352,6 +352,35 @@ def key_of(values: Sequence[object]) -> Hashable:
     return keyer(*values)
 
 
+def likeness(values: Sequence[object]) -> Callable[..., bool]:
+    """A function that tells whether other values have the key of these: a comparison for each part, and no key.
+
+    >>> import numpy
+    >>> same = likeness([numpy.zeros((2, 3)), 1.0])
+    >>> same(numpy.ones((2, 3)), 2.0), same(numpy.ones((3, 2)), 2.0), same(numpy.ones((2, 3)), 1)
+    (True, False, False)
+    """
+    conditions: list[str] = []
+    context: dict[str, object] = {}
+    for k, value in enumerate(values):
+        library, name = library_of(value), f"a{k}"
+        parts = [f"type({name})"]
+        if library is not None:
+            context[f"facts_{name}"] = library.facts
+            parts += library.key.format(name).replace("facts(", f"facts_{name}(").split(", ")
+        for i, part in enumerate(parts):
+            context[f"{name}_{i}"] = eval(_as_one(part), {**context, name: value})
+            conditions.append(f"({_as_one(part)}) {'is' if i == 0 else '=='} {name}_{i}")
+    names = ", ".join(f"a{k}" for k in range(len(values)))
+    same: Callable[..., bool] = eval(f"lambda {names}: {' and '.join(conditions) or 'True'}", context)
+    return same
+
+
+def _as_one(part: str) -> str:
+    """A part of a key as one value: `*devices` is a tuple."""
+    return f"({part},)" if part.startswith("*") else part
+
+
 def _keyer(values: Sequence[object]) -> Keyer:
     names = [f"a{i}" for i in range(len(values))]
     parts: list[str] = ["kinds"]

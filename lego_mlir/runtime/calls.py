@@ -36,6 +36,14 @@ FRAGMENTS: Final = "ldmatrix_mma.mlir"  # distributes the tiles of lego.mma to l
 _PLANS: Final = 1024  # of one kernel; a caller whose shapes change all the time starts over
 
 
+def _never(*given: Given) -> bool:
+    return False
+
+
+Latest = tuple[int, Callable[..., bool], "Plan | None"]
+"""The previous plan: the number of values, whether others are like them, and the plan."""
+
+
 class Calls:
     """The calls of one kernel. `backend_for(device, checked)` compiles it, once for each device."""
 
@@ -44,12 +52,20 @@ class Calls:
         self._backend_for = backend_for
         self._backends: dict[tuple[Device, bool], Backend] = {}
         self._plans: dict[Hashable, Plan] = {}
+        self._latest: Latest = (-1, _never, None)
         self._loading = threading.Lock()
 
     def __call__(self, *given: Given, **named: Given) -> Returned:
         """Run the kernel on arrays, on the current stream of their library."""
-        plan = None if named else self._plans.get(key_of(given))
-        return self.call(given, named, None) if plan is None else plan(given, None)
+        if not named:
+            count, alike, latest = self._latest
+            if len(given) == count and alike(*given):  # most calls: arrays like those of the previous one
+                return latest(given, None)  # type: ignore[misc]  # a plan, since something is like its arrays
+            plan = self._plans.get(key_of(given))
+            if plan is not None:
+                self._latest = len(given), plan.alike(given), plan
+                return plan(given, None)
+        return self.call(given, named, None)
 
     def call(
         self, given: Sequence[Given], named: Mapping[str, Given], stream: int | None, check: bool = False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lego_mlir.errors import KernelFaultError, UsageError
 from lego_mlir.runtime import binding, manifest
-from lego_mlir.runtime.arrays import CPU, ArrayLibrary, MakeArray, library_of, numpy_dtype
+from lego_mlir.runtime.arrays import CPU, ArrayLibrary, MakeArray, library_of, likeness, numpy_dtype
 from lego_mlir.runtime.binding import Bound
 from lego_mlir.runtime.comparing import WORDS
 from lego_mlir.runtime.manifest import KernelEntry
@@ -115,6 +115,7 @@ class Plan:
         self.sources = [None if i in self.results else next(left_out) for i in range(len(arguments))]
         self.written = [i for i, argument in enumerate(arguments) if argument.written and argument.kind == "tensor"]
         self.makers = self._makers()
+        self._alike: Callable[..., bool] | None = None
         self.converted = library is not None and library.finish is not None
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
@@ -123,6 +124,12 @@ class Plan:
     def prepared(self, given: Sequence[Given]) -> Callable[..., Returned]:
         """The launch as a function of arrays of the same types, shapes and strides; of these without arguments."""
         return lambda *arrays: self(arrays or given, None)
+
+    def alike(self, given: Sequence[Given]) -> Callable[..., bool]:
+        """Whether values are like those that this plan was made for, of which `given` are some."""
+        if self._alike is None:
+            self._alike = likeness(given)
+        return self._alike
 
     def stream(self) -> int:
         """The current stream of the library whose arrays came, on their device."""
