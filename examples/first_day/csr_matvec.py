@@ -16,12 +16,9 @@ M, K, E = lego.size("M"), lego.size("K"), lego.size("E")  # rows, columns, eleme
 
 @lego.kernel(grid=lego.cdiv(M, WARPS), block=(32, WARPS))
 def csr_matvec(
-    rows: lego.Tensor(i32, Row(M + 1), range=(0, E + 1)),
-    columns: lego.Tensor(i32, Row(E), range=(0, K)),
-    values: lego.Tensor(f32, Row(E)),
-    x: lego.Tensor(f32, Row(K)),
-    y: lego.Tensor(f32, Row(M)),
-):
+    rows: lego.Tensor(i32, Row(M + 1), range=(0, E + 1)), columns: lego.Tensor(i32, Row(E), range=(0, K)),
+    values: lego.Tensor(f32, Row(E)), x: lego.Tensor(f32, Row(K)), y: lego.Tensor(f32, Row(M)),
+):  # fmt: skip
     lane, warp = lego.thread_id
     row, total = lego.block_id[0] * WARPS + warp, lego.register(f32, 0.0)
     with lego.when(row < M):
