@@ -446,6 +446,8 @@ class Drawer:
         if tensor.ragged is not None:
             tiles, size = tensor.ragged
             n, (text, other) = tensor.dims[0], self.number(dtype)
+            if dtype is bf16 and 0 < abs(float(other)) < 2.0**-126:
+                self.case.cpu = False  # AVX512-BF16 flushes it: see test_a_denormal_bf16_beside_a_mask_is_kept
             a, b = self.index(1), self.index(1)
             tiled = f"{tensor.name}.tile_by([{tiles}], [{size}])"
             count = -(-n // size)
