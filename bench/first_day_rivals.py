@@ -134,7 +134,7 @@ def look_back_scan(kernels: Any, n: Mapping[str, int]) -> Trial:
     import torch
 
     x = _integers(0, 20, n["N"])
-    y, words = torch.empty_like(x), torch.empty(-(-n["N"] // 256), device=DEVICE, dtype=torch.int64)
+    y, words = torch.empty_like(x), torch.empty(-(-n["N"] // 4096), device=DEVICE, dtype=torch.int64)
     clear = kernels.launch("clear", words, _0="uint64")
     scan = kernels.launch("scan_blocks", x, y, words, _0="uint32", _1="uint32", _2="uint64")
 

@@ -1,19 +1,22 @@
 """Inclusive sum in one pass over memory, by decoupled look-back (Merrill, Garland, 2016).
 
-A block publishes the sum of its elements, adds up what the blocks before it have published until one knows the sum up
-to its end, and publishes its own. State and sum are one word of 64 bits, so that relaxed atomics suffice.
+A block publishes the sum of its elements. Its last warp then reads the words of the blocks before it, 32 at once, until
+one holds the sum up to its end, and publishes its own. State and sum are one word of 64 bits, so that relaxed atomics
+suffice.
 
 lego-mlir run examples/first_day/look_back_scan.py --size N=20000
 """
+
+from itertools import accumulate
 
 import numpy as np
 
 import lego_mlir as lego
 from lego_mlir import Row, i1, i32, u32, u64
 
-T = 256
-N = lego.size("N")
-BLOCKS = lego.cdiv(N, T)
+T, ROWS = 256, 4  # threads of a block; rows of a warp, 128 elements each, four a lane
+N, TILE = lego.size("N"), 4 * ROWS * T
+BLOCKS = lego.cdiv(N, TILE)
 SUM_OF_BLOCK, SUM_UP_TO_END = 1 << 32, 2 << 32  # states, above the sum; 0: nothing is published
 
 
@@ -24,20 +27,47 @@ def clear(words: lego.Tensor(u64, Row(BLOCKS))):
 
 @lego.kernel(grid=BLOCKS, block=T)
 def scan_blocks(x: lego.Tensor(u32, Row(N)), y: lego.Tensor(u32, Row(N)), words: lego.Tensor(u64, Row(BLOCKS))):
-    b, t, before = lego.block_id[0], lego.thread_id[0], lego.shared(u32, Row(1))
-    part = lego.block_scan(x.tile_by([BLOCKS], [T])[b, t])
-    with lego.when(t == T - 1):
-        words.atomic_store(lego.where(b == 0, u64(SUM_UP_TO_END), SUM_OF_BLOCK) | u64(part), b)
-        total, k, running = lego.register(u32, 0), lego.register(i32, i32(b) - 1), lego.register(i1, b > 0)
+    b, lane, warp, before = lego.block_id[0], lego.lane_id, lego.warp_id, lego.shared(u32, Row(1))
+    rows = {b * TILE + (warp * ROWS + k) * 128 + 4 * lane: lego.register(u32, 0, width=4) for k in range(ROWS)}
+    with lego.when((b + 1) * TILE <= N):
+        for i, four in rows.items():
+            four.set(x.load(i, width=4))
+    with lego.otherwise():
+        for i, four in rows.items():
+            four.set(lego.vector(*(x.halo()[i + k] for k in range(4))))
+    sums, warp_total = {}, u32(0)
+    for i, four in rows.items():
+        *_, total = own = list(accumulate(four))
+        up_to_lane = lego.warp_scan(total)
+        sums[i] = [warp_total + (up_to_lane - total) + one for one in own]
+        warp_total += lego.shuffle(up_to_lane, 31)
+    below = lego.block_scan(lego.where(lane == 31, warp_total, 0), exclusive=True)
+    with lego.when(warp == T // 32 - 1):
+        part = below + warp_total
+        with lego.when(lane == 0):
+            words.atomic_store(u64(part) | SUM_OF_BLOCK, b)
+        total, end, running = lego.register(u32, 0), lego.register(i32, i32(b)), lego.register(i1, True)
         with lego.while_(running):
-            word = words.atomic_load(k)
-            total += u32(word & 0xFFFFFFFF)
-            k -= lego.where(word == 0, i32(0), 1)
-            running.set(word < SUM_UP_TO_END)
-        words.atomic_store(u64(total + part) | SUM_UP_TO_END, b)
-        before[0] = total
+            k, word = end - 1 - i32(lane), lego.register(u64, SUM_UP_TO_END)
+            with lego.when(k >= 0):
+                word.set(words.atomic_load(k))
+            with lego.when(lego.warp_all(word != 0)):
+                complete = lego.warp_ballot(word >= SUM_UP_TO_END)
+                total += lego.warp_reduce(lego.where(u32(lane) <= lego.ctz(complete), u32(word & 0xFFFFFFFF), 0))
+                end -= 32
+                running.set(complete == 0)
+        with lego.when(lane == 0):
+            words.atomic_store(u64(total + part) | SUM_UP_TO_END, b)
+            before[0] = total
     lego.barrier()
-    y.tile_by([BLOCKS], [T])[b, t] = before[0] + part
+    shift = before[0] + below
+    with lego.when((b + 1) * TILE <= N):
+        for i, four in sums.items():
+            y.store(lego.vector(*(shift + one for one in four)), i)
+    with lego.otherwise():
+        for i, four in sums.items():
+            for k, one in enumerate(four):
+                y.halo()[i + k] = shift + one
 
 
 @lego.program

@@ -1,5 +1,5 @@
 #map = affine_map<(d0, d1) -> (d1 + d0 * 256)>
-#map1 = affine_map<(d0) -> ((d0 + 255) floordiv 256)>
+#map1 = affine_map<(d0) -> ((d0 + 4095) floordiv 4096)>
 module attributes {gpu.container_module} {
   gpu.module @clear_module {
     gpu.func @clear(%arg0: memref<?xi64>, %arg1: index) kernel attributes {known_block_size = array<i32: 256, 1, 1>} {

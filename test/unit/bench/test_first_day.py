@@ -36,7 +36,7 @@ SMALL = {
     "nchw_to_nhwc": {"IMAGES": 2, "C": 9, "P": 40},
     "axpy_f16": {"N": 64},
     "vector_add": {"N": 300},
-    "look_back_scan": {"N": 600},
+    "look_back_scan": {"N": 5000},
     "stencil": {"H": 9, "W": 40},
 }
 MATRIX = {"M": 3, "N": 130, "K": 130}
