@@ -62,7 +62,7 @@ CASES = [
     *sized("grid_sum", {"N": 1_000_003}, {"N": 100_000_000}, BLOCKS=PER_SM),
     *sized("row_softmax", {"M": 4096, "N": 1000}, {"M": 8192, "N": 8192}),
     *sized("histogram", {"N": 1_000_003}, {"N": 100_000_000}, BLOCKS=PER_SM),
-    *sized("three_pass_scan", {"N": 100_000}, {"N": 1_000_000}, T=1024),
+    *sized("three_pass_scan", {"N": 100_000}, {"N": 1_000_000}, T=512),
     *sized("look_back_scan", {"N": 1_000_003}, {"N": 50_000_000}),
     *sized("matvec", {"M": 4096, "K": 4096}, {"M": 20000, "K": 10001}),
     *sized("nchw_to_nhwc", {"C": 64, "P": 112 * 112}, {"C": 256, "P": 56 * 56}, IMAGES=32),
