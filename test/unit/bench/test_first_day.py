@@ -33,6 +33,8 @@ SMALL = {
     "ragged_matmul": {"M": 17, "N": 20, "K": 5},
     "three_pass_scan": {"T": 64, "N": 200},
     "rope": {"S": 3},
+    "layer_norm": {"T": 32, "KEPT": 5, "M": 3, "N": 130},
+    "row_softmax": {"T": 32, "KEPT": 5, "M": 3, "N": 130},
     "nchw_to_nhwc": {"IMAGES": 2, "C": 9, "P": 40},
     "axpy_f16": {"N": 64},
     "vector_add": {"N": 300},
