@@ -107,6 +107,7 @@ def to_nvvm(
         for gpu_module in modules:
             _external_dynamic_shared_memory(gpu_module)
             called_functions.keep_calls(gpu_module)
+            _align_words_of_64_bits(gpu_module)
             _refuse_what_cannot_run(gpu_module)
         return to_text(module, locations=True)
 
@@ -202,6 +203,21 @@ def _external_dynamic_shared_memory(gpu_module: Op) -> None:
             "__dynamic_shmem__"
         ):
             operation.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
+
+
+def _align_words_of_64_bits(gpu_module: Op) -> None:
+    """Give loads and stores of i64 their natural alignment.
+
+    MLIR translates them by LLVM's default data layout, in which i64 is aligned to 4 bytes: each would become two
+    accesses of 32 bits.
+    """
+    ir = bindings.load().ir
+    word, alignment = ir.IntegerType.get_signless(64), ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 8)
+    for operation in walk(gpu_module):
+        if operation.name in ("llvm.load", "llvm.store") and "alignment" not in operation.attributes:
+            accessed = operation.results[0] if operation.name == "llvm.load" else operation.operands[0]
+            if accessed.type == word:
+                operation.attributes["alignment"] = alignment
 
 
 def _refuse_what_cannot_run(gpu_module: Op) -> None:

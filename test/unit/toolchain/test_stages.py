@@ -79,6 +79,21 @@ def test_a_body_still_sees_a_memory_of_unknown_size():
     assert "ld.global" in compile_kernel(kernel(body)).text
 
 
+@pytest.mark.parametrize("element", ["i64", "f64", "index"])
+def test_an_element_of_64_bits_is_one_access(element):
+    body = """%v = memref.load %p[%i] : memref<?xELEMENT>
+    memref.store %v, %t[%i] : memref<32xELEMENT, WG>
+    gpu.barrier
+    %w = memref.load %t[%n] : memref<32xELEMENT, WG>
+    memref.store %w, %p[%i] : memref<?xELEMENT>"""
+    text = kernel(
+        body, arguments="%p: memref<?xELEMENT>, %n: index", attributions="workgroup(%t : memref<32xELEMENT, WG>)"
+    )
+    ptx = compile_kernel(text.replace("ELEMENT", element)).text
+    for access in ("ld.global", "st.shared", "ld.shared", "st.global"):
+        assert ptx.count(f"{access}.b64") == ptx.count(access) == 1
+
+
 def test_dynamic_shared_memory_is_external():
     body = """%c0 = arith.constant 0 : index
     %d = gpu.dynamic_shared_memory : memref<?xi8, WG>
