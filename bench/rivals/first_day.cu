@@ -30,16 +30,11 @@ __device__ float block_max(float x) {
 }
 
 template <typename T>
-__device__ T block_scan(T x) {
-  __shared__ T parts[32];
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+__device__ T warp_scan(T x) {
   for (int offset = 1; offset < 32; offset *= 2) {
     T left = __shfl_up_sync(~0u, x, offset);
-    if (lane >= offset) x += left;
+    if (threadIdx.x % 32 >= offset) x += left;
   }
-  if (lane == 31) parts[warp] = x;
-  __syncthreads();
-  for (int w = 0; w < warp; ++w) x += parts[w];
   return x;
 }
 
@@ -310,18 +305,27 @@ void launch(const uint8_t* x, uint32_t* counts, int n, cudaStream_t stream) {
 
 namespace layer_norm {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 128, kKept = 8;
 
 __global__ void layer_norm(const float* __restrict__ x, const float* __restrict__ weight,
                            const float* __restrict__ bias, float* __restrict__ y, int n) {
-  const float* source = x + size_t(blockIdx.x) * n;
-  float* target = y + size_t(blockIdx.x) * n;
-  float total = 0, squares = 0;
-  for (int j = threadIdx.x; j < n; j += kThreads) total += source[j];
+  size_t row = size_t(blockIdx.x) * n;
+  float kept[kKept], total = 0, squares = 0;
+  for (int k = 0; k < kKept; ++k) {
+    int j = k * kThreads + threadIdx.x;
+    kept[k] = j < n ? x[row + j] : 0.0f;
+    total += kept[k];
+  }
   float mean = block_sum(total) / n;
-  for (int j = threadIdx.x; j < n; j += kThreads) squares += (source[j] - mean) * (source[j] - mean);
+  for (int k = 0; k < kKept; ++k) {
+    kept[k] = k * kThreads + threadIdx.x < n ? kept[k] - mean : 0.0f;
+    squares += kept[k] * kept[k];
+  }
   float scale = rsqrtf(block_sum(squares) / n + 1e-5f);
-  for (int j = threadIdx.x; j < n; j += kThreads) target[j] = (source[j] - mean) * scale * weight[j] + bias[j];
+  for (int k = 0; k < kKept; ++k) {
+    int j = k * kThreads + threadIdx.x;
+    if (j < n) y[row + j] = kept[k] * scale * weight[j] + bias[j];
+  }
 }
 
 void launch(const float* x, const float* weight, const float* bias, float* y, int m, int n, cudaStream_t stream) {
@@ -332,33 +336,66 @@ void launch(const float* x, const float* weight, const float* bias, float* y, in
 
 namespace look_back_scan {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kRows = 4, kTile = 4 * kRows * kThreads;  // a row: 128 elements of a warp, four a lane
 constexpr uint64_t kSumOfBlock = 1ull << 32, kSumUpToEnd = 2ull << 32;
 
 __global__ void scan(const uint32_t* __restrict__ x, uint32_t* __restrict__ y, uint64_t* words, int n) {
-  __shared__ uint32_t before;
-  int b = blockIdx.x, i = b * kThreads + threadIdx.x;
-  uint32_t part = block_scan(i < n ? x[i] : 0u);
-  if (threadIdx.x == kThreads - 1) {
-    uint64_t word = (b == 0 ? kSumUpToEnd : kSumOfBlock) | part;
-    __nv_atomic_store_n(words + b, word, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
-    uint32_t total = 0;
-    for (int k = b - 1; k >= 0;) {
-      word = __nv_atomic_load_n(words + k, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
-      if (word == 0) continue;
-      total += uint32_t(word);
-      if (word >= kSumUpToEnd) break;
-      --k;
+  __shared__ uint32_t parts[kThreads / 32], before;
+  __align__(16) uint32_t rows[kRows][4];
+  int b = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int first = b * kTile + warp * kRows * 128 + 4 * lane;
+  bool whole = (b + 1) * kTile <= n;
+  for (int k = 0; k < kRows; ++k) {
+    int i = first + 128 * k;
+    if (whole) {
+      *reinterpret_cast<uint4*>(rows[k]) = *reinterpret_cast<const uint4*>(x + i);
+    } else {
+      for (int j = 0; j < 4; ++j) rows[k][j] = i + j < n ? x[i + j] : 0;
     }
-    __nv_atomic_store_n(words + b, kSumUpToEnd | (total + part), __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
-    before = total;
+  }
+  uint32_t warp_total = 0, below = 0;
+  for (int k = 0; k < kRows; ++k) {
+    for (int j = 1; j < 4; ++j) rows[k][j] += rows[k][j - 1];
+    uint32_t own = rows[k][3], up_to_lane = warp_scan(own);
+    for (int j = 0; j < 4; ++j) rows[k][j] += warp_total + up_to_lane - own;
+    warp_total += __shfl_sync(~0u, up_to_lane, 31);
+  }
+  if (lane == 31) parts[warp] = warp_total;
+  __syncthreads();
+  for (int w = 0; w < warp; ++w) below += parts[w];
+  if (warp == kThreads / 32 - 1) {
+    uint32_t part = below + warp_total, total = 0, complete = 0;
+    if (lane == 0) __nv_atomic_store_n(words + b, kSumOfBlock | part, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
+    for (int end = b; complete == 0;) {
+      int k = end - 1 - lane;
+      uint64_t word = kSumUpToEnd;
+      if (k >= 0) word = __nv_atomic_load_n(words + k, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
+      if (!__all_sync(~0u, word != 0)) continue;
+      complete = __ballot_sync(~0u, word >= kSumUpToEnd);
+      bool needed = (complete & ((1u << lane) - 1)) == 0;
+      total += __reduce_add_sync(~0u, needed ? uint32_t(word) : 0u);
+      end -= 32;
+    }
+    if (lane == 0) {
+      uint64_t word = kSumUpToEnd | (total + part);
+      __nv_atomic_store_n(words + b, word, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
+      before = total;
+    }
   }
   __syncthreads();
-  if (i < n) y[i] = before + part;
+  for (int k = 0; k < kRows; ++k) {
+    int i = first + 128 * k;
+    for (int j = 0; j < 4; ++j) rows[k][j] += before + below;
+    if (whole) {
+      *reinterpret_cast<uint4*>(y + i) = *reinterpret_cast<const uint4*>(rows[k]);
+    } else {
+      for (int j = 0; j < 4 && i + j < n; ++j) y[i + j] = rows[k][j];
+    }
+  }
 }
 
 void launch(const uint32_t* x, uint32_t* y, int n, cudaStream_t stream) {
-  int blocks = (n + kThreads - 1) / kThreads;
+  int blocks = (n + kTile - 1) / kTile;
   uint64_t* words;
   cudaMallocAsync(&words, blocks * sizeof(uint64_t), stream);
   cudaMemsetAsync(words, 0, blocks * sizeof(uint64_t), stream);
@@ -636,17 +673,26 @@ void launch(const __half2* x, __half2* y, int s, cudaStream_t stream) {
 
 namespace row_softmax {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 128, kKept = 8;
 
 __global__ void softmax(const float* __restrict__ x, float* __restrict__ y, int n) {
-  const float* source = x + size_t(blockIdx.x) * n;
-  float* target = y + size_t(blockIdx.x) * n;
-  float largest = -INFINITY, total = 0;
-  for (int j = threadIdx.x; j < n; j += kThreads) largest = fmaxf(largest, source[j]);
+  size_t row = size_t(blockIdx.x) * n;
+  float kept[kKept], largest = -INFINITY, total = 0;
+  for (int k = 0; k < kKept; ++k) {
+    int j = k * kThreads + threadIdx.x;
+    kept[k] = j < n ? x[row + j] : -INFINITY;
+    largest = fmaxf(largest, kept[k]);
+  }
   float shift = block_max(largest);
-  for (int j = threadIdx.x; j < n; j += kThreads) total += expf(source[j] - shift);
+  for (int k = 0; k < kKept; ++k) {
+    kept[k] = expf(kept[k] - shift);
+    total += kept[k];
+  }
   float scale = 1 / block_sum(total);
-  for (int j = threadIdx.x; j < n; j += kThreads) target[j] = expf(source[j] - shift) * scale;
+  for (int k = 0; k < kKept; ++k) {
+    int j = k * kThreads + threadIdx.x;
+    if (j < n) y[row + j] = kept[k] * scale;
+  }
 }
 
 void launch(const float* x, float* y, int m, int n, cudaStream_t stream) {
@@ -677,31 +723,59 @@ namespace three_pass_scan {
 
 constexpr int kThreads = 512;
 
-__global__ void scan_blocks(const float* __restrict__ x, float* __restrict__ y, float* __restrict__ sums, int n) {
-  int i = blockIdx.x * kThreads + threadIdx.x;
-  float part = block_scan(i < n ? x[i] : 0.0f);
-  if (i < n) y[i] = part;
-  if (threadIdx.x == kThreads - 1) sums[blockIdx.x] = part;
+__device__ void load_four(const float* x, int i, int n, float* four) {
+  if (i + 4 <= n) {
+    *reinterpret_cast<float4*>(four) = *reinterpret_cast<const float4*>(x + i);
+  } else {
+    for (int k = 0; k < 4; ++k) four[k] = i + k < n ? x[i + k] : 0.0f;
+  }
+}
+
+__device__ float sum_before(float x) {  // of the threads before this one in the block
+  __shared__ float parts[kThreads / 32];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  float up_to_lane = warp_scan(x), before = __shfl_up_sync(~0u, up_to_lane, 1);
+  if (lane == 0) before = 0;
+  if (lane == 31) parts[warp] = up_to_lane;
+  __syncthreads();
+  for (int w = 0; w < warp; ++w) before += parts[w];
+  return before;
+}
+
+__global__ void sum_blocks(const float* __restrict__ x, float* __restrict__ sums, int n) {
+  __align__(16) float four[4];
+  load_four(x, 4 * (blockIdx.x * kThreads + threadIdx.x), n, four);
+  float total = block_sum(four[0] + four[1] + four[2] + four[3]);
+  if (threadIdx.x == 0) sums[blockIdx.x] = total;
 }
 
 __global__ void scan_sums(float* sums, int blocks) {
   int t = threadIdx.x;
-  float part = block_scan(t < blocks ? sums[t] : 0.0f);
-  if (t < blocks) sums[t] = part;
+  float before = sum_before(t < blocks ? sums[t] : 0.0f);
+  if (t < blocks) sums[t] = before;
 }
 
-__global__ void add_sums(const float* __restrict__ sums, float* __restrict__ y, int n) {
-  int i = blockIdx.x * kThreads + threadIdx.x;
-  if (blockIdx.x > 0 && i < n) y[i] += sums[blockIdx.x - 1];
+__global__ void scan_blocks(const float* __restrict__ x, float* __restrict__ y, const float* __restrict__ sums, int n) {
+  __align__(16) float four[4];
+  int i = 4 * (blockIdx.x * kThreads + threadIdx.x);
+  load_four(x, i, n, four);
+  for (int k = 1; k < 4; ++k) four[k] += four[k - 1];
+  float shift = sums[blockIdx.x] + sum_before(four[3]);
+  for (int k = 0; k < 4; ++k) four[k] += shift;
+  if (i + 4 <= n) {
+    *reinterpret_cast<float4*>(y + i) = *reinterpret_cast<const float4*>(four);
+  } else {
+    for (int k = 0; i + k < n; ++k) y[i + k] = four[k];
+  }
 }
 
 void launch(const float* x, float* y, int n, cudaStream_t stream) {
-  int blocks = (n + kThreads - 1) / kThreads;
+  int blocks = (n + 4 * kThreads - 1) / (4 * kThreads);
   float* sums;
   cudaMallocAsync(&sums, blocks * sizeof(float), stream);
-  scan_blocks<<<blocks, kThreads, 0, stream>>>(x, y, sums, n);
+  sum_blocks<<<blocks, kThreads, 0, stream>>>(x, sums, n);
   scan_sums<<<1, kThreads, 0, stream>>>(sums, blocks);
-  add_sums<<<blocks, kThreads, 0, stream>>>(sums, y, n);
+  scan_blocks<<<blocks, kThreads, 0, stream>>>(x, y, sums, n);
   cudaFreeAsync(sums, stream);
 }
 
@@ -712,12 +786,17 @@ namespace vector_add {
 constexpr int kThreads = 256;
 
 __global__ void add(const float* __restrict__ x, const float* __restrict__ y, float* __restrict__ z, int n) {
-  int i = blockIdx.x * kThreads + threadIdx.x;
-  if (i < n) z[i] = x[i] + y[i];
+  int i = 4 * (blockIdx.x * kThreads + threadIdx.x);
+  if (i + 4 <= n) {
+    float4 a = *reinterpret_cast<const float4*>(x + i), b = *reinterpret_cast<const float4*>(y + i);
+    *reinterpret_cast<float4*>(z + i) = make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+  } else {
+    for (int j = i; j < n; ++j) z[j] = x[j] + y[j];
+  }
 }
 
 void launch(const float* x, const float* y, float* z, int n, cudaStream_t stream) {
-  int blocks = (n + kThreads - 1) / kThreads;
+  int blocks = (n + 4 * kThreads - 1) / (4 * kThreads);
   add<<<blocks, kThreads, 0, stream>>>(x, y, z, n);
 }
 

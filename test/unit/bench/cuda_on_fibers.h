@@ -136,7 +136,11 @@ inline unsigned __ballot_sync(unsigned, bool vote) {
   return votes;
 }
 inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) == ~0u; }
-inline int __ffs(int x) { return __builtin_ffs(x); }
+inline unsigned __reduce_add_sync(unsigned, unsigned value) {
+  unsigned total = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) total += from_lane(value, lane);
+  return total;
+}
 
 template <class T, class V>
 void atomicAdd(T* target, V value) {
@@ -165,6 +169,7 @@ struct float4 {
   float x, y, z, w;
 };
 inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 
 struct __half {
