@@ -584,7 +584,6 @@ __global__ void matmul(const __half* __restrict__ a, const __half* __restrict__ 
         }
       }
     }
-    __syncthreads();
     for (int i = 0; i < 2; ++i) {
       for (int j = 0; j < 2; ++j) {
         for (int e = 0; e < rounded.num_elements; ++e) rounded.x[e] = __float2half(total[i][j].x[e]);

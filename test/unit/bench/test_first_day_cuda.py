@@ -44,6 +44,7 @@ SIZES = {  # sizes that tiles do not divide, in the order of the parameters of `
     "three_pass_scan": {"N": 5001},
     "vector_add": {"N": 1303},
 }
+GUARD = 4096  # bytes before and after each array
 
 
 def on_fibers(cuda):
@@ -71,6 +72,14 @@ def library(tmp_path_factory):
     return ctypes.CDLL(str(folder / "first_day.so"))
 
 
+def guarded(memory, fill):
+    """A copy of the memory between guards that hold this byte, and all of the bytes."""
+    around = np.full(memory.nbytes + 2 * GUARD, fill, np.uint8)
+    inside = around[GUARD:-GUARD].view(memory.dtype)
+    inside[:] = memory.reshape(-1)
+    return inside.reshape(memory.shape), around
+
+
 def argument(value):
     """A scalar by its bits, an array by its address."""
     if value.ndim:
@@ -87,13 +96,18 @@ def test_it_computes_what_the_example_computes(example, descending, library):
     (entry,) = (kernel for kernel in runnable if kernel.expected is not None)
     sizes = SIZES[example]
     made = make_input(entry, sizes, seed=0)
-    memories = {name: np.asarray(memory) for name, memory in made.memories.items()}
-    hidden = {"csr_matvec": ("K", "E"), "embedding_in_range": ("V",)}.get(example, ())  # bounds that no access needs
-    passed = [ctypes.c_int(n) for name, n in sizes.items() if name not in hidden]
     results = data.expected(entry, made.logical, made.sizes)
     allowed = tolerance.allowed(entry, made.logical, made.sizes, results)
+    given = {name: np.asarray(memory) for name, memory in made.memories.items()}
+    fill = {name: 0xAA if name in results else 0xFF for name in given}  # a NaN is read past the end of an input
+    arrays = {name: guarded(memory, fill[name]) for name, memory in given.items() if memory.ndim}
+    memories = {name: arrays[name][0] if memory.ndim else memory for name, memory in given.items()}
+    hidden = {"csr_matvec": ("K", "E"), "embedding_in_range": ("V",)}.get(example, ())  # bounds that no access needs
+    passed = [ctypes.c_int(n) for name, n in sizes.items() if name not in hidden]
     ctypes.c_int.in_dll(library, "descending").value = descending
     getattr(library, f"run_{example}")(*map(argument, memories.values()), *passed, ctypes.c_int(0))
+    for name, (_, around) in arrays.items():
+        assert {*around[:GUARD], *around[-GUARD:]} == {fill[name]}, f"{name}: written out of bounds"
     for parameter in (p for p in entry.params if p.name in results):
         places = made.places[parameter.name]
         expected, bound = (
