@@ -36,7 +36,7 @@ FUNCTIONS: Final[dict[str, tuple[Numpy, float]]] = {
     "floor": (np.floor, 0), "ceil": (np.ceil, 0), "round": (np.rint, 0), "trunc": (np.trunc, 0), "sign": (np.sign, 0),
     "exp": (np.exp, 2), "exp2": (np.exp2, 2), "expm1": (np.expm1, 2), "log": (np.log, 1), "log2": (np.log2, 2),
     "log1p": (np.log1p, 1), "sqrt": (np.sqrt, 0.5), "rsqrt": (lambda x: 1 / np.sqrt(x), 2), "tanh": (np.tanh, 2),
-    "sinh": (np.sinh, 2), "cosh": (np.cosh, 2), "sin": (np.sin, 2), "cos": (np.cos, 2), "tan": (np.tan, 3),
+    "sinh": (np.sinh, 3), "cosh": (np.cosh, 3), "sin": (np.sin, 2), "cos": (np.cos, 2), "tan": (np.tan, 3),
     "asin": (np.arcsin, 2), "acos": (np.arccos, 2), "atan": (np.arctan, 2),
     "erf": (lambda x: np.array([math.erf(v) for v in x]), 3),
 }  # fmt: skip

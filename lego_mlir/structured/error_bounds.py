@@ -8,8 +8,8 @@ ill-conditioned triangles and growth inside a factorisation:
 >>> from lego_mlir.structured.language import parse
 >>> program = parse("A = Matrix(2, 2); B = Matrix(2, 2); C = Matrix(2, 2); A = B*C + 0.5*B;")
 >>> rounded = roundings(program, "f64")["A"]
->>> rounded.before, rounded.last                                    # f16, bf16, f32, f64; the reference rounds as well
-((0, 0, 0, 7), (0, 0, 0, 1))
+>>> rounded.before, rounded.last                                 # f16, bf16, f32, f64, f8; the reference rounds as well
+((0, 0, 0, 7, 0, 0), (0, 0, 0, 1, 0, 0))
 """
 
 from __future__ import annotations

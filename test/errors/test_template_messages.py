@@ -58,7 +58,7 @@ def render(text, name="t.py.jinja", **names):
         ),
         ("{{ laod('x', A[m, k, :, :]) }}", r"t\.py\.jinja:1: 'laod' is undefined; did you mean load\?$"),
         ("\n{{ A.shpe }}", r"t\.py\.jinja:2: A has no 'shpe'; did you mean shape\?$"),
-        ("{{ A.foo }}", r"A has no 'foo'; it has: apply, holds, inv, mask, numel, shape, size$"),
+        ("{{ A.foo }}", r"A has no 'foo'; it has: apply, holds, inv, mask, numel, shape, shifted, size$"),
         ("{{ A[m, k, :, :].maks }}", r"A\[m, k, :, :\] has no 'maks'; did you mean mask\?$"),
         ("{{ A[m, k, 8:24, :].offsets.foo }}", r"A\[m, k, 8:24, :\]\.offsets has no 'foo'; it has: base, mask, offs"),
         ("{{ A[m, k, 0, 0].mask }}", r"2048\*m has no 'mask'; it has: nothing"),

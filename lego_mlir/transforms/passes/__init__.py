@@ -21,11 +21,12 @@
 | `lego-lower-bf16-products`, `lego-lower-bf16-integers` | lower products of bf16, and integers converted to bf16 |
 | `lego-lower-f8-conversions`, `lego-lower-packed-halves` | lower conversions of f8, and multiply-adds of 16 bits |
 | `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
+| `lego-narrow-indices` | computes indices in 32 bits where that is proved to be exact |
 | `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
 
 A pass is a frozen dataclass whose fields are its options; `run` changes a parsed module in place. A pass that finds
 nothing to do raises `PassError`, which names what it looked for and what the kernel has instead, unless finding
-nothing is allowed. The lowering to NVVM runs the `lego-lower` passes itself, on every kernel.
+nothing is allowed. The lowering to NVVM runs the `lego-lower` passes and `lego-narrow-indices` itself, on every kernel.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ PASSES: Final = {
     "lego-swizzle": "swizzle.Swizzle",
     "lego-next-tile-ahead": "prefetch_next_tile.PrefetchNextTile",
     "lego-load-ahead": "load_ahead.LoadAhead",
+    "lego-narrow-indices": "narrow_indices.NarrowIndices",
     "lego-spread-copies": "spread_copies.SpreadCopies",
     "lego-defer-rounding": "round_at_store.DeferRounding",
     "lego-hide-scalars": "hide_scalars.HideScalars",
