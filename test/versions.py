@@ -110,7 +110,7 @@ def newest() -> int:
 def interop() -> int:
     made = environment("interop", sys.executable, [*requirements(), *LIBRARIES])
     if made is not None:
-        return run_tests(made, ("test/interop",))
+        return run_tests(made, ("test/interop", "test/unit/runtime/test_libraries.py"))
     print(f"skipped: {', '.join(LIBRARIES)} cannot be installed here")
     return 0
 

@@ -80,7 +80,8 @@ class ArrayLibrary:
     `key` is the Python text of what `facts` depend on but for the address, with {0} for the array; `key_of` joins it.
     `results(dtype, shape, strides, device)` is a function that makes a result; `finish` turns one, once written, into
     what the caller gets.
-    A launch that `waits` has ended when the call returns: no stream of the library orders what follows.
+    `guard(arrays)` is one check of several arrays that implies equal keys, where the library has a fast one. A launch
+    that `waits` has ended when the call returns: no stream of the library orders what follows.
     """
 
     name: str
@@ -91,6 +92,7 @@ class ArrayLibrary:
     results: Callable[[str, Sequence[int], Sequence[int], Device], MakeArray] | None = None
     finish: Callable[[AnyArray, Device], AnyArray] | None = None
     waits: bool = False
+    guard: Callable[[Sequence[AnyArray]], Callable[..., bool] | None] | None = None
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -196,7 +198,25 @@ def _torch() -> ArrayLibrary:
         facts=facts,
         stream=stream or _no_stream,
         results=results,
+        guard=_tensor_guard,
     )
+
+
+def _tensor_guard(tensors: Sequence[AnyArray]) -> Callable[..., bool] | None:
+    """PyTorch's own check of compiled graphs: types, devices, sizes, strides and gradients in a quarter microsecond.
+
+    None where this version of PyTorch does not have it, or for one tensor given twice.
+    """
+    try:
+        from torch._C._dynamo.guards import TensorGuards
+
+        sizes, strides = [list(t.shape) for t in tensors], [list(t.stride()) for t in tensors]
+        check: Callable[..., bool] = TensorGuards(
+            *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
+        ).check
+        return check if check(*tensors) else None
+    except (ImportError, AttributeError, TypeError, ValueError, RuntimeError):
+        return None
 
 
 # CuPy
@@ -362,8 +382,15 @@ def likeness(values: Sequence[object]) -> Callable[..., bool]:
     """
     conditions: list[str] = []
     context: dict[str, object] = {}
+    guarded = _guarded(values)
+    if guarded is not None:
+        guard, numbers = guarded
+        context["guard"] = guard
+        conditions.append(f"guard({', '.join(f'a{k}' for k in numbers)})")
     for k, value in enumerate(values):
         library, name = library_of(value), f"a{k}"
+        if guarded is not None and k in guarded[1]:
+            continue
         parts = [f"type({name})"]
         if library is not None:
             context[f"facts_{name}"] = library.facts
@@ -374,6 +401,17 @@ def likeness(values: Sequence[object]) -> Callable[..., bool]:
     names = ", ".join(f"a{k}" for k in range(len(values)))
     same: Callable[..., bool] = eval(f"lambda {names}: {' and '.join(conditions) or 'True'}", context)
     return same
+
+
+def _guarded(values: Sequence[object]) -> tuple[Callable[..., bool], list[int]] | None:
+    """One check of all arrays by their library, and their numbers; None if it has none, or they are of several."""
+    numbers = [k for k, value in enumerate(values) if library_of(value) is not None]
+    libraries = {id(library_of(values[k])) for k in numbers}
+    library = library_of(values[numbers[0]]) if len(libraries) == 1 else None
+    if library is None or library.guard is None:
+        return None
+    guard = library.guard([values[k] for k in numbers])
+    return None if guard is None else (guard, numbers)
 
 
 def _as_one(part: str) -> str:

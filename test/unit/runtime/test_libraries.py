@@ -8,7 +8,7 @@ import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f32
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import dlpack
-from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
+from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of, likeness
 
 M, N = lego.size("M"), lego.size("N")
 NUMBERS = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -95,6 +95,23 @@ def test_plans_of_torch_and_numpy_are_apart(torch):
         assert type(double(NUMBERS)) is np.ndarray
         assert isinstance(double(torch.from_numpy(NUMBERS)), torch.Tensor)
     assert key_of([NUMBERS]) != key_of([torch.from_numpy(NUMBERS)])
+
+
+def test_tensors_that_are_alike_have_one_key(torch):
+    x = torch.zeros(4, 6)
+    others = [
+        torch.ones(4, 6), torch.zeros(6, 4), torch.zeros(6, 4).T, torch.zeros(4, 6).double(), torch.zeros(8, 6)[::2],
+        torch.zeros(4, 6, requires_grad=True), torch.zeros(4, 6, device="meta"), np.zeros((4, 6), "f4"), 1.0, x,
+    ]  # fmt: skip
+    for given in ((x, torch.zeros(4)), (x, 2.0), (x, x)):
+        alike = likeness(given)
+        assert alike(*given)
+        for other in others:
+            values = (other, given[1])
+            assert not alike(*values) or key_of(values) == key_of(given)
+            values = (given[0], other)
+            assert not alike(*values) or key_of(values) == key_of(given)
+    assert likeness((x, torch.zeros(4)))(torch.ones(4, 6), torch.ones(4))
 
 
 @pytest.mark.parametrize("check", [False, True])
