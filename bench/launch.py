@@ -165,6 +165,8 @@ def elementwise(n: int) -> Iterator[Candidate]:
     yield from _compared("replay of a captured call", graph.replay, z, x * y)
     operator = lego_mlir.torch.op(mul)
     yield from _compared("torch operator", lambda: operator(x, y), None, x * y)
+    changing = lego_mlir.torch.op(mul, out=True)
+    yield from _compared("torch operator, out=True", lambda: changing(x, y, z), z, x * y)
 
 
 def products_of(n: int) -> Iterator[Candidate]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import keyword
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import UsageError
@@ -36,15 +37,18 @@ _defined: set[str] = set()
 Backward = Callable[..., "Tensor | Sequence[Tensor | None] | None"]
 
 
-def op(kernel: Given, name: str | None = None, backward: Backward | None = None) -> Callable[..., Returned]:
+def op(
+    kernel: Given, name: str | None = None, backward: Backward | None = None, *, out: bool = False
+) -> Callable[..., Returned]:
     """A kernel, or one through a transform script, as the operator `torch.ops.lego.NAME`; by default named as it is.
 
+    With `out=True` results are arguments too, which the operator changes in place: the cheapest call.
     `backward(gradients, inputs, results)` returns the gradients of the arguments, None for those without one; each of
     the three is a tuple. Raises UsageError without PyTorch, and for a kernel with a parameter that no schema can state.
     """
     torch = _torch()
     calls: Foreign = getattr(kernel, "calls", kernel)
-    entry: KernelEntry = calls.host_entry
+    entry: KernelEntry = _with_results_given(calls.host_entry) if out else calls.host_entry
     unique = _unique(name or entry.entry)
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
     library.define(f"{unique}{schema(entry)}", tags=(torch.Tag.pt2_compliant_tag,))
@@ -58,6 +62,11 @@ def op(kernel: Given, name: str | None = None, backward: Backward | None = None)
     _libraries.append(library)
     overload: Callable[..., Returned] = getattr(getattr(torch.ops, NAMESPACE), unique).default
     return overload
+
+
+def _with_results_given(entry: KernelEntry) -> KernelEntry:
+    """The entry with every written tensor as one that is changed in place."""
+    return replace(entry, arguments=tuple(replace(a, read=a.read or a.written) for a in entry.arguments))
 
 
 def schema(entry: KernelEntry) -> str:
@@ -115,6 +124,12 @@ def _implementation(entry: KernelEntry, calls: Given) -> Callable[..., Returned]
     if plain:
         call: Callable[..., Returned] = calls.__call__
         return call
+    if not kept and not entry.sizes:
+
+        def change(*given: Given) -> None:
+            calls(*given)
+
+        return change
 
     def run(*given: Given, **named: Given) -> Returned:
         found = calls(*given, **_sizes(entry, named))

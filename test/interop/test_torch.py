@@ -46,6 +46,17 @@ def test_tensors_are_changed_in_place():
     assert (graph(v) == 5).all() and (v == 4).all()
 
 
+def test_results_can_be_arguments():
+    operator = lego.torch.op(kernels.axpy, out=True)
+    x, y, z = torch.rand(128), torch.rand(128), torch.zeros(128)
+    assert operator(x, y, 2.0, z) is None and torch.allclose(z, 2 * x + y)
+    graph = compiled(lambda a, b, c: (operator(a, b, 3.0, c), c * 2)[1])
+    assert torch.allclose(graph(x, y, z), 6 * x + 2 * y)
+    assert set(torch.library.opcheck(operator, (x, y, 2.0, z)).values()) == {"SUCCESS"}
+    with pytest.raises(UsageError, match="changes an input in place"):
+        lego.torch.op(kernels.axpy, out=True, backward=lambda *_: None)
+
+
 def test_whole_graphs_at_several_shapes(axpy):
     graph = compiled(lambda a, b: axpy(a * 2, b, 3.0) + 1)
     for n in (1000, 500, 777):
