@@ -21,6 +21,8 @@ _SWIZZLE = re.compile(
 _TOKEN = re.compile(r"\s*(?:_?(\d+)|([(),]))")
 LONGEST = 10_000
 """Characters of a text that are read."""
+DEEPEST = 64
+"""Levels of parentheses that are read; operations on layouts recurse once a level."""
 
 
 def parse(text: str) -> tuple[IntTuple, IntTuple | None, CuteSwizzle | None]:
@@ -47,6 +49,8 @@ def _tuple(text: str) -> IntTuple:
         if number is not None:
             open_tuples[-1].append(int(number))
         elif mark == "(":
+            if len(open_tuples) > DEEPEST:
+                raise LayoutError(f"CuteLayout: a text of more than {DEEPEST} levels of parentheses")
             open_tuples.append([])
         elif mark == ")" and len(open_tuples) > 1:
             closed = tuple(open_tuples.pop())

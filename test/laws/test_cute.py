@@ -176,6 +176,8 @@ def test_the_swizzles_of_the_gallery_are_cutes():
         (lambda: CuteLayout("2,3"), "cannot read"),
         (lambda: CuteLayout("(2 3):1"), "cannot read"),
         (lambda: CuteLayout("(" * 20_000), "a text of 20000 characters"),
+        (lambda: CuteLayout("(" * 3000 + "1" + ")" * 3000), "more than 64 levels of parentheses"),
+        (lambda: complement(CuteLayout("4:1"), 0), "the extent must be an int >= 1, got 0"),
         (lambda: CuteLayout((2, 1.5)), "a nested tuple of ints, got 1.5"),
         (lambda: CuteLayout(0), "sizes >= 1"),
         (lambda: CuteLayout("(2,2)")(1, 2, 3), "3 coordinates for the 2 modes"),

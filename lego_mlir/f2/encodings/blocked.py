@@ -101,5 +101,5 @@ class Sliced:
 
 def require_order(encoding: str, order: Sequence[int]) -> None:
     """Raise LayoutError unless the order names each axis once, counted from 0."""
-    if sorted(order) != list(range(len(order))):
+    if any(type(axis) is not int for axis in order) or sorted(order) != list(range(len(order))):
         raise LayoutError(f"{encoding}: order={list(order)} must name each of the axes 0..{len(order) - 1} once")

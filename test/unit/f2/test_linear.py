@@ -63,6 +63,7 @@ A = LinearLayout({"lane": [(0, 1), (1, 0)], "warp": [(2, 0)]}, {"dim0": 4, "dim1
         (lambda: shape_ops.broadcast(A, (8, 2)), "cannot be broadcast to"),
         (lambda: e.Blocked((1, 3), (8, 4), (1, 1), (1, 0)), r"size_per_thread=\[1, 3\] must be powers of two"),
         (lambda: e.Blocked((1, 1), (8, 4), (1, 1), (1, 1)), "must name each of the axes 0..1 once"),
+        (lambda: e.Blocked((1, 1), (8, 4), (1, 1), (1, "0")), "must name each of the axes 0..1 once"),
         (lambda: e.Blocked((1, 1), (8,), (1, 1), (1, 0)), r"threads_per_warp=\[8\] must have 2 entries"),
         (lambda: e.Blocked((1, 1), (8, 4), (1, 1), (1, 0)).layout((4,)), r"shape=\[4\] must have 2 entries"),
         (lambda: e.MmaOperand(1, e.Wgmma((4, 1), 8)), "wgmma reads B from shared memory"),
