@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.f2.dims import log2
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon, combine, rank, solve
 from lego_mlir.hardware.limits import WARP
@@ -45,8 +46,8 @@ def wavefronts(lanes: Sequence[int], bits: int, vector: int) -> int:
 
     Offsets count elements. Lanes that read one word share it.
     """
-    inside = max(_log2(WORD_BITS // bits), _log2(vector))
-    row = _log2(ROW_BITS // bits)
+    inside = max(log2(WORD_BITS // bits), log2(vector))
+    row = log2(ROW_BITS // bits)
     varying = phase_lanes(lanes, vector, bits)
     words = [c >> inside for c in varying]
     banks = [(c & ((1 << row) - 1)) >> inside for c in varying]
@@ -91,7 +92,7 @@ def accesses(value: LinearLayout, memory: LinearLayout, vector: int, bits: int) 
     unaligned.
     """
     place = value.invert_and_compose(memory).sublayout(list(value.in_sizes), ["offset"])
-    registers, size = place.columns_of("register"), _log2(vector)
+    registers, size = place.columns_of("register"), log2(vector)
     inside = solve(registers, [1 << k for k in range(size)])
     if None in inside:
         raise LayoutError(f"accesses: the registers hold no {vector} consecutive elements of this memory layout")
@@ -132,7 +133,3 @@ def other_registers(registers: Sequence[int], vectors: Sequence[int], vector: in
             rest.append(candidate)
         space.add(candidate)
     return rest, copies
-
-
-def _log2(value: int) -> int:
-    return value.bit_length() - 1

@@ -56,11 +56,16 @@ def name_of(name: object, what: str) -> str:
     return name
 
 
+def log2(value: int) -> int:
+    """The exponent of a power of two."""
+    return value.bit_length() - 1
+
+
 def bits_of_size(name: str, size: object) -> int:
     """The number of bits of a size. Raises LayoutError unless it is a power of two."""
     if type(size) is not int or size < 1 or size & (size - 1):
         raise LayoutError(f"LinearLayout: the size of {name} must be a power of two, got {size!r}")
-    return size.bit_length() - 1
+    return log2(size)
 
 
 def reordered(what: str, dims: Dims, names: Sequence[str]) -> Dims:

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lego_mlir.f2.banks import WORD_BITS, other_registers, wavefronts
+from lego_mlir.f2.dims import log2
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
 
@@ -84,7 +85,7 @@ def matrix_accesses(value: LinearLayout, memory: LinearLayout, bits: int) -> Mat
 
 def _plain(place: LinearLayout, bits: int) -> MatrixAccesses | None:
     """Registers and two lanes along the row."""
-    lanes, inside = place.columns_of("lane"), _log2(WORD_BITS // bits)
+    lanes, inside = place.columns_of("lane"), log2(WORD_BITS // bits)
     if lanes[:2] != (1 << inside, 2 << inside):
         return None
     return _accesses(place, inside, [], lanes[2:], bits, transposed=False)
@@ -92,7 +93,7 @@ def _plain(place: LinearLayout, bits: int) -> MatrixAccesses | None:
 
 def _transposed(place: LinearLayout, bits: int) -> MatrixAccesses | None:
     """Three lanes along the row, a register and two lanes across the rows."""
-    lanes, inside = place.columns_of("lane"), _log2(16 // bits)
+    lanes, inside = place.columns_of("lane"), log2(16 // bits)
     if lanes[2:] != tuple(1 << (inside + k) for k in range(3)):
         return None
     row = ROW_BITS // bits
@@ -117,7 +118,7 @@ def _accesses(
     further = [r for r in fixed if r not in across]
     if any(combine(registers, r) % row for r in further):
         return None
-    count = min(len(further), _log2(MOST_MATRICES))
+    count = min(len(further), log2(MOST_MATRICES))
     matrices, rest = further[:count], further[count:]
     span = [combine(copies, k) for k in range(1 << len(copies))]
     each = []
@@ -133,7 +134,3 @@ def _accesses(
     return MatrixAccesses(
         tuple(each), tuple(rows), tuple(combine(registers, m) for m in matrices), warps, transposed, bits
     )
-
-
-def _log2(value: int) -> int:
-    return value.bit_length() - 1

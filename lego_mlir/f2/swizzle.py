@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.banks import ROW_BITS, VECTOR_BITS, WORD_BITS, MemoryAccesses, accesses, phase_lanes
+from lego_mlir.f2.dims import log2
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon, combine, complement, independent, intersection, solve
 
@@ -79,7 +80,7 @@ def swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePla
     """
     target = _checked(source, target, bits)
     a, b, d = _Side.of(source), _Side.of(target), source.out_bits
-    shared = _common_registers(a, b, _log2(VECTOR_BITS // bits))
+    shared = _common_registers(a, b, log2(VECTOR_BITS // bits))
     wide_a, wide_b = (_widened(x, y, shared, bits) for x, y in ((a, b), (b, a)))
     a_wider = len(wide_a) >= len(wide_b)
     low = wide_a if a_wider else wide_b
@@ -88,7 +89,7 @@ def swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePla
     columns = _columns(a, b, shared, low, outer, a_wider, d, bits)
     memory = LinearLayout.of((("offset", d),), source.outs, columns)
     vectors = (1 << len(low), 1 << len(shared)) if a_wider else (1 << len(shared), 1 << len(low))
-    return SwizzlePlan(source, target, memory, _cut(vectors[0], bits), _cut(vectors[1], bits), bits)
+    return SwizzlePlan(source, target, memory, *vectors, bits)
 
 
 def _checked(source: LinearLayout, target: LinearLayout, bits: int) -> LinearLayout:
@@ -117,9 +118,9 @@ def _widened(x: _Side, y: _Side, shared: Sequence[int], bits: int) -> tuple[int,
     """`low` if X takes the wider vectors: fill a word, then registers of X that lanes of one phase of Y differ by."""
     low = list(shared)
     mine = independent(x.registers, (*x.fixed(), *low))
-    word = _log2(max(1, WORD_BITS // bits))
+    word = log2(max(1, WORD_BITS // bits))
     low += mine[: max(0, word - len(low))]
-    most = _log2(VECTOR_BITS // bits)
+    most = log2(VECTOR_BITS // bits)
     together = Echelon((*low, *y.first_lanes(1 << len(shared), bits)))
     for register in independent(x.registers, (*x.fixed(), *low)):
         if len(low) < most and len(low) >= word and register in together:
@@ -146,8 +147,8 @@ def _columns(
     only = [independent(side, common) for side in met]
     free = independent(_registers_first(a, b, low, rest), (*met[0], *met[1]))
     avoiding = [*free, *(e ^ f for e, f in zip(*only, strict=False))]
-    index = avoiding[: max(0, d - _log2(ROW_BITS // bits))]
-    fill_bits = min(d, _log2(max(1, WORD_BITS // bits))) - len(low)
+    index = avoiding[: max(0, d - log2(ROW_BITS // bits))]
+    fill_bits = min(d, log2(max(1, WORD_BITS // bits))) - len(low)
     fill = avoiding[len(index) :][: max(0, fill_bits)]
     taken = (*low, *fill, *index)
     bank = independent((*rest, *complement(taken, d)), taken)
@@ -170,11 +171,3 @@ def _registers_first(a: _Side, b: _Side, low: Sequence[int], rest: Sequence[int]
     """A spanning list of R: elements that registers of both sides differ by come first, as constant offsets."""
     both = intersection(intersection((*a.registers, *low), rest), intersection((*b.registers, *low), rest))
     return [*both, *rest]
-
-
-def _cut(vector: int, bits: int) -> int:
-    return min(vector, VECTOR_BITS // bits)
-
-
-def _log2(value: int) -> int:
-    return value.bit_length() - 1

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.f2.dims import log2
 from lego_mlir.f2.encodings.blocked import require_order
 from lego_mlir.f2.encodings.tiles import (
     MEMORY,
@@ -62,9 +63,11 @@ class SwizzledShared:
         if self.rank == 1:
             return fitted(LinearLayout.identity(part[0], "offset", names[0]), shape, self.blocks, MEMORY)
         columns, rows = part[self.order[0]], part[self.order[1]]
-        swizzled = [(1 << j, self.vec * ((1 << j) // self.per_phase % self.max_phase) % columns) for j in _bits(rows)]
+        swizzled = [
+            (1 << j, self.vec * ((1 << j) // self.per_phase % self.max_phase) % columns) for j in range(log2(rows))
+        ]
         tile = LinearLayout(
-            {"offset": [*((0, 1 << i) for i in _bits(columns)), *swizzled]},
+            {"offset": [*((0, 1 << i) for i in range(log2(columns))), *swizzled]},
             {names[self.order[1]]: rows, names[self.order[0]]: columns},
         )
         outer = (LinearLayout.identity(part[axis], "offset", names[axis]) for axis in self.order[2:])
@@ -131,8 +134,8 @@ class TensorCopyShared:
         group = 128 // self.bits
         per_phase, max_phase = {32: (4, 2), 64: (2, 4), 128: (1, 8)}[self.swizzle]
         bases = [
-            *((0, self._packed(1 << i)) for i in _bits(width)),
-            *((1 << j, self._packed(group * ((1 << j) // per_phase % max_phase))) for j in _bits(SWIZZLE_ROWS)),
+            *((0, self._packed(1 << i)) for i in range(log2(width))),
+            *((1 << j, self._packed(group * ((1 << j) // per_phase % max_phase))) for j in range(log2(SWIZZLE_ROWS))),
         ]
         inner = box[0] if self.transposed else box[-1]
         rows = 1
@@ -146,7 +149,3 @@ class TensorCopyShared:
         if self.transposed:
             return trans(whole, (1, 0))
         return reshape(whole, box)
-
-
-def _bits(size: int) -> range:
-    return range(size.bit_length() - 1)
