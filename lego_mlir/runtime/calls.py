@@ -57,15 +57,18 @@ class Calls:
 
     def __call__(self, *given: Given, **named: Given) -> Returned:
         """Run the kernel on arrays, on the current stream of their library."""
-        if not named:
-            count, alike, latest = self._latest
-            if len(given) == count and alike(*given):  # most calls: arrays like those of the previous one
-                return latest(given, None)  # type: ignore[misc]  # a plan, since something is like its arrays
-            plan = self._plans.get(key_of(given))
-            if plan is not None:
-                self._latest = len(given), plan.alike(given), plan
-                return plan(given, None)
-        return self.call(given, named, None)
+        plan = None if named else self._known(given)
+        return self.call(given, named, None) if plan is None else plan(given, None)
+
+    def _known(self, given: Sequence[Given]) -> Plan | None:
+        """The plan for values like these, if there is one; most calls have arrays like those of the previous one."""
+        count, alike, latest = self._latest
+        if len(given) == count and alike(*given):
+            return latest
+        plan = self._plans.get(key_of(given))
+        if plan is not None:
+            self._latest = len(given), plan.alike(given), plan
+        return plan
 
     def call(
         self, given: Sequence[Given], named: Mapping[str, Given], stream: int | None, check: bool = False
@@ -81,7 +84,7 @@ class Calls:
         handle = stream_handle(stream)
 
         def launch(*given: Given, **named: Given) -> Returned:
-            plan = None if named else self._plans.get(key_of(given))
+            plan = None if named else self._known(given)
             return self.call(given, named, handle) if plan is None else plan(given, handle)
 
         return launch
