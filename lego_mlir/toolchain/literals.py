@@ -20,6 +20,7 @@ import re
 import struct
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Final
 
 
@@ -91,17 +92,29 @@ _LITERAL: Final = (
     r"(?<=[\s(\[<{,])(?:(?P<decimal>[+-]?\d+\.\d*(?:[eE][+-]?\d{1,4})?)|f0x(?P<bits>[0-9A-Fa-f]+)"
     r"|(?P<sign>[+-])(?:(?P<infinity>inf)|(?P<kind>qnan|s?nan)(?:\(0x(?P<payload>[0-9A-Fa-f]+)\))?))(?![\w.:$-])"
 )
-_LITERALS: Final = re.compile(_LITERAL)
-# A literal has the type named last before it: `fadd float %x, 1.0`, `phi float [ 1.0, %a ]`, `half 1.0`. Strings,
-# comments and names are stepped over, whatever they contain.
-_TOKENS: Final = re.compile(
-    rf'"[^"]*"|;.*|[%@!$#][\w.$-]+|(?<![\w.$-])(?P<type>half|bfloat|float|double)(?![\w.$:-])|{_LITERAL}'
-)
+
+
+@cache
+def _literals() -> re.Pattern[str]:
+    return re.compile(_LITERAL)
+
+
+@cache
+def _tokens() -> re.Pattern[str]:
+    """What a line is read by: names, types and literals.
+
+    A literal has the type named last before it: `fadd float %x, 1.0`, `phi float [ 1.0, %a ]`, `half 1.0`. Strings,
+    comments and names are stepped over, whatever they contain.
+    """
+    return re.compile(
+        rf'"[^"]*"|;.*|[%@!$#][\w.$-]+|(?<![\w.$-])(?P<type>half|bfloat|float|double)(?![\w.$:-])|{_LITERAL}'
+    )
 
 
 def portable(text: str) -> str:
     """The same LLVM IR with every floating-point constant in a form that all versions of LLVM read."""
-    return "\n".join([_portable_line(line) if _LITERALS.search(line) else line for line in text.split("\n")])
+    has_literal = _literals().search
+    return "\n".join([_portable_line(line) if has_literal(line) else line for line in text.split("\n")])
 
 
 def _portable_line(line: str) -> str:
@@ -115,7 +128,7 @@ def _portable_line(line: str) -> str:
             return _spelled(token, kind)
         return token[0]
 
-    return _TOKENS.sub(spell, line)
+    return _tokens().sub(spell, line)
 
 
 def _spelled(literal: re.Match[str], kind: FloatType) -> str:

@@ -1,5 +1,6 @@
 """The command line as a whole: help, version, exit codes, and how an exception becomes one message."""
 
+import gc
 import importlib
 import os
 import re
@@ -187,3 +188,20 @@ def test_a_reader_that_goes_away_is_no_error():
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.returncode == 0
+
+
+def test_the_program_collects_cycles_rarely_and_not_at_its_end():
+    code = (
+        "import gc, sys; sys.argv = ['lego-mlir', '--version']\n"
+        "from lego_mlir.cli.start import main\n"
+        "code = main()\n"
+        "print(code, gc.isenabled(), gc.get_threshold()[0] >= 100_000, gc.get_freeze_count() > 10_000)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "0 True True True"
+
+
+def test_an_embedding_program_keeps_its_own_collection():
+    before = gc.get_threshold()
+    assert cli.main(["--version"]) == DONE
+    assert gc.get_threshold() == before
