@@ -133,6 +133,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.reductions import warp_scan as warp_scan
     from lego_mlir.tracing.requirements import require as require
     from lego_mlir.tracing.scalar import vector as vector
+    from lego_mlir.tracing.spread.accesses import load as load
+    from lego_mlir.tracing.spread.distributed import Spread as Spread
     from lego_mlir.tracing.staging import stage as stage
     from lego_mlir.tracing.tensor import Tensor as Tensor
     from lego_mlir.tracing.tensor import shared as shared
@@ -182,6 +184,8 @@ _MODULES = {
     "lego_mlir.tracing.fences": "fence",
     "lego_mlir.tracing.printing": "assert_ printf",
     "lego_mlir.tracing.scalar": "vector",
+    "lego_mlir.tracing.spread.accesses": "load",
+    "lego_mlir.tracing.spread.distributed": "Spread",
     "lego_mlir.tracing.staging": "stage",
     "lego_mlir.runtime.calls": "calls_of",
     "lego_mlir.tracing.while_loops": "while_",

@@ -14,11 +14,12 @@ without an operator are functions: `where`, `isqrt`, `minimum`, `maximum`.
 
 from __future__ import annotations
 
+import functools
 import keyword
 import math
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from lego_mlir.aliases import Array, Cond, Expr, IndexLike
 from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
@@ -69,6 +70,45 @@ def as_condition(value: Condition | Cond) -> Cond:
     return nodes.canonical(bool(value) if isinstance(value, bool) else value)
 
 
+class PerElement:
+    """Many values that an operator applies to one by one, such as the registers of a tile.
+
+    An index, a condition or data as the other operand leaves the operator to this class.
+    """
+
+    __slots__ = ()
+
+    def map(self, function: Callable[..., object], *operands: object) -> Any:
+        """The function of the operands, for each value; operands of other kinds are the same for all of them."""
+        raise NotImplementedError  # every subclass defines it
+
+
+_BINARY = (
+    *(f"__{side}{name}__" for side in ("", "r") for name in (
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift",
+    )),
+    *(f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge")),
+)  # fmt: skip
+_Class = TypeVar("_Class", bound=type)
+
+
+def defers_to_elements(operand: _Class) -> _Class:
+    """A class whose binary operators are left to an `PerElement` as the other operand."""
+
+    def deferring(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def operator(self: object, other: object) -> Any:
+            return NotImplemented if isinstance(other, PerElement) else method(self, other)
+
+        return operator
+
+    for name in _BINARY:
+        if name in vars(operand):
+            setattr(operand, name, deferring(vars(operand)[name]))
+    return operand
+
+
+@defers_to_elements
 class Index(Frozen):
     """A SymPy integer expression with Python's integer operators. Immutable."""
 
@@ -222,6 +262,7 @@ class Index(Frozen):
     __int__ = __index__
 
 
+@defers_to_elements
 class Condition(Frozen):
     """A truth value over symbols: combine with `&`, `|` and `~`, and select with `where`."""
 

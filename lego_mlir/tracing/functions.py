@@ -19,8 +19,14 @@ def _is_data(*values: Operand) -> bool:
     return loaded is not None and any(isinstance(v, loaded.Scalar) for v in values)
 
 
+def _elementwise(*values: Operand) -> _index.PerElement | None:
+    return next((v for v in values if isinstance(v, _index.PerElement)), None)
+
+
 def where(condition: Operand, a: Operand, b: Operand) -> Operand:
     """`a` where the condition holds, `b` elsewhere; both are always computed."""
+    if (several := _elementwise(condition, a, b)) is not None:
+        return several.map(where, condition, a, b)
     if _is_data(a, b) or (_is_data(condition) and isinstance(a, float | int) and isinstance(b, float | int)):
         from lego_mlir.tracing.scalar import select
 
@@ -30,11 +36,15 @@ def where(condition: Operand, a: Operand, b: Operand) -> Operand:
 
 def minimum(a: Operand, b: Operand) -> Operand:
     """The smaller of two; NaN if one is NaN."""
+    if (several := _elementwise(a, b)) is not None:
+        return several.map(minimum, a, b)
     return _compute("minimum", a, b) if _is_data(a, b) else _index.minimum(a, b)
 
 
 def maximum(a: Operand, b: Operand) -> Operand:
     """The larger of two; NaN if one is NaN."""
+    if (several := _elementwise(a, b)) is not None:
+        return several.map(maximum, a, b)
     return _compute("maximum", a, b) if _is_data(a, b) else _index.maximum(a, b)
 
 

@@ -9,13 +9,22 @@ an index; its range is that of its type and of the operations on it.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from lego_mlir.aliases import IndexLike, Operand
-from lego_mlir.expr.index import Condition, Index, as_condition, as_expr, is_symbolic
+from lego_mlir.expr.index import (
+    Condition,
+    PerElement,
+    Index,
+    as_condition,
+    as_expr,
+    defers_to_elements,
+    is_symbolic,
+)
 from lego_mlir.expr.nodes import Ne
 from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.claimed import claim
@@ -25,6 +34,7 @@ from lego_mlir.tracing.trace import Compose, Compute, Constant, Convert, FromInd
 from lego_mlir.tracing.tracer import current
 
 
+@defers_to_elements
 class Scalar:
     """Data of one element type inside a kernel: a number, or a vector where `width` is not None."""
 
@@ -250,6 +260,9 @@ def _binary(name: str, a: Operand, b: Operand) -> Operand:
 
 def compute(name: str, *operands: Operand) -> Scalar:
     """An operation on data. Python numbers take the element type and width of the data operands."""
+    for operand in operands:
+        if isinstance(operand, PerElement):
+            return cast(Scalar, operand.map(functools.partial(compute, name), *operands))
     tracer = current(name)
     data = [o for o in operands if isinstance(o, Scalar)]
     kinds = {d.dtype for d in data}
@@ -275,6 +288,9 @@ def compute(name: str, *operands: Operand) -> Scalar:
 
 def power(x: Operand, y: Operand) -> Operand:
     """x to the power y; a square is a product, which rounds once."""
+    for operand in (x, y):
+        if isinstance(operand, PerElement):
+            return operand.map(power, x, y)
     if isinstance(x, Scalar) and x.dtype.is_float and isinstance(y, Real) and y == 2:
         return compute("mul", x, x)
     return _binary("pow", x, y)
@@ -358,6 +374,8 @@ def convert(given: Operand, dtype: DType, within: Sequence[IndexLike] | None = N
     `within` is the claimed range of an index.
     """
     tracer = current(f"lego.{dtype}(..)")
+    if isinstance(given, PerElement):
+        return given.map(lambda value: convert(value, dtype, within), given)
     if within is not None:
         if dtype.family != "index":
             raise tracer.error(f"lego.{dtype}(.., range=..): only lego.index claims a range, of data used as an index")

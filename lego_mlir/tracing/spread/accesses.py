@@ -1,0 +1,180 @@
+"""`lego.load` and `x.store`: tiles between memory and the registers of a block's threads.
+
+    x = lego.load(a, layout, at=(row, 0))        the tile of a whose first element is a[row, 0]
+    x.store(b, at=(row, 0))
+
+The layout gives the shape. Each thread accesses its own elements, several at once where its registers are contiguous in
+memory and alignment is proved, up to 16 bytes. Where the tile reaches past the end of the tensor, elements are masked:
+a load gives `other` there, and a store does nothing. An element that several threads hold is stored by one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from lego_mlir.aliases import IndexLike, Operand
+from lego_mlir.errors import LayoutError, brief
+from lego_mlir.expr.index import Condition, Index
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrix import Echelon
+from lego_mlir.f2.shape_ops import shape_of
+from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.tracing import control
+from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.scalar import Scalar, as_value, vector
+from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
+from lego_mlir.tracing.spread.distributed import Spread, checked_layout
+from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.tracer import Tracer, current
+
+
+def load(
+    source: View | Part, layout: LinearLayout, at: Sequence[IndexLike] | None = None, other: Operand = 0
+) -> Spread:
+    """The tile of `source` whose first element is at the index `at`, spread over the threads of the block by `layout`.
+
+    `at` has one index for each dimension of the view; without it the tile starts at the first element. A layout of
+    fewer dimensions spans the last ones. ThreadElements outside the tensor are `other`.
+    """
+    tracer = current("lego.load")
+    layout = checked_layout(layout)
+    tile = _Tile.located(tracer, "lego.load", source, layout, at)
+    found: dict[int, Scalar] = {}
+    for registers, index in tile.chunks(_distinct(layout)):
+        loaded = tile.view.load(*index, width=len(registers), other=other)
+        for lane, register in enumerate(registers):
+            found[tile.elements.offset(register)] = loaded if len(registers) == 1 else loaded[lane]
+    count = layout.in_sizes["register"]
+    return Spread(layout, tile.view.dtype, [found[tile.elements.offset(register)] for register in range(count)])
+
+
+def store(target: View | Part, value: Spread, at: Sequence[IndexLike] | None = None) -> None:
+    """Store a tile with its first element at the index `at` of `target`: the method `Spread.store`.
+
+    Raises TraceError for a tile of another element type.
+    """
+    tracer = current("the store of a spread value")
+    tile = _Tile.located(tracer, "the store of a spread value", target, value.layout, at)
+    if value.dtype != tile.view.dtype:
+        raise tracer.error(
+            f"a spread value of {value.dtype} is stored into {tile.view.buffer.name} of {tile.view.dtype}; convert it "
+            f"with .to(lego.{tile.view.dtype})"
+        )
+    owners = _owners(tracer, value.layout)
+    with nullcontext() if owners is None else control.when(owners):
+        for registers, index in tile.chunks(_distinct(value.layout)):
+            values = [Scalar(as_value(value.registers[r], value.dtype)) for r in registers]
+            tile.view.store(values[0] if len(values) == 1 else vector(*values), *index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A tile in memory: the view, the index of its first element, the elements that a thread holds."""
+
+    tracer: Tracer
+    view: View
+    at: tuple[Index, ...]
+    elements: ThreadElements
+
+    @classmethod
+    def located(
+        cls,
+        tracer: Tracer,
+        called: str,
+        given: View | Part,
+        layout: LinearLayout,
+        at: Sequence[IndexLike] | None,
+    ) -> _Tile:
+        """The tile at an index of a view, which is masked at its end. Raises LayoutError for another number of axes."""
+        if isinstance(given, Part):
+            if at is not None or tuple(given.shape) != shape_of(layout):
+                raise tracer.error(
+                    f"{called}: a part of shape {list(given.shape)} takes a layout of that shape and no `at`, got a "
+                    f"layout of shape {list(shape_of(layout))}",
+                    LayoutError,
+                )
+            at, given = given.at, given.view
+        if not isinstance(given, View):
+            raise tracer.error(
+                f"{called} takes a tensor, a shared tile or a part of one, got {brief(repr(given))}", LayoutError
+            )
+        rank, dims = len(layout.outs), given.dims()
+        first = tuple(at) if at is not None else (0,) * len(dims)
+        if len(first) != len(dims) or rank > len(dims):
+            raise tracer.error(
+                f"{called}: {given.buffer.name} has {len(dims)} dimensions, `at` has {len(first)} indices and the "
+                f"layout {rank} dimensions; `at` has one index for each dimension, and the layout spans the last ones",
+                LayoutError,
+            )
+        view = given if given.boundary is not None else given.halo("zero")
+        return cls(tracer, view, tuple(map(Index, first)), ThreadElements(tracer, layout))
+
+    def chunks(self, registers: Sequence[int]) -> Iterator[tuple[list[int], tuple[Index, ...]]]:
+        """The registers in groups that are accessed at once, each with the index of its first element."""
+        run = self._run()
+        inside = (1 << len(run)) - 1
+        order = [self.elements.offset(register) for register in registers]
+        by_offset = dict(zip(order, registers, strict=True))
+        mask = sum(run)
+        for offset in by_offset:
+            if offset & mask == 0:
+                group = [by_offset[offset | _spread_bits(i, run)] for i in range(inside + 1)]
+                yield from self._divided(group)
+
+    def _divided(self, group: list[int]) -> Iterator[tuple[list[int], tuple[Index, ...]]]:
+        """One access for the group, or for each half if its width is not proved."""
+        index = self._index(group[0])
+        if len(group) == 1 or not self.view.place(*index).obstacle(len(group)):
+            yield group, index
+            return
+        half = len(group) // 2
+        yield from self._divided(group[:half])
+        yield from self._divided(group[half:])
+
+    def _index(self, register: int) -> tuple[Index, ...]:
+        inner = self.elements.of_register(register)
+        outer = len(self.at) - len(inner)
+        return (*self.at[:outer], *(a + i for a, i in zip(self.at[outer:], inner, strict=True)))
+
+    def _run(self) -> list[int]:
+        """The bits of consecutive elements along the last axis that registers alone hold: 1, 2, 4, .. of that axis."""
+        layout = self.elements.layout
+        columns = set(layout.columns_of("register"))
+        start = sum(bits for _, bits in layout.outs[:-1])
+        run: list[int] = []
+        while (bit := 1 << (start + len(run))) in columns and not bit & self.elements.support:
+            if 1 << (len(run) + 1) > WIDEST_ACCESS // self.view.dtype.bytes:
+                break
+            run.append(bit)
+        return run
+
+
+def _spread_bits(number: int, bits: Sequence[int]) -> int:
+    return sum(bit for k, bit in enumerate(bits) if number >> k & 1)
+
+
+def _distinct(layout: LinearLayout) -> list[int]:
+    """The registers of a thread that hold distinct elements."""
+    echelon, kept = Echelon(), [0]
+    for bit, column in enumerate(layout.columns_of("register")):
+        if not echelon.add(column):
+            kept += [register | 1 << bit for register in kept]
+    return kept
+
+
+def _owners(tracer: Tracer, layout: LinearLayout) -> Condition | None:
+    """The threads that store: of those that hold the same elements the first; None for all."""
+    echelon = Echelon(layout.columns_of("register"))
+    free = {
+        place: sum(1 << bit for bit, column in enumerate(layout.columns_of(place)) if echelon.add(column))
+        for place in ("lane", "warp")
+    }
+    if not any(free.values()):
+        return None
+    ids = thread_ids(tracer)
+    if "thread" in ids:
+        lanes = len(layout.columns_of("lane"))
+        return (ids["thread"] & (free["lane"] | free["warp"] << lanes)) < 1
+    return ((ids["lane"] & free["lane"]) < 1) & ((ids["warp"] & free["warp"]) < 1)

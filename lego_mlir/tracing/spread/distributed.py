@@ -1,0 +1,232 @@
+"""A tile spread over the threads of a block: the class `Spread`.
+
+A linear layout maps register, lane and warp to an element of the tile. Entry r of `registers` is the element that this
+thread holds in register r: traced data, or an index or condition for what is computed from `lego.index_along`. Python
+runs once for all threads, so an operator on two tiles is one operation for each register:
+
+    layout = f2.Blocked((1, 4), (8, 4), (4, 1), order=(1, 0)).layout((32, 16))     # 4 registers, 32 lanes, 4 warps
+    x = lego.load(a, layout, at=(row, 0))
+    y = lego.exp2(x * 0.5) + 1.0                                                  # 4 products, 4 exp2, 4 sums
+
+Registers that hold copies of one element (dependent bases of the layout) share their operations.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from lego_mlir.aliases import Operand
+from lego_mlir.errors import LayoutError, brief
+from lego_mlir.expr.index import Condition, PerElement, Index
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrix import combine
+from lego_mlir.f2.shape_ops import shape_of, standard_dims
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing import dtypes, scalar, warps
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.scalar import Scalar
+from lego_mlir.tracing.tracer import current
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.tensor import View
+
+PLACES: Final = ("register", "lane", "warp")
+"""The inputs of the layout of a spread value, the minor one first."""
+
+
+def _forward(function: Callable[..., object]) -> Callable[[Spread, object], Spread]:
+    return lambda self, other: self.map(function, self, other)
+
+
+def _reflected(function: Callable[..., object]) -> Callable[[Spread, object], Spread]:
+    return lambda self, other: self.map(function, other, self)
+
+
+class Spread(PerElement):
+    """A tile of one element type in the registers of a block's threads. Immutable.
+
+    `layout` has the inputs register, lane and warp and the outputs dim0, dim1, ..; `registers` has one value of this
+    thread for each register. Raises LayoutError for a layout that does not fit the threads of the kernel's block.
+    """
+
+    __slots__ = ("dtype", "layout", "registers")
+    __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None
+    layout: LinearLayout
+    dtype: DType
+    registers: Sequence[Operand]
+
+    def __init__(self, layout: LinearLayout, dtype: DType, registers: Sequence[Operand]) -> None:
+        self.layout = checked_layout(layout)
+        if len(registers) != self.layout.in_sizes["register"]:
+            raise current("a spread value").error(
+                f"a spread value has one value for each of the {self.layout.in_sizes['register']} registers of its "
+                f"layout, got {len(registers)}"
+            )
+        for register, value in enumerate(registers):
+            if dtype_of(value) != dtype:
+                raise current("a spread value").error(
+                    f"register {register} of a spread value of {dtype} is {brief(repr(value))}; convert it with "
+                    f"lego.{dtype}(..)"
+                )
+        self.dtype, self.registers = dtype, list(registers)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the tile."""
+        return shape_of(self.layout)
+
+    def __repr__(self) -> str:
+        return f"<{' x '.join(map(str, self.shape))} {self.dtype} spread over threads, {len(self.registers)} each>"
+
+    def to(self, dtype: DType) -> Spread:
+        """The tile in another element type."""
+        return self.map(lambda value: scalar.convert(value, dtype), self)
+
+    def store(self, target: View, at: Sequence[Operand] | None = None) -> None:
+        """Store the tile with its first element at the index `at` of a tensor or shared tile, in this element type.
+
+        `at` has one index for each dimension of the target; without it the tile starts at the first element. ThreadElements
+        outside the target are not stored, and an element that several threads hold is stored by one of them.
+        """
+        from lego_mlir.tracing.spread.accesses import store
+
+        store(target, self, at)
+
+    def map(self, function: Callable[..., object], *operands: object) -> Spread:
+        """The function of the operands, register by register; a number, data or an index is the same for all.
+
+        All tiles have one layout. Raises LayoutError otherwise, with the conversion to write.
+        """
+        tiles = [o for o in operands if isinstance(o, Spread)]
+        layout = _common_layout(tiles)
+
+        def of_register(register: int) -> object:
+            return function(*(o.registers[register] if isinstance(o, Spread) else o for o in operands))
+
+        return each_element(layout, of_register)
+
+    def __bool__(self) -> NoReturn:
+        raise current("the truth of a spread value").error(
+            "the truth of a spread value is known only when the kernel runs, for each element; use lego.where, &, |, "
+            "~, lego.minimum and lego.maximum"
+        )
+
+    __add__, __radd__ = _forward(operator.add), _reflected(operator.add)
+    __sub__, __rsub__ = _forward(operator.sub), _reflected(operator.sub)
+    __mul__, __rmul__ = _forward(operator.mul), _reflected(operator.mul)
+    __truediv__, __rtruediv__ = _forward(operator.truediv), _reflected(operator.truediv)
+    __floordiv__, __rfloordiv__ = _forward(operator.floordiv), _reflected(operator.floordiv)
+    __mod__, __rmod__ = _forward(operator.mod), _reflected(operator.mod)
+    __pow__, __rpow__ = _forward(operator.pow), _reflected(operator.pow)
+    __and__, __rand__ = _forward(operator.and_), _reflected(operator.and_)
+    __or__, __ror__ = _forward(operator.or_), _reflected(operator.or_)
+    __xor__, __rxor__ = _forward(operator.xor), _reflected(operator.xor)
+    __lshift__, __rlshift__ = _forward(operator.lshift), _reflected(operator.lshift)
+    __rshift__, __rrshift__ = _forward(operator.rshift), _reflected(operator.rshift)
+    __lt__, __le__ = _forward(operator.lt), _forward(operator.le)
+    __gt__, __ge__ = _forward(operator.gt), _forward(operator.ge)
+
+    def __eq__(self, other: object) -> Spread:  # type: ignore[override]
+        return self.map(operator.eq, self, other)
+
+    def __ne__(self, other: object) -> Spread:  # type: ignore[override]
+        return self.map(operator.ne, self, other)
+
+    def __neg__(self) -> Spread:
+        return self.map(operator.neg, self)
+
+    def __pos__(self) -> Spread:
+        return self
+
+    def __abs__(self) -> Spread:
+        return self.map(abs, self)
+
+    def __invert__(self) -> Spread:
+        return self.map(operator.invert, self)
+
+
+def dtype_of(value: object) -> DType | None:
+    """The element type of one register's value; None for anything but data, an index or a condition."""
+    if isinstance(value, Scalar):
+        return None if value.width is not None else value.dtype
+    return dtypes.index if isinstance(value, Index) else dtypes.i1 if isinstance(value, Condition) else None
+
+
+def each_element(layout: LinearLayout, compute: Callable[[int], object]) -> Spread:
+    """A tile of this layout from a function of the register, called once for registers with copies of an element."""
+    columns, known = layout.columns_of("register"), dict[int, Operand]()
+    registers = []
+    for register in range(1 << len(columns)):
+        element = combine(columns, register)
+        if element not in known:
+            known[element] = compute(register)
+        registers.append(known[element])
+    dtype = dtype_of(registers[0])
+    if dtype is None:
+        raise current("a spread value").error(f"{registers[0]!r} cannot be an element of a spread value")
+    return Spread(layout, dtype, registers)
+
+
+def checked_layout(layout: object) -> LinearLayout:
+    """The layout with the inputs register, lane, warp and the outputs dim0, dim1, .., for the block of this kernel.
+
+    Raises LayoutError for other labels, and for other numbers of lanes and warps than the block has.
+    """
+    tracer = current("a spread value")
+    if not isinstance(layout, LinearLayout):
+        raise tracer.error(
+            f"the layout of a spread value is an f2.LinearLayout, got {brief(repr(layout))}; an encoding becomes one "
+            "for a shape, such as f2.Blocked(..).layout((64, 64))",
+            LayoutError,
+        )
+    sizes = layout.in_sizes
+    if set(sizes) - {*PLACES, "block"} or sizes.get("block", 1) != 1:
+        raise tracer.error(
+            f"the layout of a spread value has the inputs register, lane and warp, got {sizes}; rename the inputs; a "
+            "tile belongs to one block of the grid",
+            LayoutError,
+        )
+    names = standard_dims(len(layout.outs))
+    if set(layout.out_sizes) != set(names):
+        raise tracer.error(
+            f"the layout of a spread value has the outputs {list(names)}, got {list(layout.out_sizes)}; use rename",
+            LayoutError,
+        )
+    threads, held = warps.threads(tracer), sizes.get("lane", 1) * sizes.get("warp", 1)
+    if sizes.get("lane", 1) != WARP or not isinstance(threads, int) or threads != held:
+        shown = f"{threads} threads" if isinstance(threads, int) else f"a symbolic number of threads, {threads!r}"
+        raise tracer.error(
+            f"the layout places a tile on {sizes.get('warp', 1)} warps of {sizes.get('lane', 1)} lanes, and the block "
+            f"of {tracer.name} has {shown}; use block={WARP * sizes.get('warp', 1)}, or a layout with {WARP} lanes and "
+            "as many warps as the block has",
+            LayoutError,
+        )
+    if not layout.is_surjective():
+        raise tracer.error(
+            f"the layout of a spread value must place every element, and {layout!r} does not: it is not surjective",
+            LayoutError,
+        )
+    bits = dict(layout.ins)
+    return (
+        layout.sublayout([p for p in PLACES if p in bits], names)
+        .with_ins(tuple((p, bits.get(p, 0)) for p in PLACES))
+        .transpose_outs(names)
+    )
+
+
+def _common_layout(tiles: Sequence[Spread]) -> LinearLayout:
+    """The layout of all tiles. Raises LayoutError, with the conversion to write, where two differ."""
+    first = tiles[0].layout
+    for tile in tiles[1:]:
+        if tile.layout != first:
+            verdict = first.equivalent(tile.layout)
+            reason = getattr(verdict, "explanation", "")
+            raise current("a spread value").error(
+                f"two spread values of different layouts are combined: {reason}; convert one, such as "
+                "lego.convert(y, to=x.layout)",
+                LayoutError,
+            )
+    return first

@@ -1,0 +1,113 @@
+"""Values spread over threads against NumPy: loads and stores of every layout, arithmetic, masks, widths."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from launching import launch
+
+import lego_mlir as lego
+from lego_mlir import Row, f2, f8e4m3fn, f16, f32, f64, i8, i32
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.dims import split
+from lego_mlir.tracing.trace import Load, Store
+
+BLOCKED = f2.Blocked((1, 4), (4, 8), (4, 1), order=(1, 0)).layout((32, 64))
+
+
+def elementwise(layout, dtype, function, at=(0, 0), rows=None, columns=None, order=Row):
+    shape = (rows or layout.out_sizes["dim0"], columns or layout.out_sizes["dim1"])
+
+    @lego.kernel(grid=1, block=32 * layout.in_sizes.get("warp", 1))
+    def k(a: lego.Tensor(dtype, order(*shape)), b: lego.Tensor(dtype, order(*shape))):
+        function(lego.load(a, layout, at=at)).store(b, at=at)
+
+    return k
+
+
+def statements(kernel, kind):
+    return [s for s in kernel.trace().body if isinstance(s, kind)]
+
+
+@st.composite
+def layouts(draw):
+    """Linear layouts of two dimensions with 32 lanes: random columns, some of them copies, surjective."""
+    shape = draw(st.tuples(st.integers(2, 5), st.integers(2, 5)))
+    warps, bits = draw(st.integers(0, 3)), sum(shape)
+    registers = max(0, bits - 5 - warps) + draw(st.integers(0, 2))
+    free = registers + 5 + warps
+    if draw(st.booleans()):
+        columns = draw(st.permutations([1 << k for k in range(bits)] + [0] * (free - bits)))
+    else:
+        columns = list(draw(st.permutations([1 << k for k in range(bits)])))
+        columns += draw(st.lists(st.integers(0, 2**bits - 1), min_size=free - bits, max_size=free - bits))
+        for k, other in draw(st.lists(st.tuples(st.integers(0, bits - 1), st.integers(0, bits - 1)), max_size=4)):
+            columns[k] ^= columns[other] if k != other else 0
+    dims = (("dim0", shape[0]), ("dim1", shape[1]))
+    parts = {"register": columns[:registers], "lane": columns[registers : registers + 5]}
+    parts["warp"] = columns[registers + 5 :]
+    bases = {name: [split(c, dims) for c in part] for name, part in parts.items()}
+    return f2.LinearLayout(bases, {"dim0": 1 << shape[0], "dim1": 1 << shape[1]})
+
+
+@settings(max_examples=40, deadline=None)
+@given(layouts(), st.sampled_from([i8, f16, f32, f64, i32]), st.booleans())
+def test_a_tile_is_copied_through_any_layout(layout, dtype, ragged):
+    shape = tuple(layout.out_sizes.values())
+    if ragged:
+        shape = (shape[0] - 1, shape[1] - 1)
+    kernel = elementwise(layout, dtype, lambda x: x + x, rows=shape[0], columns=shape[1])
+    a = np.random.default_rng(0).integers(-50, 50, shape)
+    _, b = launch(kernel, a, np.zeros(shape))
+    np.testing.assert_array_equal(b.astype(np.int64), 2 * a)
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(i8, 4), (f8e4m3fn, 4), (f16, 4), (f32, 4), (f64, 2)], ids=str)
+def test_loads_are_as_wide_as_registers_and_alignment_allow(dtype, width):
+    kernel = elementwise(BLOCKED, dtype, lambda x: x)
+    assert {s.access.width for s in statements(kernel, Load)} == {width}
+    assert {s.access.width for s in statements(kernel, Store)} == {width}
+    odd = elementwise(BLOCKED, dtype, lambda x: x, columns=65)
+    assert {s.access.width for s in statements(odd, Load)} == {1}
+
+
+def test_operators_functions_and_numbers():
+    def function(x):
+        y = lego.maximum(2 * x - 1, x / 2) + lego.f32(1)
+        return lego.where(x > 3, lego.exp2(-abs(y)), lego.fma(x, x, 1.0)).to(f32)
+
+    a = np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32) * 4
+    _, b = launch(elementwise(BLOCKED, f32, function), a, np.zeros((32, 64)))
+    y = np.maximum(2 * a - 1, a / 2) + 1
+    np.testing.assert_allclose(b, np.where(a > 3, np.exp2(-abs(y)), a * a + 1), rtol=1e-5)
+
+
+def test_two_layouts_do_not_combine():
+    other = f2.Blocked((4, 1), (4, 8), (4, 1), order=(0, 1)).layout((32, 64))
+
+    @lego.kernel(grid=1, block=128)
+    def k(a: lego.Tensor(f32, Row(32, 64))):
+        (lego.load(a, BLOCKED) + lego.load(a, other)).store(a)
+
+    with pytest.raises(LayoutError, match=r"test_spread.py:\d+: .*different layouts .* lego.convert\(y, to=x.layout\)"):
+        k.trace()
+
+
+@pytest.mark.parametrize("block", [(64,), (100,), (16, 16), (lego.size("B"),)], ids=str)
+def test_the_threads_must_match(block):
+    @lego.kernel(grid=1, block=block)
+    def k(a: lego.Tensor(f32, Row(32, 64))):
+        lego.load(a, BLOCKED).store(a)
+
+    with pytest.raises(LayoutError, match=r"4 warps of 32 lanes, .* use block=128"):
+        k.trace()
+
+
+@pytest.mark.parametrize("block", [(128,), (32, 4), (8, 16), (4, 4, 8)], ids=str)
+def test_blocks_of_any_rank(block):
+    @lego.kernel(grid=1, block=block)
+    def k(a: lego.Tensor(f32, Row(32, 64)), b: lego.Tensor(f32, Row(32, 64))):
+        lego.load(a, BLOCKED).store(b)
+
+    a = np.arange(2048.0).reshape(32, 64)
+    np.testing.assert_array_equal(launch(k, a, 0 * a)[1], a)
