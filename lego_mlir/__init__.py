@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lego_mlir.layout import TileOrderBy as TileOrderBy
     from lego_mlir.layout import as_layout as as_layout
     from lego_mlir.layout import gallery as gallery
+    from lego_mlir.layout.notation_parser import parse_layout as parse_layout
     from lego_mlir.runtime.calls import calls_of as calls_of
     from lego_mlir.runtime.packs import load_kernels as load_kernels
     from lego_mlir.runtime.products import matmul as matmul
@@ -158,6 +159,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "lego_mlir.errors": "LayoutError LegoError",
     "lego_mlir.layout": "Col GenP GroupBy Layout OrderBy Padded RegP Row Strided TileBy TileOrderBy as_layout gallery",
+    "lego_mlir.layout.notation_parser": "parse_layout",
     "lego_mlir.expr.explain": "explain",
     "lego_mlir.expr.index": "cdiv isqrt size symbols",
     "lego_mlir.expr.prove": "prove",

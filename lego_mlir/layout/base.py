@@ -8,7 +8,7 @@ that is out of range, and returns the kind it was given.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lego_mlir.aliases import Cond, IndexLike, Symbol
@@ -23,6 +23,7 @@ from lego_mlir.layout.values import check_range, coerce_indices, end_of, flat_in
 
 if TYPE_CHECKING:
     from lego_mlir.expr.simplify import Derivation
+    from lego_mlir.layout.permutations import GenP
     from lego_mlir.layout.slices import Slice
 
 
@@ -242,6 +243,16 @@ class Layout(Frozen):
 
         found: Layout = substitute(self, sizes)
         return found
+
+    def to_mlir(self, symbols: Mapping[GenP, str] | None = None) -> str:
+        """The text of this layout in MLIR, `#lego.layout<...>`, which `lego.parse_layout` reads.
+
+        `symbols` names each `GenP` made of functions: the text refers to it as `@name`. Raises LayoutError for such a
+        permutation without a name, and for a layout that has no text (docs/dialect.md).
+        """
+        from lego_mlir.layout.notation import to_attribute
+
+        return to_attribute(self, symbols)
 
     def strides(self) -> tuple[Size, ...] | None:
         """The stride of each axis in elements; None unless constant strides are proved."""

@@ -20,6 +20,7 @@ CLOSING = {
     ): "operations that Z3 lacks are bounded",
     ("lego_mlir.layout.base", "lego_mlir.layout.equivalence"): CREATES,
     ("lego_mlir.layout.base", "lego_mlir.layout.group"): CREATES,
+    ("lego_mlir.layout.base", "lego_mlir.layout.notation"): "the text of a layout depends on its kind",
     ("lego_mlir.layout.base", "lego_mlir.layout.slices"): CREATES,
     ("lego_mlir.layout.base", "lego_mlir.layout.substitute"): CREATES,
     ("lego_mlir.layout.base", "lego_mlir.layout.tiled"): CREATES,
