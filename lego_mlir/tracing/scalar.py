@@ -18,8 +18,8 @@ from typing import NoReturn, cast
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.expr.index import (
     Condition,
-    PerElement,
     Index,
+    PerElement,
     as_condition,
     as_expr,
     defers_to_elements,

@@ -36,7 +36,7 @@ def load(
     """The tile of `source` whose first element is at the index `at`, spread over the threads of the block by `layout`.
 
     `at` has one index for each dimension of the view; without it the tile starts at the first element. A layout of
-    fewer dimensions spans the last ones. ThreadElements outside the tensor are `other`.
+    fewer dimensions spans the last ones. Elements outside the tensor are `other`.
     """
     tracer = current("lego.load")
     layout = checked_layout(layout)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import LayoutError, brief
-from lego_mlir.expr.index import Condition, PerElement, Index
+from lego_mlir.expr.index import Condition, Index, PerElement
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
 from lego_mlir.f2.shape_ops import shape_of, standard_dims
@@ -88,7 +88,7 @@ class Spread(PerElement):
     def store(self, target: View, at: Sequence[Operand] | None = None) -> None:
         """Store the tile with its first element at the index `at` of a tensor or shared tile, in this element type.
 
-        `at` has one index for each dimension of the target; without it the tile starts at the first element. ThreadElements
+        `at` has one index for each dimension of the target; without it the tile starts at the first element. Elements
         outside the target are not stored, and an element that several threads hold is stored by one of them.
         """
         from lego_mlir.tracing.spread.accesses import store
