@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Line:
-    """One case: what names it, the rendered kernel's row, the rivals' rows, and what else the table says of it."""
+    """One case: what names it, the rendered kernel's row, the rivals' rows, and further columns of the table."""
 
     case: tuple[str, ...]
     ours: Row | None

@@ -109,7 +109,7 @@ def _matmul(blocks: int | None, stages: int) -> list[float]:
 
 
 def _shell(*arguments: str) -> list[float]:
-    """Milliseconds of `lego-mlir` with these arguments in a process of its own, the interpreter's start included."""
+    """Milliseconds of `lego-mlir` with these arguments in a new process, Python's start included."""
 
     def run() -> object:
         return subprocess.run([sys.executable, "-m", "lego_mlir.cli", *arguments], check=True, capture_output=True)

@@ -11,7 +11,7 @@ The GPU machine needs Python, NumPy and CuPy, artifacts/fuzz/, and compute-sanit
 (`fuzz_kernels.py`) is replayed in NumPy. Input is random words with zeros, infinities, NaNs and denormal numbers among
 them; the result is poisoned, and guarded on both sides, so that an element that is not written and one that is written
 outside its place are found. Results go to bench/results/<device>/<date>-fuzz.json, or where `--to FOLDER` says. Exit
-code 1 for anything wrong; without a GPU a step says so and ends with 0.
+code 1 for anything wrong; without a GPU a step prints that it was skipped and ends with 0.
 """
 
 from __future__ import annotations

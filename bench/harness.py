@@ -65,7 +65,7 @@ def keep(folder: Path, name: str, rendered: Any) -> None:
 
 
 def rendered(path: Path) -> Path:
-    """A file that the step `render` left; says so where it did not."""
+    """A file that the step `render` left; a message names that step if it did not."""
     if not path.is_file():
         raise SystemExit(f"{path} is missing: run the step `render` where lego_mlir is, and copy artifacts/")
     return path
@@ -117,7 +117,7 @@ def write_static(name: str, rows: list[dict[str, Any]], target: str = "sm_90") -
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to compute what a case asks for: a launch, known to be right, and what its row says beside the times."""
+    """One way to compute a case: a launch that was checked, and what its row records beside the times."""
 
     run: Callable[[], Any]
     facts: dict[str, Any]
@@ -342,7 +342,7 @@ def clocks() -> list[str]:
 
 
 def descriptors_need_memory() -> None:
-    """Descriptors made in a kernel live in memory that Triton asks the host for."""
+    """Descriptors made in a kernel live in memory that Triton requests from the host."""
     import torch
     import triton
 

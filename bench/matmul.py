@@ -7,7 +7,7 @@
     python bench/matmul.py table              the tables of docs/matmul.md
 
 A size is M or MxNxK. `choose` goes by the newest times; without any it ranks the kernels by a model over their static
-figures, and the table says so. `time` needs CuPy, torch and lego_mlir.runtime, and Triton for a rival.
+figures, and the table marks it. `time` needs CuPy, torch and lego_mlir.runtime, and Triton for a rival.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 
 Two processes run the same points: one with MKL and OpenBLAS as they come, one in which MKL takes its AVX-512 kernels
 (a preloaded library answers for the processor) and OpenBLAS those of SkylakeX. Ours, Eigen and the naive codes run in
-both. Times are medians of 30 rounds with warm caches, taken while nobody else used the core; a cycle's length is
+both. Times are medians of 30 rounds with warm caches, taken on an otherwise idle core; a cycle's length is
 measured beside them. Where code and data come to lie in memory differs from process to process and can matter more than
 anything else, so each of the two runs several times, on fresh copies of all libraries, and the middle time counts.
 """

@@ -84,7 +84,7 @@ MUTATIONS: tuple[Callable[[random.Random, list[str], int], None], ...] = (
 
 
 def mutated(draw: random.Random, text: str) -> bytes:
-    """A text after one to three mutations; rarely with a byte that is no UTF-8."""
+    """A text after one to three mutations; rarely with a byte that is not UTF-8."""
     tokens = TOKEN.findall(text)
     for _ in range(draw.choice((1, 1, 1, 2, 2, 3))):
         if tokens:
@@ -191,7 +191,7 @@ def command_of(number: int, choices: list[Seed]) -> tuple[str, Seed, bytes]:
 
 
 def run_case(number: int, choices: list[Seed], folder: Path) -> Outcome:
-    """Write the files of a case into an empty folder, run its command in a process of its own, and judge the end."""
+    """Write the files of a case into an empty folder, run its command in a new process, and judge the outcome."""
     command, seed, body = command_of(number, choices)
     folder.mkdir(parents=True)
     (folder / f"given{seed.suffix}").write_bytes(body)

@@ -1,6 +1,6 @@
 """Random index expressions with ranges, negative values included, and random values of their symbols.
 
-Plain `random` with a seed: one C file holds a hundred of them, compiled once, which is no shape for Hypothesis.
+Plain `random` with a seed: one C file holds a hundred of them, compiled once, which does not suit Hypothesis.
 """
 
 import random

@@ -541,5 +541,5 @@ def _moved(rng, drawn):
 
 
 def data_of(drawn):
-    """What the kernel reads: a number of its own at every position."""
+    """What the kernel reads: a different number at every position."""
     return np.arange(min(drawn.numbers.physical_size(), 2**16), dtype=np.int64) * 3 + 1

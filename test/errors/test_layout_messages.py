@@ -309,7 +309,7 @@ def test_beyond_the_exact_bound():
 
 
 def test_beyond_the_exact_bound_a_verdict_stays_readable():
-    """A proof that fails shows its claim cut short; one that is nested too deeply is no crash."""
+    """A proof that fails shows its claim cut short; one that is nested too deeply does not crash."""
     for perm in (gallery.antidiagonal(40000), gallery.hilbert(2**14)):
         verdict = perm.check()
         assert isinstance(verdict, Unknown)

@@ -1,6 +1,6 @@
 """Threads, forks and spawned processes find what one thread finds, and end.
 
-Each scene runs in a process of its own, since what it guards against is a crash or a deadlock: this file is its script.
+Each scene runs in a separate process, because a failure is a crash or a deadlock; this file is also the script.
 """
 
 import multiprocessing

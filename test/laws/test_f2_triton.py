@@ -1,6 +1,6 @@
 """Encodings and compositions equal Triton's, basis by basis: 5,200 random encodings, 5,200 random compositions.
 
-`test/triton_linear.py` asks Triton in another process. Where Triton refuses an encoding, ours may be defined; where we
+`test/triton_linear.py` runs Triton in another process. Where Triton refuses an encoding, ours may be defined; where we
 refuse one, Triton has to refuse it too, except for the tensor-copy boxes of rank 3 whose outer dimensions it mixes.
 """
 

@@ -17,7 +17,7 @@ import strategies
 
 
 def positions(layout) -> np.ndarray:
-    """Where each element lies, in the row-major order of the logical box."""
+    """The position of each element, in the row-major order of the logical box."""
     dims = tuple(int(n) for n in layout.dims())
     return np.broadcast_to(layout.apply(*np.indices(dims)), dims).reshape(-1)
 

@@ -79,7 +79,7 @@ def test_a_chain_is_composition(pair):
 @settings(max_examples=100)
 @given(st.integers(1, 60).flatmap(permutations), st.integers(0, 59), st.integers(0, 59))
 def test_a_permutation_with_two_positions_merged_is_refuted(perm, a, b):
-    """Break f on purpose: send one element where another one lies."""
+    """Break f on purpose: send one element to the position of another."""
     dims = perm.dims()
     n = int(np.prod(dims))
     a, b = a % n, b % n

@@ -188,7 +188,7 @@ def require_refusals(seeds, most):
             try:
                 if not differs(case, mutant):
                     continue
-            except LegoError:  # it reads or writes outside, or is no Triton
+            except LegoError:  # it reads or writes outside, or is not valid Triton
                 pass
             wrong += 1
             assert any(found.error for found in check.check(mutant, sampled=SAMPLED)), f"{case.seed}: {mutant.text}"

@@ -1,7 +1,7 @@
 """How lit runs these tests: which programs the RUN lines mean, and which tests have to be left out.
 
-`mlir-opt` is LLVM 22's, a program that nobody here wrote: a test that needs it says `REQUIRES: mlir-opt` and is listed
-as unsupported, by name, where it is absent. FileCheck is LLVM's, or the one from PyPI.
+`mlir-opt` is LLVM 22's, an independent reader of what is emitted: a test that needs it says `REQUIRES: mlir-opt`
+and is listed as unsupported, by name, where it is absent. FileCheck is LLVM's, or the one from PyPI.
 """
 
 # ruff: noqa: F821 (lit defines `config` and `lit_config` before it runs this file)
@@ -32,7 +32,7 @@ def is_version_22(program):
 
 
 def substitute(name, command):
-    """Where a RUN line says `name` as a word of its own, run `command`."""
+    """Run `command` wherever a RUN line has the separate word `name`."""
     config.substitutions.append((rf"(?<![\w/.%{{-]){re.escape(name)}(?![\w/.-])", command))
 
 

@@ -237,7 +237,7 @@ def test_a_replaced_file_keeps_its_mode_and_a_failed_one_its_content(tmp_path, m
     path = tmp_path / "out.ptx"
     path.write_text("old")
     path.chmod(0o640)
-    with path.open() as reader:  # whoever is reading the old file goes on reading it
+    with path.open() as reader:  # a reader of the old file can finish reading it
         cache.replace_file(path, b"new")
         assert reader.read() == "old"
     assert path.read_text() == "new"

@@ -102,7 +102,7 @@ class Draw:
 
 
 def compiled(seed):
-    """The kernel of a random program and what to show of it; None where there is no program, or LL refuses it."""
+    """The kernel of a random program and what to show of it; None if there is no program, or LL refuses it."""
     draw = Draw(seed)
     text, dtype = draw.text(), draw.random.choice(["f8", "f4"])
     variant = draw.random.choice(VARIANTS[dtype])

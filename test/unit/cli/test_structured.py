@@ -1,4 +1,4 @@
-"""`lego-mlir compile expr.ll` and `run expr.ll`, told apart from LLVM IR by their content."""
+"""`lego-mlir compile expr.ll` and `run expr.ll`, distinguished from LLVM IR by their content."""
 
 import json
 from pathlib import Path

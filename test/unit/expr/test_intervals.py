@@ -139,7 +139,7 @@ def test_divisor(expr, divisor):
 
 
 def test_symbolic_tile_stays_inside():
-    """by*32 + ty < M where by < M//32 and ty < 32: what every tiled kernel asks."""
+    """by*32 + ty < M where by < M//32 and ty < 32: the claim of every tiled kernel."""
     size = Size("M", multiple_of=32)
     by, ty = sympy.symbols("by ty", integer=True)
     ranges = {by: Range(0, FloorDiv(size, 32)), ty: Range(0, 32)}

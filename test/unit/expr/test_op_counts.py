@@ -1,4 +1,4 @@
-"""Our expressions take no more operations than hand-written ones, and the documented table says so truthfully."""
+"""Our expressions take no more operations than hand-written ones, and the documented table matches."""
 
 import importlib.util
 import sys

@@ -106,7 +106,7 @@ def test_unknown_gives_the_reason():
     fermat = Ne(a**3 + b**3, c**3)
     verdict = prove(fermat, {s: Range(1, Size("top", min=10**6)) for s in (a, b, c)}, timeout_ms=20)
     assert isinstance(verdict, Unknown)
-    assert verdict.reason == "z3 gave up within 20 ms (out of steps)"  # of its own, so on a slow machine as well
+    assert verdict.reason == "z3 gave up within 20 ms (out of steps)"  # a limit in steps, so the same on a slow machine
 
 
 def test_an_opaque_operation_refutes_nothing_by_itself():

@@ -105,7 +105,7 @@ def test_result(raw, expected):
 
 
 def test_a_remainder_of_64_bit_data_stays_where_its_absence_would_overflow():
-    """`(v % 64 + i) % 8` is `(v + i) % 8` for integers, but v + 7 is no int64 for every int64 v."""
+    """`(v % 64 + i) % 8` is `(v + i) % 8` for integers, but v + 7 is not an int64 for every int64 v."""
     raw = FloorMod(FloorMod(v, 64) + i, 8)
     assert simplify(raw, RANGES).expr == FloorMod(v + i, 8)
     assert simplify(raw, {**RANGES, v: Range(-(2**31), 2**31)}).expr == FloorMod(v + i, 8)

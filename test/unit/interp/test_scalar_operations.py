@@ -214,7 +214,7 @@ def test_fma_rounds_once_where_two_roundings_differ(type_: str):
 
 
 def test_fma_next_to_a_tie():
-    """(1 + 2^-23) + 2^-24 (1 - 2^-46) lies just below a tie of f32; rounded to f64 first it would be the tie."""
+    """(1 + 2^-23) + 2^-24 (1 - 2^-46) is just below a tie of f32; rounded to f64 first it would be the tie."""
     x = np.float32(2.0**-23)
     a = np.full(LANES, np.float32(2.0**-12) * (1 + x), np.float32)
     b = np.full(LANES, np.float32(2.0**-12) * (1 - x), np.float32)

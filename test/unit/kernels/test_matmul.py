@@ -145,7 +145,7 @@ def test_the_source_names_no_hardware():
 
 
 def test_the_contractions_are_where_the_layouts_put_them():
-    """A transposed tile is read by a permuted transfer, a straight one as it lies."""
+    """A transposed tile is read by a permuted transfer, an untransposed one directly."""
     straight, turned = (build(64, 64, 64, b=b).mlir().count("permutation_map") for b in (Col, Row))
     assert straight == 0
     assert turned == 2

@@ -142,5 +142,5 @@ def test_positions_beyond_64_bits_are_not_printed():
         with pytest.raises(PrintError, match=rf"i \+ j is {2**80 - 1} for values in its ranges, which no integer type"):
             printer(ranges).expression(huge.apply(i, j))
         assert printer(ranges).expression(Row(2**40, 2**20).apply(i, j % 2**20))  # within 64 bits
-    m = lego.size("M", max=2**40)  # a maximum that no size has is no position
+    m = lego.size("M", max=2**40)  # a maximum that no size reaches is not a position
     assert CudaPrinter(Row(m, m).ranges(i, j)).expression(Row(m, m).apply(i, j)) == "M * i + j"

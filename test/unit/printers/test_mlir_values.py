@@ -155,6 +155,6 @@ def test_the_square_root_around_perfect_squares():
 
 @pytest.mark.parametrize(("form", "integer"), FORMS)
 def test_an_operand_that_wraps_around_is_refused(form, integer):
-    """n*n lies beyond 64 bits: a remainder of it would be another number, a difference that cancels would not."""
+    """n*n exceeds 64 bits: its remainder would be a different number, a difference that cancels would not."""
     with pytest.raises(PrintError, match=r"n\*\*2.* which no integer type holds"):
         run([nodes.FloorMod(n * n, 1009)], {s: [1] for s in RANGES}, form, integer)

@@ -61,7 +61,7 @@ def _rounded(
     x: lego.Tensor(i32, Row(4)), y: lego.Tensor(f32, Row(4)), z: lego.Tensor(f64, Row(4)), r: lego.Tensor(f64, Row(4))
 ):
     t = lego.thread_id[0]
-    y[t] = (x[t].to(bf16) * 3.65505274708805e-38).to(f32)  # -321 is no bf16: each step is rounded
+    y[t] = (x[t].to(bf16) * 3.65505274708805e-38).to(f32)  # -321 is not a bf16: each step is rounded
     r[t] = lego.rsqrt(z[t]) + z[t].to(f16).to(f64) + z[t].to(bf16).to(f64)
 
 

@@ -27,7 +27,7 @@ M, N = lego.size("M"), lego.size("N", multiple_of=4)
 
 
 class Array(np.ndarray):
-    """A NumPy array that says where it lies as CuPy's arrays do."""
+    """A NumPy array that exposes its address as CuPy's arrays do."""
 
     number = 0
 

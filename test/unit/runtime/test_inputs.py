@@ -62,7 +62,7 @@ def test_run_and_analyze_use_the_inputs_of_the_spec(spec, tmp_path, capsys):
     without = tmp_path / "random.py"
     without.write_text(SPEC)
     main(["run", str(without), "--size", "rows=70", "--size", "entries=300"])
-    assert "out of bounds" in capsys.readouterr().out  # random rows are no sparse matrix
+    assert "out of bounds" in capsys.readouterr().out  # random rows are not a sparse matrix
 
 
 def test_a_file_gives_arrays_and_sizes(spec, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Parts of matrices: triangles of lu's result, and values that are symmetric because the program says so."""
+"""Parts of matrices: triangles of lu's result, and values that are symmetric because the program declares it."""
 
 import numpy as np
 import pytest

@@ -55,7 +55,7 @@ def test_sizes_that_end_within_a_tile(n, variant):
 
 
 def test_a_last_column_is_a_row_of_lanes():
-    """One column of its own in the last vector would take as many multiply-adds as eight."""
+    """A single column in the last vector would take as many multiply-adds as eight."""
     text = TEXTS[1].format(n=9)
     emitted = generate.emit(lower(parse(text)), "k", "f64", Variant(8, 4, 4)).text()
     # 8 rows of eight columns and k = 4; then the ninth column, turned: a vector and a single element

@@ -137,7 +137,7 @@ CLASHES = {
 @needs_gcc
 @pytest.mark.parametrize("kind", SQUARES)
 def test_the_names_of_sizes_are_kept_apart_from_those_of_the_class(tmp_path, kind):
-    """Whatever a size is called, its member is no parameter, method or temporary of the class."""
+    """For any name of a size, its member collides with no parameter, method or temporary of the class."""
     texts, calls = [], []
     for number, name in enumerate(CLASHES[kind]):
         layout, made = SQUARES[kind](lego.size(name, max=1000)), f"Any{number}(7)"

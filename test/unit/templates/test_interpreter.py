@@ -141,7 +141,7 @@ def test_mistakes_are_one_message(x):
     assert said.endswith("AttributeError: 'tensor' object has no attribute 'nope'")
     with pytest.raises(TemplateError) as caught:
         launch("broken", x)
-    assert "in __call__" in str(caught.value.__cause__)  # where in Triton, for whoever asks
+    assert "in __call__" in str(caught.value.__cause__)  # the place in Triton is kept in the cause
 
     assert refused("doubel", x).startswith("k.py.jinja: it has no kernel 'doubel'; there are: helper, broken, double")
     assert "double(x_ptr, y_ptr, N, M, SHIFT): missing a required argument: 'N'" in refused("double", x, x)

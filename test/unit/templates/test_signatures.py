@@ -155,7 +155,7 @@ def test_a_size_that_the_kernel_reads_may_be_an_int_in_c():
 
 
 def test_a_variable_that_is_assigned_another_is_as_wide_as_that_ones_range():
-    """Whoever declared far had to make it a long long, and a copy of it must be one too."""
+    """`far` needs a long long, and so does a copy of it."""
     far = index("far", 2**36)
     found = Template.of('{{ assign("a, b", (far, k)) }}', "t.cu.jinja", far=far, k=index("k", 8)).render()
     assert found.text.splitlines() == ["const long long a = far;", "const int b = k;"]

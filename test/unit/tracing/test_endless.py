@@ -12,7 +12,7 @@ from lego_mlir.tracing import endless, tracer
 
 
 def line_of(function, text):
-    """The line on which a text stands in a function of this file."""
+    """The line number of a text within a function of this file."""
     first = function.__code__.co_firstlineno
     lines = Path(__file__).read_text().splitlines()
     return next(n for n in range(first, len(lines) + 1) if text in lines[n - 1])

@@ -1,4 +1,4 @@
-"""Generic kernels: one definition, a kernel for each set of parameters, with a name of its own."""
+"""Generic kernels: one definition, a separately named kernel for each set of parameters."""
 
 import re
 

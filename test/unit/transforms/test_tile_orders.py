@@ -86,7 +86,7 @@ def test_an_order_that_is_none(order):
 
 
 def test_an_order_with_a_call_in_it_is_left_out():
-    """The attribute has operators only; the script then gives the tile an order of its own."""
+    """The attribute has operators only; the script then chooses the tile's order."""
     halves = lego.GenP(
         [32, 64],
         lambda i, j: i * 64 + lego.where(i < 16, j, j ^ 8),

@@ -215,7 +215,7 @@ def test_with_one_buffer_the_first_barrier_is_needed():
 
 
 def test_with_one_buffer_both_barriers_stay(tmp_path):
-    """The pass that drops the first barrier asks for the rotation of the buffers, and leaves this loop alone."""
+    """The pass that drops the first barrier requires rotating buffers, and leaves this loop alone."""
     script = composed(tmp_path, "async_copies.mlir", "lego-merge-barriers")
     loop = transformed(build(), script).partition("scf.for")[2].partition("scf.yield")[0]
     assert loop.count("gpu.barrier") == 2
@@ -247,7 +247,7 @@ def test_memory_handed_over_without_a_barrier_races():
 
 
 def test_fragments_out_of_order_give_wrong_values(tmp_path):
-    """Upstream's order of an ldmatrix's tiles is wrong where B lies in columns; our pass mends it."""
+    """Upstream's order of an ldmatrix's tiles is wrong for a column-major B; our pass corrects it."""
     path = composed(tmp_path, "async_copies.mlir", "ldmatrix_mma.mlir")
     part = tmp_path / "ldmatrix_mma.mlir"
     part.write_text(part.read_text().replace('"lego-order-fragments",', ""))
