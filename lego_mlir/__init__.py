@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lego_mlir import cute as cute
     from lego_mlir import f2 as f2
     from lego_mlir import jax as jax
+    from lego_mlir import schedule as schedule
     from lego_mlir import structured as structured
     from lego_mlir import torch as torch
     from lego_mlir.errors import LayoutError as LayoutError
@@ -206,6 +207,7 @@ _NAMES = {
 _NAMES["structured"] = ("lego_mlir.structured", "")
 _NAMES["f2"] = ("lego_mlir.f2", "")
 _NAMES["cute"] = ("lego_mlir.cute", "")
+_NAMES["schedule"] = ("lego_mlir.schedule", "")
 _NAMES["jax"] = ("lego_mlir.jax", "")
 _NAMES["torch"] = ("lego_mlir.torch", "")
 

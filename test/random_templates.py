@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lego_mlir import cdiv, size
+from lego_mlir import cdiv, schedule, size
 from lego_mlir.layout import Col, GroupBy, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, gallery
-from lego_mlir.layout.gallery import grids
 from lego_mlir.templates import Template, block, index
 
 POINTS = 6
@@ -284,9 +283,9 @@ def _symbolic(rng, language):
             case "swizzle":
                 return OrderBy(gallery.xor_swizzle(M, 64, vec=8)).GroupBy([M, 64])
             case "grouped":
-                return grids.grouped(M, N, rows=rows)
+                return schedule.grouped(M, N, rows=rows)
             case "columns":
-                return grids.columns(M, N, width=rows)
+                return schedule.columns(M, N, width=rows)
         return TileOrderBy(perms[0](M // 8, N // 4), perms[1](8, 4)).GroupBy([M, N])
 
     if kind in ("grouped", "columns"):

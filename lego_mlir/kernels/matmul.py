@@ -27,7 +27,7 @@ from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
-from lego_mlir.layout.gallery.grids import tile_order
+from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32
 from lego_mlir.tracing.staging import thread_chunks
 
@@ -148,7 +148,7 @@ def build(
 ) -> Kernel:
     """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32; the sizes are ints.
 
-    `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `grids.ORDERS` or a
+    `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `schedule.ORDERS` or a
     layout of the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each
     has the order of its matrix. With `blocks`, that many persistent blocks share the tiles, round-robin along the
     order; otherwise there is one block per tile. Raises UsageError for an unknown order,

@@ -28,7 +28,7 @@ from lego_mlir import Kernel, Padded, Row, gallery
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.layout.canonical import SizeLike
-from lego_mlir.layout.gallery.grids import tile_order
+from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.staging import thread_chunks
 
@@ -74,7 +74,7 @@ def build(
     """The kernel that writes the N x M transpose of an M x N matrix; the sizes may be symbolic.
 
     A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or
-    a name in `grids.ORDERS`; with symbolic sizes, row or column. The vectorised variant accesses `width` elements at
+    a name in `schedule.ORDERS`; with symbolic sizes, row or column. The vectorised variant accesses `width` elements at
     once: by default the widest that divides both sizes, up to 16 bytes, or 8 for a small matrix. Raises UsageError for
     an unknown variant or order, an impossible width, and threads that do not divide a tile evenly; LayoutError for a
     layout of another grid.

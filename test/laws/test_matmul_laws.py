@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lego_mlir import Col, Row, as_layout, bf16, f16, f32, gallery
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import LEAST_STEPS, Tiling
-from lego_mlir.layout.gallery.grids import ORDERS
 from lego_mlir.layout.transposed import Transposed
+from lego_mlir.schedule import ORDERS
 
 WIDEST = 8  # f16 in 16 bytes: sizes that are multiples of less are copied in smaller pieces
 

@@ -13,7 +13,7 @@ from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv, size
 from lego_mlir.layout import Col, Layout, Row
 from lego_mlir.layout.canonical import Size
-from lego_mlir.layout.gallery.grids import grouped
+from lego_mlir.schedule.orders import grouped
 from lego_mlir.templates.render.indices import index, indices
 from lego_mlir.templates.render.require import require_dims, require_one_of, require_parts, require_positive
 from lego_mlir.templates.render.template import Template

@@ -8,7 +8,7 @@ from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.kernels import choices
 from lego_mlir.kernels.choices import Choice, ChoiceTable, Row
 from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.layout.gallery.grids import ORDERS
+from lego_mlir.schedule import ORDERS
 from lego_mlir.toolchain import TARGETS
 
 ROOM = {name: target.shared_per_block for name, target in TARGETS.items() if target.compute_capability >= (8, 0)}

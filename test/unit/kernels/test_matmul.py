@@ -11,8 +11,8 @@ from lego_mlir import Col, OrderBy, RegP, Row, bf16, f16, f32, gallery
 from lego_mlir.errors import LayoutError, TraceError, UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.layout.gallery.grids import ORDERS, tile_order
 from lego_mlir.layout.transposed import Transposed
+from lego_mlir.schedule import ORDERS, tile_order
 
 SMALL = Tiling(32, 32, 32, (1, 2))
 LAYOUTS = {"NN": (Row, Row), "NT": (Row, Col), "TN": (Col, Row), "TT": (Col, Col)}

@@ -165,14 +165,14 @@ def test_widths_that_no_access_has_are_refused(dtype, width, most):
 
 @pytest.mark.parametrize("order", ["grouped", "morton"])
 def test_orders_that_symbolic_sizes_do_not_have(order):
-    with pytest.raises(UsageError, match=f"the order '{order}' needs concrete sizes; take row, column or a"):
+    message = f"the order '{order}' needs concrete sizes; take row, column, columns, zigzag or a"
+    with pytest.raises(UsageError, match=message):
         transpose.build("padded", lego.size("M", min=1), 64, f32, order=order)
 
 
 def test_an_order_of_other_tiles_is_refused():
-    with pytest.raises(
-        UsageError, match="no order 'diagonal'; there are row, column, grouped, morton, or any layout of"
-    ):
+    orders = "row, column, grouped, morton, columns, zigzag, hilbert"
+    with pytest.raises(UsageError, match=f"no order 'diagonal'; there are {orders}, or any layout of"):
         transpose.build("shared", 64, 64, f32, order="diagonal")
     with pytest.raises(LayoutError, match=r"must be a layout of \(2, 2\) tiles, got Row\(2, 3\)"):
         transpose.build("shared", 64, 64, f32, order=Row(2, 3))

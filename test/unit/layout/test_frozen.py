@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Col, GenP, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, as_layout, gallery
+from lego_mlir import Col, GenP, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, as_layout, gallery, schedule
 from lego_mlir.errors import ExpressionError, LayoutError
 from lego_mlir.expr.verdict import Proved
-from lego_mlir.layout.gallery import grids
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.templates import index
 from lego_mlir.templates.render.indices import Coordinate
@@ -44,8 +43,8 @@ LAYOUTS = [
     gallery.xor_swizzle(M, 8),
     gallery.reverse(2, 3),
     gallery.block_cyclic(12, 2, 3),
-    grids.grouped(5, 3, rows=2),
-    grids.columns(M, 5, width=2),
+    schedule.grouped(5, 3, rows=2),
+    schedule.columns(M, 5, width=2),
     gallery.padded(4, 4),
     gallery.table([2, 3], [3, 1, 0, 2, 5, 4], name="moved"),
     gallery.table([100], np.arange(100)[::-1], runtime=True),

@@ -13,7 +13,6 @@ from lego_mlir.errors import LayoutError, LegoError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.layout import checking
-from lego_mlir.layout.gallery import grids
 from lego_mlir.layout.proving import proved
 from lego_mlir.layout.transposed import Transposed
 from lego_mlir.templates import Template, indices
@@ -159,8 +158,6 @@ def test_a_piece_is_checked_once_whatever_is_built_on_it(checks):
         lambda: gallery.antidiagonal(SIDE),
         lambda: gallery.reverse(N, K),
         lambda: gallery.block_cyclic(2**18, 4, 8),
-        lambda: grids.grouped(N, K, rows=8),
-        lambda: grids.columns(lego.cdiv(N, 64), K, width=8),
     ],
     ids=lambda make: repr(make()),
 )
@@ -177,8 +174,8 @@ def test_pieces_that_differ_in_what_they_were_made_with_are_checked_each(checks)
         gallery.xor_swizzle(SIDE, SIDE, vec=2),
         gallery.reverse(N, K),
         gallery.reverse(N, lego.size("K", multiple_of=2)),
-        grids.grouped(N, K, rows=8),
-        grids.grouped(N, K, rows=4),
+        gallery.xor_swizzle(N, 8),
+        gallery.xor_swizzle(N, 4),
     ]
     for piece in pieces:
         piece.require()
@@ -206,7 +203,7 @@ def test_functions_of_others_are_checked_again_when_they_are_used_again():
 def test_few_verdicts_are_kept(checks, monkeypatch):
     monkeypatch.setattr(checking, "REMEMBERED", 2)
     for rows in (2, 3, 5, 2):
-        grids.grouped(N, K, rows=rows).require()
+        gallery.reverse(N, rows).require()
     assert len(checks) == 4 and len(checking._verdicts) == 2
 
 

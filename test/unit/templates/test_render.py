@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Col, Padded, Row, TileOrderBy, as_layout, gallery
+from lego_mlir import Col, Padded, Row, TileOrderBy, as_layout, gallery, schedule
 from lego_mlir.cli.main import main
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv
-from lego_mlir.layout.gallery import grids
 from lego_mlir.templates import Template, index, indices
 from lego_mlir.templates.readback import check
 
@@ -98,7 +97,7 @@ def test_a_mask_is_there_where_tiles_do_not_divide_and_only_then(tiles):
 
 
 def test_program_ids_through_inv_are_statements_with_what_they_share_named():
-    grid = grids.grouped(4, 2, rows=2)
+    grid = schedule.grouped(4, 2, rows=2)
     text = filled('def f():\n    {{ assign("i, j", grid.inv(p)) }}\n    return i\n{{ helpers }}', grid=grid)
     assert text.splitlines()[:4] == [
         "def f():",
@@ -113,14 +112,14 @@ def test_program_ids_through_inv_are_statements_with_what_they_share_named():
 @pytest.mark.parametrize("sizes", [(8, 8, 3), (7, 5, 2), (1, 9, 4), (6, 4, 6)])
 def test_grouped_and_columns_are_proved_bijections(sizes):
     rows, columns, group = sizes
-    for grid in (grids.grouped(rows, columns, rows=group), grids.columns(rows, columns, width=group)):
+    for grid in (schedule.grouped(rows, columns, rows=group), schedule.columns(rows, columns, width=group)):
         assert grid.check()
         filled('{{ assign("i, j", grid.inv(p)) }}{{ helpers }}', grid=grid)
 
 
 def test_symbolic_grids_with_a_ragged_last_group_are_checked_too():
     n = lego.size("N", max=4096)
-    grid = grids.grouped(cdiv(n, 32), cdiv(n, 64), rows=8)
+    grid = schedule.grouped(cdiv(n, 32), cdiv(n, 64), rows=8)
     assert "tl.minimum(" in filled('f(a{{ sizes }})\n{{ assign("i, j", grid.inv(p)) }}\n{{ helpers }}', grid=grid)
 
 
@@ -128,7 +127,7 @@ def test_a_tile_whose_size_is_a_constexpr_needs_no_floor_division():
     n, tile = lego.size("N", max=4096), lego.size("T", max=256)
     text = filled(
         'f(a{{ sizes }})\n{{ assign("i, j", grid.inv(p)) }}\n{{ helpers }}',
-        grid=grids.grouped(cdiv(n, tile), cdiv(n, 64), rows=8),
+        grid=schedule.grouped(cdiv(n, tile), cdiv(n, 64), rows=8),
     )
     assert "_lego_floor" not in text and "int64" not in text
 

@@ -12,7 +12,7 @@ from lego_mlir import Col, Row, bf16, f16, gallery, interp
 from lego_mlir.interp import Kind
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.layout.gallery.grids import ORDERS
+from lego_mlir.schedule import ORDERS
 from lego_mlir.toolchain import compile_kernel, ptxas, sass, target_named
 from lego_mlir.transforms import scripts
 
