@@ -30,11 +30,11 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size
 from lego_mlir.layout.chain import GroupBy, OrderBy, TileBy
 from lego_mlir.layout.gallery import antidiagonal, block_cyclic, hilbert, morton, reverse, table, xor_swizzle
-from lego_mlir.layout.gallery.grids import columns, grouped
 from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.strided import Strided
 from lego_mlir.layout.tiled import Tiled
+from lego_mlir.schedule.orders import columns, grouped
 
 _GRIDS: Final[dict[str, Callable[..., Layout]]] = {"grids.grouped": grouped, "grids.columns": columns}
 GALLERY: Final[dict[str, Callable[..., Layout]]] = _GRIDS | {

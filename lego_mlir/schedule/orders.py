@@ -17,6 +17,7 @@ section 4.1; its equation 4.3 is mended here: the index within a column is i mod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
@@ -58,7 +59,9 @@ def _columns(dims: tuple[Size, ...], width: Size, zigzag: bool, up_down: bool) -
         cuts.append((2, 1, "even"))
     marks = "".join(f", {name}=True" for name, on in (("zigzag", zigzag), ("up_down", up_down)) if on)
     text = f"schedule.columns({_listed(dims)}, width={width}{marks})"
-    made = (_columns, (dims, width, zigzag, up_down))
+    made: Constructor = (_columns, (dims, width, zigzag, up_down))
+    if not marks and isinstance(width, int):
+        made = (partial(columns, width=width), dims)  # the form that the notation of layouts in MLIR names
     return Cuts(box, cuts, text=text, made=made) if len(dims) == FOLDED else Folded(box, dims, cuts, text, made)
 
 
@@ -95,7 +98,8 @@ def grouped(m: SizeLike, n: SizeLike, *, rows: SizeLike) -> GenP:
 
 def _grouped(dims: tuple[Size, ...], rows: Size) -> GenP:
     text = f"schedule.grouped({_listed(dims)}, rows={rows})"
-    return Cuts(dims, [(1, rows), (2, 1)], text=text, made=(_grouped, (dims, rows)))
+    made: Constructor = (partial(grouped, rows=rows), dims) if isinstance(rows, int) else (_grouped, (dims, rows))
+    return Cuts(dims, [(1, rows), (2, 1)], text=text, made=made)
 
 
 def tiles(*sizes: SizeLike, tile: Sequence[SizeLike], inner: Sequence[SizeLike] | None = None) -> GenP:

@@ -8,9 +8,21 @@ from hypothesis import strategies as st
 from mutations import mutated
 
 import lego_mlir as lego
-from lego_mlir import Col, GenP, OrderBy, Padded, RegP, Row, Strided, TileOrderBy, as_layout, gallery, parse_layout
+from lego_mlir import (
+    Col,
+    GenP,
+    OrderBy,
+    Padded,
+    RegP,
+    Row,
+    Strided,
+    TileOrderBy,
+    as_layout,
+    gallery,
+    parse_layout,
+    schedule,
+)
 from lego_mlir.errors import LegoError
-from lego_mlir.layout.gallery import grids
 from lego_mlir.layout.notation import functions_of
 
 from strategies import layouts
@@ -28,8 +40,8 @@ SYMBOLIC = [
     OrderBy(Row(M // 32), Col(32, N)).GroupBy([M, N]),
     Padded(Row(M, N + 1), [M, N]),
     Strided([M, 7], [7, 1]),
-    grids.grouped(M, N, rows=5),
-    grids.columns(3, N, width=5),
+    schedule.grouped(M, N, rows=5),
+    schedule.columns(3, N, width=5),
     gallery.block_cyclic(M, 4, 2),
     as_layout(Row(M * N - N // 2 + 3, N % 7 + 2, M * M)),
 ]
