@@ -137,6 +137,9 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.scalar import vector as vector
     from lego_mlir.tracing.spread.accesses import load as load
     from lego_mlir.tracing.spread.distributed import Spread as Spread
+    from lego_mlir.tracing.spread.filled import arange as arange
+    from lego_mlir.tracing.spread.filled import full as full
+    from lego_mlir.tracing.spread.filled import zeros as zeros
     from lego_mlir.tracing.staging import stage as stage
     from lego_mlir.tracing.tensor import Tensor as Tensor
     from lego_mlir.tracing.tensor import shared as shared
@@ -189,6 +192,7 @@ _MODULES = {
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.spread.accesses": "load",
     "lego_mlir.tracing.spread.distributed": "Spread",
+    "lego_mlir.tracing.spread.filled": "arange full zeros",
     "lego_mlir.tracing.staging": "stage",
     "lego_mlir.runtime.calls": "calls_of",
     "lego_mlir.tracing.while_loops": "while_",

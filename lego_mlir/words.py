@@ -84,7 +84,7 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.maximum(x, 0)": ("relu",),
     "write `with lego.when(condition):`": ("if_", "If", "mask", "predicate"),
     "write `with lego.otherwise():` after a lego.when": ("else_", "Else", "elif_"),
-    "write `for i in lego.range(..):`": ("for_", "For", "fori_loop", "loop", "arange"),
+    "write `for i in lego.range(..):`": ("for_", "For", "fori_loop", "loop"),
     "write `with lego.while_(running):`": ("while_loop", "While"),
     "write `for i in lego.unroll(..):`": ("static_range", "unrolled", "range_constexpr"),
     "write lego.shared(dtype, layout)": (
@@ -95,7 +95,7 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
         "alloc_shared",
         "SharedMemory",
     ),
-    "write lego.register(dtype, value)": ("local", "registers", "zeros", "full", "local_memory", "variable", "var"),
+    "write lego.register(dtype, value)": ("local", "registers", "local_memory", "variable", "var"),
     "write lego.mma(a, b, accumulator), with lego.accumulator(dtype, rows, columns)": (
         "dot",
         "wmma",

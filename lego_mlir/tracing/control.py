@@ -17,7 +17,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 import sympy
 
@@ -28,6 +28,10 @@ from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.scalar import Scalar, as_value
 from lego_mlir.tracing.trace import Barrier, For, If, Read, Register, Value, Write
 from lego_mlir.tracing.tracer import Tracer, current
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.spread.distributed import Spread
+    from lego_mlir.tracing.spread.variables import SpreadVariable
 
 T = TypeVar("T")
 
@@ -287,9 +291,24 @@ class Cell(Scalar):
         return self
 
 
-def register(dtype: DType, initial: Any = None, width: int | None = None) -> Cell:
-    """A mutable variable of this element type, or a vector of `width`, that loops and branches may change."""
+@overload
+def register(dtype: DType, initial: Any = None, width: int | None = None) -> Cell: ...
+
+
+@overload
+def register(dtype: Spread) -> SpreadVariable: ...
+
+
+def register(dtype: DType | Spread, initial: Any = None, width: int | None = None) -> Cell | SpreadVariable:
+    """A mutable variable of this element type, or a vector of `width`, that loops and branches may change.
+
+    `lego.register(tile)` is one that holds a spread value.
+    """
     tracer = current("lego.register")
+    if not isinstance(dtype, DType):
+        from lego_mlir.tracing.spread.variables import tile_variable
+
+        return tile_variable(dtype)
     if initial is None:
         raise tracer.error("lego.register needs an initial value: write lego.register(lego.f32, 0.0)")
     if width is None and isinstance(initial, Scalar):

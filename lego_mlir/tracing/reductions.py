@@ -101,7 +101,7 @@ def block_reduce(value: Scalar, op: str = "add") -> Scalar:
     """
     tracer = current("lego.block_reduce")
     combine = _combining(tracer, "lego.block_reduce", value, op)
-    _require_uniform(tracer, "lego.block_reduce")
+    require_uniform(tracer, "lego.block_reduce")
     total = warp_reduce(value, op)
     parts = _Parts.stored(tracer, total, warps.lane_id < 1, combine)
     if parts is None:
@@ -119,7 +119,7 @@ def block_scan(value: Scalar, op: str = "add", *, exclusive: bool = False) -> Sc
     """
     tracer = current("lego.block_scan")
     combine = _combining(tracer, "lego.block_scan", value, op)
-    _require_uniform(tracer, "lego.block_scan")
+    require_uniform(tracer, "lego.block_scan")
     inclusive = warp_scan(value, op)
     thread = warps.linear_thread(tracer)
     last = (warps.lane_id >= WARP - 1) | (thread >= warps.threads(tracer) - 1)
@@ -216,7 +216,7 @@ def _combining(tracer: Tracer, called: str, value: Operand, op: str) -> Combinin
     return Combining(name, neutral(value.dtype))
 
 
-def _require_uniform(tracer: Tracer, called: str) -> None:
+def require_uniform(tracer: Tracer, called: str) -> None:
     """Raise TraceError in a branch or loop that threads of a block may take differently."""
     thread_ids = {symbol for symbol, (kind, _) in tracer.ids.items() if kind == "thread_id"}
     for condition in tracer.path:

@@ -31,7 +31,18 @@ from lego_mlir.tracing.data_ranges import DataRanges
 from lego_mlir.tracing.divisors import Division, open_divisors, remedy, some_value
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.endless import PATIENCE, EndlessError, stopped_if_endless
-from lego_mlir.tracing.trace import Buffer, FromCondition, If, Register, Source, Statement, ToIndex, Value, Width
+from lego_mlir.tracing.trace import (
+    Barrier,
+    Buffer,
+    FromCondition,
+    If,
+    Register,
+    Source,
+    Statement,
+    ToIndex,
+    Value,
+    Width,
+)
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.requirements import Requirement
@@ -205,6 +216,10 @@ class Tracer:
     def last(self) -> Statement | None:
         """The latest statement of the innermost region."""
         return self._regions[-1][-1] if self._regions[-1] else None
+
+    def has_barrier(self) -> bool:
+        """Whether a statement of the innermost region so far is a barrier of the block."""
+        return any(isinstance(statement, Barrier) for statement in self._regions[-1])
 
     def replace_last(self, statement: If) -> None:
         """Replace a branch by the same branch with its `otherwise`."""

@@ -44,6 +44,17 @@ def _reflected(function: Callable[..., object]) -> Callable[[Spread, object], Sp
     return lambda self, other: self.map(function, other, self)
 
 
+def _comparison(function: Callable[..., object]) -> Callable[[Spread, object], Spread]:
+    def compare(self: Spread, other: object) -> Spread:
+        if self.dtype.family == "index":
+            from lego_mlir.tracing.spread.index_comparisons import compare_indices
+
+            return compare_indices(function, self, other)
+        return self.map(function, self, other)
+
+    return compare
+
+
 class Spread(PerElement):
     """A tile of one element type in the registers of a block's threads. Immutable.
 
@@ -95,16 +106,124 @@ class Spread(PerElement):
 
         store(target, self, at)
 
+    # -- shape: `spread.reshaping`
+
+    def __getitem__(self, index: object) -> Spread:
+        """`x[:, None]`: a colon for each axis, None for a new axis of size 1."""
+        from lego_mlir.tracing.spread.reshaping import with_new_axes
+
+        return with_new_axes(self, index)
+
+    @property
+    def T(self) -> Spread:
+        """The tile with its axes in reverse order."""
+        return self.transpose(range(len(self.shape))[::-1])
+
+    def transpose(self, order: Sequence[int]) -> Spread:
+        """The tile whose axis k is axis `order[k]` of this one, without movement."""
+        from lego_mlir.tracing.spread.reshaping import transpose
+
+        return transpose(self, order)
+
+    def reshape(self, *shape: int) -> Spread:
+        """The same elements in row-major order under another shape, without movement."""
+        from lego_mlir.tracing.spread.reshaping import reshape
+
+        return reshape(self, shape)
+
+    def expand_dims(self, axis: int) -> Spread:
+        """The tile with a new axis of size 1."""
+        from lego_mlir.tracing.spread.reshaping import expand_dims
+
+        return expand_dims(self, axis)
+
+    def broadcast_to(self, layout: LinearLayout) -> Spread:
+        """The tile with axes of size 1 grown to the sizes of a layout, without movement between threads.
+
+        Raises LayoutError where a thread would need elements of another thread.
+        """
+        from lego_mlir.tracing.spread.reshaping import broadcast_to
+
+        return broadcast_to(self, layout)
+
+    def join(self, other: Spread) -> Spread:
+        """A tile with a new last axis of size 2: this one at 0, `other`, of the same layout, at 1."""
+        from lego_mlir.tracing.spread.reshaping import join
+
+        return join(self, other)
+
+    def split(self) -> tuple[Spread, Spread]:
+        """The halves of a last axis of size 2. Raises LayoutError unless each thread holds both of a pair."""
+        from lego_mlir.tracing.spread.reshaping import split
+
+        return split(self)
+
+    # -- reductions: `spread.folds`
+
+    def sum(self, axis: int | None = None) -> Operand:
+        """The sum along an axis, in this element type; of all elements without one.
+
+        The result is a tile without that axis, and data where no axis is left. The block's threads all take part.
+        """
+        return self._folded("sum", axis)
+
+    def prod(self, axis: int | None = None) -> Operand:
+        """The product along an axis, as `sum`."""
+        return self._folded("prod", axis)
+
+    def min(self, axis: int | None = None) -> Operand:
+        """The least element along an axis, as `sum`; NaN if one is NaN."""
+        return self._folded("min", axis)
+
+    def max(self, axis: int | None = None) -> Operand:
+        """The greatest element along an axis, as `sum`; NaN if one is NaN."""
+        return self._folded("max", axis)
+
+    def any(self, axis: int | None = None) -> Operand:
+        """Whether a condition holds somewhere along an axis, as `sum`."""
+        return self._folded("any", axis)
+
+    def all(self, axis: int | None = None) -> Operand:
+        """Whether a condition holds everywhere along an axis, as `sum`."""
+        return self._folded("all", axis)
+
+    def argmin(self, axis: int | None = None) -> Operand:
+        """The first index of the least element along an axis, an i32; of NaNs the first."""
+        return self._folded("argmin", axis)
+
+    def argmax(self, axis: int | None = None) -> Operand:
+        """The first index of the greatest element along an axis, an i32; of NaNs the first."""
+        return self._folded("argmax", axis)
+
+    def reduce(self, axis: int | None, combine: Callable[..., object]) -> Operand:
+        """The elements along an axis combined by a function of two numbers, which is associative and commutative."""
+        return self._folded("reduce", axis, combine)
+
+    def _folded(self, called: str, axis: int | None, combine: Callable[..., object] | None = None) -> Operand:
+        from lego_mlir.tracing.spread.folds import folded
+
+        return folded(called, self, axis, combine)
+
+    def index(self, axis: int) -> Spread:
+        """The index of each element along an axis, as `lego.arange(x.layout, axis)`."""
+        from lego_mlir.tracing.spread.filled import arange
+
+        return arange(self.layout, axis)
+
+    # -- operators
+
     def map(self, function: Callable[..., object], *operands: object) -> Spread:
         """The function of the operands, register by register; a number, data or an index is the same for all.
 
-        All tiles have one layout. Raises LayoutError otherwise, with the conversion to write.
+        Tiles of one shape have one layout; axes of size 1 grow to the others' size. Raises LayoutError for different
+        layouts, with the conversion to write.
         """
         tiles = [o for o in operands if isinstance(o, Spread)]
         layout = _common_layout(tiles)
+        aligned = [o.broadcast_to(layout) if isinstance(o, Spread) else o for o in operands]
 
         def of_register(register: int) -> object:
-            return function(*(o.registers[register] if isinstance(o, Spread) else o for o in operands))
+            return function(*(o.registers[register] if isinstance(o, Spread) else o for o in aligned))
 
         return each_element(layout, of_register)
 
@@ -126,14 +245,14 @@ class Spread(PerElement):
     __xor__, __rxor__ = _forward(operator.xor), _reflected(operator.xor)
     __lshift__, __rlshift__ = _forward(operator.lshift), _reflected(operator.lshift)
     __rshift__, __rrshift__ = _forward(operator.rshift), _reflected(operator.rshift)
-    __lt__, __le__ = _forward(operator.lt), _forward(operator.le)
-    __gt__, __ge__ = _forward(operator.gt), _forward(operator.ge)
+    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
+    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
 
     def __eq__(self, other: object) -> Spread:  # type: ignore[override]
-        return self.map(operator.eq, self, other)
+        return _comparison(operator.eq)(self, other)
 
     def __ne__(self, other: object) -> Spread:  # type: ignore[override]
-        return self.map(operator.ne, self, other)
+        return _comparison(operator.ne)(self, other)
 
     def __neg__(self) -> Spread:
         return self.map(operator.neg, self)
@@ -218,14 +337,31 @@ def checked_layout(layout: object) -> LinearLayout:
 
 
 def _common_layout(tiles: Sequence[Spread]) -> LinearLayout:
-    """The layout of all tiles. Raises LayoutError, with the conversion to write, where two differ."""
-    first = tiles[0].layout
-    for tile in tiles[1:]:
+    """The layout of the largest tile. Raises LayoutError for shapes that do not fit, and where two layouts differ."""
+    tracer = current("a spread value")
+    shapes = [tile.shape for tile in tiles]
+    shown = " and ".join(str(list(shape)) for shape in dict.fromkeys(shapes))
+    if len({len(shape) for shape in shapes}) > 1:
+        raise tracer.error(
+            f"spread values of the shapes {shown} are combined; give both the same number of axes, such as x[:, None]",
+            LayoutError,
+        )
+    grown = tuple(map(max, zip(*shapes, strict=True)))
+    if any(n not in (1, most) for shape in shapes for n, most in zip(shape, grown, strict=True)):
+        raise tracer.error(f"spread values of the shapes {shown} cannot be combined", LayoutError)
+    largest = [tile for tile in tiles if tile.shape == grown]
+    if not largest:
+        raise tracer.error(
+            f"spread values of the shapes {shown} are combined to {list(grown)}, and none has this shape, whose layout "
+            "the result would have; write x.broadcast_to(layout) for one of them",
+            LayoutError,
+        )
+    first = largest[0].layout
+    for tile in largest[1:]:
         if tile.layout != first:
-            verdict = first.equivalent(tile.layout)
-            reason = getattr(verdict, "explanation", "")
-            raise current("a spread value").error(
-                f"two spread values of different layouts are combined: {reason}; convert one, such as "
+            raise tracer.error(
+                "two spread values of different layouts are combined: "
+                f"{getattr(first.equivalent(tile.layout), 'explanation', '')}; convert one, such as "
                 "lego.convert(y, to=x.layout)",
                 LayoutError,
             )

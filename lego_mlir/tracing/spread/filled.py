@@ -1,0 +1,52 @@
+"""Spread values that are not loaded: one number everywhere, and the index of each element.
+
+    lego.full(f32, layout, -1.0)        a tile of -1
+    lego.zeros(f32, layout)
+    lego.arange(layout, axis=1)         the index of each element along an axis
+
+`arange` gives indices: in `lego.where(lego.arange(layout, 1) <= row, x, 0.0)` a comparison that holds for all threads
+takes no instruction, and the others share the part that all registers have in common.
+"""
+
+from __future__ import annotations
+
+from lego_mlir.aliases import Operand
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.scalar import convert
+from lego_mlir.tracing.spread.coordinates import ThreadElements
+from lego_mlir.tracing.spread.distributed import Spread, checked_layout, each_element
+from lego_mlir.tracing.tracer import current
+
+
+def full(dtype: DType, layout: LinearLayout, value: Operand) -> Spread:
+    """A tile with one value everywhere: a number, an index or data of this thread that is the same in all threads."""
+    current("lego.full")
+    layout = checked_layout(layout)
+    return Spread(layout, dtype, [convert(value, dtype)] * layout.in_sizes["register"])
+
+
+def zeros(dtype: DType, layout: LinearLayout) -> Spread:
+    """A tile of zeros."""
+    return full(dtype, layout, 0)
+
+
+def arange(layout: LinearLayout, axis: int = 0) -> Spread:
+    """The index of each element along an axis, as a tile of indices; `.to(lego.i32)` makes numbers of them."""
+    tracer = current("lego.arange")
+    layout = checked_layout(layout)
+    axis = require_axis("lego.arange", layout, axis)
+    elements = ThreadElements(tracer, layout)
+    return each_element(layout, lambda register: elements.of_register(register)[axis])
+
+
+def require_axis(called: str, layout: LinearLayout, axis: object) -> int:
+    """The axis counted from 0; a negative one counts from the last. Raises LayoutError for any other."""
+    rank = len(layout.outs)
+    if type(axis) is not int or not -rank <= axis < rank:
+        raise current(called).error(
+            f"{called}: a tile of shape {list(layout.out_sizes.values())} has the axes 0..{rank - 1}, got {axis!r}",
+            LayoutError,
+        )
+    return axis % rank

@@ -1,0 +1,63 @@
+"""A tile that loops and branches may change: one register of the kernel for each register of the layout.
+
+acc = lego.register(lego.zeros(f32, layout))
+for k in lego.range(tiles):
+    acc += lego.load(a, layout, at=(0, 64 * k))
+acc.store(b)
+"""
+
+from __future__ import annotations
+
+from lego_mlir.errors import brief
+from lego_mlir.tracing import control
+from lego_mlir.tracing.scalar import Scalar, as_value, convert
+from lego_mlir.tracing.spread.distributed import Spread, each_element
+from lego_mlir.tracing.tracer import current
+
+
+class SpreadVariable(Spread):
+    """A mutable tile: in an expression it is read at that point."""
+
+    __slots__ = ()
+
+    def get(self) -> Spread:
+        """The current tile; later changes of the variable do not affect it."""
+        return each_element(self.layout, lambda r: self.registers[r].get())
+
+    def set(self, value: object) -> None:
+        """Replace the tile: by one of this layout and element type, or by one number everywhere."""
+        if not isinstance(value, Spread):
+            value = each_element(self.layout, lambda r: Scalar(as_value(value, self.dtype)))
+        given = value.broadcast_to(self.layout)
+        values = [as_value(v, self.dtype) for v in given.registers]  # all are read before one is written
+        for cell, new in {id(cell): (cell, new) for cell, new in zip(self.registers, values, strict=True)}.values():
+            cell.set(Scalar(new))
+
+    def __iadd__(self, other: object) -> SpreadVariable:
+        self.set(self + other)
+        return self
+
+    def __isub__(self, other: object) -> SpreadVariable:
+        self.set(self - other)
+        return self
+
+    def __imul__(self, other: object) -> SpreadVariable:
+        self.set(self * other)
+        return self
+
+
+def tile_variable(initial: object) -> SpreadVariable:
+    """A variable with the values of a tile. Raises TraceError for anything else, and for a tile of indices."""
+    tracer = current("lego.register")
+    if not isinstance(initial, Spread):
+        raise tracer.error(
+            f"lego.register takes an element type and a value, such as (lego.f32, 0.0), or a spread value, got "
+            f"{brief(repr(initial))}"
+        )
+    if initial.dtype.family == "index":
+        raise tracer.error(
+            "lego.register takes a tile of data, got one of indices; convert it, for example with .to(lego.i32)"
+        )
+    dtype = initial.dtype
+    cells = each_element(initial.layout, lambda r: control.register(dtype, convert(initial.registers[r], dtype)))
+    return SpreadVariable(initial.layout, dtype, cells.registers)
