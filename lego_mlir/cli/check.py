@@ -199,6 +199,7 @@ def _template_lines(template: Template) -> Iterator[Line | Note]:
 def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]:
     from lego_mlir import spec
     from lego_mlir.errors import LayoutError, SpecError
+    from lego_mlir.proofs.claims import kernel_claims
     from lego_mlir.tracing.claims import access_verdicts
     from lego_mlir.tracing.trace import Assume
 
@@ -220,6 +221,8 @@ def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]
             yield Note(f"{statement.source}: claimed, and checked by the interpreter: {statement.text}")
     for division in trace.divisions:
         yield Line(str(division), division.verdict)
+    for what, verdict in kernel_claims(kernel):
+        yield Line(what, verdict)
 
 
 def _values(counter_example: Mapping[str, object]) -> str:

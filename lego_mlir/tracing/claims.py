@@ -50,7 +50,7 @@ class Claim:
 
 def access_verdicts(trace: KernelTrace, timeout_ms: int) -> Iterator[tuple[str, Verdict]]:
     """Each access of a kernel as text, with the verdict on its bounds."""
-    words = _Words(trace)
+    words = DataMeaning(trace)
     ranges = {**trace.ranges, **words.ranges}
     required = tuple(requirement.condition for requirement in trace.requirements)
     for body in (trace.body, *(function.body for function in trace.functions())):
@@ -58,7 +58,7 @@ def access_verdicts(trace: KernelTrace, timeout_ms: int) -> Iterator[tuple[str, 
             yield claim.text, _verdict(claim, ranges, set(words.ranges), timeout_ms)
 
 
-class _Words:
+class DataMeaning:
     """The meaning of the symbols that represent data, over symbols named as the user wrote them.
 
     An operation on data that cannot overflow becomes index arithmetic, and a comparison a condition, so that a guard on

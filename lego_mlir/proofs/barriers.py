@@ -1,0 +1,89 @@
+"""The claims that all threads of a block reach a barrier together, and all lanes of a warp a barrier of the warp.
+
+They do if the branches around it are taken by all or none, and the loops around it have as many rounds for all. That is
+so where conditions and bounds do not depend on the thread; otherwise two threads, t and t', are proved to agree:
+
+    with lego.when(t // 32 < n):  lego.warp_sync()           t // 32 == t' // 32 implies t // 32 < n == (t' // 32 < n)
+    for k in lego.range(t, 1024, 256):  lego.barrier()       4 rounds for every t in 0 .. 255
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from lego_mlir.aliases import Cond, Expr
+from lego_mlir.expr.nodes import Eq, FloorDiv, Ne
+from lego_mlir.expr.piecewise import is_condition
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.verdict import Proved, Unknown, Verdict
+from lego_mlir.proofs.digits import primed
+from lego_mlir.proofs.divergence import Divergence
+from lego_mlir.proofs.footprints import Sync
+from lego_mlir.proofs.kernel_model import KernelModel
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierClaim:
+    """A claim about one barrier of the trace."""
+
+    sync: Sync
+    verdict: Verdict
+
+    @property
+    def text(self) -> str:
+        who = "lane of the warp" if self.sync.scope == "warp" else "thread of the block"
+        return f"{self.sync.source}: every {who} reaches the barrier"
+
+
+def barrier_claims(model: KernelModel) -> Iterator[BarrierClaim]:
+    """A claim for each barrier, those of one line as one claim."""
+    divergence = Divergence(model.trace)
+    lines: dict[tuple[str, object], BarrierClaim] = {}
+    for sync in model.reader.syncs:
+        verdict = _reached(model, divergence, sync)
+        key = (sync.scope, sync.source)
+        if key not in lines or isinstance(lines[key].verdict, Proved):
+            lines[key] = BarrierClaim(sync, verdict)
+    yield from lines.values()
+
+
+def _reached(model: KernelModel, divergence: Divergence, sync: Sync) -> Verdict:
+    varying = [guard for guard in sync.guards if any(divergence.differs(part) for part in guard)]
+    methods: dict[str, None] = {}
+    for guard in varying:
+        verdict = _agreed(model, divergence, sync, guard)
+        if not isinstance(verdict, Proved):
+            shown = ", ".join(map(str, guard))
+            return Unknown(f"not proved that all threads agree on {shown}")
+        methods[verdict.by] = None
+    return Proved(", ".join(methods) or "the branches and loops around it do not depend on the thread")
+
+
+def _agreed(model: KernelModel, divergence: Divergence, sync: Sync, guard: Sequence[Expr]) -> Verdict:
+    """Whether two threads, of one warp for a barrier of the warp, have the same condition or number of rounds."""
+    prime = {s: primed(s) for s in divergence.symbols}
+    here = [part.xreplace(model.digits.value) for part in (_decisive(guard), model.warp)]
+    own = {digit: primed(digit) for s in prime for digit in model.over_digits([s])}
+    there = [part.xreplace(own) for part in here]
+    same = _same(here[0], there[0])
+    claim = sympy.Or(Ne(here[1], there[1]), same) if sync.scope == "warp" else same
+    limits = model.digits.limits
+    given = [sympy.Not(c) for c in (*limits, *(limit.xreplace(own) for limit in limits), *model.required)]
+    return prove(sympy.Or(claim, *given), model.both)
+
+
+def _decisive(guard: Sequence[Expr]) -> Expr:
+    """What must agree: a condition, or the number of rounds of a loop."""
+    if len(guard) == 1:
+        return guard[0]
+    lo, hi, step = guard
+    return FloorDiv(hi - lo + step - 1, step)
+
+
+def _same(a: Expr, b: Expr) -> Cond:
+    if not is_condition(a):
+        return Eq(a, b)
+    return sympy.Or(sympy.And(a, b), sympy.And(sympy.Not(a), sympy.Not(b)))

@@ -1,0 +1,34 @@
+"""The claims about a kernel that `check` lists, each proved, refuted by a run, or unknown.
+
+Claims are proved first. What is not proved is tried on the interpreter, which may refute it; a run never proves. If a
+barrier is not reached by all threads, what it separates is unknown. An index that is computed from the contents of
+memory may be different in each thread for all inputs that occur, so a claim about it is unknown instead of refuted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lego_mlir.expr.verdict import Proved, Unknown, Verdict
+from lego_mlir.proofs.barriers import barrier_claims
+from lego_mlir.proofs.confirm import Runs, is_divergent, is_race
+from lego_mlir.proofs.kernel_model import KernelModel
+from lego_mlir.proofs.races import race_claims
+from lego_mlir.tracing.definition import Kernel
+
+
+def kernel_claims(kernel: Kernel) -> Iterator[tuple[str, Verdict]]:
+    """Each claim as text, with its verdict."""
+    model, runs = KernelModel(kernel.trace()), Runs(kernel)
+    reached = True
+    for barrier in barrier_claims(model):
+        source = barrier.sync.source
+        reached = reached and isinstance(barrier.verdict, Proved)
+        yield barrier.text, runs.tried(barrier.verdict, is_divergent(source.file, source.line))
+    for race in race_claims(model):
+        verdict = race.verdict
+        if isinstance(verdict, Proved) and not reached and not race.across:
+            verdict = Unknown("not every thread is proved to reach the barriers that it relies on")
+        if race.pair is None or not model.by_data(race.pair):
+            verdict = runs.tried(verdict, is_race(race.buffer.name, race.across))
+        yield race.text, verdict

@@ -1,0 +1,152 @@
+"""Counter-examples from runs: a claim that is not proved is refuted by a launch that the interpreter reports.
+
+The kernel runs on small launches, with sizes that tiles do not divide and with some that they do, on the input of the
+spec or random input. What the interpreter reports is a fault of the kernel beyond doubt: it names the sizes, both
+threads and both lines. A fault that no run shows leaves the claim unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import LegoError
+from lego_mlir.expr.verdict import Proved, Refuted, Verdict
+from lego_mlir.interp.report import Fault, Kind, Report
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.definition import Kernel
+
+TRIED: Final = (None, 33, 64, 7)
+"""Sizes of the runs; None stands for the sizes that `run` chooses."""
+MOST_LANES: Final = 1 << 16
+"""Threads of a run; of a larger grid, the first and the last blocks run."""
+ACROSS: Final = (" of block ", " of other blocks")
+"""How the interpreter names a thread of another block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A run of a kernel at these sizes."""
+
+    sizes: Mapping[str, int]
+    report: Report
+    whole: bool
+
+
+@dataclass(slots=True)
+class Runs:
+    """The runs of one kernel, each made when it is needed."""
+
+    kernel: Kernel
+    _made: list[Launch] = field(default_factory=list)
+    _pending: Iterator[Launch] | None = None
+
+    def launches(self) -> Iterator[Launch]:
+        """The runs, the first ones again if they have been made."""
+        if self._pending is None:
+            self._pending = self._new()
+        number = 0
+        while True:
+            if number == len(self._made):
+                following = next(self._pending, None)
+                if following is None:
+                    return
+                self._made.append(following)
+            yield self._made[number]
+            number += 1
+
+    def _new(self) -> Iterator[Launch]:
+        seen: set[tuple[tuple[str, int], ...]] = set()
+        for value in TRIED:
+            sizes = chosen_sizes(self.kernel, value)
+            if sizes is None or tuple(sizes.items()) in seen:
+                continue
+            seen.add(tuple(sizes.items()))
+            launch = launched(self.kernel, sizes)
+            if launch is not None:
+                yield launch
+
+    def tried(self, verdict: Verdict, matches: Callable[[Fault], bool]) -> Verdict:
+        """The verdict on a claim: if it is not proved, refuted by the first fault of a run that matches."""
+        if isinstance(verdict, Proved):
+            return verdict
+        for launch in self.launches():
+            for fault in launch.report.faults:
+                if matches(fault):
+                    return _of_fault(launch, fault)
+        return verdict
+
+
+def chosen_sizes(kernel: Kernel, value: int | None) -> dict[str, int] | None:
+    """Sizes near a value that the kernel may have; None if it has none such."""
+    from lego_mlir.runtime import data
+
+    given = {}
+    if value is not None:
+        for size in kernel.sizes:
+            near = -(-value // size.multiple_of) * size.multiple_of
+            given[size.name] = max(size.least, near if size.max is None else min(near, size.max))
+    related = [s.name for s in kernel.sizes if s.below is not None or s.equals is not None]
+    try:
+        return data.choose_sizes(kernel, {name: n for name, n in given.items() if name not in related})
+    except LegoError:
+        return None
+
+
+def launched(kernel: Kernel, sizes: Mapping[str, int], seed: int = 0) -> Launch | None:
+    """A run in the interpreter; None if the kernel does not run at these sizes."""
+    from lego_mlir import interp
+    from lego_mlir.runtime import data
+
+    try:
+        made = data.arguments(kernel, sizes, seed)
+        memories = {
+            p.name: made.logical[p.name] if p.layout is None else made.memory(p, data.elements_of(p.layout, made.sizes))
+            for p in kernel.params
+        }
+        blocks = _blocks(kernel, made.sizes)
+        report = interp.run_kernel(kernel, memories, made.sizes, blocks=blocks, counts=False)
+    except LegoError:
+        return None
+    return Launch(made.sizes, report, blocks is None)
+
+
+def _blocks(kernel: Kernel, sizes: Mapping[str, int]) -> list[int] | None:
+    """The first and last blocks of a large grid; None for all."""
+    from lego_mlir.runtime.data import concrete
+
+    grid, threads = 1, 1
+    for n in kernel.grid:
+        grid *= concrete(n, sizes)
+    for n in kernel.block:
+        threads *= concrete(n, sizes)
+    most = max(2, MOST_LANES // max(1, threads))
+    if grid <= most:
+        return None
+    return [*range(most // 2), *range(grid - most // 2, grid)]
+
+
+def _of_fault(launch: Launch, fault: Fault) -> Refuted:
+    example: dict[str, object] = dict(launch.sizes)
+    example |= {"block": fault.block, "thread": fault.thread}
+    if fault.address is not None:
+        example["element"] = fault.address
+    values = ", ".join(f"{name} = {value}" for name, value in example.items())
+    return Refuted(example, f"for {values}: {fault.message}, in {fault.place}")
+
+
+def is_race(buffer: str, across: bool) -> Callable[[Fault], bool]:
+    """Whether a fault is a race for a buffer, between threads of one block or of two."""
+
+    def matches(fault: Fault) -> bool:
+        other = any(words in fault.message for words in ACROSS)
+        return fault.kind is Kind.RACE and fault.buffer == buffer and other == across
+
+    return matches
+
+
+def is_divergent(file: str, line: int) -> Callable[[Fault], bool]:
+    """Whether a fault is a barrier of this line that not every thread reaches."""
+    return lambda fault: fault.kind is Kind.BARRIER and (fault.place.file, fault.place.line) == (file, line)

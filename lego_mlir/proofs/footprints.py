@@ -1,0 +1,330 @@
+"""The accesses of a kernel, each as a map from (block, thread, round) to the logical index of an element.
+
+Every layout is a bijection, so two accesses touch the same element exactly where their logical indices are equal; the
+physical position, with its swizzles and curves, is not needed. An access through tiles or a transposed view is read
+back to the index of the memory's own layout:
+
+    y.tile_by([M // 32, N // 32], [32, 32])[by, bx, ty, tx]      (32*by + ty, 32*bx + tx)
+
+A loop's variable is written as `lo + step * round`, where the round counts from 0. An access of several elements has a
+further variable, the element. Unrolled copies of an access are one access again, with a variable for the copy.
+
+The statements between two barriers form a `Stretch`; `Sync`, `Rounds` and `Fork` are what remains of the control flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.nodes import FloorDiv, Le, Lt, Size
+from lego_mlir.expr.ranges import Range
+from lego_mlir.layout.base import Layout
+from lego_mlir.layout.tiled import Tiled
+from lego_mlir.layout.transposed import Transposed
+from lego_mlir.proofs.unrolled import rerolled
+from lego_mlir.tracing.shared_lines import lines_of
+from lego_mlir.tracing.trace import (
+    Atomic,
+    Barrier,
+    Buffer,
+    For,
+    FunctionCall,
+    If,
+    KernelTrace,
+    Load,
+    MlirOperation,
+    Source,
+    Statement,
+    Store,
+    TensorAccess,
+    TileLoad,
+    TileStore,
+    Value,
+    While,
+    statements_in,
+)
+
+WARP_BARRIER: Final = "nvvm.bar.warp.sync"
+_KINDS: Final = {Load: "read", Store: "write", Atomic: "atomic"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
+    """One access. `index` is the index in the layout of the buffer, `position` the physical element, if it is known.
+
+    `conditions` are the branches around it, its mask, and bounds of loops; `own` are its variables that each thread has
+    for itself: rounds of loops without barriers, elements of a vector, copies. A warp executes a statement on tiles
+    together (`by_warp`): each of its lanes stands for all elements.
+    """
+
+    buffer: Buffer
+    kind: str
+    index: tuple[Expr, ...]
+    position: Expr | None
+    conditions: tuple[Cond, ...]
+    own: tuple[Symbol, ...]
+    source: Source
+    by_warp: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return self.kind != "read"
+
+    def __str__(self) -> str:
+        verb = {"read": "read", "write": "write", "atomic": "atomic update"}[self.kind]
+        return f"{verb} of {self.buffer.name} in line {self.source.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Accesses with no barrier between them, in program order."""
+
+    accesses: tuple[Footprint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """A barrier of the block or of a warp. `guards` decide who reaches it: a condition each, or the ends of a loop."""
+
+    scope: str
+    source: Source
+    guards: tuple[tuple[Expr, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """A loop with a barrier, which all threads run together; `last` holds in the last round, unknown in a while."""
+
+    round: Symbol | None
+    body: tuple[Node, ...]
+    runs: bool
+    last: Cond
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A branch with a barrier: all threads take the same side."""
+
+    then: tuple[Node, ...]
+    otherwise: tuple[Node, ...]
+    source: Source
+
+
+Node = Stretch | Sync | Rounds | Fork
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads a trace. `ranges` gains the rounds, elements and copies that the footprints use."""
+
+    trace: KernelTrace
+    meaning: Mapping[Any, Any]
+    ranges: dict[Any, Range]
+    syncs: list[Sync] = field(default_factory=list)
+    _counted: int = 0
+
+    def read(self) -> tuple[Node, ...]:
+        """The kernel as a sequence of stretches, barriers, and the loops and branches that contain barriers."""
+        return self._body(self.trace.body, _Scope({}, (), (), ()))
+
+    # ---- statements
+
+    def _body(self, body: tuple[Statement, ...], scope: _Scope) -> tuple[Node, ...]:
+        nodes: list[Node] = []
+        run: list[Footprint] = []
+
+        def finish() -> None:
+            if run:
+                nodes.append(Stretch(tuple(rerolled(run, self.ranges, self.fresh))))
+                run.clear()
+
+        for statement in body:
+            if not _has_sync(statement):
+                run += self._accesses(statement, scope)
+                continue
+            finish()
+            nodes += self._synced(statement, scope)
+        finish()
+        return tuple(nodes)
+
+    def _synced(self, statement: Statement, scope: _Scope) -> Iterator[Node]:
+        """A barrier, or a statement that contains one."""
+        match statement:
+            case Barrier(source=source):
+                yield self._sync("block", source, scope)
+            case MlirOperation(source=source):
+                yield self._sync("warp", source, scope)
+            case For(body=body, source=source):
+                inner, number, runs, last = self._loop(statement, scope)
+                yield Rounds(number, self._body(body, replace(inner, own=scope.own)), runs, last, source)
+            case While(body=body, source=source):
+                inner = replace(scope, guards=(*scope.guards, (self._register(statement),)))
+                yield Rounds(None, self._body(body, inner), False, sympy.true, source)
+            case If(condition=condition, then=then, otherwise=otherwise, source=source):
+                holds = scope.at(condition, self.meaning)
+                guards = (*scope.guards, (scope.at(condition, {}),))
+                sides = [
+                    self._body(side, replace(scope, conditions=(*scope.conditions, given), guards=guards))
+                    for side, given in ((then, holds), (otherwise, sympy.Not(holds)))
+                ]
+                yield Fork(sides[0], sides[1], source)
+            case FunctionCall():
+                yield from self._body(statement.function.body, self._called(statement, scope))
+
+    def _sync(self, kind: str, source: Source, scope: _Scope) -> Sync:
+        found = Sync(kind, source, scope.guards)
+        self.syncs.append(found)
+        return found
+
+    def _register(self, loop: While) -> Symbol:
+        return sympy.Symbol(f"register {loop.condition.number}", integer=True)
+
+    def _accesses(self, statement: Statement, scope: _Scope) -> Iterator[Footprint]:
+        """The accesses of a statement without barriers."""
+        match statement:
+            case Load(access=access) | Store(access=access) | Atomic(access=access):
+                yield self._access(_KINDS[type(statement)], access, scope)
+            case TileLoad() | TileStore():
+                yield self._tile(statement, scope)
+            case For(body=body):
+                yield from self._inside(body, self._loop(statement, scope)[0])
+            case While(body=body):
+                yield from self._inside(body, scope)
+            case If(condition=condition, then=then, otherwise=otherwise):
+                holds = scope.at(condition, self.meaning)
+                yield from self._inside(then, replace(scope, conditions=(*scope.conditions, holds)))
+                yield from self._inside(otherwise, replace(scope, conditions=(*scope.conditions, sympy.Not(holds))))
+            case FunctionCall():
+                yield from self._inside(statement.function.body, self._called(statement, scope))
+
+    def _inside(self, body: tuple[Statement, ...], scope: _Scope) -> Iterator[Footprint]:
+        """Copies in a branch of an unrolled loop are merged by the stretch around them."""
+        for statement in body:
+            yield from self._accesses(statement, scope)
+
+    def _called(self, call: FunctionCall, scope: _Scope) -> _Scope:
+        """The function's body reads its parameters; those that are indices have the arguments' values."""
+        values = {
+            parameter: scope.at(as_expr(argument), {})
+            for parameter, argument in zip(call.function.parameters, call.arguments, strict=True)
+            if not isinstance(parameter, Value) and not isinstance(argument, Value)
+        }
+        return replace(scope, values={**scope.values, **values})
+
+    def _loop(self, loop: For, scope: _Scope) -> tuple[_Scope, Symbol, bool, Cond]:
+        """The scope of a loop's body, its round, whether it runs at least once, and what holds in the last round."""
+        lo, hi, step = (scope.at(as_expr(end), self.meaning) for end in (loop.lo, loop.hi, loop.step))
+        known = self.ranges.get(loop.symbol)
+        ends = [lo, hi] if known is None or _over_sizes(lo, hi) else [as_expr(known.lo), as_expr(known.hi)]
+        number = self.fresh("round", Range(0, FloorDiv(ends[1] - ends[0] + step - 1, step)))
+        value = lo + step * number
+        conditions = scope.conditions
+        if not _over_sizes(lo, hi):
+            conditions = (*conditions, Lt(value, hi), *([] if _over_sizes(lo) else [Le(ends[0], lo)]))
+        elif step != 1:
+            conditions = (*conditions, Lt(value, hi))
+        inner = replace(
+            scope,
+            values={**scope.values, loop.symbol: value},
+            conditions=conditions,
+            own=(*scope.own, number),
+            guards=(*scope.guards, tuple(scope.at(as_expr(end), {}) for end in (loop.lo, loop.hi, loop.step))),
+        )
+        return inner, number, bool(Lt(lo, hi) == True), Le(hi, value + step)  # noqa: E712  SymPy's true
+
+    # ---- accesses
+
+    def _access(self, kind: str, access: TensorAccess, scope: _Scope) -> Footprint:
+        index, position, own = list(access.index), access.position, scope.own
+        if access.width > 1:
+            lane = self.fresh("element", Range(0, access.width))
+            index[-1], position, own = index[-1] + lane, position + lane, (*own, lane)
+        mask = scope.at(access.mask, self.meaning)
+        conditions = scope.conditions if mask == True else (*scope.conditions, mask)  # noqa: E712
+        logical = tuple(scope.at(as_expr(i), self.meaning) for i in own_index(access.layout, tuple(index)))
+        return Footprint(access.buffer, kind, logical, scope.at(position, self.meaning), conditions, own, access.source)
+
+    def _tile(self, statement: TileLoad | TileStore, scope: _Scope) -> Footprint:
+        kind, value = ("read", statement.result) if isinstance(statement, TileLoad) else ("write", statement.value)
+        assert isinstance(value.width, tuple)
+        shape = value.width[::-1] if getattr(statement, "transposed", False) else value.width
+        inside = [self.fresh("element", Range(0, n)) for n in shape]
+        at = [start + i for start, i in zip(statement.at, inside, strict=True)]
+        layout = statement.buffer.layout
+        lines = lines_of(layout)
+        assert lines is not None
+        index = tuple(scope.at(as_expr(i), self.meaning) for i in lines.index(*at))
+        position = as_expr(layout.apply(*map(Index, index)))
+        own = (*scope.own, *inside)
+        return Footprint(statement.buffer, kind, index, position, scope.conditions, own, statement.source, True)
+
+    def fresh(self, name: str, within: Range) -> Symbol:
+        """A new variable of this range."""
+        self._counted += 1
+        symbol = sympy.Symbol(f"{name}{self._counted}", integer=True)
+        self.ranges[symbol] = within
+        return symbol
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What holds at a statement: values of loop variables, conditions, the thread's own variables, guards."""
+
+    values: Mapping[Any, Any]
+    conditions: tuple[Cond, ...]
+    own: tuple[Symbol, ...]
+    guards: tuple[tuple[Expr, ...], ...]
+
+    def at(self, expr: Expr, meaning: Mapping[Any, Any]) -> Any:
+        """An expression with the values of loop variables and the meaning of data."""
+        return expr.xreplace(meaning).xreplace(self.values)
+
+
+def own_index(layout: Layout, index: tuple[Expr, ...]) -> tuple[Any, ...]:
+    """An index of a view as the index of its memory's own layout: coordinates of tiles flattened, axes swapped back."""
+    while isinstance(layout, Tiled | Transposed):
+        if isinstance(layout, Tiled):
+            index, layout = tuple(map(as_expr, layout.logical(*map(Index, index)))), layout.inner
+        else:
+            index, layout = index[::-1], layout.inner
+    return index
+
+
+def flat(nodes: tuple[Node, ...]) -> Iterator[Footprint]:
+    """Every access of the nodes."""
+    for node in nodes:
+        match node:
+            case Stretch(accesses=accesses):
+                yield from accesses
+            case Rounds(body=body):
+                yield from flat(body)
+            case Fork(then=then, otherwise=otherwise):
+                yield from flat(then)
+                yield from flat(otherwise)
+            case Sync():
+                pass
+
+
+def _over_sizes(*exprs: Expr) -> bool:
+    return all(isinstance(symbol, Size) for expr in exprs for symbol in expr.free_symbols)
+
+
+def _is_sync(statement: Statement) -> bool:
+    return isinstance(statement, Barrier) or (isinstance(statement, MlirOperation) and statement.name == WARP_BARRIER)
+
+
+def _has_sync(statement: Statement) -> bool:
+    if isinstance(statement, FunctionCall):
+        return any(map(_has_sync, statement.function.body))
+    return any(map(_is_sync, statements_in((statement,)))) or any(
+        isinstance(inner, FunctionCall) and _has_sync(inner)
+        for inner in statements_in((statement,))
+        if inner is not statement
+    )

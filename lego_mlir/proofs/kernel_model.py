@@ -1,0 +1,206 @@
+"""A kernel ready for proofs: its accesses over digits, and the questions that pairs of them raise.
+
+The accesses of one buffer are compared by logical index if each is proved inside the sizes of the layout, by physical
+position otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import sympy
+
+from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.expr.context import PlainRanges
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, Le, Lt, Size
+from lego_mlir.expr.prove import prove
+from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved, Verdict
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.proofs.collisions import Side, apart
+from lego_mlir.proofs.digits import Digits, primed
+from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat
+from lego_mlir.proofs.meeting import Question, answered
+from lego_mlir.proofs.phases import Pair
+from lego_mlir.tracing.claims import DataMeaning
+from lego_mlir.tracing.trace import KernelTrace
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedElement:
+    """The element of an access, and when it happens, over digits."""
+
+    index: tuple[Expr, ...]
+    conditions: tuple[Cond, ...]
+
+
+class KernelModel:
+    """The accesses of a traced kernel over digits, and proofs about pairs of them."""
+
+    def __init__(self, trace: KernelTrace) -> None:
+        self.trace = trace
+        meaning = DataMeaning(trace)
+        self.reader = Reader(trace, meaning.meaning, {**trace.ranges, **meaning.ranges})
+        self.data = frozenset(meaning.ranges)
+        self.nodes: tuple[Node, ...] = self.reader.read()
+        self.accesses = list(flat(self.nodes))
+        self.digits = Digits(self.reader.ranges)
+        self._elements: dict[Footprint, TouchedElement] = {}
+        self._answers: dict[Any, Verdict] = {}
+        ids = [*self.threads, *self.blocks]
+        conditions = [c for a in self.accesses for c in a.conditions]
+        exprs = [*(i for a in self.accesses for i in a.index), self.warp, *ids, *map(_sides, conditions)]
+        flattened = [e for group in exprs for e in (group if isinstance(group, list) else [group])]
+        self.digits.of(flattened)
+        self.required = tuple(requirement.condition for requirement in trace.requirements)
+
+    # ---- ids
+
+    def _ids(self, kind: str) -> list[Symbol]:
+        return [symbol for symbol, (of, _) in self.trace.ids.items() if of == kind]
+
+    @cached_property
+    def threads(self) -> list[Symbol]:
+        return self._ids("thread_id")
+
+    @cached_property
+    def blocks(self) -> list[Symbol]:
+        return self._ids("block_id")
+
+    @cached_property
+    def warp(self) -> Expr:
+        """The number of the warp of a thread."""
+        by_axis = dict(zip((axis for axis in "xyz"), map(as_expr, self.trace.block), strict=False))
+        axes = [(symbol, by_axis[axis]) for symbol, (kind, axis) in self.trace.ids.items() if kind == "thread_id"]
+        linear = reduce(lambda inner, pair: pair[0] + pair[1] * inner, reversed(axes), sympy.Integer(0))
+        return FloorDiv(linear, WARP)
+
+    # ---- elements
+
+    def element(self, access: Footprint) -> TouchedElement:
+        """The element that an access touches, over digits."""
+        found = self._elements.get(access)
+        if found is None:
+            index: tuple[Expr, ...] = access.index
+            if access.buffer.name in self._by_position:
+                assert access.position is not None
+                index = (access.position,)
+            conditions = tuple(map(self.digits.simple, access.conditions))
+            found = TouchedElement(tuple(map(self.digits.simple, index)), conditions)
+            self._elements[access] = found
+        return found
+
+    @cached_property
+    def _by_position(self) -> frozenset[str]:
+        """The buffers whose accesses are compared by position: an index is not proved inside."""
+        return frozenset(a.buffer.name for a in self.accesses if not self.inside(a) and a.position is not None)
+
+    def inside(self, access: Footprint) -> bool:
+        """Whether the logical index is proved to name an element."""
+        dims = access.buffer.layout.dims()
+        claim = sympy.And(*(sympy.And(Le(0, i), Lt(i, as_expr(n))) for i, n in zip(access.index, dims, strict=True)))
+        claim = self.digits.simple(claim)
+        if isinstance(prove(claim, self.known(claim)), Proved):
+            return True
+        given = [sympy.Not(self.digits.simple(c)) for c in (*access.conditions, *self.required)]
+        implied = sympy.Or(claim, *given)
+        return isinstance(prove(implied, self.known(implied)), Proved)
+
+    def known(self, *exprs: Expr) -> dict[Symbol, Range]:
+        """The ranges of the symbols of expressions over digits."""
+        return self.digits.known(*exprs)
+
+    def over_digits(self, symbols: Iterable[Symbol]) -> set[Symbol]:
+        """The digits of symbols."""
+        return {digit for symbol in symbols for digit in self.digits.simple(symbol).free_symbols}
+
+    def by_data(self, pair: Pair) -> bool:
+        """Whether the index of one of two accesses depends on the contents of memory."""
+        indices = (i for access in (pair.one, pair.other) for i in self.element(access).index)
+        return any(i.free_symbols & self.data for i in indices)
+
+    # ---- pairs
+
+    def proved_apart(self, pair: Pair, across: bool = False) -> Verdict:
+        """Whether a pair touches one element only in one thread; `across`: in one block."""
+        one, other = self.element(pair.one), self.element(pair.other)
+        key = (one, other, pair.common, pair.step, pair.given, pair.given_other, self._by_warp(pair), across)
+        if key not in self._answers:
+            self._answers[key] = self._answer(pair, one, other, across)
+        return self._answers[key]
+
+    def _by_warp(self, pair: Pair) -> bool:
+        """Whether it is enough that both threads are of one warp."""
+        return pair.warps_apart or (pair.one.by_warp and pair.other.by_warp and pair.one.writes and pair.other.writes)
+
+    def _answer(self, pair: Pair, one: TouchedElement, other: TouchedElement, across: bool) -> Verdict:
+        who = self.blocks if across else [self.warp] if self._by_warp(pair) else self.threads
+        goals = tuple(map(self.digits.simple, who))
+        common = self.over_digits([*pair.common] if across else [*self.blocks, *pair.common])
+        if pair.step is not None:
+            common -= self.over_digits([pair.step])
+        first = [*one.conditions, *map(self.digits.simple, pair.given)]
+        second = [*other.conditions, *map(self.digits.simple, pair.given_other)]
+        prime = self._primed((*other.index, *second, *goals, *self._limits()), common, pair.step)
+        equations = [a - b.xreplace(prime) for a, b in zip(one.index, other.index, strict=True)]
+        if pair.step is not None:
+            round_ = self.digits.simple(pair.step)
+            equations.append(round_ + 1 - round_.xreplace(prime))
+        limits = self._limits()
+        mirrored = [c.xreplace(prime) for c in (*second, *limits)]
+        question = Question(
+            tuple(map(sympy.expand, equations)),
+            (*first, *limits, *mirrored, *self.required),
+            tuple(sympy.expand(g - g.xreplace(prime)) for g in goals),
+            self.both,
+        )
+        return self._decided(question, (one, other), (first, second), goals, common, pair.step is not None)
+
+    def _decided(
+        self,
+        question: Question,
+        elements: tuple[TouchedElement, TouchedElement],
+        conditions: tuple[list[Cond], list[Cond]],
+        goals: tuple[Expr, ...],
+        common: set[Symbol],
+        stepped: bool,
+    ) -> Verdict:
+        verdict = answered(question, decide=False)
+        if isinstance(verdict, Proved):
+            return verdict
+        shared = tuple(sorted(common & set().union(*(i.free_symbols for e in elements for i in e.index)), key=str))
+        if not stepped:
+            sides = [
+                Side(element.index, (*given, *self._limits()), goals, shared)
+                for element, given in zip(elements, conditions, strict=True)
+            ]
+            points = apart(sides[0], sides[1], self.digits.ranges)
+            if points is not None:
+                return Proved(f"enumeration of {points} accesses")
+        return answered(question)
+
+    def _limits(self) -> list[Cond]:
+        return self.digits.limits
+
+    @cached_property
+    def both(self) -> PlainRanges:
+        """The ranges of the digits of both accesses."""
+        return self.digits.with_primes()
+
+    def _primed(self, exprs: Sequence[Expr], common: set[Symbol], step: Symbol | None) -> dict[Symbol, Symbol]:
+        """A symbol for each one that the second access has for itself."""
+        symbols = {s for e in exprs for s in e.free_symbols}
+        if step is not None:
+            symbols |= self.over_digits([step])
+        return {s: primed(s) for s in symbols if not isinstance(s, Size) and s not in common}
+
+
+def _sides(condition: Cond) -> list[Expr]:
+    """The two sides of each comparison of a condition."""
+    if isinstance(condition, COMPARISONS):
+        return list(condition.args)
+    return [side for part in condition.args for side in _sides(part)]

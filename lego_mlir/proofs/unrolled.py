@@ -1,0 +1,147 @@
+"""Unrolled copies of an access as one access with a further variable, the number of the copy.
+
+    tile[ty, tx], tile[ty + 8, tx], tile[ty + 16, tx], ..          tile[ty + 8*copy, tx] for copy in 0 .. 3
+
+Copies come from one source line and differ in integers alone, which count up evenly. Those of nested loops count up in
+several variables, one for each level. Proofs then need a few accesses instead of hundreds of pairs of them, and see
+that the copies together cover an axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from lego_mlir.aliases import Expr, Symbol
+from lego_mlir.expr.nodes import Table
+from lego_mlir.expr.piecewise import is_condition
+from lego_mlir.expr.ranges import Range
+
+if TYPE_CHECKING:
+    from lego_mlir.proofs.footprints import Footprint
+
+Fresh = Callable[[str, Range], Symbol]
+
+
+def rerolled(accesses: Sequence[Footprint], ranges: Mapping[Symbol, Range], fresh: Fresh) -> Iterator[Footprint]:
+    """The accesses, with copies of one line merged where their numbers count up evenly."""
+    groups: dict[Any, list[Footprint]] = {}
+    for access in accesses:
+        own = tuple(ranges[symbol] for symbol in access.own)  # each copy has variables of its own, of equal ranges
+        key = (access.buffer.name, access.kind, access.source, own, len(access.conditions), access.by_warp)
+        groups.setdefault(key, []).append(access)
+    for group in groups.values():
+        yield from _merged(group, fresh) if len(group) > 1 else group
+
+
+def _merged(group: list[Footprint], fresh: Fresh) -> Iterator[Footprint]:
+    first = group[0]
+    aligned = [_aligned(access, first) for access in group]
+    distinct = list({(a.index, a.conditions): a for a in aligned}.values())
+    if len(distinct) == 1:
+        yield distinct[0]
+        return
+    levels = _levels(distinct)
+    if levels is None:
+        yield from group
+        return
+    copies = [fresh("copy", Range(0, count)) for count, _ in levels]
+    parts = list(_parts(first))
+    for copy, (_, steps) in zip(copies, levels, strict=True):
+        parts = [_moved(part, step, copy) for part, step in zip(parts, steps, strict=True)]
+    n = len(first.index)
+    yield replace(first, index=tuple(parts[:n]), position=None, conditions=tuple(parts[n:]), own=(*first.own, *copies))
+
+
+def _aligned(access: Footprint, first: Footprint) -> Footprint:
+    """An access with the variables of the first copy in place of its own."""
+    names = {mine: other for mine, other in zip(access.own, first.own, strict=True) if mine is not other}
+    if not names:
+        return access
+    return replace(
+        access,
+        index=tuple(i.xreplace(names) for i in access.index),
+        position=None if access.position is None else access.position.xreplace(names),
+        conditions=tuple(c.xreplace(names) for c in access.conditions),
+        own=first.own,
+    )
+
+
+def _parts(access: Footprint) -> tuple[Any, ...]:
+    return (*access.index, *access.conditions)
+
+
+Steps = tuple[Any, ...]
+"""For each part of an access, how it changes from one copy to the next: see `_step`."""
+
+
+def _levels(copies: list[Footprint]) -> list[tuple[int, Steps]] | None:
+    """The counts and steps of the loops that were unrolled, innermost first; None if the copies do not count evenly."""
+    levels = []
+    parts = [_parts(copy) for copy in copies]
+    while len(parts) > 1:
+        steps = _steps(parts[0], parts[1])
+        if steps is None:
+            return None
+        count = 2
+        while count < len(parts) and _reaches(parts[0], steps, count, parts[count]):
+            count += 1
+        if len(parts) % count:
+            return None
+        for first in range(0, len(parts), count):
+            if not all(_reaches(parts[first], steps, k, parts[first + k]) for k in range(1, count)):
+                return None
+        levels.append((count, steps))
+        parts = parts[::count]
+    return levels
+
+
+def _steps(first: Sequence[Expr], second: Sequence[Expr]) -> Steps | None:
+    found = tuple(_step(a, b) for a, b in zip(first, second, strict=True))
+    return None if None in found else found
+
+
+def _step(a: Expr, b: Expr) -> Any:
+    """How b differs from a: an int that is added, or the steps of the operands of an operation; None otherwise."""
+    if a == b:
+        return 0
+    if is_condition(a) != is_condition(b):
+        return None
+    if not is_condition(a):
+        difference = b - a
+        if difference.is_Integer:
+            return int(difference)
+    if type(a) is not type(b) or len(a.args) != len(b.args) or isinstance(a, Table) or not a.args:
+        return None
+    if a.is_Add or a.is_Mul or isinstance(a, (sympy.And, sympy.Or)):  # the order of operands may differ
+        return _step_of_unordered(a, b)
+    steps = tuple(_step(x, y) for x, y in zip(a.args, b.args, strict=True))
+    return None if None in steps else steps
+
+
+def _step_of_unordered(a: Expr, b: Expr) -> Any:
+    """The operands that differ are matched in their order; the step is by operand of `a`."""
+    common = set(a.args) & set(b.args)
+    mine, other = ([arg for arg in e.args if arg not in common] for e in (a, b))
+    if len(mine) != len(other):
+        return None
+    steps = {x: _step(x, y) for x, y in zip(mine, other, strict=True)}
+    if None in steps.values():
+        return None
+    return tuple(steps.get(arg, 0) for arg in a.args)
+
+
+def _moved(part: Expr, step: Any, times: Any) -> Any:
+    """A part after `times` steps."""
+    if step == 0:
+        return part
+    if isinstance(step, int):
+        return part + step * times
+    return part.func(*(_moved(arg, inner, times) for arg, inner in zip(part.args, step, strict=True)))
+
+
+def _reaches(first: Sequence[Expr], steps: Steps, times: int, last: Sequence[Expr]) -> bool:
+    return all(_moved(a, step, times) == b for a, step, b in zip(first, steps, last, strict=True))

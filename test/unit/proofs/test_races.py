@@ -1,0 +1,214 @@
+"""Races and barriers are proved absent for all sizes, or refuted by a run: kernels with famous faults, and repaired."""
+
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Row, f32, gallery, i32
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
+from lego_mlir.proofs.claims import kernel_claims
+
+T = 32
+M, N = lego.size("M"), lego.size("N")
+ROWS, COLUMNS = lego.cdiv(M, T), lego.cdiv(N, T)
+
+
+def verdicts(kernel):
+    return dict(kernel_claims(kernel))
+
+
+def race(kernel, buffer, across=False):
+    who = "two blocks" if across else "two threads of a block"
+    return verdicts(kernel)[f"no race for {buffer} between {who}"]
+
+
+def transpose(rows_of_threads, barrier=True, tile_layout=None):
+    @lego.kernel(grid=(COLUMNS, ROWS), block=(T, rows_of_threads))
+    def kernel(src: lego.Tensor(f32, Row(M, N)), dst: lego.Tensor(f32, Row(N, M))):
+        (bx, by), (tx, ty) = lego.block_id, lego.thread_id
+        tile = lego.shared(f32, tile_layout or gallery.xor_swizzle(T, T), name="tile")
+        a, b = src.tile_by([ROWS, COLUMNS], [T, T]), dst.tile_by([COLUMNS, ROWS], [T, T])
+        for r in lego.unroll(0, T, rows_of_threads):
+            tile[ty + r, tx] = a[by, bx, ty + r, tx]
+        if barrier:
+            lego.barrier()
+        for r in lego.unroll(0, T, rows_of_threads):
+            b[bx, by, ty + r, tx] = tile[tx, ty + r]
+
+    return kernel
+
+
+def test_a_transpose_of_ragged_matrices_has_no_race():
+    found = verdicts(transpose(8))
+    assert all(isinstance(verdict, Proved) for verdict in found.values()), found
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_a_transpose_without_its_barrier_races_within_one_warp_too(rows):
+    verdict = race(transpose(rows, barrier=False), "tile")
+    assert isinstance(verdict, Refuted)
+    assert verdict.counter_example["M"] == 200
+    assert "written by thread" in verdict.explanation
+
+
+def reduction(last_barrier):
+    @lego.kernel(grid=lego.cdiv(N, 64), block=64)
+    def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(lego.cdiv(N, 64)))):
+        b, t = lego.block_id[0], lego.thread_id[0]
+        part = lego.shared(f32, Row(64), name="part")
+        part[t] = x.tile_by([lego.cdiv(N, 64)], [64])[b, t]
+        for distance in (32, 16, 8, 4, 2, 1):
+            if distance > 1 or last_barrier:
+                lego.barrier()
+            with lego.when(t < distance):
+                part[t] = part[t] + part[t + distance]
+        with lego.when(t == 0):
+            y[b] = part[0]
+
+    return kernel
+
+
+def test_a_reduction_needs_its_last_barrier():
+    assert isinstance(race(reduction(True), "part"), Proved)
+    assert isinstance(race(reduction(False), "part"), Refuted)
+
+
+def pipeline(buffers):
+    """Each round copies a tile ahead into the next buffer while the block reads the present one."""
+
+    @lego.kernel(grid=COLUMNS, block=T)
+    def kernel(x: lego.Tensor(f32, Row(M, COLUMNS * T)), y: lego.Tensor(f32, Row(COLUMNS * T))):
+        b, t = lego.block_id[0], lego.thread_id[0]
+        stages, total = lego.shared(f32, Row(buffers, T), name="stages"), lego.register(f32, 0.0)
+        stages[0, t] = x[0, b * T + t]
+        for k in lego.range(M - 1):
+            lego.barrier()
+            stages[(k + 1) % buffers, t] = x[k + 1, b * T + t]
+            total += stages[k % buffers, T - 1 - t]
+        lego.barrier()
+        y[b * T + t] = total + stages[(M - 1) % buffers, t]
+
+    return kernel
+
+
+def test_a_double_buffer_one_stage_short_races():
+    assert isinstance(race(pipeline(2), "stages"), Proved)
+    assert isinstance(race(pipeline(3), "stages"), Proved)
+    assert isinstance(race(pipeline(1), "stages"), Refuted)
+
+
+def warp_scan(threads, sync):
+    """Kogge and Stone's scan, whose steps are ordered within a warp only."""
+
+    @lego.kernel(grid=1, block=threads)
+    def kernel(x: lego.Tensor(i32, Row(threads)), y: lego.Tensor(i32, Row(threads))):
+        t = lego.thread_id[0]
+        tile = lego.shared(i32, Row(threads), name="tile")
+        tile[t] = x[t]
+        for distance in (1, 2, 4):
+            sync()
+            value = lego.register(i32, tile[t])
+            with lego.when(t >= distance):
+                value += tile[t - distance]
+            sync()
+            tile[t] = value
+        y[t] = tile[t]
+
+    return kernel
+
+
+def test_a_scan_ordered_by_warps_is_right_for_one_warp_only():
+    assert isinstance(race(warp_scan(32, lego.warp_sync), "tile"), Proved)
+    assert isinstance(race(warp_scan(32, lambda: None), "tile"), Refuted)
+    assert isinstance(race(warp_scan(64, lego.warp_sync), "tile"), Refuted)
+    assert isinstance(race(warp_scan(64, lego.barrier), "tile"), Proved)
+
+
+def overlapping(halo):
+    @lego.kernel(grid=COLUMNS, block=T + halo)
+    def kernel(y: lego.Tensor(f32, Row(N))):
+        i = lego.block_id[0] * T + lego.thread_id[0]
+        with lego.when(i < N):
+            y[i] = 1.0
+
+    return kernel
+
+
+def test_blocks_that_write_their_halo_race_across_blocks_alone():
+    assert isinstance(race(overlapping(0), "y", across=True), Proved)
+    assert isinstance(race(overlapping(2), "y"), Proved)
+    verdict = race(overlapping(2), "y", across=True)
+    assert isinstance(verdict, Refuted)
+    assert "of block" in verdict.explanation
+
+
+@lego.kernel(grid=COLUMNS, block=T)
+def divergent(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+    i, tile = lego.block_id[0] * T + lego.thread_id[0], lego.shared(f32, Row(T), name="tile")
+    with lego.when(i < N):
+        tile[lego.thread_id[0]] = x[i]
+        lego.barrier()
+        y[i] = tile[lego.thread_id[0]]
+
+
+def test_a_barrier_that_some_threads_skip_is_refuted_and_proves_nothing():
+    found = verdicts(divergent)
+    barrier = next(verdict for text, verdict in found.items() if "reaches the barrier" in text)
+    assert isinstance(barrier, Refuted)
+    assert "reach this barrier" in barrier.explanation
+    assert isinstance(found["no race for tile between two threads of a block"], Unknown)
+
+
+def looped(first):
+    @lego.kernel(grid=1, block=64)
+    def kernel(y: lego.Tensor(f32, Row(64))):
+        t = lego.thread_id[0]
+        for _ in lego.range(first(t), 256, 64):
+            lego.barrier()
+        y[t] = 1.0
+
+    return kernel
+
+
+def test_a_loop_whose_bounds_depend_on_the_thread_may_have_as_many_rounds_for_all():
+    def barrier(kernel):
+        return next(verdict for text, verdict in kernel_claims(kernel) if "reaches the barrier" in text)
+
+    assert isinstance(barrier(looped(lambda t: t)), Proved)
+    assert isinstance(barrier(looped(lambda t: 2 * t)), Refuted)
+
+
+def test_a_loop_by_a_stride_of_the_grid_touches_each_element_in_one_thread():
+    @lego.kernel(grid=7, block=64)
+    def kernel(y: lego.Tensor(f32, Row(N))):
+        for i in lego.range(lego.block_id[0] * 64 + lego.thread_id[0], N, 7 * 64):
+            y[i] = 1.0
+
+    assert all(isinstance(verdict, Proved) for verdict in verdicts(kernel).values())
+
+
+def test_an_index_from_memory_is_unknown_or_refuted_by_the_drawn_data():
+    @lego.kernel(grid=1, block=64)
+    def scatter(at: lego.Tensor(i32, Row(64), range=(0, 64)), y: lego.Tensor(f32, Row(64))):
+        y[lego.index(at[lego.thread_id[0]])] = 1.0
+
+    assert not isinstance(race(scatter, "y"), Proved)
+
+
+def test_atomic_updates_of_one_element_are_no_race_but_a_read_beside_them_is():
+    def kernel(read):
+        @lego.kernel(grid=1, block=64)
+        def counted(y: lego.Tensor(i32, Row(64))):
+            t, count = lego.thread_id[0], lego.shared(i32, Row(1), name="count")
+            with lego.when(t == 0):
+                count[0] = 0
+            lego.barrier()
+            count.atomic_add(1, 0)
+            if not read:
+                lego.barrier()
+            y[t] = count[0]
+
+        return counted
+
+    assert isinstance(race(kernel(False), "count"), Proved)
+    assert isinstance(race(kernel(True), "count"), Refuted)
