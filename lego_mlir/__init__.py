@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.calls import calls_of as calls_of
     from lego_mlir.runtime.packs import load_kernels as load_kernels
     from lego_mlir.runtime.products import matmul as matmul
+    from lego_mlir.tracing.async_copies import commit_copies as commit_copies
+    from lego_mlir.tracing.async_copies import copy_async as copy_async
+    from lego_mlir.tracing.async_copies import wait_copies as wait_copies
     from lego_mlir.tracing.control import barrier as barrier
     from lego_mlir.tracing.control import block_dim as block_dim
     from lego_mlir.tracing.control import block_id as block_id
@@ -171,6 +174,7 @@ _MODULES = {
     "lego_mlir.expr.simplify": "simplify",
     "lego_mlir.tracing.definition": "Kernel kernel",
     "lego_mlir.tracing.tensor": "Tensor shared",
+    "lego_mlir.tracing.async_copies": "commit_copies copy_async wait_copies",
     "lego_mlir.tracing.control": (
         "barrier block_dim block_id grid_dim otherwise range=loop register thread_id unroll when"
     ),

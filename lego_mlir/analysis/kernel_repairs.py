@@ -23,17 +23,20 @@ from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.trace import (
+    AsyncCopy,
     Atomic,
     For,
     FunctionCall,
     If,
     Load,
+    MatrixLoad,
     Source,
     Store,
     TileLoad,
     TileStore,
     ToIndex,
     While,
+    accesses_of,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +77,8 @@ def _tile(
 ) -> TileRepairs | None:
     """The repairs of one tile; None without conflicts in trace and run. Tiles accessed whole are not analysed."""
     for statement in kernel.trace().statements():
-        if isinstance(statement, (TileLoad, TileStore)) and statement.buffer.name == tile.name:
+        matrices = isinstance(statement, MatrixLoad) and statement.access.buffer.name == tile.name
+        if matrices or (isinstance(statement, (TileLoad, TileStore)) and statement.buffer.name == tile.name):
             why = f"no remedy tried: line {statement.source.line} accesses whole tiles of it, which need a fixed order"
             return TileRepairs(tile.source, (), why)
     accesses = [(a, guards) for a, guards in guarded_accesses(kernel.trace().body) if a.buffer.name == tile.name]
@@ -129,8 +133,8 @@ def guarded_accesses(
     """Every access in program order, with the conditions of its enclosing branches."""
     for statement in body:
         match statement:
-            case Load(access=access) | Store(access=access) | Atomic(access=access):
-                yield access, guards
+            case Load() | Store() | Atomic() | MatrixLoad() | AsyncCopy():
+                yield from ((access, guards) for access in accesses_of(statement))
             case For(body=inner) | While(body=inner):
                 yield from guarded_accesses(inner, guards)
             case If(condition=condition, then=then, otherwise=otherwise):

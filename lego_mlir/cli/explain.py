@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.expr.simplify import Derivation
     from lego_mlir.layout.base import Layout
-    from lego_mlir.tracing.trace import Atomic, KernelTrace, Load, Store
+    from lego_mlir.tracing.trace import Accessing, KernelTrace
 
 HELP: Final = "Show how each index expression of a spec was derived and proved."
 EXAMPLE: Final = "lego-mlir explain examples/transpose.py"
@@ -83,10 +83,14 @@ def _kernel_dict(trace: KernelTrace) -> Json:
     return {"name": trace.name, "source": str(trace.source), "accesses": accesses}
 
 
-def _verb(statement: Load | Store | Atomic) -> str:
-    """What a statement does: load, store, or the name of an atomic update."""
+def _verb(statement: Accessing) -> str:
+    """What a statement does: load, store, copy, or the name of an atomic update."""
     operation = getattr(statement, "operation", None)
-    return type(statement).__name__.lower() if operation is None else f"atomic {operation}"
+    name = type(statement).__name__
+    return _VERBS.get(name, name.lower()) if operation is None else f"atomic {operation}"
+
+
+_VERBS: Final = {"MatrixLoad": "load matrices", "AsyncCopy": "asynchronous copy"}
 
 
 def derivation_dict(derivation: Derivation) -> Json:

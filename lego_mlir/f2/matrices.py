@@ -77,7 +77,11 @@ def matrix_accesses(value: LinearLayout, memory: LinearLayout, bits: int) -> Mat
 
     Plain is tried before transposed. `bits` is the width of an element.
     """
-    place = value.invert_and_compose(memory).sublayout(list(value.in_sizes), ["offset"])
+    return accesses_at(value.invert_and_compose(memory).sublayout(list(value.in_sizes), ["offset"]), bits)
+
+
+def accesses_at(place: LinearLayout, bits: int) -> MatrixAccesses | None:
+    """The same, given the `offset` of each register, lane and warp."""
     if "lane" not in place.in_sizes or place.in_sizes["lane"] != 32 or bits not in (8, 16, 32):
         return None
     return _plain(place, bits) or (_transposed(place, bits) if bits in TRANSPOSED_BITS else None)

@@ -18,6 +18,7 @@ from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
+from lego_mlir.transforms.passes.approximate_exp2 import LowerApproximateExp2
 from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
 from lego_mlir.transforms.passes.bf16_products import LowerBf16Products
@@ -41,6 +42,7 @@ LOWERINGS: Final[tuple[FunctionPass, ...]] = (
     LowerBf16Integers(),
     LowerF8Conversions(),
     LowerPackedHalves(),
+    LowerApproximateExp2(),
     LowerSubgroupReduce(),
     LowerShuffles(),
     LowerAtomics(),

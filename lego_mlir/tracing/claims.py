@@ -24,13 +24,28 @@ from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Ne, Select, Size
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
-from lego_mlir.tracing.trace import Atomic, For, If, KernelTrace, Load, Store, Value, While
+from lego_mlir.tracing.trace import (
+    AsyncCopy,
+    Atomic,
+    For,
+    If,
+    KernelTrace,
+    Load,
+    MatrixLoad,
+    Store,
+    Value,
+    While,
+    accesses_of,
+)
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
 
 
-_VERBS: Final = {Load: "load from", Store: "store to", Atomic: "atomic update of"}
+_VERBS: Final = {
+    Load: "load from", Store: "store to", Atomic: "atomic update of", MatrixLoad: "load of matrices from",
+    AsyncCopy: "copy of",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +117,16 @@ def _claims(
 ) -> Iterator[Claim]:
     for statement in body:
         match statement:
-            case Load(access=access) | Store(access=access) | Atomic(access=access):
-                position, mask = as_expr(access.position).xreplace(words), access.mask.xreplace(words)
-                inside = sympy.And(
-                    Le(0, position), Lt(position + access.width - 1, as_expr(access.buffer.size).xreplace(words))
-                )
-                verb = _VERBS[type(statement)]
-                index = brief(", ".join(_in_words(part, words) for part in access.index))
-                text = f"{access.source}: {verb} {access.buffer.name}[{index}] stays inside"
-                yield Claim(text, inside, position, (*conditions, mask), loops)
+            case Load() | Store() | Atomic() | MatrixLoad() | AsyncCopy():
+                for access in accesses_of(statement):
+                    position, mask = as_expr(access.position).xreplace(words), access.mask.xreplace(words)
+                    inside = sympy.And(
+                        Le(0, position), Lt(position + access.width - 1, as_expr(access.buffer.size).xreplace(words))
+                    )
+                    verb = _VERBS[type(statement)]
+                    index = brief(", ".join(_in_words(part, words) for part in access.index))
+                    text = f"{access.source}: {verb} {access.buffer.name}[{index}] stays inside"
+                    yield Claim(text, inside, position, (*conditions, mask), loops)
             case For(symbol=symbol, lo=lo, hi=hi, step=step, body=inner, source=source):
                 low, high, by = (as_expr(end).xreplace(words) for end in (lo, hi, step))
                 yield from _claims(inner, conditions, (*loops, For(symbol, low, high, by, (), source)), words)

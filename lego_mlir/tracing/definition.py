@@ -33,7 +33,17 @@ from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.size_limits import greatest
 from lego_mlir.tracing.symbols import expressions, runtime_tables
 from lego_mlir.tracing.tensor import Tensor, View
-from lego_mlir.tracing.trace import Atomic, Buffer, KernelTrace, Load, ScalarParameter, Source, Store
+from lego_mlir.tracing.trace import (
+    AsyncCopy,
+    Atomic,
+    Buffer,
+    KernelTrace,
+    Load,
+    MatrixLoad,
+    ScalarParameter,
+    Source,
+    Store,
+)
 from lego_mlir.tracing.tracer import OUR_PACKAGES, Tracer, record
 
 if TYPE_CHECKING:
@@ -191,11 +201,13 @@ class Kernel(Referenced, OnArrays):
     @cached_property
     def params(self) -> tuple[Parameter, ...]:
         """The parameters, run-time tables last, and whether the kernel reads and writes them."""
-        read, written = set(runtime_tables(self._traced.body)), set()
+        read, written = set(runtime_tables(self._traced.body)), set[str]()
         for statement, access in self._traced.accesses():
             match statement:
-                case Load():
+                case Load() | MatrixLoad():
                     read.add(access.buffer.name)
+                case AsyncCopy(origin=origin):
+                    (read if access is origin else written).add(access.buffer.name)
                 case Store():
                     written.add(access.buffer.name)
                 case Atomic(operation=operation):
@@ -257,7 +269,8 @@ def require_entry_name(name: object, source: Source) -> None:
 def _complete(trace: KernelTrace) -> KernelTrace:
     """Validate that a trace stores to a tensor and that its shared tiles fit a block. Raises TraceError otherwise."""
     if not any(
-        not isinstance(statement, Load) and access.buffer.space == "global" for statement, access in trace.accesses()
+        isinstance(statement, (Store, Atomic)) and access.buffer.space == "global"
+        for statement, access in trace.accesses()
     ):
         raise TraceError(f"{trace.source}: kernel {trace.name} writes no tensor; a store is written y[i, j] = value")
     refuse_updates(trace)

@@ -21,6 +21,7 @@ from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.emit_atomics import AtomicEmitter
+from lego_mlir.tracing.emit_copies import CopyEmitter
 from lego_mlir.tracing.emit_ranges import range_attributes
 from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
@@ -28,6 +29,7 @@ from lego_mlir.tracing.emit_values import ValueEmitter
 from lego_mlir.tracing.symbols import symbols
 from lego_mlir.tracing.trace import (
     Assume,
+    AsyncCopy,
     Atomic,
     Barrier,
     Buffer,
@@ -45,6 +47,7 @@ from lego_mlir.tracing.trace import (
     KernelTrace,
     Lane,
     Load,
+    MatrixLoad,
     MlirOperation,
     Piece,
     Read,
@@ -127,6 +130,7 @@ class KernelEmitter:
             self.compute = ValueEmitter(self.printer.build)
             self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
             self.atomics = AtomicEmitter(self.printer.build, lambda value: self._values[value.number])
+            self.copies = CopyEmitter(self.printer, self._memrefs, self.tiles)
             self._emit_ids(self.trace.body)
             self._emit_body(self.trace.body)
             self.printer.build.operation("gpu.return")
@@ -221,6 +225,10 @@ class KernelEmitter:
                 values[result.number] = self.tiles.piece(statement, values[operand.number])
             case Contract(result, a, b, c):
                 values[result.number] = self.tiles.contract(statement, *self._operands((a, b, c)))
+            case MatrixLoad(result):
+                values[result.number] = self.copies.matrices(statement)
+            case AsyncCopy():
+                self.copies.copy(statement)
             case Barrier():
                 build.operation("gpu.barrier")
             case MlirOperation(results, name, operands, attributes):

@@ -130,8 +130,12 @@ def exp(x: Operand) -> Operand:
     return _compute("exp", x)
 
 
-def exp2(x: Operand) -> Operand:
-    """2 to the power x."""
+def exp2(x: Operand, approximate: bool = False) -> Operand:
+    """2 to the power x; `approximate`: by one instruction of f32, see `tracing.approximations`."""
+    if approximate:
+        from lego_mlir.tracing.approximations import approximate_exp2
+
+        return approximate_exp2(x)
     return _compute("exp2", x)
 
 

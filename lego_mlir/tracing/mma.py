@@ -8,6 +8,7 @@
 
 A statement specifies the computation of a warp, not the instruction: tiles become `vector.contract` over rectangles of
 `SHAPE`, which a transform script lowers to the target's matrix unit, and which are also executable as emitted.
+Products of values spread over threads, `spread.multiplication`, need no script.
 
 A tile that is read from must consist of contiguous segments of 8 elements of a row or of a column, which matrix units
 load. Where adjacent rows conflict in banks, use padding, a swizzled layout or the swizzle script.
@@ -17,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import sympy
 
 from lego_mlir.errors import LayoutError, brief
-from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.index import PerElement, as_expr
 from lego_mlir.expr.nodes import Le
 from lego_mlir.expr.verdict import Refuted
 from lego_mlir.tracing.control import Cell
@@ -33,6 +34,7 @@ from lego_mlir.tracing.trace import Constant, Contract, Piece, TileLoad, TileSto
 from lego_mlir.tracing.tracer import Tracer, current
 
 if TYPE_CHECKING:
+    from lego_mlir.tracing.spread.distributed import Spread
     from lego_mlir.tracing.tensor import View
 
 SHAPE: Final = (16, 8, 16)
@@ -48,6 +50,11 @@ class Part:
     view: View
     at: tuple[Any, Any]
     shape: tuple[int, int]
+
+    @property
+    def T(self) -> Part:
+        """The same rectangle with rows and columns interchanged."""
+        return Part(self.view.T, self.at[::-1], self.shape[::-1])
 
     def read(self, row: int, column: int, shape: tuple[int, int], *, transposed: bool = False) -> Value:
         """A piece of the part as a value of a warp, or its transpose."""
@@ -126,14 +133,29 @@ def accumulator(dtype: DType, rows: int, columns: int) -> Accumulator:
     return Accumulator(dtype, rows, columns, cells)
 
 
-def mma(a: Part, b: Part, acc: Accumulator) -> None:
+@overload
+def mma(a: Part, b: Part, acc: Accumulator) -> None: ...
+
+
+@overload
+def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread: ...
+
+
+def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Accumulator | Spread) -> Spread | None:
     """`acc += a @ b`, by a warp: a is (m, k), b is (k, n). Raises TraceError where the shapes do not fit.
+
+    With a spread value as `acc` the result is `acc + a @ b` by all warps of the block, a spread value of the same
+    layout, and a and b may be spread values as well: see `spread.multiplication`.
 
     The contractions traverse the result in serpentine order, so that each shares an operand with the previous one; each
     depth step starts at the column where the previous step ended.
     """
+    if isinstance(acc, PerElement):
+        from lego_mlir.tracing.spread import multiplication
+
+        return multiplication.mma(a, b, acc)
     tracer = current("lego.mma")
-    _require_operands(tracer, a, b, acc)
+    a, b, acc = _operands(tracer, a, b, acc)
     (m, k), (depth, n) = a.shape, b.shape
     if k != depth or (m, n) != (acc.rows, acc.columns) or m % READ or n % READ or k % READ:
         raise tracer.error(
@@ -153,19 +175,23 @@ def mma(a: Part, b: Part, acc: Accumulator) -> None:
                 total = tracer.value(acc.dtype, SHAPE[:2])
                 tracer.append(Contract(total, x, y, cell.value, tracer.here()))
                 cell.set(Scalar(total))
+    return None
 
 
-def _require_operands(tracer: Tracer, a: object, b: object, acc: object) -> None:
-    for operand in (a, b):
-        if not isinstance(operand, Part):
-            raise tracer.error(
-                "lego.mma multiplies parts of shared tiles, such as tile.part((0, 0), (rows, columns)), got "
-                f"{brief(repr(operand))}"
-            )
+def _operands(tracer: Tracer, a: object, b: object, acc: object) -> tuple[Part, Part, Accumulator]:
+    """The operands. Raises TraceError for other kinds."""
     if not isinstance(acc, Accumulator):
         raise tracer.error(
-            f"lego.mma adds into an accumulator, lego.accumulator(dtype, rows, columns), got {brief(repr(acc))}"
+            "lego.mma adds into an accumulator, lego.accumulator(dtype, rows, columns), or to a spread value, got "
+            f"{brief(repr(acc))}"
         )
+    if not isinstance(a, Part) or not isinstance(b, Part):
+        wrong = b if isinstance(a, Part) else a
+        raise tracer.error(
+            "lego.mma multiplies parts of shared tiles, such as tile.part((0, 0), (rows, columns)), got "
+            f"{brief(repr(wrong))}"
+        )
+    return a, b, acc
 
 
 def _columns(tracer: Tracer, b: Part, depth: int, n: int) -> Iterator[tuple[int, Value]]:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.operators import OPERATORS
 from lego_mlir.tracing.trace import (
+    AsyncCopy,
     Atomic,
     Buffer,
     Compose,
@@ -35,6 +36,7 @@ from lego_mlir.tracing.trace import (
     KernelTrace,
     Lane,
     Load,
+    MatrixLoad,
     MlirOperation,
     Piece,
     Read,
@@ -62,7 +64,7 @@ SPREAD: Final = 4.0
 _EXACT: Final = frozenset(
     {"neg", "abs", "minimum", "maximum", "select", "sign", "copysign", "floor", "ceil", "round", "trunc"}
 )
-MOVES: Final = frozenset({"gpu.shuffle"})
+MOVES: Final = frozenset({"gpu.shuffle", "vector.extract"})
 """MLIR operations whose result is one of their operands, in this thread or another."""
 
 Counts = tuple[int, ...]
@@ -153,6 +155,8 @@ class _Chains:
                 case Atomic(access=access, result=old, value=given):
                     self.values[old.number] = self.memory.get(access.buffer.name, Roundings())
                     self.keep(access.buffer.name, self.updated(statement, self.of(given)))
+                case MlirOperation(name="nvgpu.mma.sync"):
+                    self.values[statement.results[0].number] = self.product(statement)
                 case MlirOperation(results=results, operands=operands, name=name):
                     for one in results:
                         chain = self.of(*operands)
@@ -165,6 +169,8 @@ class _Chains:
                     self.keep(access.buffer.name, self.of(value))
                 case TileStore(value=value, buffer=buffer):
                     self.keep(buffer.name, self.of(value))
+                case AsyncCopy(origin=origin, target=target):
+                    self.keep(target.buffer.name, self.memory.get(origin.buffer.name, Roundings()))
                 case FunctionCall():
                     self.call(statement)
                 case _ if (result := getattr(statement, "result", None)) is not None:
@@ -178,6 +184,12 @@ class _Chains:
             return given
         chain = joined((given, self.memory.get(atomic.access.buffer.name, Roundings())))
         return chain.then(atomic.access.buffer.dtype, self.threads())
+
+    def product(self, product: MlirOperation) -> Roundings:
+        """A tensor core's product of some depth, added to its last operand."""
+        (result,), (a, b, c) = product.results, product.operands
+        depth = int(dict(product.attributes)["mmaShape"].strip("[]").split(",")[-1])
+        return joined((self.of(a, b).then(result.dtype), self.of(c))).then(result.dtype, depth)
 
     def threads(self) -> int:
         """The threads of the launch for these sizes."""
@@ -222,6 +234,8 @@ class _Chains:
                 return self.of(*operands)
             case Load(access=access, other=other):
                 return joined((self.memory.get(access.buffer.name, Roundings()), self.of(other)))
+            case MatrixLoad(access=access):
+                return self.memory.get(access.buffer.name, Roundings())
             case TileLoad(buffer=buffer):
                 return self.memory.get(buffer.name, Roundings())
             case Contract(result=result, a=a, b=b, c=c):

@@ -43,9 +43,9 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
     tiled = source.tile_by(
         [n if least == 1 else max(n, least) for n, least in zip(covering, tiles, strict=True)], shape
     )
-    threads = _threads()
+    threads = block_threads()
     for width in _widths(target):
-        places = thread_chunks(shape, width, threads, _thread())
+        places = thread_chunks(shape, width, threads, thread_number())
         if not places or (width > 1 and not _possible(tiled, at, target, places[0], width)):
             continue
         for place in places:
@@ -88,14 +88,15 @@ def _possible(tiled: View, at: Sequence[Any], target: View, place: tuple[Any, An
     return not any(view.place(*index).obstacle(width) for view, index in ((tiled, (*at, *place)), (target, place)))
 
 
-def _threads() -> int:
+def block_threads() -> int:
+    """The number of threads of a block, an int."""
     product = 1
     for extent in block_dim[:]:
         product *= int(extent)
     return product
 
 
-def _thread() -> Any:
+def thread_number() -> Any:
     """The number of the thread in its block, x fastest."""
     number: Any = 0
     for extent, index in reversed(list(zip(block_dim[:], thread_id, strict=True))):

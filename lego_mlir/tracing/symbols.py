@@ -9,6 +9,7 @@ from lego_mlir.aliases import Expr
 from lego_mlir.expr.nodes import tables_of
 from lego_mlir.tracing.trace import (
     Assume,
+    AsyncCopy,
     Atomic,
     For,
     FromCondition,
@@ -16,6 +17,7 @@ from lego_mlir.tracing.trace import (
     FunctionCall,
     If,
     Load,
+    MatrixLoad,
     Return,
     Statement,
     Store,
@@ -23,6 +25,7 @@ from lego_mlir.tracing.trace import (
     TileStore,
     Value,
     While,
+    accesses_of,
 )
 
 
@@ -30,9 +33,10 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
     """Every index expression and condition that emission will print, in program order."""
     for statement in body:
         match statement:
-            case Load(access=access) | Store(access=access) | Atomic(access=access):
-                yield access.mask
-                yield access.position
+            case Load() | Store() | Atomic() | MatrixLoad() | AsyncCopy():
+                for access in accesses_of(statement):
+                    yield access.mask
+                    yield access.position
             case TileLoad(at=at) | TileStore(at=at):
                 yield from at
             case FromIndex(expr=expr):

@@ -291,6 +291,28 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixLoad:
+    """`ldmatrix`: 8x8 matrices of shared memory, a 32-bit word of each in every lane; `result` is (matrices, elements).
+
+    `access` is a row of 16 bytes; lane l addresses row l % 8 of matrix l // 8 (PTX ISA, "ldmatrix").
+    """
+
+    result: Value
+    access: TensorAccess
+    transposed: bool
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCopy:
+    """`target = origin`, complete after a wait; where the origin is masked off, zeros (PTX ISA, "cp.async")."""
+
+    origin: TensorAccess
+    target: TensorAccess
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
 class Barrier:
     """Every thread of the block arrives before any continues."""
 
@@ -411,6 +433,8 @@ Statement = (
     | TileStore
     | Piece
     | Contract
+    | MatrixLoad
+    | AsyncCopy
     | Barrier
     | MlirOperation
     | Read
@@ -472,19 +496,32 @@ class KernelTrace:
         """The shared buffers that tile statements access, with the length of their memory rows."""
         return {s.buffer.name: s.stride for s in self.statements() if isinstance(s, (TileLoad, TileStore))}
 
-    def accesses(self) -> Iterator[tuple[Load | Store | Atomic, TensorAccess]]:
-        """Every load, store and atomic update with its access, in program order."""
+    def accesses(self) -> Iterator[tuple[Accessing, TensorAccess]]:
+        """Every statement that accesses elements with its access, in program order; a copy has two."""
         for statement in self.statements():
-            if isinstance(statement, (Load, Store, Atomic)):
-                yield statement, statement.access
+            for access in accesses_of(statement):
+                yield statement, access  # type: ignore[misc]
+
+
+Accessing = Load | Store | Atomic | MatrixLoad | AsyncCopy
+
+
+def accesses_of(statement: Statement) -> tuple[TensorAccess, ...]:
+    """The accesses of one statement, without those of its body; what is read before what is written."""
+    match statement:
+        case Load(access=access) | Store(access=access) | Atomic(access=access) | MatrixLoad(access=access):
+            return (access,)
+        case AsyncCopy(origin=origin, target=target):
+            return (origin, target)
+        case _:
+            return ()
 
 
 def accesses_in(function: FunctionTrace) -> Iterator[TensorAccess]:
     """The accesses of a function and of those that it calls."""
     for statement in _walk(function.body):
-        if isinstance(statement, (Load, Store, Atomic)):
-            yield statement.access
-        elif isinstance(statement, FunctionCall):
+        yield from accesses_of(statement)
+        if isinstance(statement, FunctionCall):
             yield from accesses_in(statement.function)
 
 

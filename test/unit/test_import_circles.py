@@ -31,6 +31,10 @@ CLOSING = {
         "lego_mlir.tracing.emit",
         "lego_mlir.tracing.emit_calls",
     ): "a kernel emits its functions, whose emitter is a subclass",
+    (
+        "lego_mlir.tracing.mma",
+        "lego_mlir.tracing.spread.multiplication",
+    ): "lego.mma takes spread values and parts of tiles",
     ("lego_mlir.structured.build", "lego_mlir.structured.tuning"): "variant='tune' builds every variant",
     ("lego_mlir.runtime.data", "lego_mlir.runtime.tolerance"): "bounds of errors come from inputs made by data",
     ("lego_mlir.runtime.arrays", "lego_mlir.runtime.dlpack"): "arrays of unknown types come through DLPack",

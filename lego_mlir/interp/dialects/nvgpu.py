@@ -189,7 +189,8 @@ def mma_sync(op: Operation) -> Step:
     dtype = values.element_dtype(op.result_type())
     operand = values.element_dtype(op.operand_type(0))
     as_tf32 = operand == np.float32
-    total_dtype, place = wide(dtype), op.place
+    total_dtype = wide(dtype) if values.is_float(dtype) else np.dtype(np.int64)
+    place = op.place
     extents = ((m_, k_), (k_, n_), (m_, n_))
     where = [inverse(w, *extent, *shape) for w, extent, shape in zip("abc", extents, shapes, strict=True)]
     back = fragment("c", m_, n_, *shapes[2])
@@ -206,7 +207,10 @@ def mma_sync(op: Operation) -> Step:
     def step(m: Machine) -> None:
         _whole_warps(m, place, "mma.sync")
         total = matrix(m, 0) @ matrix(m, 1) + matrix(m, 2)
-        total = rounding.narrow(total, dtype) if values.is_float(dtype) else total.astype(dtype)
+        if values.is_float(dtype):
+            total = rounding.narrow(total, dtype)
+        else:  # upstream lowers integer products to .satfinite
+            total = total.clip(np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
         entries = total.reshape(*total.shape[:2], -1).take(back, axis=-1)
         m.values[result] = from_warp(m, entries.reshape(*total.shape[:2], WARP, *shapes[2]))
 

@@ -48,6 +48,27 @@ def barrier(op: Operation) -> Step:
     return step
 
 
+@implements("nvvm.cp.async.commit.group")
+def commit_copies(op: Operation) -> Step:
+    """The asynchronous copies of `nvgpu.device_async_copy` so far are a group."""
+
+    def step(m: Machine) -> None:
+        m.commit_copies()
+
+    return step
+
+
+@implements("nvvm.cp.async.wait.group")
+def wait_copies(op: Operation) -> Step:
+    """Wait until at most `n` of the thread's newest groups are in flight."""
+    pending = op.integer("n")
+
+    def step(m: Machine) -> None:
+        m.wait_copies(pending)
+
+    return step
+
+
 @implements("nvvm.redux.sync")
 def redux_sync(op: Operation) -> Step:
     """The reduction of an integer over a warp, in each lane."""

@@ -1,0 +1,239 @@
+"""The operands of a tensor core's product, cut into the fragments of one instruction.
+
+A fragment is what each lane of a warp holds of one 16 x k or k x 8 piece of an operand, or of a 16 x 8 piece of the
+result. Two kinds of operands give fragments by the number of their piece:
+
+    RegisterOperand    a value spread over threads: its registers, in the order of the instruction
+    MemoryOperand      a part of a shared tile: `ldmatrix`, when the fragment is first used
+
+`ldmatrix` is used where the linear map from registers and lanes to positions in shared memory allows it, transposed or
+not (`f2.matrices`); other tiles are loaded element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.aliases import Array, Expr
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.nodes import Eq, FloorMod
+from lego_mlir.expr.verdict import Proved
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrices import ROW_BITS, MatrixAccess, MatrixAccesses, accesses_at
+from lego_mlir.layout.base import Layout
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.scalar import Scalar, as_value
+from lego_mlir.tracing.spread.coordinates import thread_ids
+from lego_mlir.tracing.trace import Compose, MatrixLoad, MlirOperation, Piece, TensorAccess, Value
+from lego_mlir.tracing.tracer import Tracer
+
+WORD: Final = 32
+"""Bits of one register of a fragment."""
+Block = tuple[int, int]
+"""The number of a piece of a matrix, by row and column of pieces."""
+
+
+def fragments_of(layout: LinearLayout, tile: LinearLayout) -> dict[Block, list[int]] | None:
+    """The registers of each piece of a layout, in the order of the fragment `tile`; None where the lanes differ.
+
+    >>> from lego_mlir.f2.encodings import MmaSync
+    >>> one = MmaSync((1, 1))
+    >>> fragments_of(one.layout((32, 8)), one.layout((16, 8)))
+    {(0, 0): [0, 1, 2, 3], (1, 0): [4, 5, 6, 7]}
+    """
+    if layout.bases["lane"] != tile.bases["lane"]:
+        return None
+    sizes = tuple(tile.out_sizes.values())
+    zero = {"lane": 0, "warp": 0}
+    inside = {tuple(tile.apply(register=r, **_only(tile, zero)).values()): r for r in range(tile.in_sizes["register"])}
+    found: dict[Block, dict[int, int]] = {}
+    for register in range(layout.in_sizes["register"]):
+        place = tuple(layout.apply(register=register, **_only(layout, zero)).values())
+        slot = inside.get(tuple(p % n for p, n in zip(place, sizes, strict=True)))
+        if slot is None:
+            return None
+        row, column = (p // n for p, n in zip(place, sizes, strict=True))
+        found.setdefault((row, column), {}).setdefault(slot, register)
+    if any(len(slots) < len(inside) for slots in found.values()):
+        return None
+    return {block: [slots[k] for k in range(len(inside))] for block, slots in found.items()}
+
+
+def _only(layout: LinearLayout, values: dict[str, int]) -> dict[str, int]:
+    """The values of the inputs that a layout has, and 0 for a cluster's block."""
+    return {name: values.get(name, 0) for name in layout.in_sizes if name != "register"}
+
+
+@dataclass(slots=True)
+class RegisterOperand:
+    """The fragments of registers: `rows` words in each of `shape[0]` registers of `shape[1]` elements."""
+
+    tracer: Tracer
+    dtype: DType
+    registers: Sequence[Any]
+    pieces: dict[Block, list[int]]
+    shape: tuple[int, int]
+    made: dict[Block, Value] = field(default_factory=dict)
+
+    def fragment(self, block: Block) -> Value:
+        """The fragment of a piece as a vector."""
+        if block not in self.made:
+            elements = [as_value(self.registers[r], self.dtype) for r in self.pieces[block]]
+            self.made[block] = composed(self.tracer, self.dtype, self.shape, elements)
+        return self.made[block]
+
+
+@dataclass(slots=True)
+class MemoryOperand:
+    """The fragments of a part of a shared tile, loaded by `ldmatrix` when they are first used."""
+
+    tracer: Tracer
+    part: Part
+    accesses: MatrixAccesses
+    base: Expr
+    pieces: dict[Block, list[int]]
+    shape: tuple[int, int]
+    made: dict[Block, Value] = field(default_factory=dict)
+    loaded: dict[int, tuple[Value, int]] = field(default_factory=dict)
+
+    def fragment(self, block: Block) -> Value:
+        """The fragment of a piece as a vector: whole registers of what was loaded."""
+        if block not in self.made:
+            words = [self.word(register) for register in self.pieces[block][:: self.shape[1]]]
+            value, first = words[0]
+            if words != [(value, first + k) for k in range(len(words))]:
+                raise self.tracer.error(f"{self.part.view.buffer.name}: a fragment is not in consecutive registers")
+            if value.width != self.shape:
+                piece = self.tracer.value(value.dtype, self.shape)
+                self.tracer.append(Piece(piece, value, first, self.tracer.here()))
+                value = piece
+            self.made[block] = value
+        return self.made[block]
+
+    def word(self, register: int) -> tuple[Value, int]:
+        """The load that holds a register, and the number of its word there."""
+        if register not in self.loaded:
+            access = next(a for a in self.accesses.each if any(register in e for w in a.registers for e in w))
+            value = self._load(access)
+            for number, word in enumerate(access.registers):
+                for held in word[0]:
+                    self.loaded[held] = value, number
+        return self.loaded[register]
+
+    def _load(self, access: MatrixAccess) -> Value:
+        tracer, view, bits = self.tracer, self.part.view, self.accesses.bits
+        result = tracer.value(view.dtype, (self.accesses.count, WORD // bits))
+        derivation = tracer.derive(self.base + row_position(tracer, self.accesses, access))
+        place = TensorAccess(
+            view.buffer,
+            view.buffer.layout,
+            tuple(as_expr(i) for i in self.part.at),
+            sympy.true,
+            derivation,
+            ROW_BITS // bits,
+            tracer.here(),
+        )
+        tracer.append(MatrixLoad(result, place, self.accesses.transposed, tracer.here()))
+        return result
+
+
+def row_position(tracer: Tracer, accesses: MatrixAccesses, access: MatrixAccess) -> Expr:
+    """The position of the row that this thread addresses: a part of the thread ^ the bits it shares, + the others."""
+    lanes = [*accesses.rows, *accesses.matrices]
+    lanes += [0] * (5 - len(lanes))
+    size = 1 << max(c.bit_length() for c in (*lanes, *accesses.warps, access.offset, 1))
+    places = LinearLayout({"lane": lanes, "warp": list(accesses.warps)}, {"offset": size})
+    ids = thread_ids(tracer)
+    if "thread" in ids:
+        places = places.flatten_ins("thread")
+    support = 0
+    for column in places.columns:
+        support |= column
+    position = Index(places.apply(**ids)["offset"])
+    if access.offset & support:
+        position = position ^ (access.offset & support)
+    return as_expr(position + (access.offset & ~support))
+
+
+def memory_of(tracer: Tracer, part: Part) -> tuple[LinearLayout, Expr] | None:
+    """The offset of each element of a part, and the position of its first one; None where it is not linear."""
+    tile = _offsets(part.view.layout, part.shape)
+    aligned = all(
+        isinstance(tracer.prove(Eq(FloorMod(as_expr(at), n), 0)), Proved)
+        for at, n in zip(part.at, part.shape, strict=True)
+    )
+    if tile is None or not aligned:
+        return None
+    return tile, tracer.derive(as_expr(part.view.layout.apply(*map(Index, part.at)))).expr
+
+
+@cache
+def _offsets(layout: Layout, shape: tuple[int, int]) -> LinearLayout | None:
+    """`dim0, dim1 -> offset` within every aligned rectangle of a shape; None where it is not linear, or they differ."""
+    import numpy as np
+
+    dims = tuple(map(int, layout.dims()))
+    if any(d % n or n & (n - 1) for d, n in zip(dims, shape, strict=True)):
+        return None
+    positions = np.asarray(layout.apply(*np.indices(dims)))
+    rows, columns = shape
+    first = positions[:rows, :columns] - positions[0, 0]
+    for row, column in product(range(0, dims[0], rows), range(0, dims[1], columns)):
+        piece = positions[row : row + rows, column : column + columns]
+        if not np.array_equal(piece - piece[0, 0], first):
+            return None
+    return _linear(first)
+
+
+def _linear(offsets: Array) -> LinearLayout | None:
+    """The linear layout of a table of offsets; None where there is none."""
+    import numpy as np
+
+    if offsets.min() < 0:
+        return None
+    bases = {
+        f"dim{axis}": [int(offsets[(1 << k, 0) if axis == 0 else (0, 1 << k)]) for k in range(n.bit_length() - 1)]
+        for axis, n in enumerate(offsets.shape)
+    }
+    layout = LinearLayout(bases, {"offset": 1 << int(offsets.max()).bit_length()})
+    found = layout.apply(*np.indices(offsets.shape))["offset"]
+    return layout if np.array_equal(found, offsets) else None
+
+
+def matrix_loads(value: LinearLayout, tile: LinearLayout, bits: int) -> MatrixAccesses | None:
+    """The accesses that load a value (register, lane, warp -> dims) from a tile (dims -> offset); None if none."""
+    try:
+        return accesses_at(tile @ value.with_outs(tuple(tile.ins)), bits)
+    except LayoutError:
+        return None
+
+
+def composed(tracer: Tracer, dtype: DType, shape: tuple[int, int], elements: Sequence[Value]) -> Value:
+    """A vector of some values."""
+    result = tracer.value(dtype, shape)
+    tracer.append(Compose(result, tuple(elements), tracer.here()))
+    return result
+
+
+def taken_apart(tracer: Tracer, value: Value) -> list[Scalar]:
+    """The elements of a vector of two dimensions."""
+    rows, columns = value.width  # type: ignore[misc]
+    found = []
+    for row, column in product(range(rows), range(columns)):
+        result = tracer.value(value.dtype)
+        place = (("static_position", f"array<i64: {row}, {column}>"),)
+        tracer.append(MlirOperation((result,), "vector.extract", (value,), place, tracer.here()))
+        found.append(Scalar(result))
+    return found
+
+
+Operand = RegisterOperand | MemoryOperand
+Loader = Callable[[Part, LinearLayout], Sequence[Any]]

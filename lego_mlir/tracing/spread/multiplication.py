@@ -1,0 +1,222 @@
+"""`lego.mma` on values spread over threads: matrix products whose results and operands are in registers.
+
+    parent = f2.MmaSync((4, 1))
+    q = lego.load(a, f2.MmaOperand(0, parent).layout((64, 64)))
+    s = lego.mma(q, tile.T, lego.full(f32, parent.layout((64, 64)), 0.0))        tile: a shared tile, or a part of one
+    p = lego.convert(s.to(f16), to=f2.MmaOperand(0, parent).layout((64, 64)))    registers as they are
+    o = lego.mma(p, values, o)
+
+The layout of the result tells which warp computes which pieces of 16 x 8. Operands are spread values, in the layouts of
+`f2.MmaOperand` of the same warps, or shared tiles, from which each warp loads the fragments that it multiplies.
+
+| operands | result | instruction (PTX ISA, "mma.sync") | neighbours along K |
+|---|---|---|---|
+| f16, bf16 | f32 | m16n8k16 | 2 |
+| f32 | f32 | m16n8k8, operands rounded to tf32 | 1 |
+| i8 | i32, saturated | m16n8k32 | 4 |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir.errors import LayoutError, brief
+from lego_mlir.f2.encodings import MmaOperand, MmaSync
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.tracing.dtypes import DType, bf16, f16, f32, i8, i32
+from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.scalar import Scalar
+from lego_mlir.tracing.spread.distributed import Spread
+from lego_mlir.tracing.spread.fragments import (
+    Block,
+    MemoryOperand,
+    Operand,
+    RegisterOperand,
+    composed,
+    fragments_of,
+    matrix_loads,
+    memory_of,
+    taken_apart,
+)
+from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import MlirOperation, Value
+from lego_mlir.tracing.tracer import Tracer, current
+
+PIECE: Final = (16, 8)
+"""Rows and columns of the result of one instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class MmaInstruction:
+    """A product of 16 x `depth` and `depth` x 8; a register has `neighbours` elements along K."""
+
+    depth: int
+    neighbours: int
+    result: DType
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    def tile(self, index: int) -> LinearLayout:
+        """The fragment of operand `index`."""
+        shape = (PIECE[0], self.depth) if index == 0 else (self.depth, PIECE[1])
+        return MmaOperand(index, MmaSync((1, 1)), self.neighbours).layout(shape)
+
+    def registers(self, index: int) -> tuple[int, int]:
+        """The registers of that fragment, and the elements of each."""
+        return PIECE[index] * self.depth // 32 // self.neighbours, self.neighbours
+
+
+INSTRUCTIONS: Final[dict[DType, MmaInstruction]] = {
+    f16: MmaInstruction(16, 2, f32),
+    bf16: MmaInstruction(16, 2, f32),
+    f32: MmaInstruction(8, 1, f32, (("tf32Enabled", "unit"),)),
+    i8: MmaInstruction(32, 4, i32),
+}
+
+
+def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread:
+    """`acc + a @ b`: a is (M, K), b is (K, N), acc (M, N) in a layout of `f2.MmaSync`. All threads take part.
+
+    Raises LayoutError for operands whose shapes, element types or layouts do not fit.
+    """
+    tracer = current("lego.mma")
+    kind = _kind(tracer, a, b, acc)
+    tile = MmaSync((1, 1)).layout(PIECE)
+    pieces = fragments_of(acc.layout, tile)
+    if pieces is None:
+        raise tracer.error(
+            f"lego.mma: the result's layout must be that of an f2.MmaSync, got {brief(repr(acc.layout))}", LayoutError
+        )
+    steps = _shape(a)[1] // kind.depth
+    left = _operand(tracer, 0, a, acc, kind, {(row, k) for row, _ in pieces for k in range(steps)})
+    right = _operand(tracer, 1, b, acc, kind, {(k, column) for _, column in pieces for k in range(steps)})
+    totals = {
+        block: composed(tracer, acc.dtype, (2, 2), [acc.registers[r].value for r in registers])
+        for block, registers in pieces.items()
+    }
+    for step in range(steps):
+        for row, column in _serpentine(sorted(pieces), step):
+            x, y = left.fragment((row, step)), right.fragment((step, column))
+            totals[row, column] = _product(tracer, kind, x, y, totals[row, column])
+    found: dict[int, Scalar] = {}
+    for block, registers in pieces.items():
+        found.update(zip(registers, taken_apart(tracer, totals[block]), strict=True))
+    return Spread(acc.layout, acc.dtype, [found[r] for r in range(len(acc.registers))])
+
+
+def _product(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:
+    result = tracer.value(kind.result, (2, 2))
+    attributes = (("mmaShape", f"[{PIECE[0]}, {PIECE[1]}, {kind.depth}]"), *kind.attributes)
+    tracer.append(MlirOperation((result,), "nvgpu.mma.sync", (a, b, c), attributes, tracer.here()))
+    return result
+
+
+def _serpentine(blocks: list[Block], step: int) -> list[Block]:
+    """The pieces of the result row by row, alternately forward and backward: each shares an operand with the last."""
+    rows = sorted({row for row, _ in blocks})
+    ordered = []
+    for turn, row in enumerate(rows):
+        line = [block for block in blocks if block[0] == row]
+        ordered += line if (turn + step) % 2 == 0 else line[::-1]
+    return ordered
+
+
+def _operand(
+    tracer: Tracer, index: int, given: Spread | Part | View, acc: Spread, kind: MmaInstruction, needed: set[Block]
+) -> Operand:
+    if isinstance(given, Spread):
+        return _in_registers(tracer, index, given, given.layout, acc, kind, needed)
+    part = given if isinstance(given, Part) else Part(given, (0, 0), given.dims())
+    layout = _operand_layout(index, part.shape, acc.layout, kind)
+    memory = memory_of(tracer, part)
+    if memory is not None:
+        tile, base = memory
+        accesses = matrix_loads(layout, tile, part.view.dtype.bits)
+        pieces = fragments_of(layout, kind.tile(index))
+        if accesses is not None and pieces is not None and needed <= pieces.keys():
+            return MemoryOperand(tracer, part, accesses, base, pieces, kind.registers(index))
+    from lego_mlir.tracing.spread.accesses import load
+
+    return _in_registers(tracer, index, load(part, layout), layout, acc, kind, needed)
+
+
+def _in_registers(
+    tracer: Tracer,
+    index: int,
+    given: Spread,
+    layout: LinearLayout,
+    acc: Spread,
+    kind: MmaInstruction,
+    needed: set[Block],
+) -> RegisterOperand:
+    pieces = fragments_of(layout, kind.tile(index))
+    warps = [tuple(w if axis == index else 0 for axis, w in enumerate(basis)) for basis in acc.layout.bases["warp"]]
+    if pieces is None or layout.bases["warp"] != warps or not needed <= pieces.keys():
+        raise tracer.error(
+            f"lego.mma: operand {index} is not in the layout of an operand of the result's warps; with parent the "
+            f"f2.MmaSync of the result, write lego.convert({'ab'[index]}, to=f2.MmaOperand({index}, parent, "
+            f"k_width={kind.neighbours}).layout({given.shape}))",
+            LayoutError,
+        )
+    return RegisterOperand(tracer, given.dtype, given.registers, pieces, kind.registers(index))
+
+
+def _operand_layout(index: int, shape: tuple[int, int], acc: LinearLayout, kind: MmaInstruction) -> LinearLayout:
+    """The layout in which a warp loads an operand: a fragment, then a second piece of B, then along K, then across."""
+    k_axis, across = (1, 0) if index == 0 else (0, 1)
+    tile = kind.tile(index)
+    warps = [tuple(w if axis == index else 0 for axis, w in enumerate(basis)) for basis in acc.bases["warp"]]
+    taken = {basis[across] for basis in warps}
+    outer = [n for n in _powers(PIECE[index], shape[across]) if n not in taken]
+    inner = _powers(kind.depth, shape[k_axis])
+    first = outer[:1] if index == 1 else []
+
+    def along(axis: int, sizes: list[int]) -> list[tuple[int, ...]]:
+        return [(n, 0) if axis == 0 else (0, n) for n in sizes]
+
+    registers = [
+        *tile.bases["register"],
+        *along(across, first),
+        *along(k_axis, inner),
+        *along(across, outer[len(first) :]),
+    ]
+    bases = {"register": registers, "lane": tile.bases["lane"], "warp": warps}
+    return LinearLayout(bases, dict(zip(("dim0", "dim1"), shape, strict=True)))
+
+
+def _powers(first: int, end: int) -> list[int]:
+    return [first << k for k in range((end // first).bit_length() - 1)]
+
+
+def _shape(given: Spread | Part | View) -> tuple[int, ...]:
+    return given.dims() if isinstance(given, View) else tuple(given.shape)
+
+
+def _type(given: Spread | Part | View) -> DType:
+    return given.view.dtype if isinstance(given, Part) else given.dtype
+
+
+def _kind(tracer: Tracer, a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> MmaInstruction:
+    """The instruction. Raises LayoutError for operands that do not fit each other or the result."""
+    for name, given in (("a", a), ("b", b)):
+        if not isinstance(given, Spread | Part | View) or len(_shape(given)) != 2:
+            raise tracer.error(
+                f"lego.mma: {name} is a spread value of two dimensions, a shared tile or a part of one, got "
+                f"{brief(repr(given))}",
+                LayoutError,
+            )
+    kind = INSTRUCTIONS.get(_type(a))
+    if kind is None or _type(a) != _type(b) or acc.dtype != kind.result:
+        raise tracer.error(
+            f"lego.mma multiplies f16, bf16 or f32 (as tf32) into f32, or i8 into i32, got {_type(a)} times {_type(b)} "
+            f"into {acc.dtype}",
+            LayoutError,
+        )
+    (m, k), (depth, n) = _shape(a), _shape(b)
+    if k != depth or (m, n) != acc.shape or k % kind.depth:
+        raise tracer.error(
+            f"lego.mma: {m} x {k} times {depth} x {n} into {' x '.join(map(str, acc.shape))}; the depths must agree "
+            f"and be a multiple of {kind.depth}, and the result has the rows of a and the columns of b",
+            LayoutError,
+        )
+    return kind
