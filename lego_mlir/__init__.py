@@ -139,6 +139,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.requirements import require as require
     from lego_mlir.tracing.scalar import vector as vector
     from lego_mlir.tracing.spread.accesses import load as load
+    from lego_mlir.tracing.spread.conversion import convert as convert
     from lego_mlir.tracing.spread.distributed import Spread as Spread
     from lego_mlir.tracing.spread.filled import arange as arange
     from lego_mlir.tracing.spread.filled import full as full
@@ -195,6 +196,7 @@ _MODULES = {
     "lego_mlir.tracing.printing": "assert_ printf",
     "lego_mlir.tracing.scalar": "vector",
     "lego_mlir.tracing.spread.accesses": "load",
+    "lego_mlir.tracing.spread.conversion": "convert",
     "lego_mlir.tracing.spread.distributed": "Spread",
     "lego_mlir.tracing.spread.filled": "arange full zeros",
     "lego_mlir.tracing.staging": "stage",

@@ -17,14 +17,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.banks import WORD_BITS
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.f2.matrix import combine
-from lego_mlir.f2.shuffles import ShufflePlan, shuffle_plan
+from lego_mlir.f2.matrix import combine, independent, solve
+from lego_mlir.f2.shuffles import ShufflePlan, shuffle_plan, within_warps
 from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
 
 BARRIER_SLOTS = 60
-"""Issue slots that a store, a barrier and a load leave empty: an assumption, not measured."""
+"""Issue slots that a store, a barrier of the block and a load leave empty: an assumption, not measured."""
+WARP_BARRIER_SLOTS = 40
+"""The same for a barrier of the warp."""
 SELECT_SLOTS = 0.5
+SLICES_BYTES = 16 * 1024
+"""Slices that hold copies of one element take no more memory than this: further memory would cost occupancy."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,13 @@ class Renamed:
     """No element leaves its thread: register k of the target is register `sources[k]` of the source."""
 
     sources: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SlicedPlan(SwizzlePlan):
+    """A conversion through shared memory in which each warp accesses only a slice of `slice_elements`."""
+
+    slice_elements: int
 
 
 ConversionPlan: TypeAlias = Unchanged | Renamed | ShufflePlan | SwizzlePlan
@@ -53,10 +66,49 @@ def conversion_plan(source: LinearLayout, target: LinearLayout, bits: int) -> Co
         same = target.in_sizes == source.in_sizes and renamed == tuple(range(len(renamed)))
         return Unchanged() if same else Renamed(renamed)
     by_shuffles = shuffle_plan(source, target, bits)
-    by_memory = swizzle(_without_blocks(source), _without_blocks(target), bits)
+    if by_shuffles is not None and shuffle_slots(by_shuffles) <= _fewest_memory_slots(source, target, bits):
+        return by_shuffles
+    by_memory = memory_plan(source, target, bits)
     if by_shuffles is not None and shuffle_slots(by_shuffles) <= memory_slots(by_memory):
         return by_shuffles
     return by_memory
+
+
+def memory_plan(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:
+    """The conversion through shared memory: in slices of warps where no element leaves its warp."""
+    if within_warps(target.invert_and_compose(source)):
+        plan = in_slices(source, target, bits)
+        elements = plan.memory.in_sizes["offset"]
+        if elements == 1 << source.out_bits or elements * bits // 8 <= SLICES_BYTES:
+            return plan
+    return swizzle(_without_blocks(source), _without_blocks(target), bits)
+
+
+def in_slices(source: LinearLayout, target: LinearLayout, bits: int) -> SlicedPlan:
+    """The plan in which each warp exchanges its elements through a slice of shared memory.
+
+    The elements of a warp are a coset of those of warp 0: one plan is made for their coordinates in a basis, and the
+    number of the warp is a further output of both layouts. Raises LayoutError if a warp reads elements that it does
+    not hold.
+    """
+    target = target.with_outs(source.outs)
+    held = source.columns_of("register", "lane")
+    basis = independent(held)
+    outs, warps = (("element", len(basis)),), source.in_sizes.get("warp", 1)
+
+    def of_one_warp(layout: LinearLayout) -> LinearLayout:
+        columns = [x for x in solve(basis, layout.columns_of("register", "lane")) if x is not None]
+        ins = (*((n, len(layout.columns_of(n))) for n in ("register", "lane")), ("warp", 0))
+        if len(columns) < sum(bits for _, bits in ins):
+            raise LayoutError("in_slices: the target needs elements that its warp does not hold")
+        return LinearLayout.of(ins, outs, columns)
+
+    first, second = of_one_warp(source), of_one_warp(target)
+    plan, numbered = swizzle(first, second, bits), LinearLayout.identity(warps, "warp", "number")
+    memory = plan.memory * LinearLayout.identity(warps, "offset", "number")
+    return SlicedPlan(
+        first * numbered, second * numbered, memory, plan.store_vector, plan.load_vector, bits, 1 << len(basis)
+    )
 
 
 def shuffle_slots(plan: ShufflePlan) -> float:
@@ -67,7 +119,14 @@ def shuffle_slots(plan: ShufflePlan) -> float:
 def memory_slots(plan: SwizzlePlan) -> float:
     """The issue slots of a conversion through shared memory, the wait for the barrier included."""
     sides = (plan.store(), plan.load())
-    return BARRIER_SLOTS + sum(len(side.each) * side.wavefronts() for side in sides)
+    waiting = WARP_BARRIER_SLOTS if isinstance(plan, SlicedPlan) else BARRIER_SLOTS
+    return waiting + sum(len(side.each) * side.wavefronts() for side in sides)
+
+
+def _fewest_memory_slots(source: LinearLayout, target: LinearLayout, bits: int) -> float:
+    """A lower bound of `memory_slots`: every word is stored and loaded once."""
+    words = [len(independent(layout.columns_of("register"))) for layout in (source, target)]
+    return WARP_BARRIER_SLOTS + sum((1 << n) * bits / WORD_BITS for n in words)
 
 
 def _only_registers(place: LinearLayout) -> bool:

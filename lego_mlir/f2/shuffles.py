@@ -83,12 +83,12 @@ def shuffle_plan(source: LinearLayout, target: LinearLayout, bits: int) -> Shuff
     does not hold.
     """
     place = target.invert_and_compose(source)
-    if not _within_warps(place):
+    if not within_warps(place):
         return None
     return _planned(source, target, place, bits, pack=True) or _planned(source, target, place, bits, pack=False)
 
 
-def _within_warps(place: LinearLayout) -> bool:
+def within_warps(place: LinearLayout) -> bool:
     """Whether each warp reads only its registers and lanes."""
     inner = place.sublayout(["register", "lane"], ["warp"]) if "warp" in place.in_sizes else place
     outer = place.sublayout(["warp"], list(place.out_sizes)) if "warp" in place.in_sizes else None

@@ -226,6 +226,11 @@ class Tracer:
         self._regions[-1][-1] = statement
 
     @property
+    def innermost(self) -> list[Statement]:
+        """The statements so far of the innermost region; the same list until it ends."""
+        return self._regions[-1]
+
+    @property
     def depth(self) -> int:
         """The number of open loops and branches."""
         return len(self._regions) - 1

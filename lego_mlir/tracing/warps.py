@@ -125,10 +125,19 @@ def _shuffled(tracer: Tracer, mode: str, value: Operand, offset: Operand, width:
         raise tracer.error(f"{called} takes data of a kernel, got {value!r}; convert an index, such as lego.i32(i)")
     if value.width is not None:
         return vector(*(_shuffled(tracer, mode, element, offset, width) for element in value))
+    return _one_shuffle(tracer, mode, value, offset, width)
+
+
+def shuffle_word(mode: str, value: Scalar, offset: Operand) -> Scalar:
+    """A shuffle in which a vector of at most 32 bits moves as one word, where `shuffle` moves its elements."""
+    return _one_shuffle(current("a shuffle"), mode, value, offset, WARP)
+
+
+def _one_shuffle(tracer: Tracer, mode: str, value: Scalar, offset: Operand, width: int) -> Scalar:
     given = tracer.use(value.value)
     distance = as_value(convert(offset, i32) if is_symbolic(offset) else offset, i32)
     span = _constant(tracer, width)
-    result, valid = tracer.value(value.dtype), tracer.value(i1)
+    result, valid = tracer.value(value.dtype, value.width), tracer.value(i1)
     attributes = (("mode", f"#gpu<shuffle_mode {mode}>"),)
     tracer.append(MlirOperation((result, valid), "gpu.shuffle", (given, distance, span), attributes, tracer.here()))
     return Scalar(result)

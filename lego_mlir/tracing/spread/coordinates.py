@@ -52,7 +52,10 @@ class ThreadElements:
 
     def of_register(self, register: int) -> list[Index]:
         """The index of the element in a register."""
-        flat = self.offset(register)
+        return self.at(self.offset(register))
+
+    def at(self, flat: int) -> list[Index]:
+        """The index of the element whose flat bits differ by `flat` from the thread's first."""
         base = self._base(flat & self.support)
         return [b + c for b, c in zip(base, split(flat & ~self.support, self.layout.outs), strict=True)]
 

@@ -4,6 +4,7 @@ The hardware moves words of 32 bits. A narrower value is extended to a word, a 6
 
     gpu.shuffle xor %v, %d, %w : f16      bitcast i16, extui i32, shuffle, trunci i16, bitcast f16
     gpu.shuffle xor %v, %d, %w : i64      shuffle of the low and of the high word
+    gpu.shuffle xor %v, %d, %w : vector<2xf16>     bitcast i32, shuffle, bitcast vector<2xf16>
 
 For groups of `width` lanes upstream names only the first `width` lanes of the warp as members, so that the lanes of
 other groups wait for none. Here all 32 lanes are members, and the clamp operand of `shfl.sync` holds the group's size
@@ -51,7 +52,7 @@ def in_words(value: Value, move: Callable[[Value], Value]) -> Value:
     """A value moved by words of 32 bits; `move` moves one."""
     ir, type_ = bindings.load().ir, value.type
     if isinstance(type_, ir.VectorType):
-        raise ModuleError(f"a shuffle of {type_}: shuffle its elements one by one")
+        return _vector_in_words(value, move)
     width = 1 if str(type_) == "i1" else 8 * element_bytes(type_)
     is_float = str(type_) in _FLOATS
     pattern = _make("arith.bitcast", _bits(width), value) if is_float else value
@@ -67,6 +68,18 @@ def in_words(value: Value, move: Callable[[Value], Value]) -> Value:
         )
         pattern = _make("arith.ori", _bits(64), low, _make("arith.shli", _bits(64), high, half))
     return _make("arith.bitcast", type_, pattern) if is_float else pattern
+
+
+def _vector_in_words(value: Value, move: Callable[[Value], Value]) -> Value:
+    """A vector of at most 32 bits as one word."""
+    ir, type_ = bindings.load().ir, value.type
+    width = 8 * element_bytes(type_.element_type) * type_.shape[0]
+    if len(type_.shape) != 1 or width > WARP or width & (width - 1):
+        raise ModuleError(f"a shuffle of {type_}: more than one word of {WARP} bits; shuffle its elements one by one")
+    one = ir.VectorType.get([1], _bits(width))
+    position = {"static_position": "array<i64: 0>"}
+    word = create("vector.extract", [_bits(width)], [_make("vector.bitcast", one, value)], position).results[0]
+    return _make("vector.bitcast", type_, _make("vector.broadcast", one, in_words(word, move)))
 
 
 def _lowered(operation: Op) -> tuple[Value, Value]:

@@ -1,0 +1,159 @@
+"""`lego.convert`: a spread value in another layout, in the cheapest way.
+
+    y = lego.convert(x, to=layout)
+
+| plan of `f2.conversion` | kernel |
+|---|---|
+| unchanged, registers renamed | nothing |
+| shuffles | words of 32 bits between the lanes of a warp (`lane_exchange`) |
+| shared memory | the widest stores, a barrier, the widest loads, without bank conflicts (`scratch`) |
+
+An element that several threads hold is stored once, and every thread loads what its layout places in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy
+
+from lego_mlir.aliases import Cond
+from lego_mlir.errors import LayoutError, TraceError
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.nodes import Eq
+from lego_mlir.f2.banks import MemoryAccesses
+from lego_mlir.f2.conversion import Renamed, SlicedPlan, Unchanged, conversion_plan
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrix import Echelon
+from lego_mlir.f2.shuffles import ShufflePlan
+from lego_mlir.f2.swizzle import SwizzlePlan
+from lego_mlir.tracing.dtypes import DType, i1, u8
+from lego_mlir.tracing.scalar import Scalar, as_value, vector
+from lego_mlir.tracing.scalar import convert as to_dtype
+from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
+from lego_mlir.tracing.spread.distributed import Spread, checked_layout
+from lego_mlir.tracing.spread.lane_exchange import shuffled
+from lego_mlir.tracing.spread.scratch import Scratch, scratch
+from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import Load, Store, TensorAccess
+from lego_mlir.tracing.tracer import Tracer, current
+
+
+def convert(value: Spread, to: LinearLayout) -> Spread:
+    """The same tile, placed in registers, lanes and warps by the layout `to`.
+
+    All threads of the block take part. Raises LayoutError for a layout of another shape, or one that does not fit the
+    block. Linear Layouts, section 5.4.
+    """
+    tracer = current("lego.convert")
+    data, target = movable("lego.convert", value), checked_layout(to)
+    if value.layout.out_sizes != target.out_sizes:
+        raise tracer.error(
+            f"lego.convert: the value has the shape {list(value.shape)}, the layout "
+            f"{list(target.out_sizes.values())}; both must be the same",
+            LayoutError,
+        )
+    plan, count = conversion_plan(value.layout, target, data.dtype.bits), target.in_sizes["register"]
+    if isinstance(plan, Unchanged):
+        registers = data.registers
+    elif isinstance(plan, Renamed):
+        registers = [data.registers[source] for source in plan.sources]
+    elif isinstance(plan, ShufflePlan):
+        registers = shuffled(plan, data.registers, count)
+    else:
+        registers = through_memory(tracer, plan, data)
+    return restored(Spread(target, data.dtype, registers), value.dtype)
+
+
+def movable(called: str, value: Spread) -> Spread:
+    """The value as data of at least 8 bits: conditions as bytes. Raises TraceError for anything but a spread value."""
+    tracer = current(called)
+    if not isinstance(value, Spread):
+        raise tracer.error(f"{called} takes a spread value, such as that of lego.load(x, layout), got {value!r}")
+    if value.dtype.family == "index":
+        raise tracer.error(
+            f"{called} moves data, got a spread value of indices; convert it, such as x.to(lego.i32)", TraceError
+        )
+    if value.dtype is i1:
+        return Spread(value.layout, u8, [to_dtype(Scalar(as_value(r, i1)), u8) for r in value.registers])
+    return value
+
+
+def restored(value: Spread, dtype: DType) -> Spread:
+    """The value in the element type that it had before `movable`."""
+    return value.map(lambda x: x != 0, value) if dtype is i1 else value
+
+
+def through_memory(tracer: Tracer, plan: SwizzlePlan, value: Spread) -> list[Scalar]:
+    """The registers of the target, stored and loaded as the plan lists."""
+    own = plan.slice_elements if isinstance(plan, SlicedPlan) else 0
+    memory = scratch(tracer, value.dtype, plan.memory.in_sizes["offset"], own)
+    memory.before_stores()
+    store_registers(memory, plan, value.registers)
+    memory.before_loads()
+    found = _load_registers(memory, plan)
+    memory.after_loads()
+    return found
+
+
+def store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Scalar]) -> None:
+    """Store every element once, in vectors."""
+    side, tracer, view = plan.store(), memory.tracer, memory.view
+    mask = _first_holders(tracer, plan.source)
+    place = _Offsets(tracer, side, plan.memory)
+    for access in side.each:
+        elements = [registers[held[0]] for held in access.registers]
+        stored = elements[0] if len(elements) == 1 else vector(*elements)
+        where = place.access(view, access.offset, side.vector, mask)
+        tracer.append(Store(tracer.use(stored.value), where, where.source))
+
+
+def _load_registers(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
+    side, tracer, view = plan.load(), memory.tracer, memory.view
+    found: dict[int, Scalar] = {}
+    place = _Offsets(tracer, side, plan.memory)
+    for access in side.each:
+        where = place.access(view, access.offset, side.vector, sympy.true)
+        loaded = Scalar(tracer.value(view.dtype, None if side.vector == 1 else side.vector))
+        tracer.append(Load(loaded.value, where, None, where.source))
+        for k, held in enumerate(access.registers):
+            element = loaded if side.vector == 1 else loaded[k]
+            found.update(dict.fromkeys(held, element))
+    return [found[register] for register in range(plan.target.in_sizes["register"])]
+
+
+class _Offsets:
+    """The addresses of the accesses of one side: that of the thread, and a constant for each access.
+
+    Vectors are aligned and contiguous by `f2.banks.accesses`, and offsets are below the size of the tile.
+    """
+
+    def __init__(self, tracer: Tracer, side: MemoryAccesses, memory: LinearLayout) -> None:
+        self.tracer = tracer
+        ins = (("register", 0), ("lane", len(side.lanes)), ("warp", len(side.warps)))
+        threads = LinearLayout.of(ins, (("offset", memory.in_bits),), (*side.lanes, *side.warps))
+        self._threads = ThreadElements(tracer, threads)
+
+    def access(self, view: View, offset: int, width: int, mask: Cond) -> TensorAccess:
+        """The access of `width` elements at a constant offset from the thread's."""
+        (position,) = self._threads.at(offset)
+        index = as_expr(position)
+        return TensorAccess(
+            view.buffer, view.layout, (index,), mask, self.tracer.derive(index), width, self.tracer.here()
+        )
+
+
+def _first_holders(tracer: Tracer, layout: LinearLayout) -> Cond:
+    """The threads that hold an element which no earlier thread holds."""
+    echelon = Echelon(layout.columns_of("register"))
+    lanes, warps = (
+        sum(1 << bit for bit, column in enumerate(layout.columns_of(name)) if echelon.add(column))
+        for name in ("lane", "warp")
+    )
+    if not lanes | warps:
+        return sympy.true
+    ids = thread_ids(tracer)
+    if "thread" in ids:
+        return Eq((ids["thread"] & (lanes | warps << len(layout.columns_of("lane")))).expr, 0)
+    parts = [Eq((ids[name] & mask).expr, 0) for name, mask in (("lane", lanes), ("warp", warps)) if mask]
+    return sympy.And(*parts)

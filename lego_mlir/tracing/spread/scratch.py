@@ -1,0 +1,87 @@
+"""Shared memory that conversions use in turn, and the barriers between their accesses.
+
+A kernel has few scratch tiles: a conversion takes the one that an earlier conversion used, if it is large enough. Its
+stores wait for the earlier loads, its loads for its stores:
+
+    barrier       only if the tile was read before, or the conversion is repeated by a loop
+    store
+    barrier
+    load
+
+Where each warp exchanges elements in a slice of the tile, the barriers are those of the warp; such a tile is used with
+this size of slices only. A barrier of the block since the last load serves as the first one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.layout import Row, as_layout
+from lego_mlir.tracing.control import barrier
+from lego_mlir.tracing.dtypes import DType
+from lego_mlir.tracing.tensor import View, declare_tile
+from lego_mlir.tracing.trace import Barrier, Statement
+from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.warps import warp_sync
+
+
+@dataclass(slots=True, eq=False)
+class Scratch:
+    """A tile that conversions use in turn. `slice_elements` is the size of a warp's slice, 0 if warps share the tile.
+
+    `region` has the statements around the last use, the loads of which ended before its statement `loaded`.
+    """
+
+    tracer: Tracer
+    view: View
+    elements: int
+    slice_elements: int
+    region: list[Statement] | None = None
+    loaded: int = 0
+
+    def before_stores(self) -> None:
+        """Wait until earlier loads of the tile are complete."""
+        here = self.tracer.innermost
+        if self.region is None and not self.tracer.depth:
+            return
+        if self.region is here and any(isinstance(s, Barrier) for s in here[self.loaded :]):
+            return
+        self._wait()
+
+    def before_loads(self) -> None:
+        """Wait until the stores are complete."""
+        self._wait()
+
+    def after_loads(self) -> None:
+        """Record that the loads were the last use of the tile."""
+        self.region = self.tracer.innermost
+        self.loaded = len(self.region)
+
+    def _wait(self) -> None:
+        if self.slice_elements:
+            warp_sync()
+        else:
+            barrier()
+
+
+_TILES: WeakKeyDictionary[Tracer, list[Scratch]] = WeakKeyDictionary()
+
+
+def scratch(tracer: Tracer, dtype: DType, elements: int, slice_elements: int = 0) -> Scratch:
+    """A scratch tile of at least so many elements. Raises LayoutError for more memory than a block has."""
+    if elements * dtype.bytes > LARGEST_SHARED_BYTES:
+        raise tracer.error(
+            f"a conversion of {elements} elements of {dtype} takes {elements * dtype.bytes} bytes of shared memory, "
+            f"and GPUs have at most {LARGEST_SHARED_BYTES} for a block; convert parts of the tile",
+            LayoutError,
+        )
+    tiles = _TILES.setdefault(tracer, [])
+    for tile in tiles:
+        if tile.view.dtype == dtype and tile.elements >= elements and tile.slice_elements == slice_elements:
+            return tile
+    made = Scratch(tracer, declare_tile(tracer, dtype, as_layout(Row(elements)), None), elements, slice_elements)
+    tiles.append(made)
+    return made
