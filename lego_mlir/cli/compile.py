@@ -34,9 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write; default and '-': standard output")
     parser.add_argument(
         "--emit",
-        choices=(*STAGES, "obj", "c-header"),
+        choices=("lego", *STAGES, "obj", "c-header"),
         help="the stage to stop at (default: by the output's suffix; otherwise mlir, or transformed with "
-        "--transform); obj and c-header are for LL programs (.ll), which compile to mlir, llvm, obj or c-header",
+        "--transform); lego is mlir with layouts as operations of the lego dialect; obj and c-header are for LL "
+        "programs (.ll), which compile to mlir, llvm, obj or c-header",
     )
     parser.add_argument(
         "--target", default="sm_80", help="the GPU architecture, such as sm_80 or sm_90a (default: sm_80)"
@@ -81,6 +82,9 @@ def run(args: argparse.Namespace) -> int:
     _require_distinct_outputs(args)
     _refuse_idle_options(args)
     start, given, entries = _input(args)
+    if args.emit == "lego":
+        files.write(args.output, _lego(args, given).encode())
+        return 0
     compilation = _compile(args, start, given)
     body = (
         compilation.bytes if args.emit == "cubin" else compilation.stage(args.emit, locations=args.locations).encode()
@@ -109,7 +113,9 @@ def _refuse_idle_options(args: argparse.Namespace) -> None:
         raise UsageError(f"--input {args.input} is the input of the test data; add --with-data, or omit it")
     if args.locations and args.emit in ("llvm", "ptx", "cubin"):
         raise UsageError(f"--locations keeps the locations of emitted MLIR; with --emit {args.emit}, omit it")
-    if args.pipeline and args.emit in ("mlir", "transformed"):
+    if args.transform is not None and args.emit == "lego":
+        raise UsageError("--transform changes modules without layouts; with --emit lego, omit it")
+    if args.pipeline and args.emit in ("lego", "mlir", "transformed"):
         raise UsageError(f"--pipeline sets the passes of the nvvm stage, and --emit {args.emit} stops before it")
     suffix = Path(args.output or "").suffix
     implied = _EMITTED_BY_SUFFIX.get(suffix)
@@ -118,6 +124,17 @@ def _refuse_idle_options(args: argparse.Namespace) -> None:
             f"-o {args.output}: the suffix implies {implied or 'mlir'}, but --emit is {args.emit}; omit --emit, or "
             f"give the output another suffix"
         )
+
+
+def _lego(args: argparse.Namespace, given: tuple[Kernel, ...] | bytes) -> str:
+    """The kernels of a spec as one module of the lego dialect."""
+    if isinstance(given, bytes):
+        raise UsageError(f"--emit lego takes a spec, whose layouts are known; {args.spec} is the text of a module")
+    from lego_mlir.transforms.lego_ops.op_forms import to_custom, to_generic
+    from lego_mlir.transforms.modules import merge
+
+    texts = [kernel.mlir("lego", locations=args.locations) for kernel in given]
+    return to_custom(merge([to_generic(text) for text in texts], unregistered=True)) if len(texts) > 1 else texts[0]
 
 
 def _has_manifest(args: argparse.Namespace, start: str) -> bool:

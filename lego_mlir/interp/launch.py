@@ -38,6 +38,8 @@ from lego_mlir.interp.memory import DeviceBuffer, MemRef, Space
 from lego_mlir.interp.printed import Printed
 from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import BufferTraffic, Report
+from lego_mlir.transforms.lego_ops.without_lego import without_lego
+from lego_mlir.transforms.modules import ModuleError
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Module, Type
@@ -161,7 +163,9 @@ def parse(module: Module, source: str = "-") -> Module:
         return module
     ir = bindings.load().ir
     try:
-        return ir.Module.parse(module, ir.Context())
+        return ir.Module.parse(without_lego(module, source), ir.Context())
+    except ModuleError as error:
+        raise InterpreterError(f"this is not a valid MLIR module:\n{error}") from None
     except ir.MLIRError as error:
         diagnostics = str(error).replace('"-":', f"{source}:")
         raise InterpreterError(f"this is not a valid MLIR module:\n{diagnostics}") from None

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.aliases import Expr
 from lego_mlir.errors import LayoutError
@@ -35,6 +35,9 @@ from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.strided import Strided
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.schedule.orders import columns, grouped
+
+if TYPE_CHECKING:
+    from lego_mlir.expr.nodes import Size as SizeSymbol
 
 _GRIDS: Final[dict[str, Callable[..., Layout]]] = {"grids.grouped": grouped, "grids.columns": columns}
 GALLERY: Final[dict[str, Callable[..., Layout]]] = _GRIDS | {
@@ -60,7 +63,7 @@ def to_attribute(layout: Layout, symbols: Mapping[GenP, str] | None = None) -> s
     return f"#lego.layout<[{declared}]: {body}>" if declared else f"#lego.layout<{body}>"
 
 
-def sizes_in_order(layout: Layout) -> list[Any]:
+def sizes_in_order(layout: Layout) -> list[SizeSymbol]:
     """The size symbols of a layout's text in the order of their declarations, that of their names."""
     found = {symbol for n in _sizes_of(layout) if isinstance(n, Index) for symbol in n.expr.free_symbols}
     return sorted(found, key=str)
@@ -73,7 +76,7 @@ def functions_of(layout: Layout) -> Iterator[GenP]:
             yield perm
 
 
-def _permutations(layout: Any) -> Iterator[RegP | GenP]:
+def _permutations(layout: Layout) -> Iterator[RegP | GenP]:
     match layout:
         case RegP() | GenP():
             yield layout
@@ -86,7 +89,7 @@ def _permutations(layout: Any) -> Iterator[RegP | GenP]:
             yield from _permutations(layout.inner)
 
 
-def _sizes_of(layout: Any) -> Iterator[Size]:
+def _sizes_of(layout: Layout) -> Iterator[Size]:
     """All sizes that the text of a layout contains."""
     yield from layout.dims()
     if isinstance(layout, Strided):
@@ -180,7 +183,7 @@ class _Writer:
         return f"GenP({_sizes(perm.dims())}, @{self.symbols[perm]})"
 
 
-def _declaration(size: Any) -> str:
+def _declaration(size: SizeSymbol) -> str:
     """A size with its facts: `M min 32 max 4096 multiple_of 32`.
 
     A relation to other sizes is not part of the text; nor is a size of 0, as an empty layout has no index.

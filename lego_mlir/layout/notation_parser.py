@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from lego_mlir.errors import LayoutError, brief, did_you_mean
 from lego_mlir.expr.index import Index, cdiv, size
@@ -38,6 +38,8 @@ from lego_mlir.layout.permutations import Col, GenP, RegP, Row
 from lego_mlir.layout.strided import Strided
 
 T = TypeVar("T")
+Definitions: TypeAlias = Mapping[str, GenP | Callable[[list[Size]], GenP]]
+"""What a symbol stands for: a permutation, or the function that makes one for the sizes of a use."""
 _TOKEN: Final = re.compile(
     r'\s*(?:(?P<int>\d+)|(?P<word>(?:gallery|grids)\.\w+|[A-Za-z_]\w*)|(?P<symbol>@[\w.$-]+|@"[^"\\]*")|(?P<text>"[^"\\]*")'
     r"|(?P<mark>//|[][(),:=<>+*%.-]))"
@@ -51,11 +53,11 @@ _DIVISIONS: Final = {"floordiv": "//", "//": "//", "mod": "%", "%": "%", "ceildi
 _FACTS: Final = ("min", "max", "multiple_of")
 
 
-def parse_layout(text: str, symbols: Mapping[str, GenP] | None = None) -> Layout:
+def parse_layout(text: str, symbols: Definitions | None = None) -> Layout:
     """The layout of a text such as `#lego.layout<Row(M, 64)>` or `Row(8, 8)`, or of a layout's repr.
 
-    `symbols` gives the permutation of each `@name`. The layout is checked as its constructors check it. Raises
-    LayoutError, with the column and the remedy, for any other text.
+    `symbols` gives the permutation of each `@name`, or a function that makes it for given sizes. The layout is checked
+    as its constructors check it. Raises LayoutError, with the column and the remedy, for any other text.
     """
     if not isinstance(text, str):
         raise LayoutError(f"parse_layout takes a text such as '#lego.layout<Row(8, 8)>', got {text!r}")
@@ -67,7 +69,7 @@ def parse_layout(text: str, symbols: Mapping[str, GenP] | None = None) -> Layout
 class _Parser:
     """A position in a list of tokens, each with its kind, text and column."""
 
-    def __init__(self, text: str, symbols: Mapping[str, GenP]) -> None:
+    def __init__(self, text: str, symbols: Definitions) -> None:
         self.text, self.symbols = text, symbols
         self.sizes: dict[str, Index] = {}
         self.at = self.depth = 0
@@ -224,7 +226,7 @@ class _Parser:
 
     # -- permutations
 
-    def permutation(self) -> Any:
+    def permutation(self) -> Layout:
         column = self.tokens[self.at][2]
         word = self.take("word", "a permutation or a layout, such as Row(8, 8)")
         if word in ("Row", "Col"):
@@ -287,6 +289,8 @@ class _Parser:
         name = self.take("symbol", "a symbol such as @zigzag")[1:].strip('"')
         self.expect(")")
         perm = self.symbols.get(name)
+        if callable(perm):
+            perm = self.made(column, perm, sizes)
         if perm is None:
             known = ", ".join(f"@{known}" for known in self.symbols) or "none"
             raise self._error(f"@{name} is not defined; known: {known}", column)

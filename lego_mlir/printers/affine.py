@@ -1,4 +1,4 @@
-"""The affine part of an index expression, and its non-affine operands.
+"""The affine part of an index expression and its non-affine operands; and MLIR's affine expressions as functions.
 
 MLIR's affine expressions have sums, products with a constant, and floor division and remainder by a positive
 constant; their `floordiv` and `mod` round as ours do. Anything else, such as a product of two symbols or an exclusive
@@ -16,10 +16,12 @@ or, becomes an operand of the map, to be computed before it:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lego_mlir.aliases import Expr
+from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Expr
 from lego_mlir.expr import nodes
 
 
@@ -80,3 +82,31 @@ def _build(ir: Any, expr: Expr, dims: dict[Any, Any]) -> Any:
     for part in rest:
         whole = combine(whole, part)
     return whole
+
+
+def affine_function(node: Attribute, dims: int, constant: Callable[[int], Any] = int) -> Callable[[Sequence[Any]], Any]:
+    """An affine expression of MLIR as a function of its operands, dimensions before symbols.
+
+    Operands are ints, arrays, or index expressions; `constant` makes one of them from a number.
+    """
+    ir = bindings.load().ir
+    node = node.maybe_downcast() if hasattr(node, "maybe_downcast") else node
+    if isinstance(node, ir.AffineDimExpr):
+        at = node.position
+        return lambda x: x[at]
+    if isinstance(node, ir.AffineSymbolExpr):
+        at = dims + node.position
+        return lambda x: x[at]
+    if isinstance(node, ir.AffineConstantExpr):
+        number = constant(node.value)
+        return lambda x: number
+    left, right = affine_function(node.lhs, dims, constant), affine_function(node.rhs, dims, constant)
+    if isinstance(node, ir.AffineAddExpr):
+        return lambda x: left(x) + right(x)
+    if isinstance(node, ir.AffineMulExpr):
+        return lambda x: left(x) * right(x)
+    if isinstance(node, ir.AffineModExpr):
+        return lambda x: left(x) % right(x)
+    if isinstance(node, ir.AffineFloorDivExpr):
+        return lambda x: left(x) // right(x)
+    return lambda x: -(-left(x) // right(x))

@@ -13,7 +13,7 @@ from functools import cached_property
 from keyword import iskeyword
 from numbers import Integral
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lego_mlir.errors import BudgetError, LegoError, SymbolicBranchError, TraceError, did_you_mean
 from lego_mlir.expr.context import forget
@@ -220,17 +220,25 @@ class Kernel(Referenced, OnArrays):
             for p in self._traced.parameters
         )
 
-    def module(self, form: Form = "affine") -> Module:
-        """The verified module (`ir.Module`), in a new context."""
+    def module(self, form: Form | Literal["lego"] = "affine") -> Module:
+        """The verified module (`ir.Module`), in a new context; "lego" keeps layouts as operations of that dialect."""
         from lego_mlir.tracing.emit import emit_module
 
+        if form == "lego":
+            from lego_mlir.tracing.emit_lego import LegoTileEmitter
+
+            return emit_module(self._traced, tiles=LegoTileEmitter)
         return emit_module(self._traced, form)
 
-    def mlir(self, form: Form = "affine", *, locations: bool = True) -> str:
+    def mlir(self, form: Form | Literal["lego"] = "affine", *, locations: bool = True) -> str:
         """The verified module as text; `locations` keeps the spec's file and line of every operation."""
         text = self._texts.get((form, locations))
         if text is None:
             text = self.module(form).operation.get_asm(enable_debug_info=locations)
+            if form == "lego":
+                from lego_mlir.transforms.lego_ops.op_forms import to_custom
+
+                text = to_custom(text)
             self._texts[form, locations] = text
         return text
 

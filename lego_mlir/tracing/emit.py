@@ -73,10 +73,11 @@ WORKGROUP: Final = "#gpu.address_space<workgroup>"
 TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thread
 
 
-def emit_module(trace: KernelTrace, form: Form = "affine") -> Any:
-    """The module, verified, in a new context."""
+def emit_module(trace: KernelTrace, form: Form = "affine", tiles: type[TileEmitter] = TileEmitter) -> Any:
+    """The module, verified, in a new context; `tiles` emits the positions of accesses."""
     ir = bindings.load().ir
-    with ir.Context(), location_of(ir, trace.source):
+    with ir.Context() as context, location_of(ir, trace.source):
+        context.allow_unregistered_dialects = tiles is not TileEmitter
         module = ir.Module.create()
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         with ir.InsertionPoint(module.body):
@@ -84,7 +85,7 @@ def emit_module(trace: KernelTrace, form: Form = "affine") -> Any:
                 "gpu.module", attributes={"sym_name": ir.StringAttr.get(f"{trace.name}_module")}, regions=1
             )
         with ir.InsertionPoint(outer.regions[0].blocks.append()):
-            KernelEmitter(trace, form).emit()
+            KernelEmitter(trace, form, tiles).emit()
         module.operation.verify()
         return module
 
@@ -97,8 +98,8 @@ def location_of(ir: Any, source: Source) -> Any:
 class KernelEmitter:
     """Emits one kernel at the current insertion point."""
 
-    def __init__(self, trace: KernelTrace, form: Form) -> None:
-        self.trace, self.form = trace, form
+    def __init__(self, trace: KernelTrace, form: Form, tiles: type[TileEmitter] = TileEmitter) -> None:
+        self.trace, self.form, self.tiles_of = trace, form, tiles
         self.ir = bindings.load().ir
         self.rows = trace.tile_rows()
         self.dynamic = is_dynamic(trace)
@@ -128,7 +129,7 @@ class KernelEmitter:
                 self._memrefs |= emit_views(Builder(), self.trace, types, location_of(self.ir, self.trace.source))
             self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
             self.compute = ValueEmitter(self.printer.build)
-            self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
+            self.tiles = self.tiles_of(self.printer, self.rows, self.trace.ranges)
             self.atomics = AtomicEmitter(self.printer.build, lambda value: self._values[value.number])
             self.copies = CopyEmitter(self.printer, self._memrefs, self.tiles)
             self._emit_ids(self.trace.body)
@@ -326,7 +327,7 @@ class KernelEmitter:
         from lego_mlir.tracing.emit_calls import FunctionEmitter
 
         if call.function not in self.functions:
-            self.functions[call.function] = FunctionEmitter(self.trace, self.form, call.function, self.functions)
+            self.functions[call.function] = FunctionEmitter(self, call.function)
         callee = self.functions[call.function]
         operands = [self._end(argument) for argument in call.arguments]
         operands += [self._memrefs[buffer.name] for buffer in callee.buffers]

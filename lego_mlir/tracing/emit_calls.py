@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from lego_mlir.expr.nodes import tables_of
 from lego_mlir.printers.mlir import MlirPrinter
-from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.emit import KernelEmitter, location_of, memref_type
 from lego_mlir.tracing.emit_atomics import AtomicEmitter
-from lego_mlir.tracing.emit_tiles import TileEmitter
 from lego_mlir.tracing.emit_values import ValueEmitter
 from lego_mlir.tracing.symbols import expressions
-from lego_mlir.tracing.trace import Buffer, FunctionTrace, KernelTrace, Return, Value, accesses_in
+from lego_mlir.tracing.trace import Buffer, FunctionTrace, Return, Value, accesses_in
 from lego_mlir.transforms.called_functions import CALLED
 
 
@@ -26,15 +24,10 @@ class FunctionEmitter(KernelEmitter):
     Its arguments are those of the trace, then the memory that it accesses and the sizes that it uses.
     """
 
-    def __init__(
-        self,
-        trace: KernelTrace,
-        form: Form,
-        function: FunctionTrace,
-        functions: dict[FunctionTrace, FunctionEmitter],
-    ) -> None:
-        super().__init__(trace, form)
-        self.function, self.functions = function, functions
+    def __init__(self, caller: KernelEmitter, function: FunctionTrace) -> None:
+        trace = caller.trace
+        super().__init__(trace, caller.form, caller.tiles_of)
+        self.function, self.functions = function, caller.functions
         found = list(expressions(function.body))
         tables = {name for expr in found for name in (table.name for table in tables_of(expr))}
         buffers = [*(p for p in trace.parameters if isinstance(p, Buffer)), *trace.shared]
@@ -71,7 +64,7 @@ class FunctionEmitter(KernelEmitter):
             sizes = dict(zip(self.sizes, values[memory:], strict=True))
             self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
             self.compute = ValueEmitter(self.printer.build)
-            self.tiles = TileEmitter(self.printer, self.rows, self.trace.ranges)
+            self.tiles = self.tiles_of(self.printer, self.rows, self.trace.ranges)
             self.atomics = AtomicEmitter(self.printer.build, lambda value: self._values[value.number])
             self._emit_ids(function.body)
             for parameter, value in zip(function.parameters, values, strict=False):

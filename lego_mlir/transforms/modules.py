@@ -90,11 +90,15 @@ def to_text(module: Module, *, locations: bool) -> str:
     return text if text.endswith("\n") else text + "\n"
 
 
-def merge(texts: Sequence[str], name: str = "-") -> str:
-    """One module that holds what each of these modules holds. Raises ModuleError where two define the same name."""
+def merge(texts: Sequence[str], name: str = "-", *, unregistered: bool = False) -> str:
+    """One module that holds what each of these modules holds. Raises ModuleError where two define the same name.
+
+    `unregistered` accepts operations of dialects that the bindings lack, in generic form.
+    """
     if len(texts) == 1:
         return texts[0]
-    with session():
+    with session() as context:
+        context.allow_unregistered_dialects = unregistered
         first, *others = [parse(text, name) for text in texts]
         for other in others:
             for operation in list(other.body.operations):

@@ -17,6 +17,7 @@ from lego_mlir.interp.dialects.scf import assign, branch, loop
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.values import Array
+from lego_mlir.printers.affine import affine_function
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Attribute
@@ -24,33 +25,8 @@ if TYPE_CHECKING:
 Compute = Callable[[Sequence[Array]], Array]
 
 
-def expression(node: Attribute, dims: int) -> Compute:
-    """An affine expression as a function of its operands, dimensions before symbols."""
-    ir = bindings.load().ir
-    node = node.maybe_downcast() if hasattr(node, "maybe_downcast") else node
-    if isinstance(node, ir.AffineDimExpr):
-        at = node.position
-        return lambda x: x[at]
-    if isinstance(node, ir.AffineSymbolExpr):
-        at = dims + node.position
-        return lambda x: x[at]
-    if isinstance(node, ir.AffineConstantExpr):
-        number = values.uniform(node.value)
-        return lambda x: number
-    left, right = expression(node.lhs, dims), expression(node.rhs, dims)
-    if isinstance(node, ir.AffineAddExpr):
-        return lambda x: left(x) + right(x)
-    if isinstance(node, ir.AffineMulExpr):
-        return lambda x: left(x) * right(x)
-    if isinstance(node, ir.AffineModExpr):
-        return lambda x: left(x) % right(x)
-    if isinstance(node, ir.AffineFloorDivExpr):
-        return lambda x: left(x) // right(x)
-    return lambda x: -(-left(x) // right(x))
-
-
 def map_results(map_: Attribute) -> list[Compute]:
-    return [expression(result, map_.n_dims) for result in map_.results]
+    return [affine_function(result, map_.n_dims, values.uniform) for result in map_.results]
 
 
 def affine_map(attribute: Attribute) -> Attribute:
