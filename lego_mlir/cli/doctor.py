@@ -125,13 +125,30 @@ def _compilers() -> Iterator[Finding]:
 
 def _programs() -> Iterator[Finding]:
     from lego_mlir.toolchain import ptxas
+    from lego_mlir.transforms import dialect_plugin
 
     program = ptxas.find()
     found = None if program is None else f"{ptxas.version()} at {program}"
     yield Finding("ptxas", found, False, f"for --emit cubin; {ptxas.REMEDY}")
-    opt = next((path for name in ("mlir-opt-22", "mlir-opt") if (path := shutil.which(name))), None)
-    yield Finding("mlir-opt", opt, False, "for tests only: apt-get install mlir-22-tools")
+    opt = dialect_plugin.mlir_opt()
+    yield Finding("mlir-opt", opt, False, "for tests and the lego plugin: apt-get install mlir-22-tools")
+    yield _plugin(opt)
     yield Finding("GPU", _gpu(), False, "no NVIDIA driver responds; compile kernels here and run them elsewhere")
+
+
+def _plugin(opt: str | None) -> Finding:
+    """Whether the plugin of the lego dialect is built and fits the mlir-opt found."""
+    from lego_mlir.transforms import dialect_plugin
+
+    found, name = dialect_plugin.find(), "lego plugin"
+    if found is None:
+        return Finding(name, None, False, f"for transform.lego scripts; {dialect_plugin.REMEDY}")
+    if opt is None:
+        return Finding(name, None, False, f"{found} needs mlir-opt 22: apt-get install mlir-22-tools")
+    reason = dialect_plugin.misfit(found, opt)
+    if reason is not None:
+        return Finding(name, None, False, f"{found} does not fit {opt} ({reason}); {dialect_plugin.REMEDY}")
+    return Finding(name, f"{found}, fits {opt}", False, "")
 
 
 def _gpu() -> str | None:

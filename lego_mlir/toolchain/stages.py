@@ -22,6 +22,7 @@ from lego_mlir.toolchain import llvm, lowering, ptxas
 from lego_mlir.toolchain.kept import keep
 from lego_mlir.toolchain.llvm import LLVMError
 from lego_mlir.toolchain.ptxas import PtxasError
+from lego_mlir.transforms import dialect_plugin
 from lego_mlir.transforms.apply import apply
 from lego_mlir.transforms.lego_ops.without_lego import without_lego
 from lego_mlir.transforms.modules import ModuleError, name_locations, parse, session, to_text
@@ -84,8 +85,10 @@ def _mlir_key(settings: Settings) -> tuple[str, ...]:
 
 
 def _script_key(settings: Settings) -> tuple[str, ...]:
-    script = () if settings.script is None else (repr(settings.script), repr(settings.target))
-    return (*_mlir_key(settings), *script)
+    if settings.script is None:
+        return _mlir_key(settings)
+    plugin = dialect_plugin.identity() if "transform.lego." in repr(settings.script) else ()
+    return (*_mlir_key(settings), repr(settings.script), repr(settings.target), *plugin)
 
 
 STAGES: Final = (

@@ -17,6 +17,8 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op
 from lego_mlir.hardware.targets import Target, target_named
+from lego_mlir.transforms import dialect_plugin
+from lego_mlir.transforms.lego_ops.without_lego import without_lego
 from lego_mlir.transforms.modules import ModuleError, parse, place, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes import named
 from lego_mlir.transforms.passes.base import PassError, census
@@ -42,7 +44,9 @@ def apply(text: str, script: Script, target: Target, *, name: str = "payload") -
         payload = parse(text, name)
         for step in flatten(script, parse):
             try:
-                if step.passes:
+                if step.schedule is None:
+                    payload = _run_by_mlir_opt(payload, step, name)
+                elif step.passes:
                     named(step.passes).from_parameters(step.parameters).run(payload, target)
                 else:
                     _run_sequence(payload, step)
@@ -57,7 +61,14 @@ def apply(text: str, script: Script, target: Target, *, name: str = "payload") -
         return to_text(payload, locations=True)
 
 
+def _run_by_mlir_opt(payload: Module, step: ScriptStep, name: str) -> Module:
+    """The module after a script with operations of the plugin; what it leaves of the lego dialect is lowered here."""
+    made = dialect_plugin.run_script(to_text(payload, locations=True), step.script.text, step.script.path)
+    return parse(without_lego(made, name), name)
+
+
 def _run_sequence(payload: Module, step: ScriptStep) -> None:
+    assert step.schedule is not None
     interpreter = bindings.load().module("dialects.transform.interpreter")
     entry = _entry(step.schedule, step.script.path, step.sequence)
     expectations = _expect_matches(entry)

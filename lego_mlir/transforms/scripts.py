@@ -11,7 +11,8 @@ A parameter replaces the value of an attribute where an operation names it in `l
     transform.nvgpu.pipeline_shared_memory_copies failures(propagate) %l {depth = 3, lego.fill = {depth = "stages - 1"}}
 
 The pipeline names, in order, sequences of the file, our passes, and other scripts, whose own pipelines are put in
-their place. Without one, the pipeline is `@__transform_main`.
+their place. Without one, the pipeline is `@__transform_main`. A script with operations of the lego dialect's plugin,
+`transform.lego.*`, has no parameters and no pipeline: mlir-opt runs its `@__transform_main`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Module, Op
 from lego_mlir.errors import ExpressionError, SpecError, UsageError, brief
 from lego_mlir.expr.text import evaluate
+from lego_mlir.transforms.dialect_plugin import uses_plugin
 from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes import PASSES, named
 
@@ -213,10 +215,13 @@ def _number(attribute: Attribute) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """One step of a flattened pipeline: a sequence of a script, or a pass where `sequence` is empty."""
+    """One step of a flattened pipeline: a sequence of a script, or a pass where `sequence` is empty.
+
+    A step without a schedule is a script that mlir-opt runs with the plugin.
+    """
 
     script: Script
-    schedule: Module
+    schedule: Module | None
     sequence: str
     passes: str
     parameters: Mapping[str, Number]
@@ -240,6 +245,11 @@ def flatten(
 
 
 def _steps(script: Script, parse: Callable[[str, str], Module], outer: Mapping[str, Number]) -> Iterator[ScriptStep]:
+    operation = uses_plugin(script.text)
+    if operation is not None:
+        _require_plain(script, operation)
+        yield ScriptStep(script, None, ENTRY, "", {})
+        return
     schedule = parse(script.text, script.path)
     chosen = values(script, schedule.operation, outer)
     fill(script, schedule.operation, chosen)
@@ -250,3 +260,15 @@ def _steps(script: Script, parse: Callable[[str, str], Module], outer: Mapping[s
             yield from _steps(script.part(name), parse, chosen)
         else:
             yield ScriptStep(script, schedule, "", name, chosen)
+
+
+def _require_plain(script: Script, operation: str) -> None:
+    """Raise UsageError for parameters or a pipeline of a script that mlir-opt runs, which does not know them."""
+    declares = next((name for name in (PARAMETERS, PIPELINE, FILL) if name in script.text), None)
+    if declares is not None:
+        raise UsageError(
+            f"{script.path}: mlir-opt runs this script, for {operation}, and does not know {declares}; put the "
+            "transform.lego operations into another file and name that in the pipeline of this one"
+        )
+    if script.parameters:
+        raise UsageError(f"{script.path} has no parameter {script.parameters[0][0]}; it has none")
