@@ -144,6 +144,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.spread.filled import arange as arange
     from lego_mlir.tracing.spread.filled import full as full
     from lego_mlir.tracing.spread.filled import zeros as zeros
+    from lego_mlir.tracing.spread.gather import gather as gather
     from lego_mlir.tracing.staging import stage as stage
     from lego_mlir.tracing.tensor import Tensor as Tensor
     from lego_mlir.tracing.tensor import shared as shared
@@ -198,6 +199,7 @@ _MODULES = {
     "lego_mlir.tracing.spread.accesses": "load",
     "lego_mlir.tracing.spread.conversion": "convert",
     "lego_mlir.tracing.spread.distributed": "Spread",
+    "lego_mlir.tracing.spread.gather": "gather",
     "lego_mlir.tracing.spread.filled": "arange full zeros",
     "lego_mlir.tracing.staging": "stage",
     "lego_mlir.runtime.calls": "calls_of",

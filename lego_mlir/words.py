@@ -65,7 +65,7 @@ _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     'write lego.assert_(condition, "message")': ("device_assert", "trap", "breakpoint", "static_assert", "assume"),
     "write lego.fence()": ("threadfence", "__threadfence", "memory_barrier", "membar", "threadfence_block"),
     'write lego.mlir_op("math.cbrt", x, result=lego.f32)': ("inline_asm", "inline_asm_elementwise", "asm", "extern"),
-    _STORES: ("gather", "scatter", "get", "set", "make_block_ptr", "advance", "ldg", "__ldg"),
+    _STORES: ("scatter", "get", "set", "make_block_ptr", "advance", "ldg", "__ldg"),
     "write lego.minimum(a, b)": ("min", "fmin", "fminf"),
     "write lego.maximum(a, b)": ("max", "fmax", "fmaxf"),
     "write lego.where(x < 0, -x, x)": ("abs", "fabs", "fabsf"),

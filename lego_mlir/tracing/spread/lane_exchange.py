@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lego_mlir.aliases import Operand
-from lego_mlir.expr.index import Index
+from lego_mlir.expr.index import Condition, Index
 from lego_mlir.expr.nodes import Ne
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import bits_of, combine, independent, solve
 from lego_mlir.f2.shuffles import Round, ShufflePlan
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing.dtypes import i1
 from lego_mlir.tracing.scalar import Scalar, as_value, select, vector
 from lego_mlir.tracing.spread.coordinates import thread_ids
 from lego_mlir.tracing.tracer import Tracer, current
@@ -78,18 +79,16 @@ def permuted(words: Words, shift: Sequence[int], lane: Index) -> Words:
     return stages[-1]
 
 
-def odd(lane: Index, mask: int) -> Scalar:
+def odd(number: Index, mask: int) -> Scalar:
     """Whether an odd number of the masked bits of an index are set, as an i1."""
-    from lego_mlir.expr.index import Condition
-    from lego_mlir.tracing.dtypes import i1
-
     first, *others = bits_of(mask)
-    if not others:
-        return Scalar(as_value(Condition(Ne((lane & mask).expr, 0)), i1))
-    parity = lane >> first
-    for bit in others:
-        parity = parity ^ (lane >> bit)
-    return Scalar(as_value(Condition(Ne((parity & 1).expr, 0)), i1))
+    bit = number & mask
+    if others:
+        bit = number >> first
+        for other in others:
+            bit = bit ^ (number >> other)
+        bit = bit & 1
+    return Scalar(as_value(Condition(Ne(bit.expr, 0)), i1))
 
 
 def _selected(words: Words, number: int, condition: Scalar) -> Words:

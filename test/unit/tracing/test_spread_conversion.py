@@ -7,6 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 from launching import in_memory, launch, launch_on_cpu, logical
+from spread_layouts import blocked, custom, mma, of_one_block, operand
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f2, f8e4m3fn, f16, f32, f64, i1, i8, i16, i32, i64, interp, u8
@@ -20,44 +21,11 @@ from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.tracing.spread import scratch
 from lego_mlir.tracing.trace import Barrier, MlirOperation
 
-PLACES = ("register", "lane", "warp")
 DTYPES = {8: i8, 16: f16, 32: f32, 64: f64}
 EVERY_PAIR = (0, 0, 1, 0, 2, 0, 3, 1, 1, 2, 1, 3, 2, 2, 3, 3, 0)
 """A sequence of four numbers in which each ordered pair occurs once."""
 ROWS = f2.Blocked((1, 8), (4, 8), (4, 1), order=(1, 0)).layout((32, 64))
 COLUMNS = f2.Blocked((8, 1), (4, 8), (1, 4), order=(0, 1)).layout((32, 64))
-
-
-def blocked(draw, shape, warps, bits):
-    order = draw.choice([(0, 1), (1, 0)])
-    size, threads = [1, 1], draw.choice([(8, 4), (4, 8), (2, 16), (16, 2), (32, 1)])
-    size[order[0]] = draw.choice([1, 2, 4, 8])
-    return f2.Blocked(tuple(size), threads, draw.choice([(warps, 1), (1, warps)]), order)
-
-
-def mma(draw, shape, warps, bits):
-    return f2.MmaSync(draw.choice([(warps, 1), (1, warps)]))
-
-
-def operand(draw, shape, warps, bits):
-    return f2.MmaOperand(draw.choice([0, 1]), mma(draw, shape, warps, bits), max(1, 32 // bits))
-
-
-def of_one_block(layout):
-    return layout.sublayout([n for n in PLACES if n in layout.in_sizes], list(layout.out_sizes))
-
-
-def custom(draw, shape, warps):
-    """Random bases of several bits, perhaps with copies; every element has a place."""
-    outs = tuple((f"dim{k}", n.bit_length() - 1) for k, n in enumerate(shape))
-    total, warp_bits = sum(bits for _, bits in outs), warps.bit_length() - 1
-    registers = max(0, total - 5 - warp_bits) + draw.randint(0, 1)
-    columns = [1 << k for k in range(total)] + [0] * (registers + 5 + warp_bits - total)
-    draw.shuffle(columns)
-    for _ in range(draw.randint(0, 4)):
-        first, second = draw.sample(range(len(columns)), 2)
-        columns[first] ^= columns[second]
-    return f2.LinearLayout.of((("register", registers), ("lane", 5), ("warp", warp_bits)), outs, columns)
 
 
 def chain(draw, warps, bits, rank, shape):

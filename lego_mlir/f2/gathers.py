@@ -1,0 +1,125 @@
+"""Where the elements of a gather are found, and how they get there (section 5.5 of the paper).
+
+A gather along an axis reads, for each element of the result, the source element with the same other coordinates and a
+coordinate along the axis that is data. With the source placed by a linear layout, the place of that element is a linear
+function of the result's place and of the index:
+
+    register, lane, warp of the result, index  ->  register, lane, warp of the source
+
+If the warp of both is the same, shuffles suffice: the lane of the source is known where the result is needed, but its
+register is not known where the value is sent. So every register that the lane may have to send travels, and the
+receiver selects one. Below 32 bits several candidates share a word. Through shared memory each element is loaded from
+its address; random addresses meet in a bank: `RANDOM_WAVEFRONTS` for a load of 32 lanes.
+
+>>> from lego_mlir.f2.encodings import Blocked
+>>> layout = Blocked((1, 2), (2, 16), (1, 1), order=(1, 0)).layout((2, 32))
+>>> plan = gather_plan(layout, layout, "dim1", bits=32)
+>>> plan.by_shuffles, plan.shuffles(), plan.candidates
+(True, 4, (1,))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lego_mlir.f2.conversion import BARRIER_SLOTS, SELECT_SLOTS, WARP_BARRIER_SLOTS
+from lego_mlir.f2.dims import log2
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrix import independent, solve, units
+from lego_mlir.f2.shuffles import WORD_BITS
+
+RANDOM_WAVEFRONTS = 3.54
+"""The mean over random words of the most lanes that meet in one of 32 banks."""
+PLACES = ("register", "lane", "warp")
+
+
+@dataclass(frozen=True)
+class GatherPlan:
+    """`place` maps register, lane, warp, index to register, lane, warp of the source.
+
+    `candidates` are the source registers that a lane may have to send, as a basis of their differences; those of the
+    first `packed` travel in one word. `local`: no element leaves its warp.
+    """
+
+    place: LinearLayout
+    candidates: tuple[int, ...]
+    packed: int
+    local: bool
+    by_shuffles: bool
+    bits: int
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether lanes read other lanes."""
+        parts = self.place.sublayout(list(self.place.in_sizes), ["lane"])
+        own = units(len(parts.columns_of("lane")))
+        return parts.columns_of("lane") != own or any(parts.columns_of("register", "warp", "index"))
+
+    def shuffles(self) -> int:
+        """The number of 32-bit shuffle instructions, for all registers of the result."""
+        each = 1 << (len(self.candidates) - self.packed)
+        return self.place.in_sizes["register"] * each * max(1, self.bits // WORD_BITS) if self.exchanges else 0
+
+    def selects(self) -> int:
+        """The number of select instructions, for all registers of the result."""
+        return self.place.in_sizes["register"] * ((1 << len(self.candidates)) - 1) * max(1, self.bits // WORD_BITS)
+
+
+def gather_plan(source: LinearLayout, target: LinearLayout, axis: str, bits: int) -> GatherPlan:
+    """How values of `source` reach the places of `target`, which indices along the output `axis` select.
+
+    The outputs but for the axis have the same sizes. Raises LayoutError if the source lacks an element.
+    """
+    place = _place(source, target, axis, local=True)
+    local = place is not None
+    if place is None:
+        place = _place(source, target, axis, local=False)
+        if place is None:
+            source.right_inverse()  # raises, naming an element that no place holds
+            raise AssertionError("a surjective source holds every element")
+    differing = place.sublayout(["lane", "warp", "index"], ["register"])
+    candidates = independent(differing.columns)
+    packed = min(len(candidates), log2(max(1, WORD_BITS // bits)))
+    plan = GatherPlan(place, candidates, packed, local, local, bits)
+    if local and shuffle_slots(plan) > memory_slots(plan, source):
+        return GatherPlan(place, candidates, packed, local, False, bits)
+    return plan
+
+
+def shuffle_slots(plan: GatherPlan) -> float:
+    """The issue slots of a gather by shuffles."""
+    return plan.shuffles() + SELECT_SLOTS * plan.selects()
+
+
+def memory_slots(plan: GatherPlan, source: LinearLayout) -> float:
+    """The issue slots of a gather through shared memory, the wait for the barrier included."""
+    words = max(1, plan.bits // WORD_BITS)
+    stored = (1 << len(independent(source.columns_of("register")))) * plan.bits / WORD_BITS
+    loaded = plan.place.in_sizes["register"] * words * RANDOM_WAVEFRONTS
+    return stored + loaded + (WARP_BARRIER_SLOTS if plan.local else BARRIER_SLOTS)
+
+
+def _place(source: LinearLayout, target: LinearLayout, axis: str, local: bool) -> LinearLayout | None:
+    """The place of each element in the source, in the warp that needs it if `local`; None if it is not there."""
+    others = target.slice(axis).with_outs(source.outs)
+    along = LinearLayout.identity(source.out_sizes[axis], "index", axis).with_outs(source.outs)
+    bits = {name: len(source.columns_of(name)) for name in PLACES}
+    warps = others.columns_of("warp")
+    own = source.columns_of("warp") if local else (0,) * len(warps)
+    if len(own) != len(warps):
+        return None
+    wanted = [
+        *others.columns_of("register", "lane"),
+        *(a ^ b for a, b in zip(warps, own, strict=True)),
+        *along.columns,
+    ]
+    found = solve(source.columns_of("register", "lane") if local else source.columns_of(*PLACES), wanted)
+    columns = [x for x in found if x is not None]
+    if len(columns) < len(wanted):
+        return None
+    if local:
+        first = len(others.columns_of("register", "lane"))
+        for k in range(len(warps)):
+            columns[first + k] |= 1 << (bits["register"] + bits["lane"] + k)
+    ins = (*((name, len(target.columns_of(name))) for name in PLACES), *along.ins)
+    return LinearLayout.of(ins, tuple(bits.items()), columns)

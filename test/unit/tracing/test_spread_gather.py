@@ -1,0 +1,156 @@
+"""`lego.gather` against NumPy: by shuffles and through memory, every type, packed words, copies, bad indices, PTX."""
+
+import random
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from launching import in_memory, launch, launch_on_cpu
+from spread_layouts import blocked, custom, mma, of_one_block, operand
+
+import lego_mlir as lego
+from lego_mlir import Row, f2, f8e4m3fn, f16, f32, f64, i1, i8, i16, i32, i64, interp, u8
+from lego_mlir.errors import LayoutError, TraceError
+from lego_mlir.f2.gathers import gather_plan
+from lego_mlir.interp.report import Kind
+from lego_mlir.toolchain import compile_kernel, ptxas
+
+NARROW = f2.Blocked((1, 2), (8, 4), (4, 1), order=(1, 0)).layout((32, 8))
+WIDE = f2.Blocked((1, 4), (1, 32), (4, 1), order=(1, 0)).layout((4, 1024))
+ACROSS = f2.Blocked((1, 4), (1, 32), (1, 4), order=(1, 0)).layout((4, 1024))
+
+
+def gathered(source, target, dtype, axis, index_dtype=i32):
+    shapes = [tuple(layout.out_sizes.values()) for layout in (source, target)]
+
+    @lego.kernel(grid=1, block=32 * source.in_sizes["warp"])
+    def k(
+        x: lego.Tensor(dtype, Row(*shapes[0])),
+        i: lego.Tensor(index_dtype, Row(*shapes[1])),
+        y: lego.Tensor(dtype, Row(*shapes[1])),
+    ):
+        lego.gather(lego.load(x, source), lego.load(i, target), axis=axis).store(y)
+
+    return k
+
+
+def inputs(source, target, axis):
+    shapes = [tuple(layout.out_sizes.values()) for layout in (source, target)]
+    numbers = np.random.default_rng(0)
+    return numbers.integers(0, 9, shapes[0]), numbers.integers(0, shapes[0][axis], shapes[1])
+
+
+def check(source, target, dtype, axis, run=launch, **options):
+    x, i = inputs(source, target, axis)
+    x = x % 2 if dtype is i1 else x
+    *_, y = run(gathered(source, target, dtype, axis, **options), x, i, np.zeros(i.shape))
+    np.testing.assert_array_equal(y.astype(int), np.take_along_axis(x, i, axis))
+
+
+@pytest.mark.parametrize("dtype", [i1, i8, u8, f8e4m3fn, f16, i16, f32, i64, f64], ids=str)
+def test_every_type_by_shuffles(dtype):
+    assert gather_plan(NARROW, NARROW, "dim1", max(8, dtype.bits)).by_shuffles
+    check(NARROW, NARROW, dtype, 1)
+
+
+@pytest.mark.parametrize("dtype", [i1, i8, f16, f32, f64], ids=str)
+@pytest.mark.parametrize("layout", [WIDE, ACROSS], ids=["in a warp", "across warps"])
+def test_every_type_through_memory(dtype, layout):
+    plan = gather_plan(layout, layout, "dim1", max(8, dtype.bits))
+    assert not plan.by_shuffles and plan.local == (layout is WIDE)
+    check(layout, layout, dtype, 1)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_any_pair_of_layouts(draw):
+    shape, warps = [draw.choice([8, 16]) for _ in range(2)], draw.choice([1, 2, 4])
+    dtype, axis, layouts = draw.choice([i8, f16, f32, f64]), draw.randint(0, 1), []
+    for n in (shape[axis], draw.choice([4, 16])):
+        shape = [n if k == axis else other for k, other in enumerate(shape)]
+        family = draw.choice([blocked, mma, operand, None])
+        made = custom(draw, shape, warps) if family is None else family(draw, shape, warps, dtype.bits).layout(shape)
+        layouts.append(of_one_block(made))
+    source, target = layouts if draw.random() < 0.5 else layouts[:1] * 2
+    check(source, target, dtype, axis)
+
+
+@pytest.mark.parametrize(("bits", "shuffles"), [(8, 2), (16, 2), (32, 4), (64, 8)])
+def test_elements_of_one_lane_travel_together(bits, shuffles):
+    """Two registers along the axis: two shuffles for each of two results of 32 bits, one below."""
+    plan = gather_plan(NARROW, NARROW, "dim1", bits)
+    assert (plan.shuffles(), plan.selects()) == (shuffles, 2 * max(1, bits // 32))
+
+
+def test_an_axis_within_a_thread_needs_no_shuffle():
+    layout = f2.Blocked((4, 1), (1, 32), (1, 4), order=(1, 0)).layout((4, 128))
+    assert gather_plan(layout, layout, "dim0", 32).shuffles() == 0
+    check(layout, layout, f32, 0)
+
+
+def test_long_axes_go_through_memory():
+    layouts = [f2.Blocked((1, 1), (4, 8), (4, 1), order=(1, 0)).layout((16, 8 << k)) for k in range(6)]
+    ways = [gather_plan(layout, layout, "dim1", 32).by_shuffles for layout in layouts]
+    assert ways[0] and not ways[-1] and ways == sorted(ways, reverse=True)
+
+
+@pytest.mark.parametrize("dtype", [i8, i64, u8], ids=str)
+def test_indices_of_other_types(dtype):
+    check(NARROW, NARROW, f32, 1, index_dtype=dtype)
+
+
+@pytest.mark.parametrize("layout", [NARROW, ACROSS], ids=["shuffles", "memory"])
+@pytest.mark.parametrize("bad", [-1, 1024])
+def test_an_index_outside_is_reported(layout, bad):
+    x, i = inputs(layout, layout, 1)
+    i[3, 5] = bad
+    kernel = gathered(layout, layout, f32, 1)
+    memories, _ = in_memory(kernel, (x, i, np.zeros(i.shape)), {})
+    report = interp.launch(kernel.mlir(), grid=[1], block=kernel.block, args=memories)
+    assert report.kinds() == {Kind.ASSERTION}
+
+
+@pytest.mark.parametrize("dtype", [i8, f16, f64], ids=str)
+@pytest.mark.parametrize("layout", [NARROW, ACROSS], ids=["shuffles", "memory"])
+def test_the_processor_gathers_too(layout, dtype):
+    check(layout, layout, dtype, 1, run=launch_on_cpu)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+def test_ptx_has_the_planned_instructions(target, tmp_path):
+    text = compile_kernel(gathered(NARROW, NARROW, f16, 1), target=target).text
+    assert text.count("shfl.sync") == gather_plan(NARROW, NARROW, "dim1", 16).shuffles()
+    (tmp_path / "k.ptx").write_text(text)
+    subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x, i: lego.gather(x, i.to(f32), axis=1), TraceError, "spread value of integers as its indices"),
+        (lambda x, i: lego.gather(x, 3, axis=1), TraceError, "spread value of integers as its indices, got 3"),
+        (lambda x, i: lego.gather(x, i, axis=2), LayoutError, r"axis 2 of a value of shape \[32, 8\]"),
+        (lambda x, i: lego.gather(x, i.T, axis=1), LayoutError, r"indices of shape \[8, 32\]; their sizes"),
+        (lambda x, i: lego.gather(3, i, axis=1), TraceError, "takes a spread value, such as that of"),
+    ],
+)
+def test_bad_gathers_are_refused(call, error, message):
+    @lego.kernel(grid=1, block=128)
+    def k(x: lego.Tensor(f32, Row(32, 8)), i: lego.Tensor(i32, Row(32, 8))):
+        call(lego.load(x, NARROW), lego.load(i, NARROW)).store(x)
+
+    with pytest.raises(error, match=message):
+        k.trace()
+
+
+def test_random_addresses_meet_as_the_model_expects():
+    draw = random.Random(0)
+    worst = []
+    for _ in range(4000):
+        banks = [draw.randrange(32) for _ in range(32)]
+        worst.append(max(banks.count(b) for b in banks))
+    assert abs(sum(worst) / len(worst) - 3.54) < 0.05
