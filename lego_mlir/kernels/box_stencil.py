@@ -22,15 +22,23 @@ column of it.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import lego_mlir as lego
 from lego_mlir import Kernel, Row
+from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.layout.base import Layout
+from lego_mlir.layout.boundaries import Boundary
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f16, f32, f64
+from lego_mlir.tracing.scalar import Scalar
+from lego_mlir.tracing.tensor import View
+
+Order: TypeAlias = str | Layout
+Number = TypeVar("Number", Scalar, Array)
 
 BOUNDARIES: Final = ("clamp", "mirror", "wrap", "constant")
 THREADS: Final = 256
@@ -48,7 +56,7 @@ def build(
     size: int = 9,
     boundary: str = "clamp",
     constant: float = 0.0,
-    order: Any = "row",
+    order: Order = "row",
     threads: int = THREADS,
     down: int = 1,
     across: int = 1,
@@ -94,7 +102,7 @@ def build_shared(
     size: int = 9,
     boundary: str = "clamp",
     constant: float = 0.0,
-    order: Any = "row",
+    order: Order = "row",
     tile: tuple[int, int] = (32, 64),
     threads: int = THREADS,
 ) -> Kernel:
@@ -127,13 +135,13 @@ def build_shared(
     return stencil_shared
 
 
-def reference(size: int, boundary: str, constant: float, dtype: DType) -> Callable[..., Any]:
+def reference(size: int, boundary: str, constant: float, dtype: DType) -> Callable[[Array], Array]:
     """The means in NumPy, summed in the type that the kernel sums in."""
     import numpy as np
 
     total = np.dtype(SUMS[dtype].numpy)
 
-    def means(x: Any) -> Any:
+    def means(x: Array) -> Array:
         extra = {"constant_values": constant} if boundary == "constant" else {}
         # numpy.pad reflects and wraps repeatedly where the halo is wider than the matrix
         wide = np.pad(x.astype(total), size // 2, NUMPY_MODES[boundary], **extra)
@@ -154,7 +162,7 @@ class _Box:
     down: int
     across: int
 
-    def piece(self, x: Any, y: Any, at: Sequence[Any]) -> None:
+    def piece(self, x: View, y: View, at: Sequence[IndexLike]) -> None:
         """The outputs of one thread; those whose boxes are inside the matrix need no boundary."""
         (rows, columns), r = x.dims(), self.radius
         top, left = at[0] * self.down, at[1] * self.across
@@ -167,11 +175,11 @@ class _Box:
             view = self.haloed(x)
             self.outputs(y, self.sums(lambda dy: self.edge(view, top + dy, left)), top, left)
 
-    def haloed(self, x: Any) -> Any:
+    def haloed(self, x: View) -> View:
         """The matrix with its boundary."""
-        return x.halo("zero" if self.boundary == "constant" else self.boundary)
+        return x.halo("zero" if self.boundary == "constant" else cast(Boundary, self.boundary))
 
-    def line(self, x: Any, row: Any, left: Any, reach: int) -> list[Any]:
+    def line(self, x: View, row: IndexLike, left: IndexLike, reach: int) -> list[Scalar]:
         """The elements of one row that the outputs of the thread need, loaded as vectors."""
         width = self.across
         loaded = []
@@ -181,27 +189,26 @@ class _Box:
         first = reach - self.radius
         return self.widened(loaded[first : first + width + 2 * self.radius])
 
-    def edge(self, view: Any, row: Any, left: Any) -> list[Any]:
+    def edge(self, view: View, row: IndexLike, left: IndexLike) -> list[Scalar]:
         """The same elements with the boundary, one by one."""
-        other = {"other": self.constant} if self.boundary == "constant" else {}
         span = range(-self.radius, self.across + self.radius)
-        return self.widened([view.load(row, left + dx, **other) for dx in span])
+        return self.widened([view.load(row, left + dx, other=self.constant) for dx in span])
 
-    def widened(self, values: list[Any]) -> list[Any]:
+    def widened(self, values: list[Scalar]) -> list[Scalar]:
         """The elements in the type of the sums."""
         return values if SUMS[self.dtype] is self.dtype else [v.to(SUMS[self.dtype]) for v in values]
 
-    def sums(self, line: Callable[[int], list[Any]]) -> list[list[Any]]:
+    def sums(self, line: Callable[[int], list[Scalar]]) -> list[list[Scalar]]:
         """The sums of the boxes of a thread's outputs; `line(dy)` are the elements of the row dy below the first."""
         r = self.radius
-        totals: list[list[Any]] = [[] for _ in range(self.down)]
+        totals: list[list[Scalar]] = [[] for _ in range(self.down)]
         for dy in range(-r, self.down + r):
             row = _windows(line(dy), 2 * r + 1)
             for p in range(max(0, dy - r), min(self.down, dy + r + 1)):
                 totals[p] = [t + s for t, s in zip(totals[p], row, strict=True)] if totals[p] else row
         return totals
 
-    def outputs(self, y: Any, totals: list[list[Any]], top: Any, left: Any) -> None:
+    def outputs(self, y: View, totals: list[list[Scalar]], top: IndexLike, left: IndexLike) -> None:
         """Store the means; rows past the end of the matrix are masked."""
         target = y.halo("zero") if self.down > 1 else y
         scale = 1.0 / (2 * self.radius + 1) ** 2
@@ -209,22 +216,23 @@ class _Box:
             means = [(t * scale).to(self.dtype) for t in row]
             target.store(means[0] if self.across == 1 else lego.vector(*means), top + p, left)
 
-    def tile(self, x: Any, y: Any, staged: Any, tile: tuple[int, int], threads: int, at: Sequence[Any]) -> None:
+    def tile(
+        self, x: View, y: View, staged: View, tile: tuple[int, int], threads: int, at: Sequence[IndexLike]
+    ) -> None:
         """The outputs of a block from its staged tile."""
         r, thread = self.radius, lego.thread_id.x
         rows, columns = staged.dims()
         top, left, view = at[0] * tile[0], at[1] * tile[1], self.haloed(x)
-        other = {"other": self.constant} if self.boundary == "constant" else {}
         for first in range(0, rows * columns, threads):
             place = first + thread
             i, j = Row(rows, columns).inv(place)
             with lego.when(place < rows * columns):
-                staged[i, j] = view.load(top + i - r, left + j - r, **other)
+                staged[i, j] = view.load(top + i - r, left + j - r, other=self.constant)
         lego.barrier()
         strip, column = Row(threads // tile[1], tile[1]).inv(thread)
         start = strip * self.down
 
-        def line(dy: int) -> list[Any]:
+        def line(dy: int) -> list[Scalar]:
             return self.widened([staged[start + (dy + r), column + k] for k in range(2 * r + 1)])
 
         target, scale = y.halo("zero"), 1.0 / (2 * r + 1) ** 2
@@ -232,7 +240,7 @@ class _Box:
             target.store((row[0] * scale).to(self.dtype), top + start + p, left + column)
 
 
-def _windows(values: list[Any], size: int) -> list[Any]:
+def _windows(values: list[Scalar], size: int) -> list[Scalar]:
     """The sum of each `size` successive values; what all windows contain is added once."""
     count = len(values) - size + 1
     if count == 1:
@@ -240,7 +248,7 @@ def _windows(values: list[Any], size: int) -> list[Any]:
     if count > size:
         return [_sum(values[k : k + size]) for k in range(count)]
     common = _sum(values[count - 1 : size])
-    before, after = [common], [None]
+    before, after = [common], list[Scalar | None]([None])
     for value in reversed(values[: count - 1]):
         before.append(before[-1] + value)
     for value in values[size:]:
@@ -248,7 +256,7 @@ def _windows(values: list[Any], size: int) -> list[Any]:
     return [low if high is None else low + high for low, high in zip(reversed(before), after, strict=True)]
 
 
-def _sum(values: Sequence[Any]) -> Any:
+def _sum(values: Sequence[Number]) -> Number:
     total = values[0]
     for value in values[1:]:
         total = total + value

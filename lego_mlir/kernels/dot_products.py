@@ -13,14 +13,17 @@ next row comes; in columns of `width` it needs only those columns of B, again an
 # mypy: disable-error-code="valid-type"
 # (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
 
-from typing import Any, Final
+from typing import Final
 
 import lego_mlir as lego
 from lego_mlir import Kernel, Row
+from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.errors import UsageError
+from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f16, f32, f64
+from lego_mlir.tracing.tensor import View
 
 THREADS: Final = 256
 UNROLLED: Final = 8
@@ -29,7 +32,9 @@ TOTALS: Final = {f16: f32, f32: f32, f64: f64}
 """The element types, and the type of their sums."""
 
 
-def build(M: SizeLike, N: SizeLike, K: SizeLike, dtype: DType, *, order: Any = "row", threads: int = THREADS) -> Kernel:
+def build(
+    M: SizeLike, N: SizeLike, K: SizeLike, dtype: DType, *, order: str | Layout = "row", threads: int = THREADS
+) -> Kernel:
     """The kernel c = a @ b for row-major matrices of f16, f32 or f64, one thread for each element of c.
 
     `order` is a name in `schedule.ORDERS` or a layout of the M x N threads. Raises UsageError for another type or an
@@ -41,7 +46,7 @@ def build(M: SizeLike, N: SizeLike, K: SizeLike, dtype: DType, *, order: Any = "
     tasks, total = layout.physical_size(), TOTALS[dtype]
     step = UNROLLED if isinstance(K, int) and K % UNROLLED == 0 else 1
 
-    def element(a: Any, b: Any, c: Any, at: tuple[Any, Any]) -> None:
+    def element(a: View, b: View, c: View, at: tuple[IndexLike, ...]) -> None:
         dot = lego.register(total, 0.0)
         for first in lego.range(0, K, step):
             for k in lego.unroll(step):
@@ -61,7 +66,7 @@ def build(M: SizeLike, N: SizeLike, K: SizeLike, dtype: DType, *, order: Any = "
                     element(a, b, c, layout.inv(task))
 
     @dot_products.reference
-    def product(a: Any, b: Any) -> Any:
+    def product(a: Array, b: Array) -> Array:
         return (a.astype(total.numpy) @ b.astype(total.numpy)).astype(dtype.numpy)
 
     return dot_products
