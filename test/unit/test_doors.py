@@ -25,6 +25,7 @@ DOORS = {
     "triton": ["templates/run/triton.py"],
     "rich": ["cli/terminal.py"],
     "shtab": ["cli/completion.py"],
+    "numba": ["caches/jit.py"],
 }
 
 
