@@ -159,6 +159,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.warps import warp_id as warp_id
     from lego_mlir.tracing.warps import warp_sync as warp_sync
     from lego_mlir.tracing.while_loops import while_ as while_
+    from lego_mlir.viz.shown import show as show
 
     range = _loop
     round = _nearest_even
@@ -209,6 +210,7 @@ _MODULES = {
         "lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
     ),
     "lego_mlir.runtime.products": "matmul",
+    "lego_mlir.viz.shown": "show",
 }
 _NAMES = {
     entry.partition("=")[0]: (module, entry.partition("=")[2] or entry)
@@ -244,6 +246,7 @@ _ROOMS = frozenset(
         "toolchain",
         "tracing",
         "transforms",
+        "viz",
         "words",
     ]
 )

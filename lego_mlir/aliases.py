@@ -67,3 +67,7 @@ Array: TypeAlias = "npt.NDArray[Any]"
 """A NumPy array of any element type."""
 IntArray: TypeAlias = "npt.NDArray[np.int64]"
 """A NumPy array of int64."""
+Drawing: TypeAlias = Any
+"""The module drawsvg, or a drawing or group of it."""
+Drawable: TypeAlias = Any
+"""What `lego.show` draws: a layout of any algebra, a derivation, the error of a refuted layout."""

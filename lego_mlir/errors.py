@@ -24,6 +24,17 @@ class LayoutError(LegoError, ValueError):
     """An invalid layout: sizes that disagree, a sigma that does not order the axes, a refuted bijection."""
 
 
+class RefutedLayoutError(LayoutError):
+    """A map that is not a bijection: `layout` is the refuted one, `explanation` names two indices that collide."""
+
+    def __init__(self, message: str, layout: object, explanation: str) -> None:
+        super().__init__(message)
+        self.layout, self.explanation = layout, explanation
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LayoutError, (str(self),)  # the layout's functions may be lambdas, which have no pickled form
+
+
 class LayoutIndexError(LayoutError, IndexError):
     """A concrete index outside the layout's logical space, or a position outside its physical one."""
 

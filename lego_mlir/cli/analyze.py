@@ -20,6 +20,7 @@ from lego_mlir.cli.run import Given, make_input, refuse_sample, transformed
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 HELP: Final = "Count bank conflicts and memory sectors, and suggest repairs."
 EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
 DEFAULT_BLOCKS: Final = 8
-DTYPES: Final = {
-    "i1": 1, "i8": 1, "u8": 1, "f8": 1, "f8e4m3fn": 1, "f8e5m2": 1, "f16": 2, "bf16": 2, "i16": 2, "u16": 2,
-    "f32": 4, "i32": 4, "u32": 4, "f64": 8, "i64": 8, "u64": 8,
-}  # fmt: skip
 SHOWN_FAULTS: Final = 8
 ACCESS_BYTES: Final = (1, 2, 4, 8, 16)  # bytes per lane of one load or store; PTX ISA, ld
 
@@ -58,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="another variable of --access, with values 0 .. N-1",
     )
-    parser.add_argument("--dtype", choices=DTYPES, help="the elements of a layout (default: f32)")
+    parser.add_argument("--dtype", choices=ELEMENT_BYTES, help="the elements of a layout (default: f32)")
     parser.add_argument("--width", type=int, metavar="N", help="elements per lane and access (default: 1)")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before counting")
@@ -296,7 +293,7 @@ def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> Json:
     name, layout = chosen_layout.name, chosen_layout.layout
     dims = tuple(map(int, layout.dims()))
     dtype, width = args.dtype or "f32", 1 if args.width is None else args.width
-    element = DTYPES[dtype]
+    element = ELEMENT_BYTES[dtype]
     _require_width(width, dtype)
     if args.access:
         chosen = [patterns.parse(args.access, sizes_of(args.free))]
@@ -331,7 +328,7 @@ def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> Json:
 
 def _require_width(width: int, dtype: str) -> None:
     """Raise UsageError for a width that no load or store instruction supports."""
-    element = DTYPES[dtype]
+    element = ELEMENT_BYTES[dtype]
     if width * element not in ACCESS_BYTES or width < 1:
         able = ", ".join(str(n // element) for n in ACCESS_BYTES if n >= element)
         raise UsageError(

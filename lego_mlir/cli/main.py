@@ -54,6 +54,7 @@ COMMANDS: Final[dict[str, Command]] = {
         Command("run", "lego_mlir.cli.run", "Run the kernels of a spec, and compare with its references."),
         Command("render", "lego_mlir.cli.render", "Render a Triton or CUDA template with the layouts of a spec."),
         Command("analyze", "lego_mlir.cli.analyze", "Count bank conflicts and memory sectors, and suggest repairs."),
+        Command("show", "lego_mlir.cli.show", "Draw layouts, accesses and the requests of a kernel's line."),
         Command("pack", "lego_mlir.cli.pack", "Compile kernels into a folder for machines that only launch."),
         Command(
             "doctor", "lego_mlir.cli.doctor", "Report what is installed, what is missing, and how to get it.", False

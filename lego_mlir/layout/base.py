@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lego_mlir.aliases import Cond, IndexLike, Symbol
-from lego_mlir.errors import LayoutError, LayoutIndexError
+from lego_mlir.errors import LayoutError, LayoutIndexError, RefutedLayoutError
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.index import Index, as_expr, index_symbol
 from lego_mlir.expr.ranges import Range
@@ -150,7 +150,7 @@ class Layout(Frozen):
         """Raise LayoutError with the counter-example if the layout is refuted; Unknown passes."""
         verdict = self.check()
         if isinstance(verdict, Refuted):
-            raise LayoutError(f"{self!r} is not a bijection: {verdict.explanation}")
+            raise RefutedLayoutError(f"{self!r} is not a bijection: {verdict.explanation}", self, verdict.explanation)
 
     def ranges(self, *symbols: Index | Symbol) -> dict[Symbol, Range]:
         """The range of each symbol used as this layout's logical index, one symbol per dimension."""

@@ -23,7 +23,9 @@ DOORS = {
     "islpy": ["structured/sets.py"],
     "jinja2": ["templates/render/engine.py"],
     "triton": ["templates/run/triton.py"],
-    "rich": ["cli/terminal.py"],
+    "rich": ["cli/terminal.py", "viz/characters.py"],
+    "drawsvg": ["viz/svg.py"],
+    "vl_convert": ["viz/png.py"],
     "shtab": ["cli/completion.py"],
     "numba": ["caches/jit.py"],
 }

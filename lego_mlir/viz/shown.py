@@ -1,0 +1,102 @@
+"""`show`: the picture of a layout, an access, a proof or a report, chosen by what it is given.
+
+>>> from lego_mlir import Row, gallery
+>>> print(show(Row(2, 4), by="bank", dtype="f64").text())
+Row(2, 4)
+     0   1   2   3
+0    0   2   4   6
+1    8  10  12  14
+bank of each element of 8 bytes
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lego_mlir.aliases import Drawable
+from lego_mlir.analysis.patterns import AccessPattern
+from lego_mlir.analysis.patterns import parse as parse_access
+from lego_mlir.errors import RefutedLayoutError, UsageError, did_you_mean
+from lego_mlir.expr.simplify import Derivation
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.layout.base import Layout
+from lego_mlir.viz.panels import Panel
+from lego_mlir.viz.picture import Picture
+from lego_mlir.viz.views import counter_examples, element_positions, repairs, threads, warp_request
+from lego_mlir.viz.views.subjects import subject_of
+
+POSITIONS: Final = ("position", "order", "bank", "sector")
+VIEWS: Final = (*POSITIONS, "wavefront", "repair", "thread", "matrix", "derivation")
+
+
+def show(
+    *subjects: Drawable,
+    by: str | None = None,
+    access: str | AccessPattern | None = None,
+    free: dict[str, int] | None = None,
+    width: int = 1,
+    dtype: str = "f32",
+) -> Picture:
+    """Draw one or several subjects side by side.
+
+    A subject is a layout of any algebra (a bijection with concrete sizes, a `CuteLayout`, an F2 `LinearLayout`), a
+    derivation, or the error of a refuted layout. `by` chooses what is drawn:
+
+    - "position" (default), "order" (with the path through memory), "bank", "sector": a property of each element;
+    - "wavefront" (default with `access`): the lanes of a warp in the tile and in the banks, coloured by wavefront;
+    - "repair": the same before and after the cheapest repair, with costs;
+    - "thread" (default for a layout of registers, lanes and warps), "matrix": for linear layouts;
+    - "derivation": the rules that simplified a layout's index.
+
+    `access` is the logical index of each lane, such as "lane, 0", with `width` elements of `dtype` a lane; `free` gives
+    the extent of its other variables. Raises UsageError, with the remedy, for what cannot be drawn.
+    """
+    if not subjects:
+        raise UsageError("show needs something to draw: a layout, a derivation, or the error of a refuted layout")
+    if by is not None and by not in VIEWS:
+        raise UsageError(f"by={by!r} is not a view{did_you_mean(by, VIEWS) or '; choose one of ' + ', '.join(VIEWS)}")
+    if dtype not in ELEMENT_BYTES:
+        raise UsageError(f"dtype {dtype!r} is unknown{did_you_mean(dtype, ELEMENT_BYTES)}")
+    if width < 1:
+        raise UsageError(f"width is the number of elements of a lane, at least 1, not {width}")
+    pattern = parse_access(access, free) if isinstance(access, str) else access
+    panels = [p for subject in subjects for p in _panels(subject, by, pattern, width, ELEMENT_BYTES[dtype])]
+    return Picture(panels[0].title if len(subjects) == 1 else f"{len(subjects)} pictures", tuple(panels))
+
+
+def _panels(
+    drawn: Drawable, by: str | None, pattern: AccessPattern | None, width: int, element_bytes: int
+) -> list[Panel]:
+    if isinstance(drawn, RefutedLayoutError):
+        return list(counter_examples.collision(drawn))
+    if isinstance(drawn, Derivation):
+        return [counter_examples.derivation(str(drawn), drawn)]
+    if isinstance(drawn, LinearLayout) and by in (None, "thread", "matrix") and pattern is None:
+        if by == "matrix":
+            return list(threads.matrix(drawn))
+        if by == "thread" or "lane" in drawn.in_sizes or "register" in drawn.in_sizes:
+            return list(threads.holders(drawn))
+    if by in ("thread", "matrix"):
+        raise UsageError(f"by={by!r} is for linear layouts; convert with f2.from_layout, or choose by='position'")
+    if by == "derivation":
+        if not isinstance(drawn, Layout):
+            raise UsageError("by='derivation' is for layouts, whose index is simplified")
+        return [counter_examples.derivation(repr(drawn), drawn.derive())]
+    return _of_positions(drawn, by, pattern, width, element_bytes)
+
+
+def _of_positions(
+    drawn: Drawable, by: str | None, pattern: AccessPattern | None, width: int, element_bytes: int
+) -> list[Panel]:
+    subject = subject_of(drawn)
+    if by in ("wavefront", "repair") or (by is None and pattern is not None):
+        if pattern is None:
+            raise UsageError(f"by={by!r} needs an access, such as access='lane, 0': the index of each lane of a warp")
+        if not isinstance(drawn, Layout):
+            raise UsageError("an access is drawn on a bijection; convert with f2.to_layout or cute.to_layout")
+        if by == "repair":
+            return repairs.before_and_after(drawn, pattern, element_bytes, width)
+        return list(warp_request.request(drawn, subject, pattern, element_bytes, width))
+    chosen = by or "position"
+    return [element_positions.grid(subject, chosen, element_bytes)]  # type: ignore[arg-type]  # one of POSITIONS

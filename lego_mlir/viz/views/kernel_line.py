@@ -1,0 +1,110 @@
+"""The requests of one line of a kernel, as the interpreter recorded them: banks of a shared tile, sectors of a tensor.
+
+A `LineRecorder` is passed as `observe` to a run. It keeps the most expensive request of the line: most wavefronts in
+shared memory, most sectors in global memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from lego_mlir.hardware import banks
+from lego_mlir.hardware import sectors as coalescing
+from lego_mlir.hardware.banks import Array
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import BANK_BYTES, BANKS, SECTOR_BYTES
+from lego_mlir.viz import palettes
+from lego_mlir.viz.panels import GridCell, GridPanel
+from lego_mlir.viz.views.warp_request import wavefront_of
+
+MOST_ROWS: Final = 64
+
+
+class LineRecorder:
+    """Keeps the worst request of each buffer that one source line accesses."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.worst: dict[tuple[str, str, str], tuple[int, Array, Array, int]] = {}
+
+    def __call__(self, site: Any, address: Array, active: Array | None, width: int) -> None:
+        """Compare the requests of some blocks with the worst so far: byte addresses shaped `(blocks, warps, 32)`."""
+        if site.place.line != self.line:
+            return
+        rows = address.reshape(-1, WARP)
+        taking = (
+            np.ones(rows.shape, bool) if active is None else np.broadcast_to(active, address.shape).reshape(-1, WARP)
+        )
+        if site.space == "shared":
+            cost = banks.wavefronts(rows, width, taking)
+        else:
+            cost = coalescing.requests(rows, width, taking, look_for_wider=False).sectors
+        at = int(np.argmax(cost))
+        key = (site.space, site.kind, site.buffer)
+        if key not in self.worst or int(cost[at]) > self.worst[key][0]:
+            self.worst[key] = int(cost[at]), rows[at].copy(), taking[at].copy(), width
+
+    def grids(self) -> list[GridPanel]:
+        """A grid for each buffer and direction, in the order in which the line accessed them."""
+        return [
+            (_banks if space == "shared" else _sectors)(f"{kind} of {buffer}, line {self.line}", *found)
+            for (space, kind, buffer), found in self.worst.items()
+        ]
+
+
+def _holders(address: Array, taking: Array, width: int) -> dict[int, list[int]]:
+    """The lanes that access each 4-byte word."""
+    found: dict[int, list[int]] = {}
+    for lane in np.flatnonzero(taking).tolist():
+        for word in range(int(address[lane]) // BANK_BYTES, (int(address[lane]) + width - 1) // BANK_BYTES + 1):
+            found.setdefault(word, []).append(lane)
+    return found
+
+
+def _banks(title: str, cost: int, address: Array, taking: Array, width: int) -> GridPanel:
+    holders = _holders(address, taking, width)
+    collision = banks.worst_collision(address, width, taking)
+    colliding = set(collision.lanes) if collision.ways > 1 else set()
+    wavefront = wavefront_of(np.where(taking, address, address[np.argmax(taking)]), width)
+    ideal = int(banks.ideal_wavefronts(width, taking))
+    return _grid(
+        title, holders, BANKS, wavefront, colliding,
+        f"{cost} wavefronts, {ideal} at best, {collision.ways}-way; columns are banks, light wavefronts come first",
+    )  # fmt: skip
+
+
+def _sectors(title: str, cost: int, address: Array, taking: Array, width: int) -> GridPanel:
+    holders = _holders(address, taking, width)
+    ideal = int(coalescing.requests(address, width, taking, look_for_wider=False).ideal)
+    sector = address // SECTOR_BYTES
+    rank = {s: i for i, s in enumerate(sorted(set(sector[taking].tolist())))}
+    order = np.array([rank.get(s, 0) for s in sector.tolist()])
+    return _grid(
+        title, holders, SECTOR_BYTES // BANK_BYTES, order, set(),
+        f"{cost} sectors of 32 bytes, {ideal} at best; a row is a sector, a column a word of 4 bytes",
+    )  # fmt: skip
+
+
+def _grid(
+    title: str, holders: dict[int, list[int]], across: int, order: Array, colliding: set[int], caption: str
+) -> GridPanel:
+    rows = sorted({word // across for word in holders})
+    most = max(1, int(order.max()))
+    cells = []
+    for row in rows[:MOST_ROWS]:
+        line = []
+        for column in range(across):
+            lanes = holders.get(row * across + column, [])
+            if not lanes:
+                line.append(GridCell(""))
+                continue
+            label = str(lanes[0]) if len(lanes) == 1 else f"{lanes[0]}+"
+            colour = palettes.HEAT.at(int(order[lanes[0]]) / most)
+            line.append(GridCell(label, colour, f"lanes {', '.join(map(str, lanes))}", not colliding.isdisjoint(lanes)))
+        cells.append(tuple(line))
+    step = across * BANK_BYTES
+    return GridPanel(
+        title, tuple(cells), ("number of a lane; " + caption,), row_labels=tuple(str(row * step) for row in rows)
+    )

@@ -1,0 +1,31 @@
+"""Messages of pictures: what cannot be drawn, and the remedy."""
+
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import LegoError, Row, f2
+from lego_mlir.viz import show
+
+M = lego.size("M")
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: show(), "show needs something to draw"),
+        (lambda: show(Row(4, 4), by="banks"), "by='banks' is not a view; did you mean bank"),
+        (lambda: show(Row(4, 4), dtype="f23"), "dtype 'f23' is unknown; did you mean f32"),
+        (lambda: show(Row(4, 4), width=0), "at least 1, not 0"),
+        (lambda: show(Row(M, 4)), r"symbolic sizes; draw it for some of them, with .subs\(M=64\)"),
+        (lambda: show(3), "3 has no positions to draw; give a layout"),
+        (lambda: show(Row(4, 4), by="wavefront"), "by='wavefront' needs an access"),
+        (lambda: show(Row(4, 4), by="matrix"), "by='matrix' is for linear layouts; convert with f2.from_layout"),
+        (lambda: show(Row(4, 4), access="lane, 0"), "index 0 goes from 0 to 31"),
+        (lambda: show(f2.LinearLayout.identity(8, "a", "b"), access="lane"), "convert with f2.to_layout"),
+        (lambda: show(Row(4, 4)).save("picture.gif"), "saved as one of .svg, .html, .png, .txt, not .gif"),
+        (lambda: show(Row(4, 4)).text(colours="8"), "colours must be '16', '256', 'truecolor' or None, not '8'"),
+    ],
+)
+def test_what_cannot_be_drawn(draw, message):
+    with pytest.raises(LegoError, match=message):
+        draw()

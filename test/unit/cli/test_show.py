@@ -1,0 +1,54 @@
+"""`lego-mlir show`: layouts and the requests of a kernel's line, as text and as files."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lego_mlir.cli.main import BAD_INPUT, DONE, main
+
+TRANSPOSE = Path("examples/transpose.py")
+LINE = next(n for n, line in enumerate(TRANSPOSE.read_text().splitlines(), 1) if "= tile[tx, ty + r]" in line)
+
+
+@pytest.fixture
+def conflicting(tmp_path):
+    path = tmp_path / "conflicting.py"
+    path.write_text(TRANSPOSE.read_text().replace("gallery.xor_swizzle(T, T)", "Row(T, T)"))
+    return path
+
+
+def test_a_line_with_a_bank_conflict(conflicting, capsys):
+    assert main(["show", str(conflicting), "--kernel", "transpose", "--line", str(LINE)]) == DONE
+    out = capsys.readouterr().out
+    assert "32 wavefronts, 1 at best, 32-way" in out and "4 sectors of 32 bytes, 4 at best" in out
+    assert re.search(r"^3968\s+\[31\]$", out, re.MULTILINE)
+
+
+def test_the_swizzle_removes_it(capsys):
+    assert main(["show", str(TRANSPOSE), "--line", str(LINE)]) == DONE
+    out = capsys.readouterr().out
+    assert "1 wavefronts, 1 at best, 1-way" in out and "[" not in out
+
+
+def test_a_layout_as_a_file(tmp_path):
+    spec, picture = tmp_path / "spec.py", tmp_path / "picture.svg"
+    spec.write_text("from lego_mlir import Row, size\nA = Row(size('M'), 4)\nB = Row(8, 8)\n")
+    assert main(["show", str(spec), "--layout", "A", "--size", "M=3", "-o", str(picture)]) == DONE
+    assert "grid of 3 by 4 cells" in picture.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--line", "1"], "line 1 accesses no memory in kernel transpose; analyze lists the lines"),
+        (["--kernel", "transpose"], "--kernel transpose: name the line that loads or stores, with --line N"),
+        (["--line", "3", "--by", "bank"], "--by applies to layouts, not to a line of a kernel"),
+        (["--layout", "A"], "no layout named 'A'"),
+        ([], "has no layout; draw a line of a kernel with --kernel NAME --line N"),
+        (["--layout", "A", "-o", "a.gif"], "-o a.gif: a picture ends in .svg, .html, .png, .txt"),
+    ],
+)
+def test_messages(options, message, capsys):
+    assert main(["show", str(TRANSPOSE), *options]) == BAD_INPUT
+    assert message in capsys.readouterr().err

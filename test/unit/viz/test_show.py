@@ -1,0 +1,232 @@
+"""Pictures: what each view claims is compared with the layout, the hardware counts or the thread's holdings."""
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lego_mlir as lego
+from lego_mlir import Col, GenP, LegoError, OrderBy, Padded, RegP, Row, cute, f2, gallery
+from lego_mlir.hardware import banks
+from lego_mlir.viz import show
+from lego_mlir.viz.views.element_positions import tiles
+from lego_mlir.viz.views.warp_request import wavefront_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+PAPER = OrderBy(RegP([2, 2], [2, 1]), gallery.antidiagonal(3)).OrderBy(RegP([2, 3, 2, 3], [1, 3, 2, 4])).GroupBy([6, 6])
+
+
+def labels(panel):
+    return [[cell.label for cell in row] for row in panel.cells]
+
+
+@pytest.mark.parametrize("layout", [PAPER, Row(4, 6), Col(4, 6), gallery.hilbert(8), Padded(Row(3, 5), [3, 4])])
+def test_a_cell_is_labelled_with_the_position_of_its_index(layout):
+    (panel,) = show(layout).panels
+    rows, columns = layout.dims()
+    assert labels(panel) == [[str(layout.apply(i, j)) for j in range(columns)] for i in range(rows)]
+
+
+def test_leading_dimensions_are_counted_downwards():
+    layout = RegP([2, 3, 4], [3, 1, 2])
+    (panel,) = show(layout).panels
+    assert panel.shape == (6, 4)
+    assert panel.cells[5][2].label == str(layout.apply(1, 2, 2))
+    assert panel.cells[5][2].title.startswith("[1, 2, 2]: ")
+    assert show(Row(5)).panels[0].shape == (1, 5)
+
+
+def test_banks_and_sectors_follow_the_size_of_an_element():
+    (banked,), (sectors,) = show(Row(2, 64), by="bank", dtype="f16").panels, show(Row(2, 64), by="sector").panels
+    assert labels(banked)[1][:4] == ["0", "0", "1", "1"]  # row 1 begins 128 bytes on, in bank 0 again
+    assert labels(sectors)[0][7:9] == ["0", "1"]
+
+
+def test_an_order_is_a_path_through_all_cells_in_memory():
+    (panel,) = show(gallery.hilbert(8), by="order").panels
+    assert [int(labels(panel)[r][c]) for r, c in panel.path] == list(range(64))
+    assert all(abs(a - c) + abs(b - d) == 1 for (a, b), (c, d) in zip(panel.path, panel.path[1:], strict=False))
+
+
+def test_borders_surround_what_is_contiguous_in_memory():
+    assert show(PAPER).panels[0].borders == ((3, 3), (6, 3))
+    assert show(gallery.morton(8)).panels[0].borders == ((2, 2), (2, 4), (4, 4), (4, 8))
+    assert tiles(np.arange(12).reshape(3, 4)) == []
+
+
+@given(st.data())
+def test_borders_are_found_and_surround_consecutive_positions(data):
+    rows, columns, tall, wide = (data.draw(st.integers(1, 3)) for _ in range(4))
+    inner = data.draw(st.permutations(range(tall * wide)))
+    outer = data.draw(st.permutations(range(rows * columns)))
+    place = np.block(
+        [
+            [np.reshape(inner, (tall, wide)) + outer[r * columns + c] * tall * wide for c in range(columns)]
+            for r in range(rows)
+        ]
+    )
+    if tall > 1 and wide > 1 and (rows, columns) != (1, 1):
+        assert tiles(place)
+    for a, b in tiles(place):
+        for r, c in np.ndindex(place.shape[0] // a, place.shape[1] // b):
+            block = place[r * a : (r + 1) * a, c * b : (c + 1) * b]
+            assert block.max() - block.min() == a * b - 1
+
+
+@given(
+    st.lists(st.integers(0, 255), min_size=32, max_size=32),
+    st.sampled_from([4, 8, 16]),
+)
+def test_the_wavefronts_drawn_are_as_many_as_the_hardware_counts(units, width):
+    address = np.array(units) * width
+    assert wavefront_of(address, width).max() + 1 == int(banks.wavefronts(address, width))
+
+
+def test_an_access_shows_the_lanes_that_collide_and_the_count_of_analyze():
+    tile, memory = show(Row(32, 32), access="lane, 0").panels
+    assert [row[0].label for row in tile.cells] == [str(lane) for lane in range(32)]
+    assert all(row[0].is_framed for row in tile.cells)
+    assert any("32 wavefronts for 1 warp, 1 at best; 32-way" in line for line in tile.caption)
+    assert {row[0].label for row in memory.cells} == {str(lane) for lane in range(32)}
+    tile, memory = show(gallery.xor_swizzle(32, 32), access="lane, 0").panels
+    assert not any(cell.is_framed for row in (*tile.cells, *memory.cells) for cell in row)
+
+
+def test_a_repair_is_drawn_beside_what_it_repairs_with_its_cost():
+    before, after, cost = show(Row(32, 32), access="lane, j", free={"j": 32}, by="repair").panels
+    assert (before.title, after.title) == ("Row(32, 32)", "gallery.xor_swizzle(32, 32)")
+    assert [row[:4] for row in cost.rows][:2] == [
+        ("Row(32, 32)", "1024", "32", "0"),
+        ("gallery.xor_swizzle(32, 32)", "32", "32", "0"),
+    ]
+    assert show(Row(32, 32), access="0, lane", by="repair").panels[-1].caption == ("no conflict to repair",)
+
+
+@pytest.mark.parametrize("warps", [(1, 1), (2, 1), (1, 2)])
+def test_threads_of_a_tile_are_those_that_hold_the_element(warps):
+    layout = f2.MmaSync(warps).layout([32, 16])
+    (panel,) = show(layout).panels
+    seen = 0
+    for values in np.ndindex(*layout.in_sizes.values()):
+        held = layout.apply(*values)
+        register, lane, warp = values[:3]
+        cell = panel.cells[held["dim0"]][held["dim1"]]
+        assert (
+            cell.label.endswith(f"T{lane}:{register}")
+            and f"warp {warp}, lane {lane}, register {register}" in cell.title
+        )
+        seen += 1
+    assert seen == 512
+
+
+def test_copies_are_marked():
+    layout = f2.MmaSync((1, 1)).layout([8, 8])  # smaller than the instruction: registers hold copies
+    (panel,) = show(layout).panels
+    assert any(cell.label.endswith("+") for row in panel.cells for cell in row)
+    assert panel.caption[-1].startswith("+: ")
+
+
+def test_the_matrix_of_a_linear_layout_is_its_bases():
+    layout = f2.MmaSync((1, 2)).layout([32, 16])
+    (panel,) = show(layout, by="matrix").panels
+    column = {label: i for i, label in enumerate(panel.column_labels)}
+    ones = {(panel.row_labels[r], c) for r, row in enumerate(labels(panel)) for c, one in enumerate(row) if one == "1"}
+    assert ("dim1.0", column["r0"]) in ones and ("dim0.3", column["r1"]) in ones and ("dim1.3", column["w0"]) in ones
+    assert len(ones) == 9
+
+
+def test_a_cute_layout_is_drawn_by_its_modes():
+    layout = cute.CuteLayout((4, (2, 2)), (1, (4, 8)))
+    assert labels(show(layout).panels[0])[1] == ["1", "5", "9", "13"]
+    swizzled = cute.CuteLayout((8, 8), (8, 1), swizzle=cute.CuteSwizzle(3, 0, 3))
+    (panel,) = show(swizzled).panels
+    assert [int(x) for row in labels(panel) for x in row] == [swizzled(i, j) for i in range(8) for j in range(8)]
+
+
+def test_a_refuted_layout_shows_which_indices_collide():
+    with pytest.raises(LegoError) as caught:
+        GenP([2, 3], lambda i, j: i, lambda p: (p, 0))
+    (panel,) = show(caught.value).panels
+    assert all(cell.is_framed for row in panel.cells for cell in row)
+    assert panel.arrows == (((0, 1), (0, 0)),)
+    assert "apply maps [0, 0] and [0, 2] both to position 0" in panel.caption[0]
+    assert "GenP([2, 3], &lt;lambda&gt;" in show(caught.value).svg()
+
+
+def test_a_derivation_is_a_table_of_its_steps():
+    (panel,) = show(PAPER, by="derivation").panels
+    derived = PAPER.derive()
+    assert (panel.rows[0][0], panel.rows[-1][0]) == (str(derived.before), str(derived.after))
+    assert [row[1] for row in panel.rows[1:-1]] == [step.rule for step in derived.steps]
+
+
+def test_a_large_layout_is_sampled():
+    picture = show(Row(4096, 4096))
+    (panel,) = picture.panels
+    assert panel.shape == (64, 64)
+    assert panel.cells[1][2].label == str(64 * 4096 + 128)
+    assert "each cell is the first element of a block of 64 x 64" in panel.caption
+    assert len(picture.svg()) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        show(PAPER, by="order"),
+        show(Row(32, 32), access="lane, 0", by="repair"),
+        show(f2.MmaSync((1, 2)).layout([32, 16])),
+        show(Row(4, 4), gallery.morton(4), by="bank"),
+    ],
+    ids=["order", "repair", "threads", "two"],
+)
+def test_svg_is_well_formed_and_described(picture):
+    root = ElementTree.fromstring(picture.svg())
+    assert root.get("role") == "img" and root.get("aria-label") == picture.title
+    described = root.find(f"{SVG}desc").text
+    assert all(panel.title in described for panel in picture.panels)
+    texts = {"".join(text.itertext()) for text in root.iter(f"{SVG}text")}
+    assert {panel.title for panel in picture.panels} <= texts
+    width, height = float(root.get("width")), float(root.get("height"))
+    assert width < 2000 and height < 3000
+
+
+def test_svg_is_deterministic_and_html_holds_it():
+    assert show(PAPER).svg() == show(PAPER).svg()
+    assert show(PAPER).svg() in show(PAPER).html()
+
+
+def test_formats_of_files(tmp_path):
+    picture = show(PAPER)
+    for suffix, begin in ((".svg", b"<svg"), (".html", b"<!doctype html>"), (".png", b"\x89PNG"), (".txt", b"OrderBy")):
+        path = picture.save(tmp_path / f"picture{suffix}")
+        assert path.read_bytes().startswith(begin)
+    assert picture._repr_mimebundle_()["image/svg+xml"] == picture._repr_svg_()
+    assert picture._repr_mimebundle_()["text/plain"] == str(picture)
+
+
+def test_colours_of_a_terminal_differ_in_their_codes():
+    plain = show(Row(2, 4)).text()
+    for colours, code in (("16", "\x1b[3"), ("256", "48;5;"), ("truecolor", "48;2;")):
+        text = show(Row(2, 4)).text(colours=colours)
+        assert code in text
+        assert [line.split() for line in _without_codes(text).splitlines()] == [x.split() for x in plain.splitlines()]
+
+
+def _without_codes(text):
+    import re
+
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_text_fits_the_terminal(width):
+    lines = show(Row(4, 32)).text(width=width).splitlines()
+    assert max(len(line) for line in lines if "position" not in line) <= width
+    shown = [token for line in lines[1:-1] for token in line.split()]
+    assert {str(n) for n in range(128)} <= set(shown)
+
+
+def test_lego_show_is_the_same_function():
+    assert lego.show is show
