@@ -10,11 +10,14 @@ a load gives `other` there, and a store does nothing. An element that several th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from lego_mlir.aliases import IndexLike, Operand
+import sympy
+
+from lego_mlir.aliases import Cond, IndexLike, Operand
 from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.index import Condition, Index
 from lego_mlir.f2.linear import LinearLayout
@@ -22,12 +25,18 @@ from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shape_ops import shape_of
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.tracing import control
+from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
+from lego_mlir.tracing.spread.strided_tiles import StridedTile, selected, strides
 from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import Load, Store, TensorAccess, Value
 from lego_mlir.tracing.tracer import Tracer, current
+
+Group: TypeAlias = tuple[list[int], TensorAccess]
+"""Registers that are accessed at once, in order."""
 
 
 def load(
@@ -42,12 +51,35 @@ def load(
     layout = checked_layout(layout)
     tile = _Tile.located(tracer, "lego.load", source, layout, at)
     found: dict[int, Scalar] = {}
-    for registers, index in tile.chunks(_distinct(layout)):
-        loaded = tile.view.load(*index, width=len(registers), other=other)
+    for registers, loaded in _loaded(tracer, tile.accesses(_distinct(layout)), tile.view.dtype, other):
         for lane, register in enumerate(registers):
             found[tile.elements.offset(register)] = loaded if len(registers) == 1 else loaded[lane]
     count = layout.in_sizes["register"]
     return Spread(layout, tile.view.dtype, [found[tile.elements.offset(register)] for register in range(count)])
+
+
+def _loaded(
+    tracer: Tracer, accesses: Iterable[Group], dtype: DType, other: Operand
+) -> Iterator[tuple[list[int], Scalar]]:
+    """The registers of each access with the loaded number or vector; accesses under one mask share its branch."""
+
+    def load_one(access: TensorAccess, instead: Value | None) -> Scalar:
+        result = tracer.value(dtype, _lanes(access))
+        tracer.append(Load(result, access, instead, access.source))
+        return Scalar(result)
+
+    for mask, groups in _by_mask(accesses).items():
+        if mask == True:  # noqa: E712  SymPy's true is not Python's
+            yield from ((registers, load_one(access, None)) for registers, access in groups)
+        elif len(groups) == 1:
+            ((registers, access),) = groups
+            yield registers, load_one(access, as_value(other, dtype, _lanes(access)))
+        else:
+            cells = [control.register(dtype, other, _lanes(access)) for _, access in groups]
+            with control.when(Condition(mask)):
+                for cell, (_, access) in zip(cells, groups, strict=True):
+                    cell.set(load_one(replace(access, mask=sympy.true), None))
+            yield from ((registers, cell.get()) for cell, (registers, _) in zip(cells, groups, strict=True))
 
 
 def store(target: View | Part, value: Spread, at: Sequence[IndexLike] | None = None) -> None:
@@ -64,9 +96,13 @@ def store(target: View | Part, value: Spread, at: Sequence[IndexLike] | None = N
         )
     owners = _owners(tracer, value.layout)
     with nullcontext() if owners is None else control.when(owners):
-        for registers, index in tile.chunks(_distinct(value.layout)):
-            values = [Scalar(as_value(value.registers[r], value.dtype)) for r in registers]
-            tile.view.store(values[0] if len(values) == 1 else vector(*values), *index)
+        for mask, groups in _by_mask(tile.accesses(_distinct(value.layout), stored=True)).items():
+            with nullcontext() if mask == True or len(groups) == 1 else control.when(Condition(mask)):  # noqa: E712
+                for registers, access in groups:
+                    values = [Scalar(as_value(value.registers[r], value.dtype)) for r in registers]
+                    stored = as_value(values[0] if len(values) == 1 else vector(*values), value.dtype, _lanes(access))
+                    alone = access if len(groups) == 1 else replace(access, mask=sympy.true)
+                    tracer.append(Store(stored, alone, access.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +147,28 @@ class _Tile:
         view = given if given.boundary is not None else given.halo("zero")
         return cls(tracer, view, tuple(map(Index, first)), ThreadElements(tracer, layout))
 
-    def chunks(self, registers: Sequence[int]) -> Iterator[tuple[list[int], tuple[Index, ...]]]:
-        """The registers in groups that are accessed at once, each with the index of its first element."""
+    def accesses(self, registers: Sequence[int], *, stored: bool = False) -> Iterator[Group]:
+        """The registers in groups that are accessed at once, each with its access."""
+        steps = strides(self.view.layout) if self.view.boundary == "zero" else None
+        if steps is not None:
+            yield from StridedTile(self.tracer, self.view, self.at, self.elements, steps).accesses(registers)
+            return
         run = self._run()
-        inside = (1 << len(run)) - 1
         order = [self.elements.offset(register) for register in registers]
         by_offset = dict(zip(order, registers, strict=True))
-        mask = sum(run)
         for offset in by_offset:
-            if offset & mask == 0:
-                group = [by_offset[offset | _spread_bits(i, run)] for i in range(inside + 1)]
-                yield from self._divided(group)
+            if not offset & sum(run):
+                yield from self._divided([by_offset[offset | selected(i, run)] for i in range(1 << len(run))], stored)
 
-    def _divided(self, group: list[int]) -> Iterator[tuple[list[int], tuple[Index, ...]]]:
+    def _divided(self, group: list[int], stored: bool) -> Iterator[Group]:
         """One access for the group, or for each half if its width is not proved."""
-        index = self._index(group[0])
-        if len(group) == 1 or not self.view.place(*index).obstacle(len(group)):
-            yield group, index
+        place = self.view.place(*self._index(group[0]), stored=stored)
+        if len(group) == 1 or not place.obstacle(len(group)):
+            yield group, place.access(len(group))
             return
         half = len(group) // 2
-        yield from self._divided(group[:half])
-        yield from self._divided(group[half:])
+        yield from self._divided(group[:half], stored)
+        yield from self._divided(group[half:], stored)
 
     def _index(self, register: int) -> tuple[Index, ...]:
         inner = self.elements.of_register(register)
@@ -151,8 +188,15 @@ class _Tile:
         return run
 
 
-def _spread_bits(number: int, bits: Sequence[int]) -> int:
-    return sum(bit for k, bit in enumerate(bits) if number >> k & 1)
+def _by_mask(accesses: Iterable[Group]) -> dict[Cond, list[Group]]:
+    groups: dict[Cond, list[Group]] = {}
+    for registers, access in accesses:
+        groups.setdefault(access.mask, []).append((registers, access))
+    return groups
+
+
+def _lanes(access: TensorAccess) -> int | None:
+    return None if access.width == 1 else access.width
 
 
 def _distinct(layout: LinearLayout) -> list[int]:

@@ -56,10 +56,10 @@ class ThreadElements:
 
     def at(self, flat: int) -> list[Index]:
         """The index of the element whose flat bits differ by `flat` from the thread's first."""
-        base = self._base(flat & self.support)
+        base = self.base(flat & self.support)
         return [b + c for b, c in zip(base, split(flat & ~self.support, self.layout.outs), strict=True)]
 
-    def _base(self, flat: int) -> list[Index]:
+    def base(self, flat: int) -> list[Index]:
         """The thread's index, with the bits that a register shares with threads."""
         if flat not in self._bases:
             constants = split(flat, self.layout.outs)

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from launching import launch
 from spread_layouts import layouts
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f8e4m3fn, f16, f32, f64, i8, i32
+from lego_mlir import Col, Row, f2, f8e4m3fn, f16, f32, f64, i8, i32
 from lego_mlir.errors import LayoutError
-from lego_mlir.tracing.trace import Load, Store
+from lego_mlir.tracing.trace import If, Load, Store
 
 BLOCKED = f2.Blocked((1, 4), (4, 8), (4, 1), order=(1, 0)).layout((32, 64))
 
@@ -29,7 +29,15 @@ def statements(kernel, kind):
     return [s for s in kernel.trace().body if isinstance(s, kind)]
 
 
+SHARED = f2.LinearLayout(  # a bit of dim1 is a register's and a lane's, so that registers are at two starts
+    {"register": [(0, 17), (1, 16)], "lane": [(0, 4), (0, 16), (0, 8), (2, 0), (2, 18)], "warp": []},
+    {"dim0": 4, "dim1": 32},
+)
+
+
 @settings(max_examples=40, deadline=None)
+@example(SHARED, i32, False)
+@example(SHARED, i32, True)
 @given(layouts(), st.sampled_from([i8, f16, f32, f64, i32]), st.booleans())
 def test_a_tile_is_copied_through_any_layout(layout, dtype, ragged):
     shape = tuple(layout.out_sizes.values())
@@ -48,6 +56,33 @@ def test_loads_are_as_wide_as_registers_and_alignment_allow(dtype, width):
     assert {s.access.width for s in statements(kernel, Store)} == {width}
     odd = elementwise(BLOCKED, dtype, lambda x: x, columns=65)
     assert {s.access.width for s in statements(odd, Load)} == {1}
+
+
+def test_vectors_run_along_any_axis_and_across_axes():
+    down = f2.Blocked((4, 1), (8, 4), (1, 4), order=(0, 1)).layout((32, 64))
+    kernel = elementwise(down, f32, lambda x: x, order=Col)
+    assert {s.access.width for s in statements(kernel, Load)} == {4}
+    tall = f2.Blocked((8, 2), (32, 1), (4, 1), order=(1, 0)).layout((1024, 2))
+    for dtype, width in ((f8e4m3fn, 16), (f16, 8), (f64, 2)):
+        kernel = elementwise(tall, dtype, lambda x: x)
+        assert {s.access.width for s in statements(kernel, Load)} == {width}
+        a = np.arange(2048).reshape(1024, 2) % 8
+        np.testing.assert_array_equal(launch(kernel, a, 0 * a)[1].astype(np.int64), a)
+    assert {s.access.width for s in statements(elementwise(tall, f16, lambda x: x, columns=3), Load)} == {1}
+
+
+def test_accesses_under_one_mask_share_its_branch():
+    m = lego.size("M", min=1)
+
+    @lego.kernel(grid=lego.cdiv(m, 32), block=128)
+    def k(a: lego.Tensor(f32, Row(m, 64)), b: lego.Tensor(f32, Row(m, 64))):
+        at = (32 * lego.block_id[0], 0)
+        lego.load(a, BLOCKED, at=at, other=7).store(b, at=at)
+
+    loads, stores = (s for s in k.trace().body if isinstance(s, If)), statements(k, Store)
+    assert [len(s.then) for s in loads] == [4, 4, 4, 4] and not stores  # two rows, two accesses each
+    a = np.arange(70 * 64.0).reshape(70, 64)
+    np.testing.assert_array_equal(launch(k, a, 0 * a, sizes={"M": 70})[1], a)
 
 
 def test_operators_functions_and_numbers():

@@ -126,7 +126,8 @@ def test_shapes_move_no_data(layout):
     np.testing.assert_array_equal(back, 2 * a)
 
 
-@settings(max_examples=20, deadline=None)
+from hypothesis import Phase
+@settings(max_examples=20, deadline=None, phases=[Phase.reuse])
 @given(layouts(), st.integers(-9, 40), st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
 def test_comparisons_of_indices(layout, bound, operator):
     shape = tuple(layout.out_sizes.values())
