@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from launching import launch
-from spread_layouts import layouts
+from spread_strategies import layouts
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, f2, f8e4m3fn, f16, f32, f64, i8, i32

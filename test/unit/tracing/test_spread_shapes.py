@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from launching import launch
-from spread_layouts import layouts
+from spread_strategies import layouts
 
 import lego_mlir as lego
 from lego_mlir import Row, f2, f32, i32, i64
@@ -126,8 +126,7 @@ def test_shapes_move_no_data(layout):
     np.testing.assert_array_equal(back, 2 * a)
 
 
-from hypothesis import Phase
-@settings(max_examples=20, deadline=None, phases=[Phase.reuse])
+@settings(max_examples=20, deadline=None)
 @given(layouts(), st.integers(-9, 40), st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
 def test_comparisons_of_indices(layout, bound, operator):
     shape = tuple(layout.out_sizes.values())
