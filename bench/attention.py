@@ -1,0 +1,243 @@
+"""Fused attention, forward, of examples/attention_spread.py, against Triton and torch.
+
+    python bench/attention.py static     registers, spills, shared memory and main loops of every configuration, no GPU
+    python bench/attention.py render     the kernels, for any length and number of heads
+    python bench/attention.py prepare    on the GPU machine: compile Triton's configurations on all cores
+    python bench/attention.py time       on the GPU machine: correctness, then times; words choose cases, `time 64 4096`
+    python bench/attention.py table      the table of docs/spread.md, from the newest times
+
+A case is the size of a head, the length and the mask; 16,384 positions and 2,048 features in all, f16. Rivals: a kernel
+after Triton's tutorial, by pointers and by descriptors, and torch's attention with each of its back ends. Every kernel
+is timed in the fastest of its configurations. The goal is at least 1.0 of the tutorial's kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import harness
+import mlir_kernels
+
+NAME, TARGET = "attention_spread", "sm_90"
+POSITIONS, FEATURES = 16384, 2048  # of all batches, of all heads
+LENGTHS = (1024, 2048, 4096, 8192, 16384)
+MASKS = ("full", "causal")
+GOAL = 1.0
+TOLERANCE = 1e-2
+SHARED_PER_SM = 228 * 1024  # CUDA C++ Programming Guide, "Compute Capabilities"
+CONFIGURATIONS: dict[int, tuple[dict[str, Any], ...]] = {  # by features of a head
+    64: (
+        {"BM": 128, "BN": 64, "warps": 4, "held": True},
+        {"BM": 128, "BN": 64, "warps": 4, "held": False},
+        {"BM": 128, "BN": 128, "warps": 4, "held": False},
+        {"BM": 256, "BN": 64, "warps": 8, "held": True},
+        {"BM": 64, "BN": 64, "warps": 4, "held": True},
+    ),
+    128: (
+        {"BM": 128, "BN": 64, "warps": 4, "held": False},
+        {"BM": 128, "BN": 32, "warps": 4, "held": False},
+        {"BM": 256, "BN": 64, "warps": 8, "held": False},
+        {"BM": 64, "BN": 64, "warps": 4, "held": True},
+        {"BM": 64, "BN": 64, "warps": 4, "held": False},
+    ),
+}
+RIVALS = (  # of the tutorial's kernel: queries, keys, warps, stages
+    (128, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2), (128, 128, 8, 3), (64, 64, 4, 3), (128, 32, 4, 4),
+    (128, 64, 4, 4), (128, 128, 4, 2),
+)  # fmt: skip
+CASES = list(product(CONFIGURATIONS, LENGTHS, MASKS))
+
+
+def label(features: int, mask: str, configuration: dict[str, Any]) -> str:
+    c = configuration
+    return f"{features}-{mask}-{c['BM']}x{c['BN']}-{c['warps']}w{'-held' if c['held'] else ''}"
+
+
+def compiled(features: int, mask: str, configuration: dict[str, Any], dtype: str = "f16") -> Any:
+    """The kernel of a configuration, to PTX."""
+    sys.path.insert(0, str(harness.BENCH.parent / "examples"))
+    from attention_spread import build
+
+    import lego_mlir as lego
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    kernel = build(D=features, dtype=getattr(lego, dtype), causal=mask == "causal", **configuration)
+    return compile_kernel(kernel, target=TARGET, cache=Cache(default_folder()))
+
+
+# -- the steps
+
+
+def static() -> None:
+    rows = []
+    for features, mask, dtype in product(CONFIGURATIONS, MASKS, ("f16", "bf16")):
+        for configuration in CONFIGURATIONS[features] if dtype == "f16" else CONFIGURATIONS[features][:1]:
+            made = compiled(features, mask, configuration, dtype)
+            code = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
+            row = harness.static_row(
+                code, "HMMA", kernel=f"{label(features, mask, configuration)} {dtype}", features=features, mask=mask,
+                dtype=dtype, **configuration,
+            )  # fmt: skip
+            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, 32 * configuration["warps"], SHARED_PER_SM)
+            rows.append(row)
+    harness.write_static(NAME, rows, TARGET)
+
+
+def render() -> None:
+    folder = harness.ARTIFACTS / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    for features, mask in product(CONFIGURATIONS, MASKS):
+        for configuration in CONFIGURATIONS[features]:
+            mlir_kernels.keep(folder, label(features, mask, configuration), compiled(features, mask, configuration))
+    print(f"{len(list(folder.glob('*.ptx')))} kernels in {folder}")
+
+
+def timed(folder: Path, features: int, length: int, mask: str) -> list[harness.Contender]:
+    case = Attention(folder, features, length, mask)
+    facts = {"features": features, "length": length, "mask": mask}
+    results = [(case.o, case.expected)]
+    found = [
+        harness.fastest(kernel, runs, results, TOLERANCE, **facts)
+        for kernel, runs in (("lego", case.ours()), ("Triton", case.triton()))
+    ]
+    return [*found, *(harness.contender(run, kernel=kernel, **facts) for kernel, run in case.torch().items())]
+
+
+class Attention:
+    """One problem on the GPU, and every way to compute it."""
+
+    def __init__(self, folder: Path, features: int, length: int, mask: str) -> None:
+        import torch
+
+        self.folder, self.features, self.length, self.mask = folder, features, length, mask
+        self.heads = POSITIONS // length * FEATURES // features
+        shape = (1, self.heads, length, features)
+        self.q, self.k, self.v = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in "qkv")
+        self.o = torch.empty_like(self.q)
+        self.expected = self.reference()
+
+    def reference(self) -> Any:
+        """In f32, some heads at a time."""
+        import torch
+
+        found = torch.empty_like(self.q)
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.EFFICIENT_ATTENTION):
+            for head in range(self.heads):
+                q, k, v = (x[:, head : head + 1].float() for x in (self.q, self.k, self.v))
+                found[:, head : head + 1] = torch.nn.functional.scaled_dot_product_attention(
+                    q, k, v, is_causal=self.mask == "causal"
+                )
+        return found
+
+    def ours(self) -> dict[str, Any]:
+        import cupy as cp
+
+        memory = [cp.from_dlpack(x.reshape(-1)) for x in (self.q, self.k, self.v, self.o)]
+        sizes, runs = {"H": self.heads, "S": self.length}, {}
+        for configuration in CONFIGURATIONS[self.features]:
+            name = label(self.features, self.mask, configuration)
+            launch = mlir_kernels.launcher(self.folder, name)
+            runs[name] = lambda launch=launch: launch(*memory, sizes=sizes)
+        return runs
+
+    def triton(self) -> dict[Any, Any]:
+        harness.descriptors_need_memory()
+        return {
+            (form, *rival): self._tutorial(form == "descriptors", *rival)
+            for form, rival in product(("pointers", "descriptors"), RIVALS)
+            if not self.length % math.lcm(*rival[:2])
+        }
+
+    def _tutorial(self, descriptors: bool, queries: int, keys: int, warps: int, stages: int) -> Any:
+        from rivals.triton_tutorial_attention import attention
+
+        launch = attention[(self.length // queries, self.heads)]
+        scale = math.log2(math.e) / math.sqrt(self.features)
+        numbers = (scale, self.heads, self.length, self.features, queries, keys, self.mask == "causal", descriptors)
+        return lambda: launch(self.q, self.k, self.v, self.o, *numbers, num_warps=warps, num_stages=stages)
+
+    def torch(self) -> dict[str, Any]:
+        """Its back ends that take this problem, and agree with the reference."""
+        import torch
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        def attend(backend: Any) -> Any:
+            with sdpa_kernel(backend):
+                return torch.nn.functional.scaled_dot_product_attention(
+                    self.q, self.k, self.v, is_causal=self.mask == "causal"
+                )
+
+        found = {}
+        for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
+            name = f"torch {backend.name.removesuffix('_ATTENTION').lower()}"
+            try:
+                harness.require_close(attend(backend), self.expected, TOLERANCE, name)
+            except RuntimeError as error:
+                print(f"  no {name}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
+                continue
+            found[name] = partial(attend, backend)
+        return found
+
+
+def time(words: list[str]) -> int:
+    chosen = [case for case in CASES if set(words) <= set(harness.words_of(case))]
+    return harness.time_cases(NAME, harness.ARTIFACTS / NAME, chosen, timed)
+
+
+def prepare() -> None:
+    """Compile the rivals' configurations, for one length."""
+    cases = product(CONFIGURATIONS, LENGTHS[:1], MASKS, range(2 * len(RIVALS)))
+    harness.prepare(harness.ARTIFACTS / NAME, list(cases), prepared)
+
+
+def prepared(folder: Path, features: int, length: int, mask: str, number: int) -> list[harness.Contender]:
+    return [harness.contender(list(Attention(folder, features, length, mask).triton().values())[number])]
+
+
+def table() -> None:
+    """The table of docs/spread.md: milliseconds, teraflops, and times over ours."""
+    measured = mlir_kernels.latest(NAME)
+    if measured is None:
+        raise SystemExit("nothing was measured: run the step `time` on a GPU")
+    rows = []
+    for features, length, mask in CASES:
+        found = {
+            r["kernel"]: r
+            for r in measured["rows"]
+            if (r["features"], r["length"], r["mask"]) == (features, length, mask)
+        }
+        if "lego" not in found:
+            continue
+        ours = found["lego"]["ms"]
+        ratios = [
+            f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in ("Triton", "torch flash", "torch cudnn")
+        ]
+        speed = 4 * POSITIONS * FEATURES * length / (2 if mask == "causal" else 1) / ours / 1e9
+        cells = [str(features), str(length), mask, mlir_kernels.time_cell(found["lego"]), f"{speed:.0f}", *ratios]
+        rows.append([*cells, str(found["lego"]["config"])])
+    columns = "head|length|mask|ms (10th to 90th percentile)|Tflop/s|Triton|torch flash|torch cuDNN|configuration"
+    about = (
+        f"{measured['device']}, torch {measured['torch']}, Triton {measured['triton']}; above 1.00 ours is faster.\n\n"
+    )
+    mlir_kernels.put_into("spread.md", NAME, about + mlir_kernels.table(columns, rows))
+
+
+def main() -> int:
+    steps = {"static": static, "render": render, "prepare": prepare, "table": table}
+    step, words = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
+    if step in steps:
+        steps[step]()
+    elif step == "time":
+        return time(words)
+    else:
+        raise SystemExit(__doc__)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

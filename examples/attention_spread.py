@@ -1,0 +1,71 @@
+"""7. Fused attention, forward: softmax(q k^T / sqrt(D)) v on tensor cores, causal or not, for any length.
+
+Scores and results are spread over the threads of a block in the layout of mma.sync, and the weights of one product are
+the left operand of the next one in the same registers. Tiles of k and v arrive in shared memory while others are used.
+"""
+
+import math
+
+import numpy as np
+
+import lego_mlir as lego
+from lego_mlir import Row, f2, f16, f32, gallery
+
+H, S = lego.size("H", min=1, max=2**16 - 1), lego.size("S", min=1, max=2**20)  # heads of all batches, positions
+
+
+def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True):
+    parent, tensor = f2.MmaSync((warps, 1)), lego.Tensor(dtype, Row(H, S, D))
+    left, scale = f2.MmaOperand(0, parent), math.log2(math.e) / math.sqrt(D)  # exp(x) is exp2(x log2(e))
+
+    @lego.kernel(grid=(lego.cdiv(S, BM), H), block=32 * warps)
+    def attention(q: tensor, k: tensor, v: tensor, o: tensor):
+        first, head = (lego.cdiv(S, BM) - 1 - lego.block_id[0]) * BM, lego.block_id[1]  # long blocks start first
+        tile, *rings = (lego.shared(dtype, gallery.xor_swizzle(n, D, 8, 1, 8)) for n in (BM, 2 * BN, 2 * BN))
+        last = lego.minimum(S, first + BM) if causal else S
+        whole = lego.minimum(S, first) // BN if causal else S // BN  # tiles of keys that need no mask
+        best, total = (lego.register(lego.full(f32, f2.Sliced(1, parent).layout((BM,)), x)) for x in (-math.inf, 0.0))
+        out = lego.register(lego.zeros(f32, parent.layout((BM, D))))
+
+        def fetch(j):
+            for source, ring in zip((k, v), rings, strict=True):
+                lego.copy_async(source, ring.part((j % 2 * BN, 0), (BN, D)), at=(head, j * BN, 0))
+            lego.commit_copies()
+
+        def arrived():
+            lego.wait_copies()
+            lego.barrier()
+
+        lego.copy_async(q, tile, at=(head, first, 0))
+        fetch(0)
+        arrived()
+        queries = lego.load(tile, left.layout((BM, D))) if held else tile  # in registers, if there are enough
+        for start, end in ((0, whole), (whole, lego.cdiv(last, BN))):
+            for j in lego.range(start, end):
+                keys, values = (ring.part((j % 2 * BN, 0), (BN, D)) for ring in rings)
+                arrived()
+                with lego.when((j + 1) * BN < last):
+                    fetch(j + 1)
+                s = lego.mma(queries, keys.T, lego.zeros(f32, parent.layout((BM, BN))))
+                if start is whole:
+                    row, column = first + s.index(0), j * BN + s.index(1)
+                    s = lego.where((column < S) & (column <= row) if causal else column < S, s, -math.inf)
+                new = lego.maximum(best, s.max(axis=1))
+                p = lego.exp2(lego.fma(s, scale, (new * -scale)[:, None]), approximate=True)
+                fade = lego.exp2((best - new) * scale, approximate=True)
+                total.set(total * fade + p.sum(axis=1))
+                out.set(lego.mma(lego.convert(p.to(dtype), to=left.layout((BM, BN))), values, out * fade[:, None]))
+                best.set(new)
+        (out * (1.0 / total)[:, None]).to(dtype).store(o, at=(head, first, 0))
+
+    return attention
+
+
+attention = build(causal=True)
+
+
+@attention.reference(rtol=2**-9, atol=2**-10)
+def expected(q, k, v):
+    s = np.where(np.tri(q.shape[1]), q @ k.swapaxes(1, 2) / math.sqrt(q.shape[2]), -np.inf)
+    weights = np.exp(s - s.max(-1, keepdims=True))
+    return weights @ v / weights.sum(-1, keepdims=True)
