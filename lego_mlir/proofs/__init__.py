@@ -1,4 +1,4 @@
-"""Proofs about whole kernels, for every launch and size: no race, and every barrier reached.
+"""Proofs about whole kernels, for every launch and size: no race, barriers reached, results written, tiles initialised.
 
 footprints    each access as a map from (block, thread, round) to a logical index; unrolled: copies as one access
 phases        which accesses no barrier separates

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.barriers import barrier_claims
-from lego_mlir.proofs.confirm import Runs, is_divergent, is_race
+from lego_mlir.proofs.confirm import Runs, is_divergent, is_race, is_unwritten
+from lego_mlir.proofs.covering import write_claims
+from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.races import race_claims
 from lego_mlir.tracing.definition import Kernel
@@ -32,3 +34,7 @@ def kernel_claims(kernel: Kernel) -> Iterator[tuple[str, Verdict]]:
         if race.pair is None or not model.by_data(race.pair):
             verdict = runs.tried(verdict, is_race(race.buffer.name, race.across))
         yield race.text, verdict
+    for tile in tile_claims(model):
+        yield tile.text, runs.tried(tile.verdict, is_unwritten(tile.buffer.name))
+    for write in write_claims(model):
+        yield write.text, runs.tried_writes(write)

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LegoError
-from lego_mlir.expr.verdict import Proved, Refuted, Verdict
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.interp.report import Fault, Kind, Report
 
 if TYPE_CHECKING:
+    from lego_mlir.proofs.covering import WriteClaim
     from lego_mlir.tracing.definition import Kernel
 
 TRIED: Final = (None, 33, 64, 7)
 """Sizes of the runs; None stands for the sizes that `run` chooses."""
-MOST_LANES: Final = 1 << 16
+MOST_ELEMENTS: Final = 1 << 22
+"""Elements of a kernel's tensors beyond which it does not run."""
+MOST_LANES: Final = 1 << 15
 """Threads of a run; of a larger grid, the first and the last blocks run."""
 ACROSS: Final = (" of block ", " of other blocks")
 """How the interpreter names a thread of another block."""
@@ -78,6 +81,43 @@ class Runs:
                     return _of_fault(launch, fault)
         return verdict
 
+    def tried_writes(self, claim: WriteClaim) -> Verdict:
+        """The verdict on the writes of a tensor: refuted by elements that a run leaves out, or writes twice."""
+        if isinstance(claim.verdict, Unknown) and claim.by_data:
+            return Unknown(f"{claim.verdict.reason}: they depend on the contents of memory")
+        if isinstance(claim.verdict, Proved):
+            return claim.verdict
+        for launch in self.launches():
+            found = self._writes_refuted(launch, claim) if launch.whole else None
+            if found is not None:
+                return found
+        return claim.verdict
+
+    def _writes_refuted(self, launch: Launch, claim: WriteClaim) -> Refuted | None:
+        from lego_mlir.runtime import data
+
+        name = claim.buffer.name
+        number = next(k for k, parameter in enumerate(self.kernel.params) if parameter.name == name)
+        written, example = launch.report.written(number), dict(launch.sizes)
+        if written is None:
+            return None
+        sizes = ", ".join(f"{size} = {n}" for size, n in launch.sizes.items())
+        start = f"for {sizes}, " if sizes else ""
+        if claim.once:
+            sites = [s for s in launch.report.sites if s.buffer == name and s.kind != "read"]
+            count = sum(s.lane_bytes for s in sites) // claim.buffer.dtype.bytes
+            if count <= int(written.sum()):
+                return None
+            return Refuted({**example, "writes": count}, f"{start}{count} writes reach {int(written.sum())} elements")
+        elements = data.elements_of(claim.buffer.layout, launch.sizes)
+        left = [k for k, at in enumerate(elements.at) if not written[at]]
+        if not left:
+            return None
+        index = list(elements.index(left[0]))
+        return Refuted(
+            {**example, "element": str(index)}, f"{start}{len(left)} elements are not written, {name}{index} the first"
+        )
+
 
 def chosen_sizes(kernel: Kernel, value: int | None) -> dict[str, int] | None:
     """Sizes near a value that the kernel may have; None if it has none such."""
@@ -101,13 +141,15 @@ def launched(kernel: Kernel, sizes: Mapping[str, int], seed: int = 0) -> Launch 
     from lego_mlir.runtime import data
 
     try:
+        if sum(data.concrete(p.size, sizes) for p in kernel.params if p.layout is not None) > MOST_ELEMENTS:
+            return None
         made = data.arguments(kernel, sizes, seed)
         memories = {
             p.name: made.logical[p.name] if p.layout is None else made.memory(p, data.elements_of(p.layout, made.sizes))
             for p in kernel.params
         }
         blocks = _blocks(kernel, made.sizes)
-        report = interp.run_kernel(kernel, memories, made.sizes, blocks=blocks, counts=False)
+        report = interp.run_kernel(kernel, memories, made.sizes, blocks=blocks)
     except LegoError:
         return None
     return Launch(made.sizes, report, blocks is None)
@@ -150,3 +192,8 @@ def is_race(buffer: str, across: bool) -> Callable[[Fault], bool]:
 def is_divergent(file: str, line: int) -> Callable[[Fault], bool]:
     """Whether a fault is a barrier of this line that not every thread reaches."""
     return lambda fault: fault.kind is Kind.BARRIER and (fault.place.file, fault.place.line) == (file, line)
+
+
+def is_unwritten(buffer: str) -> Callable[[Fault], bool]:
+    """Whether a fault is a read of an element of this tile that nothing has written."""
+    return lambda fault: fault.kind is Kind.UNINITIALISED and fault.buffer == buffer

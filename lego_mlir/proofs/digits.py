@@ -114,11 +114,13 @@ class Digits:
             if x.is_Symbol and all(isinstance(s, Size) for s in d.free_symbols):
                 yield x, d
             return
-        for term in sympy.Add.make_args(sympy.expand(x)):
-            factor, symbol = term.as_coeff_Mul()
-            if symbol.is_Symbol and not isinstance(symbol, Size) and factor.is_Integer and factor != 0:
+        parts = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(x))]
+        if any(c % d != 0 and d % abs(c) != 0 for c, e in parts if e != 1):
+            return  # one number straddles d whatever the others do
+        for factor, symbol in parts:
+            if symbol.is_Symbol and not isinstance(symbol, Size):
                 at = d // sympy.gcd(d, factor)
-                if at > 1 and d % abs(factor) == 0:
+                if at > 1:
                     yield symbol, at
 
     def _fits(self, symbol: Symbol, at: Expr) -> bool:
@@ -142,7 +144,12 @@ class Digits:
 
 def primed(symbol: Symbol) -> Symbol:
     """The symbol of a second access: x' for x."""
-    return sympy.Symbol(f"{symbol}'", integer=True)
+    return sympy.Symbol(f"{symbol} '", integer=True)  # no name that a user gives has this form
+
+
+def is_primed(symbol: Symbol) -> bool:
+    """Whether a symbol belongs to the second access."""
+    return str(symbol).endswith(" '")
 
 
 def _divisions(expr: Expr) -> Iterator[tuple[Expr, Expr]]:

@@ -60,7 +60,8 @@ class Footprint:
 
     `conditions` are the branches around it, its mask, and bounds of loops; `own` are its variables that each thread has
     for itself: rounds of loops without barriers, elements of a vector, copies. A warp executes a statement on tiles
-    together (`by_warp`): each of its lanes stands for all elements.
+    together (`by_warp`): each of its lanes stands for all elements. `rounds` are those of the loops with barriers, and
+    in a while it is `repeated`. `order` numbers the first and the last copy in the program.
     """
 
     buffer: Buffer
@@ -71,6 +72,9 @@ class Footprint:
     own: tuple[Symbol, ...]
     source: Source
     by_warp: bool = False
+    rounds: tuple[Symbol, ...] = ()
+    repeated: bool = False
+    order: tuple[int, int] = (0, 0)
 
     @property
     def writes(self) -> bool:
@@ -129,10 +133,11 @@ class Reader:
     ranges: dict[Any, Range]
     syncs: list[Sync] = field(default_factory=list)
     _counted: int = 0
+    _accessed: int = 0
 
     def read(self) -> tuple[Node, ...]:
         """The kernel as a sequence of stretches, barriers, and the loops and branches that contain barriers."""
-        return self._body(self.trace.body, _Scope({}, (), (), ()))
+        return self._body(self.trace.body, _Scope())
 
     # ---- statements
 
@@ -163,9 +168,10 @@ class Reader:
                 yield self._sync("warp", source, scope)
             case For(body=body, source=source):
                 inner, number, runs, last = self._loop(statement, scope)
-                yield Rounds(number, self._body(body, replace(inner, own=scope.own)), runs, last, source)
+                inner = replace(inner, own=scope.own, rounds=(*scope.rounds, number))
+                yield Rounds(number, self._body(body, inner), runs, last, source)
             case While(body=body, source=source):
-                inner = replace(scope, guards=(*scope.guards, (self._register(statement),)))
+                inner = replace(scope, guards=(*scope.guards, (self._register(statement),)), repeated=True)
                 yield Rounds(None, self._body(body, inner), False, sympy.true, source)
             case If(condition=condition, then=then, otherwise=otherwise, source=source):
                 holds = scope.at(condition, self.meaning)
@@ -196,7 +202,7 @@ class Reader:
             case For(body=body):
                 yield from self._inside(body, self._loop(statement, scope)[0])
             case While(body=body):
-                yield from self._inside(body, scope)
+                yield from self._inside(body, replace(scope, repeated=True))
             case If(condition=condition, then=then, otherwise=otherwise):
                 holds = scope.at(condition, self.meaning)
                 yield from self._inside(then, replace(scope, conditions=(*scope.conditions, holds)))
@@ -249,7 +255,25 @@ class Reader:
         mask = scope.at(access.mask, self.meaning)
         conditions = scope.conditions if mask == True else (*scope.conditions, mask)  # noqa: E712
         logical = tuple(scope.at(as_expr(i), self.meaning) for i in own_index(access.layout, tuple(index)))
-        return Footprint(access.buffer, kind, logical, scope.at(position, self.meaning), conditions, own, access.source)
+        position = scope.at(position, self.meaning)
+        return self._made(
+            access.buffer, kind, logical, position, replace(scope, conditions=conditions, own=own), access
+        )
+
+    def _made(
+        self,
+        buffer: Buffer,
+        kind: str,
+        index: tuple[Expr, ...],
+        position: Expr,
+        scope: _Scope,
+        at: TensorAccess | TileLoad | TileStore,
+    ) -> Footprint:
+        self._accessed += 1
+        return Footprint(
+            buffer, kind, index, position, scope.conditions, scope.own, at.source, not isinstance(at, TensorAccess),
+            scope.rounds, scope.repeated, (self._accessed, self._accessed),
+        )  # fmt: skip
 
     def _tile(self, statement: TileLoad | TileStore, scope: _Scope) -> Footprint:
         kind, value = ("read", statement.result) if isinstance(statement, TileLoad) else ("write", statement.value)
@@ -262,8 +286,8 @@ class Reader:
         assert lines is not None
         index = tuple(scope.at(as_expr(i), self.meaning) for i in lines.index(*at))
         position = as_expr(layout.apply(*map(Index, index)))
-        own = (*scope.own, *inside)
-        return Footprint(statement.buffer, kind, index, position, scope.conditions, own, statement.source, True)
+        inner = replace(scope, own=(*scope.own, *inside))
+        return self._made(statement.buffer, kind, index, position, inner, statement)
 
     def fresh(self, name: str, within: Range) -> Symbol:
         """A new variable of this range."""
@@ -277,10 +301,12 @@ class Reader:
 class _Scope:
     """What holds at a statement: values of loop variables, conditions, the thread's own variables, guards."""
 
-    values: Mapping[Any, Any]
-    conditions: tuple[Cond, ...]
-    own: tuple[Symbol, ...]
-    guards: tuple[tuple[Expr, ...], ...]
+    values: Mapping[Any, Any] = field(default_factory=dict)
+    conditions: tuple[Cond, ...] = ()
+    own: tuple[Symbol, ...] = ()
+    guards: tuple[tuple[Expr, ...], ...] = ()
+    rounds: tuple[Symbol, ...] = ()
+    repeated: bool = False
 
     def at(self, expr: Expr, meaning: Mapping[Any, Any]) -> Any:
         """An expression with the values of loop variables and the meaning of data."""

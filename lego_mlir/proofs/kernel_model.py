@@ -21,7 +21,6 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.proofs.collisions import Side, apart
 from lego_mlir.proofs.digits import Digits, primed
 from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat
 from lego_mlir.proofs.meeting import Question, answered
@@ -133,6 +132,24 @@ class KernelModel:
             self._answers[key] = self._answer(pair, one, other, across)
         return self._answers[key]
 
+    def proved_once(self, one: Footprint, other: Footprint) -> Verdict:
+        """Whether two accesses, of any threads, blocks and rounds, touch one element only if they are the same."""
+        a, b = self.element(one), self.element(other)
+        if one is not other:
+            who: tuple[Expr, ...] = (sympy.Integer(1),)
+        else:
+            who = tuple(map(self.digits.simple, (*self.blocks, *self.threads, *one.rounds, *one.own)))
+        prime = self._primed((*b.index, *b.conditions, *who, *self.digits.limits), set(), None)
+        equations = tuple(sympy.expand(x - y.xreplace(prime)) for x, y in zip(a.index, b.index, strict=True))
+        limits = self.digits.limits
+        mirrored = [c.xreplace(prime) for c in (*b.conditions, *limits)]
+        goals = tuple(sympy.expand(w - w.xreplace(prime)) if one is other else w for w in who)
+        return answered(Question(equations, (*a.conditions, *limits, *mirrored, *self.required), goals, self.both))
+
+    def by_position(self, buffer: str) -> bool:
+        """Whether the accesses of a buffer are compared by physical position."""
+        return buffer in self._by_position
+
     def _by_warp(self, pair: Pair) -> bool:
         """Whether it is enough that both threads are of one warp."""
         return pair.warps_apart or (pair.one.by_warp and pair.other.by_warp and pair.one.writes and pair.other.writes)
@@ -145,12 +162,12 @@ class KernelModel:
             common -= self.over_digits([pair.step])
         first = [*one.conditions, *map(self.digits.simple, pair.given)]
         second = [*other.conditions, *map(self.digits.simple, pair.given_other)]
-        prime = self._primed((*other.index, *second, *goals, *self._limits()), common, pair.step)
+        prime = self._primed((*other.index, *second, *goals, *self.digits.limits), common, pair.step)
         equations = [a - b.xreplace(prime) for a, b in zip(one.index, other.index, strict=True)]
         if pair.step is not None:
             round_ = self.digits.simple(pair.step)
             equations.append(round_ + 1 - round_.xreplace(prime))
-        limits = self._limits()
+        limits = self.digits.limits
         mirrored = [c.xreplace(prime) for c in (*second, *limits)]
         question = Question(
             tuple(map(sympy.expand, equations)),
@@ -158,33 +175,7 @@ class KernelModel:
             tuple(sympy.expand(g - g.xreplace(prime)) for g in goals),
             self.both,
         )
-        return self._decided(question, (one, other), (first, second), goals, common, pair.step is not None)
-
-    def _decided(
-        self,
-        question: Question,
-        elements: tuple[TouchedElement, TouchedElement],
-        conditions: tuple[list[Cond], list[Cond]],
-        goals: tuple[Expr, ...],
-        common: set[Symbol],
-        stepped: bool,
-    ) -> Verdict:
-        verdict = answered(question, decide=False)
-        if isinstance(verdict, Proved):
-            return verdict
-        shared = tuple(sorted(common & set().union(*(i.free_symbols for e in elements for i in e.index)), key=str))
-        if not stepped:
-            sides = [
-                Side(element.index, (*given, *self._limits()), goals, shared)
-                for element, given in zip(elements, conditions, strict=True)
-            ]
-            points = apart(sides[0], sides[1], self.digits.ranges)
-            if points is not None:
-                return Proved(f"enumeration of {points} accesses")
         return answered(question)
-
-    def _limits(self) -> list[Cond]:
-        return self.digits.limits
 
     @cached_property
     def both(self) -> PlainRanges:

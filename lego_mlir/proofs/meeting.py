@@ -26,6 +26,8 @@ from lego_mlir.expr.poly import SYMBOL, Poly
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
+from lego_mlir.proofs.collisions import Side, apart
+from lego_mlir.proofs.digits import is_primed
 
 Z3_MS: Final = 100
 """Z3's steps for one pair of accesses, as milliseconds of `expr.solver`."""
@@ -41,16 +43,16 @@ class Question:
     ranges: dict[Symbol, Range]
 
 
-def answered(question: Question, decide: bool = True) -> Verdict:
-    """Proved with the method, Refuted with values that may be unreachable, or Unknown.
-
-    Without `decide` only the equations are solved.
-    """
+def answered(question: Question) -> Verdict:
+    """Proved with the method, Refuted with values that may be unreachable, or Unknown."""
     system = _System(question)
     by = system.solve()
     if by is not None:
         return Proved(by)
-    return system.decided() if decide else Unknown("the equations do not determine the thread")
+    points = apart(*system.sides(), system.ranges)
+    if points is not None:
+        return Proved(f"enumeration of {points} accesses")
+    return system.decided()
 
 
 class _System:
@@ -98,6 +100,17 @@ class _System:
                 return True
         return False
 
+    def sides(self) -> tuple[Side, Side]:
+        """What is left of the equations and goals, a side for each access."""
+        equations, goals = ([_parted(e) for e in exprs] for exprs in (self.equations, self.goals))
+        both = {s for parts in (*equations, *goals) for s in parts[1].free_symbols if not is_primed(s)}
+        common = tuple(sorted(both, key=str))
+        conditions = tuple(self.conditions)
+        first, second = (
+            Side((*(e[k] for e in equations), *common), conditions, tuple(g[k] for g in goals)) for k in (0, 1)
+        )
+        return first, second
+
     def decided(self) -> Verdict:
         """By enumeration and Z3, under the conditions."""
         parts = [Eq(e, 0) for e in self.equations] + [c for c in self.conditions if c is not sympy.true]
@@ -106,6 +119,13 @@ class _System:
         if not parts:
             return Unknown("different threads access the same element")
         return prove(claim, self.ranges, timeout_ms=Z3_MS)
+
+
+def _parted(equation: Expr) -> tuple[Expr, Expr]:
+    """(a, b) with equation == a - b, where b has the terms with variables of the second access."""
+    terms = sympy.Add.make_args(sympy.expand(equation))
+    second = [term for term in terms if any(map(is_primed, term.free_symbols))]
+    return sympy.Add(*(term for term in terms if term not in second)), -sympy.Add(*second)
 
 
 def _conjuncts(condition: Cond) -> Iterator[Cond]:
@@ -128,7 +148,7 @@ def _equal_symbols(equation: Expr) -> tuple[Symbol, Expr] | None:
         return (s, sympy.Integer(0)) if s.is_Symbol and not isinstance(s, Size) else None
     if len(symbols) == 2 and symbols[0][0] == -symbols[1][0]:
         (_, a), (_, b) = symbols
-        return (a, b) if str(a).endswith("'") else (b, a)
+        return (a, b) if is_primed(a) else (b, a)
     if len(symbols) == 1:
         (c, s) = symbols[0]
         rest = equation - c * s

@@ -41,8 +41,9 @@ def _merged(group: list[Footprint], fresh: Fresh) -> Iterator[Footprint]:
     first = group[0]
     aligned = [_aligned(access, first) for access in group]
     distinct = list({(a.index, a.conditions): a for a in aligned}.values())
+    order = min(a.order[0] for a in group), max(a.order[1] for a in group)
     if len(distinct) == 1:
-        yield distinct[0]
+        yield replace(first, order=order, repeated=True)
         return
     levels = _levels(distinct)
     if levels is None:

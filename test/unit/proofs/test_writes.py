@@ -1,0 +1,167 @@
+"""Results are written once and tiles before they are read: proved for all sizes, or refuted by a run."""
+
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Row, f32, gallery
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
+from lego_mlir.proofs.claims import kernel_claims
+
+M, N, T = lego.size("M"), lego.size("N"), 32
+ROWS, COLUMNS = lego.cdiv(M, T), lego.cdiv(N, T)
+
+
+def verdicts(kernel):
+    found = dict(kernel_claims(kernel))
+    return {
+        "covered": found["every element of y is written"],
+        "once": found["no element of y is written twice"],
+        "tile": found.get("every read of tile comes after a write of that element"),
+    }
+
+
+def writing(store, grid=COLUMNS, block=T, shape=(N,)):
+    @lego.kernel(grid=grid, block=block)
+    def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(*shape))):
+        store(y, *(*lego.block_id, *lego.thread_id))
+
+    return verdicts(kernel)
+
+
+def guarded(y, i):
+    with lego.when(i < N):
+        y[i] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("store", "options"),
+    [
+        (lambda y, b, t: guarded(y, b * T + t), {}),
+        (lambda y, b, t: guarded(y, T - 1 - t + b * T), {}),
+        (lambda y, b, t: y.tile_by([COLUMNS], [T]).__setitem__((b, t), 1.0), {}),
+        (lambda y, b, t: y.halo().__setitem__(b * T + t, 1.0), {}),
+        (lambda y, b, t: [guarded(y, b * T + 8 * k + t) for k in range(4)], {"block": 8}),
+        (lambda y, b, t: [guarded(y, i) for i in lego.range(b * T + t, N, 5 * T)], {"grid": 5}),
+        (lambda y, b, t: [guarded(y, b * T + i) for i in lego.range(t, T, 8)], {"block": 8}),
+    ],
+)
+def test_a_result_that_each_thread_writes_a_part_of_is_covered_once(store, options):
+    found = writing(store, **options)
+    assert isinstance(found["covered"], Proved), found
+    assert isinstance(found["once"], Proved), found
+
+
+@pytest.mark.parametrize(
+    ("store", "options", "covered", "once"),
+    [
+        (lambda y, b, t: guarded(y, b * T + t + 1), {}, Refuted, Proved),
+        (lambda y, b, t: guarded(y, 2 * (b * T + t)), {}, Refuted, Proved),
+        (lambda y, b, t: guarded(y, b * T + t // 2), {}, Refuted, Refuted),
+        (lambda y, b, t: [guarded(y, b * T + 8 * k + t) for k in range(3)], {"block": 8}, Refuted, Proved),
+        (lambda y, b, t: [guarded(y, b * T + 4 * k + t) for k in range(8)], {"block": 8}, Proved, Refuted),
+        (lambda y, b, t: [guarded(y, b * T + t) for k in lego.range(3)], {}, Proved, Refuted),
+        (lambda y, b, t: guarded(y, b * T + t), {"block": T // 2}, Refuted, Proved),
+        (lambda y, b, t: guarded(y, b * T + t), {"block": 2 * T}, Proved, Refuted),
+    ],
+)
+def test_what_is_left_out_or_written_twice_is_refuted_by_a_run(store, options, covered, once):
+    found = writing(store, **options)
+    assert isinstance(found["once"], once), found
+    if covered is Refuted or not isinstance(found["covered"], Unknown):
+        assert isinstance(found["covered"], covered), found
+
+
+def test_a_refutation_names_the_first_element_that_is_left_out():
+    verdict = writing(lambda y, b, t: guarded(y, b * T + t + 1))["covered"]
+    assert verdict.explanation == "for N = 200, 1 elements are not written, y[0] the first"
+    assert verdict.counter_example == {"N": 200, "element": "[0]"}
+
+
+def test_several_writes_cover_a_result_together():
+    def halves(y, b, t):
+        i = 2 * (b * T + t)
+        with lego.when(i + 1 < N):
+            y[i + 1] = 1.0
+        with lego.when(i < N):
+            y[i] = 1.0
+
+    def vectors(y, b, t):
+        i = 4 * (b * T + t)
+        with lego.when(i + 4 <= N):
+            y.store(1.0, i, width=1)
+            for k in (1, 2, 3):
+                y[i + k] = 1.0
+        with lego.otherwise():
+            for k in range(4):
+                y.halo()[i + k] = 1.0
+
+    for store in (halves, vectors):
+        found = writing(store)
+        assert isinstance(found["once"], Proved), found
+        assert isinstance(found["covered"], Proved), found
+
+
+def test_blocks_along_a_curve_cover_a_matrix():
+    curve = lego.as_layout(gallery.morton(8))
+
+    @lego.kernel(grid=64, block=(T, T))
+    def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(8 * T, 8 * T))):
+        (tx, ty), (row, column) = lego.thread_id, curve.inv(lego.block_id[0])
+        y[row * T + ty, column * T + tx] = 1.0
+
+    found = verdicts(kernel)
+    assert isinstance(found["covered"], Proved)
+    assert "enumeration" in found["once"].by
+
+
+def staged(write, before=None):
+    @lego.kernel(grid=COLUMNS, block=T)
+    def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+        b, t = lego.block_id[0], lego.thread_id[0]
+        tile = lego.shared(f32, Row(T), name="tile")
+        write(tile, x, b, t)
+        lego.barrier()
+        guarded(y, b * T + t) if before else None
+        y.halo()[b * T + t] = tile[T - 1 - t]
+
+    return verdicts(kernel)["tile"]
+
+
+@pytest.mark.parametrize(
+    ("write", "verdict"),
+    [
+        (lambda tile, x, b, t: tile.__setitem__(t, x.halo()[b * T + t]), Proved),
+        (lambda tile, x, b, t: [tile.__setitem__(i, 1.0) for i in lego.range(t, T, T)], Proved),
+        (lambda tile, x, b, t: _when(b * T + t < N, lambda: tile.__setitem__(t, 1.0)), Refuted),
+        (lambda tile, x, b, t: _when(t < T - 1, lambda: tile.__setitem__(t, 1.0)), Refuted),
+        (lambda tile, x, b, t: _when(b == 0, lambda: tile.__setitem__(t, 1.0)), Refuted),
+        (lambda tile, x, b, t: _when(x[0] > 2.0, lambda: tile.__setitem__(t, 1.0)), (Unknown, Refuted)),
+    ],
+)
+def test_a_tile_is_written_before_it_is_read(write, verdict):
+    assert isinstance(staged(write), verdict)
+
+
+def _when(condition, body):
+    with lego.when(condition):
+        body()
+
+
+def test_the_first_round_of_a_loop_initialises_the_others():
+    def looped(prologue, rounds):
+        @lego.kernel(grid=COLUMNS, block=T)
+        def kernel(x: lego.Tensor(f32, Row(M, COLUMNS * T)), y: lego.Tensor(f32, Row(COLUMNS * T))):
+            b, t, total = lego.block_id[0], lego.thread_id[0], lego.register(f32, 0.0)
+            tile = lego.shared(f32, Row(2, T), name="tile")
+            if prologue:
+                tile[0, t] = x[0, b * T + t]
+            for k in lego.range(rounds):
+                lego.barrier()
+                tile[(k + 1) % 2, t] = x[0, b * T + t]
+                total += tile[k % 2, T - 1 - t]
+            y[b * T + t] = total
+
+        return verdicts(kernel)["tile"]
+
+    assert isinstance(looped(True, M), Proved)
+    assert isinstance(looped(False, M), Refuted)
