@@ -30,6 +30,7 @@ from lego_mlir.layout.transposed import Transposed
 from lego_mlir.proofs.unrolled import rerolled
 from lego_mlir.tracing.shared_lines import lines_of
 from lego_mlir.tracing.trace import (
+    AsyncCopy,
     Atomic,
     Barrier,
     Buffer,
@@ -38,6 +39,7 @@ from lego_mlir.tracing.trace import (
     If,
     KernelTrace,
     Load,
+    MatrixLoad,
     MlirOperation,
     Source,
     Statement,
@@ -199,6 +201,10 @@ class Reader:
                 yield self._access(_KINDS[type(statement)], access, scope)
             case TileLoad() | TileStore():
                 yield self._tile(statement, scope)
+            case MatrixLoad(access=access):
+                yield self._row(access, scope)
+            case AsyncCopy(origin=origin):  # `races` has no claim for the tile that it fills
+                yield self._access("read", origin, scope)
             case For(body=body):
                 yield from self._inside(body, self._loop(statement, scope)[0])
             case While(body=body):
@@ -274,6 +280,14 @@ class Reader:
             buffer, kind, index, position, scope.conditions, scope.own, at.source, not isinstance(at, TensorAccess),
             scope.rounds, scope.repeated, (self._accessed, self._accessed),
         )  # fmt: skip
+
+    def _row(self, access: TensorAccess, scope: _Scope) -> Footprint:
+        """The row of a matrix that this thread addresses, read for its warp."""
+        element = self.fresh("element", Range(0, access.width))
+        position = scope.at(access.position + element, self.meaning)
+        found = access.buffer.layout.inv(Index(position))
+        index = tuple(as_expr(i) for i in (found if isinstance(found, tuple) else (found,)))
+        return self._made(access.buffer, "read", index, position, replace(scope, own=(*scope.own, element)), access)
 
     def _tile(self, statement: TileLoad | TileStore, scope: _Scope) -> Footprint:
         kind, value = ("read", statement.result) if isinstance(statement, TileLoad) else ("write", statement.value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.phases import Pair, Phases, across_blocks
-from lego_mlir.tracing.trace import Buffer
+from lego_mlir.tracing.trace import AsyncCopy, Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,23 @@ def race_claims(model: KernelModel, phases: Phases | None = None) -> Iterator[Ra
         phases = Phases()
         phases.collect(model.nodes)
     buffers = {a.buffer.name: a.buffer for a in model.accesses if a.writes}
-    ordered = sorted(buffers.values(), key=lambda b: b.space == "global")
+    copied = _copied(model)
+    ordered = sorted({**buffers, **copied}.values(), key=lambda b: b.space == "global")
     for buffer in ordered:
+        if buffer.name in copied:
+            yield RaceClaim(buffer, False, Unknown("a copy to it is in flight until its wait, which is not modelled"))
+            continue
         inside = [pair for pair in phases.pairs if pair.one.buffer.name == buffer.name]
         yield _claim(model, buffer, False, inside)
         if buffer.space == "global":
             accesses = [a for a in model.accesses if a.buffer.name == buffer.name]
             yield _claim(model, buffer, True, across_blocks(accesses))
+
+
+def _copied(model: KernelModel) -> dict[str, Buffer]:
+    """The tiles that asynchronous copies fill."""
+    targets = [s.target.buffer for s in model.trace.statements() if isinstance(s, AsyncCopy)]
+    return {target.name: target for target in targets}
 
 
 def _claim(model: KernelModel, buffer: Buffer, across: bool, pairs: Iterable[Pair]) -> RaceClaim:

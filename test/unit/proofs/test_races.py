@@ -3,7 +3,7 @@
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, f32, gallery, i32
+from lego_mlir import Row, f2, f16, f32, gallery, i32
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.proofs.claims import kernel_claims
 
@@ -212,3 +212,34 @@ def test_atomic_updates_of_one_element_are_no_race_but_a_read_beside_them_is():
 
     assert isinstance(race(kernel(False), "count"), Proved)
     assert isinstance(race(kernel(True), "count"), Refuted)
+
+
+def matrices(barrier, copied=False):
+    """A product whose operand b is stored to, or copied to, a shared tile that all warps load matrices from."""
+    parent = f2.MmaSync((4, 1))
+
+    @lego.kernel(grid=1, block=128)
+    def k(a: lego.Tensor(f16, Row(64, 32)), b: lego.Tensor(f16, Row(32, 32)), c: lego.Tensor(f32, Row(64, 32))):
+        tile = lego.shared(f16, gallery.xor_swizzle(32, 32, vec=8), name="tile")
+        if copied:
+            lego.copy_async(b, tile)
+            lego.commit_copies()
+            lego.wait_copies()
+        else:
+            lego.load(b, f2.Blocked((1, 8), (8, 4), (4, 1), order=(1, 0)).layout((32, 32))).store(tile)
+        if barrier:
+            lego.barrier()
+        left = lego.load(a, f2.MmaOperand(0, parent).layout((64, 32)))
+        lego.mma(left, tile, lego.zeros(f32, parent.layout((64, 32)))).store(c)
+
+    return k
+
+
+def test_loads_of_matrices_are_reads():
+    assert isinstance(race(matrices(barrier=True), "tile"), Proved)
+    assert isinstance(race(matrices(barrier=False), "tile"), Refuted)
+
+
+def test_asynchronous_copies_are_unknown_or_refuted_by_a_run():
+    assert isinstance(race(matrices(barrier=True, copied=True), "tile"), Unknown)
+    assert isinstance(race(matrices(barrier=False, copied=True), "tile"), Refuted)
