@@ -14,7 +14,7 @@ Unchanged()
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lego_mlir.errors import LayoutError
@@ -22,13 +22,15 @@ from lego_mlir.f2.banks import WORD_BITS
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, independent, solve
 from lego_mlir.f2.shuffles import ShufflePlan, shuffle_plan, within_warps
-from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
+from lego_mlir.f2.swizzle import SwizzlePlan, matrix_swizzle, swizzle
 
 BARRIER_SLOTS = 60
 """Issue slots that a store, a barrier of the block and a load leave empty: an assumption, not measured."""
 WARP_BARRIER_SLOTS = 40
 """The same for a barrier of the warp."""
 SELECT_SLOTS = 0.5
+ACCESS_SLOTS = 0.5
+"""Issue slots of the address of an access."""
 SLICES_BYTES = 16 * 1024
 """Slices that hold copies of one element take no more memory than this: further memory would cost occupancy."""
 
@@ -43,13 +45,6 @@ class Renamed:
     """No element leaves its thread: register k of the target is register `sources[k]` of the source."""
 
     sources: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class SlicedPlan(SwizzlePlan):
-    """A conversion through shared memory in which each warp accesses only a slice of `slice_elements`."""
-
-    slice_elements: int
 
 
 ConversionPlan: TypeAlias = Unchanged | Renamed | ShufflePlan | SwizzlePlan
@@ -81,10 +76,16 @@ def memory_plan(source: LinearLayout, target: LinearLayout, bits: int) -> Swizzl
         elements = plan.memory.in_sizes["offset"]
         if elements == 1 << source.out_bits or elements * bits // 8 <= SLICES_BYTES:
             return plan
-    return swizzle(_without_blocks(source), _without_blocks(target), bits)
+    return _cheapest(_without_blocks(source), _without_blocks(target), bits)
 
 
-def in_slices(source: LinearLayout, target: LinearLayout, bits: int) -> SlicedPlan:
+def _cheapest(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:
+    """The plan with vector loads, or that with `ldmatrix` where it exists and is not dearer."""
+    plans = [plan for plan in (matrix_swizzle(source, target, bits), swizzle(source, target, bits)) if plan is not None]
+    return min(plans, key=memory_slots)
+
+
+def in_slices(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:
     """The plan in which each warp exchanges its elements through a slice of shared memory.
 
     The elements of a warp are a coset of those of warp 0: one plan is made for their coordinates in a basis, and the
@@ -104,10 +105,10 @@ def in_slices(source: LinearLayout, target: LinearLayout, bits: int) -> SlicedPl
         return LinearLayout.of(ins, outs, columns)
 
     first, second = of_one_warp(source), of_one_warp(target)
-    plan, numbered = swizzle(first, second, bits), LinearLayout.identity(warps, "warp", "number")
+    plan, numbered = _cheapest(first, second, bits), LinearLayout.identity(warps, "warp", "number")
     memory = plan.memory * LinearLayout.identity(warps, "offset", "number")
-    return SlicedPlan(
-        first * numbered, second * numbered, memory, plan.store_vector, plan.load_vector, bits, 1 << len(basis)
+    return replace(
+        plan, source=first * numbered, target=second * numbered, memory=memory, slice_elements=1 << len(basis)
     )
 
 
@@ -118,9 +119,8 @@ def shuffle_slots(plan: ShufflePlan) -> float:
 
 def memory_slots(plan: SwizzlePlan) -> float:
     """The issue slots of a conversion through shared memory, the wait for the barrier included."""
-    sides = (plan.store(), plan.load())
-    waiting = WARP_BARRIER_SLOTS if isinstance(plan, SlicedPlan) else BARRIER_SLOTS
-    return waiting + sum(len(side.each) * side.wavefronts() for side in sides)
+    waiting = WARP_BARRIER_SLOTS if plan.slice_elements else BARRIER_SLOTS
+    return waiting + plan.store_wavefronts() + plan.load_wavefronts() + ACCESS_SLOTS * plan.instructions()
 
 
 def _fewest_memory_slots(source: LinearLayout, target: LinearLayout, bits: int) -> float:

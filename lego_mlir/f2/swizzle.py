@@ -6,6 +6,9 @@ bank with different words. Offsets are read as low bits (the vector), bank bits 
 differ by an element whose offset has index bits only. So the index bits are taken from a subspace that meets neither
 the lanes of A nor those of B. Its dimension always suffices (lemma 9.5): no pair of layouts needs a conflict.
 
+`ldmatrix` reads rows of 128 bits, whose elements it hands to different lanes. If these elements are registers of A, A
+stores whole rows and B loads them in one instruction of four words a lane (`matrix_swizzle`).
+
 Steps, in the notation of `docs/`: V, the registers that both sides hold; `low`, V and further registers of one side; R,
 a complement of `low`; H, the subspace that avoids the lanes of both.
 
@@ -26,15 +29,24 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.f2.banks import ROW_BITS, VECTOR_BITS, WORD_BITS, MemoryAccesses, accesses, phase_lanes
 from lego_mlir.f2.dims import log2
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrices import MatrixAccesses, matrix_accesses
 from lego_mlir.f2.matrix import Echelon, combine, complement, independent, intersection, solve
 
 REGISTER, LANE, WARP = "register", "lane", "warp"
 ELEMENT_BITS = (8, 16, 32, 64)
+MATRIX_BITS = (8, 16, 32)
+TRANSPOSED = 16
+"""Bits of the elements that `ldmatrix` transposes (PTX ISA, ldmatrix.trans.b16)."""
+WARP_LANES = 32
 
 
 @dataclass(frozen=True)
 class SwizzlePlan:
-    """A conversion through shared memory: the memory layout, and the elements of a vector on each side."""
+    """A conversion through shared memory: the memory layout, and the elements of a vector on each side.
+
+    `slice_elements`: each warp accesses only a slice of so many elements; 0 if warps exchange elements. `matrices`: the
+    target is loaded by `ldmatrix`.
+    """
 
     source: LinearLayout
     target: LinearLayout
@@ -42,6 +54,8 @@ class SwizzlePlan:
     store_vector: int
     load_vector: int
     bits: int
+    slice_elements: int = 0
+    matrices: bool = False
 
     def store(self) -> MemoryAccesses:
         """The accesses that write the source's values."""
@@ -50,6 +64,28 @@ class SwizzlePlan:
     def load(self) -> MemoryAccesses:
         """The accesses that read the target's values."""
         return accesses(self.target, self.memory, self.load_vector, self.bits)
+
+    def load_matrices(self) -> MatrixAccesses:
+        """The accesses by `ldmatrix` that read the target's values."""
+        found = matrix_accesses(self.target, self.memory, self.bits)
+        if found is None:
+            raise LayoutError("SwizzlePlan: the target cannot be loaded by ldmatrix from this memory layout")
+        return found
+
+    def load_wavefronts(self) -> int:
+        """The wavefronts of a warp's loads."""
+        if self.matrices:
+            found = self.load_matrices()
+            return len(found.each) * found.count * found.wavefronts()
+        return len(self.load().each) * self.load().wavefronts()
+
+    def store_wavefronts(self) -> int:
+        """The wavefronts of a warp's stores."""
+        return len(self.store().each) * self.store().wavefronts()
+
+    def instructions(self) -> int:
+        """The stores and loads of a lane."""
+        return len(self.store().each) + len((self.load_matrices() if self.matrices else self.load()).each)
 
 
 @dataclass(frozen=True)
@@ -90,6 +126,42 @@ def swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePla
     memory = LinearLayout.of((("offset", d),), source.outs, columns)
     vectors = (1 << len(low), 1 << len(shared)) if a_wider else (1 << len(shared), 1 << len(low))
     return SwizzlePlan(source, target, memory, *vectors, bits)
+
+
+def matrix_swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan | None:
+    """Like `swizzle`, if the source can store the rows that `ldmatrix` hands to the lanes of the target; else None.
+
+    Plain, a row is the word of registers of lane 0 and the same of lanes 1 to 3; transposed, an element of each of 8
+    lanes. The eight rows of a matrix meet in no bank.
+    """
+    if bits not in MATRIX_BITS or target.in_sizes.get(LANE) != WARP_LANES:
+        return None
+    target = _checked(source, target, bits)
+    a, b = _Side.of(source), _Side.of(target)
+    word = b.registers[: log2(WORD_BITS // bits)]
+    ways = [((*word, *b.lanes[:2]), b.lanes[2:], b.registers[len(word) :])]
+    if bits == TRANSPOSED:
+        ways.append((b.lanes[2:], (*b.registers[:1], *b.lanes[:2]), b.registers[1:]))
+    for row, eight, others in ways:
+        side = _Side((*row, *others), eight, b.warps)
+        if len(row) != log2(VECTOR_BITS // bits) or len(eight) != 3:
+            continue
+        if not _can_store(a, row) or len(independent(row, side.fixed())) < len(row):
+            continue
+        d = source.out_bits
+        outer = _complement_of_shared(a, side, row, d)
+        memory = LinearLayout.of((("offset", d),), source.outs, _columns(a, side, row, row, outer, True, d, bits))
+        plan = SwizzlePlan(source, target, memory, 1 << len(row), 1, bits, matrices=True)
+        found = matrix_accesses(target, memory, bits)
+        if found is not None and found.wavefronts() == 1:
+            return plan
+    return None
+
+
+def _can_store(side: _Side, row: Sequence[int]) -> bool:
+    """Whether a lane holds all elements of a row."""
+    held = Echelon(side.registers)
+    return all(element in held for element in row) and len(independent(row, side.fixed())) == len(row)
 
 
 def _checked(source: LinearLayout, target: LinearLayout, bits: int) -> LinearLayout:

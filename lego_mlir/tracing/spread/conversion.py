@@ -21,9 +21,10 @@ from lego_mlir.aliases import Cond
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import Eq
-from lego_mlir.f2.banks import MemoryAccesses
-from lego_mlir.f2.conversion import Renamed, SlicedPlan, Unchanged, conversion_plan
+from lego_mlir.f2.banks import WORD_BITS, MemoryAccesses
+from lego_mlir.f2.conversion import ConversionPlan, Renamed, Unchanged, conversion_plan
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.matrices import ROW_BITS
 from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shuffles import ShufflePlan
 from lego_mlir.f2.swizzle import SwizzlePlan
@@ -32,10 +33,12 @@ from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.scalar import convert as to_dtype
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
+from lego_mlir.tracing.spread.fragments import row_position, taken_apart
 from lego_mlir.tracing.spread.lane_exchange import shuffled
 from lego_mlir.tracing.spread.scratch import Scratch, scratch
+from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Load, Store, TensorAccess
+from lego_mlir.tracing.trace import Load, MatrixLoad, Store, TensorAccess
 from lego_mlir.tracing.tracer import Tracer, current
 
 
@@ -53,16 +56,21 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
             f"{list(target.out_sizes.values())}; both must be the same",
             LayoutError,
         )
-    plan, count = conversion_plan(value.layout, target, data.dtype.bits), target.in_sizes["register"]
+    plan = conversion_plan(value.layout, target, data.dtype.bits)
+    return restored(by_plan(data, target, plan), value.dtype)
+
+
+def by_plan(value: Spread, target: LinearLayout, plan: ConversionPlan) -> Spread:
+    """Data of at least 8 bits in another layout, moved by a plan."""
     if isinstance(plan, Unchanged):
-        registers = data.registers
+        registers = value.registers
     elif isinstance(plan, Renamed):
-        registers = [data.registers[source] for source in plan.sources]
+        registers = [value.registers[source] for source in plan.sources]
     elif isinstance(plan, ShufflePlan):
-        registers = shuffled(plan, data.registers, count)
+        registers = shuffled(plan, value.registers, target.in_sizes["register"])
     else:
-        registers = through_memory(tracer, plan, data)
-    return restored(Spread(target, data.dtype, registers), value.dtype)
+        registers = through_memory(current("lego.convert"), plan, value)
+    return Spread(target, value.dtype, registers)
 
 
 def movable(called: str, value: Spread) -> Spread:
@@ -74,6 +82,8 @@ def movable(called: str, value: Spread) -> Spread:
         raise tracer.error(
             f"{called} moves data, got a spread value of indices; convert it, such as x.to(lego.i32)", TraceError
         )
+    if isinstance(value, SpreadVariable):
+        value = value.get()
     if value.dtype is i1:
         return Spread(value.layout, u8, [to_dtype(Scalar(as_value(r, i1)), u8) for r in value.registers])
     return value
@@ -86,12 +96,11 @@ def restored(value: Spread, dtype: DType) -> Spread:
 
 def through_memory(tracer: Tracer, plan: SwizzlePlan, value: Spread) -> list[Scalar]:
     """The registers of the target, stored and loaded as the plan lists."""
-    own = plan.slice_elements if isinstance(plan, SlicedPlan) else 0
-    memory = scratch(tracer, value.dtype, plan.memory.in_sizes["offset"], own)
+    memory = scratch(tracer, value.dtype, plan.memory.in_sizes["offset"], plan.slice_elements)
     memory.before_stores()
     store_registers(memory, plan, value.registers)
     memory.before_loads()
-    found = _load_registers(memory, plan)
+    found = (_load_matrices if plan.matrices else _load_registers)(memory, plan)
     memory.after_loads()
     return found
 
@@ -119,6 +128,24 @@ def _load_registers(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
         for k, held in enumerate(access.registers):
             element = loaded if side.vector == 1 else loaded[k]
             found.update(dict.fromkeys(held, element))
+    return [found[register] for register in range(plan.target.in_sizes["register"])]
+
+
+def _load_matrices(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
+    side, tracer, view = plan.load_matrices(), memory.tracer, memory.view
+    found: dict[int, Scalar] = {}
+    for access in side.each:
+        position = row_position(tracer, side, access)
+        width = ROW_BITS // plan.bits
+        where = TensorAccess(
+            view.buffer, view.layout, (position,), sympy.true, tracer.derive(position), width, tracer.here()
+        )
+        loaded = tracer.value(view.dtype, (side.count, WORD_BITS // plan.bits))
+        tracer.append(MatrixLoad(loaded, where, side.transposed, where.source))
+        elements = iter(taken_apart(tracer, loaded))
+        for word in access.registers:
+            for held in word:
+                found.update(dict.fromkeys(held, next(elements)))
     return [found[register] for register in range(plan.target.in_sizes["register"])]
 
 

@@ -15,7 +15,7 @@ import sympy
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, TraceError, brief
 from lego_mlir.expr.index import Index, as_expr
-from lego_mlir.f2.conversion import SlicedPlan, in_slices
+from lego_mlir.f2.conversion import in_slices
 from lego_mlir.f2.gathers import GatherPlan, gather_plan
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
@@ -27,6 +27,7 @@ from lego_mlir.tracing.spread.coordinates import thread_ids
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.lane_exchange import odd, packed_word
 from lego_mlir.tracing.spread.scratch import scratch
+from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.trace import Load, TensorAccess
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.warps import shuffle_word
@@ -43,15 +44,20 @@ def gather(value: Spread, index: Spread, axis: int) -> Spread:
     data = movable("lego.gather", value)
     name = _checked_axis(tracer, value, index, axis)
     plan = gather_plan(value.layout, index.layout, name, data.dtype.bits)
-    size = value.layout.out_sizes[name]
+    return restored(by_plan(data, index, plan, value.layout.out_sizes[name]), value.dtype)
+
+
+def by_plan(value: Spread, index: Spread, plan: GatherPlan, size: int) -> Spread:
+    """A gather of data of at least 8 bits along an axis of this size, by a plan."""
+    tracer = current("lego.gather")
     known: dict[int, tuple[Operand, Index]] = {}
     indices = []
-    for given in index.registers:
+    for given in (index.get() if isinstance(index, SpreadVariable) else index).registers:
         if id(given) not in known:
             known[id(given)] = given, (Index(given) if isinstance(given, Index) else claim(given, (0, size)))
         indices.append(known[id(given)][1])
-    registers = (_by_shuffles if plan.by_shuffles else _through_memory)(tracer, plan, data, indices)
-    return restored(Spread(index.layout, data.dtype, registers), value.dtype)
+    registers = (_by_shuffles if plan.by_shuffles else _through_memory)(tracer, plan, value, indices)
+    return Spread(index.layout, value.dtype, registers)
 
 
 def _checked_axis(tracer: Tracer, value: Spread, index: Spread, axis: int) -> str:
@@ -141,8 +147,7 @@ def _chosen(words: Sequence[Scalar], number: IndexLike, packed: int) -> Scalar:
 
 def _through_memory(tracer: Tracer, plan: GatherPlan, value: Spread, indices: Sequence[Index]) -> list[Scalar]:
     stored = _stored(plan, value)
-    own = stored.slice_elements if isinstance(stored, SlicedPlan) else 0
-    memory = scratch(tracer, value.dtype, stored.memory.in_sizes["offset"], own)
+    memory = scratch(tracer, value.dtype, stored.memory.in_sizes["offset"], stored.slice_elements)
     memory.before_stores()
     store_registers(memory, stored, value.registers)
     memory.before_loads()

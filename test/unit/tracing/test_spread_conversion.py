@@ -12,7 +12,7 @@ from spread_layouts import blocked, custom, mma, of_one_block, operand
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f2, f8e4m3fn, f16, f32, f64, i1, i8, i16, i32, i64, interp, u8
 from lego_mlir.errors import LayoutError, TraceError
-from lego_mlir.f2.conversion import Renamed, SlicedPlan, Unchanged, conversion_plan
+from lego_mlir.f2.conversion import Unchanged, conversion_plan
 from lego_mlir.f2.queries import copies
 from lego_mlir.f2.shuffles import ShufflePlan
 from lego_mlir.f2.swizzle import SwizzlePlan
@@ -76,8 +76,7 @@ def predicted(layouts, bits):
     for source, target in itertools.pairwise(layouts):
         plan = conversion_plan(source, target, bits)
         if isinstance(plan, SwizzlePlan):
-            for side in (plan.store(), plan.load()):
-                total += source.in_sizes["warp"] * len(side.each) * side.wavefronts()
+            total += source.in_sizes["warp"] * (plan.store_wavefronts() + plan.load_wavefronts())
             everyone &= not {"lane", "warp"} & copies(plan.source).keys()
     return total, everyone
 
@@ -109,14 +108,21 @@ def test_every_pair_of_families_is_right_without_conflicts(bits, warps, rank):
     assert found == expected if everyone else found <= expected
 
 
+def way(plan):
+    """The kind of a plan."""
+    if isinstance(plan, SwizzlePlan):
+        return ("slices" if plan.slice_elements else "memory") + (" by ldmatrix" if plan.matrices else "")
+    return type(plan).__name__
+
+
 def test_the_pairs_are_many_and_of_every_kind():
-    kinds = []
-    for bits, warps, rank in CASES:
-        _, layouts = drawn(bits, warps, rank)
-        kinds += [type(conversion_plan(a, b, bits)) for a, b in itertools.pairwise(layouts)]
-    assert len(kinds) == 512
-    fewest = {Unchanged: 10, Renamed: 1, ShufflePlan: 100, SlicedPlan: 10, SwizzlePlan: 200}
-    assert all(kinds.count(kind) >= count for kind, count in fewest.items()), kinds
+    ways = []
+    for case in CASES:
+        _, layouts = drawn(*case)
+        ways += [way(conversion_plan(a, b, case[0])) for a, b in itertools.pairwise(layouts)]
+    assert len(ways) == 512
+    fewest = {"Unchanged": 10, "Renamed": 1, "ShufflePlan": 100, "slices": 5, "memory": 200, "memory by ldmatrix": 10}
+    assert all(ways.count(kind) >= count for kind, count in fewest.items()), sorted(ways)
 
 
 @pytest.mark.parametrize("dtype", [i1, i8, u8, f8e4m3fn, i16, bf16, i32, i64, f64], ids=str)
@@ -127,6 +133,36 @@ def test_every_type_moves_by_shuffles_and_through_memory(dtype):
     assert isinstance(conversion_plan(result, operand, max(8, dtype.bits)), ShufflePlan)
     assert isinstance(conversion_plan(operand, columns, max(8, dtype.bits)), SwizzlePlan)
     check(converted([result, operand, columns], dtype), dtype, (64, 32))
+
+
+def stored_rows(bits):
+    """Rows of 16 bytes in a lane, and the operand that `ldmatrix` makes of them."""
+    rows = f2.Blocked((1, 128 // bits), (8, 4), (4, 1), order=(1, 0)).layout((64, 64))
+    return of_one_block(rows), of_one_block(f2.MmaOperand(0, f2.MmaSync((4, 1)), 32 // bits).layout((64, 64)))
+
+
+@pytest.mark.parametrize("dtype", [i8, u8, f8e4m3fn, f16, bf16, i16, f32, i32], ids=str)
+def test_every_type_is_loaded_by_ldmatrix(dtype):
+    layouts = stored_rows(dtype.bits)
+    assert way(conversion_plan(*layouts, dtype.bits)) == "memory by ldmatrix"
+    report = check(converted(layouts, dtype), dtype, (64, 64))
+    assert report.totals.ldmatrix == 4 * len(conversion_plan(*layouts, dtype.bits).load_matrices().each)
+
+
+@pytest.mark.parametrize("dtype", [f16, i16], ids=str)
+def test_rows_become_columns_by_transposed_matrices(dtype):
+    shape = (64, 64)
+    rows, columns = (
+        of_one_block(f2.Blocked(size, threads, warps, order).layout(shape))
+        for size, threads, warps, order in (
+            ((1, 8), (4, 8), (4, 1), (1, 0)),
+            ((8, 1), (8, 4), (1, 4), (0, 1)),
+        )
+    )
+    plan = conversion_plan(rows, columns, 16)
+    assert plan.matrices and plan.load_matrices().transposed
+    assert (plan.store_vector, plan.load_wavefronts()) == (8, 16)
+    check(converted([rows, columns], dtype), dtype, shape)
 
 
 def barriers(kernel):
@@ -165,7 +201,7 @@ SLICED = [
 
 def test_elements_that_stay_in_their_warps_wait_for_the_warp_only():
     layouts = [of_one_block(layout) for layout in SLICED]
-    assert isinstance(conversion_plan(*layouts, 32), SlicedPlan)
+    assert way(conversion_plan(*layouts, 32)).startswith("slices")
     kernel = converted([*layouts, layouts[0]], f32)
     assert barriers(kernel) == "www"
     check(kernel, f32, (64, 64))
@@ -182,7 +218,7 @@ def test_warps_that_hold_copies_use_their_own_slices():
             ([(1, 0), (2, 0), (4, 0), (8, 0), (16, 0)], [(0, 1), (0, 2), (0, 4), (0, 8), (0, 16)]),
         )
     )  # fmt: skip
-    assert isinstance(conversion_plan(first, second, 32), SlicedPlan)
+    assert way(conversion_plan(first, second, 32)).startswith("slices")
     kernel = converted([first, second], f32)
     assert barriers(kernel) == "w"
     check(kernel, f32, (32, 32))
@@ -247,6 +283,19 @@ def test_ptx_has_the_planned_instructions(target, tmp_path):
     assert text.count("ld.shared") == len(second.load().each)
     (tmp_path / "k.ptx").write_text(text)
     subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
+
+
+@pytest.mark.parametrize("dtype", [i8, f16, f32], ids=str)
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+def test_ptx_has_ldmatrix(dtype, tmp_path):
+    layouts = stored_rows(dtype.bits)
+    plan = conversion_plan(*layouts, dtype.bits)
+    text = compile_kernel(converted(layouts, dtype), target="sm_80").text
+    assert text.count("ldmatrix.sync") == len(plan.load_matrices().each)
+    assert text.count("st.shared.v4") == len(plan.store().each)
+    (tmp_path / "k.ptx").write_text(text)
+    subprocess.run([ptxas.find(), "-arch", "sm_80", tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
 
 
 @pytest.mark.parametrize("dtype", [i8, f16, f64], ids=str)
