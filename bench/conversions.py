@@ -1,0 +1,314 @@
+"""Conversions between layouts against shared-memory round trips and Gluon's convert_layout.
+
+    python bench/conversions.py render [CASE ..]   our PTX, and the layouts for Gluon
+    python bench/conversions.py static [CASE ..]   shuffles, shared accesses and selects of one conversion, ours and
+                                                   Triton's, and the time to plan it; no GPU
+    python bench/conversions.py time [CASE ..]     on the GPU machine: correctness, then times
+    python bench/conversions.py table              the table of docs/linear-layouts.md
+
+A block converts its tile to the other layout and back, TURNS times, and adds 1 in between, so that no conversion can be
+left out. `ours` is `lego.convert`; `shuffles` and `memory` are its two plans where both exist. The rivals store the
+tile to shared memory in its rows, load it in the other layout, and wait by barriers of the warp where the elements stay
+in their warp: `unpadded`, `padded` by 16 bytes a row, `swizzled` in groups of 16 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import harness
+import mlir_kernels
+
+NAME, PAGE, TARGET = "conversions", "linear-layouts.md", "sm_90"
+TURNS, BLOCKS = 200, 132 * 4
+DTYPES = {8: "i8", 16: "f16", 32: "f32", 64: "f64"}
+WAYS = ("ours", "shuffles", "memory", "unpadded", "padded", "swizzled")
+COUNTED = {
+    "SHFL": ("SHFL",),
+    "LDS": ("LDS", "LDSM"),
+    "STS": ("STS", "STSM"),
+    "select": ("SEL", "FSEL"),
+    "BAR": ("BAR",),
+}
+CASES = [
+    *(f"swap{m}-{bits}" for m in (1, 2, 3) for bits in (8, 16, 32)),
+    "swap1-64", "accumulator-operand-8",
+    *(f"rows-columns-{bits}" for bits in (8, 16, 32, 64)),
+    "rows-operand_a-16", "rows-operand_b-16", "accumulator-rows-16", "accumulator-rows-32", "large-rows-columns-16",
+    "warp-rows-columns-32",
+]  # fmt: skip
+
+
+def layouts(case: str) -> tuple[Any, Any, int]:
+    """The two layouts of a case and the bits of an element."""
+    from lego_mlir import f2
+
+    *names, bits = case.split("-")
+    size, width = int(bits), 128 // int(bits)
+    if names[0].startswith("swap"):
+        return *_swapped(int(names[0][-1])), size
+    shape, warps = ((128, 128), 8) if names[0] == "large" else ((32, 32), 1) if names[0] == "warp" else ((64, 64), 4)
+    threads = (32 * width // shape[1], shape[1] // width)
+    known = {
+        "rows": f2.Blocked((1, width), threads, (warps, 1), (1, 0)),
+        "columns": f2.Blocked((width, 1), threads[::-1], (1, warps), (0, 1)),
+        "accumulator": f2.MmaSync((warps, 1)),
+        "operand": f2.MmaOperand(0, f2.MmaSync((warps, 1)), max(1, 32 // size)),
+        "operand_a": f2.MmaOperand(0, f2.MmaSync((warps, 1)), max(1, 32 // size)),
+        "operand_b": f2.MmaOperand(1, f2.MmaSync((1, warps)), max(1, 32 // size)),
+    }
+    return *(_of_one_block(known[name].layout(shape)) for name in names[-2:]), size
+
+
+def _of_one_block(layout: Any) -> Any:
+    return layout.sublayout(["register", "lane", "warp"], list(layout.out_sizes))
+
+
+def _swapped(count: int) -> tuple[Any, Any]:
+    """32 x 32 elements over 4 warps, and the same with the lowest register and lane bits exchanged."""
+    from lego_mlir import f2
+
+    source = _of_one_block(f2.Blocked((1, 8), (8, 4), (4, 1), (1, 0)).layout((32, 32)))
+    bases = source.bases
+    registers, lanes = bases["register"], bases["lane"]
+    swapped = {
+        **bases,
+        "register": [*lanes[:count], *registers[count:]],
+        "lane": [*registers[:count], *lanes[count:]],
+    }
+    return source, f2.LinearLayout(swapped, source.out_sizes)
+
+
+def mover(way: str, source: Any, target: Any, bits: int) -> Callable[[Any, Any], Any] | None:
+    """What converts a tile to a layout, called in the kernel before the first conversion; None where there is none."""
+    import lego_mlir as lego
+    from lego_mlir.f2 import conversion, shuffles
+    from lego_mlir.tracing.spread.conversion import by_plan
+
+    if way == "ours":
+        return lambda: lambda value, to: lego.convert(value, to=to)
+    pairs = {id(target): (source, target), id(source): (target, source)}
+    if way in ("shuffles", "memory"):
+        make = shuffles.shuffle_plan if way == "shuffles" else conversion.memory_plan
+        plans = {key: make(*pair, bits) for key, pair in pairs.items()}
+        if None in plans.values():
+            return None
+        return lambda: lambda value, to: by_plan(value, to, plans[id(to)])
+    local = shuffles.within_warps(target.invert_and_compose(source))
+    wait = lego.warp_sync if local else lego.barrier
+    return lambda: _round_trip(way, source, bits, wait)
+
+
+def _round_trip(way: str, layout: Any, bits: int, wait: Callable[[], None]) -> Callable[[Any, Any], Any]:
+    import lego_mlir as lego
+    from lego_mlir import Row, gallery
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    rows, columns = layout.out_sizes.values()
+    group = 128 // bits
+    tiles = {
+        "unpadded": Row(rows, columns),
+        "padded": gallery.padded(rows, columns, group),
+        "swizzled": gallery.xor_swizzle(rows, columns, vec=group),
+    }
+    tile = lego.shared(dtype_named(DTYPES[bits]), tiles[way])
+
+    def move(value: Any, to: Any) -> Any:
+        wait()
+        value.store(tile)
+        wait()
+        return lego.load(tile, to)
+
+    return move
+
+
+def kernel(case: str, way: str, turns: int) -> Any:
+    """The kernel of a case; for 0 turns it converts once, and stores in the other layout."""
+    import lego_mlir as lego
+    from lego_mlir import Row
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    source, target, bits = layouts(case)
+    make = mover(way, source, target, bits)
+    if make is None:
+        return None
+    dtype, (rows, columns) = dtype_named(DTYPES[bits]), source.out_sizes.values()
+    blocks = BLOCKS if turns else 1
+    tensor = lego.Tensor(dtype, Row(blocks * rows, columns))
+
+    @lego.kernel(grid=blocks, block=32 * source.in_sizes["warp"])
+    def converted(x: tensor, y: tensor):
+        move = make()
+        at = (lego.block_id[0] * rows, 0)
+        value = lego.load(x, source, at=at)
+        if not turns:
+            move(value, target).store(y, at=at)
+            return
+        value = lego.register(value)
+        for _ in lego.range(turns):
+            value.set(move(move(value.get(), target) + 1, source))
+        value.store(y, at=at)
+
+    return converted
+
+
+def compiled(case: str, way: str, turns: int = TURNS) -> Any:
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    made = kernel(case, way, turns)
+    return None if made is None else compile_kernel(made, target=TARGET, cache=Cache(default_folder()))
+
+
+def described(layout: Any) -> dict[str, Any]:
+    """The bases and sizes of a layout, as Gluon's DistributedLinearLayout takes them."""
+    bases = {name: [list(b) for b in layout.bases[name]] for name in ("register", "lane", "warp")}
+    return {**bases, "shape": list(layout.out_sizes.values())}
+
+
+def render(cases: Sequence[str]) -> None:
+    folder = harness.ARTIFACTS / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "cases.json"
+    found = json.loads(kept.read_text()) if kept.is_file() else {}
+    for case in cases:
+        source, target, bits = layouts(case)
+        ways = []
+        for way in WAYS:
+            made = compiled(case, way)
+            if made is not None:
+                mlir_kernels.keep(folder, f"{case}-{way}", made)
+                ways.append(way)
+        found[case] = {"bits": bits, "source": described(source), "target": described(target), "ways": ways}
+        print(case, *ways, flush=True)
+    kept.write_text(json.dumps(found, indent=1) + "\n")
+
+
+# -- static counts
+
+
+def static(cases: Sequence[str]) -> None:
+    """One conversion of each case: planned instructions in the machine code, ours beside Triton's."""
+    from lego_mlir.f2.conversion import conversion_plan
+
+    rows = []
+    for case in cases:
+        source, target, bits = layouts(case)
+        start = perf_counter()
+        plan = conversion_plan(source, target, bits)
+        facts = {"case": case, "plan": type(plan).__name__, "plan_ms": round(1000 * (perf_counter() - start), 2)}
+        counts = {}
+        for who, code in (("ours", our_code(case)), ("Triton", triton_code(source, target, bits))):
+            counts[who] = counted(code)
+        rows.append({**facts, **counts})
+        print(f"{case:24} {facts['plan']:12} {facts['plan_ms']:6} ms  {counts}", flush=True)
+    path = harness.BENCH / "results" / "static" / f"{NAME}-{TARGET}.json"
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+    worse = [r["case"] for r in rows if any(r["ours"][n] > r["Triton"][n] for n in ("SHFL", "LDS", "STS", "select"))]
+    print(f"{path}; more than Triton in some count: {worse or 'none'}")
+
+
+def counted(code: Sequence[Any]) -> dict[str, int]:
+    names = [i.name for i in code]
+    return {kind: sum(names.count(name) for name in among) for kind, among in COUNTED.items()}
+
+
+def our_code(case: str) -> Any:
+    made = compiled(case, "ours", 0)
+    return mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made)).code
+
+
+def gluon_layout(given: dict[str, Any]) -> Any:
+    from triton.experimental.gluon import language as gl
+
+    return gl.DistributedLinearLayout(given["register"], given["lane"], given["warp"], [], given["shape"])
+
+
+def gluon_kernels() -> Any:
+    sys.path.insert(0, str(Path(__file__).parent / "rivals"))
+    import gluon_layouts
+
+    return gluon_layouts
+
+
+def triton_code(source: Any, target: Any, bits: int) -> Any:
+    """The machine code of Gluon's conversion, compiled without a GPU."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    from lego_mlir.toolchain import sass
+
+    function = gluon_kernels().convert_once
+    pointer = {8: "*i8", 16: "*fp16", 32: "*fp32", 64: "*fp64"}[bits]
+    signature = {"x_ptr": pointer, "y_ptr": pointer, **dict.fromkeys(function.arg_names[2:], "constexpr")}
+    sides = [described(layout) for layout in (source, target)]
+    constants = {(2,): gluon_layout(sides[0]), (3,): gluon_layout(sides[1])}
+    constants |= {(4,): sides[0]["shape"][0], (5,): sides[0]["shape"][1]}
+    aligned = {(k,): [["tt.divisibility", 16]] for k in range(2)}
+    text = GluonASTSource(function, signature, constants, aligned)
+    options = {"num_warps": source.in_sizes["warp"]}
+    return sass.disassemble(triton.compile(text, target=GPUTarget("cuda", 90, 32), options=options).asm["cubin"])
+
+
+# -- times
+
+
+def time(cases: Sequence[str]) -> None:
+    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, [(case,) for case in cases], contenders))
+
+
+def contenders(folder: Path, case: str) -> list[harness.Contender]:
+    import cupy as cp
+    import torch
+
+    facts = json.loads(harness.rendered(folder / "cases.json").read_text())[case]
+    rows, columns = facts["source"]["shape"]
+    kind = {8: torch.int8, 16: torch.float16, 32: torch.float32, 64: torch.float64}[facts["bits"]]
+    x = torch.randint(-8, 9, (BLOCKS * rows, columns), device="cuda").to(kind)
+    y = torch.empty_like(x)
+    expected = (x.to(torch.int64) + TURNS).to(kind)
+    memory = [cp.from_dlpack(t).reshape(-1) for t in (x, y)]
+    runs = {}
+    for way in facts["ways"]:
+        launch = mlir_kernels.launcher(folder, f"{case}-{way}")
+        runs[way] = lambda launch=launch: launch(*memory)
+    sides = [gluon_layout(facts[side]) for side in ("source", "target")]
+    warps = 1 << len(facts["source"]["warp"])
+    gluon = gluon_kernels().convert
+    runs["Gluon"] = lambda: gluon[(BLOCKS,)](x, y, *sides, rows, columns, TURNS, num_warps=warps)
+    found = []
+    for way, run in runs.items():
+        y.zero_()
+        run()
+        torch.cuda.synchronize()
+        if not bool((y == expected).all()):
+            raise harness.WrongResultError(f"{way}: wrong; nothing is timed")
+        found.append(harness.contender(run, kernel=way, bits=facts["bits"]))
+    return found
+
+
+def table(_: Sequence[str]) -> None:
+    """The newest times: ours, and the others relative to ours."""
+    results = mlir_kernels.latest(NAME)
+    if results is None:
+        raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
+    by_case: dict[str, dict[str, float]] = {}
+    for row in results["rows"]:
+        by_case.setdefault(row["case"][0], {})[row["kernel"]] = row["ms"]
+    others = [*WAYS[1:], "Gluon"]
+    lines = []
+    for case, times in by_case.items():
+        cells = [f"{times[way] / times['ours']:.2f}" if way in times else "" for way in others]
+        lines.append([case, f"{1e6 * times['ours'] / (2 * TURNS):.0f}", *cells])
+    text = f"On {results['device']}.\n\n" + mlir_kernels.table("|".join(["case", "ours, ns", *others]), lines) + "\n"
+    mlir_kernels.put_into(PAGE, "conversions", text)
+
+
+if __name__ == "__main__":
+    steps = {"render": render, "static": static, "time": time, "table": table}
+    mlir_kernels.main(__doc__, steps, CASES, str)

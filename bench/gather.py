@@ -1,0 +1,227 @@
+"""Gathers along an axis against tl.gather and shared-memory round trips.
+
+    python bench/gather.py render [CASE ..]   our PTX
+    python bench/gather.py static [CASE ..]   machine instructions of one gather, ours and Triton's; no GPU
+    python bench/gather.py time [CASE ..]     on the GPU machine: correctness, then times
+    python bench/gather.py table              the table of docs/linear-layouts.md
+
+A block of 4 warps holds ROWS x N elements and replaces each row by the elements that a row of indices selects, TURNS
+times. `ours` is `lego.gather`, `shuffles` and `memory` its two plans where both exist; `unpadded` stores the tile to
+shared memory in its rows, waits for the block, and loads each element by its index.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import conversions
+import harness
+import mlir_kernels
+
+NAME, PAGE, TARGET = "gather", "linear-layouts.md", "sm_90"
+TURNS, BLOCKS, WARPS, ROWS = 200, 132 * 4, 4, 64
+WAYS = ("ours", "shuffles", "memory", "unpadded")
+CASES = [f"{n}-{bits}" for n in (4, 8, 16, 32, 64, 128) for bits in (8, 16, 32, 64)]
+
+
+def parts(case: str) -> tuple[int, int]:
+    """The elements of a row, and the bits of an element."""
+    n, bits = map(int, case.split("-"))
+    return n, bits
+
+
+def layout(case: str) -> Any:
+    """Whole rows in warps: up to 4 elements of a row in a thread, several rows in a warp."""
+    from lego_mlir import f2
+
+    n, _ = parts(case)
+    held = min(n, 4)
+    lanes = min(32, n // held)
+    made = f2.Blocked((1, held), (32 // lanes, lanes), (WARPS, 1), (1, 0)).layout((ROWS, n))
+    return made.sublayout(["register", "lane", "warp"], list(made.out_sizes))
+
+
+def gatherer(way: str, case: str) -> Callable[[], Any] | None:
+    """What gathers a tile, called in the kernel before the first gather; None where there is none."""
+    import lego_mlir as lego
+    from lego_mlir import Row
+    from lego_mlir.f2.gathers import gather_plan
+    from lego_mlir.tracing.dtypes import dtype_named
+    from lego_mlir.tracing.spread.gather import by_plan
+
+    n, bits = parts(case)
+    if way == "ours":
+        return lambda: lambda x, i: lego.gather(x, i, axis=1)
+    if way != "unpadded":
+        plan = gather_plan(layout(case), layout(case), "dim1", bits)
+        if not plan.local:
+            return None
+        forced = dataclasses.replace(plan, by_shuffles=way == "shuffles")
+        return lambda: lambda x, i: by_plan(x, i, forced, n)
+
+    def make() -> Any:
+        tile = lego.shared(dtype_named(conversions.DTYPES[bits]), Row(ROWS, n))
+
+        def move(x: Any, i: Any) -> Any:
+            lego.barrier()
+            x.store(tile)
+            lego.barrier()
+            rows = lego.arange(i.layout, 0)
+            found = [tile[r, lego.index(c, range=(0, n))] for r, c in zip(rows.registers, i.registers, strict=True)]
+            return lego.Spread(i.layout, x.dtype, found)
+
+        return move
+
+    return make
+
+
+def kernel(case: str, way: str, turns: int) -> Any:
+    """The kernel of a case; for 0 turns it gathers once."""
+    import lego_mlir as lego
+    from lego_mlir import Row, i32
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    make, placed = gatherer(way, case), layout(case)
+    if make is None:
+        return None
+    n, bits = parts(case)
+    dtype, blocks = dtype_named(conversions.DTYPES[bits]), BLOCKS if turns else 1
+    tensor, indices = lego.Tensor(dtype, Row(blocks * ROWS, n)), lego.Tensor(i32, Row(blocks * ROWS, n), range=(0, n))
+
+    @lego.kernel(grid=blocks, block=32 * WARPS)
+    def gathered(x: tensor, i: indices, y: tensor):
+        move = make()
+        at = (lego.block_id[0] * ROWS, 0)
+        value, index = lego.load(x, placed, at=at), lego.load(i, placed, at=at)
+        if not turns:
+            move(value, index).store(y, at=at)
+            return
+        value = lego.register(value)
+        for _ in lego.range(turns):
+            value.set(move(value.get(), index))
+        value.store(y, at=at)
+
+    return gathered
+
+
+def compiled(case: str, way: str, turns: int = TURNS) -> Any:
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    made = kernel(case, way, turns)
+    return None if made is None else compile_kernel(made, target=TARGET, cache=Cache(default_folder()))
+
+
+def render(cases: Sequence[str]) -> None:
+    folder = harness.ARTIFACTS / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "cases.json"
+    found = json.loads(kept.read_text()) if kept.is_file() else {}
+    for case in cases:
+        ways = []
+        for way in WAYS:
+            made = compiled(case, way)
+            if made is not None:
+                mlir_kernels.keep(folder, f"{case}-{way}", made)
+                ways.append(way)
+        found[case] = ways
+        print(case, *ways, flush=True)
+    kept.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def static(cases: Sequence[str]) -> None:
+    """One gather of each case: instructions and spilled bytes, ours beside Triton's."""
+    rows = []
+    for case in cases:
+        made = compiled(case, "ours", 0)
+        ours = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
+        spilled = ours.resources.spill_stores + ours.resources.spill_loads
+        counts = {"ours": conversions.counted(ours.code), "Triton": conversions.counted(triton_code(case))}
+        rows.append({"case": case, "spill_bytes": spilled, **counts})
+        print(f"{case:10} {spilled} bytes spilled, {counts}", flush=True)
+    path = harness.BENCH / "results" / "static" / f"{NAME}-{TARGET}.json"
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def triton_code(case: str) -> Any:
+    """The machine code of tl.gather, compiled without a GPU."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from lego_mlir.toolchain import sass
+
+    n, bits = parts(case)
+    function = conversions.gluon_kernels().gather
+    pointer = {8: "*i8", 16: "*fp16", 32: "*fp32", 64: "*fp64"}[bits]
+    signature = {"x_ptr": pointer, "i_ptr": "*i32", "y_ptr": pointer}
+    signature |= dict.fromkeys(function.arg_names[3:], "constexpr")
+    constants = {(3,): ROWS, (4,): n, (5,): 1}
+    text = ASTSource(function, signature, constants, {(k,): [["tt.divisibility", 16]] for k in range(3)})
+    options = {"num_warps": WARPS}
+    return sass.disassemble(triton.compile(text, target=GPUTarget("cuda", 90, 32), options=options).asm["cubin"])
+
+
+def time(cases: Sequence[str]) -> None:
+    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, [(case,) for case in cases], contenders))
+
+
+def contenders(folder: Path, case: str) -> list[harness.Contender]:
+    import cupy as cp
+    import torch
+
+    ways = json.loads(harness.rendered(folder / "cases.json").read_text())[case]
+    n, bits = parts(case)
+    kind = {8: torch.int8, 16: torch.float16, 32: torch.float32, 64: torch.float64}[bits]
+    shape = (BLOCKS * ROWS, n)
+    x = torch.randint(-8, 9, shape, device="cuda").to(kind)
+    i = (
+        torch.stack([torch.randperm(n, device="cuda") for _ in range(64)])
+        .repeat(BLOCKS * ROWS // 64, 1)
+        .to(torch.int32)
+    )
+    y, expected = torch.empty_like(x), x
+    for _ in range(TURNS):
+        expected = expected.gather(1, i.long())
+    memory = [cp.from_dlpack(t).reshape(-1) for t in (x, i, y)]
+    runs = {}
+    for way in ways:
+        launch = mlir_kernels.launcher(folder, f"{case}-{way}")
+        runs[way] = lambda launch=launch: launch(*memory)
+    triton_gather = conversions.gluon_kernels().gather
+    runs["tl.gather"] = lambda: triton_gather[(BLOCKS,)](x, i, y, ROWS, n, TURNS, num_warps=WARPS)
+    found = []
+    for way, run in runs.items():
+        y.zero_()
+        run()
+        torch.cuda.synchronize()
+        if not bool((y == expected).all()):
+            raise harness.WrongResultError(f"{way}: wrong; nothing is timed")
+        found.append(harness.contender(run, kernel=way, bits=bits, n=n))
+    return found
+
+
+def table(_: Sequence[str]) -> None:
+    """The newest times: ours, and the others relative to ours."""
+    results = mlir_kernels.latest(NAME)
+    if results is None:
+        raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
+    by_case: dict[str, dict[str, float]] = {}
+    for row in results["rows"]:
+        by_case.setdefault(row["case"][0], {})[row["kernel"]] = row["ms"]
+    others = [*WAYS[1:], "tl.gather"]
+    lines = []
+    for case, times in by_case.items():
+        cells = [f"{times[way] / times['ours']:.2f}" if way in times else "" for way in others]
+        lines.append([case, f"{1e6 * times['ours'] / TURNS:.0f}", *cells])
+    text = f"On {results['device']}.\n\n" + mlir_kernels.table("|".join(["case", "ours, ns", *others]), lines) + "\n"
+    mlir_kernels.put_into(PAGE, "gathers", text)
+
+
+if __name__ == "__main__":
+    steps = {"render": render, "static": static, "time": time, "table": table}
+    mlir_kernels.main(__doc__, steps, CASES, str)
