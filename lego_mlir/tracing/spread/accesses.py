@@ -28,6 +28,7 @@ from lego_mlir.tracing import control
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.mma import Part
 from lego_mlir.tracing.scalar import Scalar, as_value, vector
+from lego_mlir.tracing.spread.bit_tiles import BitTile
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
 from lego_mlir.tracing.spread.distributed import Spread, checked_layout
 from lego_mlir.tracing.spread.strided_tiles import StridedTile, selected, strides
@@ -152,6 +153,10 @@ class _Tile:
         steps = strides(self.view.layout) if self.view.boundary == "zero" else None
         if steps is not None:
             yield from StridedTile(self.tracer, self.view, self.at, self.elements, steps).accesses(registers)
+            return
+        bits = BitTile.of(self.tracer, self.view, self.at, self.elements) if self.view.boundary == "zero" else None
+        if bits is not None:
+            yield from bits.accesses(registers)
             return
         run = self._run()
         order = [self.elements.offset(register) for register in registers]

@@ -112,14 +112,8 @@ class _Start:
         mask = sympy.And(*(self._condition(axis, c) for axis, c in enumerate(place)))
         index = tuple(i + c for i, c in zip(self.index, place, strict=True))
         view = tile.view
-        return TensorAccess(view.buffer, view.layout, index, mask, self._position(constant), width, self.tracer.here())
-
-    def _position(self, constant: int) -> Derivation:
-        if not constant:
-            return self.derivation
-        position = self.derivation.expr + self.tile.offset(constant)
-        count = operations(position, shared=True)
-        return replace(self.derivation, raw=position, expr=position, before=count, after=count)
+        position = moved(self.derivation, tile.offset(constant))
+        return TensorAccess(view.buffer, view.layout, index, mask, position, width, self.tracer.here())
 
     def run(self) -> list[int]:
         """The bits of consecutive elements in memory that registers hold and that one access may take: 1, 2, 4, .."""
@@ -172,6 +166,15 @@ class _Start:
 
     def _proved(self, claim: Cond) -> bool:
         return isinstance(self.tracer.prove(claim), Proved)
+
+
+def moved(first: Derivation, offset: Expr) -> Derivation:
+    """The derivation of a position at a distance from one that is derived."""
+    if offset == 0:
+        return first
+    position = first.expr + offset
+    count = operations(position, shared=True)
+    return replace(first, raw=position, expr=position, before=count, after=count)
 
 
 def selected(number: int, bits: Sequence[int]) -> int:

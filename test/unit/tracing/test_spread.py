@@ -8,7 +8,7 @@ from launching import launch
 from spread_strategies import layouts
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f2, f8e4m3fn, f16, f32, f64, i8, i32
+from lego_mlir import Col, Row, f2, f8e4m3fn, f16, f32, f64, gallery, i8, i32
 from lego_mlir.errors import LayoutError
 from lego_mlir.tracing.trace import If, Load, Store
 
@@ -69,6 +69,61 @@ def test_vectors_run_along_any_axis_and_across_axes():
         a = np.arange(2048).reshape(1024, 2) % 8
         np.testing.assert_array_equal(launch(kernel, a, 0 * a)[1].astype(np.int64), a)
     assert {s.access.width for s in statements(elementwise(tall, f16, lambda x: x, columns=3), Load)} == {1}
+
+
+@pytest.mark.parametrize("memory", ["rows", "columns", "padded", "swizzled", "every element", "bit reversed"])
+@settings(max_examples=6, deadline=None)
+@given(layouts(), st.sampled_from([i8, f16, f32]), st.booleans())
+def test_tiles_in_shared_memory_of_any_order(memory, layout, dtype, transposed):
+    """In the middle of a larger tile; the first column is known, or a loop's variable."""
+    rows, columns = shape = tuple(layout.out_sizes.values())
+    large = (2 * rows, 4 * columns)
+    held = {
+        "rows": Row(*large),
+        "columns": Col(*large),
+        "padded": gallery.padded(*large, pad=8),
+        "swizzled": gallery.xor_swizzle(*large, vec=4),
+        "every element": gallery.xor_swizzle(*large),
+        "bit reversed": f2.to_layout(f2.LinearLayout(_reversed_bits(large), {"offset": large[0] * large[1]})),
+    }[memory]
+
+    @lego.kernel(grid=1, block=32 * layout.in_sizes.get("warp", 1))
+    def k(a: lego.Tensor(dtype, Row(*shape)), b: lego.Tensor(dtype, Row(*shape)), c: lego.Tensor(dtype, Row(*large))):
+        tile = lego.shared(dtype, held)
+        view = tile.T if transposed else tile
+        at = (0, rows) if transposed else (rows, 0)
+        lego.load(a, layout).T.store(view, at=at) if transposed else lego.load(a, layout).store(view, at=at)
+        for j in lego.range(1, 4):
+            lego.load(a, layout).store(tile, at=(rows, columns * j))
+        lego.barrier()
+        lego.load(tile, layout, at=(rows, 2 * columns)).store(b)
+        for j in lego.range(4):
+            lego.load(tile, layout, at=(rows, columns * j)).store(c, at=(0, columns * j))
+
+    a = np.arange(rows * columns).reshape(shape) % 100
+    _, b, c = launch(k, a, 0 * a, np.zeros(large))
+    np.testing.assert_array_equal(b.astype(np.int64), a)
+    np.testing.assert_array_equal(c.astype(np.int64), np.concatenate([np.tile(a, 4), np.zeros_like(np.tile(a, 4))]))
+
+
+def _reversed_bits(shape):
+    bits = [n.bit_length() - 1 for n in shape]
+    columns = [1 << k for k in range(sum(bits))][::-1]
+    return {"row": [(c,) for c in columns[: bits[0]]], "column": [(c,) for c in columns[bits[0] :]]}
+
+
+def test_a_swizzled_tile_is_accessed_in_whole_segments():
+    encoding = f2.Blocked((1, 8), (8, 4), (4, 1), order=(1, 0))
+    segments, half = encoding.layout((32, 64)), encoding.layout((32, 32))
+
+    @lego.kernel(grid=1, block=128)
+    def k(a: lego.Tensor(f16, Row(32, 64)), b: lego.Tensor(f16, Row(32, 64))):
+        tile = lego.shared(f16, gallery.xor_swizzle(32, 64, vec=8))
+        lego.load(a, segments).store(tile)
+        lego.barrier()
+        lego.load(tile.part((0, 32), (32, 32)), half).store(b, at=(0, 32))
+
+    assert {s.access.width for s in statements(k, Load) + statements(k, Store)} == {8}
 
 
 def test_accesses_under_one_mask_share_its_branch():
