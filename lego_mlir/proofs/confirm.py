@@ -40,9 +40,9 @@ class Launch:
 
 @dataclass(slots=True)
 class Runs:
-    """The runs of one kernel, each made when it is needed."""
+    """The runs of one kernel, each made when it is needed; none without a kernel."""
 
-    kernel: Kernel
+    kernel: Kernel | None
     _made: list[Launch] = field(default_factory=list)
     _pending: Iterator[Launch] | None = None
 
@@ -62,7 +62,8 @@ class Runs:
 
     def _new(self) -> Iterator[Launch]:
         seen: set[tuple[tuple[str, int], ...]] = set()
-        for value in TRIED:
+        for value in TRIED if self.kernel is not None else ():
+            assert self.kernel is not None
             sizes = chosen_sizes(self.kernel, value)
             if sizes is None or tuple(sizes.items()) in seen:
                 continue
@@ -96,6 +97,7 @@ class Runs:
     def _writes_refuted(self, launch: Launch, claim: WriteClaim) -> Refuted | None:
         from lego_mlir.runtime import data
 
+        assert self.kernel is not None
         name = claim.buffer.name
         number = next(k for k, parameter in enumerate(self.kernel.params) if parameter.name == name)
         written, example = launch.report.written(number), dict(launch.sizes)
