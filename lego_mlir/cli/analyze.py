@@ -242,6 +242,7 @@ def _kernel(
     kernel: Kernel, report: Report, recorded: RecordedRequests, sizes: Mapping[str, int], module: str | None
 ) -> Json:
     from lego_mlir.analysis.kernel_repairs import tile_repairs
+    from lego_mlir.proofs.unneeded import unneeded_barriers
 
     tiles = tile_repairs(kernel, sizes, recorded if module is None else None)
     found = _with_runs(report.to_dict(), recorded)
@@ -253,6 +254,7 @@ def _kernel(
         "sizes": dict(sizes),
         "repairs": {name: [r.to_dict() for r in tile.repairs] for name, tile in tiles.items() if tile.repairs},
         "tiles": {name: {"line": tile.source.line, "note": tile.note} for name, tile in tiles.items()},
+        "unneeded_barriers": [] if module is not None else list(map(str, unneeded_barriers(kernel.trace()))),
     }
 
 
@@ -363,6 +365,7 @@ def _kernel_text(found: Json) -> list[str | ResultTable]:
     lines += [
         f"  {line}" for site in found["sites"] for line in remarks.of_site(site, found["repairs"], found["tiles"])
     ]
+    lines += [f"  {place}: removing this barrier keeps every proof" for place in found.get("unneeded_barriers", ())]
     for fault in found["faults"][:SHOWN_FAULTS]:
         times = "" if fault["count"] == 1 else f" ({fault['count']} times in all)"
         lines.append(
