@@ -1,7 +1,7 @@
 """Softmax of rows on tiles spread over threads: a warp holds a row, 32 elements a thread.
 
-    lego-mlir run examples/softmax_spread.py --on interp --size M=37
-    lego-mlir analyze examples/softmax_spread.py
+lego-mlir run examples/softmax_spread.py --on interp --size M=37
+lego-mlir analyze examples/softmax_spread.py
 """
 
 import numpy as np

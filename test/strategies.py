@@ -4,7 +4,9 @@ from math import prod
 
 from hypothesis import strategies as st
 
+from lego_mlir.errors import LayoutError
 from lego_mlir.layout import Col, GenP, GroupBy, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, gallery
+from lego_mlir.layout.notation_parser import parse_layout
 
 
 @st.composite
@@ -90,3 +92,13 @@ def layouts(draw, max_elements=240):
     if kind == "padded":
         return Padded(view, [draw(st.integers(1, size)) for size in view.dims()])
     return view
+
+
+@st.composite
+def readable_layouts(draw, max_elements=64):
+    """The text of a layout, and the layout read from it; those of Python functions have no text."""
+    layout = draw(layouts(max_elements))
+    try:
+        return repr(layout), parse_layout(repr(layout))
+    except LayoutError:
+        return "Row(4, 8)", Row(4, 8)

@@ -55,6 +55,7 @@ COMMANDS: Final[dict[str, Command]] = {
         Command("render", "lego_mlir.cli.render", "Render a Triton or CUDA template with the layouts of a spec."),
         Command("analyze", "lego_mlir.cli.analyze", "Count bank conflicts and memory sectors, and suggest repairs."),
         Command("show", "lego_mlir.cli.show", "Draw layouts, accesses and the requests of a kernel's line."),
+        Command("explore", "lego_mlir.cli.explore", "Edit layouts and accesses on a page in the browser."),
         Command("pack", "lego_mlir.cli.pack", "Compile kernels into a folder for machines that only launch."),
         Command(
             "doctor", "lego_mlir.cli.doctor", "Report what is installed, what is missing, and how to get it.", False

@@ -61,13 +61,18 @@ def measured(place: Array, by: By, element_bytes: int) -> Array:
 
 
 def tiles(place: Array) -> list[tuple[int, int]]:
-    """The shapes of nested tiles, the smallest first: at least two rows and columns, and not the whole grid."""
+    """The shapes of nested tiles, the smallest first: at least two rows and columns, and not the whole grid.
+
+    Bands of whole rows are tiles only if their rows are not contiguous by themselves, and bands of columns likewise.
+    """
     rows, columns = place.shape
+    lines = {(rows, 1): _contiguous(place, rows, 1), (1, columns): _contiguous(place, 1, columns)}
     shapes = [(r, c) for r in _divisors(rows) for c in _divisors(columns) if (r, c) != (rows, columns)]
     found: list[tuple[int, int]] = []
     for tall, wide in sorted(shapes, key=lambda shape: shape[0] * shape[1]):
         inner = found[-1] if found else (1, 1)
-        if tall % inner[0] or wide % inner[1] or not _contiguous(place, tall, wide):
+        band = not found and ((tall == rows and lines[rows, 1]) or (wide == columns and lines[1, columns]))
+        if band or tall % inner[0] or wide % inner[1] or not _contiguous(place, tall, wide):
             continue
         found.append((tall, wide))
     return found
