@@ -18,10 +18,13 @@ from typing import Final
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError, brief
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.spread.accesses import accesses_of
 from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import AsyncCopy, MlirOperation
+from lego_mlir.tracing.trace import AsyncCopy, MlirOperation, TensorAccess
 from lego_mlir.tracing.tracer import Tracer, current
 
 BYTES: Final = (16, 8, 4)
@@ -52,6 +55,10 @@ def copy_async(source: View, target: View | Part, at: Sequence[IndexLike] | None
         )
     origin, threads = source.halo("zero"), block_threads()
     for width in (size // source.dtype.bytes for size in BYTES if size >= source.dtype.bytes):
+        if copies := _planned(origin, first, tile, width, threads):
+            for read, written in copies:
+                tracer.append(AsyncCopy(read, written, tracer.here()))
+            return
         chunks = thread_chunks(tile.shape, width, threads, thread_number())
         if not chunks or any(v.place(*i).obstacle(width) for v, i in _both(origin, first, tile, *chunks[0])):
             continue
@@ -95,6 +102,32 @@ def _target(tracer: Tracer, given: View | Part) -> Part:
         return given
     rows, columns = view.dims()
     return Part(view, (0, 0), (rows, columns))
+
+
+def _planned(
+    origin: View, first: Sequence[IndexLike], tile: Part, width: int, threads: int
+) -> list[tuple[TensorAccess, TensorAccess]]:
+    """The copies of a thread, planned as the accesses of a tile of this layout: chunk t + threads * i is its i-th.
+
+    Empty where the sizes or the threads are no powers of two, and where one side does not take whole chunks.
+    """
+    sizes = (*tile.shape, threads)
+    if any(n & (n - 1) for n in sizes) or threads % WARP or tile.shape[1] % width:
+        return []
+    bits, chunk, lanes = (n.bit_length() - 1 for n in (tile.shape[0] * tile.shape[1], width, threads))
+    if bits < chunk + lanes:
+        return []
+    flat = [1 << k for k in range(bits)]
+    lane, warp = flat[chunk : chunk + 5], flat[chunk + 5 : chunk + lanes]
+    columns = [*flat[:chunk], *flat[chunk + lanes :], *lane, *warp]
+    ins = (("register", bits - lanes), ("lane", 5), ("warp", lanes - 5))
+    outs = tuple((f"dim{axis}", tile.shape[axis].bit_length() - 1) for axis in (1, 0))
+    layout = LinearLayout.of(ins, outs, columns)
+    read = accesses_of("lego.copy_async", origin, layout, first)
+    written = accesses_of("lego.copy_async", tile, layout, None, stored=True)
+    if set(read) != set(written) or any(len(registers) != width for registers in read):
+        return []
+    return [(read[registers], written[registers]) for registers in read]
 
 
 def _both(

@@ -106,6 +106,15 @@ def store(target: View | Part, value: Spread, at: Sequence[IndexLike] | None = N
                     tracer.append(Store(stored, alone, access.source))
 
 
+def accesses_of(
+    called: str, given: View | Part, layout: LinearLayout, at: Sequence[IndexLike] | None, *, stored: bool = False
+) -> dict[tuple[int, ...], TensorAccess]:
+    """The accesses of a tile by the registers that each one loads or stores, for copies without registers."""
+    layout = checked_layout(layout)
+    tile = _Tile.located(current(called), called, given, layout, at)
+    return {tuple(registers): access for registers, access in tile.accesses(_distinct(layout), stored=stored)}
+
+
 @dataclass(frozen=True, slots=True)
 class _Tile:
     """A tile in memory: the view, the index of its first element, the elements that a thread holds."""
