@@ -57,20 +57,21 @@ def build(
     boundary: str = "clamp",
     constant: float = 0.0,
     order: Order = "row",
-    threads: int = THREADS,
+    threads: SizeLike = THREADS,
     down: int = 1,
     across: int = 1,
 ) -> Kernel:
     """The kernel y = mean of the `size` x `size` box around each element of an H x W matrix, of f16, f32 or f64.
 
     A thread computes `down` x `across` outputs; `order` is a name in `schedule.ORDERS` or a layout of the
-    cdiv(H, down) x cdiv(W, across) pieces, whose position is the thread's number. Outside the matrix an element is the
+    cdiv(H, down) x cdiv(W, across) pieces, whose position is the thread's number. `threads` of a block may be a
+    `lego.size`. Outside the matrix an element is the
     nearest one (`"clamp"`), the mirrored one without repeating the edge, the one of the opposite side (`"wrap"`), or
     `constant`. Raises UsageError for an even size, an unknown boundary or order, a type that is not a float of 2 to 8
     bytes, or outputs that do not divide W evenly into vectors; LayoutError for a layout of other pieces.
     """
     plan = _Box(_validated(size, boundary, dtype), boundary, constant, dtype, down, across)
-    _require_counts(threads=threads, down=down, across=across)
+    _require_counts(down=down, across=across, **({"threads": threads} if isinstance(threads, int) else {}))
     pieces = (lego.cdiv(H, down), lego.cdiv(W, across))
     if across not in (1, 2, 4, 8) or across * dtype.bytes > WIDEST_ACCESS or not _multiple_of(W, across):
         raise UsageError(
@@ -135,6 +136,42 @@ def build_shared(
     return stencil_shared
 
 
+def build_strips(
+    H: SizeLike,
+    W: SizeLike,
+    dtype: DType,
+    *,
+    size: int = 9,
+    boundary: str = "clamp",
+    constant: float = 0.0,
+    order: Order = "row",
+    tile: tuple[int, int] = (8, 256),
+) -> Kernel:
+    """The same means, a tile of rows x columns of outputs a block: each of its threads goes down one column of it.
+
+    `order` is that of the blocks. A whole block has a boundary or has none, so that on a CPU the loop over its threads
+    is straight-line code in vectors. Raises the errors of `build`.
+    """
+    radius = _validated(size, boundary, dtype)
+    _require_counts(rows=tile[0], columns=tile[1])
+    plan = _Box(radius, boundary, constant, dtype, tile[0], 1)
+    layout = tile_order("stencil", order, (lego.cdiv(H, tile[0]), lego.cdiv(W, tile[1])))
+
+    @lego.kernel(grid=layout.physical_size(), block=tile[1])
+    def stencil_strips(  # type: ignore[no-untyped-def]
+        x: lego.Tensor(dtype, Row(H, W)), y: lego.Tensor(dtype, Row(H, W))
+    ):
+        block = lego.block_id.x
+        if layout.physical_size() == layout.numel():
+            plan.strip(x, y, tile[1], layout.inv(block))
+        else:
+            with lego.when(layout.holds(block)):
+                plan.strip(x, y, tile[1], layout.inv(block))
+
+    stencil_strips.reference(reference(size, boundary, constant, dtype))
+    return stencil_strips
+
+
 def reference(size: int, boundary: str, constant: float, dtype: DType) -> Callable[[Array], Array]:
     """The means in NumPy, summed in the type that the kernel sums in."""
     import numpy as np
@@ -175,6 +212,18 @@ class _Box:
             view = self.haloed(x)
             self.outputs(y, self.sums(lambda dy: self.edge(view, top + dy, left)), top, left)
 
+    def strip(self, x: View, y: View, width: int, at: Sequence[IndexLike]) -> None:
+        """The outputs of one thread of a block that has `width` columns of `down` rows."""
+        (rows, columns), r = x.dims(), self.radius
+        top, first = at[0] * self.down, at[1] * width
+        left = first + lego.thread_id.x
+        inside = (top >= r) & (top + (self.down - 1 + r) < rows) & (first >= r) & (first + (width - 1 + r) < columns)
+        with lego.when(inside):
+            self.outputs(y, self.sums(lambda dy: self.line(x, top + dy, left, r)), top, left)
+        with lego.otherwise():
+            view = self.haloed(x)
+            self.outputs(y, self.sums(lambda dy: self.edge(view, top + dy, left)), top, left)
+
     def haloed(self, x: View) -> View:
         """The matrix with its boundary."""
         return x.halo("zero" if self.boundary == "constant" else cast(Boundary, self.boundary))
@@ -209,8 +258,8 @@ class _Box:
         return totals
 
     def outputs(self, y: View, totals: list[list[Scalar]], top: IndexLike, left: IndexLike) -> None:
-        """Store the means; rows past the end of the matrix are masked."""
-        target = y.halo("zero") if self.down > 1 else y
+        """Store the means; those past the end of the matrix are masked."""
+        target = y.halo("zero")
         scale = 1.0 / (2 * self.radius + 1) ** 2
         for p, row in enumerate(totals):
             means = [(t * scale).to(self.dtype) for t in row]

@@ -33,11 +33,12 @@ TOTALS: Final = {f16: f32, f32: f32, f64: f64}
 
 
 def build(
-    M: SizeLike, N: SizeLike, K: SizeLike, dtype: DType, *, order: str | Layout = "row", threads: int = THREADS
+    M: SizeLike, N: SizeLike, K: SizeLike, dtype: DType, *, order: str | Layout = "row", threads: SizeLike = THREADS
 ) -> Kernel:
     """The kernel c = a @ b for row-major matrices of f16, f32 or f64, one thread for each element of c.
 
-    `order` is a name in `schedule.ORDERS` or a layout of the M x N threads. Raises UsageError for another type or an
+    `order` is a name in `schedule.ORDERS` or a layout of the M x N threads; `threads` of a block may be a
+    `lego.size`. Raises UsageError for another type or an
     unknown order, LayoutError for a layout of another shape.
     """
     if dtype not in TOTALS:

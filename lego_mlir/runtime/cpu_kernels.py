@@ -25,6 +25,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,19 +56,38 @@ _SCALARS: Final = {
 
 @dataclass(frozen=True)
 class HostKernel:
-    """A compiled kernel. Calling it runs its blocks in this thread, in order."""
+    """A compiled kernel. Calling it runs its blocks in order, in this thread, or in parts of the grid on several."""
 
     name: str
     kinds: tuple[str, ...]  # "tensor", or a scalar's element type
     library: cpu.Library | image.Image = field(repr=False)
 
-    def __call__(self, arguments: Sequence[Any], grid: Sequence[int]) -> None:
-        """Run all blocks of a grid on arrays or their addresses, in place, and numbers, in the signature's order."""
+    def __call__(self, arguments: Sequence[Any], grid: Sequence[int], threads: int = 1) -> None:
+        """Run all blocks of a grid on arrays or their addresses, in place, and numbers, in the signature's order.
+
+        With `threads` above 1, each runs a contiguous part of the blocks, so an order of the blocks that reuses data
+        does so on every core. Blocks must be independent, as on a GPU; raises UsageError for threads below 1.
+        """
+        if threads < 1:
+            raise UsageError(f"{self.name}: threads={threads} must be at least 1")
         if len(arguments) != len(self.kinds):
             raise UsageError(f"{self.name} takes {len(self.kinds)} arguments, got {len(arguments)}")
         extents = (*grid, 1, 1)[:3]
         passed = [_passed(kind, value) for kind, value in zip(self.kinds, arguments, strict=True)]
-        self._function(*passed, extents[0], extents[1], 0, prod(extents))
+        blocks = prod(extents)
+        if threads == 1:
+            self._function(*passed, extents[0], extents[1], 0, blocks)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        ends = [blocks * k // threads for k in range(threads + 1)]
+        with ThreadPoolExecutor(threads) as pool:  # ctypes releases Python's lock during a call
+            parts = [
+                pool.submit(self._function, *passed, extents[0], extents[1], first, last)
+                for first, last in pairwise(ends)
+            ]
+            for part in parts:
+                part.result()
 
     @cached_property
     def _function(self) -> Callable[..., None]:

@@ -8,6 +8,7 @@ import lego_mlir as lego
 from lego_mlir import f16, f32, f64, interp, schedule
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.kernels import box_stencil as stencil
+from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.schedule import ORDERS
 
 BOUNDARIES = stencil.BOUNDARIES
@@ -66,6 +67,21 @@ def test_shared_memory(h, w, boundary):
             h, w, dtype, size=5, boundary=boundary, constant=-2, order="columns", tile=(8, 32), threads=64
         )
         check(kernel, image(h, w, dtype), dtype)
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_strips_in_the_interpreter_and_on_threads_of_the_cpu(boundary):
+    h, w = 21, 50
+    for order in ("row", schedule.columns(6, 4, width=3, zigzag=True)):
+        kernel = stencil.build_strips(h, w, f32, size=3, boundary=boundary, order=order, tile=(4, 16))
+        source = image(h, w, f32)
+        check(kernel, source, f32)
+        result = np.zeros_like(source)
+        compiled = compile_kernels(kernel.mlir())[kernel.name]
+        compiled([source.reshape(-1), result.reshape(-1)], [int(n) for n in kernel.grid], threads=3)
+        np.testing.assert_allclose(result, kernel.expected(source), rtol=2e-6, atol=2e-6)
+    with pytest.raises(UsageError, match="stencil_strips: threads=0 must be at least 1"):
+        compiled([source.reshape(-1), result.reshape(-1)], [24], threads=0)
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)

@@ -1,0 +1,377 @@
+"""Orders of threads: box means and plain products in columns, against CUDA by hand, PyTorch and cuDNN.
+
+    python bench/columns.py render [WORD ..]   our kernels and the baselines as cubins, no GPU
+    python bench/columns.py time [WORD ..]     on the GPU machine: correctness, then times
+    python bench/columns.py count              there, with ncu: sectors and hits of L1 and L2, kernel by kernel
+    python bench/columns.py placement          there: the SM and the clock of each block of the naive stencil
+    python bench/columns.py table              the tables of docs/schedules.md
+
+The thesis's tables 5.1 and 5.2 (9 x 9 means of 4096^2 and 4037^2, products of 1024^2; 16 widths and naive, 6 sizes of
+a block), figures 5.3 and 5.4 (gain over naive by size), and the best versions of each kernel. WORD chooses: `tables`,
+`figures`, `best`. Ours has the sizes and the width as constants and the block as an argument. The baselines of
+rivals/columns.cu: `listing 5` has all as arguments, as in the thesis; `constants` is the same with macros.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import harness
+import mlir_kernels
+import ncu
+
+NAME, TARGET = "columns", "sm_90"
+FOLDER = harness.ARTIFACTS / NAME
+RIVALS = Path(__file__).parent / "rivals" / "columns.cu"
+WIDTHS = (0, 4, 8, 16, 30, 31, 32, 33, 34, 48, 64, 96, 128, 256, 512, 1024, 2048)
+"""Column widths of the thesis; 0 is row by row."""
+BLOCKS = (32, 64, 128, 256, 512, 1024)
+TABLES = (("stencil", 4096), ("stencil", 4037), ("product", 1024))
+FIGURES = {
+    "stencil": ((256, 512, 1024, 2048, 8192, 16384), (0, 32, 64, 128)),
+    "product": ((256, 512, 2048, 4096, 8192), (0, 32, 64, 96, 192, 512, 1024)),
+}
+BEST = (("f32", 9, 4096), ("f32", 9, 4037), ("f16", 9, 4096), ("f64", 9, 4096), ("f32", 3, 16384))
+TYPES = {"f32": ("float", "float"), "f16": ("__half", "float"), "f64": ("double", "double")}
+DOWN = (4, 8, 16)
+METRICS = {
+    "L1 sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "L1 hits": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "L2 reads": "lts__t_sectors_op_read.sum",
+    "L2 read hits": "lts__t_sectors_op_read_lookup_hit.sum",
+    "L2 writes": "lts__t_sectors_op_write.sum",
+    "DRAM bytes read": "dram__bytes_read.sum",
+    "instructions": "smsp__inst_executed.sum",
+}
+Made = dict[str, Any]
+
+
+# -- without a GPU
+
+
+def ours() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
+    """The name, the group and the arguments of `build` of each of our kernels."""
+    for kind, n in TABLES:
+        for width in WIDTHS:
+            yield f"{kind}-{n}-{width}", "tables", (kind, n, width)
+    for kind, (sizes, widths) in FIGURES.items():
+        for n in sizes:
+            for width in widths:
+                yield f"{kind}-{n}-{width}", "figures", (kind, n, width)
+    for dtype, size, n in BEST:
+        for version in versions(dtype, n):
+            yield f"best-{dtype}-{size}-{n}-{version}", "best", (dtype, size, n, version)
+
+
+def versions(dtype: str, n: int) -> list[str]:
+    """The versions of one stencil: one output a thread in four orders, shared memory, registers."""
+    wide = {"f32": 4, "f16": 8, "f64": 2}[dtype]
+    across = (1, wide) if n % wide == 0 else (1,)
+    registers = [f"{down}x{a}" for a in across for down in DOWN]
+    return ["row", "columns", "zigzag", "tiles", "shared", *registers]
+
+
+def build(arguments: tuple[Any, ...]) -> Any:
+    import lego_mlir as lego
+    from lego_mlir import f32, schedule
+    from lego_mlir.kernels import box_stencil, dot_products
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    if len(arguments) == 3:
+        kind, n, width = arguments
+        threads = lego.size("threads", min=32, max=1024, multiple_of=32)
+        order = schedule.columns(n, n, width=width) if width else "row"
+        if kind == "product":
+            return dot_products.build(n, n, n, f32, order=order, threads=threads)
+        return box_stencil.build(n, n, f32, order=order, threads=threads)
+    dtype, size, n, version = arguments
+    element = dtype_named(dtype)
+    if version == "shared":
+        return box_stencil.build_shared(n, n, element, size=size)
+    orders = {
+        "row": "row",
+        "columns": schedule.columns(n, n, width=32),
+        "zigzag": schedule.columns(n, n, width=32, zigzag=True),
+        "tiles": schedule.tiles(n, n, tile=(8, 32)),
+    }
+    if version in orders:
+        return box_stencil.build(n, n, element, size=size, order=orders[version])
+    down, across = map(int, version.split("x"))
+    return box_stencil.build(n, n, element, size=size, down=down, across=across)
+
+
+def compiled(job: tuple[str, tuple[Any, ...]]) -> tuple[str, Made]:
+    """One kernel as a cubin in the folder; what a launch of it needs."""
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder, ptxas, target_named
+
+    name, arguments = job
+    made = compile_kernel(build(arguments), target=TARGET, cache=Cache(default_folder()))
+    cubin, (resources,) = ptxas.assemble(made.text, target_named(TARGET))
+    (FOLDER / f"{name}.cubin").write_bytes(cubin)
+    (kernel,) = made.manifest["kernels"]
+    fixed = {"grid": kernel["grid"], "block": kernel["block"]} if not kernel["sizes"] else {}
+    return name, {"entry": kernel["entry"], "registers": resources.registers, **fixed}
+
+
+def by_hand(job: tuple[str, dict[str, Any]]) -> str:
+    from lego_mlir.templates.run import nvcc
+
+    name, macros = job
+    defined = "".join(f"#define {macro} {value}\n" for macro, value in macros.items())
+    (FOLDER / f"{name}.cubin").write_bytes(
+        nvcc.compile_text(defined + RIVALS.read_text(), target=TARGET, name=name).cubin
+    )
+    return name
+
+
+def hand_jobs() -> Iterator[tuple[str, dict[str, Any]]]:
+    plain = {"ELEMENT": "float", "TOTAL": "float"}
+    for dtype, size in {(dtype, size) for dtype, size, _ in BEST}:
+        element, total = TYPES[dtype]
+        yield f"hand-{dtype}-{size}", {"ELEMENT": element, "TOTAL": total, "SIZE": size}
+    for n in sorted({n for _, n in TABLES}):
+        for width in (0, 4, 16, 32, 48, 64, 96, 192):
+            yield f"constants-{n}-{width}", {**plain, "EXTENT": n, "COLUMN": width}
+
+
+def render(words: list[str]) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / "kernels.json"
+    found: dict[str, Made] = json.loads(path.read_text()) if path.is_file() else {}
+    jobs = [(name, arguments) for name, group, arguments in ours() if not words or group in words]
+    jobs = [job for job in jobs if job[0] not in found]
+    with ProcessPoolExecutor(2) as pool:
+        for name, made in pool.map(compiled, jobs):
+            found[name] = made
+            path.write_text(json.dumps(found, indent=1) + "\n")
+        done = list(pool.map(by_hand, [job for job in hand_jobs() if not (FOLDER / f"{job[0]}.cubin").is_file()]))
+    print(f"{len(found)} kernels and {len(done)} new baselines in {FOLDER}")
+
+
+# -- on the GPU machine
+
+
+class Launcher:
+    """The cubins of the folder, loaded once each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.made: dict[str, Made] = json.loads(harness.rendered(folder / "kernels.json").read_text())
+        self.loaded: dict[str, Any] = {}
+
+    def function(self, cubin: str, entry: str) -> Any:
+        import cupy as cp
+
+        if cubin not in self.loaded:
+            self.loaded[cubin] = cp.RawModule(path=str(self.folder / f"{cubin}.cubin"))
+        return self.loaded[cubin].get_function(entry)
+
+    def ours(self, name: str, arrays: tuple[Any, ...], tasks: int, block: int) -> Callable[[], None]:
+        import numpy as np
+
+        made = self.made[name]
+        function = self.function(name, made["entry"])
+        if "grid" in made:
+            grid, threads = (tuple(map(int, made[key])) for key in ("grid", "block"))
+            return lambda: function(grid, threads, arrays)
+        return lambda: function((-(-tasks // block),), (block,), (*arrays, np.int64(block)))
+
+    def hand(self, cubin: str, entry: str, grid: tuple[int, ...], block: tuple[int, ...], *given: Any) -> Any:
+        function = self.function(cubin, entry)
+        return lambda: function(grid, block, given)
+
+
+class Problem:
+    """The arrays of one problem, its result, and the check of a contender."""
+
+    def __init__(self, kind: str, n: int, dtype: str = "f32", size: int = 9) -> None:
+        import cupy as cp
+        import torch
+
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        element = {"f32": torch.float32, "f16": torch.float16, "f64": torch.float64}[dtype]
+        self.kind, self.n, self.dtype, self.size, r = kind, n, dtype, size, size // 2
+        given = [torch.randn((n, n), device="cuda", dtype=element) for _ in range(2 if kind == "product" else 1)]
+        self.target = torch.empty_like(given[0])
+        if kind == "product":
+            self.right = given[0] @ given[1]
+            self.tolerance = 1e-6 * n
+        else:
+            self.padded = torch.nn.functional.pad(given[0][None, None], (r, r, r, r), mode="replicate")
+            wide = self.padded.float() if dtype == "f16" else self.padded
+            self.right = torch.nn.functional.avg_pool2d(wide, size, stride=1)[0, 0].to(element)
+            self.tolerance = {"f32": 1e-5, "f16": 4e-3, "f64": 1e-12}[dtype]
+        self.arrays = tuple(cp.from_dlpack(a) for a in (*given, self.target))
+
+    def contender(self, run: Callable[[], Any], **facts: Any) -> harness.Contender:
+        """A contender, after one launch whose result must be right."""
+        self.target.zero_()
+        run()
+        harness.require_close(self.target.double(), self.right.double(), self.tolerance, f"{facts}")
+        return harness.contender(run, kind=self.kind, n=self.n, dtype=self.dtype, size=self.size, **facts)
+
+
+def table_contenders(launch: Launcher, kind: str, n: int, block: int, widths: tuple[int, ...]) -> list[Any]:
+    """Ours and the baselines at every width, for one size of a block."""
+    import numpy as np
+
+    problem, tasks = Problem(kind, n), n * n
+    grid, found = (-(-tasks // block),), []
+    sizes = [np.int32(n)] * (3 if kind == "product" else 2)
+    for width in widths:
+        facts = {"width": width, "block": block}
+        run = launch.ours(f"{kind}-{n}-{width}", problem.arrays, tasks, block)
+        found.append(problem.contender(run, kernel="ours", **facts))
+        entry, more = (f"{kind}_columns", [np.int32(width)]) if width else (f"{kind}_naive", [])
+        run = launch.hand("hand-f32-9", entry, grid, (block,), *problem.arrays, *sizes, *more)
+        found.append(problem.contender(run, kernel="listing 5", **facts))
+        if (launch.folder / f"constants-{n}-{width}.cubin").is_file():
+            run = launch.hand(f"constants-{n}-{width}", f"{kind}_constant", grid, (block,), *problem.arrays)
+            found.append(problem.contender(run, kernel="constants", **facts))
+    return found
+
+
+def best_contenders(launch: Launcher, dtype: str, size: int, n: int) -> list[Any]:
+    """Every version of one stencil, and the libraries."""
+    import numpy as np
+    import torch
+
+    problem, found = Problem("stencil", n, dtype, size), []
+    for version in versions(dtype, n):
+        run = launch.ours(f"best-{dtype}-{size}-{n}-{version}", problem.arrays, 0, 0)
+        found.append(problem.contender(run, kernel=f"ours {version}"))
+    sizes, cubin = (np.int32(n), np.int32(n)), f"hand-{dtype}-{size}"
+
+    def hand(version: str, tile: tuple[int, int], block: tuple[int, ...]) -> None:
+        grid = tuple(-(-n // side) for side in tile)
+        run = launch.hand(cubin, f"stencil_{version}", grid, block, *problem.arrays, *sizes)
+        found.append(problem.contender(run, kernel=f"CUDA {version}"))
+
+    hand("blocks", (32, 8), (32, 8))
+    hand("shared", (64, 32), (256,))
+    for down in DOWN:
+        hand(f"registers_{down}", (32, 8 * down), (32, 8))
+        if n % 4 == 0 and size // 2 <= 4:
+            hand(f"quads_{down}", (128, 8 * down), (32, 8))
+    pool = torch.nn.functional.avg_pool2d
+    found.append(
+        problem.contender(lambda: problem.target.copy_(pool(problem.padded, size, 1)[0, 0]), kernel="torch pool")
+    )
+    weights = torch.full((1, 1, size, size), 1 / size**2, device="cuda", dtype=problem.padded.dtype)
+    down, across = (
+        torch.full(s, 1 / size, device="cuda", dtype=weights.dtype) for s in ((1, 1, size, 1), (1, 1, 1, size))
+    )
+    conv = torch.nn.functional.conv2d
+    ways = {
+        "cuDNN": lambda: conv(problem.padded, weights),
+        "cuDNN separable": lambda: conv(conv(problem.padded, down), across),
+    }
+    for name, way in ways.items():
+        difference = (way()[0, 0].double() - problem.right.double()).abs().max().item()
+        if difference < 10 * problem.tolerance:
+            found.append(harness.contender(way, kernel=name, kind="stencil", n=n, dtype=dtype, size=size))
+    return found
+
+
+def cases(words: list[str]) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    if not words or "best" in words:
+        found += [("best", *case) for case in BEST]
+    if not words or "tables" in words:
+        found += [("tables", kind, n, block) for kind, n in TABLES for block in (256, 64, 1024, 128, 512, 32)]
+    if not words or "figures" in words:
+        found += [("figures", kind, n, 256) for kind, (sizes, _) in FIGURES.items() for n in sizes]
+    return found
+
+
+def time(words: list[str]) -> None:
+    launch = Launcher(FOLDER)
+
+    def timed(_: Path, group: str, *case: Any) -> list[Any]:
+        if group == "best":
+            return best_contenders(launch, *case)
+        return table_contenders(launch, *case, WIDTHS if group == "tables" else FIGURES[case[0]][1])
+
+    sys.exit(harness.time_cases(NAME, FOLDER, cases(words), timed))
+
+
+def counted() -> Iterator[tuple[str, str, int, int]]:
+    """The kernels that ncu profiles: name, kind, n, block."""
+    for kind, n in TABLES:
+        for width in WIDTHS:
+            yield f"{kind}-{n}-{width}", kind, n, 256
+    yield "stencil-4096-0", "stencil", 4096, 64
+    yield "stencil-4096-32", "stencil", 4096, 64
+
+
+def profiled(_: list[str]) -> None:
+    """Launch each counted kernel once, for ncu."""
+    import cupy as cp
+
+    launch = Launcher(FOLDER)
+    for name, kind, n, block in counted():
+        arrays = tuple(cp.zeros((n, n), cp.float32) for _ in range(3 if kind == "product" else 2))
+        launch.ours(name, arrays, n * n, block)()
+        cp.cuda.get_current_stream().synchronize()
+
+
+def count(_: list[str]) -> None:
+    import cupy as cp
+
+    found = ncu.watch([__file__, "profiled"], METRICS, "--kernel-name", "regex:^(stencil|dot_products)$")
+    wanted = list(counted())
+    if len(found) != len(wanted):
+        raise SystemExit(f"ncu saw {len(found)} of {len(wanted)} kernels")
+    rows = [
+        {"kernel": name, "block": block, **seen.counts} for (name, _, _, block), seen in zip(wanted, found, strict=True)
+    ]
+    path = harness.todays_results(cp.cuda.runtime.getDeviceProperties(0)["name"].decode(), f"{NAME}-counters")
+    path.write_text(json.dumps({"metrics": METRICS, "rows": rows}, indent=1) + "\n")
+    print(path)
+
+
+def placement(_: list[str]) -> None:
+    """The SM of each block, and when it started and ended, in nanoseconds; as NumPy arrays beside the results."""
+    import cupy as cp
+    import numpy as np
+
+    launch, n, found = Launcher(FOLDER), 4096, {}
+    source, target = cp.zeros((n, n), cp.float32), cp.zeros((n, n), cp.float32)
+    for block in (64, 256, 1024):
+        blocks = cp.zeros((n * n // block, 3), cp.int64)
+        run = launch.hand(
+            "hand-f32-9",
+            "stencil_placement",
+            (len(blocks),),
+            (block,),
+            source,
+            target,
+            np.int32(n),
+            np.int32(n),
+            blocks,
+        )
+        run()
+        run()
+        taken = blocks.get()
+        found[f"sm_{block}"] = taken[:, 0].astype(np.uint8)
+        found[f"start_{block}"], found[f"end_{block}"] = (
+            (taken[:, k] - taken[:, 1].min()).astype(np.uint32) for k in (1, 2)
+        )
+    path = harness.todays_results(cp.cuda.runtime.getDeviceProperties(0)["name"].decode(), f"{NAME}-placement")
+    np.savez_compressed(path.with_suffix(".npz"), **found)
+    print(path.with_suffix(".npz"))
+
+
+def table(_: list[str]) -> None:
+    raise SystemExit("nothing was measured yet")
+
+
+if __name__ == "__main__":
+    STEPS = {step.__name__: step for step in (render, time, count, profiled, placement, table)}
+    mlir_kernels.main(__doc__, STEPS, (), str)
