@@ -1,10 +1,13 @@
 """Values spread over threads against NumPy: loads and stores of every layout, arithmetic, masks, widths."""
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from launching import launch
+from spread_layouts import blocked, mma, of_one_block, operand
 from spread_strategies import layouts
 
 import lego_mlir as lego
@@ -56,6 +59,58 @@ def test_loads_are_as_wide_as_registers_and_alignment_allow(dtype, width):
     assert {s.access.width for s in statements(kernel, Store)} == {width}
     odd = elementwise(BLOCKED, dtype, lambda x: x, columns=65)
     assert {s.access.width for s in statements(odd, Load)} == {1}
+
+
+@settings(max_examples=25, deadline=None)
+@given(layouts(), st.tuples(*[st.integers(-20, 30)] * 2), st.sampled_from(["known", "block", "loop"]), st.booleans())
+def test_tiles_anywhere_are_masked_on_all_sides(layout, at, kind, wide):
+    shape, tile = (21, 24 if wide else 23), tuple(layout.out_sizes.values())
+    at = (at[0], at[1] // 4 * 4)
+
+    @lego.kernel(grid=1, block=32 * layout.in_sizes.get("warp", 1))
+    def k(a: lego.Tensor(f32, Row(*shape)), b: lego.Tensor(f32, Row(*shape)), c: lego.Tensor(f32, Row(*tile))):
+        for j in lego.range(1) if kind == "loop" else [lego.block_id[0] if kind == "block" else 0]:
+            first = (at[0] + j, at[1] + 4 * j)
+            x = lego.load(a, layout, at=first, other=-1)
+            x.store(c)
+            x.store(b, at=first)
+
+    a = np.random.default_rng(0).integers(1, 99, shape)
+    _, b, c = launch(k, a, np.zeros(shape), np.zeros(tile))
+    i, j = np.indices(tile)
+    i, j = i + at[0], j + at[1]
+    inside = (i >= 0) & (i < shape[0]) & (j >= 0) & (j < shape[1])
+    np.testing.assert_array_equal(c, np.where(inside, a[i.clip(0, shape[0] - 1), j.clip(0, shape[1] - 1)], -1))
+    expected = np.zeros(shape)
+    expected[i[inside], j[inside]] = a[i[inside], j[inside]]
+    np.testing.assert_array_equal(b, expected)
+
+
+@pytest.mark.parametrize("name", ["blocked", "mma", "operand", "slice"])
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from([1, 2, 4, 8]), st.sampled_from([i8, f16, f32, f64]))
+def test_encodings_of_hardware(name, seed, warps, dtype):
+    draw = random.Random(seed)
+    shape = draw.choice([(16, 16), (32, 16), (64, 32), (16, 128)])
+    family = {"blocked": blocked, "mma": mma, "operand": operand, "slice": blocked}[name]
+    encoding = family(draw, shape, warps, dtype.bits)
+    layout = of_one_block(encoding.layout(shape))
+    if name == "slice":
+        layout = of_one_block(f2.Sliced(1, encoding).layout(shape[:1]))
+    shape = tuple(layout.out_sizes.values())
+
+    @lego.kernel(grid=1, block=32 * warps)
+    def k(a: lego.Tensor(dtype, Row(*shape)), b: lego.Tensor(dtype, Row(*shape)), c: lego.Tensor(f32, Row(1))):
+        x = lego.load(a, layout)
+        x.store(b)
+        total = x.to(f32).sum()
+        with lego.when(lego.thread_id[0] < 1):
+            c[0] = total
+
+    a = np.random.default_rng(seed).integers(-9, 9, shape)
+    _, b, c = launch(k, a, 0 * a, np.zeros(1))
+    np.testing.assert_array_equal(b.astype(np.int64), a)
+    assert c[0] == a.sum()
 
 
 def test_vectors_run_along_any_axis_and_across_axes():
