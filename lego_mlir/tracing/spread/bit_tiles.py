@@ -23,10 +23,11 @@ from lego_mlir.aliases import Expr
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt
+from lego_mlir.expr.simplify import Derivation
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.f2.bijections import from_layout
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.f2.matrix import Echelon, combine
+from lego_mlir.f2.matrix import Echelon, bits_of, combine
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.spread.coordinates import ThreadElements
@@ -64,6 +65,9 @@ class BitTile:
             for axis, (_, bits) in zip(axes, elements.layout.outs, strict=True)
             for column in memory.columns_of(axis)[:bits]
         ]
+        used = sum({1 << k for column in columns for k in bits_of(column)})
+        others = [column for column in memory.columns if column not in columns]
+        self.apart = not any(column & used for column in others)  # the first index and the tile have separate bits
         positions = [combine(columns, column) for column in elements.layout.columns]
         self.positions = LinearLayout.of(elements.layout.ins, memory.outs, positions)
         self.threads = ThreadElements(tracer, self.positions)
@@ -89,24 +93,30 @@ class BitTile:
         constant = int(start) if start.is_Integer else 0
         run = self._run(sympy.Integer(0) if start.is_Integer else start)
         by_position = {self.threads.offset(register) ^ constant: register for register in registers}
-        bases: dict[int, Expr] = {}
+        bases: dict[int, Derivation] = {}
         for position, register in by_position.items():
             if position & sum(run):
                 continue
             shared = position & self.threads.support
             if shared not in bases:
-                (base,) = self.threads.base(shared)
-                bases[shared] = self.tracer.derive(as_expr(base if start.is_Integer else base ^ Index(start)))
-            offset = position ^ shared
-            if not start.is_Integer and offset:  # the first position may have these bits
-                found = self.tracer.derive(as_expr(Index(bases[shared].expr) ^ offset))
+                bases[shared] = self._base(shared, start)
+            offset = sympy.Integer(position ^ shared)
+            if self.apart or start.is_Integer or not offset:
+                found = moved(bases[shared], offset)
             else:
-                found = moved(bases[shared], sympy.Integer(offset))
+                found = self.tracer.derive(as_expr(Index(bases[shared].expr) ^ offset))
             group = [by_position[position | selected(i, run)] for i in range(1 << len(run))]
             inner = (as_expr(i) for i in self.elements.of_register(register))
             index = (*self.at[: self.outer], *(a + i for a, i in zip(self.at[self.outer :], inner, strict=True)))
             buffer, layout, here = self.view.buffer, self.view.layout, self.tracer.here()
             yield group, TensorAccess(buffer, layout, index, sympy.true, found, len(group), here)
+
+    def _base(self, shared: int, start: Expr) -> Derivation:
+        """The position of the thread's element with these bits; a known first position is among them already."""
+        (base,) = self.threads.base(shared)
+        if not start.is_Integer:
+            base = base + Index(start) if self.apart else base ^ Index(start)
+        return self.tracer.derive(as_expr(base))
 
     def _run(self, start: Expr) -> list[int]:
         """The bits of consecutive positions that registers alone hold: 1, 2, 4, .."""
