@@ -36,13 +36,12 @@ def parts(case: str) -> tuple[int, int]:
 
 
 def layout(case: str) -> Any:
-    """Whole rows in warps: up to 4 elements of a row in a thread, several rows in a warp."""
+    """A row along as many lanes as it has elements, up to 32: each lane is read at once. Several rows in a warp."""
     from lego_mlir import f2
 
     n, _ = parts(case)
-    held = min(n, 4)
-    lanes = min(32, n // held)
-    made = f2.Blocked((1, held), (32 // lanes, lanes), (WARPS, 1), (1, 0)).layout((ROWS, n))
+    lanes = min(32, n)
+    made = f2.Blocked((1, n // lanes), (32 // lanes, lanes), (WARPS, 1), (1, 0)).layout((ROWS, n))
     return made.sublayout(["register", "lane", "warp"], list(made.out_sizes))
 
 

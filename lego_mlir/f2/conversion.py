@@ -81,8 +81,11 @@ def memory_plan(source: LinearLayout, target: LinearLayout, bits: int) -> Swizzl
 
 def _cheapest(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:
     """The plan with vector loads, or that with `ldmatrix` where it exists and is not dearer."""
-    plans = [plan for plan in (matrix_swizzle(source, target, bits), swizzle(source, target, bits)) if plan is not None]
-    return min(plans, key=memory_slots)
+    by_vectors = swizzle(source, target, bits)
+    by_matrices = None if by_vectors.is_widest() else matrix_swizzle(source, target, bits)
+    if by_matrices is None or memory_slots(by_vectors) < memory_slots(by_matrices):
+        return by_vectors
+    return by_matrices
 
 
 def in_slices(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzlePlan:

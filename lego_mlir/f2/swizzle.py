@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.banks import ROW_BITS, VECTOR_BITS, WORD_BITS, MemoryAccesses, accesses, phase_lanes
@@ -57,35 +58,50 @@ class SwizzlePlan:
     slice_elements: int = 0
     matrices: bool = False
 
-    def store(self) -> MemoryAccesses:
+    @cached_property
+    def stored(self) -> MemoryAccesses:
         """The accesses that write the source's values."""
         return accesses(self.source, self.memory, self.store_vector, self.bits)
 
-    def load(self) -> MemoryAccesses:
-        """The accesses that read the target's values."""
+    @cached_property
+    def loaded(self) -> MemoryAccesses:
+        """The vector accesses that read the target's values."""
         return accesses(self.target, self.memory, self.load_vector, self.bits)
 
-    def load_matrices(self) -> MatrixAccesses:
-        """The accesses by `ldmatrix` that read the target's values."""
+    @cached_property
+    def loaded_matrices(self) -> MatrixAccesses:
+        """The accesses by `ldmatrix` that read the target's values. Raises LayoutError where there are none."""
         found = matrix_accesses(self.target, self.memory, self.bits)
         if found is None:
             raise LayoutError("SwizzlePlan: the target cannot be loaded by ldmatrix from this memory layout")
         return found
 
+    def store(self) -> MemoryAccesses:
+        """The accesses that write the source's values."""
+        return self.stored
+
+    def load(self) -> MemoryAccesses:
+        """The vector accesses that read the target's values."""
+        return self.loaded
+
     def load_wavefronts(self) -> int:
         """The wavefronts of a warp's loads."""
         if self.matrices:
-            found = self.load_matrices()
+            found = self.loaded_matrices
             return len(found.each) * found.count * found.wavefronts()
-        return len(self.load().each) * self.load().wavefronts()
+        return len(self.loaded.each) * self.loaded.wavefronts()
 
     def store_wavefronts(self) -> int:
         """The wavefronts of a warp's stores."""
-        return len(self.store().each) * self.store().wavefronts()
+        return len(self.stored.each) * self.stored.wavefronts()
 
     def instructions(self) -> int:
         """The stores and loads of a lane."""
-        return len(self.store().each) + len((self.load_matrices() if self.matrices else self.load()).each)
+        return len(self.stored.each) + len((self.loaded_matrices if self.matrices else self.loaded).each)
+
+    def is_widest(self) -> bool:
+        """Whether both sides access vectors of 128 bits."""
+        return min(self.store_vector, self.load_vector) * self.bits == VECTOR_BITS
 
 
 @dataclass(frozen=True)

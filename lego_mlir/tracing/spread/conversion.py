@@ -132,7 +132,7 @@ def _load_registers(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
 
 
 def _load_matrices(memory: Scratch, plan: SwizzlePlan) -> list[Scalar]:
-    side, tracer, view = plan.load_matrices(), memory.tracer, memory.view
+    side, tracer, view = plan.loaded_matrices, memory.tracer, memory.view
     found: dict[int, Scalar] = {}
     for access in side.each:
         position = row_position(tracer, side, access)

@@ -146,7 +146,7 @@ def test_every_type_is_loaded_by_ldmatrix(dtype):
     layouts = stored_rows(dtype.bits)
     assert way(conversion_plan(*layouts, dtype.bits)) == "memory by ldmatrix"
     report = check(converted(layouts, dtype), dtype, (64, 64))
-    assert report.totals.ldmatrix == 4 * len(conversion_plan(*layouts, dtype.bits).load_matrices().each)
+    assert report.totals.ldmatrix == 4 * len(conversion_plan(*layouts, dtype.bits).loaded_matrices.each)
 
 
 @pytest.mark.parametrize("dtype", [f16, i16], ids=str)
@@ -160,7 +160,7 @@ def test_rows_become_columns_by_transposed_matrices(dtype):
         )
     )
     plan = conversion_plan(rows, columns, 16)
-    assert plan.matrices and plan.load_matrices().transposed
+    assert plan.matrices and plan.loaded_matrices.transposed
     assert (plan.store_vector, plan.load_wavefronts()) == (8, 16)
     check(converted([rows, columns], dtype), dtype, shape)
 
@@ -292,7 +292,7 @@ def test_ptx_has_ldmatrix(dtype, tmp_path):
     layouts = stored_rows(dtype.bits)
     plan = conversion_plan(*layouts, dtype.bits)
     text = compile_kernel(converted(layouts, dtype), target="sm_80").text
-    assert text.count("ldmatrix.sync") == len(plan.load_matrices().each)
+    assert text.count("ldmatrix.sync") == len(plan.loaded_matrices.each)
     assert text.count("st.shared.v4") == len(plan.store().each)
     (tmp_path / "k.ptx").write_text(text)
     subprocess.run([ptxas.find(), "-arch", "sm_80", tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)

@@ -1,0 +1,196 @@
+"""Tables 2 and 3 of the Linear Layouts paper with a column of ours: the page docs/linear-layouts-tables.md.
+
+    python bench/layout_tables.py            write the page
+    python bench/layout_tables.py --check    fail where the page is out of date
+
+Table 2 takes the width of the loads that a kernel is traced with. Table 3 reduces a tile along an axis by each family
+of layouts: the interpreter compares the result with NumPy's, and the loads and stores of shared memory in the kernel
+are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lego_mlir as lego
+from lego_mlir import Row, f2, f8e4m3fn, f16, i32, interp
+from lego_mlir.tracing.trace import Load, Store
+
+PAGE = Path(__file__).parent.parent / "docs" / "linear-layouts-tables.md"
+WIDEST = 16
+TABLE_2 = {
+    (1, f8e4m3fn): (32, 32), (2, f8e4m3fn): (16, 128), (4, f8e4m3fn): (32, 128), (8, f8e4m3fn): (64, 128),
+    (16, f8e4m3fn): (128, 128), (1, f16): (64, 64), (2, f16): (32, 128), (4, f16): (64, 128), (8, f16): (128, 128),
+    (16, f16): (128, 128),
+}  # fmt: skip
+"""Columns and type of [512, columns] -> bits of a load in the paper: Triton, Triton-Linear."""
+TABLE_3 = {
+    "Blocked": ("20/20", "20/20", "5888", "1388"),
+    "MMA": ("20/20", "20/20", "5914", "3517"),
+    "MMA Input": ("0/10", "10/10", "", "5884"),
+    "Sliced<Blocked>": ("20/20", "20/20", "6703", "4687"),
+    "Sliced<MMA>": ("0/10", "10/10", "", "320"),
+    "Sliced<MMA Input>": ("0/10", "10/10", "", "545"),
+    "Custom": ("0/10", "10/10", "", "913"),
+}
+"""Family -> cases that pass and shared memory instructions in the paper: Triton, Triton-Linear."""
+SHAPES = ((16, 16), (32, 32), (64, 64), (32, 128), (128, 128))
+WARPS = (4, 8)
+
+
+# -- table 2
+
+
+def load_bits(columns: int, dtype: Any, warps: int) -> int:
+    """The bits of a load of [512, columns] by a layout that gives each thread consecutive elements."""
+    held = min(WIDEST // dtype.bytes, max(1, 512 * columns // (32 * warps)))
+    across = min(columns, held)
+    lanes = columns // across
+    layout = f2.Blocked((held // across, across), (32 // lanes, lanes), (warps, 1), (1, 0)).layout((512, columns))
+
+    @lego.kernel(grid=1, block=32 * warps)
+    def copied(x: lego.Tensor(dtype, Row(512, columns)), y: lego.Tensor(dtype, Row(512, columns))):
+        lego.load(x, layout).store(y)
+
+    widths = {s.access.width * dtype.bits for s in copied.trace().statements() if isinstance(s, Load)}
+    return min(widths)
+
+
+def instruction(bits: int) -> str:
+    """The paper's name of a load."""
+    return f"v1.b{bits}" if bits <= 32 else f"v{bits // 32}.b32"
+
+
+def table_2() -> Iterator[str]:
+    yield "| tensor | Triton | Triton-Linear | ours, 128 threads | ours, 64 threads |"
+    yield "|---|---|---|---|---|"
+    for (columns, dtype), theirs in TABLE_2.items():
+        name = "f8" if dtype.is_f8 else str(dtype)
+        widths = [*theirs, *(load_bits(columns, dtype, warps) for warps in (4, 2))]
+        cells = [f"{instruction(bits)}, {bits}" for bits in widths]
+        yield f"| [512, {columns}] x {name} | {' | '.join(cells)} |"
+
+
+# -- table 3
+
+
+def family_layouts(family: str) -> Iterator[tuple[Any, int]]:
+    """The layouts of a family, each with the axis of the reduction."""
+    sliced = family.startswith("Sliced")
+    inner = family.removeprefix("Sliced<").removesuffix(">")
+    axes = (0, 1) if TABLE_3[family][1] == "20/20" else (1,)
+    for number, (axis, shape, warps) in enumerate(product(axes, SHAPES, WARPS)):
+        if family == "Custom":
+            yield custom(number, shape, warps), axis
+            continue
+        encoding = {
+            "Blocked": f2.Blocked((1, 4), (4, 8), (warps // 2, 2), (1, 0)),
+            "MMA": f2.MmaSync((warps // 2, 2)),
+            "MMA Input": f2.MmaOperand(0, f2.MmaSync((warps // 2, 2)), 2),
+        }[inner]
+        made = f2.Sliced(axis, encoding).layout(shape[1 - axis : 2 - axis]) if sliced else encoding.layout(shape)
+        yield made.sublayout(["register", "lane", "warp"], list(made.out_sizes)), 0 if sliced else axis
+
+
+def custom(seed: int, shape: Sequence[int], warps: int) -> Any:
+    """The bits of a tile in a random order: in registers, lanes and warps, with copies where places remain."""
+    outs = tuple((f"dim{k}", n.bit_length() - 1) for k, n in enumerate(shape))
+    total, warp_bits = sum(bits for _, bits in outs), warps.bit_length() - 1
+    registers = max(0, total - 5 - warp_bits)
+    columns = [1 << k for k in range(total)] + [0] * (registers + 5 + warp_bits - total)
+    np.random.default_rng(seed).shuffle(columns)
+    ins = (("register", registers), ("lane", 5), ("warp", warp_bits))
+    return f2.LinearLayout.of(ins, outs, [int(c) for c in columns])
+
+
+def reduced(layout: Any, axis: int) -> Any:
+    """The kernel that sums a tile along an axis."""
+    shape = tuple(layout.out_sizes.values())
+    rest = tuple(n for k, n in enumerate(shape) if k != axis) or (1,)
+
+    @lego.kernel(grid=1, block=32 * layout.in_sizes["warp"])
+    def total(x: lego.Tensor(i32, Row(*shape)), y: lego.Tensor(i32, Row(*rest))):
+        found = lego.load(x, layout).sum(axis)
+        if isinstance(found, lego.Spread):
+            found.store(y)
+            return
+        with lego.when(lego.thread_id[0] < 1):
+            y[0] = found
+
+    return total
+
+
+def measured(layout: Any, axis: int) -> tuple[bool, int]:
+    """Whether the interpreter finds NumPy's sums and no fault, and the accesses to shared memory in the kernel."""
+    kernel, shape = reduced(layout, axis), tuple(layout.out_sizes.values())
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.int32)
+    expected = x.sum(axis)
+    y = np.zeros(max(1, expected.size), np.int32)
+    report = interp.launch(kernel.mlir(), grid=[1], block=kernel.block, args=[x.reshape(-1), y])
+    right = report.clean and np.array_equal(y, expected.reshape(-1))
+    shared = [s for s in kernel.trace().statements() if isinstance(s, (Load, Store))]
+    return right, sum(s.access.buffer.space == "workgroup" for s in shared)
+
+
+def table_3(families: Sequence[str] = tuple(TABLE_3)) -> Iterator[str]:
+    yield "| layout | Triton | Triton-Linear | ours | Triton, shared | Triton-Linear, shared | ours, shared |"
+    yield "|---|---|---|---|---|---|---|"
+    for family in families:
+        yield row_3(family)
+
+
+def row_3(family: str) -> str:
+    """One row of table 3."""
+    results = [measured(layout, axis) for layout, axis in family_layouts(family)]
+    passed, linear, instructions, fewer = TABLE_3[family]
+    right = f"{sum(r for r, _ in results)}/{len(results)}"
+    cells = [family, passed, linear, right, instructions, fewer, str(sum(n for _, n in results))]
+    return f"| {' | '.join(cells)} |"
+
+
+# -- the page
+
+HEAD = """# Tables of the Linear Layouts paper
+
+Made by `python bench/layout_tables.py`. The columns of Triton and Triton-Linear are the paper's (arXiv 2505.23819);
+its cases are not listed there, so that counts of the same row are sums over similar, not equal, cases.
+
+## Table 2: contiguous elements across dimensions
+
+The load of a tensor, and its bits. A thread of ours holds consecutive elements, as many as the threads leave, at most
+16 bytes. The paper has 128 bits for [512, 2] x f8, whose 1024 bytes are 8 for each of 128 threads.
+"""
+MIDDLE = """
+## Table 3: reductions in every layout
+
+Cases with the right result, and shared memory instructions of all cases together. Ours: sums along an axis of tiles
+from 16 x 16 to 128 x 128 on 4 and 8 warps, along both axes where the paper has 20 cases; slices are reduced to one
+number. The sums go through registers, shuffles, and shared memory only where warps share an axis.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    return "\n".join([HEAD, *table_2(), MIDDLE, *table_3()]) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="fail where the page is out of date")
+    text = page()
+    if not parser.parse_args().check:
+        PAGE.write_text(text)
+    elif PAGE.read_text() != text:
+        sys.exit(f"{PAGE} is out of date; run python bench/layout_tables.py")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The page of the paper's tables 2 and 3 is what its script makes today."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "bench"))
+
+import layout_tables as tables  # noqa: E402  (bench/ is a folder of scripts, not a package)
+
+PAGE = tables.PAGE.read_text()
+
+
+def test_table_2_is_up_to_date():
+    assert "\n".join(tables.table_2()) in PAGE, "run python bench/layout_tables.py"
+
+
+@pytest.mark.parametrize("family", tables.TABLE_3)
+def test_table_3_is_up_to_date(family):
+    row = tables.row_3(family)
+    assert row in PAGE.splitlines(), "run python bench/layout_tables.py"
+    passed, cases = row.split("|")[4].strip().split("/")
+    assert passed == cases == tables.TABLE_3[family][1].partition("/")[2]
+
+
+def test_the_page_has_the_rest_of_the_text():
+    assert PAGE.startswith(tables.HEAD) and tables.MIDDLE in PAGE
+
+
+def test_our_loads_are_at_least_as_wide_as_the_papers():
+    for (columns, dtype), (_, linear) in tables.TABLE_2.items():
+        assert max(tables.load_bits(columns, dtype, warps) for warps in (4, 2)) >= linear
