@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -273,3 +274,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_NAMES})
+
+
+if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()) is not None:
+    from lego_mlir.notebook import register as _register
+
+    _register(_shell)
