@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CREATES = "a method of every layout returns a layout of another kind"
+SPREAD = "a method of a spread value is a function of its family, defined beside the others"
 CLOSING = {
     ("lego_mlir.expr.index", "lego_mlir.expr.intervals"): "a size equal to other sizes has their bounds",
     (
@@ -35,6 +36,12 @@ CLOSING = {
         "lego_mlir.tracing.mma",
         "lego_mlir.tracing.spread.multiplication",
     ): "lego.mma takes spread values and parts of tiles",
+    ("lego_mlir.tracing.control", "lego_mlir.tracing.spread.variables"): "lego.register holds a spread value, too",
+    ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.accesses"): SPREAD,
+    ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.filled"): SPREAD,
+    ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.folds"): SPREAD,
+    ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.index_comparisons"): SPREAD,
+    ("lego_mlir.tracing.spread.distributed", "lego_mlir.tracing.spread.reshaping"): SPREAD,
     ("lego_mlir.structured.build", "lego_mlir.structured.tuning"): "variant='tune' builds every variant",
     ("lego_mlir.runtime.data", "lego_mlir.runtime.tolerance"): "bounds of errors come from inputs made by data",
     ("lego_mlir.runtime.arrays", "lego_mlir.runtime.dlpack"): "arrays of unknown types come through DLPack",
