@@ -86,6 +86,13 @@ def counters(words: Words, level: int, instances: int) -> Words:
     return counts.reshape(copies, -1)[:, :COUNTERS]
 
 
+def contents(words: Words, level: int) -> Words:
+    """The lines that the first instance of a level holds."""
+    row = words[1 + FIELDS * level : 1 + FIELDS * (level + 1)]
+    tags = words[row[SLOT_AT] : row[SLOT_AT] + row[SLOT_WORDS] : SLOT]
+    return tags[tags >= 0]
+
+
 @compiled
 def _home(line: int, size: int) -> int:
     return ((line * _GOLDEN) >> 32) & (size - 1)

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from lego_mlir.caches.placement import Placement
     from lego_mlir.caches.residents import Residents, TaskProgram
     from lego_mlir.caches.workloads import Workload
+    from lego_mlir.layout.base import Layout
 
     Array = np.ndarray[Any, Any]
     Order = Callable[[Array], tuple[Array, Array]]
+    OrderLike = Order | Layout
     Progress = Callable[[int, int], None]
 
 BATCH_TASKS: Final = 1 << 20
@@ -100,9 +102,37 @@ def rows(width: int) -> Order:
     return lambda i: (i % width, i // width)
 
 
+def task_order(workload: Workload, order: OrderLike) -> tuple[int, Order]:
+    """The number of task numbers, and their tasks: x is -1 for a number without a task.
+
+    A layout of the tasks is an order: its `inv` maps a task number to (y, x), as in `lego_mlir.schedule`. Raises
+    UsageError for a layout of another shape.
+    """
+    from lego_mlir.layout.base import Layout
+
+    if not isinstance(order, Layout):
+        return workload.tasks, order
+    layout = order
+    if tuple(layout.dims()) != (workload.height, workload.width):
+        raise UsageError(
+            f"an order of {workload.name} is a layout of its {workload.height} x {workload.width} tasks, "
+            f"got {layout!r} of {layout.dims()}"
+        )
+    count = int(layout.physical_size())
+
+    def function(i: Array) -> tuple[Array, Array]:
+        y, x = layout.inv(i)
+        if count == workload.tasks:
+            return x, y
+        holds = np.asarray(layout.holds(i))
+        return np.where(holds, x, -1), np.where(holds, y, -1)
+
+    return count, function
+
+
 def simulate(
     workload: Workload,
-    order: Order,
+    order: OrderLike,
     threads: int,
     levels: Sequence[CacheLevel],
     *,
@@ -117,18 +147,20 @@ def simulate(
 ) -> Simulated:
     """Run a workload whose task i is `order(i)`, `threads` tasks in each block, and count what the caches do.
 
+    `order` is a layout of the tasks (`lego_mlir.schedule`), or a function from task numbers to (x, y).
     Without a `placement`, one SM runs one block at a time. `sample` names the SMs to simulate, default all: caches of
     one SM are exact, shared ones then see only the sample. `hit` and `miss` are the clocks until a warp issues again.
     `progress` is called with finished and total blocks. Raises UsageError for an impossible block or hierarchy.
     """
     _require(workload, threads, levels)
-    blocks = -(-workload.tasks // threads)
+    count, function = task_order(workload, order)
+    blocks = -(-count // threads)
     placed = places.round_robin(blocks, sms=1, slots=1) if placement is None else placement
     if placed.sm.size != blocks:
         raise UsageError(
             f"the placement is of {placed.sm.size} blocks, {workload.name} has {blocks} of {threads} tasks"
         )
-    run = _Run(workload, order, threads, tuple(levels), placed, sample, seed)
+    run = _Run(workload, (count, function), threads, tuple(levels), placed, sample, seed)
     run.configure(interleaving, hit, miss)
     return run.finish(workers, progress)
 
@@ -156,10 +188,11 @@ class _Run:
     """One simulation: the loaded blocks, the machine and its caches."""
 
     def __init__(
-        self, workload: Workload, order: Order, threads: int, levels: tuple[CacheLevel, ...], placed: Placement,
-        sample: Sequence[int] | None, seed: int,
+        self, workload: Workload, order: tuple[int, Order], threads: int, levels: tuple[CacheLevel, ...],
+        placed: Placement, sample: Sequence[int] | None, seed: int,
     ) -> None:  # fmt: skip
-        self.workload, self.order, self.threads, self.levels, self.placed = workload, order, threads, levels, placed
+        self.workload, self.threads, self.levels, self.placed = workload, threads, levels, placed
+        self.count, self.order = order
         chosen = np.arange(placed.sms) if sample is None else np.unique(np.asarray(sample, np.int64))
         if chosen.size == 0 or chosen[0] < 0 or chosen[-1] >= placed.sms:
             raise UsageError(f"the sample needs SMs within 0..{placed.sms - 1}, got {list(sample or ())}")
@@ -225,7 +258,7 @@ class _Run:
         if self.workload.recorded is not None:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
         i = (self.loaded[begin:end, None] * self.threads + np.arange(self.threads)).ravel()
-        inside = i < self.workload.tasks
+        inside = i < self.count
         x, y = self.order(np.where(inside, i, 0))
         return np.where(inside, x, -1).astype(np.int32), np.where(inside, y, -1).astype(np.int32)
 

@@ -153,6 +153,27 @@ def dense(
     return Workload(name, width, height, tuple(accesses), _aligned(last), element, together)
 
 
+def addresses(workload: Workload, access: TaskAccess, x: Array, y: Array) -> tuple[Array, Array]:
+    """The byte addresses of an access for tasks (x, y), and where there is one: not for x < 0, nor where it skips."""
+    real = x >= 0
+    column, row = x + access.dx, y + access.dy
+    for value, extent in ((column, access.width), (row, access.height)):
+        match access.boundary:
+            case Boundary.CLAMP:
+                np.clip(value, 0, extent - 1, out=value)
+            case Boundary.MIRROR:
+                value %= max(2 * extent - 2, 1)
+                np.minimum(value, 2 * extent - 2 - value, out=value, where=value >= extent)
+            case Boundary.WRAP:
+                value %= extent
+            case Boundary.SKIP:
+                real = real & (value >= 0) & (value < extent)
+    if access.table >= 0:
+        place = np.where(real, access.table + row * access.width + column, 0)
+        return access.base + access.across * workload.positions[place].astype(np.int64), real
+    return access.base + access.across * column + access.down * row, real
+
+
 def _positions(layout: Positions, width: int, height: int) -> Array:
     """Where each element (y, x) lies, in elements."""
     rows, columns = np.divmod(np.arange(width * height, dtype=np.int64), width)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from lego_mlir.caches import bounds, placement, simulation, workloads
+from lego_mlir import Row
+from lego_mlir.caches import bounds, placement, simulation, space_time, time_model, workloads
 from lego_mlir.caches.levels import CacheLevel
 from lego_mlir.errors import UsageError
 
@@ -61,3 +62,26 @@ def test_a_recorded_workload_has_its_block():
     workload = workloads.Workload("copy", 16, 16, (), 1024, 4, recorded=recorded)
     with pytest.raises(UsageError, match=r"copy was recorded with 2 warps in a block, not with 32 threads"):
         simulate(workload)
+
+
+def test_diagrams_and_chips_refuse():
+    wide = CacheLevel("L2", 1024, line=64, shared=True)
+    with pytest.raises(UsageError, match=r"needs lines of one size, got L1 128, L2 64 bytes"):
+        space_time.space_time(BLUR, simulation.rows(16), (L1, wide))
+    with pytest.raises(UsageError, match=r"a spatial-temporal diagram of 1048576 tasks and 32768 lines has more than"):
+        space_time.space_time(workloads.stencil(1024, 1024, 1), simulation.rows(1024), (L1,))
+    with pytest.raises(UsageError, match=r"no constants were fitted for chip 'b200'; there are h200, rtx2080super"):
+        time_model.chip_named("b200")
+    with pytest.raises(UsageError, match=r"a layout of its 16 x 16 tasks, got .* of \(8, 8\)"):
+        simulate_with(Row(8, 8))
+
+
+def simulate_with(order):
+    return simulation.simulate(BLUR, order, 32, (L1,))
+
+
+def test_a_picture_has_a_known_suffix(tmp_path):
+    from lego_mlir.viz.cache_diagram import CacheDiagram
+
+    with pytest.raises(UsageError, match=r"a diagram is written as \.svg or \.png, got '\.jpg'"):
+        CacheDiagram(8, 8).save(tmp_path / "a.jpg")
