@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import kernel as kernel
     from lego_mlir.tracing.device_functions import DeviceFunction as DeviceFunction
     from lego_mlir.tracing.device_functions import function as function
+    from lego_mlir.tracing.distinct import assume_distinct as assume_distinct
     from lego_mlir.tracing.dtypes import DType as DType
     from lego_mlir.tracing.dtypes import bf16 as bf16
     from lego_mlir.tracing.dtypes import f8e4m3fn as f8e4m3fn
@@ -195,6 +196,7 @@ _MODULES = {
     "lego_mlir.tracing.program": "KernelProgram empty program",
     "lego_mlir.tracing.requirements": "require",
     "lego_mlir.tracing.escape": "mlir_op",
+    "lego_mlir.tracing.distinct": "assume_distinct",
     "lego_mlir.tracing.fences": "fence",
     "lego_mlir.tracing.printing": "assert_ printf",
     "lego_mlir.tracing.scalar": "vector",

@@ -68,6 +68,8 @@ def _layout_dict(name: str, layout: Layout) -> Json:
 
 
 def _kernel_dict(trace: KernelTrace) -> Json:
+    from lego_mlir.proofs.explained import explanations
+
     accesses = [
         {
             "source": str(access.source),
@@ -80,7 +82,8 @@ def _kernel_dict(trace: KernelTrace) -> Json:
         }
         for statement, access in trace.accesses()
     ]
-    return {"name": trace.name, "source": str(trace.source), "accesses": accesses}
+    claims = [{"claim": found.claim, "proof": list(found.lines)} for found in explanations(trace)]
+    return {"name": trace.name, "source": str(trace.source), "accesses": accesses, "claims": claims}
 
 
 def _verb(statement: Accessing) -> str:
@@ -117,6 +120,8 @@ def _layout(name: str, layout: Layout) -> Iterator[str]:
 
 
 def _kernel(trace: KernelTrace) -> Iterator[str]:
+    from lego_mlir.proofs.explained import digits_of, explanations
+
     yield f"kernel {trace.name}, {trace.source}"
     for statement, access in trace.accesses():
         index = brief(", ".join(map(str, access.index)))
@@ -124,6 +129,10 @@ def _kernel(trace: KernelTrace) -> Iterator[str]:
         width = f", {access.width} elements at once" if access.width > 1 else ""
         title = f"{_verb(statement)} {access.buffer.name}[{index}]{width}{mask}"
         yield from _derivation(f"{access.source}: {title}", access.derivation)
+    yield from (f"  {line}" for line in digits_of(trace))
+    for found in explanations(trace):
+        yield f"  {found.claim}"
+        yield from (f"    {line}" for line in found.lines)
     yield ""
 
 

@@ -128,12 +128,16 @@ Node = Stretch | Sync | Rounds | Fork
 
 @dataclass(slots=True)
 class Reader:
-    """Reads a trace. `ranges` gains the rounds, elements and copies that the footprints use."""
+    """Reads a trace. `ranges` gains the rounds, elements and copies that the footprints use.
+
+    `distinct` has the values that are elements of tensors without repetition: the tensor, and the index in it.
+    """
 
     trace: KernelTrace
     meaning: Mapping[Any, Any]
     ranges: dict[Any, Range]
     syncs: list[Sync] = field(default_factory=list)
+    distinct: dict[int, tuple[str, tuple[Expr, ...]]] = field(default_factory=dict)
     _counted: int = 0
     _accessed: int = 0
 
@@ -198,7 +202,10 @@ class Reader:
         """The accesses of a statement without barriers."""
         match statement:
             case Load(access=access) | Store(access=access) | Atomic(access=access):
-                yield self._access(_KINDS[type(statement)], access, scope)
+                made = self._access(_KINDS[type(statement)], access, scope)
+                if isinstance(statement, Load) and access.buffer.name in self.trace.distinct and not access.is_masked:
+                    self.distinct[statement.result.number] = (access.buffer.name, made.index)
+                yield made
             case TileLoad() | TileStore():
                 yield self._tile(statement, scope)
             case MatrixLoad(access=access):

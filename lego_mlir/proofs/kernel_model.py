@@ -23,7 +23,7 @@ from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.proofs.digits import Digits, primed
 from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat
-from lego_mlir.proofs.meeting import Question, answered
+from lego_mlir.proofs.meeting import Loaded, Question, answered
 from lego_mlir.proofs.phases import Pair
 from lego_mlir.tracing.claims import DataMeaning
 from lego_mlir.tracing.trace import KernelTrace
@@ -52,9 +52,17 @@ class KernelModel:
         self._answers: dict[Any, Verdict] = {}
         ids = [*self.threads, *self.blocks]
         conditions = [c for a in self.accesses for c in a.conditions]
-        exprs = [*(i for a in self.accesses for i in a.index), self.warp, *ids, *map(_sides, conditions)]
+        by_warps = any(sync.scope == "warp" for sync in self.reader.syncs) or any(a.by_warp for a in self.accesses)
+        warps = [self.warp] if by_warps else []
+        loaded = [i for _, index in self.reader.distinct.values() for i in index]
+        exprs = [*(i for a in self.accesses for i in a.index), *loaded, *warps, *ids, *map(_sides, conditions)]
         flattened = [e for group in exprs for e in (group if isinstance(group, list) else [group])]
         self.digits.of(flattened)
+        self.distinct = {
+            symbol: (found[0], tuple(map(self.digits.simple, found[1])))
+            for symbol, value in meaning.values.items()
+            if (found := self.reader.distinct.get(value.number)) is not None
+        }
         self.required = tuple(requirement.condition for requirement in trace.requirements)
 
     # ---- ids
@@ -129,7 +137,7 @@ class KernelModel:
         one, other = self.element(pair.one), self.element(pair.other)
         key = (one, other, pair.common, pair.step, pair.given, pair.given_other, self._by_warp(pair), across)
         if key not in self._answers:
-            self._answers[key] = self._answer(pair, one, other, across)
+            self._answers[key] = answered(self.question(pair, across))
         return self._answers[key]
 
     def proved_once(self, one: Footprint, other: Footprint) -> Verdict:
@@ -144,7 +152,8 @@ class KernelModel:
         limits = self.digits.limits
         mirrored = [c.xreplace(prime) for c in (*b.conditions, *limits)]
         goals = tuple(sympy.expand(w - w.xreplace(prime)) if one is other else w for w in who)
-        return answered(Question(equations, (*a.conditions, *limits, *mirrored, *self.required), goals, self.both))
+        conditions = (*a.conditions, *limits, *mirrored, *self.required)
+        return answered(Question(equations, conditions, goals, self.both, self._loaded(prime)))
 
     def by_position(self, buffer: str) -> bool:
         """Whether the accesses of a buffer are compared by physical position."""
@@ -154,7 +163,9 @@ class KernelModel:
         """Whether it is enough that both threads are of one warp."""
         return pair.warps_apart or (pair.one.by_warp and pair.other.by_warp and pair.one.writes and pair.other.writes)
 
-    def _answer(self, pair: Pair, one: TouchedElement, other: TouchedElement, across: bool) -> Verdict:
+    def question(self, pair: Pair, across: bool) -> Question:
+        """Whether a pair touches one element only in one thread, as equations."""
+        one, other = self.element(pair.one), self.element(pair.other)
         who = self.blocks if across else [self.warp] if self._by_warp(pair) else self.threads
         goals = tuple(map(self.digits.simple, who))
         common = self.over_digits([*pair.common] if across else [*self.blocks, *pair.common])
@@ -169,13 +180,20 @@ class KernelModel:
             equations.append(round_ + 1 - round_.xreplace(prime))
         limits = self.digits.limits
         mirrored = [c.xreplace(prime) for c in (*second, *limits)]
-        question = Question(
+        return Question(
             tuple(map(sympy.expand, equations)),
             (*first, *limits, *mirrored, *self.required),
             tuple(sympy.expand(g - g.xreplace(prime)) for g in goals),
             self.both,
+            self._loaded(prime),
         )
-        return answered(question)
+
+    def _loaded(self, prime: dict[Symbol, Symbol]) -> dict[Symbol, Loaded]:
+        """The values of tensors without repetition, of both accesses."""
+        mirrored = {
+            primed(s): (name, tuple(i.xreplace(prime) for i in index)) for s, (name, index) in self.distinct.items()
+        }
+        return {**self.distinct, **mirrored}
 
     @cached_property
     def both(self) -> PlainRanges:
@@ -184,7 +202,8 @@ class KernelModel:
 
     def _primed(self, exprs: Sequence[Expr], common: set[Symbol], step: Symbol | None) -> dict[Symbol, Symbol]:
         """A symbol for each one that the second access has for itself."""
-        symbols = {s for e in exprs for s in e.free_symbols}
+        indices = [i for _, index in self.distinct.values() for i in index]
+        symbols = {s for e in (*exprs, *indices) for s in e.free_symbols}
         if step is not None:
             symbols |= self.over_digits([step])
         return {s: primed(s) for s in symbols if not isinstance(s, Size) and s not in common}

@@ -13,8 +13,8 @@ the conditions of both accesses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import sympy
@@ -33,19 +33,27 @@ Z3_MS: Final = 100
 """Z3's steps for one pair of accesses, as milliseconds of `expr.solver`."""
 
 
+Loaded = tuple[str, tuple[Expr, ...]]
+"""The name of a tensor, and an index in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`equations` are sums that are 0 where two accesses meet, under `conditions`; `goals` are then 0 as well."""
+    """`equations` are sums that are 0 where two accesses meet, under `conditions`; `goals` are then 0 as well.
+
+    `distinct` are variables loaded from tensors whose elements are distinct: equal values have equal indices.
+    """
 
     equations: tuple[Expr, ...]
     conditions: tuple[Cond, ...]
     goals: tuple[Expr, ...]
     ranges: dict[Symbol, Range]
+    distinct: Mapping[Symbol, Loaded] = field(default_factory=dict)
 
 
 def answered(question: Question) -> Verdict:
     """Proved with the method, Refuted with values that may be unreachable, or Unknown."""
-    system = _System(question)
+    system = Equations(question)
     by = system.solve()
     if by is not None:
         return Proved(by)
@@ -55,15 +63,16 @@ def answered(question: Question) -> Verdict:
     return system.decided()
 
 
-class _System:
-    """Equations that are being solved."""
+class Equations:
+    """Equations that are being solved. `trail` has what was derived, as text: `b' = b`."""
 
     def __init__(self, question: Question) -> None:
         self.ranges = question.ranges
         self.conditions = [part for c in question.conditions for part in _conjuncts(c)]
         self.equations = [*question.equations, *(c.args[0] - c.args[1] for c in self.conditions if isinstance(c, Eq))]
         self.goals = list(question.goals)
-        self.steps: list[str] = []
+        self.distinct = dict(question.distinct)
+        self.trail: list[str] = []
 
     def solve(self) -> str | None:
         """How the goals follow, or that no values solve the equations; None if neither is found."""
@@ -93,12 +102,21 @@ class _System:
             if pair is not None:
                 gone, kept = pair
                 values = {gone: kept}
+                self.trail.append(shown(gone, kept))
+                self.equations += self._same_element(gone, kept)
                 self.equations = [sympy.expand(e.xreplace(values)) for e in self.equations]
                 self.equations = [e for e in self.equations if e != 0]
                 self.goals = [sympy.expand(g.xreplace(values)) for g in self.goals]
                 self.conditions = [c.xreplace(values) for c in self.conditions]
                 return True
         return False
+
+    def _same_element(self, one: Symbol, other: Expr) -> list[Expr]:
+        """The equations of the indices of two equal values of a tensor whose elements are distinct."""
+        a, b = self.distinct.pop(one, None), self.distinct.get(other)
+        if a is None or b is None or a[0] != b[0]:
+            return []
+        return [sympy.expand(i - j) for i, j in zip(a[1], b[1], strict=True)]
 
     def sides(self) -> tuple[Side, Side]:
         """What is left of the equations and goals, a side for each access."""
@@ -119,6 +137,11 @@ class _System:
         if not parts:
             return Unknown("different threads access the same element")
         return prove(claim, self.ranges, timeout_ms=Z3_MS)
+
+
+def shown(one: Expr, other: Expr) -> str:
+    """An equation as text."""
+    return f"{one} = {other}".replace(" '", "'")
 
 
 def _parted(equation: Expr) -> tuple[Expr, Expr]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.runtime import inputs
 from lego_mlir.runtime.comparing import STORED, WORDS
-from lego_mlir.runtime.value_ranges import require_values
+from lego_mlir.runtime.value_ranges import require_distinct, require_values
 
 if TYPE_CHECKING:
     import numpy
@@ -242,6 +243,8 @@ def _filled(
         if parameter.name in supplied:
             value = _supplied(supplied[parameter.name], parameter, shape, sizes)
             require_values(parameter.name, value, _ends(parameter, sizes))
+            if parameter.distinct:
+                require_distinct(parameter.name, value)
         if parameter.layout is not None:
             named = named_indices(parameter.layout, sizes)
             value = value if named is None else numpy.where(named, value, value.dtype.type(0))
@@ -254,6 +257,8 @@ def _random(
 ) -> numpy.ndarray | float:
     """Numbers of the declared range; without one normal numbers, or small integers."""
     within = _ends(parameter, sizes)
+    if parameter.distinct:
+        return _distinct(parameter, generator, shape, within)
     integers = generator.integers(0, 2 if parameter.dtype.bits == 1 else 100, shape)
     if within is None:
         return generator.standard_normal(shape) if parameter.dtype.is_float else integers
@@ -261,6 +266,19 @@ def _random(
         return generator.uniform(*within, shape)
     lo, end = map(int, within)
     return generator.integers(lo, end, shape)
+
+
+def _distinct(
+    parameter: Parameter, generator: numpy.random.Generator, shape: tuple[int, ...], within: tuple[float, float] | None
+) -> numpy.ndarray:
+    """Integers of the declared range, or from 0 on, none of them twice."""
+    count = math.prod(shape)
+    lo, end = (0, count) if within is None else map(int, within)
+    if count > end - lo:
+        raise UsageError(
+            f"{parameter.name}: its {count} elements are assumed to be distinct, and its range has {end - lo} numbers"
+        )
+    return lo + generator.choice(end - lo, count, replace=False).reshape(shape)
 
 
 def _ends(parameter: Parameter, sizes: Mapping[str, int]) -> tuple[float, float] | None:

@@ -30,6 +30,22 @@ def require_arguments(entry: KernelEntry, sizes: Sequence[int], arrays: Sequence
             require_values(argument.name, array, (lo, end))
 
 
+def require_distinct(name: str, array: Array) -> None:
+    """Raise UsageError for an array with two equal elements, naming both."""
+    import numpy
+
+    flat = numpy.asarray(array).reshape(-1)
+    order = numpy.argsort(flat, kind="stable")
+    repeated = numpy.flatnonzero(flat[order][1:] == flat[order][:-1])
+    if repeated.size:
+        shape = numpy.asarray(array).shape
+        one, other = ([int(i) for i in numpy.unravel_index(int(order[repeated[0] + k]), shape)] for k in (0, 1))
+        raise UsageError(
+            f"{name}{one} and {name}{other} are both {flat[order[repeated[0]]]}, and the kernel assumes that the "
+            f"elements of {name} are distinct (lego.assume_distinct)"
+        )
+
+
 def require_values(name: str, array: Array, within: tuple[float, float] | None) -> None:
     """Raise UsageError with the first element outside the range; its end is not part of it."""
     if within is None:

@@ -84,6 +84,7 @@ class DataMeaning:
         self.data = trace.data
         self.meaning: dict[Any, Any] = {}
         self.ranges: dict[Any, Range] = {}
+        self.values: dict[Any, Value] = {}
         self._symbols: dict[int, Any] = {}
         for symbol, value in self.data.symbols.items():
             if symbol in self.data.claimed:
@@ -109,6 +110,7 @@ class DataMeaning:
         symbol = sympy.Symbol(name, integer=True)
         lo, hi = (as_expr(end).xreplace(self.meaning) for end in (within.lo, within.hi))
         self.ranges[symbol] = Range(lo, hi)
+        self.values[symbol] = value
         return symbol
 
 

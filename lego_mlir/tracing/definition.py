@@ -26,6 +26,7 @@ from lego_mlir.layout.gallery import tables
 from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.calling import OnArrays
 from lego_mlir.tracing.claimed import Values, refuse_updates
+from lego_mlir.tracing.distinct import refuse_stores_to_distinct
 from lego_mlir.tracing.dtypes import DType, i32
 from lego_mlir.tracing.reference import Referenced
 from lego_mlir.tracing.requirements import of_layouts, of_relations, refuse
@@ -57,7 +58,7 @@ _IN_A_KERNEL: Final = "; in a kernel a branch is `with lego.when(condition):`, a
 class Parameter:
     """One parameter of the signature. A scalar has no layout; `size` counts a tensor's physical elements.
 
-    `values` is the declared range of its elements.
+    `values` is the declared range of its elements, which are `distinct` if the kernel assumes so.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Parameter:
     read: bool
     written: bool
     values: Values | None = None
+    distinct: bool = False
 
 
 class Kernel(Referenced, OnArrays):
@@ -148,6 +150,7 @@ class Kernel(Referenced, OnArrays):
             divisions=tracer.divisions,
             data=tracer.data,
             requirements=(*of_relations(sizes, self.source), *of_layouts(self), *tracer.requirements),
+            distinct=tracer.distinct,
         )
 
     def _tables(self, tracer: Tracer) -> Iterator[Buffer]:
@@ -214,7 +217,16 @@ class Kernel(Referenced, OnArrays):
                     read.add(access.buffer.name)
                     written |= {access.buffer.name} - ({access.buffer.name} if operation == "load" else set())
         return tuple(
-            Parameter(p.name, p.dtype, p.layout, p.size, p.name in read, p.name in written, p.values)
+            Parameter(
+                p.name,
+                p.dtype,
+                p.layout,
+                p.size,
+                p.name in read,
+                p.name in written,
+                p.values,
+                p.name in self._traced.distinct,
+            )
             if isinstance(p, Buffer)
             else Parameter(p.name, p.dtype, None, None, True, False)
             for p in self._traced.parameters
@@ -282,6 +294,7 @@ def _complete(trace: KernelTrace) -> KernelTrace:
     ):
         raise TraceError(f"{trace.source}: kernel {trace.name} writes no tensor; a store is written y[i, j] = value")
     refuse_updates(trace)
+    refuse_stores_to_distinct(trace)
     used = 0
     for tile in trace.shared:
         used += tile.size * tile.dtype.bytes

@@ -405,17 +405,27 @@ def _refuted_fact(size: Symbol, value: Extent) -> str:
 def _used(signature: Mapping[str, Tensor | DType], steps: Sequence[ProgramStep]) -> tuple[Parameter, ...]:
     read: set[str] = set()
     written: set[str] = set()
+    distinct: set[str] = set()
     for step in steps:
         uses = {parameter.name: parameter for parameter in step.kernel.params}
         for name, value in step.by_name().items():
             if isinstance(value, ProgramTensor):
                 if uses[name].read and value.name not in written:
                     read.add(value.name)
+                if uses[name].distinct and value.name not in written:
+                    distinct.add(value.name)
                 if uses[name].written:
                     written.add(value.name)
     return tuple(
         Parameter(
-            name, kind.dtype, kind.layout, kind.layout.physical_size(), name in read, name in written, kind.values
+            name,
+            kind.dtype,
+            kind.layout,
+            kind.layout.physical_size(),
+            name in read,
+            name in written,
+            kind.values,
+            name in distinct,
         )
         if isinstance(kind, Tensor)
         else Parameter(name, kind, None, None, True, False)

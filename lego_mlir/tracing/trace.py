@@ -455,6 +455,7 @@ class KernelTrace:
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
     `divisions` are the claims that divisors are not 0, except those that are visibly positive. `data` has the ranges
     of the symbols that represent data. `requirements` are conditions on sizes that proofs assume and a launch checks.
+    `distinct` are the tensors whose elements are assumed to be distinct, with the line that states it.
     """
 
     name: str
@@ -470,6 +471,7 @@ class KernelTrace:
     data: DataRanges = field(repr=False, compare=False)
     divisions: tuple[Division, ...] = ()
     requirements: tuple[Requirement, ...] = ()
+    distinct: Mapping[str, Source] = field(default_factory=dict)
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""

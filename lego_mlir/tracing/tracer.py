@@ -68,6 +68,7 @@ class Tracer:
         self.data = DataRanges(lambda expr: bounds(expr, self.known(expr.free_symbols)))
         self.from_data = self.data.symbols.keys()  # symbols whose values come from memory
         self.path: list[Any] = []  # index conditions that hold in the innermost region
+        self.distinct: dict[str, Source] = {}  # tensors whose elements are assumed to be distinct
         self.requirements: list[Requirement] = []  # conditions on sizes that hold at every launch
         self._regions: list[list[Statement]] = [[]]
         self._live: list[set[int]] = [set()]  # numbers of the values defined in each open region

@@ -1,0 +1,101 @@
+"""`lego.assume_distinct`: a scatter is proved free of races, and a run checks the data."""
+
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Row, f32, i32
+from lego_mlir.cli.main import DONE, main
+from lego_mlir.errors import TraceError, UsageError
+from lego_mlir.expr.verdict import Proved, Unknown
+from lego_mlir.proofs.claims import kernel_claims
+from lego_mlir.runtime import data
+
+M, N, T = lego.size("M"), lego.size("N"), 64
+
+
+def scatter(assumed=True, stride=1, masked=False):
+    @lego.kernel(grid=lego.cdiv(N, T), block=T)
+    def kernel(order: lego.Tensor(i32, Row(N), range=(0, N)), x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+        if assumed:
+            lego.assume_distinct(order)
+        i = lego.block_id[0] * T + lego.thread_id[0]
+        if masked:
+            y[order.halo()[i]] = 1.0
+        else:
+            with lego.when(i < N):
+                y[order[i // stride]] = x[i]
+
+    return kernel
+
+
+def races(kernel):
+    return [type(verdict) for text, verdict in kernel_claims(kernel) if "no race" in text or "twice" in text]
+
+
+def test_a_scatter_is_proved_where_its_indices_are_distinct():
+    assert races(scatter()) == [Proved] * 3
+    assert races(scatter(assumed=False)) == [Unknown] * 3
+
+
+def test_distinct_indices_do_not_excuse_threads_that_read_the_same_one():
+    assert races(scatter(stride=2)) == [Unknown, Proved, Unknown]  # no two blocks read the same one
+
+
+def test_a_masked_load_may_repeat_its_default():
+    assert races(scatter(masked=True)) == [Unknown] * 3
+
+
+def test_drawn_input_is_distinct_and_supplied_input_is_compared():
+    kernel = scatter()
+    drawn = data.arguments(kernel, {"N": 100}, 0).logical["order"]
+    assert sorted(drawn.tolist()) == list(range(100))
+
+    @kernel.inputs
+    def repeated(N):
+        return {"order": np.zeros(N, np.int32)}
+
+    with pytest.raises(UsageError, match=r"order\[0\] and order\[1\] are both 0, and the kernel assumes that the elem"):
+        data.arguments(kernel, {"N": 100}, 0)
+
+
+def test_check_notes_the_assumption(tmp_path, capsys):
+    path = tmp_path / "spec.py"
+    path.write_text("""
+import lego_mlir as lego
+from lego_mlir import Row, f32, i32
+
+@lego.kernel(grid=1, block=64)
+def scatter(order: lego.Tensor(i32, Row(64), range=(0, 64)), y: lego.Tensor(f32, Row(64))):
+    lego.assume_distinct(order)
+    y[order[lego.thread_id[0]]] = 1.0
+""")
+    assert main(["check", str(path), "--json"]) == DONE
+    out = capsys.readouterr().out
+    assert "assumed, and checked by run: the elements of order are distinct" in out
+    assert '"claim": "no race for y between two threads of a block"' in out
+
+
+def test_what_cannot_be_assumed_to_be_distinct_is_refused():
+    @lego.kernel(grid=1, block=64)
+    def floats(y: lego.Tensor(f32, Row(64))):
+        lego.assume_distinct(y)
+
+    with pytest.raises(TraceError, match="takes a parameter of the kernel that is a tensor of integers, got <y: f32"):
+        floats.trace()
+
+    @lego.kernel(grid=1, block=64)
+    def stored(y: lego.Tensor(i32, Row(64))):
+        lego.assume_distinct(y)
+        y[lego.thread_id[0]] = 1
+
+    with pytest.raises(TraceError, match="the elements of y are assumed to be distinct, which loads rely on, so the"):
+        stored.trace()
+
+    @lego.kernel(grid=1, block=64)
+    def narrow(order: lego.Tensor(i32, Row(64), range=(0, 32)), y: lego.Tensor(f32, Row(64))):
+        lego.assume_distinct(order)
+        y[order[lego.thread_id[0]]] = 1.0
+
+    with pytest.raises(UsageError, match="order: its 64 elements are assumed to be distinct, and its range has 32 num"):
+        data.arguments(narrow, {}, 0)
