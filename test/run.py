@@ -30,6 +30,7 @@ STEPS: dict[str, list[str]] = {
     "layers": [str(BIN / "lint-imports")],
     "docs": [PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", "build/site"],
     "lit": [str(BIN / "lit"), "-v", "test/lit"],
+    "notebooks": [PYTHON, "-m", "pytest", "-q", "--nbmake", "-n", "2", "docs/notebooks"],
     "floors": [PYTHON, "test/versions.py", "floors"],
     "newest": [PYTHON, "test/versions.py", "newest"],
     "interop": [PYTHON, "test/versions.py", "interop"],
