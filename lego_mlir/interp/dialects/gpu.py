@@ -132,6 +132,14 @@ def active_by_warp(m: Machine) -> Array:
     return by_warp(m, values.uniform(True, np.bool_) if m.mask is None else m.mask)
 
 
+def lanes_and_active(m: Machine, value: Array) -> tuple[Array, Array]:
+    """A value by (block, warp, lane) and the active lanes, for the blocks in which either of them differs."""
+    source, active = by_warp(m, value), active_by_warp(m)
+    blocks = max(source.shape[0], active.shape[0])
+    source = np.broadcast_to(source, (blocks, *source.shape[1:]))
+    return source, np.broadcast_to(active, source.shape[:3])
+
+
 def require_whole_warps(m: Machine, what: str, place: SourceLocation) -> None:
     """Report warps of which only some lanes are active; a collective operation of a warp needs all of them."""
     if m.mask is None:
@@ -163,16 +171,16 @@ def shuffle(op: Operation) -> Step:
     mode, place = _shuffle_mode(op), op.place
 
     def step(m: Machine) -> None:
-        source = by_warp(m, m.values[value])
+        source, active = lanes_and_active(m, m.values[value])
         distance, span = by_warp(m, m.values[offset]), by_warp(m, m.values[width])
         lane = np.arange(WARP).reshape(1, 1, WARP)
         within, base = lane % span, lane - lane % span
         target = SHUFFLES[mode](within, distance)
         inside = (target >= 0) & (target < span)
         partner = np.where(inside, base + target, lane)
-        shape = np.broadcast_shapes(partner.shape, source.shape[:3])
+        shape = np.broadcast_shapes(partner.shape, active.shape)
         partner = np.broadcast_to(partner, shape).astype(np.int64)
-        active = np.broadcast_to(active_by_warp(m), shape)
+        active = np.broadcast_to(active, shape)
         absent = active & ~np.take_along_axis(active, partner, axis=2)
         if not absent.any():
             require_whole_warps(m, f"shuffle {mode}", place)
@@ -252,8 +260,7 @@ def subgroup_reduce(op: Operation) -> Step:
     size, stride = op.integer("cluster_size", WARP), op.integer("cluster_stride", 1)
 
     def step(m: Machine) -> None:
-        source = by_warp(m, m.values[value])
-        active = np.broadcast_to(active_by_warp(m), source.shape[:3])
+        source, active = lanes_and_active(m, m.values[value])
         groups = WARP // (size * stride)
         split = (*source.shape[:2], groups, size, stride)
         parts = source.reshape(*split, *source.shape[3:])
@@ -274,9 +281,9 @@ def all_reduce(op: Operation) -> Step:
 
     def step(m: Machine) -> None:
         m.passed_barrier(place, ())
-        source = m.values[value]
-        source = np.broadcast_to(source, (source.shape[0], m.threads, *source.shape[2:]))
-        active = np.broadcast_to(values.uniform(True, np.bool_) if m.mask is None else m.mask, source.shape[:2])
+        source, active = m.values[value], values.uniform(True, np.bool_) if m.mask is None else m.mask
+        source = np.broadcast_to(source, (max(source.shape[0], active.shape[0]), m.threads, *source.shape[2:]))
+        active = np.broadcast_to(active, source.shape[:2])
         m.values[result] = reduced(kind, source, active, 1)
 
     return step

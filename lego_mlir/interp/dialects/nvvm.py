@@ -11,7 +11,12 @@ from typing import Final
 import numpy as np
 
 from lego_mlir.interp import values
-from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp, reduced, require_whole_warps
+from lego_mlir.interp.dialects.gpu import (
+    from_warp,
+    lanes_and_active,
+    reduced,
+    require_whole_warps,
+)
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
 
@@ -80,8 +85,7 @@ def redux_sync(op: Operation) -> Step:
     def step(m: Machine) -> None:
         _require_whole_mask(op, m, mask)
         require_whole_warps(m, f"redux.sync {kind}", place)
-        lanes = by_warp(m, m.values[value])
-        active = np.broadcast_to(active_by_warp(m), lanes.shape)
+        lanes, active = lanes_and_active(m, m.values[value])
         m.values[result] = from_warp(m, np.broadcast_to(reduced(REDUX[kind], lanes, active, 2), lanes.shape))
 
     return step

@@ -380,3 +380,16 @@ def test_the_cpu_refuses_a_warp_that_branches_alone():
 
     with pytest.raises(LegoError, match=r"inside scf.if that not all threads of the block need take alike"):
         launch_on_cpu(k, np.zeros(64))
+
+
+def test_blocks_that_branch_apart_shuffle_what_is_the_same_in_all_of_them():
+    @lego.kernel(grid=3, block=64)
+    def k(y: lego.Tensor(i32, Row(3, 64))):
+        t, v = lego.thread_id[0], lego.register(i32, 7)
+        with lego.when(lego.block_id[0] >= 1):
+            v.set(lego.shuffle_xor(i32(t), 1) + lego.block_reduce(i32(t)))
+        y[lego.block_id[0], t] = v
+
+    (y,) = launch(k, np.zeros((3, 64)))
+    t = np.arange(64)
+    np.testing.assert_array_equal(y, np.stack([0 * t + 7, *[(t ^ 1) + 2016] * 2]))
