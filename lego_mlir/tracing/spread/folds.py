@@ -22,15 +22,14 @@ from lego_mlir.f2.dims import offsets, split
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import Echelon, complement, independent, solve
 from lego_mlir.f2.matrix import combine as combined
-from lego_mlir.layout import Row, as_layout
-from lego_mlir.tracing import control, functions, warps
+from lego_mlir.tracing import functions, warps
 from lego_mlir.tracing.dtypes import i32
 from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import compute
 from lego_mlir.tracing.spread.accesses import load
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.filled import arange, require_axis
-from lego_mlir.tracing.tensor import declare_tile
+from lego_mlir.tracing.spread.scratch import scratch_in_turn
 from lego_mlir.tracing.tracer import Tracer, current
 
 Values: TypeAlias = tuple[Operand, ...]
@@ -184,13 +183,17 @@ def _exchanged(tracer: Tracer, partial: Sequence[Spread], result: LinearLayout) 
     ones = [(*[0] * len(result.outs), 1 << k) for k in range(parts.bit_length() - 1)]
     places["register"] = ones + places["register"]
     wanted = LinearLayout(places, partial[0].layout.out_sizes)
-    tiles = [declare_tile(tracer, tile.dtype, as_layout(Row(*tile.shape)), None) for tile in partial]
-    if tracer.depth and not tracer.has_barrier():
-        control.barrier()  # the previous iteration has been read
+    flat, count = shape_ops.reshape(wanted, (_count(partial[0]),)), _count(partial[0])
+    tiles = [scratch_in_turn(tracer, tile.dtype, count) for tile in partial]
+    for tile in tiles:
+        tile.before_stores()
     for tile, part in zip(tiles, partial, strict=True):
-        part.store(tile)
-    control.barrier()
-    return [load(tile, wanted) for tile in tiles]
+        part.reshape(count).store(tile.view)
+    tiles[0].before_loads()
+    found = [load(tile.view, flat).reshape(*partial[0].shape) for tile in tiles]
+    for tile in tiles:
+        tile.after_loads()
+    return found
 
 
 def _in_order(values: Sequence[Values], count: int, combine: Combine) -> list[Values]:

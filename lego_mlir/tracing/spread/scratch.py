@@ -1,4 +1,4 @@
-"""Shared memory that conversions use in turn, and the barriers between their accesses.
+"""Shared memory that conversions and reductions use in turn, and the barriers between their accesses.
 
 A kernel has few scratch tiles: a conversion takes the one that an earlier conversion used, if it is large enough. Its
 stores wait for the earlier loads, its loads for its stores:
@@ -45,7 +45,7 @@ class Scratch:
     def before_stores(self) -> None:
         """Wait until earlier loads of the tile are complete."""
         here = self.tracer.innermost
-        if self.region is None and not self.tracer.depth:
+        if self.region is None and (not self.tracer.depth or self.tracer.has_barrier()):
             return
         if self.region is here and any(isinstance(s, Barrier) for s in here[self.loaded :]):
             return
@@ -68,6 +68,7 @@ class Scratch:
 
 
 _TILES: WeakKeyDictionary[Tracer, list[Scratch]] = WeakKeyDictionary()
+_IN_TURN: WeakKeyDictionary[Tracer, list[Scratch]] = WeakKeyDictionary()
 
 
 def scratch(tracer: Tracer, dtype: DType, elements: int, slice_elements: int = 0) -> Scratch:
@@ -85,3 +86,20 @@ def scratch(tracer: Tracer, dtype: DType, elements: int, slice_elements: int = 0
     made = Scratch(tracer, declare_tile(tracer, dtype, as_layout(Row(elements)), None), elements, slice_elements)
     tiles.append(made)
     return made
+
+
+def scratch_in_turn(tracer: Tracer, dtype: DType, elements: int) -> Scratch:
+    """One of two scratch tiles of reductions, the one that was not used last.
+
+    The barrier between the stores and loads of one is then after the loads of the other, which needs no further one.
+    """
+    tiles = _IN_TURN.setdefault(tracer, [])
+    fitting = [tile for tile in tiles if tile.view.dtype == dtype and tile.elements >= elements]
+    if len(fitting) < 2:
+        view = declare_tile(tracer, dtype, as_layout(Row(elements)), None)
+        chosen = Scratch(tracer, view, elements, 0)
+    else:
+        chosen = fitting[0]
+        tiles.remove(chosen)
+    tiles.append(chosen)  # in the order of their last use
+    return chosen

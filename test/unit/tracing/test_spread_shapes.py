@@ -71,6 +71,38 @@ def test_a_reduction_in_a_warp_needs_no_barrier_and_two_need_one_each():
     assert count(BLOCKED, lambda x: x.sum(1) + x.max(1), Barrier) == 2
 
 
+def test_many_reductions_take_two_tiles_and_one_barrier_each():
+    def function(x):
+        for _ in range(6):
+            x = x - x.max(1)[:, None]
+        return x.sum(1) + x.argmax(1).to(f32)
+
+    a = np.random.default_rng(0).integers(-9, 9, (32, 64))
+    k, y = run(BLOCKED, f32, function, a, (32,))
+    np.testing.assert_array_equal(y, (a - a.max(1)[:, None]).sum(1) + a.argmax(1))
+    assert sum(isinstance(s, Barrier) for s in k.trace().body) == 8
+    assert len(k.trace().shared) == 3  # one for the indices
+
+
+def test_reductions_in_branches_and_loops_do_not_race():
+    @lego.kernel(grid=2, block=128)
+    def k(a: lego.Tensor(f32, Row(32, 64)), y: lego.Tensor(f32, Row(2, 32))):
+        total = lego.register(lego.load(a, BLOCKED).sum(1))
+        for j in lego.range(3):
+            total += lego.load(a, BLOCKED).max(1)
+            with lego.when(lego.block_id[0] < 1):
+                total += lego.load(a, BLOCKED).min(1)
+            total += (lego.load(a, BLOCKED) * lego.f32(j)).sum(1)
+            for _ in lego.range(2):
+                total += lego.load(a, BLOCKED).max(1)
+        total.expand_dims(0).store(y, at=(lego.block_id[0], 0))
+
+    a = np.random.default_rng(0).integers(-9, 9, (32, 64)).astype(np.float32)
+    _, y = launch(k, a, np.zeros((2, 32)))
+    expected = a.sum(1) * 4 + 9 * a.max(1)
+    np.testing.assert_array_equal(y, np.stack([expected + 3 * a.min(1), expected]))
+
+
 def test_a_softmax_of_rows():
     def softmax(x):
         e = lego.exp(x - x.max(1)[:, None])
