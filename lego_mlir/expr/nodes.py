@@ -543,6 +543,25 @@ class Size(sympy.Symbol):
         )
 
 
+class Divisor(Size):
+    """A size that generated code divides by with a multiplication: its multiplier and its shift are sizes as well.
+
+    They are those of `expr.reciprocal`, for dividends below 2**31. Everywhere else it is the size itself.
+    """
+
+    __slots__ = ()
+
+    @property
+    def multiplier(self) -> Size:
+        """The size `<name>_multiplier`, m above: a word without sign."""
+        return Size(f"{self.name}_multiplier", 1, 2**32 - 1)
+
+    @property
+    def shift(self) -> Size:
+        """The size `<name>_shift`, s above."""
+        return Size(f"{self.name}_shift", 31, 62)
+
+
 @cacheit  # type: ignore[untyped-decorator]
 def canonical(expr: Expr) -> Expr:
     """A SymPy expression in this module's nodes: `floor(a/b)`, `Mod`, `Min`, `Max`, `Piecewise`, relations and `Xor`.

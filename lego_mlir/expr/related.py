@@ -18,7 +18,7 @@ from typing import Any
 
 from lego_mlir.aliases import Expr, Symbol
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import Size, replaced
+from lego_mlir.expr.nodes import Divisor, Size, replaced
 from lego_mlir.expr.ranges import Range
 
 
@@ -54,12 +54,17 @@ def with_related(sizes: Iterable[Size]) -> list[Size]:
         size = pending.pop(0)
         if size not in found:
             found[size] = None
-            pending = sorted(_mentioned(size), key=str) + pending
+            pending = sorted(_with_it(size), key=str) + pending
     return list(found)
 
 
 def _mentioned(size: Size) -> set[Size]:
     return {symbol for end in (size.below, size.equals) if end is not None for symbol in end.free_symbols}
+
+
+def _with_it(size: Size) -> set[Size]:
+    """The sizes that a launch needs with this one: those its relation mentions, and the reciprocal of a divisor."""
+    return _mentioned(size) | ({size.multiplier, size.shift} if isinstance(size, Divisor) else set())
 
 
 def relations(sizes: Iterable[Size]) -> list[tuple[str, str, Expr]]:
@@ -125,7 +130,7 @@ def at(size: Size, rule: Mapping[Symbol, Expr]) -> Size:
     most = size.max
     if below is not None and below.is_Integer:
         most, below = int(below) if most is None else min(most, int(below)), None
-    return Size(size.name, size.min, most, size.multiple_of, below, equals)
+    return type(size)(size.name, size.min, most, size.multiple_of, below, equals)
 
 
 def _ends(size: Size) -> dict[str, Expr | None]:

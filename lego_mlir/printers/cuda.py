@@ -32,7 +32,8 @@ import sympy
 from lego_mlir.aliases import Cond, Expr, IndexLike, Symbol
 from lego_mlir.errors import PrintError
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import ShiftLeft, Size
+from lego_mlir.expr.nodes import Divisor, ShiftLeft, Size
+from lego_mlir.expr.reciprocal import DIVIDENDS
 from lego_mlir.printers.text_printer import ATOM, LOOSE, PRODUCT, SUM, Text, TextPrinter, Width, power_of_two
 
 TYPES: Final[dict[Width, str]] = {"i32": "int", "u32": "unsigned", "i64": "long long"}
@@ -135,6 +136,11 @@ class CudaPrinter(TextPrinter):
     def _divide(self, expr: Expr, operator: str, helper: str) -> Text:
         x, d = expr.args
         width, (a, b) = self.operands(expr, (x, d))
+        if isinstance(d, Divisor) and self.not_negative(x) and (self.bounds(x).hi or DIVIDENDS) < DIVIDENDS:
+            quotient = self._scaled(expr, x, d, width)
+            if operator == "/":
+                return quotient
+            return Text(f"{a.at(SUM)} - {quotient.at(PRODUCT)} * {b.at(ATOM)}", SUM, width)
         exponent = power_of_two(d)
         if exponent is not None:
             power = f"{a.at(ATOM)} >> {exponent}" if operator == "/" else f"{a.at(ATOM)} & {int(d) - 1}"
@@ -147,6 +153,12 @@ class CudaPrinter(TextPrinter):
         if width == "u32":  # a divisor that may be 0 has no proof here; the helper is for signed types
             width, a, b = "i64", self.cast(a, "i64"), self.cast(b, "i64")
         return self._call(f"{helper}<{TYPES[width]}>", width, a, b)
+
+    def _scaled(self, expr: Expr, x: Expr, d: Divisor, width: Width) -> Text:
+        """A quotient as a product with the reciprocal of its divisor, of words without sign."""
+        n, m, s = (self.operand(part, expr) for part in (x, d.multiplier, d.shift))
+        product = f"(unsigned long long)(unsigned){n.at(ATOM)} * (unsigned){m.at(ATOM)}"
+        return Text(f"({TYPES[width]})({product} >> {s.at(ATOM)})", ATOM, width)
 
     def _call(self, function: str, width: Width, *arguments: Text) -> Text:
         name = function.partition("<")[0]

@@ -6,6 +6,7 @@ value:
 >>> from lego_mlir import bindings
 >>> from lego_mlir.expr.index import index_symbol
 >>> from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.reciprocal import DIVIDENDS, reciprocal
 >>> i = index_symbol("i")
 >>> ir = bindings.load().ir
 >>> with ir.Context(), ir.Location.unknown():
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import sympy
@@ -44,6 +46,7 @@ from lego_mlir.expr.intervals import bounds, value_beyond
 from lego_mlir.expr.nodes import NodeType
 from lego_mlir.expr.prefix import COMPARED, PrefixPrinter
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.reciprocal import DIVIDENDS, reciprocal
 from lego_mlir.printers.affine import AffineMap, affine_map
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.constant_tables import constant_table
@@ -260,13 +263,45 @@ class MlirPrinter:
 
     def _emit_floor_div(self, expr: Expr) -> Value:
         x, d = expr.args
+        if self._multiplies(x, d):
+            return self._emit_scaled(expr, x, self._emit(d.multiplier), self._emit(d.shift))
         name = "divu" if self._not_negative(x) and self._not_negative(d) else "floordiv"
         return self._operation(name, self._kind(expr, x, d), self._emit(x), self._emit(d))
+
+    def _multiplies(self, x: Expr, d: Expr) -> bool:
+        """Whether a quotient is a product with the reciprocal of a `Divisor`: x in 0 .. 2**31 - 1."""
+        return isinstance(d, nodes.Divisor) and self._is_word(x)
+
+    def _is_word(self, x: Expr) -> bool:
+        """Whether a dividend is in 0 .. 2**31 - 1, in a form with integers of several widths."""
+        known = bounds(x, self.ranges)
+        inside = known.lo is not None and known.lo >= 0 and known.hi is not None and known.hi < DIVIDENDS
+        return inside and self.form != "index"
+
+    def _chosen_reciprocal(self, chosen: Value, d: int, e: int) -> tuple[Value, Value]:
+        """The multiplier and the shift of one of two constants. LLVM would divide by the chosen one of them."""
+        (m, s), (n, t) = reciprocal(d), reciprocal(e)
+        words = [self._constant(number - (number >> 31 << 32), "i32") for number in (m, n)]  # as a word with a sign
+        shifts = [self._constant(number, "i64") for number in (s, t)]
+        return (
+            self.build.value("arith.select", (chosen, *words), "i32"),
+            self.build.value("arith.select", (chosen, *shifts), "i64"),
+        )
+
+    def _emit_scaled(self, expr: Expr, x: Expr, multiplier: Value, shift: Value) -> Value:
+        """x * multiplier >> shift, of words without sign."""
+        word, wide = (partial(self.build.cast_integer, kind="i32"), partial(self.build.cast_unsigned, kind="i64"))
+        product = self.build.value("arith.muli", (wide(word(self._emit(x))), wide(word(multiplier))), "i64")
+        scaled = self.build.value("arith.shrui", (product, self.build.cast_integer(shift, "i64")), "i64")
+        return self._cast(word(scaled), self._kind(expr))
 
     def _emit_floor_mod(self, expr: Expr) -> Value:
         """Python's `%`. The hardware's remainder has the sign of x; if that may differ from d's, d is added."""
         x, d = expr.args
         kind = self._kind(expr, x, d)
+        if self._multiplies(x, d):
+            whole = self._operation("mul", kind, self._emit(nodes.FloorDiv(x, d)), self._emit(d))
+            return self._operation("sub", kind, self._emit(x), whole)
         left, right = self._emit(x), self._emit(d)
         if self._not_negative(x) and self._not_negative(d):
             return self._operation("remu", kind, left, right)
@@ -284,6 +319,14 @@ class MlirPrinter:
         condition, a, b = expr.args
         kind = self._kind(expr, a, b)
         chosen = self.condition(condition)
+        if isinstance(a, nodes.FloorDiv) and isinstance(b, nodes.FloorDiv) and a.args[0] == b.args[0]:
+            x, d, e = a.args[0], a.args[1], b.args[1]
+            if self._multiplies(x, d) and self._multiplies(x, e):  # one product with the reciprocal that is chosen
+                pairs = ((d.multiplier, e.multiplier), (d.shift, e.shift))
+                both = [self._emit(nodes.Select(condition, *pair)) for pair in pairs]
+                return self._emit_scaled(expr, x, *both)
+            if self._is_word(x) and not any(_is_cheap(divisor) for divisor in (d, e)):
+                return self._emit_scaled(expr, x, *self._chosen_reciprocal(chosen, int(d), int(e)))
         operands = (chosen, self._cast(self._emit(a), kind), self._cast(self._emit(b), kind))
         return self.build.value("arith.select", operands, kind)
 
@@ -355,6 +398,11 @@ _EXACT: tuple[type[Any], ...] = (
     *nodes.COMPARISONS,
 )
 """Operations whose result is wrong if an operand has wrapped around."""
+
+
+def _is_cheap(divisor: Expr) -> bool:
+    """Whether LLVM keeps a division apart from that by another constant: by a power of two, or by no constant."""
+    return not divisor.is_Integer or int(divisor) < 1 or int(divisor) & (int(divisor) - 1) == 0
 
 
 def _subtracted(term: Expr) -> bool:

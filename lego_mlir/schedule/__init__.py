@@ -7,6 +7,7 @@ the tiles of a matrix product; it prints to MLIR, Triton and CUDA like any other
 | order | visits |
 |---|---|
 | `columns(h, w, width=32)` | columns of `width`, the last one narrower; `zigzag`, `up_down` |
+| `prepared_columns(h, w, width=c)` | columns of a run-time width, with reciprocals as arguments |
 | `grouped(m, n, rows=8)` | groups of rows, column by column |
 | `tiles(h, w, tile=(8, 32))` | tiles, those at the ends smaller |
 | `Cuts([h, w], [(2, 128), (1, 8), (2, 32)])` | any sequence of cuts, for example columns of tiles |
@@ -17,17 +18,20 @@ the tiles of a matrix product; it prints to MLIR, Triton and CUDA like any other
 from lego_mlir.schedule.cuts import Cuts
 from lego_mlir.schedule.named import ORDERS, tile_order
 from lego_mlir.schedule.orders import columns, grouped, nested, tiles
+from lego_mlir.schedule.prepared import arguments, prepared_columns
 from lego_mlir.schedule.rectangles import generalised_hilbert, hilbert, morton
 
 __all__ = [
     "ORDERS",
     "Cuts",
+    "arguments",
     "columns",
     "generalised_hilbert",
     "grouped",
     "hilbert",
     "morton",
     "nested",
+    "prepared_columns",
     "tile_order",
     "tiles",
 ]

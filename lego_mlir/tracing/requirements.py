@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import sympy
+
 from lego_mlir.aliases import Cond
 from lego_mlir.errors import LegoError
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.expr.nodes import Eq, Le, Size
+from lego_mlir.expr.nodes import Divisor, Eq, FloorDiv, Le, ShiftLeft, Size
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
@@ -66,6 +68,12 @@ def of_relations(sizes: tuple[Any, ...], source: Source) -> Iterator[Requirement
             yield Requirement(Le(size, size.below), f"{size} <= {size.below}", source)
         if size.equals is not None:
             yield Requirement(Eq(size, size.equals), f"{size} == {size.equals}", source)
+        if isinstance(size, Divisor):
+            m, s = size.multiplier, size.shift
+            power = ShiftLeft(sympy.Integer(1), s - 31)
+            yield Requirement(Le(size, power), f"{size} <= 2**({s} - 31)", source)
+            exact = Eq(m, FloorDiv(ShiftLeft(sympy.Integer(1), s) + size - 1, size))
+            yield Requirement(exact, f"{m} == ceil(2**{s} / {size}), as schedule.reciprocal gives it", source)
 
 
 def of_layouts(kernel: Kernel) -> Iterator[Requirement]:
