@@ -4,6 +4,8 @@ Scores and results are spread over the threads of a block in the layout of mma.s
 the left operand of the next one in the same registers. Tiles of k and v arrive in shared memory while others are used.
 """
 
+import contextlib
+import functools
 import math
 
 import numpy as np
@@ -14,9 +16,12 @@ from lego_mlir import Row, f2, f16, f32, gallery
 H, S = lego.size("H", min=1, max=2**16 - 1), lego.size("S", min=1, max=2**20)  # heads of all batches, positions
 
 
-def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True):
+def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True, lazy=False):
     parent, tensor = f2.MmaSync((warps, 1)), lego.Tensor(dtype, Row(H, S, D))
     left, scale = f2.MmaOperand(0, parent), math.log2(math.e) / math.sqrt(D)  # exp(x) is exp2(x log2(e))
+
+    def in_lanes(p):  # the sum of each row in its 4 lanes
+        return p.reshape(BM, BN // 8, 4, 2).sum(axis=1).sum(axis=2)
 
     @lego.kernel(grid=(lego.cdiv(S, BM), H), block=32 * warps)
     def attention(q: tensor, k: tensor, v: tensor, o: tensor):
@@ -24,8 +29,8 @@ def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True):
         tile, *rings = (lego.shared(dtype, gallery.xor_swizzle(n, D, 8, 1, 8)) for n in (BM, 2 * BN, 2 * BN))
         last = lego.minimum(S, first + BM) if causal else S
         whole = lego.minimum(S, first) // BN if causal else S // BN  # tiles of keys that need no mask
-        best, total = (lego.register(lego.full(f32, f2.Sliced(1, parent).layout((BM,)), x)) for x in (-math.inf, 0.0))
-        out = lego.register(lego.zeros(f32, parent.layout((BM, D))))
+        zeros, out = lego.zeros(f32, parent.layout((BM, BN))), lego.register(lego.zeros(f32, parent.layout((BM, D))))
+        best, total = lego.register(zeros.max(axis=1) - math.inf), lego.register(in_lanes(zeros))
 
         def fetch(j):
             for source, ring in zip((k, v), rings, strict=True):
@@ -46,17 +51,21 @@ def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True):
                 arrived()
                 with lego.when((j + 1) * BN < last):
                     fetch(j + 1)
-                s = lego.mma(queries, keys.T, lego.zeros(f32, parent.layout((BM, BN))))
+                s = lego.mma(queries, keys.T, zeros)
                 if start is whole:
                     row, column = first + s.index(0), j * BN + s.index(1)
                     s = lego.where((column < S) & (column <= row) if causal else column < S, s, -math.inf)
                 new = lego.maximum(best, s.max(axis=1))
-                p = lego.exp2(lego.fma(s, scale, (new * -scale)[:, None]), approximate=True)
-                fade = lego.exp2((best - new) * scale, approximate=True)
-                total.set(total * fade + p.sum(axis=1))
-                out.set(lego.mma(lego.convert(p.to(dtype), to=left.layout((BM, BN))), values, out * fade[:, None]))
-                best.set(new)
-        (out * (1.0 / total)[:, None]).to(dtype).store(o, at=(head, first, 0))
+                most = functools.reduce(lego.maximum, ((new - best) * scale).registers) if lazy else None
+                with lego.when(lego.warp_any(most > 8.0)) if lazy else contextlib.nullcontext():  # weights stay < 2^8
+                    fade = lego.exp2((best - new) * scale, approximate=True)[:, None]
+                    out.set(out * fade)
+                    total.set(total * fade)
+                    best.set(new)
+                p = lego.exp2(lego.fma(s, scale, (best * -scale)[:, None]), approximate=True)
+                total.set(total + in_lanes(p))
+                out.set(lego.mma(lego.convert(p.to(dtype), to=left.layout((BM, BN))), values, out))
+        (out * (1.0 / total.sum(axis=1))[:, None]).to(dtype).store(o, at=(head, first, 0))
 
     return attention
 

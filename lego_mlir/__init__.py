@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.functions import where as where
     from lego_mlir.tracing.generic import GenericKernel as GenericKernel
     from lego_mlir.tracing.generic import generic as generic
+    from lego_mlir.tracing.interleaving import interleave as interleave
     from lego_mlir.tracing.mma import accumulator as accumulator
     from lego_mlir.tracing.mma import mma as mma
     from lego_mlir.tracing.printing import assert_ as assert_
@@ -191,6 +192,7 @@ _MODULES = {
         "round=nearest_even rsqrt sign sin sinh sqrt tan tanh trunc where"
     ),
     "lego_mlir.tracing.generic": "GenericKernel generic",
+    "lego_mlir.tracing.interleaving": "interleave",
     "lego_mlir.tracing.mma": "accumulator mma",
     "lego_mlir.tracing.reductions": "block_reduce block_scan warp_reduce warp_scan",
     "lego_mlir.tracing.program": "KernelProgram empty program",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -213,6 +213,19 @@ class Tracer:
         self.ranges[symbol] = range_
         self._symbols[-1].add(symbol)
         return symbol
+
+    @contextmanager
+    def recorded(self) -> Iterator[list[Statement]]:
+        """Around statements of the innermost region that are taken out of it, to be added again in another order."""
+        body = self._regions[-1]
+        start, part = len(body), list[Statement]()
+        yield part
+        part.extend(body[start:])
+        del body[start:]
+
+    def extend(self, statements: Iterable[Statement]) -> None:
+        """Add statements that were taken out to the innermost region."""
+        self._regions[-1].extend(statements)
 
     def last(self) -> Statement | None:
         """The latest statement of the innermost region."""

@@ -1,4 +1,4 @@
-"""The attention example: every length, mask, head and type against NumPy, without races, conflicts or spills."""
+"""The attention examples: every length, mask, head and type against NumPy, without races, conflicts or spills."""
 
 import runpy
 from functools import cache
@@ -13,12 +13,18 @@ from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.toolchain import compile_kernel, ptxas, target_named
 from lego_mlir.tracing.trace import MatrixLoad
 
-build = runpy.run_path(str(Path(__file__).parents[3] / "examples" / "attention_spread.py"))["build"]
+EXAMPLES = Path(__file__).parents[3] / "examples"
+build, pipelined = (runpy.run_path(str(EXAMPLES / f"attention_{name}.py"))["build"] for name in ("spread", "pipelined"))
 
 
 @cache
-def kernel(D, dtype, causal, held):
-    return build(D, dtype, causal, BM=64, BN=32, warps=2, held=held)
+def kernel(D, dtype, causal, held, lazy=False):
+    return build(D, dtype, causal, BM=64, BN=32, warps=2, held=held, lazy=lazy)
+
+
+@cache
+def pipelined_kernel(D, dtype, causal):
+    return pipelined(D, dtype, causal, BM=64, BN=32, warps=2, held=True)
 
 
 def attend(q, k, v, causal):
@@ -50,6 +56,18 @@ def run(built, heads, positions, features, dtype, causal):
 @pytest.mark.parametrize("positions", [1, 31, 32, 64, 97])
 def test_lengths(positions, causal):
     run(kernel(64, f16, causal, True), 2, positions, 64, f16, causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("positions", [20, 64, 97])
+def test_products_merged_with_arithmetic(positions, causal):
+    run(pipelined_kernel(64, f16, causal), 1, positions, 64, f16, causal)
+
+
+def test_scaling_only_where_a_maximum_grows():
+    built = kernel(64, f16, True, True, lazy=True)
+    run(built, 1, 97, 64, f16, True)
+    assert compile_kernel(built, target="sm_80").text.count("vote.sync.any") == 2
 
 
 @pytest.mark.parametrize(("features", "dtype", "causal", "held"), [(64, bf16, True, True), (128, f16, True, False)])
