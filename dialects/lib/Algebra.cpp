@@ -77,18 +77,16 @@ Sum Algebra::bounded(const Atom &leaf, const Sum &high) {
   return make(atom);
 }
 
-Sum Algebra::indexBelow(const Sum &value, const Sum &end, const void *ssa) {
+Sum Algebra::indexBelow(const Sum &value, const Sum &end) {
   if (isBelow(value, end))
     return value;
   Sum highest = end - Sum(1);
-  Atom whole{AtomKind::Leaf};
-  whole.leaf = ssa;
   auto id = value.getAtom();
   if (id && get(*id).kind == AtomKind::Leaf)
     return bounded(get(*id), highest);
   // Each term is at most what the others leave.
   if (value.isWrapped() || !isNonNegative(value))
-    return bounded(whole, highest);
+    return opaque(value, end);
   Sum result;
   for (const Term &term : value.getTerms()) {
     Sum own;
@@ -102,7 +100,7 @@ Sum Algebra::indexBelow(const Sum &value, const Sum &end, const void *ssa) {
     }
     result = result + own;
   }
-  return isBelow(result, end) ? result : bounded(whole, highest);
+  return isBelow(result, end) ? result : opaque(value, end);
 }
 
 Sum Algebra::opaque(const Sum &value, const Sum &end) {

@@ -206,7 +206,7 @@ SmallVector<Sum> IndexReader::readIndex(LayoutAttr layout, ValueRange indices,
     Sum limit = evaluator.size(end);
     if (k + 1 == ends.size())
       limit = limit - Sum(tail);
-    read[k] = algebra.indexBelow(read[k], limit, indices[k].getAsOpaquePointer());
+    read[k] = algebra.indexBelow(read[k], limit);
   }
   return read;
 }
@@ -223,7 +223,7 @@ SmallVector<Sum> IndexReader::readInverse(LayoutAttr layout, Value position,
   bindSizes(layout, sizes);
   Sum end = evaluator.size(
       getViewPositions(layout.getView(), layout.getContext()));
-  sum = algebra.indexBelow(sum, end, position.getAsOpaquePointer());
+  sum = algebra.indexBelow(sum, end);
   return evaluator.inv(layout.getView(), sum);
 }
 
@@ -239,7 +239,7 @@ Comparison IndexReader::readHolds(LayoutAttr layout, Value position,
   bindSizes(layout, sizes);
   Sum end = evaluator.size(
       getViewPositions(layout.getView(), layout.getContext()));
-  sum = algebra.indexBelow(sum, end, position.getAsOpaquePointer());
+  sum = algebra.indexBelow(sum, end);
   return evaluator.holds(layout.getView(), sum);
 }
 

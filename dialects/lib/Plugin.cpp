@@ -7,6 +7,7 @@
 
 #include "LegoMLIR/Lego.h"
 #include "LegoMLIR/Passes.h"
+#include "LegoMLIR/TransformOps.h"
 #include "mlir/Tools/Plugins/DialectPlugin.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 
@@ -17,6 +18,7 @@ mlirGetDialectPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "lego", LEGO_VERSION,
           [](DialectRegistry *registry) {
             registry->insert<lego::LegoDialect>();
+            lego::registerLegoTransforms(*registry);
             lego::registerLegoPasses();
           }};
 }

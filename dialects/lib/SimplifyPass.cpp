@@ -109,7 +109,8 @@ void LegoSimplify::simplify(IndexReader &reader, Operation *op,
     emitted.push_back(made);
     cost += costOf(made);
   }
-  if (value && cost < costOf(op->getResult(0))) {
+  bool itself = value == op->getResult(0); // a leaf
+  if (value && !itself && cost < costOf(op->getResult(0))) {
     op->getResult(0).replaceAllUsesWith(value);
     return;
   }

@@ -122,9 +122,9 @@ public:
            std::optional<int64_t> high);
   /// A size: a factor times an atom if a divisor is promised.
   Sum size(const void *value, const SizeFacts &facts);
-  /// `value`, the sum of the SSA value `ssa`, where it is known to be an index
-  /// below `end`: its leaves get bounds, or else the SSA value is the leaf.
-  Sum indexBelow(const Sum &value, const Sum &end, const void *ssa);
+  /// `value` where it is known to be an index below `end`: its leaves get
+  /// bounds, or else it becomes an atom with bounds.
+  Sum indexBelow(const Sum &value, const Sum &end);
   /// A sum as one atom with the bounds 0 and end - 1.
   Sum opaque(const Sum &value, const Sum &end);
 

@@ -1,0 +1,39 @@
+//===- TransformOps.h - Layouts in transform scripts ------------*- C++ -*-===//
+
+#ifndef LEGOMLIR_TRANSFORMOPS_H
+#define LEGOMLIR_TRANSFORMOPS_H
+
+#include "LegoMLIR/Lego.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Transform/IR/TransformDialect.h"
+#include "mlir/Dialect/Transform/Interfaces/TransformInterfaces.h"
+
+#define GET_OP_CLASSES
+#include "LegoMLIR/LegoTransformOps.h.inc"
+
+namespace lego {
+
+/// The transform operations of the dialect.
+void registerLegoTransforms(mlir::DialectRegistry &registry);
+
+/// Why an allocation cannot be relaid by a layout; empty if it can.
+std::string findObstacle(mlir::memref::AllocOp alloc, LayoutAttr layout);
+
+/// Replaces an allocation that has no obstacle, and its uses.
+mlir::memref::AllocOp relayout(mlir::RewriterBase &rewriter,
+                               mlir::memref::AllocOp alloc, LayoutAttr layout);
+
+/// A layout of a shared allocation, with the wavefronts of all accesses.
+struct SharedLayout {
+  LayoutAttr layout; // null: as it is
+  int64_t wavefronts = 0, rowMajor = 0;
+};
+
+/// The cheapest layout with the fewest wavefronts; `reason` is set if the
+/// accesses cannot be evaluated.
+SharedLayout chooseSharedLayout(mlir::memref::AllocOp alloc,
+                                std::string &reason);
+
+} // namespace lego
+
+#endif // LEGOMLIR_TRANSFORMOPS_H
