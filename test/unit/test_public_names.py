@@ -26,7 +26,7 @@ def test_a_name_that_is_none():
 
 def test_checkers_and_the_table_know_the_same_names():
     tree = ast.parse(Path(lego.__file__).read_text())
-    (block,) = (n for n in tree.body if isinstance(n, ast.If))
+    block = next(n for n in tree.body if isinstance(n, ast.If))  # that of type checkers
     declared = {a.asname for n in block.body if isinstance(n, ast.ImportFrom) for a in n.names}
     declared |= {t.id for n in block.body if isinstance(n, ast.Assign) for t in n.targets}
     assert {n for n in declared if not n.startswith("_")} == {*lego.__all__, "range", "round", "pow"}
