@@ -61,7 +61,7 @@ def gatherer(way: str, case: str) -> Callable[[], Any] | None:
         if not plan.local:
             return None
         forced = dataclasses.replace(plan, by_shuffles=way == "shuffles")
-        return lambda: lambda x, i: by_plan(x, i, forced, n)
+        return lambda: lambda x, i: by_plan(x, i, forced, "dim1")
 
     def make() -> Any:
         tile = lego.shared(dtype_named(conversions.DTYPES[bits]), Row(ROWS, n))

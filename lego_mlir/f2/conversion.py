@@ -22,14 +22,16 @@ from lego_mlir.f2.banks import WORD_BITS
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, independent, solve
 from lego_mlir.f2.shuffles import ShufflePlan, shuffle_plan, within_warps
-from lego_mlir.f2.swizzle import SwizzlePlan, matrix_swizzle, swizzle
+from lego_mlir.f2.swizzle import LANE, REGISTER, SwizzlePlan, matrix_swizzle, swizzle
 
-BARRIER_SLOTS = 60
-"""Issue slots that a store, a barrier of the block and a load leave empty: an assumption, not measured."""
-WARP_BARRIER_SLOTS = 40
+BARRIER_SLOTS = 4
+"""Issue slots that other warps leave empty while a block waits; fitted to times of an H200 with 16 warps on an SM."""
+WARP_BARRIER_SLOTS = 1
 """The same for a barrier of the warp."""
 SELECT_SLOTS = 0.5
-ACCESS_SLOTS = 0.5
+BYTE_SLOTS = 2
+"""Further issue slots of a shuffled word of 8-bit elements, which are packed and unpacked one by one."""
+ACCESS_SLOTS = 0.25
 """Issue slots of the address of an access."""
 SLICES_BYTES = 16 * 1024
 """Slices that hold copies of one element take no more memory than this: further memory would cost occupancy."""
@@ -108,16 +110,30 @@ def in_slices(source: LinearLayout, target: LinearLayout, bits: int) -> SwizzleP
         return LinearLayout.of(ins, outs, columns)
 
     first, second = of_one_warp(source), of_one_warp(target)
-    plan, numbered = _cheapest(first, second, bits), LinearLayout.identity(warps, "warp", "number")
-    memory = plan.memory * LinearLayout.identity(warps, "offset", "number")
+    return of_every_warp(_cheapest(first, second, bits), warps)
+
+
+def of_every_warp(plan: SwizzlePlan, warps: int) -> SwizzlePlan:
+    """The plan of one warp for each of `warps`, in slices of the memory; the warp's number is a further output."""
+    numbered, elements = LinearLayout.identity(warps, "warp", "number"), plan.memory.in_sizes["offset"]
     return replace(
-        plan, source=first * numbered, target=second * numbered, memory=memory, slice_elements=1 << len(basis)
+        plan,
+        source=_warpless(plan.source) * numbered,
+        target=_warpless(plan.target) * numbered,
+        memory=plan.memory * LinearLayout.identity(warps, "offset", "number"),
+        slice_elements=elements,
     )
+
+
+def _warpless(layout: LinearLayout) -> LinearLayout:
+    """A layout without its warps, of which there is one."""
+    return layout.sublayout([REGISTER, LANE], list(layout.out_sizes))
 
 
 def shuffle_slots(plan: ShufflePlan) -> float:
     """The issue slots of a conversion by shuffles."""
-    return plan.shuffles() + SELECT_SLOTS * plan.selects()
+    packing = BYTE_SLOTS * len(plan.rounds) if plan.bits == 8 else 0
+    return plan.shuffles() + SELECT_SLOTS * plan.selects() + packing
 
 
 def memory_slots(plan: SwizzlePlan) -> float:

@@ -8,8 +8,11 @@ function of the result's place and of the index:
 
 If the warp of both is the same, shuffles suffice: the lane of the source is known where the result is needed, but its
 register is not known where the value is sent. So every register that the lane may have to send travels, and the
-receiver selects one. Below 32 bits several candidates share a word. Through shared memory each element is loaded from
-its address; random addresses meet in a bank: `RANDOM_WAVEFRONTS` for a load of 32 lanes.
+receiver selects one. Below 32 bits several candidates share a word.
+
+Through shared memory each element is loaded from its address. The elements along the axis are neighbours in memory: if
+all that the lanes of a warp may read fits into one row of banks, no two lanes conflict, whatever the indices are.
+Otherwise random addresses meet in a bank (`RANDOM_WAVEFRONTS`).
 
 >>> from lego_mlir.f2.encodings import Blocked
 >>> layout = Blocked((1, 2), (2, 16), (1, 1), order=(1, 0)).layout((2, 32))
@@ -20,16 +23,20 @@ its address; random addresses meet in a bank: `RANDOM_WAVEFRONTS` for a load of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from lego_mlir.f2.conversion import BARRIER_SLOTS, SELECT_SLOTS, WARP_BARRIER_SLOTS
+from lego_mlir.f2.banks import ROW_BITS, VECTOR_BITS, WORD_BITS
+from lego_mlir.f2.conversion import ACCESS_SLOTS, BARRIER_SLOTS, SELECT_SLOTS, WARP_BARRIER_SLOTS, of_every_warp
 from lego_mlir.f2.dims import log2
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.f2.matrix import independent, solve, units
-from lego_mlir.f2.shuffles import WORD_BITS
+from lego_mlir.f2.matrix import Echelon, independent, rank, solve, units
+from lego_mlir.f2.swizzle import SwizzlePlan
 
-RANDOM_WAVEFRONTS = 3.54
-"""The mean over random words of the most lanes that meet in one of 32 banks."""
+RANDOM_WAVEFRONTS = (1.0, 2.0, 2.78, 3.15, 3.32)
+"""The mean wavefronts of a load of 32 random words of 1, 2, 4, 8, 16 rows of 32 banks."""
+MOST_WAVEFRONTS = 3.54
+"""The same of any more rows."""
 PLACES = ("register", "lane", "warp")
 
 
@@ -81,22 +88,64 @@ def gather_plan(source: LinearLayout, target: LinearLayout, axis: str, bits: int
     candidates = independent(differing.columns)
     packed = min(len(candidates), log2(max(1, WORD_BITS // bits)))
     plan = GatherPlan(place, candidates, packed, local, local, bits)
-    if local and shuffle_slots(plan) > memory_slots(plan, source):
-        return GatherPlan(place, candidates, packed, local, False, bits)
+    if local and shuffle_slots(plan) > memory_slots(plan, stored_plan(plan, source, target, axis)):
+        return replace(plan, by_shuffles=False)
     return plan
+
+
+def stored_plan(plan: GatherPlan, source: LinearLayout, target: LinearLayout, axis: str) -> SwizzlePlan:
+    """How a source is stored for a gather through shared memory: the axis in the lowest offsets.
+
+    Registers along the axis form vectors. Next come the elements that lanes of the target differ by.
+    """
+    along = LinearLayout.identity(source.out_sizes[axis], "index", axis).with_outs(source.outs).columns
+    lanes = target.slice(axis).with_outs(source.outs).columns_of("lane")
+    if not plan.local:
+        value = source.sublayout(list(PLACES), list(source.out_sizes))
+        return _ordered(value, along, lanes, plan.bits)
+    basis = independent(source.columns_of("register", "lane"))
+
+    def coordinates(columns: Sequence[int]) -> list[int]:
+        return [x for x in solve(basis, columns) if x is not None]
+
+    held = coordinates(source.columns_of("register", "lane"))
+    ins = (*((name, len(source.columns_of(name))) for name in PLACES[:2]), ("warp", 0))
+    value = LinearLayout.of(ins, (("element", len(basis)),), held)
+    one = _ordered(value, coordinates(along), coordinates(lanes), plan.bits)
+    return of_every_warp(one, source.in_sizes["warp"])
+
+
+def _ordered(value: LinearLayout, along: Sequence[int], lanes: Sequence[int], bits: int) -> SwizzlePlan:
+    """The memory layout with the axis in the lowest bits, registers first, and the widest aligned stores."""
+    registers, fixed = Echelon(value.columns_of("register")), value.columns_of("lane", "warp")
+    vector = independent((c for c in along if c in registers), fixed)[: log2(VECTOR_BITS // bits)]
+    rest = (*along, *lanes, *fixed, *units(value.out_bits))
+    for size in range(len(vector), -1, -1):
+        columns = (*vector[:size], *independent(rest, vector[:size]))
+        memory = LinearLayout.of((("offset", value.out_bits),), value.outs, columns)
+        plan = SwizzlePlan(value, value, memory, 1 << size, 1, bits)
+        place = value.invert_and_compose(memory)
+        if not any(c % (1 << size) for c in place.columns_of("lane", "warp")):
+            return plan
+    raise AssertionError("single elements are always aligned")
 
 
 def shuffle_slots(plan: GatherPlan) -> float:
     """The issue slots of a gather by shuffles."""
-    return plan.shuffles() + SELECT_SLOTS * plan.selects()
+    packing = plan.shuffles() if plan.bits == 8 and plan.packed else 0
+    conditions = plan.place.in_sizes["register"] * len(plan.candidates)
+    return plan.shuffles() + SELECT_SLOTS * (plan.selects() + conditions) + packing
 
 
-def memory_slots(plan: GatherPlan, source: LinearLayout) -> float:
+def memory_slots(plan: GatherPlan, stored: SwizzlePlan) -> float:
     """The issue slots of a gather through shared memory, the wait for the barrier included."""
     words = max(1, plan.bits // WORD_BITS)
-    stored = (1 << len(independent(source.columns_of("register")))) * plan.bits / WORD_BITS
-    loaded = plan.place.in_sizes["register"] * words * RANDOM_WAVEFRONTS
-    return stored + loaded + (WARP_BARRIER_SLOTS if plan.local else BARRIER_SLOTS)
+    reached = rank((*plan.place.columns_of("lane"), *plan.place.columns_of("index")))
+    rows = max(0, reached - log2(ROW_BITS // plan.bits))
+    wavefronts = RANDOM_WAVEFRONTS[rows] if rows < len(RANDOM_WAVEFRONTS) else MOST_WAVEFRONTS
+    loads = plan.place.in_sizes["register"] * (words * wavefronts + ACCESS_SLOTS)
+    stores = stored.store_wavefronts() + ACCESS_SLOTS * len(stored.stored.each)
+    return stores + loads + (WARP_BARRIER_SLOTS if plan.local else BARRIER_SLOTS)
 
 
 def _place(source: LinearLayout, target: LinearLayout, axis: str, local: bool) -> LinearLayout | None:

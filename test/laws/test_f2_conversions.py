@@ -199,7 +199,7 @@ def test_the_cheapest_way_is_chosen():
     assert plan == conversion.Renamed((0, 4, 2, 6, 1, 5, 3, 7))
     narrow = encodings.MmaOperand(0, encodings.MmaSync((4, 1)), 4).layout((64, 32)).sublayout(PLACES, ["dim0", "dim1"])
     wide = encodings.MmaSync((4, 1)).layout((64, 32)).sublayout(PLACES, ["dim0", "dim1"])
-    by_shuffles = conversion.conversion_plan(wide, narrow, 8)
+    by_shuffles = conversion.conversion_plan(wide, narrow, 16)
     assert by_shuffles.shuffles() > 0
     blocked = encodings.Blocked((1, 8), (8, 4), (4, 1), (1, 0)).layout((64, 64)).sublayout(PLACES, ["dim0", "dim1"])
     other = encodings.Blocked((8, 1), (4, 8), (1, 4), (0, 1)).layout((64, 64)).sublayout(PLACES, ["dim0", "dim1"])

@@ -15,11 +15,10 @@ import sympy
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, TraceError, brief
 from lego_mlir.expr.index import Index, as_expr
-from lego_mlir.f2.conversion import in_slices
-from lego_mlir.f2.gathers import GatherPlan, gather_plan
+from lego_mlir.f2.gathers import GatherPlan, gather_plan, stored_plan
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
-from lego_mlir.f2.swizzle import SwizzlePlan, swizzle
+from lego_mlir.f2.swizzle import SwizzlePlan
 from lego_mlir.tracing.claimed import claim
 from lego_mlir.tracing.scalar import Scalar, select
 from lego_mlir.tracing.spread.conversion import movable, restored, store_registers
@@ -44,19 +43,23 @@ def gather(value: Spread, index: Spread, axis: int) -> Spread:
     data = movable("lego.gather", value)
     name = _checked_axis(tracer, value, index, axis)
     plan = gather_plan(value.layout, index.layout, name, data.dtype.bits)
-    return restored(by_plan(data, index, plan, value.layout.out_sizes[name]), value.dtype)
+    return restored(by_plan(data, index, plan, name), value.dtype)
 
 
-def by_plan(value: Spread, index: Spread, plan: GatherPlan, size: int) -> Spread:
-    """A gather of data of at least 8 bits along an axis of this size, by a plan."""
-    tracer = current("lego.gather")
+def by_plan(value: Spread, index: Spread, plan: GatherPlan, axis: str) -> Spread:
+    """A gather of data of at least 8 bits along an axis, by a plan."""
+    tracer, size = current("lego.gather"), value.layout.out_sizes[axis]
     known: dict[int, tuple[Operand, Index]] = {}
     indices = []
     for given in (index.get() if isinstance(index, SpreadVariable) else index).registers:
         if id(given) not in known:
             known[id(given)] = given, (Index(given) if isinstance(given, Index) else claim(given, (0, size)))
         indices.append(known[id(given)][1])
-    registers = (_by_shuffles if plan.by_shuffles else _through_memory)(tracer, plan, value, indices)
+    if plan.by_shuffles:
+        registers = _by_shuffles(tracer, plan, value, indices)
+    else:
+        stored = stored_plan(plan, value.layout, index.layout, axis)
+        registers = _through_memory(tracer, plan, stored, value, indices)
     return Spread(index.layout, value.dtype, registers)
 
 
@@ -145,8 +148,9 @@ def _chosen(words: Sequence[Scalar], number: IndexLike, packed: int) -> Scalar:
     return candidates[0]
 
 
-def _through_memory(tracer: Tracer, plan: GatherPlan, value: Spread, indices: Sequence[Index]) -> list[Scalar]:
-    stored = _stored(plan, value)
+def _through_memory(
+    tracer: Tracer, plan: GatherPlan, stored: SwizzlePlan, value: Spread, indices: Sequence[Index]
+) -> list[Scalar]:
     memory = scratch(tracer, value.dtype, stored.memory.in_sizes["offset"], stored.slice_elements)
     memory.before_stores()
     store_registers(memory, stored, value.registers)
@@ -163,9 +167,3 @@ def _through_memory(tracer: Tracer, plan: GatherPlan, value: Spread, indices: Se
         found.append(Scalar(loaded))
     memory.after_loads()
     return found
-
-
-def _stored(plan: GatherPlan, value: Spread) -> SwizzlePlan:
-    """How the source is stored: by slices of warps where no element leaves its warp."""
-    layout, bits = value.layout, value.dtype.bits
-    return in_slices(layout, layout, bits) if plan.local else swizzle(layout, layout, bits)
