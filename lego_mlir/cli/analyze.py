@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("spec", help="the spec, a Python file; or MLIR (.mlir), run on random input")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--html", metavar="FILE", help="write the source with its counts and drawings as a page")
     parser.add_argument("--kernel", metavar="NAME", help="analyze this kernel only")
     parser.add_argument("--layout", metavar="NAME", help="analyze this layout only")
     parser.add_argument(
@@ -68,7 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a table for each kernel and layout, with remarks and repairs."""
-    results = _of_module(args) if mlir_files.is_module(args.spec) else _of_spec(args)
+    from lego_mlir.analysis.recorded_requests import RecordedRequests
+
+    if args.html:
+        return _write_page(args)
+    results = _results(args, RecordedRequests)
     if args.json:
         print(json.dumps(results, indent=2))
         return 0
@@ -79,9 +84,33 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _of_module(args: argparse.Namespace) -> dict[str, list[Json]]:
-    from lego_mlir.analysis.recorded_requests import RecordedRequests
+def _results(args: argparse.Namespace, observer: Callable[[], RecordedRequests]) -> dict[str, list[Json]]:
+    return _of_module(args, observer) if mlir_files.is_module(args.spec) else _of_spec(args, observer)
 
+
+def _write_page(args: argparse.Namespace) -> int:
+    """Write the source with its counts, and the drawings of its lines."""
+    from lego_mlir.cli import files
+    from lego_mlir.cli.analysis_page import DrawnRequests, analysis_page
+
+    files.require_not_an_input(args.html, {"the spec": args.spec})
+    observers: list[DrawnRequests] = []
+
+    def observer() -> DrawnRequests:
+        observers.append(DrawnRequests())
+        return observers[-1]
+
+    found = _results(args, observer)
+    if not found["kernels"]:
+        raise UsageError(
+            f"--html shows the lines of kernels, and {args.spec} has none; draw layouts with lego-mlir show"
+        )
+    drawings = {place: grids for each in observers for place, grids in each.lines.by_line().items()}
+    files.write(args.html, analysis_page(Path(args.spec), found["kernels"], drawings).encode())
+    return 0
+
+
+def _of_module(args: argparse.Namespace, observer: Callable[[], RecordedRequests]) -> dict[str, list[Json]]:
     for option in ("layout", "access", "free", "dtype", "width", "size", "input"):
         if getattr(args, option) not in (None, []):
             raise UsageError(
@@ -89,13 +118,13 @@ def _of_module(args: argparse.Namespace) -> dict[str, list[Json]]:
             )
     args.blocks = DEFAULT_BLOCKS if args.blocks is None else args.blocks
     found = []
-    for report, recorded in mlir_files.reports(args, observer=RecordedRequests):
+    for report, recorded in mlir_files.reports(args, observer=observer):
         text = _with_runs(report.to_dict(), recorded)
         found.append({**text, "source": args.spec, "sizes": {}, "repairs": {}, "tiles": {}})
     return {"kernels": found, "layouts": []}
 
 
-def _of_spec(args: argparse.Namespace) -> dict[str, list[Json]]:
+def _of_spec(args: argparse.Namespace, observer: Callable[[], RecordedRequests]) -> dict[str, list[Json]]:
     from lego_mlir import spec
     from lego_mlir.runtime import data
 
@@ -115,7 +144,7 @@ def _of_spec(args: argparse.Namespace) -> dict[str, list[Json]]:
     with Progress(f"analyzing {loaded.path.name}") as progress, spec.blame(*loaded.files):
         for kernel in kernels:
             progress.update(kernel.name)
-            results["kernels"] += _runs(args, kernel, Given(sizes, file))
+            results["kernels"] += _runs(args, kernel, Given(sizes, file), observer)
         for layout in layouts:
             progress.update(layout.name)
             results["layouts"].append(_layout(args, layout))
@@ -208,10 +237,11 @@ def _refuse_idle_options(
     options.require_transform(args)
 
 
-def _runs(args: argparse.Namespace, entry: Runnable, given: Given) -> list[Json]:
+def _runs(
+    args: argparse.Namespace, entry: Runnable, given: Given, observer: Callable[[], RecordedRequests]
+) -> list[Json]:
     """The analysis of a kernel, or of each launch of a program."""
     from lego_mlir import interp
-    from lego_mlir.analysis.recorded_requests import RecordedRequests
     from lego_mlir.runtime import programs
     from lego_mlir.tracing.program import KernelProgram
 
@@ -219,14 +249,12 @@ def _runs(args: argparse.Namespace, entry: Runnable, given: Given) -> list[Json]
     if isinstance(entry, KernelProgram):
         refuse_sample(args, entry)
         modules = {kernel: transformed(args, kernel) for kernel in entry.kernels}
-        runs = programs.run_program(
-            entry, made.memories, made.sizes, module=modules.__getitem__, observer=RecordedRequests
-        )
+        runs = programs.run_program(entry, made.memories, made.sizes, module=modules.__getitem__, observer=observer)
         return [
             {**_kernel(run.step.kernel, run.report, run.observed, run.sizes, modules[run.step.kernel]),
              "program": entry.name} for run in runs
         ]  # fmt: skip
-    recorded, module = RecordedRequests(), transformed(args, entry)
+    recorded, module = observer(), transformed(args, entry)
     report = interp.run_kernel(
         entry,
         made.memories,

@@ -1,7 +1,7 @@
-"""The requests of one line of a kernel, as the interpreter recorded them: banks of a shared tile, sectors of a tensor.
+"""The requests of a kernel's lines, as the interpreter recorded them: banks of a shared tile, sectors of a tensor.
 
-A `LineRecorder` is passed as `observe` to a run. It keeps the most expensive request of the line: most wavefronts in
-shared memory, most sectors in global memory.
+A `LineRecorder` is passed as `observe` to a run. It keeps the most expensive request of each line and buffer: most
+wavefronts in shared memory, most sectors in global memory.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ MOST_ROWS: Final = 64
 
 
 class LineRecorder:
-    """Keeps the worst request of each buffer that one source line accesses."""
+    """Keeps the worst request of each buffer that a source line accesses; of all lines if none is named."""
 
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int | None = None) -> None:
         self.line = line
-        self.worst: dict[tuple[str, str, str], tuple[int, Array, Array, int]] = {}
+        self.worst: dict[tuple[str, int, str, str, str], tuple[int, Array, Array, int]] = {}
 
     def __call__(self, site: Any, address: Array, active: Array | None, width: int) -> None:
         """Compare the requests of some blocks with the worst so far: byte addresses shaped `(blocks, warps, 32)`."""
-        if site.place.line != self.line:
+        if self.line is not None and site.place.line != self.line:
             return
         rows = address.reshape(-1, WARP)
         taking = (
@@ -42,16 +42,21 @@ class LineRecorder:
         else:
             cost = coalescing.requests(rows, width, taking, look_for_wider=False).sectors
         at = int(np.argmax(cost))
-        key = (site.space, site.kind, site.buffer)
+        key = (site.place.file, site.place.line, site.space, site.kind, site.buffer)
         if key not in self.worst or int(cost[at]) > self.worst[key][0]:
             self.worst[key] = int(cost[at]), rows[at].copy(), taking[at].copy(), width
 
+    def by_line(self) -> dict[tuple[str, int], list[GridPanel]]:
+        """The grids of each file and line: one for each buffer and direction, in the order of the accesses."""
+        drawn: dict[tuple[str, int], list[GridPanel]] = {}
+        for (file, line, space, kind, buffer), found in self.worst.items():
+            draw = _banks if space == "shared" else _sectors
+            drawn.setdefault((file, line), []).append(draw(f"{kind} of {buffer}, line {line}", *found))
+        return drawn
+
     def grids(self) -> list[GridPanel]:
-        """A grid for each buffer and direction, in the order in which the line accessed them."""
-        return [
-            (_banks if space == "shared" else _sectors)(f"{kind} of {buffer}, line {self.line}", *found)
-            for (space, kind, buffer), found in self.worst.items()
-        ]
+        """The grids of all recorded lines."""
+        return [grid for grids in self.by_line().values() for grid in grids]
 
 
 def _holders(address: Array, taking: Array, width: int) -> dict[int, list[int]]:

@@ -1,0 +1,66 @@
+"""`lego-mlir analyze --html`: the spec's source with the counts of each line in the margin, and drawings on demand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lego_mlir.analysis.recorded_requests import RecordedRequests
+from lego_mlir.cli import remarks
+from lego_mlir.viz.source_page import LineCounts, source_page
+from lego_mlir.viz.views.kernel_line import LineRecorder
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+    from lego_mlir.hardware.banks import Array
+    from lego_mlir.viz.panels import GridPanel
+
+
+class DrawnRequests(RecordedRequests):
+    """The requests of a launch, and the worst one of each line to be drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = LineRecorder()
+
+    def __call__(self, site: Any, address: Array, active: Array | None, width: int) -> None:
+        super().__call__(site, address, active, width)
+        self.lines(site, address, active, width)
+
+
+def analysis_page(path: Path, kernels: Sequence[Json], drawings: Mapping[tuple[str, int], Sequence[GridPanel]]) -> str:
+    """The page for one file; `kernels` as `--json` prints them, `drawings` by file and line."""
+    lines: dict[int, LineCounts] = {}
+    for kernel in kernels:
+        for site in kernel["sites"]:
+            if Path(site["file"]).name != path.name:
+                continue
+            before = lines.get(site["line"], LineCounts(()))
+            said = remarks.of_site(site, kernel["repairs"], kernel["tiles"])
+            lines[site["line"]] = LineCounts(
+                (*before.counts, _count(site)),
+                (*before.remarks, *said),
+                tuple(drawings.get((site["file"], site["line"]), ())),
+                before.is_costly or _costly(site),
+            )
+    notes = list(dict.fromkeys(map(_blocks, kernels)))
+    return source_page(f"lego-mlir analyze {path.name}", path.read_text(encoding="utf-8"), lines, notes)
+
+
+def _blocks(kernel: Json) -> str:
+    sizes = "".join(f", {name}={n}" for name, n in kernel["sizes"].items())
+    return f"kernel {kernel['kernel']}: {kernel['blocks_run']} of {math.prod(kernel['grid'])} blocks counted{sizes}"
+
+
+def _count(site: Json) -> str:
+    if site["space"] == "shared":
+        counted = f"{site['wavefronts']} wavefronts, {site['wavefronts'] - site['conflicts']} at best"
+    else:
+        counted = f"{site['sectors']} sectors, {site['ideal_sectors']} at best"
+    return f"{site['kind']} of {site['buffer']}: {counted}"
+
+
+def _costly(site: Json) -> bool:
+    return bool(site["conflicts"]) or (site["space"] == "global" and site["sectors"] > site["ideal_sectors"])
