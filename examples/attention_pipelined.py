@@ -66,9 +66,11 @@ def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True):
                     lego.copy_async(k, keys(j), at=(head, (j + 2) * BN, 0))
                     lego.copy_async(v, values(j + 1), at=(head, (j + 1) * BN, 0))
                     lego.commit_copies()
+                lego.warp_sync()  # ptxas does not move the arithmetic in front of the products
                 product = functools.partial(lego.mma, queries, keys(j + 1).T, zeros)
                 scores, (p, sums) = lego.interleave(product, weights)
                 total.set(total + sums)
+                lego.warp_sync()
                 product = functools.partial(lego.mma, p, values(j), out)
                 added, (scores, new) = lego.interleave(product, functools.partial(highest, scores, j + 1, mask))
                 out.set(added)
