@@ -8,7 +8,7 @@ from launching import launch
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f2, f16, f32, gallery, i8, i32, interp
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.tracing.spread.multiplication import INSTRUCTIONS
 from lego_mlir.tracing.trace import MatrixLoad
@@ -197,3 +197,12 @@ def test_messages(options, said):
             lego.mma(total, 3, total).store(c)
 
         k.trace()
+
+
+def test_a_cpu_refuses_what_only_a_gpu_has():
+    kernel = matmul(f16, tiles=(None, Row(K, N)))
+    arrays = [np.ones((M, K), np.float16), np.ones((K, N), np.float16), np.zeros((M, N), np.float32)]
+    with pytest.raises(UsageError, match="nvgpu.* has no form on a CPU; .* with check=True, or on CUDA arrays"):
+        kernel(*arrays)
+    kernel(*arrays, check=True)
+    assert (arrays[2] == K).all()
