@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from functools import partial
 from itertools import product
@@ -41,6 +42,8 @@ CONFIGURATIONS: dict[int, tuple[dict[str, Any], ...]] = {  # by features of a he
         {"BM": 64, "BN": 64, "warps": 4, "held": True, "lazy": False},
         {"BM": 128, "BN": 64, "warps": 4, "held": True, "pipelined": True},
         {"BM": 128, "BN": 32, "warps": 4, "held": True, "pipelined": True},
+        {"BM": 128, "BN": 32, "warps": 4, "held": False, "pipelined": True},
+        {"BM": 128, "BN": 32, "warps": 4, "held": True, "pipelined": True, "blocks": 3},
     ),
     128: (
         {"BM": 128, "BN": 64, "warps": 4, "held": False, "lazy": False},
@@ -65,7 +68,7 @@ CASES = list(product(CONFIGURATIONS, LENGTHS, MASKS))
 def label(features: int, mask: str, configuration: dict[str, Any]) -> str:
     c = configuration
     flags = "".join(f"-{name}" for name in ("held", "lazy", "pipelined") if c.get(name))
-    return f"{features}-{mask}-{c['BM']}x{c['BN']}-{c['warps']}w{flags}"
+    return f"{features}-{mask}-{c['BM']}x{c['BN']}-{c['warps']}w{flags}{'-3b' if 'blocks' in c else ''}"
 
 
 def compiled(features: int, mask: str, configuration: dict[str, Any], dtype: str = "f16") -> Any:
@@ -77,7 +80,7 @@ def compiled(features: int, mask: str, configuration: dict[str, Any], dtype: str
     import lego_mlir as lego
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
-    options = {name: value for name, value in configuration.items() if name != "pipelined"}
+    options = {name: value for name, value in configuration.items() if name not in ("pipelined", "blocks")}
     spec = attention_pipelined if "pipelined" in configuration else attention_spread
     kernel = spec.build(D=features, dtype=getattr(lego, dtype), causal=mask == "causal", **options)
     return compile_kernel(kernel, target=TARGET, cache=Cache(default_folder()))
@@ -106,10 +109,20 @@ def render() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for features, mask in product(CONFIGURATIONS, MASKS):
         for configuration in CONFIGURATIONS[features]:
-            mlir_kernels.keep(folder, label(features, mask, configuration), compiled(features, mask, configuration))
+            keep_ours(folder, features, mask, configuration)
         for rival in RIVALS_SM80:
             keep_rival(folder, features, mask, rival)
     print(f"{len(list(folder.glob('*.ptx')))} kernels in {folder}")
+
+
+def keep_ours(folder: Path, features: int, mask: str, configuration: dict[str, Any]) -> None:
+    """The PTX; with `blocks`, ptxas is told to fit so many into an SM (PTX ISA, ".minnctapersm")."""
+    name = label(features, mask, configuration)
+    mlir_kernels.keep(folder, name, compiled(features, mask, configuration))
+    if "blocks" in configuration:
+        path = folder / f"{name}.ptx"
+        bound = f"\\1\n.minnctapersm {configuration['blocks']}"
+        path.write_text(re.sub(r"^(\.maxntid .*)$", bound, path.read_text(), count=1, flags=re.MULTILINE))
 
 
 def keep_rival(folder: Path, features: int, mask: str, rival: tuple[int, int, int, int]) -> None:
