@@ -1,8 +1,12 @@
-"""Shuffles and votes on a CPU: every thread stores its value in an array, and after a barrier reads those of its warp.
+"""Shuffles, votes and `ldmatrix` on a CPU, through arrays of the values of all threads.
+
+Every thread stores its value in an array, and after a barrier reads those of its warp:
 
     %r, %ok = gpu.shuffle xor %v, %d, %w      -->      store %v, %values[%t]
                                                        gpu.barrier
                                                        %r = load %values[select %ok, %base + (%lane ^ %d), %t]
+
+`ldmatrix` does the same with the address of each lane's row (PTX ISA, "ldmatrix").
 
 `host_loops` turns the barrier into the end of a loop over threads. So, unlike on a GPU, a warp that takes a branch
 alone cannot exchange values there: the branch has to be one that all threads of the block take alike.
@@ -21,6 +25,7 @@ from lego_mlir.transforms.passes.allocate_shared import declare
 from lego_mlir.transforms.passes.operations import create
 
 WARP_BARRIER: Final = "nvvm.bar.warp.sync"
+MATRICES: Final = "nvgpu.ldmatrix"
 _OFFSETS: Final = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
 _JOINED: Final = {"any": "arith.ori", "all": "arith.andi", "ballot": "arith.ori"}
 _AXES: Final = "xyz"
@@ -28,13 +33,18 @@ _AXES: Final = "xyz"
 
 def expand(function: Op, block: tuple[int, ...]) -> None:
     """Replace the exchanges of a kernel of this block."""
-    names = {"gpu.shuffle": _shuffle, "nvvm.vote.sync": _vote, WARP_BARRIER: _barrier}
-    for operation in [op for op in walk(function) if op.name in names]:
+    names = {"gpu.shuffle": _shuffle, "nvvm.vote.sync": _vote, WARP_BARRIER: _barrier, MATRICES: _matrices}
+    for operation in [op for op in walk(function) if op.name in names and _is_known(op)]:
         with operation.location, bindings.load().ir.InsertionPoint(operation):
             found = names[operation.name](function, operation, _Thread(block))
         for old, new in zip(operation.results, found, strict=True):
             old.replace_all_uses_with(new)
         operation.erase()
+
+
+def _is_known(operation: Op) -> bool:
+    """Whether there is an expansion: not for `ldmatrix` from a tile of two dimensions."""
+    return operation.name != MATRICES or len(operation.operands) == 2
 
 
 class _Thread:
@@ -92,6 +102,29 @@ def _vote(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:
             vote = create("arith.trunci", [type_], [vote]).results[0]
         create("scf.yield", [], [_make(_JOINED[kind], found, vote)])
     return (loop.results[0],)
+
+
+def _matrices(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:
+    """Each element from the row that a lane addresses: plain, lane t has neighbours of row t / 4 of each matrix;
+    transposed, its column t / 4 of the rows 2 (t mod 4) and the next."""
+    tile, at = operation.operands
+    result = operation.results[0].type
+    count, held = result.shape
+    number = thread.number()
+    rows, first = _published(function, at, number, thread.threads), thread.first(number)
+    lane = _make("arith.subi", number, first)
+    quarter, rest = _make("arith.divui", lane, _index(4)), _make("arith.remui", lane, _index(4))
+    transposed = str(operation.attributes["transpose"]) == "true"
+    elements = []
+    for matrix in range(count):
+        for k in range(held):
+            inside = _make("arith.addi", _make("arith.muli", rest, _index(held)), _index(k))
+            row, column = (inside, quarter) if transposed else (quarter, inside)
+            source = _make("arith.addi", first, _make("arith.addi", row, _index(8 * matrix)))
+            start = create("memref.load", [number.type], [rows, source]).results[0]
+            place = _make("arith.addi", start, column)
+            elements.append(create("memref.load", [result.element_type], [tile, place]).results[0])
+    return (create("vector.from_elements", [result], elements).results[0],)
 
 
 def _barrier(function: Op, operation: Op, thread: _Thread) -> tuple[Value, ...]:

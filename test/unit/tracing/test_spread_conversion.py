@@ -20,13 +20,15 @@ from lego_mlir.f2.swizzle import SwizzlePlan
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain import compile_kernel, ptxas
 from lego_mlir.tracing.spread import scratch
-from lego_mlir.tracing.trace import Barrier, MlirOperation
+from lego_mlir.tracing.trace import Barrier, MatrixLoad, MlirOperation
 
 DTYPES = {8: i8, 16: f16, 32: f32, 64: f64}
 EVERY_PAIR = (0, 0, 1, 0, 2, 0, 3, 1, 1, 2, 1, 3, 2, 2, 3, 3, 0)
 """A sequence of four numbers in which each ordered pair occurs once."""
 ROWS = f2.Blocked((1, 8), (4, 8), (4, 1), order=(1, 0)).layout((32, 64))
 COLUMNS = f2.Blocked((8, 1), (4, 8), (1, 4), order=(0, 1)).layout((32, 64))
+SQUARE_ROWS = of_one_block(f2.Blocked((1, 8), (4, 8), (4, 1), order=(1, 0)).layout((64, 64)))
+SQUARE_COLUMNS = of_one_block(f2.Blocked((8, 1), (8, 4), (1, 4), order=(0, 1)).layout((64, 64)))
 
 
 def chain(draw, warps, bits, rank, shape):
@@ -160,18 +162,10 @@ def test_every_type_is_loaded_by_ldmatrix(dtype):
 
 @pytest.mark.parametrize("dtype", [f16, i16], ids=str)
 def test_rows_become_columns_by_transposed_matrices(dtype):
-    shape = (64, 64)
-    rows, columns = (
-        of_one_block(f2.Blocked(size, threads, warps, order).layout(shape))
-        for size, threads, warps, order in (
-            ((1, 8), (4, 8), (4, 1), (1, 0)),
-            ((8, 1), (8, 4), (1, 4), (0, 1)),
-        )
-    )
-    plan = conversion_plan(rows, columns, 16)
+    plan = conversion_plan(SQUARE_ROWS, SQUARE_COLUMNS, 16)
     assert plan.matrices and plan.loaded_matrices.transposed
     assert (plan.store_vector, plan.load_wavefronts()) == (8, 16)
-    check(converted([rows, columns], dtype), dtype, shape)
+    check(converted([SQUARE_ROWS, SQUARE_COLUMNS], dtype), dtype, (64, 64))
 
 
 def barriers(kernel):
@@ -314,6 +308,22 @@ def test_the_processor_converts_too(dtype):
     columns = of_one_block(f2.Blocked((16, 1), (4, 8), (1, 4), order=(0, 1)).layout((64, 32)))
     given = numbers((64, 32), dtype)
     _, found = launch_on_cpu(converted([result, operand, columns], dtype), given, np.zeros((64, 32)))
+    np.testing.assert_array_equal(found, given)
+
+
+@pytest.mark.parametrize("dtype", [i8, f8e4m3fn, f16, i32], ids=str)
+def test_the_processor_loads_matrices(dtype):
+    layouts = stored_rows(dtype.bits)
+    given = numbers(tuple(layouts[0].out_sizes.values()), dtype)
+    _, found = launch_on_cpu(converted(layouts, dtype), given, np.zeros(given.shape))
+    np.testing.assert_array_equal(found, given)
+
+
+def test_the_processor_loads_transposed_matrices_in_a_loop():
+    given = numbers((3, 64, 64), f16)
+    kernel = in_loop([SQUARE_ROWS, SQUARE_COLUMNS], f16)
+    assert any(isinstance(s, MatrixLoad) and s.transposed for s in kernel.trace().statements())
+    _, found = launch_on_cpu(kernel, given, np.zeros(given.shape))
     np.testing.assert_array_equal(found, given)
 
 
