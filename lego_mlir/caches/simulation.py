@@ -311,14 +311,10 @@ def _program(w: Workload, loaded: Array) -> tuple[Array, Array, Array, Array]:
         [[a.base, a.across, a.down, a.dx, a.dy, a.width, a.height, a.boundary, a.table, a.store] for a in w.accesses],
         np.int64,
     ).reshape(-1, 10)
-    starts, rows = np.zeros(1, np.int64), np.zeros((0, 4), np.int64)
-    if w.recorded is not None:
-        warps = (loaded[:, None] * w.recorded.warps + np.arange(w.recorded.warps)).ravel()
-        lengths = w.recorded.starts[warps + 1] - w.recorded.starts[warps]
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        index = np.arange(starts[-1]) + np.repeat(w.recorded.starts[warps] - starts[:-1], lengths)
-        rows = np.ascontiguousarray(w.recorded.rows[index], np.int64)
-    return accesses, w.positions, starts, rows
+    if w.recorded is None:
+        return accesses, w.positions, np.zeros(1, np.int64), np.zeros((0, 4), np.int64)
+    played = w.recorded.in_order(loaded)
+    return accesses, w.positions, played.starts, played.rows
 
 
 def _work_rows(levels: Sequence[CacheLevel]) -> int:

@@ -5,7 +5,7 @@ sets of lines), the places of 32 bytes in a line. Each sector that L1 does not h
 each instruction that computes which task a thread does. With few resident blocks the latency of a block shows too:
 
     clocks of a block = max(work, (latency + work) / resident blocks),  work = warps * (loads * pass + fills + mapping)
-    seconds = start + max(blocks / SMs * clocks / frequency, bytes filled / bandwidth of L2)
+    seconds = start + blocks / SMs * clocks / frequency
 
 The constants were fitted to measurements of the 9 x 9 stencil of 4096 x 4096 and 16384 x 16384 elements with blocks of
 256 threads; docs/schedules.md compares the model with everything else that was measured, and shows what it cannot
@@ -14,7 +14,6 @@ explain. It ranks orders; it knows nothing of arithmetic or of the bandwidth of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lego_mlir.caches import placement
-from lego_mlir.caches.levels import CacheLevel
+from lego_mlir.caches.levels import CacheLevel, WritePolicy
 from lego_mlir.caches.simulation import simulate, task_order
 from lego_mlir.caches.workloads import addresses
 from lego_mlir.errors import UsageError
@@ -51,8 +50,7 @@ class Chip:
 
     `loads` is for each load of a warp, `places` for each sector in the fullest place of a line, `passes` for each pass
     of banks or tags, `fills` for each sector filled, `stores` for each line stored, `instructions` for each instruction
-    of the mapping and warp, `latency` for a block that waits alone. `l1_bytes` is what loads can use; `bandwidth` is
-    that of L2 in bytes a second.
+    of the mapping and warp, `latency` for a block that waits alone. `l1_bytes` is what loads can use.
     """
 
     name: str
@@ -61,6 +59,7 @@ class Chip:
     threads: int
     registers: int
     l1_bytes: int
+    l2_bytes: int
     start: float
     loads: float
     places: float
@@ -69,7 +68,12 @@ class Chip:
     stores: float
     instructions: float
     latency: float
-    bandwidth: float
+
+    @property
+    def levels(self) -> tuple[CacheLevel, CacheLevel]:
+        """Its caches: L1 of each SM, and an L2 that fetches 64 bytes on a miss and writes back."""
+        l2 = CacheLevel("L2", self.l2_bytes, ways=16, write=WritePolicy.BACK, fetched_together=2, shared=True)
+        return CacheLevel("L1", self.l1_bytes), l2
 
     def resident(self, threads: int, registers: int) -> int:
         """Blocks of an SM, by threads and by registers, which are allocated 256 at a time for each warp."""
@@ -80,14 +84,14 @@ class Chip:
 
 # Fitted by non-negative least squares to measured times; frequencies are assumed, under load.
 H200: Final = Chip(
-    "h200", 132, 1.98e9, 2048, 65536, 1900 * 128,
+    "h200", 132, 1.98e9, 2048, 65536, 1900 * 128, 60 << 20,
     start=10.6e-6, loads=0.13, places=0.26, passes=0.72, fills=0.49, stores=1.0, instructions=3.8 / 35,
-    latency=2100.0, bandwidth=5.5e12,
+    latency=2100.0,
 )  # fmt: skip
 RTX_2080_SUPER: Final = Chip(
-    "rtx2080super", 48, 1.815e9, 1024, 65536, 500 * 128,
+    "rtx2080super", 48, 1.815e9, 1024, 65536, 500 * 128, 4 << 20,
     start=0.0, loads=0.17, places=0.52, passes=1.33, fills=1.13, stores=2.0, instructions=0.0,
-    latency=900.0, bandwidth=math.inf,
+    latency=900.0,
 )  # fmt: skip
 CHIPS: Final = {chip.name: chip for chip in (H200, RTX_2080_SUPER)}
 
@@ -136,8 +140,7 @@ def estimate(
     work = warps * sum(parts)
     clocks = max(work, (chip.latency + work) / chip.resident(threads, registers))
     blocks = -(-workload.tasks // threads)
-    seconds = max(blocks / chip.sms * clocks / chip.frequency, blocks * fetched * SECTOR_BYTES / chip.bandwidth)
-    return Estimate(chip.start + seconds, *parts, fetched)
+    return Estimate(chip.start + blocks / chip.sms * clocks / chip.frequency, *parts, fetched)
 
 
 def conflicts(workload: Workload, order: OrderLike, threads: int) -> tuple[float, float, float]:
@@ -213,8 +216,9 @@ def simulated_sectors(
 
     part = replace(workload, width=blocks * threads, height=1)  # as many tasks; their addresses are those of `middle`
     placed = placement.scattered(blocks, sms=chip.sms, slots=slots, seed=seed)
-    l1 = CacheLevel("L1", chip.l1_bytes)
-    found = simulate(part, middle, threads, (l1,), placement=placed, sample=_sample(chip.sms, sms).tolist(), seed=seed)
+    found = simulate(
+        part, middle, threads, chip.levels[:1], placement=placed, sample=_sample(chip.sms, sms).tolist(), seed=seed
+    )
     return found.levels[0].fetched / found.blocks
 
 

@@ -72,6 +72,14 @@ class Recorded:
     warps: int
     """Warps of a block."""
 
+    def in_order(self, blocks: Array) -> Recorded:
+        """The requests of a launch whose block t does the work of block blocks[t]."""
+        warps = (np.asarray(blocks)[:, None] * self.warps + np.arange(self.warps)).ravel()
+        lengths = self.starts[warps + 1] - self.starts[warps]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        index = np.arange(starts[-1]) + np.repeat(self.starts[warps] - starts[:-1], lengths)
+        return Recorded(starts, np.ascontiguousarray(self.rows[index], np.int64), self.warps)
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:

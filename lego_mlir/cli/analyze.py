@@ -2,7 +2,8 @@
 
 For a kernel, the interpreter runs a sample of blocks and counts; its shared tiles are then tried with other layouts, on
 the recorded accesses where these depend on data. For a layout alone, a warp traverses it along each axis or by the
-pattern of `--access`; symbolic sizes take the values of `--size`.
+pattern of `--access`; symbolic sizes take the values of `--size`. With `--cache`, orders of blocks are ranked by a
+simulation of the caches (`cache_analysis`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lego_mlir.cli import mlir_files, options, remarks
+from lego_mlir.cli import cache_analysis, mlir_files, options, remarks
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.run import Given, make_input, refuse_sample, transformed
 from lego_mlir.cli.terminal import ResultTable, show
@@ -60,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--width", type=int, metavar="N", help="elements per lane and access (default: 1)")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before counting")
+    cache_analysis.add_arguments(parser)
     options.add_parameters(parser)
     options.add_input(parser)
     parser.add_argument("--blocks", type=int, metavar="N", help=f"blocks to count (default: {DEFAULT_BLOCKS})")
@@ -71,6 +73,9 @@ def run(args: argparse.Namespace) -> int:
     """Print a table for each kernel and layout, with remarks and repairs."""
     from lego_mlir.analysis.recorded_requests import RecordedRequests
 
+    cache_analysis.refuse_idle(args)
+    if args.cache:
+        return _caches(args)
     if args.html:
         return _write_page(args)
     results = _results(args, RecordedRequests)
@@ -86,6 +91,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _results(args: argparse.Namespace, observer: Callable[[], RecordedRequests]) -> dict[str, list[Json]]:
     return _of_module(args, observer) if mlir_files.is_module(args.spec) else _of_spec(args, observer)
+
+
+def _caches(args: argparse.Namespace) -> int:
+    """Print the ranked orders of `--cache`."""
+    if mlir_files.is_module(args.spec):
+        raise UsageError(f"--cache simulates the kernels of a spec, and {args.spec} is an MLIR file")
+    mlir_files.refuse_extents(args)
+    found = cache_analysis.results(args)
+    if args.json:
+        print(json.dumps({"caches": found}, indent=2))
+    else:
+        show(*cache_analysis.text(found))
+    return 0
 
 
 def _write_page(args: argparse.Namespace) -> int:
