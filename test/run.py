@@ -1,4 +1,4 @@
-"""Everything that a change must pass, in one command: format, lint, types, import layers, lit, tests, documentation.
+"""Everything that a change must pass, in one command: format, lint, types, layers, dialect, lit, tests, documentation.
 
     python test/run.py            everything
     python test/run.py lint lit   only these steps
@@ -29,6 +29,7 @@ STEPS: dict[str, list[str]] = {
     "types": [PYTHON, "-m", "mypy"],
     "layers": [str(BIN / "lint-imports")],
     "docs": [PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", "build/site"],
+    "dialect": [PYTHON, "test/dialect.py"],
     "lit": [str(BIN / "lit"), "-v", "test/lit"],
     "notebooks": [PYTHON, "-m", "pytest", "-q", "--nbmake", "-n", "2", "docs/notebooks"],
     "floors": [PYTHON, "test/versions.py", "floors"],
