@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Attribute, Expr
+from lego_mlir.aliases import Attribute, Expr, IndexLike
 from lego_mlir.expr import nodes
 
 
@@ -84,7 +84,9 @@ def _build(ir: Any, expr: Expr, dims: dict[Any, Any]) -> Any:
     return whole
 
 
-def affine_function(node: Attribute, dims: int, constant: Callable[[int], Any] = int) -> Callable[[Sequence[Any]], Any]:
+def affine_function(
+    node: Attribute, dims: int, constant: Callable[[int], IndexLike] = int
+) -> Callable[[Sequence[IndexLike]], IndexLike]:
     """An affine expression of MLIR as a function of its operands, dimensions before symbols.
 
     Operands are ints, arrays, or index expressions; `constant` makes one of them from a number.

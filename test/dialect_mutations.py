@@ -1,0 +1,141 @@
+"""Mutated texts through mlir-opt with the plugin of the lego dialect: diagnostics, and never a crash or a hang.
+
+    python test/dialect_mutations.py --first 0 --count 10000 --keep build/mutations
+
+A case is a number, which chooses a seed (layouts of every kind in an attribute and in operations, and the modules of
+docs/dialect.md) and the mutations of its text. A process of mlir-opt takes many cases, `--split-input-file` apart, and
+runs every pass on those that parse. Where it is killed by a signal or prints a stack dump, the batch is halved until
+the case is found, which is kept with the command that fails again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mutations import MUTATIONS, TOKEN
+from random_layouts import SYMBOLIC, random_layout
+
+from lego_mlir.layout.notation import sizes_in_order
+from lego_mlir.transforms import dialect_plugin
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = 120  # for one process
+BATCH = 250
+SPLIT = "// -----"
+CRASH = re.compile(r"Stack dump|PLEASE submit a bug report|AddressSanitizer|runtime error:")
+PASSES = (
+    "lego-verify{bound=1000},canonicalize,lego-simplify,int-range-optimizations,lego-lower-to-arith,lego-simplify,"
+    "int-range-optimizations,canonicalize,cse"
+)
+AFFINE = "lego-lower-to-affine{skip=true},canonicalize"
+
+
+def seeds() -> list[str]:
+    """Texts that are valid before they are mutated."""
+    layouts = [*(random_layout(number) for number in range(60)), *(layout for layout, _ in SYMBOLIC)]
+    found = []
+    for layout in layouts:
+        text, rank = layout.to_mlir(), len(layout.dims())
+        sizes = [f"%s{k}" for k in range(len(sizes_in_order(layout)))]
+        index = [f"%i{k}" for k in range(rank)]
+        bound = f"[{', '.join(sizes)}]" if sizes else ""
+        arguments = ", ".join(f"{name}: index" for name in [*index, *sizes])
+        found.append(f"module attributes {{t.a = {text}}} {{}}\n")
+        found.append(
+            f"func.func @f({arguments}) -> index {{\n  %p = lego.apply {text}({', '.join(index)}){bound}\n"
+            f"  {', '.join(f'%q{k}' for k in range(rank))} = lego.inv {text}(%p){bound}\n"
+            f"  %m = lego.mask {text}({', '.join(index)}){bound}\n  return %p : index\n}}\n"
+        )
+    page = (ROOT / "docs" / "dialect.md").read_text()
+    (code,) = (block for block in re.findall(r"```mlir\n(.*?)```", page, re.DOTALL) if "lego.for_each (" in block)
+    head = "func.func @f(%i: index, %j: index, %M: index, %a: index, %b: index, %buffer: memref<?xf32>, %zero: f32,\n"
+    head += "    %w: !lego.view<memref<4x8xf32>, #lego.layout<Col(4, 8)>>) {\n"
+    genp = code[code.index("lego.genp") : code.index("%v = lego.view")]
+    body = code.replace(genp, "").replace("in #lego", "in #lego")
+    loop = body[body.index("%sum = ") :]
+    used = loop.replace("(%i, %j) in", "(%k, %l) in").replace("[%i, %j]", "[%k, %l]")
+    found += [genp] * 10
+    found += [head + body.replace(loop, used) + "  return\n}\n"] * 10
+    return found
+
+
+SEEDS = seeds()
+
+
+def case(number: int) -> str:
+    """The text of a case."""
+    draw = random.Random(number)
+    tokens = TOKEN.findall(draw.choice(SEEDS))
+    for _ in range(draw.choice((1, 1, 2, 3, 5))):
+        if any(not token.isspace() for token in tokens):
+            draw.choice(MUTATIONS)(draw, tokens, draw.randrange(len(tokens)))
+    return "".join(tokens).replace(SPLIT, "").replace("\0", "")
+
+
+def command(passes: str) -> list[str]:
+    """mlir-opt with the plugin."""
+    plugin, program = dialect_plugin.require("this script")
+    return [program, f"--load-dialect-plugin={plugin}", f"--pass-pipeline=builtin.module({passes})"]
+
+
+def crashes(texts: Sequence[str], passes: str) -> str:
+    """How mlir-opt ends abnormally on these texts; empty if it does not."""
+    given = f"\n{SPLIT}\n".join(texts)
+    try:
+        done = subprocess.run(
+            [*command(passes), "--split-input-file", "-o", "/dev/null"],
+            input=given.encode(errors="surrogatepass"),
+            capture_output=True,
+            check=False,
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no end after {SECONDS} s"
+    said = done.stderr.decode(errors="replace")
+    found = CRASH.search(said)
+    if done.returncode < 0 or done.returncode > 1 or found:
+        return f"exit code {done.returncode}: {said[found.start() if found else -2000 :][:2000]}"
+    return ""
+
+
+def failing(numbers: Sequence[int], passes: str) -> list[tuple[int, str]]:
+    """The cases that crash, with how they do."""
+    texts = [case(number) for number in numbers]
+    how = crashes(texts, passes)
+    if not how:
+        return []
+    if len(numbers) == 1:
+        return [(numbers[0], how)]
+    half = len(numbers) // 2
+    found = failing(numbers[:half], passes) + failing(numbers[half:], passes)
+    return found or [(numbers[0], f"only the whole batch of {len(numbers)}: {how}")]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--keep", type=Path, default=ROOT / "build" / "mutations")
+    options = parser.parse_args()
+    failed = 0
+    for begin in range(options.first, options.first + options.count, BATCH):
+        numbers = range(begin, min(begin + BATCH, options.first + options.count))
+        for passes in (PASSES, AFFINE):
+            for number, how in failing(numbers, passes):
+                failed += 1
+                options.keep.mkdir(parents=True, exist_ok=True)
+                kept = options.keep / f"dialect-{number}.mlir"
+                kept.write_text(case(number), errors="surrogatepass")
+                print(f"case {number}: {how}\n  {' '.join(command(passes))} {kept}")
+    print(f"{options.count} cases, {failed} failed")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""The C++ lowering of the lego dialect against Python: the same positions and indices, and as few operations."""
+
+import re
+
+import numpy as np
+import pytest
+from lego_plugin import LOWER, mlir_opt, needs_plugin
+from random_layouts import SYMBOLIC, random_layout
+
+from lego_mlir import bindings, interp
+from lego_mlir.expr.index import index_symbol
+from lego_mlir.expr.ranges import Range
+from lego_mlir.layout.notation import sizes_in_order
+from lego_mlir.printers.mlir import MlirPrinter
+from lego_mlir.transforms.lego_ops.without_lego import without_lego
+
+pytestmark = needs_plugin
+LAYOUTS = 1000
+ALLOWED = 1.3
+"""Operations of the C++ form for each of the Python form, over all layouts together."""
+WITHIN = 0.95
+"""The share of layouts of which that holds one by one."""
+RANDOM = [random_layout(number) for number in range(LAYOUTS)]
+
+
+def kernel(name, layout, sizes=None):
+    """A kernel of one thread for each element: the position of its index, and the index of that position."""
+    concrete = layout.subs(**sizes) if sizes else layout
+    index = elements(concrete)
+    rank, count = index.shape
+    axes = range(rank)
+    declared = [str(symbol) for symbol in sizes_in_order(layout)]
+    bound = f"[{', '.join(f'%{size}' for size in declared)}]" if declared else ""
+    listed, text = ", ".join(f"%i{k}" for k in axes), layout.to_mlir()
+    named = ", ".join(f"%q{k}" for k in axes)
+    lines = [f"%k{k} = arith.constant {k} : index" for k in axes]
+    lines += [f"%{size} = memref.load %sizes[%k{k}] : memref<{rank}xindex>" for k, size in enumerate(declared)]
+    for k in axes:
+        lines.append(f"%i{k} = memref.load %index[%k{k}, %t] : memref<{rank}x{count}xindex>")
+    lines += [f"%p = lego.apply {text}({listed}){bound}", f"{named} = lego.inv {text}(%p){bound}"]
+    lines += [f"memref.store %p, %out[%t] : memref<{count}xindex>"]
+    lines += [f"memref.store %q{k}, %back[%k{k}, %t] : memref<{rank}x{count}xindex>" for k in axes]
+    body = "\n  ".join(lines)
+    return (
+        f"gpu.func @{name}(%index: memref<{rank}x{count}xindex>, %out: memref<{count}xindex>, "
+        f"%back: memref<{rank}x{count}xindex>, %sizes: memref<{rank}xindex>) kernel attributes "
+        f"{{known_block_size = array<i32: {count}, 1, 1>, known_grid_size = array<i32: 1, 1, 1>}} {{\n"
+        f"  %t = gpu.thread_id x\n  {body}\n  gpu.return\n}}\n"
+    )
+
+
+def elements(layout):
+    """The indices that name an element, one row for each axis."""
+    index = np.indices([int(n) for n in layout.dims()]).reshape(len(layout.dims()), -1)
+    named = np.broadcast_to(layout.mask(*index), index.shape[1:])
+    return np.ascontiguousarray(index[:, named])
+
+
+def module(kernels):
+    return "module attributes {gpu.container_module} { gpu.module @m {\n" + "\n".join(kernels) + "} }"
+
+
+def run(compiled, name, layout, values=None):
+    index = elements(layout)
+    out, back = np.zeros(index.shape[1], np.int64), np.zeros_like(index)
+    sizes = np.zeros(len(index), np.int64)
+    sizes[: len(values or [])] = values or []
+    report = interp.launch(compiled, name, args=[index, out, back, sizes], counts=False)
+    assert report.clean, (layout, report)
+    assert np.array_equal(out, np.broadcast_to(layout.apply(*index), out.shape)), layout
+    assert np.array_equal(back, index), layout
+
+
+def test_the_same_positions_for_random_layouts():
+    text = module(kernel(f"k{number}", layout) for number, layout in enumerate(RANDOM))
+    compiled = interp.compile_module(mlir_opt(text, f"gpu.module({LOWER})"))
+    for number, layout in enumerate(RANDOM):
+        run(compiled, f"k{number}", layout)
+
+
+def test_the_same_positions_in_python():
+    some = list(enumerate(RANDOM))[::20]
+    compiled = interp.compile_module(without_lego(module(kernel(f"k{number}", layout) for number, layout in some)))
+    for number, layout in some:
+        run(compiled, f"k{number}", layout)
+
+
+def test_the_same_positions_for_symbolic_sizes():
+    cases = [(layout, values) for layout, each in SYMBOLIC for values in each]
+    kernels = [kernel(f"k{number}", layout, values) for number, (layout, values) in enumerate(cases)]
+    for lower in (lambda text: mlir_opt(text, f"gpu.module({LOWER})"), without_lego):
+        compiled = interp.compile_module(lower(module(kernels)))
+        for number, (layout, values) in enumerate(cases):
+            given = [values[str(symbol)] for symbol in sizes_in_order(layout)]
+            run(compiled, f"k{number}", layout.subs(**values), given)
+
+
+def function(name, layout, inverse):
+    """A function of the position, or of the index of a position."""
+    rank, text = len(layout.dims()), layout.to_mlir()
+    index = ", ".join(f"%i{k}" for k in range(rank))
+    kinds = ", ".join(["index"] * rank)
+    if inverse:
+        return (
+            f"func.func @{name}(%p: index) -> ({kinds}) {{ {index} = lego.inv {text}(%p) return {index} : {kinds} }}\n"
+        )
+    given = ", ".join(f"%i{k}: index" for k in range(rank))
+    return f"func.func @{name}({given}) -> index {{ %p = lego.apply {text}({index}) return %p : index }}\n"
+
+
+def counted(text):
+    """The operations of each function, without constants, tables and the return."""
+    found = {}
+    for name, body in re.findall(r"func\.func @(\w+)\(.*?\n(.*?)\n  \}", text, re.DOTALL):
+        lines = [line for line in body.splitlines() if "=" in line]
+        found[name] = sum("arith.constant" not in line and "memref.get_global" not in line for line in lines)
+    return found
+
+
+def printed(layout, inverse):
+    """The operations of arith that Python's printer emits for the simplified expressions."""
+    found = layout.derive_inv() if inverse else (layout.derive(),)
+    ranges = {symbol: Range(0, 1) for d in found for symbol in d.raw.free_symbols}
+    if inverse:
+        ranges = {symbol: Range(0, layout.physical_size()) for symbol in ranges}
+    else:
+        ranges = layout.ranges(*(index_symbol(f"i{axis}") for axis in range(len(layout.dims()))))
+    symbols = ", ".join(f"%{symbol}: index" for symbol in ranges)
+    ir = bindings.load().ir
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(f"func.func @f({symbols}) {{ return }}")
+        block = module.body.operations[0].regions[0].blocks[0]
+        with ir.InsertionPoint.at_block_begin(block):
+            printer = MlirPrinter(dict(zip(ranges, block.arguments, strict=True)), ranges, form="arith")
+            for derivation in found:
+                printer.value(derivation.expr, "index")
+        return sum(op.operation.name not in ("arith.constant", "memref.get_global", "func.return") for op in block)
+
+
+@pytest.mark.parametrize("inverse", [False, True], ids=["apply", "inv"])
+def test_as_few_operations(inverse):
+    text = "".join(function(f"f{number}", layout, inverse) for number, layout in enumerate(RANDOM))
+    ours = counted(mlir_opt(text, LOWER))
+    assert len(ours) == LAYOUTS
+    theirs = {f"f{number}": printed(layout, inverse) for number, layout in enumerate(RANDOM)}
+    within = sum(ours[name] <= ALLOWED * theirs[name] for name in ours)
+    print(f"{sum(ours.values())} operations in C++, {sum(theirs.values())} in Python; {within} of {LAYOUTS} within 1.3")
+    assert sum(ours.values()) <= ALLOWED * sum(theirs.values())
+    assert within >= WITHIN * LAYOUTS
