@@ -69,6 +69,8 @@ Sum Algebra::size(const void *value, const SizeFacts &facts) {
 }
 
 Sum Algebra::bounded(const Atom &leaf, const Sum &high) {
+  if (high.getConstant() == 0) // the only number below 1
+    return Sum(0);
   Atom atom = leaf;
   atom.low = Sum(0);
   // Of two bounds the smaller one; the given one if they cannot be compared.
