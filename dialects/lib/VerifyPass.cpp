@@ -65,7 +65,7 @@ LogicalResult LegoVerify::verifyFunctions(GenPOp op) {
         llvm::MulOverflow(elements, size, elements) || elements > bound) {
       op.emitRemark() << "not enumerated: its sizes are not known, or it has "
                          "more than "
-                      << bound << " elements";
+                      << bound.getValue() << " elements";
       return success();
     }
   bool unknown = false;
@@ -109,7 +109,7 @@ LogicalResult LegoVerify::verifyLayout(Operation *op, LayoutAttr layout) {
       break;
   }
   if (!checked && hasIrregularPerm(layout))
-    op->emitRemark() << "not enumerated: a layout with more than " << bound
+    op->emitRemark() << "not enumerated: a layout with more than " << bound.getValue()
                      << " elements";
   return success();
 }
