@@ -54,14 +54,17 @@ def seeds() -> list[str]:
         )
     page = (ROOT / "docs" / "dialect.md").read_text()
     (code,) = (block for block in re.findall(r"```mlir\n(.*?)```", page, re.DOTALL) if "lego.for_each (" in block)
-    head = "func.func @f(%i: index, %j: index, %M: index, %a: index, %b: index, %buffer: memref<?xf32>, %zero: f32,\n"
-    head += "    %w: !lego.view<memref<4x8xf32>, #lego.layout<Col(4, 8)>>) {\n"
     genp = code[code.index("lego.genp") : code.index("%v = lego.view")]
-    body = code.replace(genp, "").replace("in #lego", "in #lego")
-    loop = body[body.index("%sum = ") :]
-    used = loop.replace("(%i, %j) in", "(%k, %l) in").replace("[%i, %j]", "[%k, %l]")
+    head = "func.func @f(%i: index, %j: index, %M: index, %a: index, %b: index, %buffer: memref<?xf32>, %zero: f32,\n"
+    head += "    %box: memref<4x8xf32>) {\n"
+    head += "%w = lego.view %box : !lego.view<memref<4x8xf32>, #lego.layout<Col(4, 8)>>\n"
+    body = code.replace(genp, "")
+    sums, copies = (body.index(f"{start}lego.for_each (") for start in ("%sum = ", "\n"))
+    loop = body[sums:copies].replace("%x", "%u").replace("(%i, %j) in", "(%k, %l) in").replace("[%i, %j]", "[%k, %l]")
+    last = body[copies:].replace("(%i, %j) in", "(%k, %l) in").replace("[%i, %j]", "[%k, %l]")
+    body = body[:sums] + loop + last
     found += [genp] * 10
-    found += [head + body.replace(loop, used) + "  return\n}\n"] * 10
+    found += [f"{head}{body}  return\n}}\n"] * 10
     return found
 
 
