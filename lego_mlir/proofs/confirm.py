@@ -23,7 +23,7 @@ TRIED: Final = (None, 33, 64, 7)
 """Sizes of the runs; None stands for the sizes that `run` chooses."""
 MOST_ELEMENTS: Final = 1 << 22
 """Elements of a kernel's tensors beyond which it does not run."""
-MOST_LANES: Final = 1 << 15
+MOST_LANES: Final = 1 << 13
 """Threads of a run; of a larger grid, the first and the last blocks run."""
 ACROSS: Final = (" of block ", " of other blocks")
 """How the interpreter names a thread of another block."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import sympy
@@ -33,6 +33,9 @@ from lego_mlir.proofs.collisions import grid
 from lego_mlir.proofs.footprints import Footprint
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.tracing.trace import Buffer
+
+MOST_TOGETHER: Final = 8
+"""Writes that are tried together, where none of them reaches every element alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +98,34 @@ def covered(model: KernelModel, writes: Sequence[Footprint]) -> Verdict:
     ranges = {e: Range(0, as_expr(n)) for e, n in zip(element, buffer.layout.dims(), strict=True)}
     named = as_condition(buffer.layout.mask(*map(Index, element)))
     given = [sympy.Not(named), *(sympy.Not(c) for c in model.required)]
-    reached = []
+    left: list[Cond] = []
     for write in writes:
         met = _Inverse(model, write, element).conditions()
         if met is None:
             continue
-        verdict = prove(sympy.Or(met, *given), ranges)
+        methods, unproved = _each_proved(met, given, ranges)
+        if not unproved:
+            return Proved(f"its block, thread and round follow from it, by {', '.join(methods) or 'arithmetic'}")
+        left.append(sympy.And(*unproved))
+    if 1 < len(left) <= MOST_TOGETHER:
+        verdict = prove(sympy.Or(*left, *given), ranges)
         if isinstance(verdict, Proved):
-            return Proved(f"its block, thread and round follow from it, by {verdict.by}")
-        reached.append(met)
-    if len(reached) > 1:
-        verdict = prove(sympy.Or(*reached, *given), ranges)
-        if isinstance(verdict, Proved):
-            return Proved(f"one of {len(reached)} writes reaches it, by {verdict.by}")
+            return Proved(f"one of {len(left)} writes reaches it, by {verdict.by}")
     lines = ", ".join(sorted({str(write.source.line) for write in writes}, key=int))
     return Unknown(f"not proved that the writes in line {lines} reach every element")
+
+
+def _each_proved(met: Cond, given: Sequence[Cond], ranges: dict[Symbol, Range]) -> tuple[dict[str, None], list[Cond]]:
+    """The methods that prove parts of a condition, and the parts that are not proved alone."""
+    methods: dict[str, None] = {}
+    unproved: list[Cond] = []
+    for part in met.args if isinstance(met, sympy.And) else (met,):
+        verdict = prove(sympy.Or(part, *given), ranges)
+        if isinstance(verdict, Proved):
+            methods[verdict.by] = None
+        else:
+            unproved.append(part)
+    return methods, unproved
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ block b is n*q + r.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import sympy
@@ -115,13 +116,23 @@ class Digits:
                 yield x, d
             return
         parts = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(x))]
-        if any(c % d != 0 and d % abs(c) != 0 for c, e in parts if e != 1):
-            return  # one number straddles d whatever the others do
+        within = sorted(((abs(c), e) for c, e in parts if e != 1 and c % d != 0), key=lambda part: int(part[0]))
+        if any(d % c != 0 for c, _ in within) or not self._apart(within):
+            return  # a number straddles d whatever the others do
         for factor, symbol in parts:
             if symbol.is_Symbol and not isinstance(symbol, Size):
                 at = d // sympy.gcd(d, factor)
                 if at > 1:
                     yield symbol, at
+
+    def _apart(self, terms: Sequence[tuple[Expr, Expr]]) -> bool:
+        """Whether each stride is at least the reach of the one before, as in a number of mixed radix."""
+        for (stride, symbol), (above, _) in pairwise(terms):
+            known = self.ranges.get(symbol)
+            hi = None if known is None else as_expr(known.hi)
+            if hi is None or not hi.is_Integer or stride * hi > above:
+                return False
+        return True
 
     def _fits(self, symbol: Symbol, at: Expr) -> bool:
         known = self.ranges.get(symbol)

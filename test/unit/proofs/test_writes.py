@@ -101,6 +101,29 @@ def test_several_writes_cover_a_result_together():
         assert isinstance(found["covered"], Proved), found
 
 
+def test_rows_of_a_tile_that_are_written_between_barriers_cover_it_together():
+    """Each store has a barrier before it, so the copies of the line are separate writes."""
+    from lego_mlir.kernels import transpose
+
+    rows, columns = lego.size("M", multiple_of=4), lego.size("N", multiple_of=4)
+    found = dict(kernel_claims(transpose.build("vectorised", rows, columns, f32)))
+    assert all(isinstance(verdict, Proved) for verdict in found.values()), found
+    assert "one of 4 writes reaches it" in found["every element of dst is written"].by
+
+
+def test_persistent_blocks_cover_the_tiles_that_they_share():
+    @lego.kernel(grid=4, block=(T, 8))
+    def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(3 * T, 3 * T))):
+        tx, ty = lego.thread_id
+        for tile in lego.range(lego.block_id[0], 9, 4):
+            for row in lego.range(ty, T, 8):
+                y[tile // 3 * T + row, tile % 3 * T + tx] = 1.0
+
+    found = verdicts(kernel)
+    assert isinstance(found["covered"], Proved)
+    assert isinstance(found["once"], Proved)
+
+
 def test_blocks_along_a_curve_cover_a_matrix():
     curve = lego.as_layout(gallery.morton(8))
 
