@@ -1,10 +1,8 @@
 """7. Fused attention, forward: softmax(q k^T / sqrt(D)) v on tensor cores, causal or not, for any length.
 
-Scores and results are spread over the threads of a block in the layout of mma.sync, and the weights of one product are
-the left operand of the next one in the same registers. Tiles of k and v arrive in shared memory while others are used.
+Values are spread over threads; the weights of one product are the left operand of the next one, in the same registers.
 """
 
-import contextlib
 import functools
 import math
 
@@ -27,8 +25,7 @@ def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True, lazy
     def attention(q: tensor, k: tensor, v: tensor, o: tensor):
         first, head = (lego.cdiv(S, BM) - 1 - lego.block_id[0]) * BM, lego.block_id[1]  # long blocks start first
         tile, *rings = (lego.shared(dtype, gallery.xor_swizzle(n, D, 8, 1, 8)) for n in (BM, 2 * BN, 2 * BN))
-        last = lego.minimum(S, first + BM) if causal else S
-        whole = lego.minimum(S, first) // BN if causal else S // BN  # tiles of keys that need no mask
+        keys_end, unmasked = (lego.minimum(S, first + BM), lego.minimum(S, first) // BN) if causal else (S, S // BN)
         zeros, out = lego.zeros(f32, parent.layout((BM, BN))), lego.register(lego.zeros(f32, parent.layout((BM, D))))
         best, total = lego.register(zeros.max(axis=1) - math.inf), lego.register(in_lanes(zeros))
 
@@ -37,27 +34,25 @@ def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True, lazy
                 lego.copy_async(source, ring.part((j % 2 * BN, 0), (BN, D)), at=(head, j * BN, 0))
             lego.commit_copies()
 
-        def arrived():
-            lego.wait_copies()
-            lego.barrier()
-
         lego.copy_async(q, tile, at=(head, first, 0))
         fetch(0)
-        arrived()
+        lego.wait_copies()
+        lego.barrier()
         queries = lego.load(tile, left.layout((BM, D))) if held else tile  # in registers, if there are enough
-        for start, end in ((0, whole), (whole, lego.cdiv(last, BN))):
+        for start, end in ((0, unmasked), (unmasked, lego.cdiv(keys_end, BN))):
             for j in lego.range(start, end):
                 keys, values = (ring.part((j % 2 * BN, 0), (BN, D)) for ring in rings)
-                arrived()
-                with lego.when((j + 1) * BN < last):
+                lego.wait_copies()
+                lego.barrier()
+                with lego.when((j + 1) * BN < keys_end):
                     fetch(j + 1)
                 s = lego.mma(queries, keys.T, zeros)
-                if start is whole:
+                if start is unmasked:
                     row, column = first + s.index(0), j * BN + s.index(1)
                     s = lego.where((column < S) & (column <= row) if causal else column < S, s, -math.inf)
-                new = lego.maximum(best, s.max(axis=1))
-                most = functools.reduce(lego.maximum, ((new - best) * scale).registers) if lazy else None
-                with lego.when(lego.warp_any(most > 8.0)) if lazy else contextlib.nullcontext():  # weights stay < 2^8
+                new = lego.maximum(best, s.max(axis=1))  # lazy: the old one is good enough while weights are below 2^8
+                grown = functools.reduce(lego.maximum, ((new - best) * scale).registers) > 8.0
+                with lego.when(lego.warp_any(grown) if lazy else True):
                     fade = lego.exp2((best - new) * scale, approximate=True)[:, None]
                     out.set(out * fade)
                     total.set(total * fade)
