@@ -280,9 +280,7 @@ def table() -> None:
         if "lego" not in found:
             continue
         ours = found["lego"]["ms"]
-        ratios = [
-            f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in ("Triton", "torch flash", "torch cudnn")
-        ]
+        ratios = [f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in KERNELS]
         speed = 4 * POSITIONS * FEATURES * length / (2 if mask == "causal" else 1) / ours / 1e9
         cells = [str(features), str(length), mask, mlir_kernels.time_cell(found["lego"]), f"{speed:.0f}", *ratios]
         rows.append([*cells, str(found["lego"]["config"])])

@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
 
+import attention  # noqa: E402
 import matmul  # noqa: E402  (bench/ is a folder of scripts, not a package)
 import mlir_kernels  # noqa: E402
 import plots  # noqa: E402
@@ -98,3 +99,18 @@ def test_every_way_to_transpose_has_a_colour_of_its_own():
 
 def test_a_plot_escapes_its_labels():
     assert "a &lt; b" in plots.lines("a < b", ["1"], {"x": [1.0]})
+
+
+def test_the_table_of_attention_has_a_ratio_for_each_rival(pages):
+    (pages / "spread.md").write_text("<!-- attention_spread -->\nold\n<!-- end -->\n")
+    times = {"lego": 2.0, "Triton": 1.5, "Triton sm_80": 3.0, "torch flash": 2.2}
+    case = {"features": 64, "length": 4096, "mask": "causal", "config": "64-causal", "p10": 1.0, "p90": 4.0}
+    rows = [{"kernel": kernel, "ms": ms, **case} for kernel, ms in times.items()]
+    device = pages.parent / "results" / "NVIDIA-Made-Up"
+    device.mkdir()
+    about = {"device": "NVIDIA Made Up", "torch": "2", "triton": "3", "rows": rows}
+    (device / "2026-01-02-attention_spread.json").write_text(json.dumps(about))
+    attention.table()
+    text = (pages / "spread.md").read_text()
+    assert "| 64 | 4096 | causal | 2.0000 (1.0000 to 4.0000) | 137 | 1.50 | 1.10 | 0.75 |  | 64-causal |" in text
+    assert "old" not in text
