@@ -14,6 +14,7 @@ mma.sync; the tutorial's kernel is therefore also compiled for sm_80. The goal i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -123,6 +124,9 @@ def keep_ours(folder: Path, features: int, mask: str, configuration: dict[str, A
         path = folder / f"{name}.ptx"
         bound = f"\\1\n.minnctapersm {configuration['blocks']}"
         path.write_text(re.sub(r"^(\.maxntid .*)$", bound, path.read_text(), count=1, flags=re.MULTILINE))
+        manifest = json.loads(path.with_suffix(".json").read_text())
+        manifest["code_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        path.with_suffix(".json").write_text(json.dumps(manifest))
 
 
 def keep_rival(folder: Path, features: int, mask: str, rival: tuple[int, int, int, int]) -> None:
