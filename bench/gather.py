@@ -6,8 +6,9 @@
     python bench/gather.py table              the table of docs/linear-layouts.md
 
 A block of 4 warps holds ROWS x N elements and replaces each row by the elements that a row of indices selects, TURNS
-times. `ours` is `lego.gather`, `shuffles` and `memory` its two plans where both exist; `unpadded` stores the tile to
-shared memory in its rows, waits for the block, and loads each element by its index.
+times; `down`, N x ROWS elements and each column. `ours` is `lego.gather`, `shuffles` and `memory` its two plans where
+both exist; `unpadded` stores the tile to shared memory in its rows, waits for the block, and loads each element by its
+index.
 """
 
 from __future__ import annotations
@@ -27,21 +28,30 @@ NAME, PAGE, TARGET = "gather", "linear-layouts.md", "sm_90"
 TURNS, BLOCKS, WARPS, ROWS = 200, 132 * 4, 4, 64
 WAYS = ("ours", "shuffles", "memory", "unpadded")
 CASES = [f"{n}-{bits}" for n in (4, 8, 16, 32, 64, 128) for bits in (8, 16, 32, 64)]
+CASES += [f"{n}-{bits}-down" for n in (16, 32, 64) for bits in (16, 32)]
 
 
-def parts(case: str) -> tuple[int, int]:
-    """The elements of a row, and the bits of an element."""
-    n, bits = map(int, case.split("-"))
-    return n, bits
+def parts(case: str) -> tuple[int, int, int]:
+    """The elements along the axis, the bits of an element, and the axis: 0 for `down`."""
+    n, bits, *down = case.split("-")
+    return int(n), int(bits), 0 if down else 1
+
+
+def shape(case: str) -> tuple[int, int]:
+    """The tile of a block."""
+    n, _, axis = parts(case)
+    return (n, ROWS) if axis == 0 else (ROWS, n)
 
 
 def layout(case: str) -> Any:
-    """A row along as many lanes as it has elements, up to 32: each lane is read at once. Several rows in a warp."""
+    """The axis along as many lanes as it has elements, up to 32: each lane is read at once."""
     from lego_mlir import f2
 
-    n, _ = parts(case)
+    n, _, axis = parts(case)
     lanes = min(32, n)
-    made = f2.Blocked((1, n // lanes), (32 // lanes, lanes), (WARPS, 1), (1, 0)).layout((ROWS, n))
+    boxes = ((1, n // lanes), (32 // lanes, lanes), (WARPS, 1))
+    turned = [box[::-1] if axis == 0 else box for box in boxes]
+    made = f2.Blocked(*turned, order=(axis, 1 - axis)).layout(shape(case))
     return made.sublayout(["register", "lane", "warp"], list(made.out_sizes))
 
 
@@ -53,25 +63,27 @@ def gatherer(way: str, case: str) -> Callable[[], Any] | None:
     from lego_mlir.tracing.dtypes import dtype_named
     from lego_mlir.tracing.spread.gather import by_plan
 
-    n, bits = parts(case)
+    n, bits, axis = parts(case)
     if way == "ours":
-        return lambda: lambda x, i: lego.gather(x, i, axis=1)
+        return lambda: lambda x, i: lego.gather(x, i, axis=axis)
     if way != "unpadded":
-        plan = gather_plan(layout(case), layout(case), "dim1", bits)
+        plan = gather_plan(layout(case), layout(case), f"dim{axis}", bits)
         if not plan.local:
             return None
         forced = dataclasses.replace(plan, by_shuffles=way == "shuffles")
-        return lambda: lambda x, i: by_plan(x, i, forced, "dim1")
+        return lambda: lambda x, i: by_plan(x, i, forced, f"dim{axis}")
 
     def make() -> Any:
-        tile = lego.shared(dtype_named(conversions.DTYPES[bits]), Row(ROWS, n))
+        tile = lego.shared(dtype_named(conversions.DTYPES[bits]), Row(*shape(case)))
 
         def move(x: Any, i: Any) -> Any:
             lego.barrier()
             x.store(tile)
             lego.barrier()
-            rows = lego.arange(i.layout, 0)
-            found = [tile[r, lego.index(c, range=(0, n))] for r, c in zip(rows.registers, i.registers, strict=True)]
+            found = []
+            for other, chosen in zip(lego.arange(i.layout, 1 - axis).registers, i.registers, strict=True):
+                place = [other, lego.index(chosen, range=(0, n))]
+                found.append(tile[tuple(place if axis else place[::-1])])
             return lego.Spread(i.layout, x.dtype, found)
 
         return move
@@ -88,14 +100,15 @@ def kernel(case: str, way: str, turns: int) -> Any:
     make, placed = gatherer(way, case), layout(case)
     if make is None:
         return None
-    n, bits = parts(case)
-    dtype, blocks = dtype_named(conversions.DTYPES[bits]), BLOCKS if turns else 1
-    tensor, indices = lego.Tensor(dtype, Row(blocks * ROWS, n)), lego.Tensor(i32, Row(blocks * ROWS, n), range=(0, n))
+    n, bits, _ = parts(case)
+    dtype, blocks, (rows, columns) = dtype_named(conversions.DTYPES[bits]), BLOCKS if turns else 1, shape(case)
+    tensor = lego.Tensor(dtype, Row(blocks * rows, columns))
+    indices = lego.Tensor(i32, Row(blocks * rows, columns), range=(0, n))
 
     @lego.kernel(grid=blocks, block=32 * WARPS)
     def gathered(x: tensor, i: indices, y: tensor):
         move = make()
-        at = (lego.block_id[0] * ROWS, 0)
+        at = (lego.block_id[0] * rows, 0)
         value, index = lego.load(x, placed, at=at), lego.load(i, placed, at=at)
         if not turns:
             move(value, index).store(y, at=at)
@@ -143,7 +156,7 @@ def static(cases: Sequence[str]) -> None:
         rows.append({"case": case, "spill_bytes": spilled, **counts})
         print(f"{case:10} {spilled} bytes spilled, {counts}", flush=True)
     path = harness.BENCH / "results" / "static" / f"{NAME}-{TARGET}.json"
-    path.write_text(json.dumps(rows, indent=1) + "\n")
+    conversions.write_rows(path, rows)
 
 
 def triton_code(case: str) -> Any:
@@ -154,12 +167,12 @@ def triton_code(case: str) -> Any:
 
     from lego_mlir.toolchain import sass
 
-    n, bits = parts(case)
+    _, bits, axis = parts(case)
     function = conversions.gluon_kernels().gather
     pointer = {8: "*i8", 16: "*fp16", 32: "*fp32", 64: "*fp64"}[bits]
     signature = {"x_ptr": pointer, "i_ptr": "*i32", "y_ptr": pointer}
     signature |= dict.fromkeys(function.arg_names[3:], "constexpr")
-    constants = {(3,): ROWS, (4,): n, (5,): 1}
+    constants = {(3,): shape(case)[0], (4,): shape(case)[1], (5,): 1, (6,): axis}
     text = ASTSource(function, signature, constants, {(k,): [["tt.divisibility", 16]] for k in range(3)})
     options = {"num_warps": WARPS}
     return sass.disassemble(triton.compile(text, target=GPUTarget("cuda", 90, 32), options=options).asm["cubin"])
@@ -174,25 +187,21 @@ def contenders(folder: Path, case: str) -> list[harness.Contender]:
     import torch
 
     ways = json.loads(harness.rendered(folder / "cases.json").read_text())[case]
-    n, bits = parts(case)
+    n, bits, axis = parts(case)
     kind = {8: torch.int8, 16: torch.float16, 32: torch.float32, 64: torch.float64}[bits]
-    shape = (BLOCKS * ROWS, n)
-    x = torch.randint(-8, 9, shape, device="cuda").to(kind)
-    i = (
-        torch.stack([torch.randperm(n, device="cuda") for _ in range(64)])
-        .repeat(BLOCKS * ROWS // 64, 1)
-        .to(torch.int32)
-    )
+    rows, columns = shape(case)
+    x = torch.randint(-8, 9, (BLOCKS, rows, columns), device="cuda").to(kind)
+    i = torch.rand((BLOCKS, rows, columns), device="cuda").argsort(dim=1 + axis).to(torch.int32)
     y, expected = torch.empty_like(x), x
     for _ in range(TURNS):
-        expected = expected.gather(1, i.long())
+        expected = expected.gather(1 + axis, i.long())
     memory = [cp.from_dlpack(t).reshape(-1) for t in (x, i, y)]
     runs = {}
     for way in ways:
         launch = mlir_kernels.launcher(folder, f"{case}-{way}")
         runs[way] = lambda launch=launch: launch(*memory)
     triton_gather = conversions.gluon_kernels().gather
-    runs["tl.gather"] = lambda: triton_gather[(BLOCKS,)](x, i, y, ROWS, n, TURNS, num_warps=WARPS)
+    runs["tl.gather"] = lambda: triton_gather[(BLOCKS,)](x, i, y, rows, columns, TURNS, axis, num_warps=WARPS)
     found = []
     for way, run in runs.items():
         y.zero_()

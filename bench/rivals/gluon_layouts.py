@@ -32,10 +32,10 @@ def convert_once(x_ptr, y_ptr, SOURCE: gl.constexpr, TARGET: gl.constexpr, M: gl
 
 
 @triton.jit
-def gather(x_ptr, i_ptr, y_ptr, M: tl.constexpr, N: tl.constexpr, TURNS: tl.constexpr):
+def gather(x_ptr, i_ptr, y_ptr, M: tl.constexpr, N: tl.constexpr, TURNS: tl.constexpr, AXIS: tl.constexpr):
     offsets = tl.program_id(0) * M * N + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
     x = tl.load(x_ptr + offsets)
     index = tl.load(i_ptr + offsets)
     for _ in range(TURNS):
-        x = tl.gather(x, index, axis=1)
+        x = tl.gather(x, index, axis=AXIS)
     tl.store(y_ptr + offsets, x)

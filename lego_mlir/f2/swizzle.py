@@ -154,8 +154,8 @@ def matrix_swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> Swi
         return None
     target = _checked(source, target, bits)
     a, b = _Side.of(source), _Side.of(target)
-    word = b.registers[: log2(WORD_BITS // bits)]
-    ways = [((*word, *b.lanes[:2]), b.lanes[2:], b.registers[len(word) :])]
+    word = _word(a, b, log2(WORD_BITS // bits))
+    ways = [((*word, *b.lanes[:2]), b.lanes[2:], independent(b.registers, word))]
     if bits == TRANSPOSED:
         ways.append((b.lanes[2:], (*b.registers[:1], *b.lanes[:2]), b.registers[1:]))
     for row, eight, others in ways:
@@ -172,6 +172,12 @@ def matrix_swizzle(source: LinearLayout, target: LinearLayout, bits: int) -> Swi
         if found is not None and found.wavefronts() == 1:
             return plan
     return None
+
+
+def _word(a: _Side, b: _Side, count: int) -> tuple[int, ...]:
+    """Registers of B that A holds too, to fill a word; the first ones of B where there are too few."""
+    held = Echelon(a.registers)
+    return tuple([*(r for r in b.registers if r and r in held), *b.registers][:count])
 
 
 def _can_store(side: _Side, row: Sequence[int]) -> bool:
