@@ -246,6 +246,16 @@ Sum Algebra::bitwise(AtomKind kind, const Sum &a, const Sum &b) {
         return;
       }
     }
+    // x + c is x ^ c where they have no bits in common; (x ^ y) ^ c shares x ^ y.
+    int64_t offset = sum.getOffset();
+    Sum rest = sum - Sum(offset);
+    auto most = getHigh(rest);
+    if (kind == AtomKind::Xor && offset > 0 && most && isNonNegative(rest) &&
+        *most < (offset & -offset)) {
+      constant ^= offset;
+      gather(rest);
+      return;
+    }
     auto *equal = llvm::find(operands, sum);
     if (equal == operands.end())
       operands.push_back(sum);
