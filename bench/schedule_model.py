@@ -3,6 +3,7 @@
     python -m bench.schedule_model stencils     the thesis's stencils, seconds
     python -m bench.schedule_model products     its matrix product, fills simulated, minutes
     python -m bench.schedule_model gains        the gains measured on an H200
+    python -m bench.schedule_model RESULTS.json the times of `bench/columns.py time` on an H200
 
 `loss` is the measured time of the order that the model puts first over the best measured time, less one; `of three`
 the same for the best of its first three.
@@ -11,8 +12,10 @@ the same for the best of its first three.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
 
 LISTING_5 = 35
 """Machine instructions of the thesis's mapping beyond those of the naive index: 61 - 26 (signed, sm_90)."""
+
+
+MAPPINGS = {"ours": 8, "listing 5": LISTING_5}
+"""The same of the kernels of `bench/columns.py`; ours has the sizes as constants: 4 to 12."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +135,26 @@ def gains() -> list[tuple[published_times.Gain, float]]:
     return found
 
 
+def measured_here(path: Path) -> list[tuple[str, int, Agreement]]:
+    """Compare with the tables of `bench/columns.py`: our kernels, and the thesis's listing 5."""
+    times: dict[tuple[str, int, int, str], dict[str, float]] = {}
+    for row in json.loads(path.read_text())["rows"]:
+        if row["case"][0] == "tables" and row["kernel"] in MAPPINGS:
+            key = row["kind"], row["n"], row["block"], row["kernel"]
+            times.setdefault(key, {})[str(row["width"] or "naive")] = row["ms"] * 1e-3
+    found = []
+    for (kind, n, threads, kernel), measured in times.items():
+        if "naive" in measured and len(measured) > 2:
+            workload = workload_named("product" if kind == "product" else "9x9", n)
+            orders = {name: order_named(name, n) for name in measured}
+            predicted = predictions(workload, orders, threads, time_model.H200, mapping=MAPPINGS[kernel])
+            found.append((f"{kind} {n}^2, {kernel}", threads, agreement(measured, predicted)))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("stencils", "products", "gains"))
+    parser.add_argument("what", help="stencils, products, gains, or a file of results")
     what = parser.parse_args().what
     if what == "gains":
         print("| workload | size | threads | width | measured gain | predicted |\n|---|---|---|---|---|---|")
@@ -139,7 +163,7 @@ def main() -> None:
         return
     print("| table | threads | Spearman | median / largest error | choice | loss | of three |")
     print("|---|---|---|---|---|---|---|")
-    for title, threads, a in thesis(what):
+    for title, threads, a in measured_here(Path(what)) if what.endswith(".json") else thesis(what):
         print(
             f"| {title} | {threads} | {a.spearman:.2f} | {100 * a.median:.1f} / {100 * a.most:.1f} % | {a.choice} | "
             f"{100 * a.loss:.1f} % | {100 * a.of_three:.1f} % |"

@@ -137,7 +137,7 @@ def advised_stencil_column(cache_bytes: int, element_bytes: int, stencil: Stenci
     """The column width of section 4.3 in elements: c = (M - u (S_h S_w + t)) / (S_h u), at least 1.
 
     `threads` is the number of tasks in flight. The formula assumes that neighbouring tasks share a cache; the blocks
-    of an SM are not neighbours, and the best widths measured are far below it (32 on two chips, see docs/schedules.md).
+    of an SM are not neighbours, and the best widths measured are far below it (32 on two chips).
 
     >>> advised_stencil_column(64 * 1024, 4, Stencil(9, 9), 1024)
     1697
