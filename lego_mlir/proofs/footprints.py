@@ -14,7 +14,7 @@ The statements between two barriers form a `Stretch`; `Sync`, `Rounds` and `Fork
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import Index, as_expr
-from lego_mlir.expr.nodes import FloorDiv, Le, Lt, Size
+from lego_mlir.expr.nodes import FloorDiv, Le, Lt, Ne, Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.tiled import Tiled
@@ -63,7 +63,7 @@ class Footprint:
     `conditions` are the branches around it, its mask, and bounds of loops; `own` are its variables that each thread has
     for itself: rounds of loops without barriers, elements of a vector, copies. A warp executes a statement on tiles
     together (`by_warp`): each of its lanes stands for all elements. `rounds` are those of the loops with barriers, and
-    in a while it is `repeated`. `order` numbers the first and the last copy in the program.
+    in a while it is `repeated`. `order` numbers the first and the last copy in the program, and `copies` are these.
     """
 
     buffer: Buffer
@@ -77,6 +77,7 @@ class Footprint:
     rounds: tuple[Symbol, ...] = ()
     repeated: bool = False
     order: tuple[int, int] = (0, 0)
+    copies: tuple[Footprint, ...] = ()
 
     @property
     def writes(self) -> bool:
@@ -215,7 +216,9 @@ class Reader:
             case For(body=body):
                 yield from self._inside(body, self._loop(statement, scope)[0])
             case While(body=body):
-                yield from self._inside(body, replace(scope, repeated=True))
+                runs = Ne(self._register(statement), 0)  # it may have no round
+                inner = replace(scope, conditions=(*scope.conditions, runs), repeated=True)
+                yield from self._inside(body, inner)
             case If(condition=condition, then=then, otherwise=otherwise):
                 holds = scope.at(condition, self.meaning)
                 yield from self._inside(then, replace(scope, conditions=(*scope.conditions, holds)))
@@ -357,6 +360,24 @@ def flat(nodes: tuple[Node, ...]) -> Iterator[Footprint]:
                 yield from flat(otherwise)
             case Sync():
                 pass
+
+
+def with_copies(nodes: tuple[Node, ...], buffers: Collection[str]) -> tuple[Node, ...]:
+    """The nodes with each copy of an access of these buffers apart: their positions are known, unlike the whole's."""
+    found: list[Node] = []
+    for node in nodes:
+        match node:
+            case Stretch(accesses=accesses):
+                apart = (a.copies if a.copies and a.buffer.name in buffers else (a,) for a in accesses)
+                node = Stretch(tuple(access for copies in apart for access in copies))
+            case Rounds(body=body):
+                node = replace(node, body=with_copies(body, buffers))
+            case Fork(then=then, otherwise=otherwise):
+                node = replace(node, then=with_copies(then, buffers), otherwise=with_copies(otherwise, buffers))
+            case Sync():
+                pass
+        found.append(node)
+    return tuple(found)
 
 
 def _over_sizes(*exprs: Expr) -> bool:

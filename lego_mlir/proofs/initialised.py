@@ -107,7 +107,8 @@ class _Walk:
             available = written[access.buffer.name].copy()
             for before in here:
                 of_this = before.buffer.name == access.buffer.name and before.kind == "write"
-                if of_this and before.order[1] < access.order[0]:
+                later = set(before.own) & set(access.own)  # of the loop around both, the write of a later round
+                if of_this and before.order[1] < access.order[0] and not later:
                     available |= self._elements(before, values, surely=True)
             missing = self._elements(access, values, surely=False) & ~available
             if missing.any():

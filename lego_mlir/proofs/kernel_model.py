@@ -22,7 +22,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.proofs.digits import Digits, primed
-from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat
+from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat, with_copies
 from lego_mlir.proofs.meeting import Loaded, Question, answered
 from lego_mlir.proofs.phases import Pair
 from lego_mlir.tracing.claims import DataMeaning
@@ -64,6 +64,11 @@ class KernelModel:
             if (found := self.reader.distinct.get(value.number)) is not None
         }
         self.required = tuple(requirement.condition for requirement in trace.requirements)
+        self._outside = frozenset(a.buffer.name for a in self.accesses if not self.inside(a))
+        if self._outside:
+            self.nodes = with_copies(self.nodes, self._outside)
+            self.accesses = list(flat(self.nodes))
+            self.digits.of([a.position for a in self.accesses if a.buffer.name in self._outside])
 
     # ---- ids
 
@@ -93,18 +98,12 @@ class KernelModel:
         found = self._elements.get(access)
         if found is None:
             index: tuple[Expr, ...] = access.index
-            if access.buffer.name in self._by_position:
-                assert access.position is not None
+            if access.buffer.name in self._outside:
                 index = (access.position,)
             conditions = tuple(map(self.digits.simple, access.conditions))
             found = TouchedElement(tuple(map(self.digits.simple, index)), conditions)
             self._elements[access] = found
         return found
-
-    @cached_property
-    def _by_position(self) -> frozenset[str]:
-        """The buffers whose accesses are compared by position: an index is not proved inside."""
-        return frozenset(a.buffer.name for a in self.accesses if not self.inside(a) and a.position is not None)
 
     def inside(self, access: Footprint) -> bool:
         """Whether the logical index is proved to name an element."""
@@ -157,7 +156,7 @@ class KernelModel:
 
     def by_position(self, buffer: str) -> bool:
         """Whether the accesses of a buffer are compared by physical position."""
-        return buffer in self._by_position
+        return buffer in self._outside
 
     def _by_warp(self, pair: Pair) -> bool:
         """Whether it is enough that both threads are of one warp."""

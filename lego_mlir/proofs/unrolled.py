@@ -43,7 +43,7 @@ def _merged(group: list[Footprint], fresh: Fresh) -> Iterator[Footprint]:
     distinct = list({(a.index, a.conditions): a for a in aligned}.values())
     order = min(a.order[0] for a in group), max(a.order[1] for a in group)
     if len(distinct) == 1:
-        yield replace(first, order=order, repeated=True)
+        yield replace(first, order=order, repeated=True, copies=tuple(group))
         return
     levels = _levels(distinct)
     if levels is None:
@@ -54,7 +54,16 @@ def _merged(group: list[Footprint], fresh: Fresh) -> Iterator[Footprint]:
     for copy, (_, steps) in zip(copies, levels, strict=True):
         parts = [_moved(part, step, copy) for part, step in zip(parts, steps, strict=True)]
     n = len(first.index)
-    yield replace(first, index=tuple(parts[:n]), position=None, conditions=tuple(parts[n:]), own=(*first.own, *copies))
+    yield replace(
+        first,
+        index=tuple(parts[:n]),
+        position=None,
+        conditions=tuple(parts[n:]),
+        own=(*first.own, *copies),
+        order=order,
+        copies=tuple(group),
+        repeated=first.repeated or len(distinct) < len(group),
+    )
 
 
 def _aligned(access: Footprint, first: Footprint) -> Footprint:

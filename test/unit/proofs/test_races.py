@@ -243,3 +243,19 @@ def test_loads_of_matrices_are_reads():
 def test_asynchronous_copies_are_unknown_or_refuted_by_a_run():
     assert isinstance(race(matrices(barrier=True, copied=True), "tile"), Unknown)
     assert isinstance(race(matrices(barrier=False, copied=True), "tile"), Refuted)
+
+
+def test_reads_at_an_edge_touch_the_element_that_the_boundary_names():
+    """Unrolled reads whose indices leave the tile are clamped to an element that another thread writes."""
+
+    @lego.kernel(grid=1, block=32)
+    def kernel(x: lego.Tensor(f32, Row(32)), y: lego.Tensor(f32, Row(32))):
+        t, tile, total = lego.thread_id[0], lego.shared(f32, Row(96), name="tile"), lego.register(f32, 0.0)
+        tile[3 * t], tile[3 * t + 1], tile[3 * t + 2] = x[t], 0.0, 0.0
+        lego.barrier()
+        for k in range(3):
+            total += tile.halo("clamp")[97 + 3 * t + k]
+        tile[3 * t + 2] = 1.0
+        y[t] = total
+
+    assert isinstance(race(kernel, "tile"), Refuted)

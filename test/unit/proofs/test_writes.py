@@ -170,6 +170,50 @@ def _when(condition, body):
         body()
 
 
+def test_an_unrolled_read_does_not_see_what_a_later_copy_writes():
+    def unrolled(other):
+        @lego.kernel(grid=1, block=T)
+        def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(T))):
+            t, tile, total = lego.thread_id[0], lego.shared(f32, Row(3 * T), name="tile"), lego.register(f32, 0.0)
+            tile[t] = 1.0
+            for k in range(2):
+                tile[t + T * k + T] = x.halo()[t]
+                total += tile[t + T * ((k + other) % 3)]
+            y[t] = total
+
+        return verdicts(kernel)["tile"]
+
+    assert isinstance(unrolled(2), Refuted)
+    assert not isinstance(unrolled(1), Refuted)
+
+
+def test_a_loop_of_each_thread_may_read_what_a_later_round_writes_or_have_no_round():
+    def kernel_of(body):
+        @lego.kernel(grid=1, block=T)
+        def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(T))):
+            t, tile, total = lego.thread_id[0], lego.shared(f32, Row(4 * T), name="tile"), lego.register(f32, 0.0)
+            tile[t] = 1.0
+            body(t, tile, total, x)
+            y[t] = total
+
+        return verdicts(kernel)["tile"]
+
+    def ahead(t, tile, total, x):
+        for k in lego.range(3):
+            tile[t + T * k] = x.halo()[t]
+            total += tile[t + T * lego.minimum(k + 1, 2)]
+
+    def maybe(t, tile, total, x):
+        running = lego.register(lego.i1, False)
+        with lego.while_(running):
+            tile[t + T] = 1.0
+            running.set(False)
+        total += tile[t + T]
+
+    for body in (ahead, maybe):
+        assert isinstance(kernel_of(body), Refuted)
+
+
 def test_the_first_round_of_a_loop_initialises_the_others():
     def looped(prologue, rounds):
         @lego.kernel(grid=COLUMNS, block=T)
