@@ -14,7 +14,7 @@ from lego_mlir import Row, f2, f16, f32, gallery
 H, S = lego.size("H", min=1, max=2**16 - 1), lego.size("S", min=1, max=2**20)  # heads of all batches, positions
 
 
-def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True, lazy=False):
+def build(D=64, dtype=f16, causal=False, BM=128, BN=64, warps=4, held=True, lazy=True):
     parent, tensor = f2.MmaSync((warps, 1)), lego.Tensor(dtype, Row(H, S, D))
     left, scale = f2.MmaOperand(0, parent), math.log2(math.e) / math.sqrt(D)  # exp(x) is exp2(x log2(e))
 
