@@ -202,7 +202,7 @@ def test_messages(options, said):
 def test_a_cpu_refuses_what_only_a_gpu_has():
     kernel = matmul(f16, tiles=(None, Row(K, N)))
     arrays = [np.ones((M, K), np.float16), np.ones((K, N), np.float16), np.zeros((M, N), np.float32)]
-    with pytest.raises(UsageError, match="nvgpu.* has no form on a CPU; .* with check=True, or on CUDA arrays"):
+    with pytest.raises(UsageError, match=r"nvgpu.* has no form on a CPU; .* with check=True, or on CUDA arrays"):
         kernel(*arrays)
     kernel(*arrays, check=True)
     assert (arrays[2] == K).all()
