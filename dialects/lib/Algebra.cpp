@@ -80,6 +80,8 @@ Sum Algebra::bounded(const Atom &leaf, const Sum &high) {
 }
 
 Sum Algebra::indexBelow(const Sum &value, const Sum &end) {
+  if (end == Sum(1)) // an axis of one element
+    return 0;
   if (isBelow(value, end))
     return value;
   Sum highest = end - Sum(1);
@@ -106,6 +108,8 @@ Sum Algebra::indexBelow(const Sum &value, const Sum &end) {
 }
 
 Sum Algebra::opaque(const Sum &value, const Sum &end) {
+  if (end == Sum(1))
+    return 0;
   Atom atom{AtomKind::Opaque};
   atom.operands = {value};
   atom.low = Sum(0);
@@ -227,6 +231,27 @@ static Sum scaledDown(const Sum &sum, int64_t factor) {
   return result;
 }
 
+/// (2^k*x + y) ^ 2^k*z = 2^k*(x ^ z) + y for 0 <= y < 2^k: the bits of y meet
+/// only zeros.
+std::optional<Sum> Algebra::splitLowBits(AtomKind kind,
+                                         llvm::ArrayRef<Sum> operands) {
+  for (size_t k = 0; k < operands.size(); ++k) {
+    llvm::SmallVector<Sum> others(operands.begin(), operands.end());
+    others.erase(others.begin() + k);
+    int64_t unit = int64_t(1) << commonZeros(others);
+    Sum above, below;
+    for (const Term &term : operands[k].getTerms())
+      (term.coefficient % unit ? below : above)
+          .add(term.atoms, term.coefficient);
+    if (unit == 1 || below.isZero() || !isBelow(below, unit))
+      continue;
+    for (const Sum &other : others)
+      above = bitwise(kind, above, other);
+    return joined(above + below);
+  }
+  return std::nullopt;
+}
+
 Sum Algebra::bitwise(AtomKind kind, const Sum &a, const Sum &b) {
   llvm::SmallVector<Sum> operands;
   int64_t constant = kind == AtomKind::And ? -1 : 0;
@@ -278,6 +303,9 @@ Sum Algebra::bitwise(AtomKind kind, const Sum &a, const Sum &b) {
       inner = bitwise(kind, inner, scaledDown(operand, int64_t(1) << zeros));
     return mul(inner, int64_t(1) << zeros);
   }
+  if (kind != AtomKind::And)
+    if (auto split = splitLowBits(kind, operands))
+      return *split;
   llvm::sort(operands, [](const Sum &x, const Sum &y) {
     std::vector<uint64_t> left, right;
     x.profile(left);

@@ -30,6 +30,12 @@ void LegoDialect::initialize() {
       >();
 }
 
+/// Folded positions, indices and masks.
+Operation *LegoDialect::materializeConstant(OpBuilder &builder, Attribute value,
+                                            Type type, Location loc) {
+  return arith::ConstantOp::materialize(builder, value, type, loc);
+}
+
 LogicalResult ViewType::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                                MemRefType memref, LayoutAttr layout) {
   if (!memref.getLayout().isIdentity())

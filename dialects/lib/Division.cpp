@@ -18,6 +18,9 @@
 using namespace lego;
 
 static constexpr unsigned kMaxDivisionDepth = 64;
+/// Divisions of one function that are simplified; the others are emitted as
+/// they are. Layouts of dozens of nested reorderings reach it, kernels do not.
+static constexpr unsigned kMaxDivisions = 100000;
 
 static int64_t floorMod(int64_t a, int64_t n) { return ((a % n) + n) % n; }
 
@@ -58,6 +61,10 @@ static const Term *singleTerm(const Sum &n) {
   return &n.getTerms().front();
 }
 
+bool Algebra::mayRecurse() const {
+  return depth < kMaxDivisionDepth && divisions.size() < kMaxDivisions;
+}
+
 Algebra::Division Algebra::divide(const Sum &a, const Sum &n) {
   std::vector<uint64_t> key;
   a.profile(key);
@@ -80,9 +87,9 @@ Algebra::Division Algebra::divideUncached(const Sum &a, const Sum &n) {
     return {Sum(0), Sum(0)};
   if (dividend && divisor && *dividend >= 0 && *divisor > 0)
     return {Sum(*dividend / *divisor), Sum(*dividend % *divisor)};
-  if (isBelow(a, n))
+  if (divisions.size() < kMaxDivisions && isBelow(a, n))
     return {Sum(0), a};
-  if (depth < kMaxDivisionDepth && !a.isWrapped() && singleTerm(n))
+  if (mayRecurse() && !a.isWrapped() && singleTerm(n))
     if (auto split = splitMultiples(a, n))
       return *split;
   return divideRest(a, n);
@@ -202,7 +209,7 @@ std::optional<Algebra::Division> Algebra::bitwiseDivision(const Sum &a,
 Algebra::Division Algebra::divideRest(const Sum &a, const Sum &n) {
   auto id = a.getAtom();
   Atom quotient{AtomKind::Div}, remainder{AtomKind::Rem};
-  if (depth < kMaxDivisionDepth && !a.isWrapped()) {
+  if (mayRecurse() && !a.isWrapped()) {
     if (singleTerm(n))
       if (auto split = splitFactor(a, n))
         return *split;
@@ -220,7 +227,7 @@ Algebra::Division Algebra::divideRest(const Sum &a, const Sum &n) {
   remainder.low = Sum(0);
   if (auto most = upper(n))
     remainder.high = *most - Sum(1);
-  if (id && get(*id).kind == AtomKind::Div && depth < kMaxDivisionDepth) {
+  if (id && get(*id).kind == AtomKind::Div && mayRecurse()) {
     const Atom &inner = get(*id);
     return {divide(inner.operands[0], inner.operands[1] * n).first,
             make(remainder)};
@@ -234,7 +241,7 @@ Algebra::Division Algebra::divideRest(const Sum &a, const Sum &n) {
       quotient.low = Sum(*low / *large);
   if (most && least && *least > 0 && *most >= 0)
     quotient.high = Sum(*most / *least);
-  else if (greatest && depth < kMaxDivisionDepth && !(*greatest == a))
+  else if (greatest && mayRecurse() && !(*greatest == a))
     quotient.high = divide(*greatest, n).first;
   return {make(quotient), make(remainder)};
 }

@@ -175,8 +175,11 @@ private:
   Sum make(Atom atom) { return Sum::atom(intern(std::move(atom))); }
   Sum bitwise(AtomKind kind, const Sum &a, const Sum &b);
   std::optional<Division> bitwiseDivision(const Sum &a, const Sum &n);
+  std::optional<Sum> splitLowBits(AtomKind kind, llvm::ArrayRef<Sum> operands);
   Sum bounded(const Atom &leaf, const Sum &high);
 
+  /// Whether the bounds on time and stack leave room for another rule.
+  bool mayRecurse() const;
   Division divide(const Sum &a, const Sum &n);
   Division divideUncached(const Sum &a, const Sum &n);
   std::optional<Division> splitMultiples(const Sum &a, const Sum &n);

@@ -15,6 +15,7 @@ def Lego_Dialect : Dialect {
     in the LEGO paper; `lego.apply` and `lego.inv` evaluate it, and the passes
     lower both to arithmetic that is simplified with the ranges of the indices.
   }];
+  let hasConstantMaterializer = 1;
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect"];
