@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LegoMLIR/Algebra.h"
+#include "LegoMLIR/Integers.h"
 #include "LegoMLIR/Lego.h"
 #include "LegoMLIR/Limits.h"
 #include "LegoMLIR/Semantics.h"
@@ -380,6 +381,10 @@ public:
           {symbol.getMin(), symbol.getMax(), symbol.getMultipleOf()}));
   }
 
+  explicit SizeComparison(ArrayRef<int64_t> values) : evaluator(algebra) {
+    algebra.symbols.assign(values.begin(), values.end());
+  }
+
   Sum product(ArrayRef<AffineExpr> sizes) {
     Sum result = 1;
     for (AffineExpr size : sizes)
@@ -489,4 +494,13 @@ LogicalResult LayoutAttr::verify(EmitError emitError,
     return emitError() << "a layout has at most 2^62 positions";
   SizeComparison compare(symbols);
   return verifyView(emitError, view, compare);
+}
+
+bool lego::doSizesAgree(LayoutAttr layout, ArrayRef<int64_t> symbols) {
+  SizeComparison compare(symbols);
+  MLIRContext *context = layout.getContext();
+  // The reason is of no interest.
+  ScopedDiagnosticHandler silent(context, [](Diagnostic &) { return success(); });
+  auto emitError = [&] { return mlir::emitError(UnknownLoc::get(context)); };
+  return succeeded(verifyView(emitError, layout.getView(), compare));
 }

@@ -8,7 +8,7 @@ func.func @indices(%i: index) {
 // -----
 func.func @sizes(%i: index) {
   // expected-error @+1 {{the layout declares 1 sizes, and 0 are given}}
-  %p = lego.inv #lego.layout<[M]: Row(M, 6)>(%i)
+  %p:2 = lego.inv #lego.layout<[M]: Row(M, 6)>(%i)
   return
 }
 // -----

@@ -15,10 +15,25 @@ func.func @good(%i: index, %M: index) {
   return
 }
 // -----
-// Whether the counts agree depends on M and N.
-func.func @counts(%i: index, %M: index) {
-  // expected-error @+1 {{has a layout that is not one-to-one: apply maps}}
-  %a = lego.apply #lego.layout<[M, N]: OrderBy(Row(M, N)) GroupBy([M, M])>(%i, %i)[%M, %M]
+// Values of the sizes that do not agree with each other are not tried.
+func.func @related(%i: index, %M: index) {
+  %a = lego.apply #lego.layout<[M, N]: OrderBy(Col(M, N)) GroupBy([M, M])>(%i, %i)[%M, %M]
+  %b = lego.apply #lego.layout<[M, P]: Padded(Row(P, 4), [M, 3])>(%i, %i)[%M, %M]
+  return
+}
+// -----
+// A function that is wrong for every size but 1.
+lego.genp @half sizes [?] apply(%i)[%n] {
+  // expected-remark @-1 {{not enumerated}}
+  %c2 = arith.constant 2 : index
+  %p = arith.divui %i, %c2 : index
+  lego.yield %p : index
+} inv(%p)[%n] {
+  lego.yield %p : index
+}
+func.func @symbolic(%i: index, %M: index) {
+  // expected-error @+1 {{has a layout that is not one-to-one: apply maps [0] and [1] both to 0, with M = 2}}
+  %a = lego.apply #lego.layout<[M multiple_of 2]: GenP([M], @half)>(%i)[%M]
   return
 }
 // -----

@@ -69,6 +69,10 @@ struct CounterExample {
   std::string text;
 };
 
+/// Whether values of the symbols agree with each other: counts of a view and its
+/// reorderings are equal, padded boxes fit, tiles cover.
+bool doSizesAgree(LayoutAttr layout, llvm::ArrayRef<int64_t> symbols);
+
 /// Enumerates a layout with concrete sizes and symbols. `unknown` is set if a
 /// function could not be evaluated.
 std::optional<CounterExample> findCounterExample(mlir::Attribute view,
