@@ -9,13 +9,16 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 from racing_kernels import SIZES, drawn, mutants
+from random_kernels import cases
 
 from lego_mlir.errors import LegoError
 from lego_mlir.expr.verdict import Proved, Refuted
 from lego_mlir.interp.report import Kind
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.proofs.confirm import launched
+from lego_mlir.runtime.data import elements_of
 
 EVERYDAY, LONG = 12, 2000
 MUTATED = 2  # of each kernel
@@ -36,13 +39,16 @@ def faults(kernel, sizes):
             found.add(f"every read of {fault.buffer} comes after a write of that element")
         elif fault.kind is Kind.BARRIER:
             found.add(f"{fault.place.file}:{fault.place.line}: every ")
-    for number, name in ((1, "y"), (2, "z")):
-        written = launch.report.written(number)
+    for number, tensor in enumerate(kernel.params):
+        written = launch.report.written(number) if tensor.written else None
         if written is None or not launch.whole:
             continue
-        count = sum(s.lane_bytes for s in launch.report.sites if s.buffer == name and s.kind != "read") // 4
-        found |= {f"every element of {name} is written"} if not written.all() else set()
-        found |= {f"no element of {name} is written twice"} if count > np.count_nonzero(written) else set()
+        sites = (s for s in launch.report.sites if s.buffer == tensor.name and s.kind != "read")
+        count = sum(site.lane_bytes for site in sites) // tensor.dtype.bytes
+        if not written[elements_of(tensor.layout, launch.sizes).at].all():
+            found.add(f"every element of {tensor.name} is written")
+        if count > np.count_nonzero(written):
+            found.add(f"no element of {tensor.name} is written twice")
     return found
 
 
@@ -59,6 +65,16 @@ def examined(case, rng, tried):
     false = {w for w in wrong for text in proved if w in text}
     assert not false, f"{false} proved, and refuted by a run:\n{case.text()}"
     return verdicts, wrong
+
+
+@settings(max_examples=10, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
+@given(cases("drawn"))
+def test_no_proved_claim_of_a_kernel_of_the_language_is_refuted_by_a_run(case):
+    kernel = case.kernel()
+    verdicts = dict(kernel_claims(kernel, tried=False))
+    wrong = faults(kernel, case.sizes)
+    false = {w for w in wrong for text, verdict in verdicts.items() if w in text and isinstance(verdict, Proved)}
+    assert not false, f"{false} proved, and refuted by a run:\n{case.text()}"
 
 
 def run(seeds, of_each, tried=True):
