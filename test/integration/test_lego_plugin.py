@@ -16,7 +16,9 @@ from lego_mlir.kernels import dot_products
 from lego_mlir.layout.notation import sizes_in_order
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.toolchain import compile_kernel, ptxas
+from lego_mlir.transforms.apply import transform
 from lego_mlir.transforms.lego_ops.without_lego import without_lego
+from lego_mlir.transforms.modules import ModuleError
 
 pytestmark = needs_plugin
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -201,3 +203,51 @@ def test_a_tensor_core_product_lowered_by_the_plugin():
     made = [compile_kernel(x, emit="ptx", target="sm_80", transform="matmul_sm80.mlir").text for x in (lowered, kernel)]
     assert "mma.sync" in made[0]
     assert instructions(made[0]) <= instructions(made[1])
+
+
+TILE = """module attributes {gpu.container_module} { gpu.module @m {
+  gpu.func @transpose(%a: memref<1024xf32>, %b: memref<1024xf32>) kernel attributes
+      {known_block_size = array<i32: 32, 32, 1>, known_grid_size = array<i32: 1, 1, 1>} {
+    %x = gpu.thread_id x
+    %y = gpu.thread_id y
+    %rows = arith.constant 32 : index
+    %tile = memref.alloc() : memref<32x32xf32, #gpu.address_space<workgroup>>
+    %row = arith.muli %y, %rows : index
+    %p = arith.addi %row, %x : index
+    %v = memref.load %a[%p] : memref<1024xf32>
+    memref.store %v, %tile[%y, %x] : memref<32x32xf32, #gpu.address_space<workgroup>>
+    gpu.barrier
+    %w = memref.load %tile[%x, %y] : memref<32x32xf32, #gpu.address_space<workgroup>>
+    memref.store %w, %b[%p] : memref<1024xf32>
+    gpu.return
+  }
+} }
+"""
+SCRIPT = """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %tiles = transform.structured.match ops{["memref.alloc"]} in %root : (!transform.any_op) -> !transform.any_op
+    %relaid = transform.lego.swizzle %tiles : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+"""
+
+
+def wavefronts(text):
+    """The result of the transposition, and the wavefronts of its accesses to shared memory."""
+    a, b = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
+    report = interp.launch(text, args=[a, b])
+    assert report.clean, report
+    assert np.array_equal(b.reshape(32, 32), a.reshape(32, 32).T)
+    return sum(site.wavefronts for site in report.sites if site.space == "shared")
+
+
+def test_a_transform_script_with_operations_of_the_plugin():
+    made = transform(TILE, SCRIPT)
+    assert "lego." not in made
+    assert wavefronts(made) < wavefronts(TILE) / 8
+
+
+def test_a_script_that_mlir_opt_refuses():
+    with pytest.raises(ModuleError, match=r"script:4:\d+: error: "):
+        transform(TILE, SCRIPT.replace("lego.swizzle", "lego.unknown"))
