@@ -200,13 +200,17 @@ class _Function:
                 ranges[symbol] = Range(0, end_of(n))
         return ranges
 
+    def index(self, layout: Layout, values: Sequence[Value]) -> list[IndexLike]:
+        """The expressions of a logical index."""
+        if len(values) != len(layout.dims()):
+            raise ModuleError(f"'lego' op has {len(values)} indices for the logical sizes {list(layout.dims())}")
+        return [self.read(value) for value in values]
+
     def position(
         self, layout: Layout, values: Sequence[Value], moved: IndexLike = 0
     ) -> tuple[IndexLike, dict[Symbol, Range]]:
         """The simplified position of an index, its last coordinate moved by some elements."""
-        index = [self.read(value) for value in values]
-        if len(index) != len(layout.dims()):
-            raise ModuleError(f"'lego' op has {len(index)} indices for the logical sizes {list(layout.dims())}")
+        index = self.index(layout, values)
         ranges = self.ranges(layout, index)
         raw = layout.apply(*map(Index, [*index[:-1], index[-1] + moved]))
         return _simplified(raw, ranges), ranges
@@ -215,6 +219,8 @@ class _Function:
 
     def lower(self, operation: Op) -> None:
         """Emit what replaces an operation, before it."""
+        if len(operation.results) != _RESULTS.get(operation.name, len(operation.results)):
+            raise ModuleError(f"'{operation.name}' op has {len(operation.results)} results")
         _HANDLERS[operation.name](self, operation)
 
     def emit(self, expr: IndexLike, ranges: dict[Symbol, Range], kind: str = "index") -> Value:
@@ -231,8 +237,10 @@ class _Function:
         operation.results[0].replace_all_uses_with(self.emit(*self.position(layout, values)))
 
     def inverse(self, operation: Op) -> None:
-        layout, (value,) = self.layout(operation)
-        self.replace_by_index(layout, self.read(value), operation.results)
+        layout, values = self.layout(operation)
+        if len(values) != 1:
+            raise ModuleError(f"'lego.inv' op has {len(values)} positions instead of one")
+        self.replace_by_index(layout, self.read(values[0]), operation.results)
 
     def replace_by_index(self, layout: Layout, position: IndexLike, results: Sequence[Value]) -> None:
         """Use the logical index of a position in place of the results."""
@@ -247,7 +255,7 @@ class _Function:
 
     def mask(self, operation: Op) -> None:
         layout, values = self.layout(operation)
-        index = [Index(self.read(value)) for value in values]
+        index = list(map(Index, self.index(layout, values)))
         ranges = self.ranges(layout, index)
         condition = self.condition(layout.mask(*index), ranges)
         operation.results[0].replace_all_uses_with(self.printer(ranges).condition(condition))
@@ -395,6 +403,9 @@ _HANDLERS: Final[dict[str, Callable[[_Function, Op], None]]] = {
     "lego.vector_store": _Function.vector,
     "lego.view": lambda function, operation: None,
 }
+
+
+_RESULTS: Final = {"lego.apply": 1, "lego.mask": 1, "lego.load": 1, "lego.vector_load": 1, "lego.view": 1}
 
 
 def _segments(operation: Op) -> int:

@@ -207,6 +207,12 @@ WRONG = {
     '%p = "lego.apply"(%i) : (index) -> index': "has no attribute 'layout'",
     '%p = "lego.apply"(%i) {layout = #lego.layout<Row(8)>} : (index) -> index': "no attribute 'operandSegmentSizes'",
     '"lego.load"() {layout = #lego.layout<Row(8)>} : () -> ()': "takes a view, then one index",
+    "%m = lego.mask #lego.layout<Row(2, 4)>(%i)": r"has 1 indices for the logical sizes \[2, 4\]",
+    '%q:2 = "lego.inv"(%i, %i) {layout = #lego.layout<Row(2, 4)>, operandSegmentSizes = array<i32: 2, 0>} '
+    ": (index, index) -> (index, index)": "has 2 positions instead of one",
+    '"lego.apply"(%i) {layout = #lego.layout<Row(8)>, operandSegmentSizes = array<i32: 1, 0>} : (index) -> ()': (
+        "'lego.apply' op has 0 results"
+    ),
     '"lego.other"() {layout = #lego.layout<Row(8)>} : () -> ()': "not an operation of the lego dialect",
     "%c = arith.constant 9 : index\n  %p = lego.apply #lego.layout<Row(8)>(%c)": "index 0 of .8. is 9, outside 0..7",
 }
