@@ -1,10 +1,15 @@
 """Proofs about whole kernels, for every launch and size: no race, barriers reached, results written, tiles initialised.
 
-footprints    each access as a map from (block, thread, round) to a logical index; unrolled: copies as one access
-phases        which accesses no barrier separates
-digits        ids and rounds split into the digits that indices use
-meeting       two accesses meet in one element only if they are of one thread; collisions: by enumeration
-races         the claims about memory; barriers, with divergence: the claims about barriers
-confirm       counter-examples from runs of the interpreter
-claims        all of these, as `lego-mlir check` lists them
+| module | content |
+|---|---|
+| `footprints` | each access as a map from (block, thread, round) to a logical index; `unrolled`: copies as one access |
+| `phases` | which accesses no barrier separates |
+| `digits` | ids and rounds split into the digits that indices use |
+| `meeting` | two accesses meet in one element only if they are of one thread; `collisions`: by enumeration |
+| `kernel_model` | the accesses of a kernel over digits, and the questions that pairs of them raise |
+| `races`, `barriers` | the claims about memory and about barriers; `divergence`: which values differ between threads |
+| `covering`, `initialised` | the claims about results and about shared tiles |
+| `confirm` | counter-examples from runs of the interpreter |
+| `claims` | all of these, as `lego-mlir check` lists them; `explained`: how they were proved |
+| `unneeded` | barriers that no proof needs |
 """
