@@ -18,9 +18,9 @@
 using namespace lego;
 
 static constexpr unsigned kMaxDivisionDepth = 64;
-/// Divisions of one function that are simplified; the others are emitted as
-/// they are. Layouts of dozens of nested reorderings reach it, kernels do not.
-static constexpr unsigned kMaxDivisions = 100000;
+/// Divisions of one layout that are simplified; the others are emitted as they
+/// are. Chains of dozens of reorderings of many axes reach it.
+static constexpr unsigned kMaxDivisions = 4000;
 
 static int64_t floorMod(int64_t a, int64_t n) { return ((a % n) + n) % n; }
 
@@ -61,8 +61,11 @@ static const Term *singleTerm(const Sum &n) {
   return &n.getTerms().front();
 }
 
+void Algebra::startLayout() { divisionsBefore = divisions.size(); }
+
 bool Algebra::mayRecurse() const {
-  return depth < kMaxDivisionDepth && divisions.size() < kMaxDivisions;
+  return depth < kMaxDivisionDepth &&
+         divisions.size() - divisionsBefore < kMaxDivisions;
 }
 
 Algebra::Division Algebra::divide(const Sum &a, const Sum &n) {
@@ -87,7 +90,7 @@ Algebra::Division Algebra::divideUncached(const Sum &a, const Sum &n) {
     return {Sum(0), Sum(0)};
   if (dividend && divisor && *dividend >= 0 && *divisor > 0)
     return {Sum(*dividend / *divisor), Sum(*dividend % *divisor)};
-  if (divisions.size() < kMaxDivisions && isBelow(a, n))
+  if (mayRecurse() && isBelow(a, n))
     return {Sum(0), a};
   if (mayRecurse() && !a.isWrapped() && singleTerm(n))
     if (auto split = splitMultiples(a, n))

@@ -193,6 +193,7 @@ void IndexReader::bindSizes(LayoutAttr layout, ValueRange sizes) {
           {symbol.getMin(), symbol.getMax(), symbol.getMultipleOf()}));
   }
   algebra.symbols = std::move(bound);
+  algebra.startLayout();
 }
 
 SmallVector<Sum> IndexReader::readIndex(LayoutAttr layout, ValueRange indices,

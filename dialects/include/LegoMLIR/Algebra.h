@@ -134,6 +134,8 @@ public:
 
   /// The values of the declared sizes, set for each layout.
   llvm::SmallVector<Sum> symbols;
+  /// Begins the evaluation of a layout, whose number of rules is bounded.
+  void startLayout();
 
   Sum constant(int64_t value) { return value; }
   Sum symbol(unsigned k) { return symbols[k]; }
@@ -196,6 +198,7 @@ private:
   std::map<std::vector<uint64_t>, AtomId> ids;
   std::map<std::vector<uint64_t>, Division> divisions;
   unsigned depth = 0;
+  size_t divisionsBefore = 0;
 };
 
 } // namespace lego
