@@ -12,7 +12,7 @@ not (`f2.matrices`); other tiles are loaded element by element.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -236,4 +236,3 @@ def taken_apart(tracer: Tracer, value: Value) -> list[Scalar]:
 
 
 Operand = RegisterOperand | MemoryOperand
-Loader = Callable[[Part, LinearLayout], Sequence[Any]]
