@@ -109,25 +109,29 @@ def build(arguments: tuple[Any, ...]) -> Any:
     return box_stencil.build(n, n, element, size=size, down=down, across=across)
 
 
-def compiled(job: tuple[str, tuple[Any, ...]]) -> tuple[str, Made]:
+def job_compiled(job: tuple[str, tuple[Any, ...]]) -> tuple[str, Made]:
+    name, arguments = job
+    return compiled(name, build(arguments), FOLDER)
+
+
+def compiled(name: str, built: Any, folder: Path) -> tuple[str, Made]:
     """One kernel as a cubin in the folder; what a launch of it needs."""
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder, ptxas, target_named
 
-    name, arguments = job
-    made = compile_kernel(build(arguments), target=TARGET, cache=Cache(default_folder()))
+    made = compile_kernel(built, target=TARGET, cache=Cache(default_folder()))
     cubin, (resources,) = ptxas.assemble(made.text, target_named(TARGET))
-    (FOLDER / f"{name}.cubin").write_bytes(cubin)
+    (folder / f"{name}.cubin").write_bytes(cubin)
     (kernel,) = made.manifest["kernels"]
     fixed = {"grid": kernel["grid"], "block": kernel["block"]} if not kernel["sizes"] else {}
     return name, {"entry": kernel["entry"], "registers": resources.registers, **fixed}
 
 
-def by_hand(job: tuple[str, dict[str, Any]]) -> str:
+def by_hand(job: tuple[str, dict[str, Any]], folder: Path = FOLDER) -> str:
     from lego_mlir.templates.run import nvcc
 
     name, macros = job
     defined = "".join(f"#define {macro} {value}\n" for macro, value in macros.items())
-    (FOLDER / f"{name}.cubin").write_bytes(
+    (folder / f"{name}.cubin").write_bytes(
         nvcc.compile_text(defined + RIVALS.read_text(), target=TARGET, name=name).cubin
     )
     return name
@@ -150,7 +154,7 @@ def render(words: list[str]) -> None:
     jobs = [(name, arguments) for name, group, arguments in ours() if not words or group in words]
     jobs = [job for job in jobs if job[0] not in found]
     with ProcessPoolExecutor(2) as pool:
-        for name, made in pool.map(compiled, jobs):
+        for name, made in pool.map(job_compiled, jobs):
             found[name] = made
             path.write_text(json.dumps(found, indent=1) + "\n")
         done = list(pool.map(by_hand, [job for job in hand_jobs() if not (FOLDER / f"{job[0]}.cubin").is_file()]))
@@ -193,7 +197,7 @@ class Launcher:
 class Problem:
     """The arrays of one problem, its result, and the check of a contender."""
 
-    def __init__(self, kind: str, n: int, dtype: str = "f32", size: int = 9) -> None:
+    def __init__(self, kind: str, n: int, dtype: str = "f32", size: int = 9, wide: int | None = None) -> None:
         import cupy as cp
         import torch
 
@@ -201,7 +205,8 @@ class Problem:
         torch.backends.cudnn.benchmark = True
         element = {"f32": torch.float32, "f16": torch.float16, "f64": torch.float64}[dtype]
         self.kind, self.n, self.dtype, self.size, r = kind, n, dtype, size, size // 2
-        given = [torch.randn((n, n), device="cuda", dtype=element) for _ in range(2 if kind == "product" else 1)]
+        shape = n, n if wide is None else wide
+        given = [torch.randn(shape, device="cuda", dtype=element) for _ in range(2 if kind == "product" else 1)]
         self.target = torch.empty_like(given[0])
         if kind == "product":
             self.right = given[0] @ given[1]
