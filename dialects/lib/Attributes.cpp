@@ -444,7 +444,8 @@ static LogicalResult verifyStrided(EmitError emitError, StridedAttr strided,
                                    SizeComparison &compare) {
   // From the smallest stride up, each exceeds the reach of those before.
   Sum reach = 0;
-  for (unsigned axis : llvm::reverse(getStrideOrder(strided))) {
+  auto order = getStrideOrder(strided);
+  for (unsigned axis : llvm::reverse(order)) {
     Sum stride = compare.size(strided.getStrides()[axis]);
     Sum extent = compare.size(strided.getSizes()[axis]) - Sum(1);
     if (!extent.isZero() && !compare.isLess(reach, stride))
