@@ -85,7 +85,9 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread
     pieces = fragments_of(acc.layout, tile)
     if pieces is None:
         raise tracer.error(
-            f"lego.mma: the result's layout must be that of an f2.MmaSync, got {brief(repr(acc.layout))}", LayoutError
+            f"lego.mma: the result's layout must be that of an f2.MmaSync for at least {PIECE[0]} x {PIECE[1]} "
+            f"elements, got {brief(repr(acc.layout))}",
+            LayoutError,
         )
     steps = _shape(a)[1] // kind.depth
     left = _operand(tracer, 0, a, acc, kind, {(row, k) for row, _ in pieces for k in range(steps)})
@@ -203,6 +205,13 @@ def _kind(tracer: Tracer, a: Spread | Part | View, b: Spread | Part | View, acc:
             raise tracer.error(
                 f"lego.mma: {name} is a spread value of two dimensions, a shared tile or a part of one, got "
                 f"{brief(repr(given))}",
+                LayoutError,
+            )
+        view = given.view if isinstance(given, Part) else given
+        if isinstance(view, View) and view.buffer.space != "workgroup":
+            raise tracer.error(
+                f"lego.mma: {name}, {view.buffer.name}, is not in shared memory; load it into registers with "
+                "lego.load, or copy it to a shared tile with lego.copy_async",
                 LayoutError,
             )
     kind = INSTRUCTIONS.get(_type(a))

@@ -97,13 +97,21 @@ class _Start:
         self.tile, self.tracer, self.constants = tile, tile.tracer, constants
         inner = [a + as_expr(b) for a, b in zip(tile.at[tile.outer :], base, strict=True)]
         self.index = tuple(map(tile.tracer.index, (*tile.at[: tile.outer], *inner)))
-        layout = tile.view.layout
-        self.derivation = self.tracer.derive(as_expr(layout.apply(*map(Index, self.index))))
+        self.dims = [as_expr(n) for n in tile.view.layout.dims()]
+        self.derivation = self.tracer.derive(self._position())
         self.tracer.require_divisors(self.derivation.raw)
-        self.dims = [as_expr(n) for n in layout.dims()]
         places = [tile.coordinates(constant) for constant in constants]
         self.most = [max(place[axis] for place in places) for axis in range(len(self.dims))]
         self._conditions: dict[tuple[int, int], Cond] = {}
+
+    def _position(self) -> Expr:
+        """The position of the first element; beyond the ends of the memory its strides go on."""
+        beyond = [i.is_Integer and (Le(0, i) & Lt(i, n)) == False for i, n in zip(self.index, self.dims, strict=True)]  # noqa: E712
+        inside = [Index(0 if outside else i) for i, outside in zip(self.index, beyond, strict=True)]
+        position = as_expr(self.tile.view.layout.apply(*inside))
+        return sum(
+            (s * i for s, i, outside in zip(self.tile.steps, self.index, beyond, strict=True) if outside), position
+        )
 
     def access(self, constant: int, width: int) -> TensorAccess:
         """The access of `width` elements from the one at this constant."""

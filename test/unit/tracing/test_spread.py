@@ -86,6 +86,18 @@ def test_tiles_anywhere_are_masked_on_all_sides(layout, at, kind, wide):
     np.testing.assert_array_equal(b, expected)
 
 
+@pytest.mark.parametrize("order", [Row, Col])
+@pytest.mark.parametrize("at", [(-1, 0), (3, 0), (-4, 8), (9, 9), (0, -500)])
+def test_tiles_whose_rows_are_registers_start_outside(at, order):
+    layout = f2.Blocked((4, 1), (1, 32), (1, 2), order=(1, 0)).layout((4, 64))
+    a = np.arange(1, 3 * 70 + 1).reshape(3, 70)
+    _, b = launch(elementwise(layout, f32, lambda x: x + x, at=at, rows=3, columns=70, order=order), a, 0 * a)
+    expected = np.zeros_like(a)
+    here = tuple(slice(max(0, start), max(0, start + n)) for start, n in zip(at, (4, 64), strict=True))
+    expected[here] = 2 * a[here]
+    np.testing.assert_array_equal(b, expected)
+
+
 @pytest.mark.parametrize("name", ["blocked", "mma", "operand", "slice"])
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from([1, 2, 4, 8]), st.sampled_from([i8, f16, f32, f64]))

@@ -178,7 +178,7 @@ BLOCKED = f2.Blocked((1, 8), (8, 4), (2, 1), order=(1, 0))
             r"operand 0 .*write lego.convert\(a, to=f2.MmaOperand\(0, parent, k_width=2",
         ),
         ({"right": f2.MmaOperand(1, f2.MmaSync((1, 2))).layout((K, N))}, r"operand 1 .*lego.convert\(b, to="),
-        ({"total": BLOCKED.layout((M, N))}, "layout must be that of an f2.MmaSync"),
+        ({"total": BLOCKED.layout((M, N))}, "layout must be that of an f2.MmaSync for at least 16 x 8 elements"),
         ({"result": i32}, "got f16 times f16 into i32"),
         ({"dtype": lego.f64, "result": lego.f64}, "got f64 times f64 into f64"),
         ({"shapes": ((M, 32), (K, N))}, "64 x 32 times 64 x 32 into 64 x 32"),
@@ -196,6 +196,20 @@ def test_messages(options, said):
             total = zeros(f2.MmaSync((2, 1)).layout((M, N)), f32)
             lego.mma(total, 3, total).store(c)
 
+        k.trace()
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_tensor_in_global_memory_is_refused(side):
+    parent = f2.MmaSync((1, 1))
+
+    @lego.kernel(grid=1, block=32)
+    def k(x: lego.Tensor(f16, Row(16, 16)), c: lego.Tensor(f32, Row(16, 16))):
+        held = lego.load(x, f2.MmaOperand(1 - side, parent).layout((16, 16)))
+        operands = (x, held) if side == 0 else (held, x)
+        lego.mma(*operands, lego.zeros(f32, parent.layout((16, 16)))).store(c)
+
+    with pytest.raises(LayoutError, match=f"{'ab'[side]}, x, is not in shared memory; load it .* with lego.load"):
         k.trace()
 
 
