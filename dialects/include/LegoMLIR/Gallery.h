@@ -215,7 +215,8 @@ private:
   /// The bits of a k-bit word, with a gap after every bit; also those of the
   /// word at `second`.
   Value spread(Value word, unsigned k, unsigned second = 0) {
-    for (unsigned shift : llvm::reverse(shifts(k)))
+    llvm::SmallVector<unsigned> widths = shifts(k);
+    for (unsigned shift : llvm::reverse(widths))
       word = d.bitAnd(d.bitOr(word, shiftLeft(word, shift)),
                       c(blocks(k, shift, second)));
     return word;
