@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import cache_analysis, mlir_files, options, remarks
 from lego_mlir.cli.progress import Progress
-from lego_mlir.cli.run import Given, make_input, refuse_sample, transformed
+from lego_mlir.cli.run import Given, refuse_sample, transformed
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
@@ -261,6 +261,7 @@ def _runs(
     """The analysis of a kernel, or of each launch of a program."""
     from lego_mlir import interp
     from lego_mlir.runtime import programs
+    from lego_mlir.runtime.kernel_input import make_input
     from lego_mlir.tracing.program import KernelProgram
 
     made = make_input(entry, given.sizes, 0, given.file)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import options
 from lego_mlir.cli.progress import Progress
-from lego_mlir.cli.run import make_input, transformed
+from lego_mlir.cli.run import transformed
 from lego_mlir.cli.terminal import ResultTable
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
@@ -86,6 +86,8 @@ def _recorded(args: argparse.Namespace, kernel: Kernel, progress: Progress) -> t
     from lego_mlir.analysis.recorded_traces import RecordedTraces
 
     file = options.input_of(args, [kernel])
+    from lego_mlir.runtime.kernel_input import make_input
+
     made = make_input(kernel, sizes_of(args.size), 0, file)
     traces = RecordedTraces(
         {name: memory.nbytes for name, memory in made.memories.items() if hasattr(memory, "nbytes")}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.comparing import Comparison
     from lego_mlir.runtime.data import Elements
     from lego_mlir.runtime.inputs import InputFile
+    from lego_mlir.runtime.kernel_input import KernelInput
     from lego_mlir.tracing.definition import Kernel, Parameter
     from lego_mlir.tracing.program import KernelProgram, Runnable
     from lego_mlir.tracing.trace import Buffer
@@ -249,38 +250,13 @@ class Given:
     file: InputFile | None
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """Input for a kernel: logical arrays, memory in the order of the layouts, and each element's position."""
-
-    sizes: Mapping[str, int]
-    logical: Mapping[str, Any]
-    memories: Mapping[str, Any]
-    places: Mapping[str, Any]
-
-
-def make_input(kernel: Runnable, given: Mapping[str, int], seed: int, file: InputFile | None = None) -> Input:
-    """The input of a kernel's run; of `given`, the sizes that the kernel has are used."""
-    from lego_mlir.runtime import data
-
-    made = data.arguments(kernel, data.sizes_of_kernel(kernel, given), seed, file)
-    memories: dict[str, Any] = {}
-    places: dict[str, Any] = {}
-    for parameter in kernel.params:
-        if parameter.layout is None:
-            memories[parameter.name] = made.logical[parameter.name]
-            continue
-        elements = places[parameter.name] = data.elements_of(parameter.layout, made.sizes)
-        memories[parameter.name] = made.memory(parameter, elements)
-    return Input(made.sizes, made.logical, memories, places)
-
-
 def _run_kernel(
     args: argparse.Namespace, entry: Runnable, given: Given, progress: Progress, files: Sequence[str]
 ) -> Outcome:
     """Run a kernel or program, then its reference, so that a failing reference does not hide the kernel's faults."""
     from lego_mlir import spec
     from lego_mlir.runtime import data, tolerance
+    from lego_mlir.runtime.kernel_input import make_input
 
     if entry.expected is None:
         raise UsageError(
@@ -317,7 +293,7 @@ Writer = tuple["Report", int]
 
 
 def _launched(
-    args: argparse.Namespace, entry: Runnable, made: Input, progress: Progress
+    args: argparse.Namespace, entry: Runnable, made: KernelInput, progress: Progress
 ) -> tuple[tuple[KernelRun, ...], dict[str, Writer]]:
     """Run in the interpreter: the reports, and for each written parameter who wrote it last."""
     from lego_mlir import interp

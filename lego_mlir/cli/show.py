@@ -83,7 +83,7 @@ def _of_layouts(args: argparse.Namespace, loaded: Spec) -> Picture:
 
 def _of_line(args: argparse.Namespace, loaded: Spec) -> Picture:
     from lego_mlir import interp
-    from lego_mlir.cli.run import make_input
+    from lego_mlir.runtime.kernel_input import make_input
     from lego_mlir.viz.picture import Picture
     from lego_mlir.viz.views.kernel_line import LineRecorder
 

@@ -30,7 +30,7 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.collisions import grid
-from lego_mlir.proofs.footprints import Footprint
+from lego_mlir.proofs.footprints import Footprint, own_layout
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.tracing.trace import Buffer
 
@@ -94,9 +94,10 @@ def covered(model: KernelModel, writes: Sequence[Footprint]) -> Verdict:
     buffer = writes[0].buffer
     if model.by_position(buffer.name):
         return Unknown("an index is not proved to be inside")
-    element = [sympy.Symbol(f"element {axis}", integer=True) for axis in range(len(buffer.layout.dims()))]
-    ranges = {e: Range(0, as_expr(n)) for e, n in zip(element, buffer.layout.dims(), strict=True)}
-    named = as_condition(buffer.layout.mask(*map(Index, element)))
+    layout = own_layout(buffer.layout)
+    element = [sympy.Symbol(f"element {axis}", integer=True) for axis in range(len(layout.dims()))]
+    ranges = {e: Range(0, as_expr(n)) for e, n in zip(element, layout.dims(), strict=True)}
+    named = as_condition(layout.mask(*map(Index, element)))
     given = [sympy.Not(named), *(sympy.Not(c) for c in model.required)]
     left: list[Cond] = []
     for write in writes:

@@ -337,6 +337,13 @@ class _Scope:
         return expr.xreplace(meaning).xreplace(self.values)
 
 
+def own_layout(layout: Layout) -> Layout:
+    """The layout below tilings and transpositions: `own_index` is an index of it."""
+    while isinstance(layout, Tiled | Transposed):
+        layout = layout.inner
+    return layout
+
+
 def own_index(layout: Layout, index: tuple[Expr, ...]) -> tuple[Any, ...]:
     """An index of a view as the index of its memory's own layout: coordinates of tiles flattened, axes swapped back."""
     while isinstance(layout, Tiled | Transposed):

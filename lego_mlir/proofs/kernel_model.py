@@ -22,7 +22,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.proofs.digits import Digits, primed
-from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat, with_copies
+from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat, own_layout, with_copies
 from lego_mlir.proofs.meeting import Loaded, Question, answered
 from lego_mlir.proofs.phases import Pair
 from lego_mlir.tracing.claims import DataMeaning
@@ -107,7 +107,7 @@ class KernelModel:
 
     def inside(self, access: Footprint) -> bool:
         """Whether the logical index is proved to name an element."""
-        dims = access.buffer.layout.dims()
+        dims = own_layout(access.buffer.layout).dims()
         claim = sympy.And(*(sympy.And(Le(0, i), Lt(i, as_expr(n))) for i, n in zip(access.index, dims, strict=True)))
         claim = self.digits.simple(claim)
         if isinstance(prove(claim, self.known(claim)), Proved):

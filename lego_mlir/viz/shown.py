@@ -11,6 +11,7 @@ bank of each element of 8 bytes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from lego_mlir.aliases import Drawable
@@ -20,14 +21,17 @@ from lego_mlir.errors import RefutedLayoutError, UsageError, did_you_mean
 from lego_mlir.expr.simplify import Derivation
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.interp.report import Report
 from lego_mlir.layout.base import Layout
+from lego_mlir.tracing.definition import Kernel
 from lego_mlir.viz.panels import Panel
 from lego_mlir.viz.picture import Picture
-from lego_mlir.viz.views import counter_examples, element_positions, repairs, threads, warp_request
+from lego_mlir.viz.views import counter_examples, element_positions, kernel_runs, repairs, threads, warp_request
 from lego_mlir.viz.views.subjects import subject_of
 
 POSITIONS: Final = ("position", "order", "bank", "sector")
-VIEWS: Final = (*POSITIONS, "wavefront", "repair", "thread", "matrix", "derivation")
+OF_KERNELS: Final = ("request", "time", "stage")
+VIEWS: Final = (*POSITIONS, "wavefront", "repair", "thread", "matrix", "derivation", *OF_KERNELS)
 
 
 def show(
@@ -37,17 +41,22 @@ def show(
     free: dict[str, int] | None = None,
     width: int = 1,
     dtype: str = "f32",
+    line: int | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Picture:
     """Draw one or several subjects side by side.
 
     A subject is a layout of any algebra (a bijection with concrete sizes, a `CuteLayout`, an F2 `LinearLayout`), a
-    derivation, or the error of a refuted layout. `by` chooses what is drawn:
+    derivation, the error of a refuted layout, a kernel, or a report of the interpreter. `by` chooses what is drawn:
 
     - "position" (default), "order" (with the path through memory), "bank", "sector": a property of each element;
     - "wavefront" (default with `access`): the lanes of a warp in the tile and in the banks, coloured by wavefront;
     - "repair": the same before and after the cheapest repair, with costs;
     - "thread" (default for a layout of registers, lanes and warps), "matrix": for linear layouts;
-    - "derivation": the rules that simplified a layout's index.
+    - "derivation": the rules that simplified a layout's index;
+    - "request" (default for a kernel with `line`): the worst request of the line, run on drawn input at `sizes`;
+      "time": the first requests of one warp there, with the sectors that each fetches; "stage" (default for a kernel):
+      the stages from its MLIR to PTX, with their operations.
 
     `access` is the logical index of each lane, such as "lane, 0", with `width` elements of `dtype` a lane; `free` gives
     the extent of its other variables. Raises UsageError, with the remedy, for what cannot be drawn.
@@ -61,8 +70,29 @@ def show(
     if width < 1:
         raise UsageError(f"width is the number of elements of a lane, at least 1, not {width}")
     pattern = parse_access(access, free) if isinstance(access, str) else access
-    panels = [p for subject in subjects for p in _panels(subject, by, pattern, width, ELEMENT_BYTES[dtype])]
+    panels: list[Panel] = []
+    for subject in subjects:
+        if isinstance(subject, (Kernel, Report)):
+            panels += _of_kernel(subject, by, line, sizes or {})
+        else:
+            panels += _panels(subject, by, pattern, width, ELEMENT_BYTES[dtype])
     return Picture(panels[0].title if len(subjects) == 1 else f"{len(subjects)} pictures", tuple(panels))
+
+
+def _of_kernel(drawn: Kernel | Report, by: str | None, line: int | None, sizes: Mapping[str, int]) -> list[Panel]:
+    if isinstance(drawn, Report):
+        return [kernel_runs.report_table(drawn)]
+    chosen = by or ("stage" if line is None else "request")
+    if chosen not in OF_KERNELS:
+        raise UsageError(f"by={by!r} is for layouts; a kernel is drawn by {', '.join(OF_KERNELS)}")
+    if chosen == "stage":
+        return [kernel_runs.stages_table(drawn)]
+    if line is None:
+        raise UsageError(f"by={by!r} needs line=N, a line of the spec that loads or stores")
+    grids = kernel_runs.requests_of(drawn, line, sizes, chosen)
+    if not grids:
+        raise UsageError(f"line {line} has no such access in kernel {drawn.name}; lego-mlir analyze lists the lines")
+    return list(grids)
 
 
 def _panels(
@@ -77,6 +107,8 @@ def _panels(
             return list(threads.matrix(drawn))
         if by == "thread" or "lane" in drawn.in_sizes or "register" in drawn.in_sizes:
             return list(threads.holders(drawn))
+    if by in OF_KERNELS:
+        raise UsageError(f"by={by!r} is for kernels; {drawn!r} is none")
     if by in ("thread", "matrix"):
         raise UsageError(f"by={by!r} is for linear layouts; convert with f2.from_layout, or choose by='position'")
     if by == "derivation":

@@ -9,6 +9,11 @@ from lego_mlir.viz import show
 M = lego.size("M")
 
 
+@lego.kernel(grid=1, block=32)
+def copied(x: lego.Tensor(lego.f32, Row(32)), y: lego.Tensor(lego.f32, Row(32))):
+    y[lego.thread_id[0]] = x[lego.thread_id[0]]
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
@@ -17,6 +22,10 @@ M = lego.size("M")
         (lambda: show(Row(4, 4), dtype="f23"), "dtype 'f23' is unknown; did you mean f32"),
         (lambda: show(Row(4, 4), width=0), "at least 1, not 0"),
         (lambda: show(Row(M, 4)), r"symbolic sizes; draw it for some of them, with .subs\(M=64\)"),
+        (lambda: show(Row(4, 4), by="stage"), r"by='stage' is for kernels; Row\(4, 4\) is none"),
+        (lambda: show(copied, by="bank"), "by='bank' is for layouts; a kernel is drawn by request, time, stage"),
+        (lambda: show(copied, by="time"), "by='time' needs line=N"),
+        (lambda: show(copied, line=1), "line 1 has no such access in kernel copied"),
         (lambda: show(3), "3 has no positions to draw; give a layout"),
         (lambda: show(Row(4, 4), by="wavefront"), "by='wavefront' needs an access"),
         (lambda: show(Row(4, 4), by="matrix"), "by='matrix' is for linear layouts; convert with f2.from_layout"),

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 CREATES = "a method of every layout returns a layout of another kind"
 SPREAD = "a method of a spread value is a function of its family, defined beside the others"
 CLOSING = {
+    ("lego_mlir", "lego_mlir.notebook"): "a session of IPython gets displays, which load what they draw when they draw",
     ("lego_mlir.expr.index", "lego_mlir.expr.intervals"): "a size equal to other sizes has their bounds",
     (
         "lego_mlir.expr.solver",

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from lego_mlir import spec
-from lego_mlir.cli.run import make_input
 from lego_mlir.runtime import comparing, data, tolerance
+from lego_mlir.runtime.kernel_input import make_input
 
 ROOT = Path(__file__).resolve().parents[3]
 SIZES = {  # sizes that tiles do not divide, in the order of the parameters of `launch`

@@ -232,3 +232,15 @@ def test_the_first_round_of_a_loop_initialises_the_others():
 
     assert isinstance(looped(True, M), Proved)
     assert isinstance(looped(False, M), Refuted)
+
+
+def test_a_parameter_whose_annotation_is_tiled():
+    @lego.kernel(grid=COLUMNS, block=T)
+    def kernel(
+        x: lego.Tensor(f32, Row(N).tile_by([COLUMNS], [T])),
+        y: lego.Tensor(f32, gallery.reverse(N).tile_by([COLUMNS], [T])),
+    ):
+        y[lego.block_id[0], lego.thread_id[0]] = x[lego.block_id[0], lego.thread_id[0]]
+
+    found = verdicts(kernel)
+    assert isinstance(found["covered"], Proved) and isinstance(found["once"], Proved), found

@@ -162,6 +162,49 @@ def test_a_derivation_is_a_table_of_its_steps():
     assert [row[1] for row in panel.rows[1:-1]] == [step.rule for step in derived.steps]
 
 
+@lego.kernel(grid=(2, 1), block=32)
+def columns(x: lego.Tensor(lego.f32, Row(64, 32)), y: lego.Tensor(lego.f32, Row(64, 32))):
+    for k in lego.range(8):
+        y[32 * lego.block_id[0] + lego.thread_id[0], k] = x[32 * lego.block_id[0] + lego.thread_id[0], k]
+
+
+LINE = columns.source.line + 3
+
+
+def test_the_worst_request_of_a_kernel_s_line():
+    write, read = sorted(show(columns, line=LINE).panels, key=lambda panel: panel.title, reverse=True)
+    assert write.title == f"write of y, line {LINE}" and read.title == f"read of x, line {LINE}"
+    assert write.shape == (32, 8) and "32 sectors of 32 bytes, 4 at best" in write.caption[0]
+
+
+def test_requests_in_time_show_which_sectors_are_fetched_again():
+    (panel,) = (p for p in show(columns, line=LINE, by="time").panels if p.title.startswith("read"))
+    colours = [{cell.colour for cell in row} for row in panel.cells]
+    assert panel.shape == (8, 32)
+    assert (
+        all(len(row) == 1 for row in colours) and colours[0] != colours[1] == colours[7]
+    )  # one sector a lane, then kept
+    assert "32 sectors of 32 bytes fetched first" in panel.caption[1]
+
+
+def test_the_stages_of_a_kernel_grow_to_ptx():
+    (table,) = show(columns).panels
+    assert [row[0] for row in table.rows] == ["mlir", "transformed", "nvvm", "llvm", "ptx"]
+    assert all(0 < int(row[2]) <= int(row[1]) for row in table.rows)
+    text = columns.mlir()
+    index = sum(line.split("=")[-1].strip().startswith(("arith.", "affine.", "index.")) for line in text.splitlines())
+    assert int(table.rows[0][3]) == index > 0
+
+
+def test_a_report_is_a_table_of_its_lines():
+    x, y = np.zeros(2048, np.float32), np.zeros(2048, np.float32)
+    report = lego.interp.launch(columns.mlir(), grid=(2, 1), block=32, args=[x, y])
+    (table,) = show(report).panels
+    assert [row[1] for row in table.rows] == [f"{site.kind} of {site.buffer}" for site in report.by_line()]
+    assert all((row[4], row[5]) == ("512", "64") for row in table.rows)  # 16 requests, 32 sectors each; 4 would do
+    assert table.caption == ("no fault",) and table.colours
+
+
 def test_a_large_layout_is_sampled():
     picture = show(Row(4096, 4096))
     (panel,) = picture.panels

@@ -1,0 +1,131 @@
+"""A kernel: its report line by line, the stages from its MLIR to PTX with their sizes, and its requests in time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import SECTOR_BYTES
+from lego_mlir.viz import palettes
+from lego_mlir.viz.panels import GridCell, GridPanel, TablePanel
+from lego_mlir.viz.views.kernel_line import LineRecorder
+
+if TYPE_CHECKING:
+    from lego_mlir.hardware.banks import Array
+    from lego_mlir.interp.report import Report, Site
+    from lego_mlir.tracing.definition import Kernel
+
+MOST_REQUESTS: Final = 32
+_INDEX: Final = re.compile(r"(?:arith|index|affine)\.")
+_OPERATION: Final = re.compile(
+    r"^\s*(?:%[\w#:, %]+ = )?\"?[a-z_]\w*\.[\w.]+|^\s*(?:%[\w.]+ = )?[a-z]\w*[ .(]", re.ASCII
+)
+
+
+def report_table(report: Report) -> TablePanel:
+    """Each line that accesses memory, with its counts; faults in the caption."""
+    rows = [
+        (
+            site.place, f"{site.kind} of {site.buffer}",
+            *((site.wavefronts, site.wavefronts - site.conflicts) if site.space == "shared" else ("", "")),
+            *((site.sectors, site.ideal_sectors) if site.space == "global" else ("", "")),
+        )
+        for site in report.by_line()
+    ]  # fmt: skip
+    header = ("line", "access", "wavefronts", "at best", "sectors", "at best")
+    faults = [str(fault) for fault in report.faults[:8]] or ["no fault"]
+    found = TablePanel.of(f"kernel {report.kernel}", header, rows, *faults)
+    costly = {
+        (i, column): palettes.HEAT.at(0.25)
+        for i, site in enumerate(report.by_line())
+        for column, more in ((2, site.conflicts), (4, site.space == "global" and site.sectors > site.ideal_sectors))
+        if more
+    }
+    return TablePanel(found.title, found.header, found.rows, found.caption, costly)
+
+
+def stages_table(kernel: Kernel, target: str = "sm_80") -> TablePanel:
+    """The stages from MLIR to PTX: lines of text, operations, and those among them that compute indices in MLIR."""
+    from lego_mlir.hardware.targets import target_named
+    from lego_mlir.toolchain.stages import STAGES, Settings, run_stage
+
+    settings = Settings(target=target_named(target))
+    text, rows = kernel.mlir().encode(), []
+    for stage in STAGES[: [s.name for s in STAGES].index("ptx") + 1]:
+        text = run_stage(stage, text, settings, kernel.name)
+        lines = [line for line in text.decode().splitlines() if line.strip()]
+        operations = [line for line in lines if _is_operation(line, stage.suffix)]
+        index = sum(bool(_INDEX.search(line)) for line in operations) if stage.suffix == ".mlir" else ""
+        rows.append((stage.name, len(lines), len(operations), index))
+    return TablePanel.of(
+        f"{kernel.name}: from MLIR to PTX for {target}", ("stage", "lines", "operations", "index"), rows
+    )
+
+
+def _is_operation(line: str, suffix: str) -> bool:
+    """Whether a line is one operation: of MLIR, LLVM IR or PTX."""
+    text = line.strip()
+    if suffix == ".ptx":
+        return text.endswith(";") and not text.startswith((".", "//"))
+    if suffix == ".ll":
+        return line.startswith("  ") and not text.startswith(";")
+    return bool(_OPERATION.match(line)) and not text.startswith(("module", "gpu.module", "gpu.func", "llvm.func"))
+
+
+class RequestSeries:
+    """The first requests of one warp at one source line, in time; pass it as `observe`."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.seen: dict[tuple[str, str], list[tuple[Array, Array, int]]] = {}
+
+    def __call__(self, site: Site, address: Array, active: Array | None, width: int) -> None:
+        """Keep the request of the first warp of the first block."""
+        if site.place.line != self.line or site.space != "global":
+            return
+        taking = np.ones(address.shape, bool) if active is None else np.broadcast_to(active, address.shape)
+        kept = self.seen.setdefault((site.kind, site.buffer), [])
+        if len(kept) < MOST_REQUESTS:
+            kept.append((address.reshape(-1, WARP)[0].copy(), taking.reshape(-1, WARP)[0].copy(), width))
+
+    def grids(self) -> list[GridPanel]:
+        """A grid for each buffer: a row for each request, a column for each lane, the sector fetched in each cell."""
+        return [_in_time(f"{kind} of {buffer}, line {self.line}", kept) for (kind, buffer), kept in self.seen.items()]
+
+
+def _in_time(title: str, kept: list[tuple[Array, Array, int]]) -> GridPanel:
+    first: dict[int, int] = {}
+    rows = []
+    for time, (address, taking, width) in enumerate(kept):
+        row = []
+        for lane in range(WARP):
+            if not taking[lane]:
+                row.append(GridCell(""))
+                continue
+            sector = int(address[lane]) // SECTOR_BYTES
+            is_new = first.setdefault(sector, time) == time
+            colour = palettes.HEAT.at(0.45) if is_new else palettes.BLUES.at(0.3)
+            row.append(GridCell("", colour, f"request {time}, lane {lane}: {width} bytes of sector {sector}"))
+        rows.append(tuple(row))
+    caption = (
+        "a row is a request of the first warp, a column a lane",
+        f"orange: {len(first)} sectors of {SECTOR_BYTES} bytes fetched first here; blue: fetched by an earlier request",
+    )
+    return GridPanel(title, tuple(rows), caption)
+
+
+def requests_of(
+    kernel: Kernel, line: int | None, sizes: Mapping[str, int], by: str, blocks: int = 8
+) -> list[GridPanel]:
+    """Run some blocks on drawn input, and draw the worst request of a line, or with by="time" the first ones."""
+    from lego_mlir.interp import run_kernel
+    from lego_mlir.runtime.kernel_input import make_input
+
+    made = make_input(kernel, sizes, 0)
+    recorder = RequestSeries(line) if by == "time" and line is not None else LineRecorder(line)
+    run_kernel(kernel, made.memories, made.sizes, blocks=blocks, observe=recorder)
+    return recorder.grids()
