@@ -25,6 +25,7 @@ from lego_mlir.transforms.passes.bf16_products import LowerBf16Products
 from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
 from lego_mlir.transforms.passes.lower_shuffles import LowerShuffles
+from lego_mlir.transforms.passes.lower_wide_products import LowerWideProducts
 from lego_mlir.transforms.passes.narrow_indices import NarrowIndices
 from lego_mlir.transforms.passes.packed_halves import LowerPackedHalves
 from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
@@ -38,6 +39,7 @@ OUTLINE: Final = Pipeline(
 # have them.
 LOWERINGS: Final[tuple[FunctionPass, ...]] = (
     NarrowIndices(),
+    LowerWideProducts(),
     LowerBf16Products(),
     LowerBf16Integers(),
     LowerF8Conversions(),

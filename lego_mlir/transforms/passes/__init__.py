@@ -23,6 +23,7 @@
 | `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
 | `lego-narrow-indices` | computes indices in 32 bits where that is proved to be exact |
 | `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
+| `lego-lower-wide-products` | lowers 64-bit products of truncated words to single instructions |
 
 A pass is a frozen dataclass whose fields are its options; `run` changes a parsed module in place. A pass that finds
 nothing to do raises `PassError`, which names what it looked for and what the kernel has instead, unless finding
@@ -66,6 +67,7 @@ PASSES: Final = {
     "lego-lower-subgroup-reduce": "subgroup_reduce.LowerSubgroupReduce",
     "lego-lower-shuffles": "lower_shuffles.LowerShuffles",
     "lego-lower-atomics": "lower_atomics.LowerAtomics",
+    "lego-lower-wide-products": "lower_wide_products.LowerWideProducts",
 }
 
 

@@ -15,7 +15,7 @@ from lego_mlir.expr.nodes import Divisor
 from lego_mlir.expr.reciprocal import reciprocal
 from lego_mlir.kernels import box_stencil
 from lego_mlir.templates import Template, index
-from lego_mlir.toolchain import compile_kernel
+from lego_mlir.toolchain import compile_kernel, ptxas, target_named
 from lego_mlir.tracing.dtypes import i32
 
 H, W, w = (lego.size(name, max=32768) for name in ("H", "W", "w"))
@@ -86,6 +86,14 @@ def test_the_machine_divides_neither_at_run_time_nor_by_a_chosen_constant():
         assert "div" not in ptx and "rem" not in ptx
     divided = compile_kernel(mapped(schedule.columns(H, W, width=w), H, W), target="sm_90").text
     assert "div.u32" in divided
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_a_product_of_words_is_one_instruction(target):
+    """LLVM masks the multiplier, an argument of 64 bits, and multiplies by the zeros above it too."""
+    ptx = compile_kernel(mapped(ORDER, H, W), target=target).text
+    assert ptx.count("mul.wide.u32") == 2 and "and.b64" not in ptx
+    ptxas.assemble(ptx, target_named(target))
 
 
 def test_a_launch_checks_the_reciprocals():
