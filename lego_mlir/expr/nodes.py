@@ -544,22 +544,17 @@ class Size(sympy.Symbol):
 
 
 class Divisor(Size):
-    """A size that generated code divides by with a multiplication: its multiplier and its shift are sizes as well.
+    """A size that generated code divides by with a multiplication: its reciprocal is a size as well.
 
-    They are those of `expr.reciprocal`, for dividends below 2**31. Everywhere else it is the size itself.
+    It is that of `expr.reciprocal`, for dividends below 2**31. Everywhere else it is the size itself.
     """
 
     __slots__ = ()
 
     @property
-    def multiplier(self) -> Size:
-        """The size `<name>_multiplier`, m above: a word without sign."""
-        return Size(f"{self.name}_multiplier", 1, 2**32 - 1)
-
-    @property
-    def shift(self) -> Size:
-        """The size `<name>_shift`, s above."""
-        return Size(f"{self.name}_shift", 31, 62)
+    def reciprocal(self) -> Size:
+        """The size `<name>_reciprocal`: the multiplier in its low word, the shift in its high word."""
+        return Size(f"{self.name}_reciprocal", (31 << 32) + 1, (62 << 32) + 2**32 - 1)
 
 
 @cacheit  # type: ignore[untyped-decorator]

@@ -64,7 +64,7 @@ def _mentioned(size: Size) -> set[Size]:
 
 def _with_it(size: Size) -> set[Size]:
     """The sizes that a launch needs with this one: those its relation mentions, and the reciprocal of a divisor."""
-    return _mentioned(size) | ({size.multiplier, size.shift} if isinstance(size, Divisor) else set())
+    return _mentioned(size) | ({size.reciprocal} if isinstance(size, Divisor) else set())
 
 
 def relations(sizes: Iterable[Size]) -> list[tuple[str, str, Expr]]:

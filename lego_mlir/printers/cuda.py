@@ -156,9 +156,9 @@ class CudaPrinter(TextPrinter):
 
     def _scaled(self, expr: Expr, x: Expr, d: Divisor, width: Width) -> Text:
         """A quotient as a product with the reciprocal of its divisor, of words without sign."""
-        n, m, s = (self.operand(part, expr) for part in (x, d.multiplier, d.shift))
-        product = f"(unsigned long long)(unsigned){n.at(ATOM)} * (unsigned){m.at(ATOM)}"
-        return Text(f"({TYPES[width]})({product} >> {s.at(ATOM)})", ATOM, width)
+        n, packed = self.operand(x, expr), self.operand(d.reciprocal, expr).at(ATOM)
+        product = f"(unsigned long long)(unsigned){n.at(ATOM)} * (unsigned){packed}"
+        return Text(f"({TYPES[width]})({product} >> ({packed} >> 32))", ATOM, width)
 
     def _call(self, function: str, width: Width, *arguments: Text) -> Text:
         name = function.partition("<")[0]

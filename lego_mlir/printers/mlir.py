@@ -264,7 +264,7 @@ class MlirPrinter:
     def _emit_floor_div(self, expr: Expr) -> Value:
         x, d = expr.args
         if self._multiplies(x, d):
-            return self._emit_scaled(expr, x, self._emit(d.multiplier), self._emit(d.shift))
+            return self._emit_scaled(expr, x, *self._unpacked(self._emit(d.reciprocal)))
         name = "divu" if self._not_negative(x) and self._not_negative(d) else "floordiv"
         return self._operation(name, self._kind(expr, x, d), self._emit(x), self._emit(d))
 
@@ -287,6 +287,12 @@ class MlirPrinter:
             self.build.value("arith.select", (chosen, *words), "i32"),
             self.build.value("arith.select", (chosen, *shifts), "i64"),
         )
+
+    def _unpacked(self, packed: Value) -> tuple[Value, Value]:
+        """The multiplier and the shift of a reciprocal, which are its low and its high word."""
+        wide = self.build.cast_integer(packed, "i64")
+        multiplier = self.build.value("arith.trunci", (wide,), "i32")
+        return multiplier, self.build.value("arith.shrui", (wide, self._constant(32, "i64")), "i64")
 
     def _emit_scaled(self, expr: Expr, x: Expr, multiplier: Value, shift: Value) -> Value:
         """x * multiplier >> shift, of words without sign."""
@@ -322,9 +328,8 @@ class MlirPrinter:
         if isinstance(a, nodes.FloorDiv) and isinstance(b, nodes.FloorDiv) and a.args[0] == b.args[0]:
             x, d, e = a.args[0], a.args[1], b.args[1]
             if self._multiplies(x, d) and self._multiplies(x, e):  # one product with the reciprocal that is chosen
-                pairs = ((d.multiplier, e.multiplier), (d.shift, e.shift))
-                both = [self._emit(nodes.Select(condition, *pair)) for pair in pairs]
-                return self._emit_scaled(expr, x, *both)
+                packed = self._emit(nodes.Select(condition, d.reciprocal, e.reciprocal))
+                return self._emit_scaled(expr, x, *self._unpacked(packed))
             if self._is_word(x) and not any(_is_cheap(divisor) for divisor in (d, e)):
                 return self._emit_scaled(expr, x, *self._chosen_reciprocal(chosen, int(d), int(e)))
         operands = (chosen, self._cast(self._emit(a), kind), self._cast(self._emit(b), kind))

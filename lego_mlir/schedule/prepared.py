@@ -1,14 +1,15 @@
 """Columns of a width known at run time without a division: the reciprocals are arguments (listing 9, carried further).
 
 The map divides by the elements of a column and by its width. Both are the same for all tasks, so a launch computes for
-each divisor d a multiplier m and a shift s with n // d == n * m >> s for every task n below 2**31, and passes them as
-sizes. The last column, which may be narrower, has a reciprocal as well. docs/op-counts.md has the machine instructions.
+each divisor d a multiplier m and a shift s with n // d == n * m >> s for every task n below 2**31, and passes both as
+one size, m + 2**32 * s. The last column, which may be narrower, has a reciprocal as well. docs/schedules.md has the
+machine instructions.
 
 >>> from lego_mlir.expr.index import size
 >>> order = prepared_columns(size("H"), size("W"), width=size("w"))
 >>> values = arguments(order, H=5, W=13, w=4)
->>> [(name, values[f"column_{name}"]) for name in ("last", "size", "size_multiplier", "size_shift")]
-[('last', 3), ('size', 20), ('size_multiplier', 3435973837), ('size_shift', 36)]
+>>> values["column_last"], values["column_size"], values["column_size_reciprocal"] == 3435973837 + (36 << 32)
+(3, 20, True)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import Index, as_expr, index_symbol, where
 from lego_mlir.expr.nodes import Divisor
 from lego_mlir.expr.nodes import Size as SizeSymbol
-from lego_mlir.expr.reciprocal import reciprocal
+from lego_mlir.expr.reciprocal import packed_reciprocal
 from lego_mlir.expr.related import in_order, with_related
 from lego_mlir.expr.verdict import Verdict
 from lego_mlir.layout.base import Layout
@@ -100,5 +101,5 @@ def arguments(order: Layout, **sizes: int) -> dict[str, int]:
                 )
             found[symbol.name] = int(evaluate(symbol.equals, found))
         if isinstance(symbol, Divisor):
-            found[symbol.multiplier.name], found[symbol.shift.name] = reciprocal(found[symbol.name])
+            found[symbol.reciprocal.name] = packed_reciprocal(found[symbol.name])
     return found

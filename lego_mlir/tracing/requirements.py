@@ -69,11 +69,11 @@ def of_relations(sizes: tuple[Any, ...], source: Source) -> Iterator[Requirement
         if size.equals is not None:
             yield Requirement(Eq(size, size.equals), f"{size} == {size.equals}", source)
         if isinstance(size, Divisor):
-            m, s = size.multiplier, size.shift
-            power = ShiftLeft(sympy.Integer(1), s - 31)
-            yield Requirement(Le(size, power), f"{size} <= 2**({s} - 31)", source)
-            exact = Eq(m, FloorDiv(ShiftLeft(sympy.Integer(1), s) + size - 1, size))
-            yield Requirement(exact, f"{m} == ceil(2**{s} / {size}), as schedule.reciprocal gives it", source)
+            packed, one = size.reciprocal, sympy.Integer(1)
+            s = FloorDiv(packed, sympy.Integer(1 << 32))
+            yield Requirement(Le(size, ShiftLeft(one, s - 31)), f"{size} <= 2**(({packed} >> 32) - 31)", source)
+            exact = Eq(packed, (1 << 32) * s + FloorDiv(ShiftLeft(one, s) + size - 1, size))
+            yield Requirement(exact, f"{packed} is that of {size}, as schedule.arguments computes it", source)
 
 
 def of_layouts(kernel: Kernel) -> Iterator[Requirement]:

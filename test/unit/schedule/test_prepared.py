@@ -96,15 +96,16 @@ def test_a_product_of_words_is_one_instruction(target):
     ptxas.assemble(ptx, target_named(target))
 
 
-def test_a_launch_checks_the_reciprocals():
+@pytest.mark.parametrize("wrong_by", [1, 1 << 32])
+def test_a_launch_checks_the_reciprocals(wrong_by):
     kernel = mapped(ORDER, H, W)
     sizes = schedule.arguments(ORDER, H=4, W=8, w=3)
     result = np.zeros((4, 8), np.int32)
     kernel(result, **sizes)
     y, x = schedule.columns(4, 8, width=3).inv(np.arange(32))
     assert np.array_equal(result[y, x], np.arange(32))
-    wrong = {**sizes, "column_size_multiplier": sizes["column_size_multiplier"] + 1}
-    with pytest.raises(lego.LegoError, match=r"column_size_multiplier == ceil\(2\*\*column_size_shift / column_size\)"):
+    wrong = {**sizes, "column_size_reciprocal": sizes["column_size_reciprocal"] + wrong_by}
+    with pytest.raises(lego.LegoError, match=r"column_size_reciprocal is that of column_size, as schedule\.arguments"):
         kernel(result, **wrong)
 
 
@@ -122,8 +123,8 @@ def test_cuda_templates_multiply():
     ]
     source = "\n".join(lines)
     text = Template.of(source, "f.cu.jinja", order=ORDER, i=index("i", 2**30)).render().text
-    assert "(unsigned long long)" in text and "column_size_multiplier" in text and "/" not in text
+    assert "(unsigned long long)" in text and "column_size_reciprocal" in text and "/" not in text
 
 
 def test_a_divisor_is_a_size_of_another_kind():
-    assert Divisor("d") != as_expr(lego.size("d")) and Divisor("d").multiplier.name == "d_multiplier"
+    assert Divisor("d") != as_expr(lego.size("d")) and Divisor("d").reciprocal.name == "d_reciprocal"
