@@ -29,6 +29,7 @@ from lego_mlir.f2.matrix import Echelon
 from lego_mlir.f2.shuffles import ShufflePlan
 from lego_mlir.f2.swizzle import SwizzlePlan
 from lego_mlir.tracing.dtypes import DType, i1, u8
+from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.scalar import convert as to_dtype
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
@@ -96,6 +97,8 @@ def restored(value: Spread, dtype: DType) -> Spread:
 
 def through_memory(tracer: Tracer, plan: SwizzlePlan, value: Spread) -> list[Scalar]:
     """The registers of the target, stored and loaded as the plan lists."""
+    if not plan.slice_elements:
+        require_uniform(tracer, "a conversion through shared memory")
     memory = scratch(tracer, value.dtype, plan.memory.in_sizes["offset"], plan.slice_elements)
     memory.before_stores()
     store_registers(memory, plan, value.registers)

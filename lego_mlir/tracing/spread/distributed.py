@@ -22,7 +22,7 @@ from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.index import Condition, Index, PerElement
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine
-from lego_mlir.f2.shape_ops import shape_of, standard_dims
+from lego_mlir.f2.shape_ops import shape_of, standard_dims, without_zero_registers
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing import dtypes, scalar, warps
 from lego_mlir.tracing.dtypes import DType
@@ -337,7 +337,10 @@ def checked_layout(layout: object) -> LinearLayout:
 
 
 def _common_layout(tiles: Sequence[Spread]) -> LinearLayout:
-    """The layout of the largest tile. Raises LayoutError for shapes that do not fit, and where two layouts differ."""
+    """The layout of the largest tile. Raises LayoutError for shapes that do not fit, and where two layouts differ.
+
+    They may differ in registers with copies, which the result of a reduction does not have.
+    """
     tracer = current("a spread value")
     shapes = [tile.shape for tile in tiles]
     shown = " and ".join(str(list(shape)) for shape in dict.fromkeys(shapes))
@@ -358,7 +361,7 @@ def _common_layout(tiles: Sequence[Spread]) -> LinearLayout:
         )
     first = largest[0].layout
     for tile in largest[1:]:
-        if tile.layout != first:
+        if without_zero_registers(tile.layout) != without_zero_registers(first):
             raise tracer.error(
                 "two spread values of different layouts are combined: "
                 f"{getattr(first.equivalent(tile.layout), 'explanation', '')}; convert one, such as "

@@ -20,6 +20,7 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
 from lego_mlir.f2.swizzle import SwizzlePlan
 from lego_mlir.tracing.claimed import claim
+from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import Scalar, select
 from lego_mlir.tracing.spread.conversion import movable, restored, store_registers
 from lego_mlir.tracing.spread.coordinates import thread_ids
@@ -151,6 +152,8 @@ def _chosen(words: Sequence[Scalar], number: IndexLike, packed: int) -> Scalar:
 def _through_memory(
     tracer: Tracer, plan: GatherPlan, stored: SwizzlePlan, value: Spread, indices: Sequence[Index]
 ) -> list[Scalar]:
+    if not stored.slice_elements:
+        require_uniform(tracer, "a gather through shared memory")
     memory = scratch(tracer, value.dtype, stored.memory.in_sizes["offset"], stored.slice_elements)
     memory.before_stores()
     store_registers(memory, stored, value.registers)

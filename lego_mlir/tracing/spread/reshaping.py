@@ -98,12 +98,10 @@ def broadcast_to(x: Spread, layout: LinearLayout) -> Spread:
 
 
 def _not_free(x: Spread, layout: LinearLayout, place: str) -> LegoError:
-    axes = [k for k, (a, b) in enumerate(zip(x.shape, layout.out_sizes.values(), strict=True)) if a != b]
-    of = "".join(f".slice({axis})" for axis in axes)
     return current("a broadcast").error(
         f"a spread value of shape {list(x.shape)} is broadcast to {list(layout.out_sizes.values())}, and its {place}s "
         "hold other elements than the result needs there; convert it first to the slice of the result's layout: "
-        f"lego.convert(x, to=the layout{of}), with an axis of size 1",
+        f"lego.convert(x, to=f2.shape_ops.broadcast_backward(layout, {x.shape}))",
         LayoutError,
     )
 

@@ -355,6 +355,23 @@ def test_bad_conversions_are_refused(make, error, message):
         k.trace()
 
 
+@pytest.mark.parametrize("called", ["a conversion", "a gather"])
+def test_shared_memory_in_a_branch_on_the_thread_is_refused(called):
+    @lego.kernel(grid=1, block=128)
+    def k(x: lego.Tensor(f16, Row(32, 64)), y: lego.Tensor(f16, Row(32, 64))):
+        value = lego.load(x, ROWS)
+        with lego.when(lego.thread_id[0] < 64):
+            if called == "a gather":
+                lego.gather(value, lego.arange(ROWS, 1), axis=0).store(y)
+            else:
+                lego.convert(value, to=COLUMNS).store(y)
+
+    with pytest.raises(
+        TraceError, match=f"{called} through shared memory under the condition .* depends on the thread"
+    ):
+        k.trace()
+
+
 def test_a_tile_beyond_shared_memory_is_refused():
     rows = f2.Blocked((1, 8), (4, 8), (8, 1), order=(1, 0)).layout((256, 256))
     columns = f2.Blocked((8, 1), (4, 8), (1, 8), order=(0, 1)).layout((256, 256))

@@ -1,6 +1,7 @@
 """Reductions, broadcasts, shapes and variables of spread values against NumPy, over random layouts."""
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from launching import launch
@@ -113,6 +114,35 @@ def test_a_softmax_of_rows():
         y = run(layout, f32, softmax, a, (32, 64))[1]
         e = np.exp(a - a.max(1, keepdims=True))
         np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (1, 8), (1, 1)])
+def test_reductions_along_one_element_combine_with_registers_that_hold_copies(shape):
+    places = [(1, 0), (2, 0)] if shape[0] == 4 else [(0, 1), (0, 2), (0, 4)] if shape[1] == 8 else []
+    bases = {"register": [(0, 0), *places], "lane": [(0, 0)] * 5, "warp": []}
+    layout = f2.LinearLayout(bases, {"dim0": shape[0], "dim1": shape[1]})
+
+    @lego.kernel(grid=1, block=32)
+    def k(a: lego.Tensor(f32, Row(*shape)), b: lego.Tensor(f32, Row(*shape))):
+        x = lego.load(a, layout)
+        (x - x.max(axis=1)[:, None] + x.sum(axis=0)[None, :]).store(b)
+
+    a = np.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape)
+    expected = a - a.max(axis=1, keepdims=True) + a.sum(axis=0, keepdims=True)
+    np.testing.assert_array_equal(launch(k, a, 0 * a)[1], expected)
+
+
+def test_a_broadcast_that_moves_is_a_conversion_first():
+    rows, columns = (f2.Blocked((1, 4), (4, 8), (4, 1), order).layout((32, 64)) for order in ((1, 0), (0, 1)))
+
+    @lego.kernel(grid=1, block=128)
+    def k(a: lego.Tensor(f32, Row(32, 64)), b: lego.Tensor(f32, Row(32, 64))):
+        total = lego.load(a, columns).sum(axis=1)[:, None]
+        total = lego.convert(total, to=f2.shape_ops.broadcast_backward(rows, (32, 1)))  # what the message writes
+        (lego.load(a, rows) + total).store(b)
+
+    a = np.arange(32.0 * 64).reshape(32, 64)
+    np.testing.assert_array_equal(launch(k, a, 0 * a)[1], a + a.sum(axis=1, keepdims=True))
 
 
 def test_variables_in_loops_and_branches():
