@@ -37,7 +37,6 @@ from lego_mlir.tracing.spread.distributed import Spread, checked_layout
 from lego_mlir.tracing.spread.fragments import row_position, taken_apart
 from lego_mlir.tracing.spread.lane_exchange import shuffled
 from lego_mlir.tracing.spread.scratch import Scratch, scratch
-from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import Load, MatrixLoad, Store, TensorAccess
 from lego_mlir.tracing.tracer import Tracer, current
@@ -83,8 +82,7 @@ def movable(called: str, value: Spread) -> Spread:
         raise tracer.error(
             f"{called} moves data, got a spread value of indices; convert it, such as x.to(lego.i32)", TraceError
         )
-    if isinstance(value, SpreadVariable):
-        value = value.get()
+    value = value.get()
     if value.dtype is i1:
         return Spread(value.layout, u8, [to_dtype(Scalar(as_value(r, i1)), u8) for r in value.registers])
     return value

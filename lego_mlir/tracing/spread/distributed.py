@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import LayoutError, brief
@@ -25,12 +25,15 @@ from lego_mlir.f2.matrix import combine
 from lego_mlir.f2.shape_ops import shape_of, standard_dims, without_zero_registers
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing import dtypes, scalar, warps
+from lego_mlir.tracing.control import Cell
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.scalar import Scalar
 from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.tensor import View
+
+V = TypeVar("V")
 
 PLACES: Final = ("register", "lane", "warp")
 """The inputs of the layout of a spread value, the minor one first."""
@@ -82,7 +85,16 @@ class Spread(PerElement):
                     f"register {register} of a spread value of {dtype} is {brief(repr(value))}; convert it with "
                     f"lego.{dtype}(..)"
                 )
-        self.dtype, self.registers = dtype, list(registers)
+        self.dtype, self.registers = dtype, self._held(registers)
+
+    def _held(self, registers: Sequence[Operand]) -> Sequence[Operand]:
+        """The values, where they are variables as they are now; copies are read once."""
+        read = {id(v): v.get() for v in registers if isinstance(v, Cell)}
+        return [read.get(id(v), v) for v in registers]
+
+    def get(self) -> Spread:
+        """This tile; of a variable, the current one."""
+        return self
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -258,7 +270,7 @@ class Spread(PerElement):
         return self.map(operator.neg, self)
 
     def __pos__(self) -> Spread:
-        return self
+        return self.get()
 
     def __abs__(self) -> Spread:
         return self.map(abs, self)
@@ -276,17 +288,23 @@ def dtype_of(value: object) -> DType | None:
 
 def each_element(layout: LinearLayout, compute: Callable[[int], object]) -> Spread:
     """A tile of this layout from a function of the register, called once for registers with copies of an element."""
-    columns, known = layout.columns_of("register"), dict[int, Operand]()
+    registers = once_each(layout, compute)
+    dtype = dtype_of(registers[0])
+    if dtype is None:
+        raise current("a spread value").error(f"{registers[0]!r} cannot be an element of a spread value")
+    return Spread(layout, dtype, registers)
+
+
+def once_each(layout: LinearLayout, compute: Callable[[int], V]) -> list[V]:
+    """A function's result for each register, computed once for registers with copies of an element."""
+    columns, known = layout.columns_of("register"), dict[int, V]()
     registers = []
     for register in range(1 << len(columns)):
         element = combine(columns, register)
         if element not in known:
             known[element] = compute(register)
         registers.append(known[element])
-    dtype = dtype_of(registers[0])
-    if dtype is None:
-        raise current("a spread value").error(f"{registers[0]!r} cannot be an element of a spread value")
-    return Spread(layout, dtype, registers)
+    return registers
 
 
 def checked_layout(layout: object) -> LinearLayout:

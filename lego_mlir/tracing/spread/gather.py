@@ -27,7 +27,6 @@ from lego_mlir.tracing.spread.coordinates import thread_ids
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.lane_exchange import odd, packed_word
 from lego_mlir.tracing.spread.scratch import scratch
-from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.trace import Load, TensorAccess
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.warps import shuffle_word
@@ -52,7 +51,7 @@ def by_plan(value: Spread, index: Spread, plan: GatherPlan, axis: str) -> Spread
     tracer, size = current("lego.gather"), value.layout.out_sizes[axis]
     known: dict[int, tuple[Operand, Index]] = {}
     indices = []
-    for given in (index.get() if isinstance(index, SpreadVariable) else index).registers:
+    for given in index.get().registers:
         if id(given) not in known:
             known[id(given)] = given, (Index(given) if isinstance(given, Index) else claim(given, (0, size)))
         indices.append(known[id(given)][1])

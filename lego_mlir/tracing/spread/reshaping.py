@@ -84,7 +84,7 @@ def broadcast_to(x: Spread, layout: LinearLayout) -> Spread:
     Raises LayoutError for shapes that do not fit, and where a thread would need elements of another one.
     """
     if layout == x.layout:
-        return x
+        return x.get()
     layout = checked_layout(layout)
     wanted = _derived("broadcast", lambda: shape_ops.broadcast_backward(layout, x.shape))
     found = solve(x.layout.columns_of("register"), wanted.columns_of("register"))

@@ -8,10 +8,13 @@ acc.store(b)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from lego_mlir.aliases import Operand
 from lego_mlir.errors import brief
 from lego_mlir.tracing import control
 from lego_mlir.tracing.scalar import Scalar, as_value, convert
-from lego_mlir.tracing.spread.distributed import Spread, each_element
+from lego_mlir.tracing.spread.distributed import Spread, each_element, once_each
 from lego_mlir.tracing.tracer import current
 
 
@@ -19,6 +22,9 @@ class SpreadVariable(Spread):
     """A mutable tile: in an expression it is read at that point."""
 
     __slots__ = ()
+
+    def _held(self, registers: Sequence[Operand]) -> Sequence[Operand]:
+        return list(registers)
 
     def get(self) -> Spread:
         """The current tile; later changes of the variable do not affect it."""
@@ -59,5 +65,5 @@ def tile_variable(initial: object) -> SpreadVariable:
             "lego.register takes a tile of data, got one of indices; convert it, for example with .to(lego.i32)"
         )
     dtype = initial.dtype
-    cells = each_element(initial.layout, lambda r: control.register(dtype, convert(initial.registers[r], dtype)))
-    return SpreadVariable(initial.layout, dtype, cells.registers)
+    cells = once_each(initial.layout, lambda r: control.register(dtype, convert(initial.registers[r], dtype)))
+    return SpreadVariable(initial.layout, dtype, cells)

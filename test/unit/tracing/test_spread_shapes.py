@@ -145,6 +145,32 @@ def test_a_broadcast_that_moves_is_a_conversion_first():
     np.testing.assert_array_equal(launch(k, a, 0 * a)[1], a + a.sum(axis=1, keepdims=True))
 
 
+VIEWS = {
+    "T": lambda x: x.T.T,
+    "reshape": lambda x: x.reshape(64, 32).reshape(32, 64),
+    "expand_dims": lambda x: x[:, None, :].reshape(32, 64),
+    "broadcast_to": lambda x: x.broadcast_to(BLOCKED),
+    "join": lambda x: x.join(x).split()[0],
+    "convert": lambda x: lego.convert(x, to=BLOCKED),
+    "to": lambda x: x.to(f32),
+    "map": lambda x: x.map(lambda v: v, x),
+    "plus": lambda x: +x,
+    "max": lambda x: x.reshape(1, 2048).max(axis=0).reshape(32, 64),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_variable_is_read_where_its_shape_changes(view):
+    def function(x):
+        variable = lego.register(x)
+        seen = view(variable)
+        variable.set(0.0)
+        return seen + variable
+
+    a = np.arange(32.0 * 64).reshape(32, 64)
+    np.testing.assert_array_equal(run(BLOCKED, f32, function, a, (32, 64))[1], a)
+
+
 def test_variables_in_loops_and_branches():
     @lego.kernel(grid=1, block=128)
     def k(a: lego.Tensor(f32, Row(32, 256)), total: lego.Tensor(f32, Row(32, 64)), most: lego.Tensor(f32, Row(32))):
