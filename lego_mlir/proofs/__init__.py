@@ -3,7 +3,7 @@
 | module | content |
 |---|---|
 | `footprints` | each access as a map from (block, thread, round) to a logical index; `unrolled`: copies as one access |
-| `phases` | which accesses no barrier separates |
+| `phases` | which accesses no barrier separates; `flights`: which happen before a copy's wait |
 | `digits` | ids and rounds split into the digits that indices use |
 | `meeting` | two accesses meet in one element only if they are of one thread; `collisions`: by enumeration |
 | `kernel_model` | the accesses of a kernel over digits, and the questions that pairs of them raise |

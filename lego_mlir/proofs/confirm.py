@@ -186,7 +186,7 @@ def is_race(buffer: str, across: bool) -> Callable[[Fault], bool]:
 
     def matches(fault: Fault) -> bool:
         other = any(words in fault.message for words in ACROSS)
-        return fault.kind is Kind.RACE and fault.buffer == buffer and other == across
+        return fault.kind in (Kind.RACE, Kind.PENDING) and fault.buffer == buffer and other == across
 
     return matches
 

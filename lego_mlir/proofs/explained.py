@@ -20,8 +20,8 @@ from lego_mlir.proofs.covering import write_claims
 from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.meeting import Equations
-from lego_mlir.proofs.phases import Pair, Phases, across_blocks
-from lego_mlir.proofs.races import race_claims
+from lego_mlir.proofs.phases import Pair, across_blocks
+from lego_mlir.proofs.races import pairs_inside, race_claims
 from lego_mlir.tracing.trace import KernelTrace
 
 
@@ -35,12 +35,12 @@ class Explanation:
 
 def explanations(trace: KernelTrace) -> Iterator[Explanation]:
     """Each claim of a kernel with its proof, or why there is none."""
-    model, phases = KernelModel(trace), Phases()
-    phases.collect(model.nodes)
+    model = KernelModel(trace)
+    inside = pairs_inside(model)
     for barrier in barrier_claims(model):
         yield Explanation(barrier.text, (_verdict(barrier.verdict),))
-    for claim in race_claims(model, phases):
-        pairs = across_blocks(model.accesses) if claim.across else iter(phases.pairs)
+    for claim in race_claims(model, inside):
+        pairs = across_blocks(model.accesses) if claim.across else iter(inside)
         lines = [
             line for p in pairs if p.one.buffer.name == claim.buffer.name for line in _pair(model, p, claim.across)
         ]
@@ -67,7 +67,8 @@ def _pair(model: KernelModel, pair: Pair, across: bool) -> Iterator[str]:
     system = Equations(question)
     other = "itself" if pair.one is pair.other else f"the {pair.other}"
     sides = ", ".join(f"{equation} = 0".replace(" '", "'") for equation in question.equations)
-    when = " in the next round" if pair.step is not None else ""
+    when = "" if pair.step is None else " in the next round" if pair.ahead == 1 else f" {pair.ahead} rounds later"
+    when += " before its wait" if pair.in_flight and not pair.once else ""
     yield f"{pair.one} and {other}{when}: {sides}"
     by = system.solve()
     derived = ", ".join(system.trail)

@@ -10,11 +10,12 @@ A loop's variable is written as `lo + step * round`, where the round counts from
 further variable, the element. Unrolled copies of an access are one access again, with a variable for the copy.
 
 The statements between two barriers form a `Stretch`; `Sync`, `Rounds` and `Fork` are what remains of the control flow.
+Asynchronous copies are `Copies`, which a `Commit` and a `Wait` complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -53,6 +54,8 @@ from lego_mlir.tracing.trace import (
 )
 
 WARP_BARRIER: Final = "nvvm.bar.warp.sync"
+COMMIT: Final = "nvvm.cp.async.commit.group"
+WAIT: Final = "nvvm.cp.async.wait.group"
 _KINDS: Final = {Load: "read", Store: "write", Atomic: "atomic"}
 
 
@@ -105,8 +108,33 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """Asynchronous copies that a thread issues: writes of their tiles, not complete before a wait."""
+
+    accesses: tuple[Footprint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The copies of a thread since its last commit are a group."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """All groups of a thread but its newest `pending` are complete."""
+
+    pending: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
 class Rounds:
-    """A loop with a barrier, which all threads run together; `last` holds in the last round, unknown in a while."""
+    """A loop with a barrier or copies; `last` holds in the last round, unknown in a while.
+
+    All threads run a loop with a barrier together.
+    """
 
     round: Symbol | None
     body: tuple[Node, ...]
@@ -117,14 +145,14 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A branch with a barrier: all threads take the same side."""
+    """A branch with a barrier or copies: all threads take the same side of one with a barrier."""
 
     then: tuple[Node, ...]
     otherwise: tuple[Node, ...]
     source: Source
 
 
-Node = Stretch | Sync | Rounds | Fork
+Node = Stretch | Sync | Copies | Commit | Wait | Rounds | Fork
 
 
 @dataclass(slots=True)
@@ -151,15 +179,23 @@ class Reader:
     def _body(self, body: tuple[Statement, ...], scope: _Scope) -> tuple[Node, ...]:
         nodes: list[Node] = []
         run: list[Footprint] = []
+        copies: list[Footprint] = []
 
         def finish() -> None:
-            if run:
-                nodes.append(Stretch(tuple(rerolled(run, self.ranges, self.fresh))))
-                run.clear()
+            for made, of in ((Stretch, run), (Copies, copies)):
+                if of:
+                    nodes.append(made(tuple(rerolled(of, self.ranges, self.fresh))))
+                    of.clear()
 
         for statement in body:
             if not _has_sync(statement):
+                if copies:
+                    finish()
                 run += self._accesses(statement, scope)
+                continue
+            if isinstance(statement, AsyncCopy):
+                run.append(self._access("read", statement.origin, scope))
+                copies.append(self._access("write", statement.target, scope))
                 continue
             finish()
             nodes += self._synced(statement, scope)
@@ -171,8 +207,13 @@ class Reader:
         match statement:
             case Barrier(source=source):
                 yield self._sync("block", source, scope)
-            case MlirOperation(source=source):
-                yield self._sync("warp", source, scope)
+            case MlirOperation(name=name, source=source):
+                if name == COMMIT:
+                    yield Commit(source)
+                elif name == WAIT:
+                    yield Wait(int(dict(statement.attributes)["n"].split()[0]), source)
+                else:
+                    yield self._sync("warp", source, scope)
             case For(body=body, source=source):
                 inner, number, runs, last = self._loop(statement, scope)
                 inner = replace(inner, own=scope.own, rounds=(*scope.rounds, number))
@@ -211,8 +252,6 @@ class Reader:
                 yield self._tile(statement, scope)
             case MatrixLoad(access=access):
                 yield self._row(access, scope)
-            case AsyncCopy(origin=origin):  # `races` has no claim for the tile that it fills
-                yield self._access("read", origin, scope)
             case For(body=body):
                 yield from self._inside(body, self._loop(statement, scope)[0])
             case While(body=body):
@@ -358,15 +397,27 @@ def flat(nodes: tuple[Node, ...]) -> Iterator[Footprint]:
     """Every access of the nodes."""
     for node in nodes:
         match node:
-            case Stretch(accesses=accesses):
+            case Stretch(accesses=accesses) | Copies(accesses=accesses):
                 yield from accesses
             case Rounds(body=body):
                 yield from flat(body)
             case Fork(then=then, otherwise=otherwise):
                 yield from flat(then)
                 yield from flat(otherwise)
-            case Sync():
+            case Sync() | Commit() | Wait():
                 pass
+
+
+def waits_in(nodes: Sequence[Node]) -> Iterator[Wait]:
+    """Every wait of the nodes."""
+    for node in nodes:
+        match node:
+            case Wait():
+                yield node
+            case Rounds(body=body):
+                yield from waits_in(body)
+            case Fork(then=then, otherwise=otherwise):
+                yield from waits_in((*then, *otherwise))
 
 
 def with_copies(nodes: tuple[Node, ...], buffers: Collection[str]) -> tuple[Node, ...]:
@@ -374,14 +425,14 @@ def with_copies(nodes: tuple[Node, ...], buffers: Collection[str]) -> tuple[Node
     found: list[Node] = []
     for node in nodes:
         match node:
-            case Stretch(accesses=accesses):
+            case Stretch(accesses=accesses) | Copies(accesses=accesses):
                 apart = (a.copies if a.copies and a.buffer.name in buffers else (a,) for a in accesses)
-                node = Stretch(tuple(access for copies in apart for access in copies))
+                node = replace(node, accesses=tuple(access for copies in apart for access in copies))
             case Rounds(body=body):
                 node = replace(node, body=with_copies(body, buffers))
             case Fork(then=then, otherwise=otherwise):
                 node = replace(node, then=with_copies(then, buffers), otherwise=with_copies(otherwise, buffers))
-            case Sync():
+            case Sync() | Commit() | Wait():
                 pass
         found.append(node)
     return tuple(found)
@@ -392,7 +443,9 @@ def _over_sizes(*exprs: Expr) -> bool:
 
 
 def _is_sync(statement: Statement) -> bool:
-    return isinstance(statement, Barrier) or (isinstance(statement, MlirOperation) and statement.name == WARP_BARRIER)
+    if isinstance(statement, MlirOperation):
+        return statement.name in (WARP_BARRIER, COMMIT, WAIT)
+    return isinstance(statement, Barrier | AsyncCopy)
 
 
 def _has_sync(statement: Statement) -> bool:

@@ -24,7 +24,7 @@ from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.collisions import grid
-from lego_mlir.proofs.footprints import Footprint, Fork, Node, Rounds, Stretch, Sync
+from lego_mlir.proofs.footprints import Commit, Copies, Footprint, Fork, Node, Rounds, Stretch, Sync, Wait
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.tracing.trace import Buffer
 
@@ -84,7 +84,7 @@ class _Walk:
                     self.follow(then, sides[0], values)
                     self.follow(otherwise, sides[1], values)
                     written.update({name: sides[0][name] & sides[1][name] for name in written})
-                case Sync():
+                case Sync() | Copies() | Commit() | Wait():
                     pass
 
     def _rounds(self, loop: Rounds, written: Written, values: Values) -> None:

@@ -134,7 +134,19 @@ class KernelModel:
     def proved_apart(self, pair: Pair, across: bool = False) -> Verdict:
         """Whether a pair touches one element only in one thread; `across`: in one block."""
         one, other = self.element(pair.one), self.element(pair.other)
-        key = (one, other, pair.common, pair.step, pair.given, pair.given_other, self._by_warp(pair), across)
+        key = (
+            one,
+            other,
+            pair.common,
+            pair.step,
+            pair.given,
+            pair.given_other,
+            self._by_warp(pair),
+            across,
+            pair.ahead,
+            pair.in_flight,
+            pair.once,
+        )
         if key not in self._answers:
             self._answers[key] = answered(self.question(pair, across))
         return self._answers[key]
@@ -166,7 +178,7 @@ class KernelModel:
         """Whether a pair touches one element only in one thread, as equations."""
         one, other = self.element(pair.one), self.element(pair.other)
         who = self.blocks if across else [self.warp] if self._by_warp(pair) else self.threads
-        goals = tuple(map(self.digits.simple, who))
+        goals = tuple(map(self.digits.simple, (*who, *pair.one.own) if pair.once else who))
         common = self.over_digits([*pair.common] if across else [*self.blocks, *pair.common])
         if pair.step is not None:
             common -= self.over_digits([pair.step])
@@ -176,16 +188,22 @@ class KernelModel:
         equations = [a - b.xreplace(prime) for a, b in zip(one.index, other.index, strict=True)]
         if pair.step is not None:
             round_ = self.digits.simple(pair.step)
-            equations.append(round_ + 1 - round_.xreplace(prime))
+            equations.append(round_ + pair.ahead - round_.xreplace(prime))
         limits = self.digits.limits
         mirrored = [c.xreplace(prime) for c in (*second, *limits)]
         return Question(
             tuple(map(sympy.expand, equations)),
             (*first, *limits, *mirrored, *self.required),
-            tuple(sympy.expand(g - g.xreplace(prime)) for g in goals),
+            self._met(pair, goals, prime),
             self.both,
             self._loaded(prime),
         )
+
+    def _met(self, pair: Pair, goals: Sequence[Expr], prime: dict[Symbol, Symbol]) -> tuple[Expr, ...]:
+        """What is 0 where a pair may touch one element: nothing, of an element that is being copied."""
+        if pair.in_flight and (not pair.once or pair.one.repeated):
+            return (sympy.Integer(1),)
+        return tuple(sympy.expand(g - g.xreplace(prime)) for g in goals)
 
     def _loaded(self, prime: dict[Symbol, Symbol]) -> dict[Symbol, Loaded]:
         """The values of tensors without repetition, of both accesses."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from lego_mlir.aliases import Cond, Symbol
 from lego_mlir.expr.nodes import Eq
-from lego_mlir.proofs.footprints import Footprint, Fork, Node, Rounds, Stretch, Sync
+from lego_mlir.proofs.footprints import Commit, Copies, Footprint, Fork, Node, Rounds, Stretch, Sync, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,9 @@ class Pair:
 
     `common` are the rounds that are equal for both; in `step` the second is one round ahead. The other rounds are
     independent. `given` holds of the first, `given_other` of the second.
+
+    `in_flight`: the first is an asynchronous copy, whose element no access may touch; with `once`, the second is the
+    same copy, of any thread. In `step` its wait may be `ahead` rounds later.
     """
 
     one: Footprint
@@ -37,6 +40,9 @@ class Pair:
     given: tuple[Cond, ...] = ()
     given_other: tuple[Cond, ...] = ()
     warps_apart: bool = False
+    ahead: int = 1
+    in_flight: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +82,20 @@ class Phases:
 
     def _segment(self, node: Node, common: frozenset[Symbol]) -> Passage:
         match node:
-            case Stretch(accesses=accesses):
+            case Stretch(accesses=accesses) | Copies(accesses=accesses):
                 edges = tuple(map(Edge, accesses))
                 self._meet(edges, edges, common)
                 return Passage(edges, edges)
+            case Commit() | Wait():
+                return Passage()
             case Sync():
                 if id(node) in self.left_out:
                     return Passage()
                 return Passage(clear=node.scope == "warp", fenced=node.scope == "warp")
             case Fork(then=then, otherwise=otherwise):
                 a, b = self.collect(then, common), self.collect(otherwise, common)
+                if a.clear and b.clear:  # threads may take different sides
+                    self._meet(a.tail, b.head, common)
                 return Passage((*a.head, *b.head), (*a.tail, *b.tail), a.clear or b.clear, a.fenced and b.fenced)
             case Rounds():
                 return self._rounds(node, common)
@@ -112,7 +122,7 @@ class Phases:
     ) -> None:
         for one in tail:
             for other in head:
-                if _harmless(one.access, other.access):
+                if are_harmless(one.access, other.access):
                     continue
                 apart = one.warps_apart or other.warps_apart
                 pair = Pair(one.access, other.access, common, step, one.given, other.given, apart)
@@ -132,7 +142,7 @@ def _marked(edges: Iterable[Edge], fenced: bool) -> Iterator[Edge]:
     return (replace(edge, warps_apart=True) if fenced else edge for edge in edges)
 
 
-def _harmless(one: Footprint, other: Footprint) -> bool:
+def are_harmless(one: Footprint, other: Footprint) -> bool:
     """Accesses of different memory, two reads, and two atomic updates."""
     return one.buffer.name != other.buffer.name or (one.kind == other.kind and one.kind in ("read", "atomic"))
 
@@ -142,5 +152,5 @@ def across_blocks(accesses: Sequence[Footprint]) -> Iterator[Pair]:
     kept = [access for access in accesses if access.buffer.space == "global"]
     for k, one in enumerate(kept):
         for other in kept[k:]:
-            if not _harmless(one, other):
+            if not are_harmless(one, other):
                 yield Pair(one, other)

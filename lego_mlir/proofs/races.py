@@ -6,13 +6,14 @@ Threads of two blocks have no barrier between them at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
+from lego_mlir.proofs.flights import Flights
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.phases import Pair, Phases, across_blocks
-from lego_mlir.tracing.trace import AsyncCopy, Buffer
+from lego_mlir.tracing.trace import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +31,25 @@ class RaceClaim:
         return f"no race for {self.buffer.name} between {who}"
 
 
-def race_claims(model: KernelModel, phases: Phases | None = None) -> Iterator[RaceClaim]:
+def pairs_inside(model: KernelModel, left_out: frozenset[int] = frozenset()) -> list[Pair]:
+    """The pairs of accesses that threads of a block may execute at the same time, without the barriers `left_out`."""
+    phases, flights = Phases(left_out), Flights(left_out)
+    phases.collect(model.nodes)
+    flights.collect(model.nodes)
+    return [*phases.pairs, *flights.pairs]
+
+
+def race_claims(model: KernelModel, pairs: Sequence[Pair] | None = None) -> Iterator[RaceClaim]:
     """A claim for each buffer that is written, the shared tiles first."""
-    if phases is None:
-        phases = Phases()
-        phases.collect(model.nodes)
+    if pairs is None:
+        pairs = pairs_inside(model)
     buffers = {a.buffer.name: a.buffer for a in model.accesses if a.writes}
-    copied = _copied(model)
-    ordered = sorted({**buffers, **copied}.values(), key=lambda b: b.space == "global")
-    for buffer in ordered:
-        if buffer.name in copied:
-            yield RaceClaim(buffer, False, Unknown("a copy to it is in flight until its wait, which is not modelled"))
-            continue
-        inside = [pair for pair in phases.pairs if pair.one.buffer.name == buffer.name]
+    for buffer in sorted(buffers.values(), key=lambda b: b.space == "global"):
+        inside = [pair for pair in pairs if pair.one.buffer.name == buffer.name]
         yield _claim(model, buffer, False, inside)
         if buffer.space == "global":
             accesses = [a for a in model.accesses if a.buffer.name == buffer.name]
             yield _claim(model, buffer, True, across_blocks(accesses))
-
-
-def _copied(model: KernelModel) -> dict[str, Buffer]:
-    """The tiles that asynchronous copies fill."""
-    targets = [s.target.buffer for s in model.trace.statements() if isinstance(s, AsyncCopy)]
-    return {target.name: target for target in targets}
 
 
 def _claim(model: KernelModel, buffer: Buffer, across: bool, pairs: Iterable[Pair]) -> RaceClaim:
@@ -67,6 +64,8 @@ def _claim(model: KernelModel, buffer: Buffer, across: bool, pairs: Iterable[Pai
 
 
 def _reason(pair: Pair) -> str:
+    if pair.in_flight and not pair.once:
+        return f"not proved that the {pair.other} avoids what the {pair.one} may still copy"
     if pair.one is pair.other:
         return f"not proved that the {pair.one} touches a different element in each thread"
     return f"not proved that the {pair.one} and the {pair.other} touch different elements"

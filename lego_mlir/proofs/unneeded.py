@@ -10,8 +10,7 @@ from __future__ import annotations
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.proofs.barriers import barrier_claims
 from lego_mlir.proofs.kernel_model import KernelModel
-from lego_mlir.proofs.phases import Phases
-from lego_mlir.proofs.races import race_claims
+from lego_mlir.proofs.races import pairs_inside, race_claims
 from lego_mlir.tracing.trace import KernelTrace, MlirOperation, Source, While
 
 FENCE = "llvm.fence"
@@ -34,6 +33,5 @@ def unneeded_barriers(trace: KernelTrace) -> list[Source]:
 
 def _proved_without(model: KernelModel, left_out: frozenset[int]) -> bool:
     """Whether there is no race in a block without these barriers."""
-    phases = Phases(left_out)
-    phases.collect(model.nodes)
-    return all(isinstance(claim.verdict, Proved) for claim in race_claims(model, phases) if not claim.across)
+    claims = race_claims(model, pairs_inside(model, left_out))
+    return all(isinstance(claim.verdict, Proved) for claim in claims if not claim.across)

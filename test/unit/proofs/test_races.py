@@ -240,9 +240,72 @@ def test_loads_of_matrices_are_reads():
     assert isinstance(race(matrices(barrier=False), "tile"), Refuted)
 
 
-def test_asynchronous_copies_are_unknown_or_refuted_by_a_run():
-    assert isinstance(race(matrices(barrier=True, copied=True), "tile"), Unknown)
+def test_asynchronous_copies_are_writes_at_their_wait():
+    assert isinstance(race(matrices(barrier=True, copied=True), "tile"), Proved)
     assert isinstance(race(matrices(barrier=False, copied=True), "tile"), Refuted)
+
+
+def ring(slots, in_flight, ahead=1, barrier=True):
+    """Copies run `ahead` rounds in front of the reads, around a ring of tiles."""
+
+    @lego.kernel(grid=1, block=32)
+    def kernel(x: lego.Tensor(f32, Row(M, 32)), y: lego.Tensor(f32, Row(32))):
+        t, total = lego.thread_id[0], lego.register(f32, 0.0)
+        tile = lego.shared(f32, Row(4 * slots, 32), name="tile")
+
+        def fetch(j):
+            lego.copy_async(x, tile.part((j % slots * 4, 0), (4, 32)), at=(4 * j, 0))
+            lego.commit_copies()
+
+        for j in range(ahead):
+            fetch(j)
+        for j in lego.range(lego.cdiv(M, 4)):
+            lego.wait_copies(in_flight)
+            if barrier:
+                lego.barrier()
+            fetch(j + ahead)
+            total += tile[j % slots * 4 + t % 4, t // 4]
+        y[t] = total
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("slots", "in_flight", "ahead", "verdict"),
+    [
+        (2, 0, 1, Proved),
+        (3, 1, 2, Proved),
+        (4, 2, 3, Proved),
+        (1, 0, 1, Refuted),  # one stage too few
+        (2, 1, 2, Refuted),
+        (3, 2, 2, Refuted),  # one group too many in flight
+    ],
+)
+def test_a_ring_of_copies_needs_its_stages_and_its_waits(slots, in_flight, ahead, verdict):
+    assert isinstance(race(ring(slots, in_flight, ahead), "tile"), verdict)
+
+
+def test_a_copy_is_in_flight_through_barriers():
+    assert isinstance(race(ring(2, 0, barrier=False), "tile"), Refuted)
+    found = race(ring(2, 1), "tile")
+    assert isinstance(found, Refuted)
+    assert "while an asynchronous copy to it is in flight" in found.explanation
+
+
+def test_threads_that_take_different_branches_with_copies_race():
+    @lego.kernel(grid=1, block=32)
+    def kernel(x: lego.Tensor(f32, Row(8, 32)), y: lego.Tensor(f32, Row(32))):
+        t, tile = lego.thread_id[0], lego.shared(f32, Row(4, 32), name="tile")
+        with lego.when(t < 16):
+            lego.copy_async(x, tile, at=(0, 0))
+            lego.commit_copies()
+        with lego.otherwise():
+            tile[0, t - 16] = 1.0
+        lego.wait_copies()
+        lego.barrier()
+        y[t] = tile[0, t]
+
+    assert isinstance(race(kernel, "tile"), Refuted)
 
 
 def test_reads_at_an_edge_touch_the_element_that_the_boundary_names():
