@@ -121,8 +121,13 @@ def logical_divide(layout: CuteLayout, tiler: Tiler) -> CuteLayout:
     return composition(layout, CuteLayout.of([tile, complement(tile, layout.size())]))
 
 
-def zipped_divide(layout: CuteLayout, tilers: Sequence[CuteLayout | int]) -> CuteLayout:
-    """Like `logical_divide` mode by mode, with all tiles in the first mode and all rests in the second."""
+def zipped_divide(layout: CuteLayout, tilers: Tiler) -> CuteLayout:
+    """Like `logical_divide` mode by mode, with all tiles in the first mode and all rests in the second.
+
+    With one tiler, a layout or a size, it is `logical_divide`.
+    """
+    if isinstance(tilers, (CuteLayout, int)):
+        return logical_divide(layout, tilers)
     divided = logical_divide(layout, tilers).modes()
     parts = [mode.modes() for mode in divided[: len(tilers)]]
     return CuteLayout.of(

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from lego_mlir.aliases import IndexLike
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.f2.dims import Dims, bits_of_size, join, name_of, offsets, reordered, resized, split, summed
@@ -51,6 +51,11 @@ class LinearLayout(Frozen):
     columns: tuple[int, ...]
 
     def __init__(self, bases: Mapping[str, Sequence[Basis]], outs: Mapping[str, int]) -> None:
+        for what, given in (("bases", bases), ("outs", outs)):
+            if not isinstance(given, Mapping):
+                raise LayoutError(
+                    f"LinearLayout: {what} must map names, such as {{'row': 16}} for outputs, got {brief(repr(given))}"
+                )
         sizes = tuple((name_of(name, "output"), bits_of_size(name, size)) for name, size in outs.items())
         columns = [_flat(name, k, basis, sizes) for name, images in bases.items() for k, basis in enumerate(images)]
         ins = tuple((name_of(name, "input"), len(images)) for name, images in bases.items())
@@ -162,6 +167,8 @@ class LinearLayout(Frozen):
 
         An output of B may be smaller than A's input of that name. Raises LayoutError for other names, or a larger one.
         """
+        if not isinstance(inner, LinearLayout):
+            return NotImplemented
         _require_same_names(self, inner)
         sizes, position = dict(self.ins), self._starts()
         for name, bits in inner.outs:
@@ -176,6 +183,8 @@ class LinearLayout(Frozen):
 
     def __mul__(self, other: LinearLayout) -> LinearLayout:
         """The product, block diagonal for each label: `self` acts on the low bits (definition 4.3)."""
+        if not isinstance(other, LinearLayout):
+            return NotImplemented
         ins, outs = summed(self.ins, other.ins), summed(self.outs, other.outs)
         low, high = dict(self.outs), dict(zip((n for n, _ in outs), offsets(outs), strict=True))
 

@@ -142,6 +142,9 @@ def test_division_and_product_are_their_definitions(layout, data):
 def test_tiles_are_gathered():
     zipped = zipped_divide(CuteLayout("(8,16):(16,1)"), [4, 8])
     assert str(zipped) == "((4,8),(2,2)):((16,1),(64,8))"
+    for tiler in (4, CuteLayout("4:2")):
+        whole = CuteLayout("(8,2):(2,16)")
+        assert zipped_divide(whole, tiler) == logical_divide(whole, tiler)
 
 
 @given(compact_layouts(), st.integers(0, 3), st.integers(0, 3))

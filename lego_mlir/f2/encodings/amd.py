@@ -46,9 +46,9 @@ class Mfma:
 
     def __post_init__(self) -> None:
         if tuple(self.instruction[:2]) not in MFMA_SHAPES:
-            raise LayoutError(f"Mfma: {self.instruction=} must begin with one of {list(MFMA_SHAPES)}")
+            raise LayoutError(f"Mfma: instruction={self.instruction!r} must begin with one of {list(MFMA_SHAPES)}")
         if self.bits not in MFMA_NEIGHBOURS:
-            raise LayoutError(f"Mfma: {self.bits=} of the result must be 32 or 64")
+            raise LayoutError(f"Mfma: bits={self.bits!r} of the result must be 32 or 64")
         if len(self.warps) not in (2, 3):
             raise LayoutError(f"Mfma: warps={list(self.warps)} must have 2 entries, or 3 for a batch of products")
         if self.tiles:
@@ -101,7 +101,7 @@ class MfmaOperand:
 
     def __post_init__(self) -> None:
         if self.index not in (0, 1):
-            raise LayoutError(f"MfmaOperand: {self.index=} must be 0 (A) or 1 (B)")
+            raise LayoutError(f"MfmaOperand: index={self.index!r} must be 0 (A) or 1 (B)")
         require_sizes("MfmaOperand", k_width=(self.k_width,))
 
     @property
@@ -146,9 +146,9 @@ class Wmma:
 
     def __post_init__(self) -> None:
         if self.version not in (1, 2, 3):
-            raise LayoutError(f"Wmma: {self.version=} must be 1 (RDNA3), 2 (RDNA4) or 3 (CDNA5)")
+            raise LayoutError(f"Wmma: version={self.version!r} must be 1 (RDNA3), 2 (RDNA4) or 3 (CDNA5)")
         if tuple(self.instruction[:2]) not in ((16, 16), (32, 16)):
-            raise LayoutError(f"Wmma: {self.instruction=} must begin with (16, 16) or (32, 16)")
+            raise LayoutError(f"Wmma: instruction={self.instruction!r} must begin with (16, 16) or (32, 16)")
         for basis in (*self.warp_bases, *self.register_bases):
             require_rank("Wmma", 2, basis=basis)
 
@@ -194,7 +194,7 @@ class WmmaOperand:
 
     def __post_init__(self) -> None:
         if self.index not in (0, 1):
-            raise LayoutError(f"WmmaOperand: {self.index=} must be 0 (A) or 1 (B)")
+            raise LayoutError(f"WmmaOperand: index={self.index!r} must be 0 (A) or 1 (B)")
         require_sizes("WmmaOperand", k_width=(self.k_width,))
 
     @property

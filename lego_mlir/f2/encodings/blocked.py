@@ -49,8 +49,8 @@ class Blocked:
             "threads_per_warp": self.threads_per_warp,
             "warps": self.warps,
         }
-        require_rank("Blocked", self.rank, **boxes, order=self.order)
         require_sizes("Blocked", **boxes)
+        require_rank("Blocked", self.rank, **boxes, order=self.order)
         require_order("Blocked", self.order)
 
     @property
@@ -84,7 +84,9 @@ class Sliced:
 
     def __post_init__(self) -> None:
         if not 0 <= self.dim < self.parent.rank:
-            raise LayoutError(f"Sliced: {self.dim=} must be one of the {self.parent.rank} dimensions of the parent")
+            raise LayoutError(
+                f"Sliced: dim={self.dim!r} must be one of the {self.parent.rank} dimensions of the parent"
+            )
 
     @property
     def rank(self) -> int:

@@ -94,7 +94,7 @@ class MmaOperand:
     def __post_init__(self) -> None:
         if self.index not in (0, 1) or (isinstance(self.parent, Wgmma) and self.index == 1):
             which = "0: wgmma reads B from shared memory" if isinstance(self.parent, Wgmma) else "0 (A) or 1 (B)"
-            raise LayoutError(f"MmaOperand: {self.index=} must be {which}")
+            raise LayoutError(f"MmaOperand: index={self.index!r} must be {which}")
         require_sizes("MmaOperand", k_width=(self.k_width,))
 
     @property
@@ -157,9 +157,9 @@ def _blocked_operand(parent: Blocked, shape: Sequence[int], k_axis: int) -> Line
 
 
 def _require(encoding: str, warps: Sequence[int], instruction: Sequence[int]) -> None:
+    require_sizes(encoding, warps=warps, instruction=instruction)
     if len(warps) not in (2, 3):
         raise LayoutError(f"{encoding}: warps={list(warps)} must have 2 entries, or 3 for a batch of products")
     require_rank(encoding, 2, instruction=instruction)
-    require_sizes(encoding, warps=warps, instruction=instruction)
     if instruction[0] % 8 or instruction[1] % 8:
         raise LayoutError(f"{encoding}: instruction={list(instruction)} must be multiples of 8")

@@ -91,13 +91,13 @@ class TensorCopyShared:
 
     def __post_init__(self) -> None:
         if self.swizzle not in (0, 32, 64, 128):
-            raise LayoutError(f"TensorCopyShared: {self.swizzle=} must be 0, 32, 64 or 128 bytes")
+            raise LayoutError(f"TensorCopyShared: swizzle={self.swizzle!r} must be 0, 32, 64 or 128 bytes")
         if self.bits not in (8, 16, 32, 64):
-            raise LayoutError(f"TensorCopyShared: {self.bits=} must be 8, 16, 32 or 64 bits an element")
+            raise LayoutError(f"TensorCopyShared: bits={self.bits!r} must be 8, 16, 32 or 64 bits an element")
         if self.fp4_padded and self.bits != 8:
             raise LayoutError(f"TensorCopyShared: padded f4 pairs are bytes, not {self.bits} bits")
         if self.transposed and self.rank > 2:
-            raise LayoutError(f"TensorCopyShared: only matrices can be transposed, not {self.rank=}")
+            raise LayoutError(f"TensorCopyShared: only matrices can be transposed, not rank={self.rank!r}")
 
     def layout(self, shape: Sequence[int]) -> LinearLayout:
         """offset, block -> `dim0, ..`."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lego_mlir.errors import LayoutError
+from lego_mlir.errors import LayoutError, brief
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.shape_ops import standard_dims
 
@@ -27,7 +27,7 @@ Blocks = Sequence[Sequence[int]]
 def require_sizes(encoding: str, **sizes: Sequence[int]) -> None:
     """Raise LayoutError, naming the field, unless all sizes are powers of two."""
     for field, values in sizes.items():
-        for value in values:
+        for value in _entries(encoding, field, values):
             if type(value) is not int or value < 1 or value & (value - 1):
                 raise LayoutError(f"{encoding}: {field}={list(values)} must be powers of two")
 
@@ -35,8 +35,14 @@ def require_sizes(encoding: str, **sizes: Sequence[int]) -> None:
 def require_rank(encoding: str, rank: int, **fields: Sequence[object]) -> None:
     """Raise LayoutError, naming the field, unless each has one entry per dimension."""
     for field, values in fields.items():
-        if len(values) != rank:
+        if len(_entries(encoding, field, values)) != rank:
             raise LayoutError(f"{encoding}: {field}={list(values)} must have {rank} entries, one for each dimension")
+
+
+def _entries(encoding: str, field: str, values: Sequence[object]) -> Sequence[object]:
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise LayoutError(f"{encoding}: {field}={brief(repr(values))} must be a tuple of ints")
+    return values
 
 
 def require_shape(encoding: str, shape: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 
 import numpy as np
@@ -13,6 +14,12 @@ from lego_mlir.f2 import BitMatrix, LinearLayout, notation, queries, shape_ops
 from lego_mlir.f2 import encodings as e
 
 A = LinearLayout({"lane": [(0, 1), (1, 0)], "warp": [(2, 0)]}, {"dim0": 4, "dim1": 2})
+
+
+@pytest.mark.parametrize("operator", [operator.matmul, operator.mul])
+def test_a_layout_is_composed_with_layouts_only(operator):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        operator(A, 3)
 
 
 @pytest.mark.parametrize(
@@ -27,6 +34,12 @@ A = LinearLayout({"lane": [(0, 1), (1, 0)], "warp": [(2, 0)]}, {"dim0": 4, "dim1
             r"basis 1 of lane .* one coordinate for each of \['x'\]",
         ),
         (lambda: LinearLayout({"lane": []}, {"x": 3}), "the size of x must be a power of two, got 3"),
+        (lambda: LinearLayout({"lane": [1]}, ["x"]), r"outs must map names, such as \{'row': 16\} .* got \['x'\]"),
+        (lambda: LinearLayout([1], {"x": 2}), r"bases must map names, .* got \[1\]"),
+        (lambda: e.MmaSync((4, 1)).layout(64), r"MmaSync: shape=64 must be a tuple of ints"),
+        (lambda: e.MmaSync(4), r"MmaSync: warps=4 must be a tuple of ints"),
+        (lambda: e.Blocked(1, (32,), (4,), (0,)), r"Blocked: size_per_thread=1 must be a tuple of ints"),
+        (lambda: e.MmaOperand(2, e.MmaSync((4, 1))), r"MmaOperand: index=2 must be 0"),
         (lambda: LinearLayout({3: []}, {"x": 2}), "an input is named by a string, got 3"),
         (lambda: LinearLayout.of((("a", 1), ("a", 1)), (("x", 1),), [1, 1]), "an input appears twice"),
         (lambda: LinearLayout.of((("a", 2),), (("x", 1),), [1]), "1 columns for the inputs"),
