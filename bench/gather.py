@@ -8,7 +8,8 @@
 A block of 4 warps holds ROWS x N elements and replaces each row by the elements that a row of indices selects, TURNS
 times; `down`, N x ROWS elements and each column. `ours` is `lego.gather`, `shuffles` and `memory` its two plans where
 both exist; `unpadded` stores the tile to shared memory in its rows, waits for the block, and loads each element by its
-index.
+index. For `down`, tiles are loaded and stored along their rows, and converted before the first turn and after the last,
+as Triton's compiler does for tl.gather: loads with the lanes along a column would not be coalesced.
 """
 
 from __future__ import annotations
@@ -52,6 +53,18 @@ def layout(case: str) -> Any:
     boxes = ((1, n // lanes), (32 // lanes, lanes), (WARPS, 1))
     turned = [box[::-1] if axis == 0 else box for box in boxes]
     made = f2.Blocked(*turned, order=(axis, 1 - axis)).layout(shape(case))
+    return made.sublayout(["register", "lane", "warp"], list(made.out_sizes))
+
+
+def memory_layout(case: str, bits: int) -> Any:
+    """The layout in which tiles of elements of some bits are loaded and stored: for `down`, rows by 16-byte vectors."""
+    from lego_mlir import f2
+
+    if parts(case)[2] == 1:
+        return layout(case)
+    vector = 128 // bits
+    across = ROWS // vector
+    made = f2.Blocked((1, vector), (32 // across, across), (WARPS, 1), order=(1, 0)).layout(shape(case))
     return made.sublayout(["register", "lane", "warp"], list(made.out_sizes))
 
 
@@ -101,6 +114,7 @@ def kernel(case: str, way: str, turns: int) -> Any:
     if make is None:
         return None
     n, bits, _ = parts(case)
+    stored = memory_layout(case, bits)
     dtype, blocks, (rows, columns) = dtype_named(conversions.DTYPES[bits]), BLOCKS if turns else 1, shape(case)
     tensor = lego.Tensor(dtype, Row(blocks * rows, columns))
     indices = lego.Tensor(i32, Row(blocks * rows, columns), range=(0, n))
@@ -109,14 +123,16 @@ def kernel(case: str, way: str, turns: int) -> Any:
     def gathered(x: tensor, i: indices, y: tensor):
         move = make()
         at = (lego.block_id[0] * rows, 0)
-        value, index = lego.load(x, placed, at=at), lego.load(i, placed, at=at)
+        value, index = lego.load(x, stored, at=at), lego.load(i, memory_layout(case, 32), at=at)
+        if stored != placed:
+            value, index = lego.convert(value, placed), lego.convert(index, placed)
         if not turns:
-            move(value, index).store(y, at=at)
+            lego.convert(move(value, index), stored).store(y, at=at)
             return
         value = lego.register(value)
         for _ in lego.range(turns):
             value.set(move(value.get(), index))
-        value.store(y, at=at)
+        lego.convert(value.get(), stored).store(y, at=at)
 
     return gathered
 
