@@ -162,6 +162,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.warps import warp_id as warp_id
     from lego_mlir.tracing.warps import warp_sync as warp_sync
     from lego_mlir.tracing.while_loops import while_ as while_
+    from lego_mlir.viz.explorer.widget import explore as explore
     from lego_mlir.viz.shown import show as show
 
     range = _loop
@@ -215,6 +216,7 @@ _MODULES = {
         "lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
     ),
     "lego_mlir.runtime.products": "matmul",
+    "lego_mlir.viz.explorer.widget": "explore",
     "lego_mlir.viz.shown": "show",
 }
 _NAMES = {

@@ -16,7 +16,9 @@ config.test_exec_root = str(Path(config.plugin).parent.parent / "test" / "output
 config.environment["PATH"] = os.pathsep.join([config.tools, os.environ.get("PATH", "")])
 
 # A sanitized plugin needs the runtime in mlir-opt, before anything else.
-sanitizer = f"env LD_PRELOAD={config.preload} ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0 " if config.preload else ""
+sanitizer = (
+    f"env LD_PRELOAD={config.preload} ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0 " if config.preload else ""
+)
 config.substitutions += [
     ("%lego-opt", f"{sanitizer}mlir-opt --load-dialect-plugin={config.plugin}"),
     ("%plugin", config.plugin),

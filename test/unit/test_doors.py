@@ -26,6 +26,7 @@ DOORS = {
     "rich": ["cli/terminal.py", "viz/characters.py"],
     "drawsvg": ["viz/svg.py"],
     "vl_convert": ["viz/png.py"],
+    "anywidget": ["viz/explorer/widget.py"],
     "shtab": ["cli/completion.py"],
     "numba": ["caches/jit.py"],
 }

@@ -60,7 +60,7 @@ function restore() {
 let timer = 0;
 function changed() {
   const state = new URLSearchParams(FIELDS.map((id) => [id, field(id).value]));
-  history.replaceState(null, "", `#${state}`);
+  if (parent === window) history.replaceState(null, "", `#${state}`);
   clearTimeout(timer);
   timer = setTimeout(ask, 120);
 }
@@ -88,7 +88,22 @@ function stored() {
   return found ?? { error: "this page holds answers for the listed layouts only; lego-mlir explore computes others" };
 }
 
+// In a notebook the page is in a frame, and the cell that shows it answers messages.
+const waiting = new Map();
+let messages = 0;
+function messaged(wanted) {
+  messages += 1;
+  parent.postMessage({ number: messages, question: wanted }, "*");
+  return new Promise((resolve) => waiting.set(messages, resolve));
+}
+window.addEventListener("message", (event) => {
+  if (event.source !== parent || !waiting.has(event.data?.number)) return;
+  waiting.get(event.data.number)(event.data.answer);
+  waiting.delete(event.data.number);
+});
+
 async function fetched(wanted) {
+  if (parent !== window) return messaged(wanted);
   try {
     const reply = await fetch("answer", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wanted) });
     return await reply.json();

@@ -36,13 +36,14 @@ def page(title: str, layouts: Mapping[str, str], access: str, answers: Sequence[
     parts = {
         "{{title}}": html.escape(title),
         "{{policy}}": html.escape(POLICY),
-        "{{style}}": _file("explorer.css"),
+        "{{style}}": packaged("explorer.css"),
         "{{data}}": json.dumps(data).replace("<", "\\u003c"),
-        "{{script}}": _file("explorer.js"),
+        "{{script}}": packaged("explorer.js"),
     }
-    text = _file("explorer.html")
+    text = packaged("explorer.html")
     return re.sub("|".join(map(re.escape, parts)), lambda mark: parts[mark[0]], text)
 
 
-def _file(name: str) -> str:
+def packaged(name: str) -> str:
+    """The text of a file beside this module."""
     return resources.files("lego_mlir.viz.explorer").joinpath(name).read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 import golden_files
 import pytest
 
-from lego_mlir import Col, GenP, LegoError, OrderBy, RegP, Row, f2, gallery
+from lego_mlir import Col, GenP, LegoError, OrderBy, RegP, Row, f2, gallery, schedule
 from lego_mlir.viz import show
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
@@ -19,6 +19,20 @@ def refuted():
 
 
 PICTURES = {
+    "show-gallery": lambda: show(
+        gallery.antidiagonal(6),
+        gallery.morton(8),
+        gallery.hilbert(8),
+        gallery.reverse(4, 4),
+        OrderBy(gallery.block_cyclic(16, 2, 4)).GroupBy([4, 4]),
+        gallery.xor_swizzle(8, 8),
+        schedule.columns(6, 8, width=3),
+        schedule.columns(6, 8, width=3, zigzag=True),
+        schedule.grouped(6, 4, rows=4),
+        schedule.tiles(6, 8, tile=(4, 4)),
+        schedule.generalised_hilbert(5, 7),
+        by="order",
+    ),
     "show-paper": lambda: show(
         OrderBy(Col(2, 2), gallery.antidiagonal(3)).OrderBy(RegP([2, 3, 2, 3], [1, 3, 2, 4])).GroupBy([6, 6]),
         by="order",
