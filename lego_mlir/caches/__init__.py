@@ -1,1 +1,46 @@
-"""Caches under an order of execution: bounds on fetches, a simulator, and a model of a kernel's time."""
+"""Caches under an order of execution: bounds on fetches, a simulator, and a model of a kernel's time.
+
+| module | answers |
+|---|---|
+| `bounds` | how many lines an order fetches at most, and the cache it needs (equations 3.2 to 3.10 and 4.8) |
+| `levels` | what a cache is: bytes, lines and sectors, ways, eviction, writes (`CacheLevel`) |
+| `workloads` | the byte addresses of each task (`stencil`, `product`, `dense`) |
+| `placement` | which SM runs each block, and when (`scattered`, or recorded) |
+| `simulation` | hits and fetches of each level (`simulate`) |
+| `space_time` | the diagram of lines by tasks, drawn by `viz.cache_diagram` |
+| `time_model` | seconds of a kernel under each order (`estimate`, `ranked`), for two chips |
+
+Each is loaded when it is first used; `simulation` and the modules that simulate need Numba, `pip install
+lego-mlir[caches]`. docs/schedule-caches.md explains them.
+
+>>> import lego_mlir as lego
+>>> lego.caches.bounds.stencil_rows(16, 16, lego.caches.bounds.Stencil(7, 7), line=4).fetches
+154
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from lego_mlir.caches import bounds as bounds
+    from lego_mlir.caches import levels as levels
+    from lego_mlir.caches import placement as placement
+    from lego_mlir.caches import simulation as simulation
+    from lego_mlir.caches import space_time as space_time
+    from lego_mlir.caches import time_model as time_model
+    from lego_mlir.caches import workloads as workloads
+
+_PARTS: Final = ("bounds", "levels", "placement", "simulation", "space_time", "time_model", "workloads")
+
+__all__ = sorted(_PARTS)
+
+
+def __getattr__(name: str) -> Any:
+    """A module of this package, imported when it is first used (PEP 562)."""
+    if name not in _PARTS:
+        raise AttributeError(f"module 'lego_mlir.caches' has no attribute {name!r}")
+    return importlib.import_module(f"lego_mlir.caches.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PARTS})
