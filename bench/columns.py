@@ -4,6 +4,7 @@
     python bench/columns.py time [WORD ..]     on the GPU machine: correctness, then times
     python bench/columns.py count              there, with ncu: sectors and hits of L1 and L2, kernel by kernel
     python bench/columns.py placement          there: the SM and the clock of each block of the naive stencil
+    python bench/columns.py predict            the model's times and sectors for the tables, minutes, no GPU
     python bench/columns.py table              the tables of docs/schedules.md
 
 The thesis's tables 5.1 and 5.2 (9 x 9 means of 4096^2 and 4037^2, products of 1024^2; 16 widths and naive, 6 sizes of
@@ -385,6 +386,45 @@ def placement(_: list[str]) -> None:
     print(path.with_suffix(".npz"))
 
 
+# -- predictions
+
+
+PREDICTIONS = harness.BENCH / "results" / "static" / f"{NAME}-predictions.json"
+
+
+def predicted(case: tuple[str, int, int]) -> list[Made]:
+    """The model's time of ours at every width, for one size of a block, and the sectors that L1 fetches."""
+    sys.path.insert(0, str(harness.BENCH.parent))
+    from bench import schedule_model
+    from lego_mlir.caches import time_model
+
+    kind, n, block = case
+    workload = schedule_model.workload_named("product" if kind == "product" else "9x9", n)
+    names = {str(width or "naive"): width for width in WIDTHS}
+    orders = {name: schedule_model.order_named(name, n) for name in names}
+    mapping = schedule_model.MAPPINGS["ours"]
+    found = schedule_model.predictions(workload, orders, block, time_model.H200, mapping=mapping)
+    blocks = -(-n * n // block)
+    return [
+        {"kind": kind, "n": n, "block": block, "width": names[name], "ms": round(estimate.seconds * 1e3, 4),
+         "sectors": round(estimate.sectors * blocks)}
+        for name, estimate in found.items()
+    ]  # fmt: skip
+
+
+def predict(_: list[str]) -> None:
+    """Predict every cell of the tables."""
+    rows: list[Made] = []
+    with ProcessPoolExecutor(2) as pool:
+        for found in pool.map(predicted, [(kind, n, block) for kind, n in TABLES for block in BLOCKS]):
+            rows += found
+            PREDICTIONS.write_text(json.dumps(rows, indent=1) + "\n")
+    print(f"{len(rows)} predictions in {PREDICTIONS}")
+
+
+# -- the page
+
+
 def table(_: list[str]) -> None:
     """The tables of the page, from the newest results."""
     results, counters = mlir_kernels.latest(NAME), mlir_kernels.latest(f"{NAME}-counters")
@@ -395,9 +435,11 @@ def table(_: list[str]) -> None:
         rows = [row for row in results["rows"] if row["case"][:3] == ["tables", kind, str(n)]]
         title = f"9 x 9 means of {n} x {n}" if kind == "stencil" else f"The product of {n} x {n} matrices"
         parts.append(
-            f"**{title}**, f32, by the width of a column and the threads of a block; in parentheses the time of\n"
+            f"**{title}**, f32, by the width of a column and the threads of a block: measured / of the model\n"
         )
-        parts.append("listing 5 by hand over ours, and with 256 threads the hits of L1.\n\n")
+        parts.append(
+            "(listing 5 by hand over ours), and with 256 threads the hits of L1, ncu's / of the model, and of L2.\n\n"
+        )
         parts.append(width_table(rows, kind, n, [] if counters is None else counters["rows"]) + "\n")
     parts.append(figures(results["rows"]))
     mlir_kernels.put_into(PAGE, NAME, "".join(parts))
@@ -409,17 +451,32 @@ def cell(rows: list[Made], **facts: Any) -> Made | None:
 
 
 def width_table(rows: list[Made], kind: str, n: int, counters: list[Made]) -> str:
-    """Ours, and listing 5 by hand over ours, by width and block."""
+    """Ours beside the model, and listing 5 by hand over ours, by width and block; the hits of the caches."""
+    model = [
+        row for row in json.loads(harness.rendered(PREDICTIONS).read_text()) if (row["kind"], row["n"]) == (kind, n)
+    ]
     lines = []
     for width in WIDTHS:
         texts = [str(width) if width else "naive"]
         for block in BLOCKS:
             found = [cell(rows, width=width, block=block, kernel=kernel) for kernel in ("ours", "listing 5")]
-            texts.append("" if None in found else f"{found[0]['ms']:.3f} ({found[1]['ms'] / found[0]['ms']:.2f})")
+            expected = cell(model, width=width, block=block)
+            known = "" if expected is None else f" / {expected['ms']:.3f}"
+            ratio = "" if None in found else f" ({found[1]['ms'] / found[0]['ms']:.2f})"
+            texts.append("" if found[0] is None else f"{found[0]['ms']:.3f}{known}{ratio}")
         seen = cell(counters, kernel=f"{kind}-{n}-{width}", block=256)
-        texts.append("" if seen is None else f"{100 * seen['L1 hits'] / seen['L1 sectors']:.1f} %")
-        lines.append(texts)
-    return mlir_kernels.table("|".join(["width", *map(str, BLOCKS), "L1 hits"]), lines)
+        lines.append([*texts, *hits(seen, cell(model, width=width, block=256))])
+    return mlir_kernels.table("|".join(["width", *map(str, BLOCKS), "L1 hits", "L2 hits"]), lines)
+
+
+def hits(seen: Made | None, expected: Made | None) -> tuple[str, str]:
+    """The counted hit rates of L1, beside that of the model, and of the reads of L2."""
+    if seen is None:
+        return "", ""
+    first = f"{100 * seen['L1 hits'] / seen['L1 sectors']:.1f}"
+    if expected is not None:
+        first += f" / {100 * (1 - expected['sectors'] / seen['L1 sectors']):.1f}"
+    return f"{first} %", f"{100 * seen['L2 read hits'] / seen['L2 reads']:.1f} %"
 
 
 def best_table(rows: list[Made]) -> str:
@@ -451,5 +508,5 @@ def figures(rows: list[Made]) -> str:
 
 
 if __name__ == "__main__":
-    STEPS = {step.__name__: step for step in (render, time, count, profiled, placement, table)}
+    STEPS = {step.__name__: step for step in (render, time, count, profiled, placement, predict, table)}
     mlir_kernels.main(__doc__, STEPS, (), str)
