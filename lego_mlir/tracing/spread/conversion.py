@@ -33,12 +33,12 @@ from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import Scalar, as_value, vector
 from lego_mlir.tracing.scalar import convert as to_dtype
 from lego_mlir.tracing.spread.coordinates import ThreadElements, thread_ids
-from lego_mlir.tracing.spread.distributed import Spread, checked_layout
+from lego_mlir.tracing.spread.distributed import Spread, checked_layout, each_element
 from lego_mlir.tracing.spread.fragments import row_position, taken_apart
 from lego_mlir.tracing.spread.lane_exchange import shuffled
 from lego_mlir.tracing.spread.scratch import Scratch, scratch
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import Load, MatrixLoad, Store, TensorAccess
+from lego_mlir.tracing.trace import Load, MatrixLoad, MlirOperation, Store, TensorAccess
 from lego_mlir.tracing.tracer import Tracer, current
 
 
@@ -57,6 +57,8 @@ def convert(value: Spread, to: LinearLayout) -> Spread:
             LayoutError,
         )
     plan = conversion_plan(value.layout, target, data.dtype.bits)
+    if data.dtype.is_f8 and isinstance(plan, SwizzlePlan) and plan.matrices:  # MLIR lowers no ldmatrix of them
+        return _as_bits(by_plan(_as_bits(data, u8), target, plan), data.dtype)
     return restored(by_plan(data, target, plan), value.dtype)
 
 
@@ -71,6 +73,19 @@ def by_plan(value: Spread, target: LinearLayout, plan: ConversionPlan) -> Spread
     else:
         registers = through_memory(current("lego.convert"), plan, value)
     return Spread(target, value.dtype, registers)
+
+
+def _as_bits(value: Spread, dtype: DType) -> Spread:
+    """The same bits as elements of another type."""
+    tracer = current("lego.convert")
+
+    def cast(register: int) -> Scalar:
+        result = tracer.value(dtype)
+        given = tracer.use(value.registers[register].value)
+        tracer.append(MlirOperation((result,), "arith.bitcast", (given,), (), tracer.here()))
+        return Scalar(result)
+
+    return each_element(value.layout, cast)
 
 
 def movable(called: str, value: Spread) -> Spread:

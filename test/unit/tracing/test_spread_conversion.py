@@ -11,7 +11,7 @@ from launching import in_memory, launch, launch_on_cpu, logical
 from spread_layouts import blocked, custom, mma, of_one_block, operand
 
 import lego_mlir as lego
-from lego_mlir import Row, bf16, f2, f8e4m3fn, f16, f32, f64, i1, i8, i16, i32, i64, interp, u8
+from lego_mlir import Row, bf16, f2, f8e4m3fn, f8e5m2, f16, f32, f64, i1, i8, i16, i32, i64, interp, u8
 from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.f2.conversion import Unchanged, conversion_plan
 from lego_mlir.f2.queries import copies
@@ -288,7 +288,7 @@ def test_ptx_has_the_planned_instructions(target, tmp_path):
     subprocess.run([ptxas.find(), "-arch", target, tmp_path / "k.ptx", "-o", tmp_path / "k.cubin"], check=True)
 
 
-@pytest.mark.parametrize("dtype", [i8, f16, f32], ids=str)
+@pytest.mark.parametrize("dtype", [i8, u8, f8e4m3fn, f8e5m2, f16, bf16, i16, f32, i32], ids=str)
 @pytest.mark.tools
 @pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
 def test_ptx_has_ldmatrix(dtype, tmp_path):
