@@ -412,8 +412,6 @@ def collect_sizes(value: IndexLike, found: dict[Symbol, None]) -> None:
 
 def located(error: LegoError, source: Source) -> LegoError:
     """The error with the line of the spec in front, unless it names one already."""
-    if str(error).startswith(source.file):
-        return error
     where = source
     remedy = _IN_A_KERNEL if isinstance(error, SymbolicBranchError) else ""
     trace: TracebackType | None = error.__traceback__
@@ -421,4 +419,6 @@ def located(error: LegoError, source: Source) -> LegoError:
         if not trace.tb_frame.f_globals.get("__name__", "").startswith(OUR_PACKAGES):
             where = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
+    if str(error).startswith((f"{source.file}:", f"{where.file}:")):
+        return error
     return type(error)(f"{where}: {error}{remedy}")

@@ -67,6 +67,10 @@ CASES = [
     (lambda a, b: lego.load(a, LAYOUT).join(lego.load(a, OTHER)), r"join takes two spread values of one layout"),
     (lambda a, b: lego.load(a, LAYOUT).transpose((0, 0)), r"the order must name each of the axes 0..1 once"),
     (lambda a, b: lego.register(lego.arange(LAYOUT)), r"lego.register takes a tile of data, got one of indices"),
+    (
+        lambda a, b: lego.register(lego.load(a, LAYOUT)).set(lego.load(a, OTHER)),
+        r"of shape \[32, 64\] is needed in another layout: its lanes hold other .* lego.convert\(x, to=y.layout\)",
+    ),
     (lambda a, b: lego.register(3), r"lego.register takes an element type and a value, .* or a spread value, got 3"),
     (lambda a, b: lego.Spread(LAYOUT, f32, [f32(0.0)]), r"one value for each of the 16 registers .* got 1"),
     (
@@ -84,6 +88,13 @@ def test_messages(body, message):
         traced(body)
     assert isinstance(found.value, (LayoutError, TraceError))
     assert "test_spread_messages.py:" in str(found.value)
+
+
+def test_a_line_of_another_file_is_named_once():
+    space = {"lego": lego, "LAYOUT": LAYOUT}
+    exec(compile("def load(a):\n    return lego.load(a, LAYOUT, at=(0,))", "helper.py", "exec"), space)
+    with pytest.raises(LayoutError, match=r"^helper.py:2: lego.load: a has 2 dimensions"):
+        traced(lambda a, b: space["load"](a))
 
 
 def test_outside_a_kernel():

@@ -1,7 +1,7 @@
 """Shape operations of spread values: new labels for the same registers (section 4.4 of the paper).
 
     x.T, x.transpose((1, 0, 2))     axes in another order
-    x.reshape((64, 16))             the same elements in row-major order
+    x.reshape(64, 16)               the same elements in row-major order
     x[:, None], x.expand_dims(1)    a new axis of size 1
     row[:, None] + x                axes of size 1 grow to the other's size, where that takes no movement
     a.join(b), x.split()            a new last axis of size 2, and back
@@ -98,6 +98,12 @@ def broadcast_to(x: Spread, layout: LinearLayout) -> Spread:
 
 
 def _not_free(x: Spread, layout: LinearLayout, place: str) -> LegoError:
+    if x.shape == tuple(layout.out_sizes.values()):
+        return current("a tile").error(
+            f"a spread value of shape {list(x.shape)} is needed in another layout: its {place}s hold other elements; "
+            "convert it, such as lego.convert(x, to=y.layout)",
+            LayoutError,
+        )
     return current("a broadcast").error(
         f"a spread value of shape {list(x.shape)} is broadcast to {list(layout.out_sizes.values())}, and its {place}s "
         "hold other elements than the result needs there; convert it first to the slice of the result's layout: "
