@@ -15,7 +15,15 @@ from numbers import Integral
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from lego_mlir.errors import BudgetError, LegoError, SymbolicBranchError, TraceError, did_you_mean
+from lego_mlir.errors import (
+    BudgetError,
+    LayoutError,
+    LegoError,
+    RefutedLayoutError,
+    SymbolicBranchError,
+    TraceError,
+    did_you_mean,
+)
 from lego_mlir.expr.context import forget
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Size
@@ -421,4 +429,5 @@ def located(error: LegoError, source: Source) -> LegoError:
         trace = trace.tb_next
     if str(error).startswith((f"{source.file}:", f"{where.file}:")):
         return error
-    return type(error)(f"{where}: {error}{remedy}")
+    kind = LayoutError if isinstance(error, RefutedLayoutError) else type(error)  # the layout is that of the cause
+    return kind(f"{where}: {error}{remedy}")
