@@ -13,6 +13,7 @@ different order shuffles the columns of the diagram, and so what is still in a c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -23,12 +24,14 @@ from lego_mlir.caches.levels import CacheLevel, require_hierarchy
 from lego_mlir.caches.simulation import task_order
 from lego_mlir.caches.workloads import addresses
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
 
 if TYPE_CHECKING:
     from lego_mlir.caches.simulation import OrderLike
     from lego_mlir.caches.workloads import Workload
 
     Array = np.ndarray[Any, Any]
+    Requests = list[tuple[int, int]]
 
 MOST_CELLS: Final = 1 << 22
 NOT: Final = -1
@@ -51,7 +54,10 @@ class SpaceTime:
 
 
 def space_time(workload: Workload, order: OrderLike, levels: Sequence[CacheLevel]) -> SpaceTime:
-    """Run the reads of all tasks on one thread. Raises UsageError for unequal lines and large sizes."""
+    """Run the reads of all tasks on one thread; of a recorded launch the reads of all warps, block by block.
+
+    Raises UsageError for unequal lines and large sizes.
+    """
     from lego_mlir.caches import lookup
 
     levels = tuple(levels)
@@ -59,31 +65,49 @@ def space_time(workload: Workload, order: OrderLike, levels: Sequence[CacheLevel
     if len({level.line for level in levels}) > 1:
         shown = ", ".join(f"{level.name} {level.line}" for level in levels)
         raise UsageError(f"a spatial-temporal diagram needs lines of one size, got {shown} bytes")
-    count, function = task_order(workload, order)
-    reads = [access for access in workload.accesses if not access.store]
-    x, y = function(np.arange(count))
-    x, y = x[x >= 0], y[x >= 0]
-    lines = np.stack(
-        [np.where(real, a // levels[0].line, NOT) for a, real in (addresses(workload, r, x, y) for r in reads)]
-    )
-    height = int(lines.max()) + 1
-    if x.size * height > MOST_CELLS:
+    requests = _of_tasks(workload, order, levels[0]) if workload.recorded is None else _of_warps(workload, levels[0])
+    tasks, height = len(requests), 1 + max((line for task in requests for line, _ in task), default=0)
+    if tasks * height > MOST_CELLS:
         raise UsageError(
-            f"a spatial-temporal diagram of {x.size} tasks and {height} lines has more than {MOST_CELLS} cells; take a "
+            f"a spatial-temporal diagram of {tasks} tasks and {height} lines has more than {MOST_CELLS} cells; take a "
             f"smaller size"
         )
-    words, whole = lookup.empty(levels, 1), (1 << levels[0].sectors) - 1
-    work = np.zeros((64, 3), np.int64)
-    served, held = (np.full((x.size, height), NOT, np.int8) for _ in range(2))
-    for task in range(x.size):
-        for line in lines[:, task]:
-            if line != NOT:
-                served[task, line] = max(served[task, line], _read(words, len(levels), int(line), whole, work))
+    words, work = lookup.empty(levels, 1), np.zeros((64, 3), np.int64)
+    served, held = (np.full((tasks, height), NOT, np.int8) for _ in range(2))
+    for task, reads in enumerate(requests):
+        for line, mask in reads:
+            served[task, line] = max(served[task, line], _read(words, len(levels), line, mask, work))
         for k in reversed(range(len(levels))):
             held[task, lookup.contents(words, k)] = k
     fetched = tuple(int(lookup.counters(words, k, 1)[0, lookup.FETCHES]) for k in range(len(levels)))
-    compulsory = int(np.unique(lines[lines != NOT]).size)
+    compulsory = len({line for task in requests for line, _ in task})
     return SpaceTime(workload.name, tuple(level.name for level in levels), served, held, fetched, compulsory)
+
+
+def _of_tasks(workload: Workload, order: OrderLike, level: CacheLevel) -> list[Requests]:
+    """The lines that each task reads, whole, in the order of its loads."""
+    count, function = task_order(workload, order)
+    x, y = function(np.arange(count))
+    x, y = x[x >= 0], y[x >= 0]
+    found = (addresses(workload, read, x, y) for read in workload.accesses if not read.store)
+    lines = np.stack([np.where(real, address // level.line, NOT) for address, real in found])
+    whole = (1 << level.sectors) - 1
+    return [[(int(line), whole) for line in task if line != NOT] for task in lines.T]
+
+
+def _of_warps(workload: Workload, level: CacheLevel) -> list[Requests]:
+    """The lines and sectors that each warp of a recorded launch reads; a warp is a task."""
+    recorded = workload.recorded
+    assert recorded is not None
+    if (level.line, level.sector) != (LINE_BYTES, SECTOR_BYTES):
+        raise UsageError(
+            f"requests are recorded in lines of {LINE_BYTES} bytes; {level.name} has lines of {level.line}"
+        )
+    rows, starts = recorded.rows, recorded.starts
+    return [
+        [(int(line), int(mask)) for line, mask, store, _ in rows[begin:end] if not store]
+        for begin, end in itertools.pairwise(starts)
+    ]
 
 
 def _read(words: Array, levels: int, line: int, mask: int, work: Array) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import options
@@ -34,21 +35,26 @@ WIDE: Final = ("columns", "zigzag", "grouped")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--cache`, `--order` and `--chip`."""
+    """`--cache`, `--order`, `--chip` and `--diagram`."""
     parser.add_argument("--cache", action="store_true", help="simulate the caches instead, and rank orders of blocks")
     parser.add_argument(
         "--order", metavar="ORDER", action="append", default=[],
         help="an order of the blocks: a layout of the spec, or a name such as columns:8, grouped:4, morton",
     )  # fmt: skip
     parser.add_argument("--chip", help="the chip whose caches to simulate (default: h200)")
+    parser.add_argument(
+        "--diagram",
+        metavar="FILE",
+        help="also draw the lines that each warp reads, as .svg or .png: one kernel, one order",
+    )
 
 
 def refuse_idle(args: argparse.Namespace) -> None:
     """Raise UsageError for an option that only `--cache` uses, or that it does not use."""
     if not args.cache:
-        if args.order or args.chip:
-            name = "--order" if args.order else "--chip"
-            raise UsageError(f"{name} applies to the simulation of caches; add --cache")
+        for name in ("order", "chip", "diagram"):
+            if getattr(args, name):
+                raise UsageError(f"--{name} applies to the simulation of caches; add --cache")
         return
     if args.html:
         raise UsageError("--html writes the counts of lines, which --cache does not make; omit one of them")
@@ -66,6 +72,8 @@ def results(args: argparse.Namespace) -> list[Json]:
     chip = time_model.chip_named(args.chip or time_model.H200.name)
     loaded = spec.load(args.spec)
     kernels = loaded.runnable(args.kernel)
+    if args.diagram:
+        _require_one(args, len(kernels))
     variables = {id(kernel): name for name, kernel in loaded.kernels.items()}
     found: list[Json] = []
     with Progress(f"simulating {loaded.path.name}") as progress, spec.blame(*loaded.files):
@@ -75,6 +83,8 @@ def results(args: argparse.Namespace) -> list[Json]:
             workload, grid, threads = _recorded(args, kernel, progress)
             for name, blocks in _orders(args.order, loaded, grid, workload):
                 progress.update(f"{kernel.name}, {name}")
+                if args.diagram and name == (args.order or [LAUNCHED])[0]:
+                    _draw(Path(args.diagram), f"{kernel.name}, {name}", workload, blocks, chip)
                 simulated = _simulated(workload, blocks, threads, chip, progress)
                 found.append(_row(variables.get(id(kernel), kernel.name), name, grid, chip, simulated))
     return sorted(found, key=lambda row: row["levels"][0]["fetched"])
@@ -146,6 +156,29 @@ def _order(text: str, loaded: Spec, grid: tuple[int, int]) -> Layout:
             return schedule.grouped(*grid, rows=int(number))
         return schedule.columns(*grid, width=int(number), zigzag=name == "zigzag")
     return schedule.tile_order("--order", text, grid)
+
+
+def _require_one(args: argparse.Namespace, kernels: int) -> None:
+    """Raise UsageError unless `--diagram` has one kernel and at most one order, and names a picture."""
+    from lego_mlir.viz import cache_diagram
+
+    cache_diagram.require_suffix(Path(args.diagram))
+    if kernels > 1 or len(args.order) > 1:
+        raise UsageError(
+            f"--diagram draws one order of one kernel, got kernels: {kernels}, orders: {len(args.order)}; choose with "
+            "--kernel NAME and one --order"
+        )
+
+
+def _draw(path: Path, title: str, workload: Workload, blocks: Array | None, chip: Chip) -> None:
+    """Write the diagram of a launch whose blocks run one after another on one SM."""
+    from lego_mlir.analysis.recorded_traces import in_order
+    from lego_mlir.caches import simulation, space_time
+    from lego_mlir.viz import cache_diagram
+
+    ordered = workload if blocks is None else in_order(workload, blocks)
+    found = space_time.space_time(ordered, simulation.rows(ordered.width), chip.levels)
+    cache_diagram.draw(found, f"{title}, on {chip.name}").save(path)
 
 
 def _simulated(workload: Workload, blocks: Array | None, threads: int, chip: Chip, progress: Progress) -> Simulated:

@@ -61,9 +61,14 @@ class CacheDiagram:
 
     def save(self, path: Path) -> None:
         """Write the picture. Raises UsageError unless the suffix is .svg or .png."""
-        if path.suffix not in SUFFIXES:
-            raise UsageError(f"{path}: a diagram is written as {' or '.join(SUFFIXES)}, got {path.suffix!r}")
+        require_suffix(path)
         store.replace_file(path, self.png() if path.suffix == ".png" else self.svg().encode())
+
+
+def require_suffix(path: Path) -> None:
+    """Raise UsageError unless a diagram can be written to a file of this name."""
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"{path}: a diagram is written as {' or '.join(SUFFIXES)}, got {path.suffix!r}")
 
 
 def draw(found: SpaceTime, title: str = "") -> CacheDiagram:

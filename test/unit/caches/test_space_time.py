@@ -12,8 +12,10 @@ from lego_mlir.caches import workloads
 from lego_mlir.caches.levels import CacheLevel
 from lego_mlir.caches.simulation import rows
 from lego_mlir.caches.space_time import space_time
+from lego_mlir.errors import UsageError
 from lego_mlir.viz import cache_diagram
 
+SMALL = CacheLevel("L1", 2 * 128)
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
 TINY = CacheLevel("L1", 24 * 16, line=16, sector=16)
 
@@ -78,3 +80,15 @@ def test_png_and_svg_files(tmp_path):
     picture.save(tmp_path / "a.png")
     assert (tmp_path / "a.svg").read_text() == picture.svg()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_recorded_launch_by_hand():
+    """Warps read line 0 in halves, then line 1, then two more that evict it; stores are not drawn."""
+    rows_ = [(0, 3, 0, 1), (0, 12, 0, 1), (1, 15, 0, 1), (5, 15, 1, 1), (2, 15, 0, 1), (3, 15, 0, 1), (0, 1, 0, 1)]
+    starts = np.array([0, 1, 2, 4, 6, 7])
+    kept = workloads.Recorded(starts, np.array(rows_, np.int64), 1)
+    found = space_time(workloads.Workload("k", 5 * 32, 1, (), 1024, 4, recorded=kept), rows(160), (SMALL,))
+    assert found.served.tolist() == [[1, -1, -1, -1], [1, -1, -1, -1], [-1, 1, -1, -1], [-1, -1, 1, 1], [1, -1, -1, -1]]
+    assert found.held.tolist() == [[0, -1, -1, -1], [0, -1, -1, -1], [0, 0, -1, -1], [-1, -1, 0, 0], [0, -1, -1, 0]]
+    with pytest.raises(UsageError, match="requests are recorded in lines of 128 bytes; L1 has lines of 16"):
+        space_time(workloads.Workload("k", 160, 1, (), 1024, 4, recorded=kept), rows(160), (TINY,))

@@ -48,11 +48,26 @@ def test_a_table(spec, capsys):
     assert "narrow" not in out
 
 
+@pytest.mark.parametrize("order", [[], ["--order", "downwards"]])
+def test_a_diagram(spec, tmp_path, order):
+    path = tmp_path / "rows.svg"
+    assert main(["analyze", spec, "--cache", "--kernel", "rows", *order, "--diagram", str(path)]) == 0
+    text = path.read_text()
+    assert f"dot_products, {order[-1] if order else 'launched'}, on h200" in text
+    assert "read from L1" in text and "fetched from memory" in text
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--order", "columns:8"], "--order applies to the simulation of caches; add --cache"),
         (["--chip", "h200"], "--chip applies to the simulation of caches; add --cache"),
+        (["--diagram", "a.svg"], "--diagram applies to the simulation of caches; add --cache"),
+        (["--cache", "--diagram", "a.pdf"], "a.pdf: a diagram is written as .svg or .png, got '.pdf'"),
+        (
+            ["--cache", "--diagram", "a.svg", "--order", "row", "--order", "morton"],
+            "--diagram draws one order of one kernel, got kernels: 1, orders: 2; choose with --kernel NAME",
+        ),
         (["--cache", "--layout", "wrong"], "--layout applies to a layout, and --cache simulates kernels"),
         (["--cache", "--html", "page.html"], "--html writes the counts of lines, which --cache does not make"),
         (["--cache", "--chip", "b200"], "no constants were fitted for chip 'b200'; there are h200, rtx2080super"),
