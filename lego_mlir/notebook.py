@@ -6,7 +6,11 @@ registers in a session of IPython; `register` does it for another shell.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Drawable
+    from lego_mlir.interp.report import Report
 
 DRAWN: Final = (
     ("lego_mlir.layout.base", "Layout"),
@@ -25,7 +29,7 @@ def register(shell: Any) -> None:
     shell.display_formatter.formatters["text/html"].for_type_by_name(*REPORT, table)
 
 
-def drawn(value: Any) -> str | None:
+def drawn(value: Drawable) -> str | None:
     """The picture of a value; None, so that its text is shown, for one that cannot be drawn (symbolic sizes)."""
     from lego_mlir.errors import LegoError
     from lego_mlir.viz.shown import show
@@ -36,7 +40,7 @@ def drawn(value: Any) -> str | None:
         return None
 
 
-def table(report: Any) -> str:
+def table(report: Report) -> str:
     """A report of the interpreter: its faults, and a row for each line that accesses memory."""
     import html
 

@@ -12,8 +12,7 @@ question is untrusted text: layouts and accesses are parsed, never evaluated, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from lego_mlir.analysis import layouts as counts
 from lego_mlir.analysis.patterns import AccessPattern, parse, positions, require_inside, values_of
 from lego_mlir.analysis.repair import TileAccess, repairs
 from lego_mlir.errors import LegoError, UsageError, did_you_mean
+from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.layout.base import Layout
@@ -39,7 +39,7 @@ WIDEST: Final = 16
 KEYS: Final = ("part", "layout", "access", "width", "dtype")
 
 
-def answer(question: Mapping[str, Any]) -> Json:
+def answer(question: Json) -> Json:
     """The drawing, or with `part` "index" the expression; `{"error": message}` for a question with a fault."""
     try:
         text, access, width, dtype = _checked(question)
@@ -58,7 +58,7 @@ def answer(question: Mapping[str, Any]) -> Json:
     return found
 
 
-def _checked(question: Mapping[str, Any]) -> tuple[str, str, int, str]:
+def _checked(question: Json) -> tuple[str, str, int, str]:
     unknown = sorted(set(question) - set(KEYS))
     if unknown:
         raise UsageError(f"unknown key {unknown[0]!r}{did_you_mean(unknown[0], KEYS)}")
@@ -119,7 +119,7 @@ def _request(layout: Layout, subject: Subject, access: str, width: int, element_
     }
 
 
-def _cells(subject: Subject, pattern: AccessPattern) -> tuple[Any, Any]:
+def _cells(subject: Subject, pattern: AccessPattern) -> tuple[Array, Array]:
     """The grid's row and column of each lane."""
     free, _ = values_of(pattern)
     index = [np.asarray(i) for i in pattern.index(lane=np.arange(WARP, dtype=np.int64), **free)]

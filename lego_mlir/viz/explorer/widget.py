@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Any
 
-from lego_mlir.aliases import Drawable
+from lego_mlir.aliases import Drawable, Json
 from lego_mlir.errors import UsageError
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.notation_parser import parse_layout
@@ -30,7 +28,7 @@ def explore(*layouts: Layout, access: str = "lane, 0") -> Drawable:
         parse_layout(text)
     worker = Worker()
 
-    def answer(widget: Any, content: Mapping[str, Any], buffers: object) -> None:
+    def answer(widget: Drawable, content: Json, buffers: object) -> None:
         widget.send({"number": content.get("number"), "answer": worker.ask(content.get("question", {}))})
 
     members = {"_esm": packaged("widget.js"), "page": traits.Unicode(page("explorer", texts, access)).tag(sync=True)}

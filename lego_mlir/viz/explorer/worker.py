@@ -10,8 +10,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from lego_mlir.aliases import Json
 
@@ -32,7 +31,7 @@ class Worker:
         with self._lock:
             self._started()
 
-    def ask(self, question: Mapping[str, Any]) -> Json:
+    def ask(self, question: Json) -> Json:
         """The answer, or an error that names the limit."""
         with self._lock:
             process = self._started()
@@ -47,7 +46,7 @@ class Worker:
             timer = threading.Timer(self.seconds, stop)
             timer.start()
             try:
-                line = _exchange(process, json.dumps(dict(question)))
+                line = _exchange(process, json.dumps(question))
             finally:
                 timer.cancel()
             if line:

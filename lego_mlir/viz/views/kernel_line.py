@@ -6,7 +6,7 @@ wavefronts in shared memory, most sectors in global memory.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from lego_mlir.viz import palettes
 from lego_mlir.viz.panels import GridCell, GridPanel
 from lego_mlir.viz.views.warp_request import wavefront_of
 
+if TYPE_CHECKING:
+    from lego_mlir.interp.report import Site
+
 MOST_ROWS: Final = 64
 
 
@@ -29,7 +32,7 @@ class LineRecorder:
         self.line = line
         self.worst: dict[tuple[str, int, str, str, str], tuple[int, Array, Array, int]] = {}
 
-    def __call__(self, site: Any, address: Array, active: Array | None, width: int) -> None:
+    def __call__(self, site: Site, address: Array, active: Array | None, width: int) -> None:
         """Compare the requests of some blocks with the worst so far: byte addresses shaped `(blocks, warps, 32)`."""
         if self.line is not None and site.place.line != self.line:
             return
