@@ -272,7 +272,7 @@ class Cell(Scalar):
         """The current value; later changes of the register do not affect it."""
         return Scalar(self.value)
 
-    def set(self, value: Any) -> None:
+    def set(self, value: object) -> None:
         """Replace the value."""
         tracer = current("a register")
         register = tracer.use_register(self._register)
