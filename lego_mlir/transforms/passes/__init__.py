@@ -22,6 +22,7 @@
 | `lego-lower-f8-conversions`, `lego-lower-packed-halves` | lower conversions of f8, and multiply-adds of 16 bits |
 | `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
 | `lego-narrow-indices` | computes indices in 32 bits where that is proved to be exact |
+| `lego-lower-approximate-exp2` | lowers `math.exp2` that may be approximate to one instruction |
 | `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
 | `lego-lower-wide-products` | lowers 64-bit products of truncated words to single instructions |
 
@@ -66,6 +67,7 @@ PASSES: Final = {
     "lego-lower-packed-halves": "packed_halves.LowerPackedHalves",
     "lego-lower-subgroup-reduce": "subgroup_reduce.LowerSubgroupReduce",
     "lego-lower-shuffles": "lower_shuffles.LowerShuffles",
+    "lego-lower-approximate-exp2": "approximate_exp2.LowerApproximateExp2",
     "lego-lower-atomics": "lower_atomics.LowerAtomics",
     "lego-lower-wide-products": "lower_wide_products.LowerWideProducts",
 }
