@@ -75,7 +75,8 @@ def draw(found: SpaceTime, title: str = "") -> CacheDiagram:
     """Draw a diagram with its legend and counts."""
     tasks, lines = found.served.shape
     width, height = LEFT + tasks * CELL + RIGHT, TOP + lines * CELL + BELOW
-    picture = CacheDiagram(width, height)
+    legend = LEFT + sum(_advance(text) for _, text in _entries(found))
+    picture = CacheDiagram(max(width, legend), height)
     picture.rectangle(LEFT, TOP, tasks * CELL, lines * CELL, "#f7f7f7")
     for colour, cells in _layers(found):
         for line, begin, end in _runs(cells):
@@ -104,14 +105,23 @@ def _runs(cells: Array) -> list[tuple[int, int, int]]:
     return [(int(line), int(b), int(e)) for line, b, e in zip(lines, begins, ends, strict=True)]
 
 
+def _entries(found: SpaceTime) -> list[tuple[str, str]]:
+    """The colours of the legend and their texts."""
+    read = [(READ[k % len(READ)], f"read from {name}") for k, name in enumerate(found.levels)]
+    held = [(HELD[k % len(HELD)], f"held by {name}") for k, name in enumerate(found.levels)]
+    return [*read, (MEMORY, "fetched from memory"), *held]
+
+
+def _advance(text: str) -> float:
+    """The pixels that an entry of the legend takes."""
+    return 24 + 6.2 * len(text)
+
+
 def _legend(picture: CacheDiagram, found: SpaceTime, y: float) -> None:
     x = float(LEFT)
-    entries = [(READ[k % len(READ)], f"read from {name}") for k, name in enumerate(found.levels)]
-    entries.append((MEMORY, "fetched from memory"))
-    entries += [(HELD[k % len(HELD)], f"held by {name}") for k, name in enumerate(found.levels)]
-    for colour, text in entries:
+    for colour, text in _entries(found):
         picture.rectangle(x, y, 9, 9, colour)
         picture.text(text, x + 13, y + 9, 11)
-        x += 24 + 6.2 * len(text)
+        x += _advance(text)
     counts = ", ".join(f"{name}: {n} lines fetched" for name, n in zip(found.levels, found.fetched, strict=True))
     picture.text(f"{counts}; compulsory: {found.compulsory}", LEFT, y + 25, 11)

@@ -92,3 +92,9 @@ def test_a_recorded_launch_by_hand():
     assert found.held.tolist() == [[0, -1, -1, -1], [0, -1, -1, -1], [0, 0, -1, -1], [-1, -1, 0, 0], [0, -1, -1, 0]]
     with pytest.raises(UsageError, match="requests are recorded in lines of 128 bytes; L1 has lines of 16"):
         space_time(workloads.Workload("k", 160, 1, (), 1024, 4, recorded=kept), rows(160), (TINY,))
+
+
+def test_the_picture_is_wide_enough_for_its_legend():
+    tiny = space_time(workloads.stencil(2, 2, 3), rows(2), (TINY, CacheLevel("L2", 64 * 16, line=16, sector=16)))
+    width = float(cache_diagram.draw(tiny).svg().partition('width="')[2].partition('"')[0])
+    assert width > 6 * len("read from L1 read from L2 fetched from memory held by L1 held by L2")
