@@ -39,7 +39,8 @@ def rerolled(accesses: Sequence[Footprint], ranges: Mapping[Symbol, Range], fres
 
 def _merged(group: list[Footprint], fresh: Fresh) -> Iterator[Footprint]:
     first = group[0]
-    aligned = [_aligned(access, first) for access in group]
+    aligned = [_as_sums(_aligned(access, first)) for access in group]
+    first = aligned[0]
     distinct = list({(a.index, a.conditions): a for a in aligned}.values())
     order = min(a.order[0] for a in group), max(a.order[1] for a in group)
     if len(distinct) == 1:
@@ -78,6 +79,24 @@ def _aligned(access: Footprint, first: Footprint) -> Footprint:
         conditions=tuple(c.xreplace(names) for c in access.conditions),
         own=first.own,
     )
+
+
+def _as_sums(access: Footprint) -> Footprint:
+    """An access with its conditions multiplied out: 128*(n - 1) < S and 128*n - 120 < S differ in an integer."""
+    return replace(access, conditions=tuple(map(_multiplied, access.conditions)))
+
+
+def _multiplied(part: Expr) -> Expr:
+    if not is_condition(part):
+        terms = sympy.Add.make_args(part)
+        return part if all(map(_is_product, terms)) else sympy.Add(*(term.expand(deep=False) for term in terms))
+    if not part.args:
+        return part
+    return part.func(*map(_multiplied, part.args))
+
+
+def _is_product(term: Expr) -> bool:
+    return not (term.is_Mul and any(factor.is_Add for factor in term.args))
 
 
 def _parts(access: Footprint) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, f32, gallery
+from lego_mlir import Row, f2, f32, gallery
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.proofs.claims import kernel_claims
 
@@ -244,3 +244,18 @@ def test_a_parameter_whose_annotation_is_tiled():
 
     found = verdicts(kernel)
     assert isinstance(found["covered"], Proved) and isinstance(found["once"], Proved), found
+
+
+@pytest.mark.parametrize(("rows", "verdict"), [(128, Proved), (64, Refuted)])
+def test_the_registers_of_a_spread_value_cover_its_tile(rows, verdict):
+    """The copies of a store per register, whose masks are sums in several forms, are one write of the tile."""
+    S = lego.size("S")
+
+    @lego.kernel(grid=lego.cdiv(S, 128), block=128)
+    def kernel(o: lego.Tensor(f32, Row(S, 64))):
+        first = (lego.cdiv(S, 128) - 1 - lego.block_id[0]) * rows
+        lego.zeros(f32, f2.MmaSync((4, 1)).layout((128, 64))).store(o, at=(first, 0))
+
+    found = dict(kernel_claims(kernel))
+    assert isinstance(found["every element of o is written"], verdict)
+    assert isinstance(found["no element of o is written twice"], verdict)
