@@ -131,9 +131,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """A loop with a barrier or copies; `last` holds in the last round, unknown in a while.
+    """A loop with a barrier or copies; `holds` in every round, `last` in the last one, unknown in a while.
 
-    All threads run a loop with a barrier together.
+    All threads run a loop with a barrier together. `count` is its number of rounds, negative or 0 if it has none.
     """
 
     round: Symbol | None
@@ -141,6 +141,8 @@ class Rounds:
     runs: bool
     last: Cond
     source: Source
+    holds: Cond = sympy.true
+    count: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class Fork:
     then: tuple[Node, ...]
     otherwise: tuple[Node, ...]
     source: Source
+    condition: Cond = sympy.true
 
 
 Node = Stretch | Sync | Copies | Commit | Wait | Rounds | Fork
@@ -217,7 +220,12 @@ class Reader:
             case For(body=body, source=source):
                 inner, number, runs, last = self._loop(statement, scope)
                 inner = replace(inner, own=scope.own, rounds=(*scope.rounds, number))
-                yield Rounds(number, self._body(body, inner), runs, last, source)
+                lo, hi, step = (
+                    scope.at(as_expr(end), self.meaning) for end in (statement.lo, statement.hi, statement.step)
+                )
+                count = FloorDiv(hi - lo + step - 1, step)
+                holds = Lt(lo + step * number, hi)
+                yield Rounds(number, self._body(body, inner), runs, last, source, holds, count)
             case While(body=body, source=source):
                 inner = replace(scope, guards=(*scope.guards, (self._register(statement),)), repeated=True)
                 yield Rounds(None, self._body(body, inner), False, sympy.true, source)
@@ -228,7 +236,7 @@ class Reader:
                     self._body(side, replace(scope, conditions=(*scope.conditions, given), guards=guards))
                     for side, given in ((then, holds), (otherwise, sympy.Not(holds)))
                 ]
-                yield Fork(sides[0], sides[1], source)
+                yield Fork(sides[0], sides[1], source, holds)
             case FunctionCall():
                 yield from self._body(statement.function.body, self._called(statement, scope))
 

@@ -1,12 +1,15 @@
 """Races and barriers are proved absent for all sizes, or refuted by a run: kernels with famous faults, and repaired."""
 
+from pathlib import Path
+
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f16, f32, gallery, i32
+from lego_mlir import Row, f2, f16, f32, gallery, i32, spec
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.proofs.claims import kernel_claims
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 T = 32
 M, N = lego.size("M"), lego.size("N")
 ROWS, COLUMNS = lego.cdiv(M, T), lego.cdiv(N, T)
@@ -245,8 +248,8 @@ def test_asynchronous_copies_are_writes_at_their_wait():
     assert isinstance(race(matrices(barrier=False, copied=True), "tile"), Refuted)
 
 
-def ring(slots, in_flight, ahead=1, barrier=True):
-    """Copies run `ahead` rounds in front of the reads, around a ring of tiles."""
+def ring(slots, in_flight, ahead=1, barrier=True, late=0):
+    """Copies run `ahead` rounds in front of the reads, around a ring of tiles; the first copies are `late`."""
 
     @lego.kernel(grid=1, block=32)
     def kernel(x: lego.Tensor(f32, Row(M, 32)), y: lego.Tensor(f32, Row(32))):
@@ -257,7 +260,7 @@ def ring(slots, in_flight, ahead=1, barrier=True):
             lego.copy_async(x, tile.part((j % slots * 4, 0), (4, 32)), at=(4 * j, 0))
             lego.commit_copies()
 
-        for j in range(ahead):
+        for j in range(late, ahead):
             fetch(j)
         for j in lego.range(lego.cdiv(M, 4)):
             lego.wait_copies(in_flight)
@@ -283,6 +286,61 @@ def ring(slots, in_flight, ahead=1, barrier=True):
 )
 def test_a_ring_of_copies_needs_its_stages_and_its_waits(slots, in_flight, ahead, verdict):
     assert isinstance(race(ring(slots, in_flight, ahead), "tile"), verdict)
+
+
+@pytest.mark.parametrize(("slots", "ahead"), [(2, 1), (3, 2), (4, 3)])
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_ring_of_copies_is_filled_before_it_is_read(slots, ahead, late):
+    found = verdicts(ring(slots, ahead - 1, ahead, late=late))["every read of tile comes after a write of that element"]
+    assert isinstance(found, Refuted if late else Proved)
+
+
+def test_a_ring_is_filled_through_loops_that_may_have_no_round():
+    """The second loop reads what the last round of the first one has copied, or the copy before both."""
+
+    def kernel_of(guard):
+        @lego.kernel(grid=lego.cdiv(N, T), block=32)
+        def kernel(x: lego.Tensor(f32, Row(M, 32)), y: lego.Tensor(f32, Row(N))):
+            b, t, total = lego.block_id[0], lego.thread_id[0], lego.register(f32, 0.0)
+            tile, end = lego.shared(f32, Row(8, 32), name="tile"), lego.cdiv(M, 4)
+            middle = end // 2
+            lego.copy_async(x, tile.part((0, 0), (4, 32)), at=(0, 0))
+            lego.commit_copies()
+            for start, stop in ((0, middle), (middle, end)):
+                for j in lego.range(start, stop):
+                    lego.wait_copies()
+                    lego.barrier()
+                    with lego.when(guard(j, end)):
+                        lego.copy_async(x, tile.part(((j + 1) % 2 * 4, 0), (4, 32)), at=(4 * (j + 1), 0))
+                        lego.commit_copies()
+                    total += tile[j % 2 * 4 + t % 4, t // 4]
+            y.halo()[b * 32 + t] = total
+
+        return verdicts(kernel)["every read of tile comes after a write of that element"]
+
+    assert isinstance(kernel_of(lambda j, end: j + 1 < end), Proved)
+    assert isinstance(kernel_of(lambda j, end: j + 2 < end), Refuted)
+
+
+def test_what_only_some_threads_copy_is_not_all_written():
+    @lego.kernel(grid=1, block=32)
+    def kernel(x: lego.Tensor(f32, Row(8, 32)), y: lego.Tensor(f32, Row(32))):
+        t, tile = lego.thread_id[0], lego.shared(f32, Row(4, 32), name="tile")
+        with lego.when(t < 16):
+            lego.copy_async(x, tile, at=(0, 0))
+            lego.commit_copies()
+            lego.wait_copies()
+            y[t] = tile[3, t]
+
+    assert isinstance(verdicts(kernel)["every read of tile comes after a write of that element"], Refuted)
+
+
+@pytest.mark.parametrize("name", ["attention_spread", "attention_pipelined"])
+def test_attention_with_copies_in_flight_is_proved(name):
+    (kernel,) = spec.load(EXAMPLES / f"{name}.py").kernels.values()
+    found = dict(kernel_claims(kernel, tried=False))
+    assert all(isinstance(verdict, Proved) for verdict in found.values()), found
+    assert len(found) >= 12
 
 
 def test_a_copy_is_in_flight_through_barriers():
