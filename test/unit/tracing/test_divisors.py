@@ -162,7 +162,9 @@ def test_check_lists_them(tmp_path, capsys):
         "def k(y: lego.Tensor(f32, Row(64))):\n"
         "    t = lego.thread_id.x\n"
         "    with lego.when(t != 3):\n"
-        "        y[t // (t - 3) % 64] = 0.0\n"
+        "        y[t] = f32(t // (t - 3))\n"
+        "    with lego.otherwise():\n"
+        "        y[t] = 0.0\n"
     )
     assert main(["check", str(spec)]) == 0
     assert f"proved   {spec}:7: the divisor tx - 3 is not 0: " in capsys.readouterr().out
