@@ -6,7 +6,6 @@ value:
 >>> from lego_mlir import bindings
 >>> from lego_mlir.expr.index import index_symbol
 >>> from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.reciprocal import DIVIDENDS, reciprocal
 >>> i = index_symbol("i")
 >>> ir = bindings.load().ir
 >>> with ir.Context(), ir.Location.unknown():
