@@ -1,8 +1,15 @@
 """Values spread over the threads of a block: tiles whose elements are in registers, placed by a linear layout.
 
-    distributed    the class `Spread`, arithmetic and comparison
-    coordinates    the elements that a thread holds, as indices
-    accesses       `lego.load` and `x.store`: the widest accesses that are proved
+    distributed        the class `Spread`, arithmetic and comparison; `variables`: tiles that loops change
+    coordinates        the elements that a thread holds, as indices; `index_comparisons`: masks
+    accesses           `lego.load` and `x.store`: the widest accesses that are proved, in strided memory
+                       (`strided_tiles`) and in swizzled tiles (`bit_tiles`)
+    filled             `lego.full`, `lego.zeros`, `lego.arange`
+    folds              reductions: registers, then lanes, then warps
+    reshaping          new labels for the same registers
+    conversion         `lego.convert`; `lane_exchange`: by shuffles; `scratch`: the shared memory that they use
+    gather             `lego.gather`
+    multiplication     `lego.mma` on spread values; `fragments`: the operands of one instruction
 
 Everything here is written with words of the kernel language, so that the interpreter, the analyses and every back end
 see loads, stores, arithmetic and shuffles only.
