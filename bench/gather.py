@@ -231,19 +231,7 @@ def contenders(folder: Path, case: str) -> list[harness.Contender]:
 
 def table(_: Sequence[str]) -> None:
     """The newest times: ours, and the others relative to ours."""
-    results = mlir_kernels.latest(NAME)
-    if results is None:
-        raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
-    by_case: dict[str, dict[str, float]] = {}
-    for row in results["rows"]:
-        by_case.setdefault(row["case"][0], {})[row["kernel"]] = row["ms"]
-    others = [*WAYS[1:], "tl.gather"]
-    lines = []
-    for case, times in by_case.items():
-        cells = [f"{times[way] / times['ours']:.2f}" if way in times else "" for way in others]
-        lines.append([case, f"{1e6 * times['ours'] / TURNS:.0f}", *cells])
-    text = f"On {results['device']}.\n\n" + mlir_kernels.table("|".join(["case", "ours, ns", *others]), lines) + "\n"
-    mlir_kernels.put_into(PAGE, "gathers", text)
+    mlir_kernels.put_into(PAGE, "gathers", mlir_kernels.relative_table(NAME, [*WAYS[1:], "tl.gather"], TURNS))
 
 
 if __name__ == "__main__":

@@ -85,6 +85,21 @@ def table(columns: str, rows: list[list[str]]) -> str:
     return "\n".join(lines + [f"| {' | '.join(cells)} |" for cells in rows]) + "\n"
 
 
+def relative_table(name: str, others: list[str], turns: int) -> str:
+    """The newest times of a benchmark: ours for one of its turns, in nanoseconds, and the others relative to ours."""
+    results = latest(name)
+    if results is None:
+        raise SystemExit(f"no results of {name}; run the step `time` on a GPU")
+    by_case: dict[str, dict[str, float]] = {}
+    for row in results["rows"]:
+        by_case.setdefault(row["case"][0], {})[row["kernel"]] = row["ms"]
+    lines = []
+    for case, times in by_case.items():
+        cells = [f"{times[way] / times['ours']:.2f}" if way in times else "" for way in others]
+        lines.append([case, f"{1e6 * times['ours'] / turns:.0f}", *cells])
+    return f"On {results['device']}.\n\n" + table("|".join(["case", "ours, ns", *others]), lines) + "\n"
+
+
 def time_cell(row: Any) -> str:
     """A median with its 10th and 90th percentile; empty where nothing was measured."""
     return "" if row is None else f"{row['ms']:.4f} ({row['p10']:.4f} to {row['p90']:.4f})"

@@ -110,18 +110,24 @@ def restored(value: Spread, dtype: DType) -> Spread:
 
 def through_memory(tracer: Tracer, plan: SwizzlePlan, value: Spread) -> list[Scalar]:
     """The registers of the target, stored and loaded as the plan lists."""
-    if not plan.slice_elements:
-        require_uniform(tracer, "a conversion through shared memory")
-    memory = scratch(tracer, value.dtype, plan.memory.in_sizes["offset"], plan.slice_elements)
-    memory.before_stores()
-    store_registers(memory, plan, value.registers)
-    memory.before_loads()
+    memory = stored_in_scratch(tracer, plan, value, "a conversion through shared memory")
     found = (_load_matrices if plan.matrices else _load_registers)(memory, plan)
     memory.after_loads()
     return found
 
 
-def store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Scalar]) -> None:
+def stored_in_scratch(tracer: Tracer, plan: SwizzlePlan, value: Spread, what: str) -> Scratch:
+    """The shared memory into which a value was stored, ready to be loaded; `what` is refused where threads diverge."""
+    if not plan.slice_elements:
+        require_uniform(tracer, what)
+    memory = scratch(tracer, value.dtype, plan.memory.in_sizes["offset"], plan.slice_elements)
+    memory.before_stores()
+    _store_registers(memory, plan, value.registers)
+    memory.before_loads()
+    return memory
+
+
+def _store_registers(memory: Scratch, plan: SwizzlePlan, registers: Sequence[Scalar]) -> None:
     """Store every element once, in vectors."""
     side, tracer, view = plan.store(), memory.tracer, memory.view
     mask = _first_holders(tracer, plan.source)

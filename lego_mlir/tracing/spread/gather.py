@@ -20,13 +20,11 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, solve
 from lego_mlir.f2.swizzle import SwizzlePlan
 from lego_mlir.tracing.claimed import claim
-from lego_mlir.tracing.reductions import require_uniform
 from lego_mlir.tracing.scalar import Scalar, select
-from lego_mlir.tracing.spread.conversion import movable, restored, store_registers
+from lego_mlir.tracing.spread.conversion import movable, restored, stored_in_scratch
 from lego_mlir.tracing.spread.coordinates import thread_ids
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.lane_exchange import odd, packed_word
-from lego_mlir.tracing.spread.scratch import scratch
 from lego_mlir.tracing.trace import Load, TensorAccess
 from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.warps import shuffle_word
@@ -151,12 +149,7 @@ def _chosen(words: Sequence[Scalar], number: IndexLike, packed: int) -> Scalar:
 def _through_memory(
     tracer: Tracer, plan: GatherPlan, stored: SwizzlePlan, value: Spread, indices: Sequence[Index]
 ) -> list[Scalar]:
-    if not stored.slice_elements:
-        require_uniform(tracer, "a gather through shared memory")
-    memory = scratch(tracer, value.dtype, stored.memory.in_sizes["offset"], stored.slice_elements)
-    memory.before_stores()
-    store_registers(memory, stored, value.registers)
-    memory.before_loads()
+    memory = stored_in_scratch(tracer, stored, value, "a gather through shared memory")
     to_offset = stored.source.invert_and_compose(stored.memory).sublayout(list(stored.source.in_sizes), ["offset"])
     offsets = _Places(tracer, to_offset @ plan.place)
     found = []
