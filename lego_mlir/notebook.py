@@ -17,6 +17,10 @@ DRAWN: Final = (
     ("lego_mlir.f2.linear", "LinearLayout"),
     ("lego_mlir.cute.layout", "CuteLayout"),
     ("lego_mlir.expr.simplify", "Derivation"),
+    ("lego_mlir.expr.verdict", "Proved"),
+    ("lego_mlir.expr.verdict", "Refuted"),
+    ("lego_mlir.expr.verdict", "Unknown"),
+    ("lego_mlir.tracing.definition", "Kernel"),
 )
 REPORT: Final = ("lego_mlir.interp.report", "Report")
 

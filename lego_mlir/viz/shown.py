@@ -17,8 +17,10 @@ from typing import Final
 from lego_mlir.aliases import Drawable
 from lego_mlir.analysis.patterns import AccessPattern
 from lego_mlir.analysis.patterns import parse as parse_access
+from lego_mlir.caches.space_time import SpaceTime
 from lego_mlir.errors import RefutedLayoutError, UsageError, did_you_mean
 from lego_mlir.expr.simplify import Derivation
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.interp.report import Report
@@ -26,11 +28,19 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.definition import Kernel
 from lego_mlir.viz.panels import Panel
 from lego_mlir.viz.picture import Picture
-from lego_mlir.viz.views import counter_examples, element_positions, kernel_runs, repairs, threads, warp_request
+from lego_mlir.viz.views import (
+    cache_contents,
+    counter_examples,
+    element_positions,
+    kernel_runs,
+    repairs,
+    threads,
+    warp_request,
+)
 from lego_mlir.viz.views.subjects import subject_of
 
 POSITIONS: Final = ("position", "order", "bank", "sector")
-OF_KERNELS: Final = ("request", "time", "stage")
+OF_KERNELS: Final = ("access", "request", "time", "stage")
 VIEWS: Final = (*POSITIONS, "wavefront", "repair", "thread", "matrix", "derivation", *OF_KERNELS)
 
 
@@ -43,11 +53,13 @@ def show(
     dtype: str = "f32",
     line: int | None = None,
     sizes: Mapping[str, int] | None = None,
+    script: str | None = None,
 ) -> Picture:
     """Draw one or several subjects side by side.
 
     A subject is a layout of any algebra (a bijection with concrete sizes, a `CuteLayout`, an F2 `LinearLayout`), a
-    derivation, the error of a refuted layout, a kernel, or a report of the interpreter. `by` chooses what is drawn:
+    derivation, a verdict, the error of a refuted layout, a kernel, a report of the interpreter, or the contents of
+    caches (`caches.space_time`). `by` chooses what is drawn:
 
     - "position" (default), "order" (with the path through memory), "bank", "sector": a property of each element;
     - "wavefront" (default with `access`): the lanes of a warp in the tile and in the banks, coloured by wavefront;
@@ -55,8 +67,8 @@ def show(
     - "thread" (default for a layout of registers, lanes and warps), "matrix": for linear layouts;
     - "derivation": the rules that simplified a layout's index;
     - "request" (default for a kernel with `line`): the worst request of the line, run on drawn input at `sizes`;
-      "time": the first requests of one warp there, with the sectors that each fetches; "stage" (default for a kernel):
-      the stages from its MLIR to PTX, with their operations.
+      "time": the first requests of one warp there, with the sectors that each fetches; "access" (default for a kernel):
+      each access with its derived position; "stage": the stages from its MLIR to PTX, by a transform `script` if given.
 
     `access` is the logical index of each lane, such as "lane, 0", with `width` elements of `dtype` a lane; `free` gives
     the extent of its other variables. Raises UsageError, with the remedy, for what cannot be drawn.
@@ -73,20 +85,24 @@ def show(
     panels: list[Panel] = []
     for subject in subjects:
         if isinstance(subject, (Kernel, Report)):
-            panels += _of_kernel(subject, by, line, sizes or {})
+            panels += _of_kernel(subject, by, line, sizes or {}, script)
         else:
             panels += _panels(subject, by, pattern, width, ELEMENT_BYTES[dtype])
     return Picture(panels[0].title if len(subjects) == 1 else f"{len(subjects)} pictures", tuple(panels))
 
 
-def _of_kernel(drawn: Kernel | Report, by: str | None, line: int | None, sizes: Mapping[str, int]) -> list[Panel]:
+def _of_kernel(
+    drawn: Kernel | Report, by: str | None, line: int | None, sizes: Mapping[str, int], script: str | None
+) -> list[Panel]:
     if isinstance(drawn, Report):
         return [kernel_runs.report_table(drawn)]
-    chosen = by or ("stage" if line is None else "request")
+    chosen = by or ("access" if line is None else "request")
     if chosen not in OF_KERNELS:
         raise UsageError(f"by={by!r} is for layouts; a kernel is drawn by {', '.join(OF_KERNELS)}")
     if chosen == "stage":
-        return [kernel_runs.stages_table(drawn)]
+        return [kernel_runs.stages_table(drawn, script=script)]
+    if chosen == "access":
+        return [kernel_runs.accesses_table(drawn)]
     if line is None:
         raise UsageError(f"by={by!r} needs line=N, a line of the spec that loads or stores")
     grids = kernel_runs.requests_of(drawn, line, sizes, chosen)
@@ -100,6 +116,10 @@ def _panels(
 ) -> list[Panel]:
     if isinstance(drawn, RefutedLayoutError):
         return list(counter_examples.collision(drawn))
+    if isinstance(drawn, SpaceTime):
+        return [cache_contents.contents(drawn)]
+    if isinstance(drawn, (Proved, Refuted, Unknown)):
+        return [counter_examples.verdict_table(drawn)]
     if isinstance(drawn, Derivation):
         return [counter_examples.derivation(str(drawn), drawn)]
     if isinstance(drawn, LinearLayout) and by in (None, "thread", "matrix") and pattern is None:

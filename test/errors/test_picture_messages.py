@@ -23,7 +23,10 @@ def copied(x: lego.Tensor(lego.f32, Row(32)), y: lego.Tensor(lego.f32, Row(32)))
         (lambda: show(Row(4, 4), width=0), "at least 1, not 0"),
         (lambda: show(Row(M, 4)), r"symbolic sizes; draw it for some of them, with .subs\(M=64\)"),
         (lambda: show(Row(4, 4), by="stage"), r"by='stage' is for kernels; Row\(4, 4\) is none"),
-        (lambda: show(copied, by="bank"), "by='bank' is for layouts; a kernel is drawn by request, time, stage"),
+        (
+            lambda: show(copied, by="bank"),
+            "by='bank' is for layouts; a kernel is drawn by access, request, time, stage",
+        ),
         (lambda: show(copied, by="time"), "by='time' needs line=N"),
         (lambda: show(copied, line=1), "line 1 has no such access in kernel copied"),
         (lambda: show(3), "3 has no positions to draw; give a layout"),

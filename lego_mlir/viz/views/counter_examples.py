@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.errors import RefutedLayoutError, UsageError, brief
+from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.hardware.banks import Array
 from lego_mlir.layout.permutations import GenP
 from lego_mlir.viz import palettes
@@ -58,6 +59,17 @@ def _unchecked(layout: object) -> Subject:
 def _cell(index: tuple[int, ...], position: int, top: int, collides: bool) -> GridCell:
     title = f"[{', '.join(map(str, index))}]: position {position}" + (", shared" if collides else "")
     return GridCell(str(position), palettes.BLUES.at(position / top), title, collides)
+
+
+def verdict_table(verdict: Verdict) -> TablePanel:
+    """A verdict: the method of a proof, the values of a counter-example, or the reason why neither was found."""
+    if isinstance(verdict, Proved):
+        return TablePanel.of("proved", ("by",), [(verdict.by,)])
+    if isinstance(verdict, Refuted):
+        rows = list(verdict.counter_example.items()) or [("", "")]
+        found = TablePanel.of("refuted", ("name", "value"), rows, verdict.explanation)
+        return TablePanel(found.title, found.header, found.rows, found.caption, {(0, 1): palettes.HEAT.at(0.25)})
+    return TablePanel.of("unknown", ("reason",), [(verdict.reason,)])
 
 
 def derivation(title: str, derived: Derivation) -> TablePanel:

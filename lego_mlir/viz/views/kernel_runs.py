@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.errors import brief
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.viz import palettes
@@ -48,12 +49,27 @@ def report_table(report: Report) -> TablePanel:
     return TablePanel(found.title, found.header, found.rows, found.caption, costly)
 
 
-def stages_table(kernel: Kernel, target: str = "sm_80") -> TablePanel:
+def accesses_table(kernel: Kernel) -> TablePanel:
+    """Each access of the trace: its line, logical index, the position derived from it, and the operations of that."""
+    rows = [
+        (
+            access.source.line,
+            f"{type(statement).__name__.lower()} {access.buffer.name}[{', '.join(map(str, access.index))}]",
+            brief(access.position, 70), access.width, access.derivation.before, access.derivation.after,
+        )
+        for statement, access in kernel.trace().accesses()
+    ]  # fmt: skip
+    header = ("line", "access", "position", "elements", "operations before", "after")
+    return TablePanel.of(f"kernel {kernel.name}", header, rows or [("",) * 6])
+
+
+def stages_table(kernel: Kernel, target: str = "sm_80", script: str | None = None) -> TablePanel:
     """The stages from MLIR to PTX: lines of text, operations, and those among them that compute indices in MLIR."""
     from lego_mlir.hardware.targets import target_named
     from lego_mlir.toolchain.stages import STAGES, Settings, run_stage
+    from lego_mlir.transforms import scripts
 
-    settings = Settings(target=target_named(target))
+    settings = Settings(target=target_named(target), script=None if script is None else scripts.read(script))
     text, rows = kernel.mlir().encode(), []
     for stage in STAGES[: [s.name for s in STAGES].index("ptx") + 1]:
         text = run_stage(stage, text, settings, kernel.name)
@@ -62,7 +78,9 @@ def stages_table(kernel: Kernel, target: str = "sm_80") -> TablePanel:
         index = sum(bool(_INDEX.search(line)) for line in operations) if stage.suffix == ".mlir" else ""
         rows.append((stage.name, len(lines), len(operations), index))
     return TablePanel.of(
-        f"{kernel.name}: from MLIR to PTX for {target}", ("stage", "lines", "operations", "index"), rows
+        f"{kernel.name}: from MLIR to PTX for {target}{f' by {script}' if script else ''}",
+        ("stage", "lines", "operations", "index"),
+        rows,
     )
 
 

@@ -188,12 +188,50 @@ def test_requests_in_time_show_which_sectors_are_fetched_again():
 
 
 def test_the_stages_of_a_kernel_grow_to_ptx():
-    (table,) = show(columns).panels
+    (table,) = show(columns, by="stage").panels
     assert [row[0] for row in table.rows] == ["mlir", "transformed", "nvvm", "llvm", "ptx"]
     assert all(0 < int(row[2]) <= int(row[1]) for row in table.rows)
     text = columns.mlir()
     index = sum(line.split("=")[-1].strip().startswith(("arith.", "affine.", "index.")) for line in text.splitlines())
     assert int(table.rows[0][3]) == index > 0
+
+
+def test_the_stages_of_a_script_differ_from_those_without():
+    from lego_mlir.kernels import matmul
+
+    kernel = matmul.build(64, 128, 256, lego.f16)
+    (table,) = show(kernel, by="stage", script="matmul_sm80.mlir").panels
+    rows = {row[0]: row for row in table.rows}
+    assert rows["transformed"][2] != rows["mlir"][2] and table.title.endswith("by matmul_sm80.mlir")
+
+
+def test_the_accesses_of_a_kernel_with_their_positions():
+    (table,) = show(columns).panels
+    trace = list(columns.trace().accesses())
+    assert [int(row[0]) for row in table.rows] == [access.source.line for _, access in trace]
+    assert [row[2] for row in table.rows] == [str(access.position) for _, access in trace]
+
+
+def test_a_verdict_shows_its_method_or_its_counter_example():
+    proved, refuted = Row(2, 2).check(), Row(2, 3).equivalent(Col(2, 3))
+    assert show(proved).panels[0].rows == ((proved.by,),)
+    (table,) = show(refuted).panels
+    assert [row[0] for row in table.rows] == list(refuted.counter_example)
+    assert table.caption == (refuted.explanation,)
+
+
+def test_the_contents_of_a_cache_under_an_order():
+    from lego_mlir.caches.levels import CacheLevel
+    from lego_mlir.caches.simulation import rows
+    from lego_mlir.caches.space_time import space_time
+    from lego_mlir.caches.workloads import stencil
+
+    found = space_time(stencil(8, 8, 3), rows(8), (CacheLevel("L1", 6 * 16, line=16, sector=16),))
+    (panel,) = show(found).panels
+    reads = sum("reads" in cell.title for row in panel.cells for cell in row)
+    memory = sum(cell.title.endswith("from memory") for row in panel.cells for cell in row)
+    assert reads == int((found.served >= 0).sum()) and memory == int((found.served == 1).sum())
+    assert f"{found.compulsory} lines are read at all" in panel.caption[0]
 
 
 def test_a_report_is_a_table_of_its_lines():
