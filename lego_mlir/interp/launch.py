@@ -38,7 +38,7 @@ from lego_mlir.interp.memory import DeviceBuffer, MemRef, Space
 from lego_mlir.interp.printed import Printed
 from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import BufferTraffic, Report
-from lego_mlir.transforms.lego_ops.without_lego import without_lego
+from lego_mlir.transforms.lego_ops.entry import plain
 from lego_mlir.transforms.modules import ModuleError
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def parse(module: Module, source: str = "-") -> Module:
         return module
     ir = bindings.load().ir
     try:
-        return ir.Module.parse(without_lego(module, source), ir.Context())
+        return ir.Module.parse(plain(module, source), ir.Context())
     except ModuleError as error:
         raise InterpreterError(f"this is not a valid MLIR module:\n{error}") from None
     except ir.MLIRError as error:

@@ -24,7 +24,7 @@ from lego_mlir.toolchain.llvm import LLVMError
 from lego_mlir.toolchain.ptxas import PtxasError
 from lego_mlir.transforms import dialect_plugin
 from lego_mlir.transforms.apply import apply
-from lego_mlir.transforms.lego_ops.without_lego import without_lego
+from lego_mlir.transforms.lego_ops.entry import plain
 from lego_mlir.transforms.modules import ModuleError, name_locations, parse, session, to_text
 from lego_mlir.transforms.pipeline import Pipeline
 from lego_mlir.transforms.scripts import Script
@@ -51,7 +51,7 @@ class Stage:
 
 def _mlir(text: bytes, settings: Settings, name: str) -> bytes:
     with session():
-        printed = to_text(parse(without_lego(text.decode(), name), name), locations=True)
+        printed = to_text(parse(plain(text.decode(), name), name), locations=True)
     # Operations without a location are located in this text: name it now, since later stages print another text.
     return name_locations(printed, name).encode()
 

@@ -18,7 +18,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op
 from lego_mlir.hardware.targets import Target, target_named
 from lego_mlir.transforms import dialect_plugin
-from lego_mlir.transforms.lego_ops.without_lego import without_lego
+from lego_mlir.transforms.lego_ops.entry import plain
 from lego_mlir.transforms.modules import ModuleError, parse, place, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes import named
 from lego_mlir.transforms.passes.base import PassError, census
@@ -64,7 +64,7 @@ def apply(text: str, script: Script, target: Target, *, name: str = "payload") -
 def _run_by_mlir_opt(payload: Module, step: ScriptStep, name: str) -> Module:
     """The module after a script with operations of the plugin; what it leaves of the lego dialect is lowered here."""
     made = dialect_plugin.run_script(to_text(payload, locations=True), step.script.text, step.script.path)
-    return parse(without_lego(made, name), name)
+    return parse(plain(made, name), name)
 
 
 def _run_sequence(payload: Module, step: ScriptStep) -> None:

@@ -155,7 +155,7 @@ def test_what_a_spec_prints_does_not_mix_with_results(tmp_path, capfd, command, 
 
 
 def test_both_kernels_of_one_name_are_found_where_each_has_a_variable(tmp_path, capsys):
-    kernel = "@lego.kernel(grid=1, block=4)\ndef k(x: lego.Tensor(f32, Row(4))):\n    x[0] = 1.0\n"
+    kernel = "@lego.kernel(grid=1, block=4)\ndef k(x: lego.Tensor(f32, Row(4))):\n    x[lego.thread_id[0]] = 1.0\n"
     path = tmp_path / "spec.py"
     path.write_text(f"import lego_mlir as lego\nfrom lego_mlir import Row, f32\n{kernel}a = k\n{kernel}")
     assert main(["check", str(path)]) == DONE

@@ -15,7 +15,7 @@ import pytest
 
 import lego_mlir.kernels
 from lego_mlir import f16, f32, interp
-from lego_mlir.kernels import copy, matmul, transpose
+from lego_mlir.kernels import box_stencil, copy, dot_products, matmul, transpose
 from lego_mlir.runtime import comparing, data, tolerance
 from lego_mlir.toolchain import compile_kernel
 
@@ -24,6 +24,10 @@ SMALL = matmul.Tiling(64, 64, 32, (2, 2))
 
 CASES = {
     "copy": (lambda: copy.build(50, 70, f32), None),
+    "box_stencil": (lambda: box_stencil.build(37, 45, f16, size=5, boundary="mirror", order="columns"), None),
+    "box_stencil, registers": (lambda: box_stencil.build(36, 46, f32, size=3, down=4, across=2), None),
+    "box_stencil, shared": (lambda: box_stencil.build_shared(37, 45, f32, size=5, tile=(8, 32), threads=64), None),
+    "dot_products": (lambda: dot_products.build(33, 45, 20, f32, order="columns"), None),
     **{
         f"transpose {variant}": (lambda v=variant: transpose.build(v, 100, 52, f16), None)
         for variant in transpose.VARIANTS
