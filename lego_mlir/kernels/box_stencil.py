@@ -29,6 +29,7 @@ from lego_mlir import Kernel, Row
 from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary
 from lego_mlir.layout.canonical import SizeLike
@@ -85,11 +86,7 @@ def build(
     def stencil(x: lego.Tensor(dtype, Row(H, W)), y: lego.Tensor(dtype, Row(H, W))):  # type: ignore[no-untyped-def]
         task = lego.block_id.x * threads + lego.thread_id.x
         with lego.when(task < tasks):
-            if layout.physical_size() == layout.numel():
-                plan.piece(x, y, layout.inv(task))
-            else:
-                with lego.when(layout.holds(task)):
-                    plan.piece(x, y, layout.inv(task))
+            visit(layout, task, lambda at: plan.piece(x, y, at))
 
     stencil.reference(reference(size, boundary, constant, dtype))
     return stencil
@@ -125,12 +122,7 @@ def build_shared(
         x: lego.Tensor(dtype, Row(H, W)), y: lego.Tensor(dtype, Row(H, W))
     ):
         staged = lego.shared(dtype, Row(tile[0] + 2 * radius, tile[1] + 2 * radius))
-        block = lego.block_id.x
-        if layout.physical_size() == layout.numel():
-            plan.tile(x, y, staged, tile, threads, layout.inv(block))
-        else:
-            with lego.when(layout.holds(block)):
-                plan.tile(x, y, staged, tile, threads, layout.inv(block))
+        visit(layout, lego.block_id.x, lambda at: plan.tile(x, y, staged, tile, threads, at))
 
     stencil_shared.reference(reference(size, boundary, constant, dtype))
     return stencil_shared
@@ -161,12 +153,7 @@ def build_strips(
     def stencil_strips(  # type: ignore[no-untyped-def]
         x: lego.Tensor(dtype, Row(H, W)), y: lego.Tensor(dtype, Row(H, W))
     ):
-        block = lego.block_id.x
-        if layout.physical_size() == layout.numel():
-            plan.strip(x, y, tile[1], layout.inv(block))
-        else:
-            with lego.when(layout.holds(block)):
-                plan.strip(x, y, tile[1], layout.inv(block))
+        visit(layout, lego.block_id.x, lambda at: plan.strip(x, y, tile[1], at))
 
     stencil_strips.reference(reference(size, boundary, constant, dtype))
     return stencil_strips

@@ -19,6 +19,7 @@ import lego_mlir as lego
 from lego_mlir import Kernel, Row
 from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.errors import UsageError
+from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
@@ -60,11 +61,7 @@ def build(
     ):
         task = lego.block_id.x * threads + lego.thread_id.x
         with lego.when(task < tasks):
-            if layout.physical_size() == layout.numel():
-                element(a, b, c, layout.inv(task))
-            else:
-                with lego.when(layout.holds(task)):
-                    element(a, b, c, layout.inv(task))
+            visit(layout, task, lambda at: element(a, b, c, at))
 
     @dot_products.reference
     def product(a: Array, b: Array) -> Array:

@@ -26,6 +26,7 @@ from lego_mlir import Kernel, Row, gallery
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.base import Layout
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32
@@ -255,11 +256,7 @@ class _Plan:
 
     def at(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], position: Any) -> None:
         """The tile at a position of the order; a padded order has positions without a tile."""
-        if self.order.physical_size() == self.order.numel():
-            self.tile(matrices, staged, out, operands, self.order.inv(position))
-        else:
-            with lego.when(self.order.holds(position)):
-                self.tile(matrices, staged, out, operands, self.order.inv(position))
+        visit(self.order, position, lambda at: self.tile(matrices, staged, out, operands, at))
 
     def tile(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], at: Any) -> None:
         """One tile of C. A column-major C is computed as its transpose, B^T A^T, which is row-major."""

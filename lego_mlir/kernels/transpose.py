@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import lego_mlir as lego
-from lego_mlir import Kernel, Padded, Row, gallery
+from lego_mlir import Kernel, Row, gallery
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
+from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType
@@ -89,13 +90,9 @@ def build(
 
     @lego.kernel(grid=layout.physical_size(), block=threads)
     def transpose(src: lego.Tensor(dtype, Row(M, N)), dst: lego.Tensor(dtype, Row(N, M))):  # type: ignore[no-untyped-def]
-        block, stage = lego.block_id.x, plan.stage()
+        stage = plan.stage()
         source, result = src.tile_by(grid, plan.tile), dst.tile_by(grid[::-1], plan.tile[::-1])
-        if isinstance(layout, Padded):  # there are more blocks than tiles
-            with lego.when(layout.holds(block)):
-                plan.body(source, result, stage, layout.inv(block))
-        else:
-            plan.body(source, result, stage, layout.inv(block))
+        visit(layout, lego.block_id.x, lambda at: plan.body(source, result, stage, at))
 
     @transpose.reference
     def transposed(src: Any) -> Any:
