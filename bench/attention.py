@@ -117,7 +117,7 @@ def render() -> None:
 
 
 def keep_ours(folder: Path, features: int, mask: str, configuration: dict[str, Any]) -> None:
-    """The PTX; with `blocks`, ptxas is told to fit so many into an SM (PTX ISA, ".minnctapersm")."""
+    """The PTX; with `blocks`, ptxas fits that number into an SM (PTX ISA, ".minnctapersm")."""
     name = label(features, mask, configuration)
     mlir_kernels.keep(folder, name, compiled(features, mask, configuration))
     if "blocks" in configuration:

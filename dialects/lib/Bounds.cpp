@@ -73,7 +73,7 @@ bool Algebra::isNonNegativeOverSizes(Sum value) {
     });
     if (!low || *low < 0)
       return false;
-    // The atom stands for its excess over the least value from here on.
+    // From here on the atom represents its excess over the least value.
     Sum replacement = onlyNegative && high ? Sum(*high)
                                            : Sum(*low) + Sum::atom(id);
     Sum shifted;

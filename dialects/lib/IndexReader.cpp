@@ -94,31 +94,23 @@ std::optional<Sum> IndexReader::readOperation(Operation *op, unsigned number) {
     return compute(a, b);
   };
   using Result = std::optional<Sum>;
+  auto by = [&](Sum (Algebra::*compute)(const Sum &, const Sum &)) -> Result {
+    Sum a = read(left), b = read(right);
+    return (algebra.*compute)(a, b);
+  };
   auto shift = [&](bool toLeft) {
     return binary([&](const Sum &a, const Sum &b) -> Result {
-      auto by = b.getConstant();
-      if (!by || *by < 0 || *by > 61)
+      auto distance = b.getConstant();
+      if (!distance || *distance < 0 || *distance > 61)
         return std::nullopt;
-      Sum factor = int64_t(1) << *by;
+      Sum factor = int64_t(1) << *distance;
       return toLeft ? Result(algebra.mul(a, factor)) : divided(a, factor, false);
     });
   };
   return llvm::TypeSwitch<Operation *, Result>(op)
-      .Case<arith::AddIOp, index::AddOp>([&](auto) {
-        return binary([&](auto &a, auto &b) -> Result {
-          return algebra.add(a, b);
-        });
-      })
-      .Case<arith::SubIOp, index::SubOp>([&](auto) {
-        return binary([&](auto &a, auto &b) -> Result {
-          return algebra.sub(a, b);
-        });
-      })
-      .Case<arith::MulIOp, index::MulOp>([&](auto) {
-        return binary([&](auto &a, auto &b) -> Result {
-          return algebra.mul(a, b);
-        });
-      })
+      .Case<arith::AddIOp, index::AddOp>([&](auto) { return by(&Algebra::add); })
+      .Case<arith::SubIOp, index::SubOp>([&](auto) { return by(&Algebra::sub); })
+      .Case<arith::MulIOp, index::MulOp>([&](auto) { return by(&Algebra::mul); })
       .Case<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp, index::DivUOp,
             index::DivSOp, index::FloorDivSOp>([&](auto) {
         return binary([&](auto &a, auto &b) { return divided(a, b, false); });
@@ -128,21 +120,9 @@ std::optional<Sum> IndexReader::readOperation(Operation *op, unsigned number) {
             return binary(
                 [&](auto &a, auto &b) { return divided(a, b, true); });
           })
-      .Case<arith::XOrIOp, index::XOrOp>([&](auto) {
-        return binary([&](auto &a, auto &b) -> Result {
-          return algebra.bitXor(a, b);
-        });
-      })
-      .Case<arith::AndIOp, index::AndOp>([&](auto) {
-        return binary([&](auto &a, auto &b) -> Result {
-          return algebra.bitAnd(a, b);
-        });
-      })
-      .Case<arith::OrIOp, index::OrOp>([&](auto) {
-        return binary([&](auto &a, auto &b) -> Result {
-          return algebra.bitOr(a, b);
-        });
-      })
+      .Case<arith::XOrIOp, index::XOrOp>([&](auto) { return by(&Algebra::bitXor); })
+      .Case<arith::AndIOp, index::AndOp>([&](auto) { return by(&Algebra::bitAnd); })
+      .Case<arith::OrIOp, index::OrOp>([&](auto) { return by(&Algebra::bitOr); })
       .Case<arith::ShLIOp, index::ShlOp>([&](auto) { return shift(true); })
       .Case<arith::ShRUIOp, arith::ShRSIOp, index::ShrUOp, index::ShrSOp>(
           [&](auto) { return shift(false); })
@@ -266,7 +246,7 @@ bool IndexReader::dependsOn(const Sum &sum, AtomId id) {
 std::optional<Sum> IndexReader::readVector(LayoutAttr layout, ValueRange indices,
                                            ValueRange sizes, int64_t count) {
   auto index = readIndex(layout, indices, sizes, count - 1);
-  // A leaf that no value has stands for the element's number in the vector.
+  // A leaf without a value represents the element's number in the vector.
   Sum element = algebra.leaf(this, 0, count - 1);
   index.back() = index.back() + element;
   Sum first = evaluator.apply(layout.getView(), index) - element;

@@ -45,7 +45,7 @@ WARP_LANES = 32
 class SwizzlePlan:
     """A conversion through shared memory: the memory layout, and the elements of a vector on each side.
 
-    `slice_elements`: each warp accesses only a slice of so many elements; 0 if warps exchange elements. `matrices`: the
+    `slice_elements`: the number of elements in the slice that a warp accesses; 0 if warps exchange elements. `matrices`: the
     target is loaded by `ldmatrix`.
     """
 

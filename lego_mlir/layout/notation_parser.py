@@ -39,7 +39,7 @@ from lego_mlir.layout.strided import Strided
 
 T = TypeVar("T")
 Definitions: TypeAlias = Mapping[str, GenP | Callable[[list[Size]], GenP]]
-"""What a symbol stands for: a permutation, or the function that makes one for the sizes of a use."""
+"""The meaning of a symbol: a permutation, or the function that makes one for the sizes of a use."""
 _TOKEN: Final = re.compile(
     r'\s*(?:(?P<int>\d+)|(?P<word>(?:gallery|grids)\.\w+|[A-Za-z_]\w*)|(?P<symbol>@[\w.$-]+|@"[^"\\]*")|(?P<text>"[^"\\]*")'
     r"|(?P<mark>//|[][(),:=<>+*%.-]))"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Kernel
 
 TRIED: Final = (None, 33, 64, 7)
-"""Sizes of the runs; None stands for the sizes that `run` chooses."""
+"""Sizes of the runs; None is for the sizes that `run` chooses."""
 MOST_ELEMENTS: Final = 1 << 22
 """Elements of a kernel's tensors beyond which it does not run."""
 MOST_LANES: Final = 1 << 13

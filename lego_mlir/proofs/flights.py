@@ -158,7 +158,7 @@ def _plus_one(rounds: int | None) -> int | None:
 
 
 def _left(flight: Flight, loop: Rounds) -> Flight:
-    """After the loop: the last round was so many rounds after the copy's."""
+    """After the loop: the distance from the copy's round to the last round."""
     assert loop.round is not None
     rounds = dict(flight.ahead).get(loop.round)
     given = flight.given

@@ -65,7 +65,7 @@ class Footprint:
 
     `conditions` are the branches around it, its mask, and bounds of loops; `own` are its variables that each thread has
     for itself: rounds of loops without barriers, elements of a vector, copies. A warp executes a statement on tiles
-    together (`by_warp`): each of its lanes stands for all elements. `rounds` are those of the loops with barriers, and
+    together (`by_warp`): each lane is taken to access all elements. `rounds` are those of the loops with barriers, and
     in a while it is `repeated`. `order` numbers the first and the last copy in the program, and `copies` are these.
     """
 

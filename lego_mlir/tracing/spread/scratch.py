@@ -72,7 +72,7 @@ _IN_TURN: WeakKeyDictionary[Tracer, list[Scratch]] = WeakKeyDictionary()
 
 
 def scratch(tracer: Tracer, dtype: DType, elements: int, slice_elements: int = 0) -> Scratch:
-    """A scratch tile of at least so many elements. Raises LayoutError for more memory than a block has."""
+    """A scratch tile of at least `elements` elements. Raises LayoutError for more memory than a block has."""
     if elements * dtype.bytes > LARGEST_SHARED_BYTES:
         raise tracer.error(
             f"a conversion of {elements} elements of {dtype} takes {elements * dtype.bytes} bytes of shared memory, "
