@@ -45,8 +45,8 @@ WARP_LANES = 32
 class SwizzlePlan:
     """A conversion through shared memory: the memory layout, and the elements of a vector on each side.
 
-    `slice_elements`: the number of elements in the slice that a warp accesses; 0 if warps exchange elements. `matrices`: the
-    target is loaded by `ldmatrix`.
+    `slice_elements`: the number of elements in the slice that a warp accesses; 0 if warps exchange elements.
+    `matrices`: the target is loaded by `ldmatrix`.
     """
 
     source: LinearLayout
