@@ -193,7 +193,8 @@ class TracedKernelCalls(Calls):
 
     def _compiled(self, device: Device, checked: bool) -> Backend:
         if checked:
-            return InterpreterBackend(self.host_entry, self.kernel.mlir())
+            distinct = {p.name: p.layout for p in self.kernel.params if p.distinct and p.layout is not None}
+            return InterpreterBackend(self.host_entry, self.kernel.mlir(), distinct)
         if device == CPU:
             from lego_mlir.runtime.cpu_kernels import compile_kernels
             from lego_mlir.store import Cache, default_folder

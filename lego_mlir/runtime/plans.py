@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lego_mlir.errors import KernelFaultError, UsageError
@@ -18,12 +18,13 @@ from lego_mlir.runtime.arrays import CPU, ArrayLibrary, MakeArray, library_of, l
 from lego_mlir.runtime.binding import Bound
 from lego_mlir.runtime.comparing import WORDS
 from lego_mlir.runtime.manifest import KernelEntry
-from lego_mlir.runtime.value_ranges import require_arguments
+from lego_mlir.runtime.value_ranges import require_arguments, require_distinct_elements
 
 if TYPE_CHECKING:
     import numpy
 
     from lego_mlir.aliases import Given, Returned
+    from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.cpu_kernels import HostKernel
 
 
@@ -56,20 +57,28 @@ class HostBackend:
 
 @dataclass(frozen=True, slots=True)
 class InterpreterBackend:
-    """The kernel in the interpreter, which finds races and accesses out of bounds. Memory is copied in and out."""
+    """The kernel in the interpreter, which finds races and accesses out of bounds. Memory is copied in and out.
+
+    `distinct` has the layouts of tensors whose elements are compared first, since the kernel assumes them distinct.
+    """
 
     entry: KernelEntry
     text: str
+    distinct: Mapping[str, Layout] = field(default_factory=dict)
 
     def plan(self, bound: Bound, given: Sequence[Given], library: ArrayLibrary | None) -> Plan:
         """A checked run for bound arrays."""
         return HostPlan(self, bound, given, library)
 
     def run(self, bound: Bound, values: Sequence[Given]) -> None:
-        """Interpret all blocks. Raises KernelFaultError for faults; the results are then left as they were."""
+        """Interpret all blocks. Raises KernelFaultError for faults; the results are then left as they were.
+
+        Raises UsageError for equal elements of a tensor that the kernel assumes to have none.
+        """
         import numpy
 
         from lego_mlir import interp
+        from lego_mlir.runtime.data import elements_of
         from lego_mlir.runtime.manifest import evaluate
 
         sizes = dict(zip((size.name for size in self.entry.sizes), bound.sizes, strict=True))
@@ -86,6 +95,8 @@ class InterpreterBackend:
             elements = there.size if argument.elements is None else evaluate(argument.elements, sizes)
             memory = numpy.zeros(elements, dtype)
             memory[: there.size] = there
+            if argument.name in self.distinct:
+                require_distinct_elements(argument.name, memory, elements_of(self.distinct[argument.name], sizes))
             arguments.append(memory)
             if argument.written:
                 outside.append((there, memory))

@@ -1,4 +1,6 @@
-"""Whether the elements of an array are within the range that a kernel declares: `lego.Tensor(.., range=(0, M))`.
+"""Whether an array holds what a kernel declares: integers of a range, or distinct ones.
+
+`lego.Tensor(.., range=(0, M))` declares a range, `lego.assume_distinct(order)` that no two elements are equal.
 
 >>> import numpy as np
 >>> require_values("order", np.array([0, 3]), (0, 4))
@@ -10,7 +12,7 @@ lego_mlir.errors.UsageError: order[0, 1] = 4, and the kernel declares 0 <= order
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
@@ -18,6 +20,7 @@ from lego_mlir.runtime.manifest import evaluate
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Given
+    from lego_mlir.runtime.data import Elements
     from lego_mlir.runtime.manifest import KernelEntry
 
 
@@ -34,12 +37,23 @@ def require_distinct(name: str, array: Array) -> None:
     """Raise UsageError for an array with two equal elements, naming both."""
     import numpy
 
+    shape = numpy.asarray(array).shape
+    _require_distinct(name, array, lambda number: map(int, numpy.unravel_index(number, shape)))
+
+
+def require_distinct_elements(name: str, memory: Array, elements: Elements) -> None:
+    """The same for a tensor in memory: only what its layout names is compared."""
+    _require_distinct(name, memory[elements.at], elements.index)
+
+
+def _require_distinct(name: str, array: Array, index_of: Callable[[int], Iterable[int]]) -> None:
+    import numpy
+
     flat = numpy.asarray(array).reshape(-1)
     order = numpy.argsort(flat, kind="stable")
     repeated = numpy.flatnonzero(flat[order][1:] == flat[order][:-1])
     if repeated.size:
-        shape = numpy.asarray(array).shape
-        one, other = ([int(i) for i in numpy.unravel_index(int(order[repeated[0] + k]), shape)] for k in (0, 1))
+        one, other = ([*index_of(int(order[repeated[0] + k]))] for k in (0, 1))
         raise UsageError(
             f"{name}{one} and {name}{other} are both {flat[order[repeated[0]]]}, and the kernel assumes that the "
             f"elements of {name} are distinct (lego.assume_distinct)"

@@ -1,8 +1,8 @@
 """`lego.assume_distinct(order)`: no two elements of a tensor of indices are equal.
 
 Proofs assume it: threads that store to `y[order[i]]` for different i store to different elements. A run checks it:
-input that is drawn is a choice without repetition, and supplied input is compared. A kernel cannot store to such a
-tensor.
+input that is drawn is a choice without repetition, and supplied input is compared, as are arrays of calls with
+`check=True`. A kernel cannot store to such a tensor.
 """
 
 from __future__ import annotations

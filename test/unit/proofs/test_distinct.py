@@ -99,3 +99,52 @@ def test_what_cannot_be_assumed_to_be_distinct_is_refused():
 
     with pytest.raises(UsageError, match="order: its 64 elements are assumed to be distinct, and its range has 32 num"):
         data.arguments(narrow, {}, 0)
+
+
+def test_a_checked_call_compares_the_elements():
+    kernel = scatter()
+    x, order = np.arange(5, dtype=np.float32), np.array([3, 1, 4, 0, 2], np.int32)
+    assert kernel(order, x, np.zeros(5, np.float32), check=True).tolist() == x[np.argsort(order)].tolist()
+    order[3] = 1
+    with pytest.raises(
+        UsageError, match=r"^order\[1\] and order\[3\] are both 1, and the kernel assumes that the elem"
+    ):
+        kernel(order, x, np.zeros(5, np.float32), check=True)
+    kernel(order, x, np.zeros(5, np.float32))  # a call that is not checked does not compare them
+
+
+def test_a_checked_call_names_logical_indices_and_skips_what_a_partial_tile_does_not_name():
+    tiled = Row(3, 5).tile_by([2, 3], [2, 2])
+
+    @lego.kernel(grid=1, block=15)
+    def kernel(order: lego.Tensor(i32, tiled, range=(0, 16)), y: lego.Tensor(f32, Row(16))):
+        lego.assume_distinct(order)
+        i, j = lego.thread_id[0] // 5, lego.thread_id[0] % 5
+        y[order[i // 2, j // 2, i % 2, j % 2]] = 1.0
+
+    order = np.arange(15, dtype=np.int32)
+    kernel(order, np.zeros(16, np.float32), check=True)
+    order[14] = 0
+    with pytest.raises(UsageError, match=r"order\[0, 0, 0, 0\] and order\[1, 2, 0, 0\] are both 0"):
+        kernel(order, np.zeros(16, np.float32), check=True)
+
+
+def test_a_checked_program_compares_its_temporaries_too():
+    kernel = scatter()
+
+    @lego.kernel(grid=lego.cdiv(N, T), block=T)
+    def halved(order: lego.Tensor(i32, Row(N)), half: lego.Tensor(i32, Row(N))):
+        i = lego.block_id[0] * T + lego.thread_id[0]
+        with lego.when(i < N):
+            half[i] = order[i] // 2
+
+    @lego.program
+    def both(order: lego.Tensor(i32, Row(N)), x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+        half = lego.empty(i32, Row(N))
+        halved(order, half)
+        kernel(half, x, y)
+
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    both(np.array([6, 4, 2, 0], np.int32), x, y, check=True)
+    with pytest.raises(UsageError, match=r"order\[1\] and order\[2\] are both 1"):
+        both(np.array([6, 3, 2, 0], np.int32), x, y, check=True)
