@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RankedLayout:
     """A layout and its cost: shared-memory wavefronts of all accesses, operations of one position, bytes."""
 
     name: str
@@ -44,7 +44,7 @@ class Candidate:
         return f"{self.name}: {self.wavefronts} wavefronts, {self.operations} operations an index, {self.bytes} bytes"
 
 
-def ranked(layouts: Mapping[str, Layout], uses: Sequence[TileAccess], element_bytes: int) -> list[Candidate]:
+def ranked(layouts: Mapping[str, Layout], uses: Sequence[TileAccess], element_bytes: int) -> list[RankedLayout]:
     """The layouts of a tile, best first: by wavefronts, then operations, then bytes.
 
     All must have the logical sizes that the accesses index. Raises UsageError for layouts of different sizes.
@@ -54,7 +54,7 @@ def ranked(layouts: Mapping[str, Layout], uses: Sequence[TileAccess], element_by
         sizes = ", ".join(f"{name} {layout.dims()}" for name, layout in made.items())
         raise UsageError(f"layouts of one tile must have the same logical sizes, got {sizes}")
     found = [
-        Candidate(
+        RankedLayout(
             name, layout, wavefronts_of(layout, uses, element_bytes)[0], index_operations(layout),
             int(layout.physical_size()) * element_bytes,
         )

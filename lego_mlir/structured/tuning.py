@@ -42,7 +42,7 @@ ROUND_SECONDS: Final = 5e-5  # fifty times the cost of a call from Python
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class VariantTiming:
     """A candidate and its time per run, in seconds."""
 
     variant: Variant
@@ -110,7 +110,7 @@ def _copies(array: Array, count: int) -> tuple[Array, int]:
     return held, stride
 
 
-def tune(program: Program, dtype: DTypeLike, target: str = "host", seconds: float = SECONDS) -> list[Timing]:
+def tune(program: Program, dtype: DTypeLike, target: str = "host", seconds: float = SECONDS) -> list[VariantTiming]:
     """The timings of the candidates, fastest first; no candidate is compiled after `seconds`."""
     element = structured.ELEMENTS[np.dtype(dtype)]
     row = structured.row_of(target)
@@ -124,7 +124,7 @@ def tune(program: Program, dtype: DTypeLike, target: str = "host", seconds: floa
         timers.append((variant, Timer(source, arrays, structured.processor(source, target))))
     rounds = [[timer.seconds() for _, timer in timers] for _ in range(ROUNDS)]
     least = np.min(rounds, axis=0).tolist()
-    found = [Timing(variant, taken) for (variant, _), taken in zip(timers, least, strict=True)]
+    found = [VariantTiming(variant, taken) for (variant, _), taken in zip(timers, least, strict=True)]
     return sorted(found, key=lambda timing: timing.seconds)
 
 

@@ -430,7 +430,7 @@ def test_tuning_is_bounded_and_remembered(tmp_path):
 def test_the_default_stays_unless_another_variant_is_clearly_better(monkeypatch, seconds, chosen):
     program = parse(EXAMPLE.format(n=4))
     first, other, *_ = structured_tuning.candidates(program, "f64", structured.host())
-    timings = [structured_tuning.Timing(other, seconds), structured_tuning.Timing(first, 1.0)]
+    timings = [structured_tuning.VariantTiming(other, seconds), structured_tuning.VariantTiming(first, 1.0)]
     monkeypatch.setattr(structured_tuning, "tune", lambda *_: timings)
     assert structured_tuning.tuned(program, np.float64, "host", None) == (other if chosen else first)
 
