@@ -2,7 +2,7 @@
 
     python bench/columns_random.py render     kernels and baselines as cubins, no GPU
     python bench/columns_random.py time       on the GPU machine: correctness, then times
-    python bench/columns_random.py table      the table of docs/schedule-caches.md: the model's choice
+    python bench/columns_random.py table      the table of docs/reference/schedule-caches.md: the model's choice
 
 Five box means of f32 with a fixed seed: heights and widths of 1000 to 9000, sizes of 3 to 11, 128 or 256 threads. Each
 has the widths of bench/columns.py that are narrower than the matrix, and row by row. Nothing here was used to fit the
@@ -22,7 +22,7 @@ import columns
 import harness
 import mlir_kernels
 
-NAME, PAGE, SEED, SHAPES = "columns-random", "schedule-caches.md", 16, 5
+NAME, PAGE, SEED, SHAPES = "columns-random", "reference/schedule-caches.md", 16, 5
 FOLDER = harness.ARTIFACTS / "columns_random"
 Shape = tuple[int, int, int, int]
 """Height and width of the matrix, side of the box, threads of a block."""

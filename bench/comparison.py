@@ -1,4 +1,4 @@
-"""The tables and plots of docs/templates.md: a rendered kernel, the same by hand, and the library, size by size.
+"""Tables and plots of docs/reference/templates.md: a rendered kernel, the same by hand, and the library, by size.
 
 >>> fast, slow = {"ms": 1.0, "p10": 0.9, "p90": 1.1}, {"ms": 1.5, "p10": 1.4, "p90": 1.6}
 >>> print(as_table(["n"], [Line(("64",), fast, {"by hand": slow, "torch": None})]), end="")
@@ -16,7 +16,7 @@ from typing import Any
 import mlir_kernels
 import plots
 
-PAGE, TARGET = "templates.md", "sm_90"
+PAGE, TARGET = "reference/templates.md", "sm_90"
 Row = dict[str, Any]
 
 

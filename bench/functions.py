@@ -5,8 +5,8 @@
     python bench/functions.py cpu        the same kernels on this machine's processor
 
 Inputs are random bit patterns, so that every magnitude occurs, numbers around 1, and zeros, infinities and NaN. Results
-go to bench/results/<device>/<date>-functions.json. Exit code 1 if a function exceeds the bound that docs/kernels.md
-states, or an infinity, a NaN or a conversion differs.
+go to bench/results/<device>/<date>-functions.json. Exit code 1 if a function exceeds the bound of
+docs/reference/kernels.md, or an infinity, a NaN or a conversion differs.
 """
 
 from __future__ import annotations

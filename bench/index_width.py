@@ -1,7 +1,7 @@
 """What 32-bit indices do to the shipped kernels: registers, PTX and machine instructions, before and after.
 
     python bench/index_width.py count [WORD ..]   compile and assemble; only kernels with all these words in their name
-    python bench/index_width.py table             the tables of docs/irs.md
+    python bench/index_width.py table             the tables of docs/reference/irs.md
 
 `count` prints a line for each kernel and updates bench/results/static/index_width-sm_90.json. No GPU.
 Before: every index in 64 bits, and addresses of shared memory too.
@@ -22,7 +22,7 @@ from typing import Any
 import harness
 import mlir_kernels
 
-NAME, PAGE, TARGET = "index_width", "irs.md", "sm_90"
+NAME, PAGE, TARGET = "index_width", "reference/irs.md", "sm_90"
 MULTIPROCESSORS = 132  # of an H200, for persistent kernels
 EXAMPLES = harness.BENCH.parent / "examples"
 QUANTITIES = ("registers", "ptx", "instructions")

@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of the Linear Layouts paper with a column of ours: the page docs/linear-layouts-tables.md.
+"""Tables 2 and 3 of the Linear Layouts paper with a column of ours: the page docs/results/linear-layouts-tables.md.
 
     python bench/layout_tables.py            write the page
     python bench/layout_tables.py --check    fail where the page is out of date
@@ -23,7 +23,7 @@ import lego_mlir as lego
 from lego_mlir import Row, f2, f8e4m3fn, f16, i32, interp
 from lego_mlir.tracing.trace import Load, Store
 
-PAGE = Path(__file__).parent.parent / "docs" / "linear-layouts-tables.md"
+PAGE = Path(__file__).parent.parent / "docs" / "results/linear-layouts-tables.md"
 WIDEST = 16
 TABLE_2 = {
     (1, f8e4m3fn): (32, 32), (2, f8e4m3fn): (16, 128), (4, f8e4m3fn): (32, 128), (8, f8e4m3fn): (64, 128),

@@ -110,7 +110,7 @@ def picture(name: str, text: str) -> str:
     folder = DOCS / "images"
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.svg").write_text(text)
-    return f"![{name}](images/{name}.svg)\n\n"
+    return f"![{name}](../images/{name}.svg)\n\n"
 
 
 def put_into(document: str, marker: str, text: str) -> None:

@@ -1,6 +1,6 @@
-"""Operations of our index expressions against hand-written ones: the table docs/op-counts.md.
+"""Operations of our index expressions against hand-written ones: the table docs/results/op-counts.md.
 
-    python bench/op_counts.py            print the table and write docs/op-counts.md
+    python bench/op_counts.py            print the table and write docs/results/op-counts.md
     python bench/op_counts.py --check    print it, and fail where ours is dearer or the file is out of date
 
 A division or a remainder counts four operations, anything else one, and a subexpression that occurs twice is computed
@@ -32,7 +32,7 @@ from lego_mlir.f2 import LinearLayout
 from lego_mlir.f2 import encodings as f2
 from lego_mlir.layout import Col, OrderBy, RegP, Row, TileOrderBy, gallery
 
-TABLE = Path(__file__).parent.parent / "docs" / "op-counts.md"
+TABLE = Path(__file__).parent.parent / "docs" / "results/op-counts.md"
 DEAR = ("//", "%")  # operations that count four
 TRIALS = 200
 

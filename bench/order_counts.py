@@ -1,4 +1,4 @@
-"""Machine instructions of the map of an order: the table of docs/schedules.md.
+"""Machine instructions of the map of an order: the table of docs/reference/schedules.md.
 
     python bench/order_counts.py     count, print, and write the table; no GPU
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import mlir_kernels
 
-TARGET, PAGE, MARKER = "sm_90", "schedules.md", "instructions"
+TARGET, PAGE, MARKER = "sm_90", "reference/schedules.md", "instructions"
 RECIPROCAL = "MUFU"
 BY_HAND = """
 __global__ void mapped(int *out, int width, int height, int col_w) {

@@ -3,7 +3,7 @@
     python bench/transpose.py static             registers, shared memory and instructions, ours and nvcc's, no GPU
     python bench/transpose.py render [SIZE ..]   our PTX and the rivals' cubins
     python bench/transpose.py time [SIZE ..]     on the GPU machine: correctness, then times
-    python bench/transpose.py table              the tables of docs/transpose.md
+    python bench/transpose.py table              the tables of docs/results/transpose.md
 
 The CUDA rivals (naive, through shared memory, padded, 16 bytes at once) are in rivals/transpose.cu, compiled by nvcc;
 of the last and of Triton there are several tiles, and the fastest is taken. The bound is the faster of two copies of
@@ -22,7 +22,7 @@ import harness
 import mlir_kernels
 import plots
 
-NAME, PAGE, TARGET = "transpose", "transpose.md", "sm_90"
+NAME, PAGE, TARGET = "transpose", "results/transpose.md", "sm_90"
 SIZES = (1024, 2048, 4096, 8192, 16384)
 DTYPES = {"f32": "float", "f16": "uint16_t"}
 VARIANTS = ("naive", "shared", "padded", "swizzled", "vectorised")

@@ -2,7 +2,7 @@
 //
 // Expects  kernels with a known block size and shared memory allocated by memref.alloc, accessed by linalg operations on
 //          single elements, by memref.load and memref.store, or by vectors of one dimension. The plugin of the lego
-//          dialect has to be built: docs/dialect.md.
+//          dialect has to be built: docs/reference/dialect.md.
 // Leaves   loads and stores at the changed positions, as arithmetic.
 
 module attributes {transform.with_named_sequence} {

@@ -3,9 +3,9 @@
     python test/dialect_mutations.py --first 0 --count 10000 --keep build/mutations
 
 A case is a number, which chooses a seed (layouts of every kind in an attribute and in operations, and the modules of
-docs/dialect.md) and the mutations of its text. A process of mlir-opt takes many cases, `--split-input-file` apart, and
-runs every pass on those that parse. Where it is killed by a signal or prints a stack dump, the batch is halved until
-the case is found, which is kept with the command that fails again.
+docs/reference/dialect.md) and the mutations of its text. A process of mlir-opt takes many cases, `--split-input-file`
+apart, and runs every pass on those that parse. Where it is killed by a signal or prints a stack dump, the batch is
+halved until the case is found, which is kept with the command that fails again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def seeds() -> list[str]:
             f"  {', '.join(f'%q{k}' for k in range(rank))} = lego.inv {text}(%p){bound}\n"
             f"  %m = lego.mask {text}({', '.join(index)}){bound}\n  return %p : index\n}}\n"
         )
-    page = (ROOT / "docs" / "dialect.md").read_text()
+    page = (ROOT / "docs" / "reference/dialect.md").read_text()
     (code,) = (block for block in re.findall(r"```mlir\n(.*?)```", page, re.DOTALL) if "lego.for_each (" in block)
     genp = code[code.index("lego.genp") : code.index("%v = lego.view")]
     head = "func.func @f(%i: index, %j: index, %M: index, %a: index, %b: index, %buffer: memref<?xf32>, %zero: f32,\n"

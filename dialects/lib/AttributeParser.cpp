@@ -1,7 +1,7 @@
 //===- AttributeParser.cpp - The parser of #lego.layout ---------*- C++ -*-===//
 //
 // The text of a layout is Python's repr with blanks between the parts of a
-// chain; docs/dialect.md has the grammar. The parser is recursive only in
+// chain; docs/reference/dialect.md has the grammar. The parser is recursive only in
 // Padded(..) and in parentheses, both bounded by Limits.h. It canonicalizes as
 // Python does: sugar becomes OrderBy and GroupBy, and AttributePrinter.cpp
 // finds the shortest form again.

@@ -1,8 +1,8 @@
 """The one import of Numba: functions that run as machine code, compiled on their first call and kept on disk.
 
 The simulator makes a decision for every access, and each depends on the last; NumPy cannot express that in bulk. Numba
-compiles such loops over arrays (docs/schedule-caches.md has the reasons). Compiled functions release Python's global
-lock, so that two threads simulate two halves of a GPU at once.
+compiles such loops over arrays (docs/reference/schedule-caches.md has the reasons). Compiled functions release Python's
+global lock, so that two threads simulate two halves of a GPU at once.
 
 Numba checks the file of a kept function, but not the files of the functions that it calls. So the folder is named after
 a digest of every file of this room: after a change, nothing old is found.

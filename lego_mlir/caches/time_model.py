@@ -8,8 +8,8 @@ each instruction that computes which task a thread does. With few resident block
     seconds = start + blocks / SMs * clocks / frequency
 
 The constants were fitted to measurements of the 9 x 9 stencil of 4096 x 4096 and 16384 x 16384 elements with blocks of
-256 threads; docs/schedule-caches.md compares the model with everything else that was measured, and shows what it cannot
-explain. It ranks orders; it knows nothing of arithmetic or of the bandwidth of the memory.
+256 threads; docs/reference/schedule-caches.md compares the model with everything else that was measured, and shows what
+it cannot explain. It ranks orders; it knows nothing of arithmetic or of the bandwidth of the memory.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ class Layout(Frozen):
         """The text of this layout in MLIR, `#lego.layout<...>`, which `lego.parse_layout` reads.
 
         `symbols` names each `GenP` made of functions: the text refers to it as `@name`. Raises LayoutError for such a
-        permutation without a name, and for a layout that has no text (docs/dialect.md).
+        permutation without a name, and for a layout that has no text (docs/reference/dialect.md).
         """
         from lego_mlir.layout.notation import to_attribute
 

@@ -7,7 +7,7 @@ a dot, sizes are affine expressions (`floordiv`, `mod`), and symbolic sizes are 
     [M multiple_of 32, N]: Row(M, N) tile_by([M floordiv 32, (N + 31) floordiv 32], [32, 32])
 
 A `GenP` made of the user's functions is a symbol, `GenP([4, 4], @zigzag)`, which the module defines by a pair of
-functions. `notation_parser.py` reads the text; the grammar is in docs/dialect.md.
+functions. `notation_parser.py` reads the text; the grammar is in docs/reference/dialect.md.
 
 >>> from lego_mlir import Row, gallery, size
 >>> to_attribute(gallery.xor_swizzle(32, 64, vec=8))

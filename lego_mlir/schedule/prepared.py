@@ -2,8 +2,8 @@
 
 The map divides by the elements of a column and by its width. Both are the same for all tasks, so a launch computes for
 each divisor d a multiplier m and a shift s with n // d == n * m >> s for every task n below 2**31, and passes both as
-one size, m + 2**32 * s. The last column, which may be narrower, has a reciprocal as well. docs/schedules.md has the
-machine instructions.
+one size, m + 2**32 * s. The last column, which may be narrower, has a reciprocal as well. docs/reference/schedules.md
+has the machine instructions.
 
 >>> from lego_mlir.expr.index import size
 >>> order = prepared_columns(size("H"), size("W"), width=size("w"))

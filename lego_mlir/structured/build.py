@@ -12,7 +12,7 @@ True
 
 The arguments are the operands in declaration order, from the keywords of `compile` or the text. An array with one more
 dimension is a batch; read-only operands may be shared by the whole batch. Elements that a structure does not store are
-never read: NaN there has no effect (docs/structured.md, "NaN and infinity").
+never read: NaN there has no effect (docs/reference/structured.md, "NaN and infinity").
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ class OnArrays:
 
         NumPy arrays run on the CPU, with `check=True` in the interpreter; CUDA arrays on the current stream of their
         library. Results may be left out, and are then allocated. Returns the tensors that the kernel writes. Raises
-        UsageError for arguments that do not fit, KernelFaultError for faults of a checked run. See docs/calling.md.
+        UsageError for arguments that do not fit, KernelFaultError for faults of a checked run. See
+        docs/how-to/calling.md.
         """
         if (program := current_program.get()) is not None:
             return program.call(self, arrays, named)  # type: ignore[arg-type]

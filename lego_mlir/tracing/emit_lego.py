@@ -4,7 +4,7 @@
     %x = memref.load %src[%p] : memref<2097152xf32>
 
 Statements other than accesses are emitted as usual. An access keeps its expanded arithmetic where its layout has no
-text (docs/dialect.md), where its index may be out of range (`halo`), and where a shared tile is a matrix in
+text (docs/reference/dialect.md), where its index may be out of range (`halo`), and where a shared tile is a matrix in
 memory, as tensor-core reads need it. A `GenP` made of functions becomes a `lego.genp` of the GPU module, whose regions
 hold its two simplified expressions.
 """

@@ -91,7 +91,7 @@ def Lego_StridedAttr : Lego_Part<"Strided", "strided"> {
 def Lego_LayoutAttr : AttrDef<Lego_Dialect, "Layout"> {
   let mnemonic = "layout";
   let summary = "A layout: its symbols and its view";
-  let description = "The syntax is Python's repr; docs/dialect.md has the grammar.";
+  let description = "The syntax is Python's repr; docs/reference/dialect.md has the grammar.";
   let parameters = (ins ArrayRefParameter<"::lego::SymbolAttr">:$symbols,
                         "::mlir::Attribute":$view);
   let genVerifyDecl = 1;

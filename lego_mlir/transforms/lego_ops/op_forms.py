@@ -40,7 +40,7 @@ def mentions_lego(text: str) -> bool:
 def to_generic(text: str, name: str = "-") -> str:
     """The text with every lego operation in generic form.
 
-    Raises ModuleError, with the line, for an operation whose custom form is not that of docs/dialect.md.
+    Raises ModuleError, with the line, for an operation whose custom form is not that of docs/reference/dialect.md.
     """
     return _Reader(text, name).rewritten(0, len(text))
 
@@ -57,7 +57,7 @@ class _Reader:
         rest = self.text[self.at : self.at + 40].partition("\n")[0]
         return ModuleError(
             f"{self.name}:{line}:{column}: error: {what}, got {rest or 'the end'!r}; "
-            "docs/dialect.md has the syntax, and mlir-opt with the plugin prints the generic form "
+            "docs/reference/dialect.md has the syntax, and mlir-opt with the plugin prints the generic form "
             "(--mlir-print-op-generic), which is always read"
         )
 

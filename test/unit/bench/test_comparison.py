@@ -1,4 +1,4 @@
-"""The tables of docs/templates.md, from results made up here; nothing is written to docs."""
+"""The tables of docs/reference/templates.md, from results made up here; nothing is written to docs."""
 
 import doctest
 import json
@@ -27,18 +27,18 @@ BENCHMARKS = [triton_matmul, triton_grouped, triton_softmax, triton_layer_norm, 
 def page(tmp_path, monkeypatch):
     """The real page, and the static results of the repository, where tables can be written."""
     docs, results = tmp_path / "docs", tmp_path / "results"
-    docs.mkdir()
-    (docs / "templates.md").write_text((ROOT / "docs" / "templates.md").read_text())
+    (docs / "reference").mkdir(parents=True)
+    (docs / "reference/templates.md").write_text((ROOT / "docs" / "reference/templates.md").read_text())
     (results / "static").mkdir(parents=True)
     for source in (ROOT / "bench" / "results" / "static").glob("*.json"):
         (results / "static" / source.name).write_text(source.read_text())
     monkeypatch.setattr(mlir_kernels, "DOCS", docs)
     monkeypatch.setattr(mlir_kernels, "RESULTS", results)
-    return docs / "templates.md"
+    return docs / "reference/templates.md"
 
 
 def measured(page, name, rows):
-    device = page.parents[1] / "results" / "NVIDIA-Made-Up"
+    device = page.parents[2] / "results" / "NVIDIA-Made-Up"
     device.mkdir(exist_ok=True)
     spread = [{"p10": row["ms"] * 0.9, "p90": row["ms"] * 1.1, **row} for row in rows]
     (device / f"2026-01-02-{name}.json").write_text(json.dumps({"device": "NVIDIA Made Up", "rows": spread}))
@@ -88,7 +88,7 @@ def test_ratios_are_of_the_rivals_times(page):
     triton_softmax.table()
     (line,) = lines_of(page, "| 1024 | 0.0200")
     assert line.endswith("| 1.05 | 1.50 | 2 4 |")
-    assert (page.parent / "images" / "triton_softmax.svg").read_text().count("<circle") == 2
+    assert (page.parents[1] / "images" / "triton_softmax.svg").read_text().count("<circle") == 2
 
 
 def test_the_chosen_buffer_stands_beside_all(page):

@@ -14,6 +14,7 @@ import mlir_kernels
 
 def test_a_cell_says_both_numbers_only_where_they_differ(tmp_path, monkeypatch):
     page = tmp_path / counters.PAGE
+    page.parent.mkdir()
     page.write_text("<!-- counters -->\nold\n<!-- end -->\n")
     predicted = dict.fromkeys(counters.PREDICTED, 0) | {"shared loads": 8, "ldmatrix": 5}
     measured = dict.fromkeys(counters.METRICS, 0) | {"shared loads": 8, "ldmatrix": 4, "sectors read": 2}

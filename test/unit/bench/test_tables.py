@@ -20,8 +20,10 @@ import transpose  # noqa: E402
 def pages(tmp_path, monkeypatch):
     """Empty pages, and results in the static folder of the repository."""
     docs = tmp_path / "docs"
-    docs.mkdir()
-    for page, names in (("matmul.md", ("static", "measured", "study")), ("transpose.md", ("static", "measured"))):
+    for part in ("how-to", "reference", "results"):
+        (docs / part).mkdir(parents=True)
+    markers = {"how-to/matmul.md": ("static", "measured", "study"), "results/transpose.md": ("static", "measured")}
+    for page, names in markers.items():
         places = "".join(f"<!-- {name} -->\nold\n<!-- end -->\n" for name in names)
         (docs / page).write_text(f"# A\n{places}last\n")
     results = tmp_path / "results"
@@ -42,7 +44,7 @@ def measured(folder, name, rows):
 def test_without_measurements_the_cells_are_empty(pages):
     matmul.table([])
     transpose.table([])
-    product, turned = (pages / "matmul.md").read_text(), (pages / "transpose.md").read_text()
+    product, turned = (pages / "how-to/matmul.md").read_text(), (pages / "results/transpose.md").read_text()
     assert product.count("| 4096 x 4096 x 4096 | NN |  |  |  |  |  |") == 1
     assert "| 128x256x64, 2x4, 4 | NN | f16 to f16 |" in product
     assert turned.count("| f32 | ours vectorised |  |  |  |  |  |") == 1
@@ -60,7 +62,7 @@ def test_measured_products_become_a_table_and_a_plot(pages):
         {"kernel": "4096x4096x4096-NN-fast", "ms": 0.3, **tile, **facts},
     ])  # fmt: skip
     matmul.table([])
-    page = (pages / "matmul.md").read_text()
+    page = (pages / "how-to/matmul.md").read_text()
     assert "On NVIDIA Made Up." in page
     assert "| 0.2000 (0.9000 to 1.1000) | 0.3000 (0.9000 to 1.1000) |  | 0.667 | fast |" in page
     assert page.endswith("| fast | 0.3000 (0.9000 to 1.1000) | 0.667 |\n| slow | 0.5000 (0.9000 to 1.1000) | 0.400 |\n"
@@ -73,7 +75,7 @@ def test_measured_transposes_become_a_table_and_plots(pages):
     rows = [{"kernel": "copy", "ms": 0.981, **facts}, {"kernel": "ours vectorised", "ms": 1.0, **facts}]
     measured(pages, "transpose", rows)
     transpose.table([])
-    assert "| f16 | ours vectorised |  |  | 0.981 |  |  |" in (pages / "transpose.md").read_text()
+    assert "| f16 | ours vectorised |  |  | 0.981 |  |  |" in (pages / "results/transpose.md").read_text()
     assert {p.name for p in (pages / "images").iterdir()} == {"transpose-f32.svg", "transpose-f16.svg"}
 
 
@@ -102,7 +104,7 @@ def test_a_plot_escapes_its_labels():
 
 
 def test_the_table_of_attention_has_a_ratio_for_each_rival(pages):
-    (pages / "spread.md").write_text("<!-- attention_spread -->\nold\n<!-- end -->\n")
+    (pages / "reference/spread.md").write_text("<!-- attention_spread -->\nold\n<!-- end -->\n")
     times = {"lego": 2.0, "Triton": 1.5, "Triton sm_80": 3.0, "torch flash": 2.2}
     case = {"features": 64, "length": 4096, "mask": "causal", "config": "64-causal", "p10": 1.0, "p90": 4.0}
     rows = [{"kernel": kernel, "ms": ms, **case} for kernel, ms in times.items()]
@@ -111,6 +113,6 @@ def test_the_table_of_attention_has_a_ratio_for_each_rival(pages):
     about = {"device": "NVIDIA Made Up", "torch": "2", "triton": "3", "rows": rows}
     (device / "2026-01-02-attention_spread.json").write_text(json.dumps(about))
     attention.table()
-    text = (pages / "spread.md").read_text()
+    text = (pages / "reference/spread.md").read_text()
     assert "| 64 | 4096 | causal | 2.0000 (1.0000 to 4.0000) | 137 | 1.50 | 1.10 | 0.75 |  | 64-causal |" in text
     assert "old" not in text

@@ -252,8 +252,8 @@ def test_doctor_says_how_to_get_what_is_missing(monkeypatch, capsys):
 
 
 def documented(heading):
-    """The keys that docs/command-line.md names in the JSON schema of a command."""
-    text = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text()
+    """The keys that docs/reference/command-line.md names in the JSON schema of a command."""
+    text = (Path(__file__).parents[3] / "docs" / "reference/command-line.md").read_text()
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return set(re.findall(r"`(\w+)`", section))
 

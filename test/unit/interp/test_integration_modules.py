@@ -1,7 +1,7 @@
 """Host programs like those of MLIR's own GPU integration tests: each runs, or is refused by name.
 
 `test/integration` holds one module for each group of mlir/test/Integration/GPU/CUDA in LLVM 22, written for these
-tests; the table in docs/running.md lists the groups.
+tests; the table in docs/how-to/running.md lists the groups.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ from lego_mlir import interp
 from lego_mlir.cli.main import BAD_INPUT, CHECK_FAILED, DONE, main
 
 MODULES = pathlib.Path(__file__).parents[2] / "integration"
-DOCS = pathlib.Path(__file__).parents[3] / "docs" / "running.md"
+DOCS = pathlib.Path(__file__).parents[3] / "docs" / "how-to/running.md"
 REFUSED = {
     "tma": "tma.mlir:9: the interpreter does not support the operation nvgpu.tma.create.descriptor",
     "warpgroup": "warpgroup.mlir:8: the interpreter does not support the operation nvgpu.warpgroup.mma.init.",

@@ -1,4 +1,4 @@
-"""The pictures of docs/pictures.md are what `lego.show` draws; accepted with --update-golden once looked at."""
+"""The pictures of docs/how-to/pictures.md are what `lego.show` draws; accepted with --update-golden once looked at."""
 
 from pathlib import Path
 
@@ -48,4 +48,4 @@ PICTURES = {
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_of_the_docs(name, request):
     golden_files.compare(PICTURES[name]().svg(), IMAGES / f"{name}.svg", request)
-    assert f"images/{name}.svg" in (IMAGES.parent / "pictures.md").read_text()
+    assert f"images/{name}.svg" in (IMAGES.parent / "how-to/pictures.md").read_text()
