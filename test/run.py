@@ -28,7 +28,7 @@ STEPS: dict[str, list[str]] = {
     "lint": [PYTHON, "-m", "ruff", "check", "."],
     "types": [PYTHON, "-m", "mypy"],
     "layers": [str(BIN / "lint-imports")],
-    "docs": [PYTHON, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", "build/site"],
+    "docs": [PYTHON, "docs/builder"],
     "dialect": [PYTHON, "test/dialect.py"],
     "lit": [str(BIN / "lit"), "-v", "test/lit"],
     "notebooks": [PYTHON, "-m", "pytest", "-q", "--nbmake", "-n", "2", "docs/notebooks"],
