@@ -36,10 +36,13 @@ class Case:
             f"T = {THREADS}",
             'M, N = lego.size("M"), lego.size("N")',
             f"@lego.kernel(grid={self.grid}, block={self.block})  # {threads} threads",
-            "def k(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N)), z: lego.Tensor(f32, Row(M, N))):",
+            "def k(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N)), z: lego.Tensor(f32, Row(M, N)),",
+            "      w: lego.Tensor(f32, Row(8, 32))):",
             f"    b, t, total = lego.block_id[0], {thread}, lego.register(f32, 0.0)",
             f'    tile = lego.shared(f32, {self.tile}, name="tile")',
         ]
+        if any("ring" in line for line in self.lines):
+            head.append('    ring = lego.shared(f32, Row(12, 32), name="ring")')
         return "\n".join([*head, *(f"    {line}" for line in self.lines), ""])
 
     def kernel(self) -> lego.Kernel:
@@ -82,7 +85,8 @@ def _any(rng: random.Random, threads: int) -> str:
 
 
 def _steps(rng: random.Random, threads: int) -> list[str]:
-    return rng.choice([_exchange, _exchange, _reduction, _loop, _strided, _pipeline])(rng, threads)
+    kinds = [_exchange, _exchange, _reduction, _loop, _strided, _pipeline, _clamped, _copied, _repeated, _by_warp]
+    return rng.choice(kinds)(rng, threads)
 
 
 def _barrier(rng: random.Random, right: str = "lego.barrier()") -> list[str]:
@@ -134,6 +138,57 @@ def _pipeline(rng: random.Random, threads: int) -> list[str]:
         *(f"    {x}" for x in body),
         *_barrier(rng),
     ]
+
+
+def _clamped(rng: random.Random, threads: int) -> list[str]:
+    """Unrolled reads at the edges of a tile, and a write after them."""
+    count, border = rng.randint(2, 3), rng.choice(["clamp", "clamp", "wrap", "zero"])
+    first = rng.choice([f"t - {rng.randint(0, 2)}", f"t + {64 - threads + rng.randint(-2, 2)}", f"{threads} - 2 * t"])
+    lines = [f"for r in range({max(1, 64 // threads)}):", f"    tile[t + {threads} * r] = x.halo()[t]"]
+    lines += [*_barrier(rng), f"for r in range({count}):", f'    total += tile.halo("{border}")[{first} + r]']
+    return [*lines, *_barrier(rng), *rng.choice([[], ["tile[t] = total", *_barrier(rng)]])]
+
+
+def _copied(rng: random.Random, threads: int) -> list[str]:
+    """Asynchronous copies, unrolled, then read in another order, perhaps while the next ones are in flight."""
+    count, held = rng.choice([1, 2, 3, 3]), rng.choice([0, 0, 1])
+    slot = _mostly(rng, ["4 * r"], ["0", "4 * (r // 2)"])
+    lines = [
+        f"for r in range({count}):",
+        f"    lego.copy_async(w, ring.part(({slot}, 0), (4, 32)), at=({rng.choice(['0', '4'])}, 0))",
+        "    lego.commit_copies()",
+        f"lego.wait_copies({held})",
+        *_barrier(rng),
+        f"total += ring[{_mostly(rng, [str(rng.randrange(max(1, count - held)) * 4)], ['4', '8'])} + t % 4, t // 4]",
+    ]
+    if held and rng.random() < 0.8:
+        lines += ["lego.wait_copies()", *_barrier(rng), f"total += ring[{4 * count - 4} + t % 4, t // 4]"]
+    return [*lines, *_barrier(rng)]
+
+
+def _repeated(rng: random.Random, threads: int) -> list[str]:
+    """A while, which may have no round for some sizes or threads, and whose accesses are after or before others."""
+    start = rng.choice(["True", "M > 1", "M > 40", "t < 16", "t >= 0"])
+    initialised = _mostly(rng, [f"tile[{_own(rng, threads)}] = 1.0"], ["pass"])
+    inside = rng.choice([f"tile[{_own(rng, threads)}] = total", f"total += tile[{_any(rng, threads)}]"])
+    body = [inside, *rng.choice([[], [], _barrier(rng), ["lego.warp_sync()"]])]
+    return [
+        initialised, *_barrier(rng),
+        f"running, rounds = lego.register(lego.i1, {start}), lego.register(i32, 0)",
+        "with lego.while_(running):",
+        *(f"    {line}" for line in body),
+        "    rounds += 1",
+        f"    running.set(rounds < {rng.choice(['1', '3', '3', 'M'])})",
+        *_barrier(rng), f"total += tile[{_any(rng, threads)}]", *_barrier(rng),
+    ]  # fmt: skip
+
+
+def _by_warp(rng: random.Random, threads: int) -> list[str]:
+    """A shuffle or vote, which all lanes of a warp reach, mostly."""
+    what = rng.choice(["lego.shuffle_xor(total, 1)", "lego.shuffle_down(total, 2)", "lego.shuffle(total, 0)"])
+    guard = _mostly(rng, ["t < 32", "M > 3", "t // 32 == 0"], ["t < 16", "t % 2 == 0"])
+    lines = [f"total += {what}"]
+    return lines if rng.random() < 0.3 else [f"with lego.when({guard}):", *(f"    {line}" for line in lines)]
 
 
 def _store(rng: random.Random, threads: int, own_grid: bool) -> list[str]:

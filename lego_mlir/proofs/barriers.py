@@ -1,4 +1,4 @@
-"""The claims that all threads of a block reach a barrier together, and all lanes of a warp a barrier of the warp.
+"""The claims that all threads of a block reach a barrier together, and all lanes of a warp a barrier or exchange of it.
 
 They do if the branches around it are taken by all or none, and the loops around it have as many rounds for all. That is
 so where conditions and bounds do not depend on the thread; otherwise two threads, t and t', are proved to agree:
@@ -35,26 +35,47 @@ class BarrierClaim:
     @property
     def text(self) -> str:
         who = "lane of the warp" if self.sync.scope == "warp" else "thread of the block"
-        return f"{self.sync.source}: every {who} reaches the barrier"
+        return f"{self.sync.source}: every {who} reaches the {self.sync.what}"
 
 
 def barrier_claims(model: KernelModel) -> Iterator[BarrierClaim]:
     """A claim for each barrier, those of one line as one claim."""
-    divergence = Divergence(model.trace)
+    yield from _claims(model, model.reader.syncs)
+
+
+def exchange_claims(model: KernelModel) -> Iterator[BarrierClaim]:
+    """A claim for each shuffle, vote and operation on matrices: all lanes of the warp execute it together."""
+    yield from _claims(model, model.reader.exchanges)
+
+
+def _claims(model: KernelModel, syncs: Sequence[Sync]) -> Iterator[BarrierClaim]:
+    divergences = {scope: _divergence(model, scope) for scope in {sync.scope for sync in syncs}}
     lines: dict[tuple[str, object], BarrierClaim] = {}
-    for sync in model.reader.syncs:
-        verdict = _reached(model, divergence, sync)
-        key = (sync.scope, sync.source)
+    for sync in syncs:
+        verdict = _reached(model, divergences[sync.scope], sync)
+        key = (sync.what, sync.source)
         if key not in lines or isinstance(lines[key].verdict, Proved):
             lines[key] = BarrierClaim(sync, verdict)
     yield from lines.values()
+
+
+def _divergence(model: KernelModel, scope: str) -> Divergence:
+    answers: dict[tuple[Cond, int], bool] = {}
+
+    def agreed(divergence: Divergence, condition: Cond) -> bool:
+        key = condition, len(divergence.symbols)  # which only grow
+        if key not in answers:
+            answers[key] = isinstance(_agreed(model, divergence, scope, [condition]), Proved)
+        return answers[key]
+
+    return Divergence(model.trace, scope, agreed if scope == "warp" else None)
 
 
 def _reached(model: KernelModel, divergence: Divergence, sync: Sync) -> Verdict:
     varying = [guard for guard in sync.guards if any(divergence.differs(part) for part in guard)]
     methods: dict[str, None] = {}
     for guard in varying:
-        verdict = _agreed(model, divergence, sync, guard)
+        verdict = _agreed(model, divergence, sync.scope, guard)
         if not isinstance(verdict, Proved):
             shown = ", ".join(map(str, guard))
             return Unknown(f"not proved that all threads agree on {shown}")
@@ -62,14 +83,14 @@ def _reached(model: KernelModel, divergence: Divergence, sync: Sync) -> Verdict:
     return Proved(", ".join(methods) or "the branches and loops around it do not depend on the thread")
 
 
-def _agreed(model: KernelModel, divergence: Divergence, sync: Sync, guard: Sequence[Expr]) -> Verdict:
+def _agreed(model: KernelModel, divergence: Divergence, scope: str, guard: Sequence[Expr]) -> Verdict:
     """Whether two threads, of one warp for a barrier of the warp, have the same condition or number of rounds."""
     prime = {s: primed(s) for s in divergence.symbols}
     here = [part.xreplace(model.digits.value) for part in (_decisive(guard), model.warp)]
     own = {digit: primed(digit) for s in prime for digit in model.over_digits([s])}
     there = [part.xreplace(own) for part in here]
     same = _same(here[0], there[0])
-    claim = sympy.Or(Ne(here[1], there[1]), same) if sync.scope == "warp" else same
+    claim = sympy.Or(Ne(here[1], there[1]), same) if scope == "warp" else same
     limits = model.digits.limits
     given = [sympy.Not(c) for c in (*limits, *(limit.xreplace(own) for limit in limits), *model.required)]
     return prove(sympy.Or(claim, *given), model.both)

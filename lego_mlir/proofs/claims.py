@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
-from lego_mlir.proofs.barriers import barrier_claims
-from lego_mlir.proofs.confirm import Runs, is_divergent, is_race, is_unwritten
+from lego_mlir.proofs.barriers import barrier_claims, exchange_claims
+from lego_mlir.proofs.confirm import Runs, is_divergent, is_partial, is_race, is_unwritten
 from lego_mlir.proofs.covering import write_claims
 from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
@@ -27,6 +27,9 @@ def kernel_claims(kernel: Kernel, tried: bool = True) -> Iterator[tuple[str, Ver
         source = barrier.sync.source
         reached = reached and isinstance(barrier.verdict, Proved)
         yield barrier.text, runs.tried(barrier.verdict, is_divergent(source.file, source.line))
+    for exchange in exchange_claims(model):
+        source = exchange.sync.source
+        yield exchange.text, runs.tried(exchange.verdict, is_partial(source.file, source.line))
     for race in race_claims(model):
         verdict = race.verdict
         if isinstance(verdict, Proved) and not reached and not race.across:

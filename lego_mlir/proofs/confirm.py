@@ -196,6 +196,11 @@ def is_divergent(file: str, line: int) -> Callable[[Fault], bool]:
     return lambda fault: fault.kind is Kind.BARRIER and (fault.place.file, fault.place.line) == (file, line)
 
 
+def is_partial(file: str, line: int) -> Callable[[Fault], bool]:
+    """Whether a fault is a shuffle, vote or operation on matrices that only some lanes of a warp reach."""
+    return lambda fault: fault.kind is Kind.SHUFFLE and (fault.place.file, fault.place.line) == (file, line)
+
+
 def is_unwritten(buffer: str) -> Callable[[Fault], bool]:
     """Whether a fault is a read of an element of this tile that nothing has written."""
     return lambda fault: fault.kind is Kind.UNINITIALISED and fault.buffer == buffer

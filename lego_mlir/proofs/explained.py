@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lego_mlir.expr.verdict import Proved, Verdict
-from lego_mlir.proofs.barriers import barrier_claims
+from lego_mlir.proofs.barriers import barrier_claims, exchange_claims
 from lego_mlir.proofs.covering import write_claims
 from lego_mlir.proofs.initialised import tile_claims
 from lego_mlir.proofs.kernel_model import KernelModel
@@ -37,7 +37,7 @@ def explanations(trace: KernelTrace) -> Iterator[Explanation]:
     """Each claim of a kernel with its proof, or why there is none."""
     model = KernelModel(trace)
     inside = pairs_inside(model)
-    for barrier in barrier_claims(model):
+    for barrier in (*barrier_claims(model), *exchange_claims(model)):
         yield Explanation(barrier.text, (_verdict(barrier.verdict),))
     for claim in race_claims(model, inside):
         pairs = across_blocks(model.accesses) if claim.across else iter(inside)

@@ -56,6 +56,8 @@ from lego_mlir.tracing.trace import (
 WARP_BARRIER: Final = "nvvm.bar.warp.sync"
 COMMIT: Final = "nvvm.cp.async.commit.group"
 WAIT: Final = "nvvm.cp.async.wait.group"
+OF_WARPS: Final = {"gpu.shuffle": "shuffle", "nvvm.vote.sync": "vote", "nvgpu.mma.sync": "matrix product"}
+"""Operations that all lanes of a warp execute together; they order no accesses."""
 _KINDS: Final = {Load: "read", Store: "write", Atomic: "atomic"}
 
 
@@ -100,11 +102,15 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A barrier of the block or of a warp. `guards` decide who reaches it: a condition each, or the ends of a loop."""
+    """A barrier of the block or of a warp, or another operation of a warp, named by `what`.
+
+    `guards` decide who reaches it: a condition each, or the ends of a loop.
+    """
 
     scope: str
     source: Source
     guards: tuple[tuple[Expr, ...], ...]
+    what: str = "barrier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +169,14 @@ class Reader:
     """Reads a trace. `ranges` gains the rounds, elements and copies that the footprints use.
 
     `distinct` has the values that are elements of tensors without repetition: the tensor, and the index in it.
+    `exchanges` are shuffles, votes and other operations of warps.
     """
 
     trace: KernelTrace
     meaning: Mapping[Any, Any]
     ranges: dict[Any, Range]
     syncs: list[Sync] = field(default_factory=list)
+    exchanges: list[Sync] = field(default_factory=list)
     distinct: dict[int, tuple[str, tuple[Expr, ...]]] = field(default_factory=dict)
     _counted: int = 0
     _accessed: int = 0
@@ -245,6 +253,9 @@ class Reader:
         self.syncs.append(found)
         return found
 
+    def _exchange(self, what: str, source: Source, scope: _Scope) -> None:
+        self.exchanges.append(Sync("warp", source, scope.guards, what))
+
     def _register(self, loop: While) -> Symbol:
         return sympy.Symbol(f"register {loop.condition.number}", integer=True)
 
@@ -259,17 +270,27 @@ class Reader:
             case TileLoad() | TileStore():
                 yield self._tile(statement, scope)
             case MatrixLoad(access=access):
+                self._exchange("load of matrices", access.source, scope)
                 yield self._row(access, scope)
+            case MlirOperation(name=name, source=source) if name in OF_WARPS:
+                self._exchange(OF_WARPS[name], source, scope)
             case For(body=body):
                 yield from self._inside(body, self._loop(statement, scope)[0])
             case While(body=body):
-                runs = Ne(self._register(statement), 0)  # it may have no round
-                inner = replace(scope, conditions=(*scope.conditions, runs), repeated=True)
+                register = self._register(statement)
+                inner = replace(
+                    scope,
+                    conditions=(*scope.conditions, Ne(register, 0)),  # it may have no round
+                    guards=(*scope.guards, (register,)),
+                    repeated=True,
+                )
                 yield from self._inside(body, inner)
             case If(condition=condition, then=then, otherwise=otherwise):
                 holds = scope.at(condition, self.meaning)
-                yield from self._inside(then, replace(scope, conditions=(*scope.conditions, holds)))
-                yield from self._inside(otherwise, replace(scope, conditions=(*scope.conditions, sympy.Not(holds))))
+                guards = (*scope.guards, (scope.at(condition, {}),))
+                for side, given in ((then, holds), (otherwise, sympy.Not(holds))):
+                    inner = replace(scope, conditions=(*scope.conditions, given), guards=guards)
+                    yield from self._inside(side, inner)
             case FunctionCall():
                 yield from self._inside(statement.function.body, self._called(statement, scope))
 

@@ -52,7 +52,9 @@ class KernelModel:
         self._answers: dict[Any, Verdict] = {}
         ids = [*self.threads, *self.blocks]
         conditions = [c for a in self.accesses for c in a.conditions]
-        by_warps = any(sync.scope == "warp" for sync in self.reader.syncs) or any(a.by_warp for a in self.accesses)
+        by_warps = any(sync.scope == "warp" for sync in (*self.reader.syncs, *self.reader.exchanges)) or any(
+            a.by_warp for a in self.accesses
+        )
         warps = [self.warp] if by_warps else []
         loaded = [i for _, index in self.reader.distinct.values() for i in index]
         exprs = [*(i for a in self.accesses for i in a.index), *loaded, *warps, *ids, *map(_sides, conditions)]

@@ -31,13 +31,13 @@ def faults(kernel, sizes):
         return set()  # of its own claims
     found = set()
     for fault in launch.report.faults:
-        if fault.kind is Kind.RACE:
+        if fault.kind in (Kind.RACE, Kind.PENDING):
             across = " of block " in fault.message or " of other blocks" in fault.message
             who = "two blocks" if across else "two threads of a block"
             found.add(f"no race for {fault.buffer} between {who}")
         elif fault.kind is Kind.UNINITIALISED:
             found.add(f"every read of {fault.buffer} comes after a write of that element")
-        elif fault.kind is Kind.BARRIER:
+        elif fault.kind in (Kind.BARRIER, Kind.SHUFFLE):
             found.add(f"{fault.place.file}:{fault.place.line}: every ")
     for number, tensor in enumerate(kernel.params):
         written = launch.report.written(number) if tensor.written else None
