@@ -1,0 +1,46 @@
+"""Trials for the tests of tuning, in a module that their processes can import."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Printing:
+    """A trial whose kernel prints, and whose samples are its process."""
+
+    def open(self):
+        os.write(1, b"not an answer\n")
+        print("neither is this")
+        return self
+
+    def check(self):
+        return ""
+
+    def sample(self, count):
+        return [float(os.getpid())] * count
+
+
+@dataclass(frozen=True)
+class Raising(Printing):
+    def sample(self, count):
+        raise RuntimeError(f"no {count} samples")
+
+
+class Unreadable:
+    """A trial that its process cannot make again."""
+
+    def __reduce__(self):
+        return (__import__, ("a_module_that_is_not_there",))
+
+
+@dataclass(frozen=True)
+class Told(Printing):
+    """Writes its process to a file, then hangs."""
+
+    path: str
+
+    def open(self):
+        Path(self.path).write_text(str(os.getpid()))
+        time.sleep(600)

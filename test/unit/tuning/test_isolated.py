@@ -1,0 +1,78 @@
+"""Real processes: a crash, a hang and a refusal cost one candidate each, and no process is left behind."""
+
+import os
+import time
+
+import pytest
+from trials import Printing, Raising, Told, Unreadable
+
+from lego_mlir.tuning.halving import RaceRules, race
+from lego_mlir.tuning.isolated import IsolatedBench
+from lego_mlir.tuning.made_up import MadeUpDevice
+
+
+def alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_candidates_that_fail_in_any_way_cost_only_themselves():
+    device = MadeUpDevice(noise=0.01)
+    trials = [
+        device.trial(30e-6), device.trial(20e-6), device.trial(1e-6, "crashed"), device.trial(1e-6, "timed out"),
+        device.trial(1e-6, "wrong"), device.trial(1e-6, "refused"), device.trial(1e-6, "crashed", late=True),
+    ]  # fmt: skip
+    results = race(IsolatedBench(patience=6), trials, RaceRules(rungs=3))
+    assert [result.fate for result in results] == [
+        "slower", "best", "crashed", "timed out", "wrong", "refused", "crashed",
+    ]  # fmt: skip
+    assert results[2].reason == "exit code -6 (SIGABRT)"
+    assert results[3].reason == "no answer within 6 s"
+    assert results[4].reason == "element 0 is 1, expected 0"
+    assert "too few registers" in results[5].reason
+    assert results[6].samples == ()
+
+
+def test_what_a_trial_prints_is_no_answer_and_closing_ends_the_process():
+    contender = IsolatedBench().start(Printing())
+    process = int(contender.sample(1)[0])
+    assert process != os.getpid()
+    assert contender.sample(3) == (process,) * 3
+    contender.close()
+    assert not alive(process)
+
+
+def test_an_exception_while_sampling_is_the_reason():
+    contender = IsolatedBench().start(Raising())
+    assert contender.ready() is None
+    failure = contender.sample(2)
+    assert str(failure) == "crashed: RuntimeError: no 2 samples"
+    assert contender.sample(2) is failure
+    contender.close()
+
+
+def test_a_trial_that_cannot_be_opened_there_is_a_failure():
+    contender = IsolatedBench().start(Unreadable())
+    assert "No module named 'a_module_that_is_not_there'" in contender.ready().reason
+    contender.close()
+
+
+def test_a_process_ends_with_its_parent(tmp_path):
+    contender = IsolatedBench().start(Told(str(tmp_path / "process")))
+    for _ in range(200):
+        if (tmp_path / "process").is_file() and (tmp_path / "process").read_text():
+            break
+        time.sleep(0.05)
+    contender._process.stdin.close()
+    assert contender._process.wait(20) == 1
+    contender.close()
+
+
+@pytest.mark.parametrize("live", [1, 2])
+def test_with_few_open_at_a_time_the_best_is_found_all_the_same(live):
+    device = MadeUpDevice(noise=0.01)
+    results = race(IsolatedBench(live=live), [device.trial(t * 1e-5) for t in (3, 1, 2)], RaceRules(rungs=2))
+    assert [result.fate for result in results].index("best") == 1
