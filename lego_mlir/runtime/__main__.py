@@ -11,11 +11,11 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lego_mlir.errors import LegoError, SpecError, UsageError
-from lego_mlir.runtime import comparing, cuda
-from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate, sizes_of
+from lego_mlir.errors import LegoError, UsageError
+from lego_mlir.runtime import cuda, data_files
+from lego_mlir.runtime.manifest import KernelEntry, sizes_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         module = cuda.load(args.code)
-        data = _data(Path(args.code).with_suffix(".npz"))
+        data = data_files.read(Path(args.code).with_suffix(".npz"))
         given = sizes_of(args.size)
         launchers = _launchers(module, args.kernel, data)
         _refuse_unknown(given, [launcher.kernel for launcher in launchers])
@@ -59,21 +59,6 @@ def _launchers(module: cuda.Module, name: str | None, data: Mapping[str, Array])
 
 def _has_data(entry: str, data: Mapping[str, Array]) -> bool:
     return any(name.startswith(f"{entry}/") for name in data)
-
-
-def _data(path: Path) -> Mapping[str, Array]:
-    """The arrays of the `.npz` beside the code, empty where the file is missing. Raises SpecError for a broken one."""
-    import zipfile
-
-    import numpy
-
-    if not path.is_file():
-        return {}
-    try:
-        with path.open("rb") as file:
-            return dict(numpy.load(file))
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise SpecError(f"{path}: not the data of a check ({error}); compile again with --with-data") from error
 
 
 def _refuse_unknown(given: Mapping[str, int], kernels: Sequence[KernelEntry]) -> None:
@@ -100,7 +85,7 @@ def _check(launcher: AnyLauncher, data: Mapping[str, Array], given: Mapping[str,
     sizes |= {name: value for name, value in given.items() if name in own}
     kernel.check_sizes(sizes)
     cp = cuda.cupy()
-    host = {argument.name: _input(kernel, argument, data, sizes) for argument in kernel.arguments}
+    host = {argument.name: data_files.memory_of(kernel, argument, data, sizes) for argument in kernel.arguments}
     device = [cp.asarray(value) if value.ndim else value for value in host.values()]
     launcher(*device, sizes=sizes)
     cp.cuda.get_current_stream().synchronize()
@@ -110,7 +95,7 @@ def _check(launcher: AnyLauncher, data: Mapping[str, Array], given: Mapping[str,
         name = f"{kernel.entry}/{argument.name}"
         if f"{name}/expected" not in data:
             continue
-        result = _compare(cp.asnumpy(array), name, data, argument)
+        result = data_files.compare(cp.asnumpy(array), name, data, argument)
         print(f"{'ok   ' if result else 'WRONG'} {shown}: {argument.name}: {result}")
         right, checked = right and bool(result), True
     if not checked:
@@ -118,38 +103,8 @@ def _check(launcher: AnyLauncher, data: Mapping[str, Array], given: Mapping[str,
     return right
 
 
-def _compare(found: Array, name: str, data: Mapping[str, Array], argument: Argument) -> comparing.Comparison:
-    """The elements of a tensor against the data; of its tolerance those of the manifest count, where it has them."""
-    import numpy
-
-    expected = data[f"{name}/expected"]
-    allowed = data.get(f"{name}/allowed")
-    if argument.tolerance is not None:
-        rtol, atol = argument.tolerance
-        allowed = atol + rtol * numpy.abs(expected.astype(numpy.float64))
-    elif allowed is not None:
-        allowed = numpy.broadcast_to(allowed, expected.shape)
-    where = data.get(f"{name}/where", slice(None))
-    return comparing.compare(found[where], expected[where], argument.dtype, None if allowed is None else allowed[where])
-
-
 def _has(data: Mapping[str, Array], kernel: KernelEntry, name: str) -> bool:
     return f"{kernel.entry}/{name}" in data
-
-
-def _input(kernel: KernelEntry, argument: Argument, data: Mapping[str, Array], sizes: Mapping[str, int]) -> Any:
-    """The data of an argument, otherwise random small integers."""
-    import numpy
-
-    name = f"{kernel.entry}/{argument.name}"
-    if name in data:
-        return data[name]
-    dtype = numpy.dtype(comparing.STORED[argument.dtype])
-    if argument.kind == "scalar":
-        return dtype.type(1)
-    if argument.elements is None:
-        raise UsageError(f"{argument.name} of {kernel.entry}: the manifest does not give its number of elements")
-    return numpy.random.default_rng(0).integers(0, 100, evaluate(argument.elements, sizes)).astype(dtype)
 
 
 if __name__ == "__main__":

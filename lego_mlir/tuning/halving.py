@@ -78,10 +78,13 @@ class RaceResult:
 
 @dataclass
 class Race:
-    """One race. `number`s are positions in `trials`, which are in the order in which they are tried."""
+    """One race. `number`s are positions in `trials`, which are in the order in which they are tried.
+
+    In place of a trial there may be the failure to make it; an item of `trials` is read when it is started.
+    """
 
     bench: Bench
-    trials: Sequence[Trial]
+    trials: Sequence[Trial | Failure]
     rules: RaceRules = field(default_factory=RaceRules)
     on_result: Callable[[RaceResult], None] = lambda result: None
     seed: int = 0
@@ -139,12 +142,10 @@ class Race:
         for number in [n for n in self._open if n not in numbers]:
             if len(self._open) + sum(n not in self._open for n in numbers) > self.bench.live:
                 self._close(number)
-        for number in numbers:
-            if number not in self._open:
-                self._open[number] = self.bench.start(self.trials[number])
+        failures = {number: self._start(number) for number in numbers if number not in self._open}
         samples: dict[int, list[float]] = {}
         for number in numbers:
-            failure = self._open[number].ready()
+            failure = failures.get(number) or self._open[number].ready()
             if failure is None:
                 samples[number] = []
             else:
@@ -155,12 +156,19 @@ class Race:
         for number in alive[1:]:
             chance = slower_by_chance(samples[number], samples[alive[0]])
             if chance <= self._level:
-                ratio = median(samples[number]) / median(samples[alive[0]])
+                ratio = _ratio(samples[number], samples[alive[0]])
                 reason = (
                     f"{ratio:.3f} times the time of the fastest, p = {chance:.1e} after {len(samples[number])} samples"
                 )
                 self._settle(number, "slower", reason, rung)
         return [n for n in alive if n not in self._results]
+
+    def _start(self, number: int) -> Failure | None:
+        trial = self.trials[number]
+        if isinstance(trial, Failure):
+            return trial
+        self._open[number] = self.bench.start(trial)
+        return None
 
     def _sample(self, rung: int, samples: dict[int, list[float]]) -> None:
         """Fill in `samples`, in turns; a contender that fails is taken out."""
@@ -204,7 +212,7 @@ class Race:
         decided = self._decided(left)
         for place, number in enumerate(left):
             count = len(self._samples[number])
-            ratio = median(self._samples[number]) / median(self._samples[left[0]])
+            ratio = _ratio(self._samples[number], self._samples[left[0]])
             if place:
                 within = f"within {self.rules.worth:.1%} of the fastest" if decided else "not told from the fastest"
                 self._settle(number, "tied", f"{ratio:.3f} times its time, {within} after {count} samples", self._rungs)
@@ -223,9 +231,13 @@ class Race:
             self._open.pop(number).close()
 
 
+def _ratio(these: Sequence[float], those: Sequence[float]) -> float:
+    return median(these) / (median(those) or math.nan)
+
+
 def race(
     bench: Bench,
-    trials: Sequence[Trial],
+    trials: Sequence[Trial | Failure],
     rules: RaceRules | None = None,
     on_result: Callable[[RaceResult], None] = lambda result: None,
 ) -> list[RaceResult]:

@@ -1,0 +1,162 @@
+"""Compiled code that is checked and timed on a GPU: a trial needs the driver and NumPy, no compiler.
+
+A candidate is compiled where the compiler is, and its code, its manifest and the data of its checks go to a machine
+with a GPU. The checks come first: each is a `.npz` of `runtime.data`, with the memory before the launch and what it
+must be after it; the last one may be of the sizes that are timed. What is timed is launched on the memory of that
+check, or on random small integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime import data_files, manifest
+from lego_mlir.runtime.driver import LoadedFunction, check_target, driver
+from lego_mlir.runtime.manifest import KernelEntry, Manifest, ProgramEntry
+from lego_mlir.tuning import device_launch
+from lego_mlir.tuning.device_launch import DeviceBuffers, Stopwatch
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
+    from lego_mlir.toolchain.compile import Compilation
+    from lego_mlir.tracing.program import KernelProgram
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTrial:
+    """Code with its manifest as JSON data, the `.npz` files of its checks, and the sizes that are timed."""
+
+    code: bytes
+    described: Mapping[str, Any]
+    checks: tuple[Path, ...]
+    sizes: Mapping[str, int]
+    entry: str | None = None
+    device: int = 0
+
+    def open(self) -> GpuSampler:
+        """Load the code. Raises UsageError for code of another architecture."""
+        read = manifest.from_data(self.described)
+        check_target(read.target, driver().capability(self.device), "the candidate")
+        return GpuSampler(self, read)
+
+
+class GpuSampler:
+    """A loaded kernel or program, its launches at the sizes of the checks and of the timings."""
+
+    def __init__(self, trial: GpuTrial, read: Manifest) -> None:
+        self.trial, self.manifest, self.driver = trial, read, driver()
+        self.entry = _entry(read, trial.entry)
+        self.kernel = self.entry.kernel if isinstance(self.entry, ProgramEntry) else self.entry
+        self._functions: dict[str, LoadedFunction] = {}
+        self._stopwatch: Stopwatch | None = None
+        self._ready: DeviceLaunch | None = None
+
+    def check(self) -> str:
+        """Launch at the sizes of each check; the first result that is wrong."""
+        for path in self.trial.checks:
+            data = data_files.read(path)
+            if not data:
+                raise UsageError(f"{path}: the data of a check are missing; copy them with the code")
+            launch = self._launch(data, self._sizes_of(data))
+            self.driver.within(self.trial.device, launch.run)
+            if wrong := launch.wrong(data):
+                return wrong
+            if launch.sizes == dict(self.trial.sizes):
+                self._ready = launch
+        return ""
+
+    def sample(self, count: int) -> list[float]:
+        """The seconds of launches at the sizes that are timed."""
+        if self._ready is None:
+            self._ready = self._launch({}, dict(self.trial.sizes))
+        if self._stopwatch is None:
+            self._stopwatch = Stopwatch(self.driver, self.trial.device)
+        return self._stopwatch.seconds(self._ready.run, count)
+
+    def _sizes_of(self, data: Mapping[str, Array]) -> dict[str, int]:
+        return {size.name: int(data[f"{self.kernel.entry}/{size.name}"]) for size in self.kernel.sizes}
+
+    def _launch(self, data: Mapping[str, Array], sizes: dict[str, int]) -> DeviceLaunch:
+        self.kernel.check_sizes(sizes)
+        return DeviceLaunch(self, data, sizes)
+
+    def function(self, kernel: KernelEntry) -> LoadedFunction:
+        """A kernel of the code, loaded once."""
+        if kernel.entry not in self._functions:
+            shared, device = kernel.dynamic_shared_bytes, self.trial.device
+            found = self.driver.load(self.trial.code, kernel.entry, device, shared, "the candidate")
+            self._functions[kernel.entry] = found
+        return self._functions[kernel.entry]
+
+
+class DeviceLaunch:
+    """A kernel or program at some sizes, on memory that it keeps."""
+
+    def __init__(self, sampler: GpuSampler, data: Mapping[str, Array], sizes: dict[str, int]) -> None:
+        import numpy
+
+        from lego_mlir.runtime import passable
+        from lego_mlir.runtime.comparing import STORED
+
+        self.sampler, self.sizes = sampler, sizes
+        kernel, self.buffers = sampler.kernel, DeviceBuffers(sampler.driver, sampler.trial.device)
+        self.host = {a.name: data_files.memory_of(kernel, a, data, sizes) for a in kernel.arguments}
+        self.addresses = {a.name: self.buffers.put(self.host[a.name]) for a in kernel.arguments if a.kind == "tensor"}
+        if isinstance(sampler.entry, ProgramEntry):
+            for extra in sampler.entry.temporaries:
+                assert extra.elements is not None
+                size = manifest.evaluate(extra.elements, sizes) * numpy.dtype(STORED[extra.dtype]).itemsize
+                self.addresses[extra.name] = self.buffers.empty(size)
+        values = {name: address.to_bytes(8, "little") for name, address in self.addresses.items()}
+        for argument in kernel.arguments:
+            if argument.kind != "tensor":
+                values[argument.name] = passable.scalar(argument, self.host[argument.name][()]).tobytes()
+        kernels = sampler.manifest.kernels
+        self.frames = device_launch.frames(
+            sampler.driver, sampler.function, sampler.entry, kernels, values, sizes
+        )  # fmt: skip
+
+    def run(self) -> None:
+        """Launch, without waiting."""
+        for frame, function in self.frames:
+            code = frame.launch()
+            if code:
+                self.sampler.driver.launch_failed(frame, function, code)
+
+    def wrong(self, data: Mapping[str, Array]) -> str:
+        """The first result that differs from the data, with its sizes; nothing if all agree."""
+        kernel, driver = self.sampler.kernel, self.sampler.driver
+        driver.synchronise(self.sampler.trial.device, 0)
+        for argument in kernel.arguments:
+            name = f"{kernel.entry}/{argument.name}"
+            if f"{name}/expected" not in data:
+                continue
+            found = self.buffers.get(self.addresses[argument.name], self.host[argument.name])
+            compared = data_files.compare(found, name, data, argument)
+            if not compared:
+                at = "".join(f" {size}={n}" for size, n in self.sizes.items())
+                return f"{argument.name}{f' at{at}' if at else ''}: {compared}"
+        return ""
+
+
+def _entry(read: Manifest, name: str | None) -> KernelEntry | ProgramEntry:
+    """The program or kernel of this name; without one the only program, or the only kernel."""
+    if name is None and len(read.programs) == 1:
+        return next(iter(read.programs.values()))
+    return read.programs[name] if name is not None and name in read.programs else read.kernel(name)
+
+
+def trial_of(
+    compiled: Compilation, checks: Sequence[Path], sizes: Mapping[str, int], program: KernelProgram | None = None
+) -> GpuTrial:
+    """The trial of a compilation to PTX or a cubin, of one kernel or of the kernels of a program."""
+    described = compiled.manifest
+    if program is not None:
+        from lego_mlir.toolchain.manifest import describe_steps
+
+        described["programs"] = [describe_steps(program, described["kernels"])]
+    return GpuTrial(compiled.bytes, described, tuple(checks), dict(sizes))

@@ -1,0 +1,106 @@
+"""The workbench of this machine's GPU: candidates are compiled for it, checked, and timed in isolated processes.
+
+The checks of a kernel are data at small sizes, if it has sizes, and at the sizes that are timed, made from its
+reference. They are kept in a folder that is removed with the workbench.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lego_mlir.errors import UsageError
+from lego_mlir.tuning.candidates import Candidate
+from lego_mlir.tuning.gpu_trials import GpuTrial, trial_of
+from lego_mlir.tuning.isolated import IsolatedBench
+from lego_mlir.tuning.workbench import Workbench
+
+if TYPE_CHECKING:
+    from lego_mlir.toolchain.compile import Compilation
+    from lego_mlir.tracing.program import Runnable
+
+
+def gpu_workbench(device: int = 0, live: int = 8) -> Workbench:
+    """The workbench of a CUDA device of this machine. Raises DependencyError, with the remedy, where there is none."""
+    from lego_mlir.runtime.calls import target_for
+    from lego_mlir.runtime.driver import driver
+    from lego_mlir.tuning.device_launch import identity
+
+    found, target = identity(driver(), device), target_for(driver().capability(device))
+    preparing = Preparing(target, device)
+    bench = IsolatedBench(live)
+    return Workbench(found.name, found.multiprocessors, found.driver, toolchain(target), bench, preparing.trial)
+
+
+@cache
+def toolchain(target: str) -> str:
+    """A digest of what turns a candidate into code: the target, the versions, and the compiler's own code."""
+    from lego_mlir import bindings
+    from lego_mlir.store import key
+    from lego_mlir.toolchain import llvm
+
+    return key("tuning", target.encode(), bindings.load().version, llvm.version())[:16]
+
+
+@dataclass
+class Preparing:
+    """Compiles candidates for one target, with the data of their checks."""
+
+    target: str
+    device: int = 0
+    emit: str = "ptx"
+    folder: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)
+
+    def trial(self, candidate: Candidate, sizes: Mapping[str, int]) -> GpuTrial:
+        """The trial of a kernel or a program. Raises UsageError for what does not run as compiled code on a GPU."""
+        from lego_mlir.runtime import data
+        from lego_mlir.tracing.definition import Kernel
+        from lego_mlir.tracing.program import KernelProgram
+
+        built = candidate.built
+        if not isinstance(built, Kernel | KernelProgram):
+            raise UsageError(
+                f"{candidate.configuration}: a {type(built).__name__} is not timed through the driver; kernels and "
+                "programs of kernels are"
+            )
+        timed = data.choose_sizes(built, data.sizes_of_kernel(built, sizes))
+        checks = [self._data(built, candidate.digest, at) for at in _check_sizes(built, timed)]
+        program = built if isinstance(built, KernelProgram) else None
+        made = trial_of(compiled(built, self.target, self.emit), checks, timed, program)
+        return GpuTrial(made.code, made.described, made.checks, made.sizes, device=self.device)
+
+    def _data(self, built: Runnable, digest: str, sizes: Mapping[str, int]) -> Path:
+        from lego_mlir.runtime import data
+
+        words = hashlib.sha256(f"{digest} {sorted(sizes.items())}".encode()).hexdigest()[:24]
+        path = Path(self.folder.name, f"{words}.npz")
+        if not path.is_file():
+            path.write_bytes(data.to_npz(data.check_data(built, sizes)))
+        return path
+
+
+def _check_sizes(built: Runnable, timed: Mapping[str, int]) -> list[dict[str, int]]:
+    """The sizes of the checks: small ones that meet the masks, if they are smaller, and those that are timed."""
+    from lego_mlir.runtime import data
+
+    small = data.choose_sizes(built, {}) if built.sizes else {}
+    smaller = bool(small) and all(small[name] <= timed[name] for name in small) and small != dict(timed)
+    return [*([small] if smaller else []), dict(timed)]
+
+
+def compiled(built: Runnable, target: str, emit: str = "ptx") -> Compilation:
+    """The code of a kernel, or of the kernels of a program, through the cache; tiles of `lego.mma` become fragments."""
+    from lego_mlir.runtime.calls import FRAGMENTS
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+    from lego_mlir.tracing.program import KernelProgram
+
+    kernels = built.kernels if isinstance(built, KernelProgram) else (built,)
+    script = FRAGMENTS if any(kernel.trace().tile_rows() for kernel in kernels) else None
+    return compile_kernel(
+        tuple(kernels), target=target, emit=emit, transform=script, cache=Cache(default_folder())
+    )  # fmt: skip

@@ -1,0 +1,135 @@
+"""The GPU's trials on the stand-in for the driver: checked first, flushed before each launch, timed by events."""
+
+import ctypes
+import pickle
+
+import numpy as np
+import pytest
+from cuda_stand_in import Machine
+
+import lego_mlir as lego
+from lego_mlir import Row, f32
+from lego_mlir.errors import LaunchError, UsageError
+from lego_mlir.runtime import data, driver
+from lego_mlir.toolchain import compile_kernel
+from lego_mlir.tuning import device_launch, gpu_trials
+from lego_mlir.tuning.child import attempt
+
+M = lego.size("M", multiple_of=4)
+
+
+@lego.kernel(grid=lego.cdiv(M, 64), block=64)
+def scaled(x: lego.Tensor(f32, Row(M)), a: f32, y: lego.Tensor(f32, Row(M))):
+    i = lego.block_id.x * 64 + lego.thread_id.x
+    with lego.when(i < M):
+        y[i] = a * x[i]
+
+
+@scaled.reference
+def _(x, a):
+    return a * x
+
+
+@lego.kernel(grid=1, block=64)
+def doubled(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
+    y[lego.thread_id.x] = 2.0 * x[lego.thread_id.x]
+
+
+@lego.program
+def twice(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
+    between = lego.empty(f32, Row(64))
+    doubled(x, between)
+    doubled(between, y)
+
+
+@twice.reference
+def _(x):
+    return 4 * x
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    yield Machine().plug_in(monkeypatch)
+    driver.driver.cache_clear()
+
+
+def counted(machine, name):
+    return ctypes.c_int.in_dll(machine.library, f"stand_in_{name}").value
+
+
+def saved(folder, kernel, **sizes):
+    path = folder / f"{kernel.name}{''.join(map(str, sizes.values()))}.npz"
+    path.write_bytes(data.to_npz(data.check_data(kernel, sizes)))
+    return path
+
+
+@pytest.fixture
+def trial(tmp_path):
+    compiled = compile_kernel(scaled, target="sm_80")
+    checks = [saved(tmp_path, scaled, M=100), saved(tmp_path, scaled, M=1024)]
+    return pickle.loads(pickle.dumps(gpu_trials.trial_of(compiled, checks, {"M": 1024})))
+
+
+def test_a_right_kernel_is_timed_at_its_sizes_with_a_flush_before_each_launch(machine, trial):
+    machine.runs(scaled)
+    sampler = attempt(trial)
+    assert [grid for _, grid, *_ in machine.launches] == [(2, 1, 1), (16, 1, 1)]
+    assert sampler.sample(8) == pytest.approx([20e-6] * 8)
+    assert len(machine.launches) == 2 + 2 + 8
+    assert counted(machine, "flushes") == 8
+    assert counted(machine, "events") == 0
+    assert {grid for _, grid, *_ in machine.launches[1:]} == {(16, 1, 1)}
+
+
+def test_a_wrong_result_at_a_small_size_is_told_with_its_size(machine, trial):
+    machine.kernels["scaled"] = lambda parameters, grid: None
+    kind, reason = attempt(trial)
+    assert kind == "wrong"
+    assert reason.startswith("y at M=100: WRONG: 100 of 100 elements; first wrong element at position 0")
+    assert len(machine.launches) == 1
+
+
+def test_code_of_another_architecture_is_refused(machine, trial):
+    machine.set(major=7, minor=5)
+    kind, reason = attempt(trial)
+    assert (kind, "the code is for sm_80 and this device is sm_75" in reason) == ("refused", True)
+
+
+def test_a_launch_that_fails_is_a_reason_and_not_a_time(machine, trial):
+    machine.runs(scaled)
+    sampler = attempt(trial)
+    machine.set(fail_next=700)
+    with pytest.raises(LaunchError, match="kernel scaled: the launch on CUDA device 0 failed: CUDA_ERROR_ILLEGAL"):
+        sampler.sample(1)
+
+
+def test_without_data_of_the_timed_sizes_numbers_are_drawn(machine, tmp_path):
+    machine.runs(scaled)
+    compiled = compile_kernel(scaled, target="sm_80")
+    trial = gpu_trials.trial_of(compiled, [saved(tmp_path, scaled, M=100)], {"M": 4096})
+    assert attempt(trial).sample(2) == pytest.approx([20e-6] * 2)
+    assert machine.launches[-1][1] == (64, 1, 1)
+
+
+def test_missing_data_and_wrong_sizes_are_refused(machine, tmp_path):
+    compiled = compile_kernel(scaled, target="sm_80")
+    kind, reason = attempt(gpu_trials.trial_of(compiled, [tmp_path / "none.npz"], {"M": 8}))
+    assert (kind, "the data of a check are missing; copy them with the code" in reason) == ("refused", True)
+    with pytest.raises(UsageError, match="size M = 7"):
+        gpu_trials.trial_of(compiled, [], {"M": 7}).open().sample(1)
+
+
+def test_a_program_is_timed_as_a_whole(machine, tmp_path):
+    machine.runs(doubled)
+    compiled = compile_kernel(twice.kernels, target="sm_80")
+    sampler = attempt(gpu_trials.trial_of(compiled, [saved(tmp_path, twice)], {}, twice))
+    assert len(machine.launches) == 2
+    assert sampler.sample(4) == pytest.approx([40e-6] * 4)
+
+
+def test_the_identity_of_a_device(machine):
+    found = device_launch.identity(driver.driver())
+    assert found == device_launch.DeviceIdentity("stand-in", 132, "CUDA 12.8")
+    buffers = device_launch.DeviceBuffers(driver.driver(), 0)
+    given = np.arange(6, dtype=np.float16).reshape(2, 3)
+    assert np.array_equal(buffers.get(buffers.put(given.T), given.T), given.T)
