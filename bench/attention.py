@@ -4,7 +4,7 @@
     python bench/attention.py render     the kernels, for any length and number of heads
     python bench/attention.py prepare    on the GPU machine: compile Triton's configurations on all cores
     python bench/attention.py time       on the GPU machine: correctness, then times; words choose cases, `time 64 4096`
-    python bench/attention.py table      the table of docs/reference/spread.md, from the newest times
+    python bench/attention.py table      the table of docs/results/attention.md, from the newest times
 
 A case is the size of a head, the length and the mask; 16,384 positions and 2,048 features in all, f16. Rivals: a kernel
 after Triton's tutorial, by pointers and by descriptors, and torch's attention with each of its back ends. Every kernel
@@ -270,7 +270,7 @@ def prepared(folder: Path, features: int, length: int, mask: str, number: int) -
 
 
 def table() -> None:
-    """The table of docs/reference/spread.md: milliseconds, teraflops, and times over ours."""
+    """The table of docs/results/attention.md: milliseconds, teraflops, and times over ours."""
     measured = mlir_kernels.latest(NAME)
     if measured is None:
         raise SystemExit("nothing was measured: run the step `time` on a GPU")
@@ -289,10 +289,9 @@ def table() -> None:
         cells = [str(features), str(length), mask, mlir_kernels.time_cell(found["lego"]), f"{speed:.0f}", *ratios]
         rows.append([*cells, str(found["lego"]["config"])])
     columns = f"head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(KERNELS.values())}|configuration"
-    about = (
-        f"{measured['device']}, torch {measured['torch']}, Triton {measured['triton']}; above 1.00 ours is faster.\n\n"
-    )
-    mlir_kernels.put_into("reference/spread.md", NAME, about + mlir_kernels.table(columns, rows))
+    known = mlir_kernels.circumstances(NAME, measured, "triton", "torch")
+    about = f"{known}; above 1.00 ours is faster.\n\n"
+    mlir_kernels.put_into("results/attention.md", NAME, about + mlir_kernels.table(columns, rows))
 
 
 def main() -> int:

@@ -5,7 +5,7 @@
     python bench/columns.py count              there, with ncu: sectors and hits of L1 and L2, kernel by kernel
     python bench/columns.py placement          there: the SM and the clock of each block of the naive stencil
     python bench/columns.py predict            the model's times and sectors for the tables, minutes, no GPU
-    python bench/columns.py table              the tables of docs/reference/schedules.md
+    python bench/columns.py table              the tables of docs/results/columns.md
 
 The thesis's tables 5.1 and 5.2 (9 x 9 means of 4096^2 and 4037^2, products of 1024^2; 16 widths and naive, 6 sizes of
 a block), figures 5.3 and 5.4 (gain over naive by size), and the best versions of each kernel. WORD chooses: `tables`,
@@ -27,7 +27,7 @@ import mlir_kernels
 import ncu
 import plots
 
-NAME, PAGE, TARGET = "columns", "reference/schedules.md", "sm_90"
+NAME, PAGE, TARGET = "columns", "results/columns.md", "sm_90"
 FOLDER = harness.ARTIFACTS / NAME
 RIVALS = Path(__file__).parent / "rivals" / "columns.cu"
 WIDTHS = (0, 4, 8, 16, 30, 31, 32, 33, 34, 48, 64, 96, 128, 256, 512, 1024, 2048)
@@ -430,7 +430,7 @@ def table(_: list[str]) -> None:
     results, counters = mlir_kernels.latest(NAME), mlir_kernels.latest(f"{NAME}-counters")
     if results is None:
         raise SystemExit("nothing was measured yet")
-    parts = [f"On {results['device']}, in ms.\n\n", best_table(results["rows"])]
+    parts = [f"{mlir_kernels.circumstances(NAME, results)}; in ms.\n\n", best_table(results["rows"])]
     for kind, n in TABLES:
         rows = [row for row in results["rows"] if row["case"][:3] == ["tables", kind, str(n)]]
         title = f"9 x 9 means of {n} x {n}" if kind == "stencil" else f"The product of {n} x {n} matrices"

@@ -1,4 +1,4 @@
-"""Tables and plots of docs/reference/templates.md: a rendered kernel, the same by hand, and the library, by size.
+"""Tables and plots of docs/results: a rendered kernel, the same by hand, and the library, by size.
 
 >>> fast, slow = {"ms": 1.0, "p10": 0.9, "p90": 1.1}, {"ms": 1.5, "p10": 1.4, "p90": 1.6}
 >>> print(as_table(["n"], [Line(("64",), fast, {"by hand": slow, "torch": None})]), end="")
@@ -16,7 +16,7 @@ from typing import Any
 import mlir_kernels
 import plots
 
-PAGE, TARGET = "reference/templates.md", "sm_90"
+TARGET = "sm_90"
 Row = dict[str, Any]
 
 
@@ -79,16 +79,12 @@ def write(
     if results is None:
         text = f"Not measured yet: the cells are empty.\n\n{table}"
     else:
-        text = f"On {_circumstances(name, results)}.\n\n{mlir_kernels.picture(name, plots.lines(*plot))}{table}"
-    mlir_kernels.put_into(PAGE, f"{name} measured", text)
-    mlir_kernels.put_into(PAGE, f"{name} static", static_table(mlir_kernels.static_results(name, TARGET)))
-
-
-def _circumstances(name: str, results: Mapping[str, Any]) -> str:
-    """The device, and the compiler and library of the Triton benchmarks."""
-    versions = {"Triton": "triton", "PyTorch": "torch"} if name.startswith("triton") else {}
-    known = [f"{what} {results[key]}" for what, key in versions.items() if key in results]
-    return ", ".join([results["device"], *known])
+        versions = ("triton", "torch") if name.startswith("triton") else ()
+        about = mlir_kernels.circumstances(name, results, *versions)
+        text = f"{about}.\n\n{mlir_kernels.picture(name, plots.lines(*plot))}{table}"
+    page = f"results/{name.replace('_', '-')}.md"
+    mlir_kernels.put_into(page, f"{name} measured", text)
+    mlir_kernels.put_into(page, f"{name} static", static_table(mlir_kernels.static_results(name, TARGET)))
 
 
 STATIC = {

@@ -4,7 +4,7 @@
     python bench/conversions.py static [CASE ..]   shuffles, shared accesses and selects of one conversion, ours and
                                                    Triton's, and the time to plan it; no GPU
     python bench/conversions.py time [CASE ..]     on the GPU machine: correctness, then times
-    python bench/conversions.py table              the table of docs/reference/linear-layouts.md
+    python bench/conversions.py table              the table of docs/results/conversions.md
 
 A block converts its tile to the other layout and back, TURNS times, and adds 1 in between, so that no conversion can be
 left out. `ours` is `lego.convert`; `shuffles` and `memory` are its two plans where both exist. The rivals store the
@@ -25,7 +25,7 @@ import harness
 import mlir_kernels
 import numpy as np
 
-NAME, PAGE, TARGET = "conversions", "reference/linear-layouts.md", "sm_90"
+NAME, PAGE, TARGET = "conversions", "results/conversions.md", "sm_90"
 TURNS, BLOCKS = 200, 132 * 4
 DTYPES = {8: "i8", 16: "f16", 32: "f32", 64: "f64"}
 WAYS = ("ours", "shuffles", "memory", "unpadded", "padded", "swizzled")

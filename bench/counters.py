@@ -2,7 +2,7 @@
 
     python bench/counters.py render     without a GPU: PTX and the counts that the interpreter predicts
     python bench/counters.py count      on the GPU machine, with ncu: the same counts from the hardware
-    python bench/counters.py table      the table of docs/how-to/running.md
+    python bench/counters.py table      the table of docs/results/counters.md
 
 Every kernel here is launched once. A wavefront is one pass of shared memory's banks, a sector 32 bytes of a request to
 global memory. ncu counts wavefronts twice: for each instruction, exactly (`sass`), and at the pipe that all
@@ -20,7 +20,7 @@ import harness
 import mlir_kernels
 import ncu
 
-NAME, PAGE, TARGET = "counters", "how-to/running.md", "sm_90"
+NAME, PAGE, TARGET = "counters", "results/counters.md", "sm_90"
 SIZE = 512
 RAGGED = ((509, 517), (33, 65), (100, 300), (1, 70), (257, 31), (500, 636))
 RAGGED_PRODUCTS = ((200, 104, 72), (65, 129, 33), (250, 250, 250))
@@ -169,7 +169,7 @@ def table() -> None:
             else:
                 texts.append(f"{counted}, not {measured}")
         cells.append([row["kernel"], *texts])
-    head = "Not measured yet.\n\n" if results is None else f"On {results['device']}.\n\n"
+    head = "Not measured yet.\n\n" if results is None else f"{mlir_kernels.circumstances(NAME, results)}.\n\n"
     mlir_kernels.put_into(PAGE, NAME, head + mlir_kernels.table("|".join(["kernel", *PREDICTED]), cells))
 
 

@@ -1,6 +1,6 @@
-"""Lines of the kernels in examples/first_day beside the same in CUDA C++: a table of docs/reference/kernels.md.
+"""Lines of the kernels in examples/first_day beside the same in CUDA C++: a table of docs/results/first-day.md.
 
-    python bench/first_day_lines.py            print the table and write it into docs/reference/kernels.md
+    python bench/first_day_lines.py            print the table and write it into docs/results/first-day.md
     python bench/first_day_lines.py --check    print it, and fail where ours is too long or the page is out of date
 
 A line counts if it has code on it: blank lines, comments, docstrings and imports do not count. On our side count the
@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "first_day"
 RIVALS = ROOT / "bench" / "rivals" / "first_day.cu"
-PAGE = ROOT / "docs" / "reference/kernels.md"
+PAGE = ROOT / "docs" / "results/first-day.md"
 LIMIT = 1.3  # our lines for one of CUDA
 LAUNCHED = {"kernel", "program"}  # the decorators of functions that a caller runs
 LAYOUT_TOKENS = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

@@ -3,7 +3,7 @@
     python bench/gather.py render [CASE ..]   our PTX
     python bench/gather.py static [CASE ..]   machine instructions of one gather, ours and Triton's; no GPU
     python bench/gather.py time [CASE ..]     on the GPU machine: correctness, then times
-    python bench/gather.py table              the table of docs/reference/linear-layouts.md
+    python bench/gather.py table              the table of docs/results/conversions.md
 
 A block of 4 warps holds ROWS x N elements and replaces each row by the elements that a row of indices selects, TURNS
 times; `down`, N x ROWS elements and each column. `ours` is `lego.gather`, `shuffles` and `memory` its two plans where
@@ -25,7 +25,7 @@ import conversions
 import harness
 import mlir_kernels
 
-NAME, PAGE, TARGET = "gather", "reference/linear-layouts.md", "sm_90"
+NAME, PAGE, TARGET = "gather", "results/conversions.md", "sm_90"
 TURNS, BLOCKS, WARPS, ROWS = 200, 132 * 4, 4, 64
 WAYS = ("ours", "shuffles", "memory", "unpadded")
 CASES = [f"{n}-{bits}" for n in (4, 8, 16, 32, 64, 128) for bits in (8, 16, 32, 64)]

@@ -5,7 +5,7 @@
   python bench/triton_softmax.py prepare    on the GPU machine: Triton compiles all that `time` will try, on all cores
   python bench/triton_softmax.py time       on the GPU machine: correctness first, then times, rivals in the same run
   python bench/triton_softmax.py count      on the GPU machine, with ncu: instructions executed by what `time` chose
-  python bench/triton_softmax.py table      the tables of docs/reference/templates.md, from the newest results
+  python bench/triton_softmax.py table      the tables of docs/results, from the newest results
 
 `prepare`, `time` and `count` take words that choose among the cases: `time f16 4096 NN`. They need NumPy, PyTorch,
 Triton and CuPy, and what `render` left in artifacts/; nothing of lego_mlir. A time is 100 repetitions between CUDA

@@ -4,7 +4,7 @@
     python bench/matmul.py render [SIZE ..]   the kernels for each size and layout, by tile, stages and order
     python bench/matmul.py time [SIZE ..]     on the GPU machine: correctness, then times
     python bench/matmul.py choose             the table that lego_mlir.matmul chooses from
-    python bench/matmul.py table              the tables of docs/how-to/matmul.md
+    python bench/matmul.py table              the tables of docs/results/matmul.md
 
 A size is M or MxNxK. `choose` goes by the newest times; without any it ranks the kernels by a model over their static
 figures, and the table marks it. `time` needs CuPy, torch and lego_mlir.runtime, and Triton for a rival.
@@ -24,7 +24,7 @@ import harness
 import mlir_kernels
 import plots
 
-NAME, PAGE, TARGET, SCRIPT = "matmul", "how-to/matmul.md", "sm_90", "matmul_sm80.mlir"
+NAME, PAGE, TARGET, SCRIPT = "matmul", "results/matmul.md", "sm_90", "matmul_sm80.mlir"
 Size = tuple[int, int, int]
 SQUARES = (512, 1024, 2048, 4096, 8192, 16384)
 MODELS = ((4096, 11008, 4096), (8192, 28672, 8192), (32, 4096, 4096))
@@ -275,7 +275,7 @@ def _measured(results: Any) -> str:
     share = {f"ours {layouts}": [_share(rows, n, layouts, "tile") for n in SQUARES] for layouts in LAYOUTS}
     share["Triton NN"] = [_share(rows, n, "NN", "Triton") for n in SQUARES]
     shown = mlir_kernels.picture("matmul", plots.lines("of cuBLAS", [str(n) for n in SQUARES], share))
-    return f"On {results['device']}.\n\n{shown}{mlir_kernels.table(columns, cells)}"
+    return f"{mlir_kernels.circumstances(NAME, results, 'torch')}.\n\n{shown}{mlir_kernels.table(columns, cells)}"
 
 
 def _study(rows: list[dict[str, Any]]) -> str:

@@ -13,6 +13,7 @@ import harness
 
 DOCS = harness.BENCH.parent / "docs"
 RESULTS = harness.BENCH / "results"
+LIBRARIES = {"triton": "Triton", "torch": "PyTorch"}
 
 
 def main(about: str, steps: Mapping[str, Callable[[list[Any]], None]], sizes: Sequence[Any], size: Any) -> None:
@@ -78,6 +79,14 @@ def latest_path(name: str) -> Path | None:
     return found[-1] if found else None
 
 
+def circumstances(name: str, results: Mapping[str, Any], *versions: str) -> str:
+    """The device and the date of the newest times of this name, then the versions that `versions` names."""
+    path = latest_path(name)
+    date = [] if path is None else [path.name[: len("2026-01-02")]]
+    known = [f"{LIBRARIES[key]} {results[key]}" for key in versions if key in results]
+    return ", ".join([results["device"], *date, *known])
+
+
 def table(columns: str, rows: list[list[str]]) -> str:
     """A table of Markdown; columns are separated by bars."""
     names = columns.split("|")
@@ -97,7 +106,7 @@ def relative_table(name: str, others: list[str], turns: int) -> str:
     for case, times in by_case.items():
         cells = [f"{times[way] / times['ours']:.2f}" if way in times else "" for way in others]
         lines.append([case, f"{1e6 * times['ours'] / turns:.0f}", *cells])
-    return f"On {results['device']}.\n\n" + table("|".join(["case", "ours, ns", *others]), lines) + "\n"
+    return f"{circumstances(name, results)}.\n\n" + table("|".join(["case", "ours, ns", *others]), lines) + "\n"
 
 
 def time_cell(row: Any) -> str:

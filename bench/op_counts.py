@@ -363,13 +363,13 @@ def linear_layouts() -> list[Case]:
     swizzled = f2.TensorCopyShared(128, 16).layout((8, 64)).sublayout(["offset"], ["dim0", "dim1"]).inverse() @ held
     swizzled = swizzled.flatten_ins("tid")
     return [
-        Case("blocked [1,4] [8,4] [4,1] of 64 x 64", expressions(blocked.apply(tid)["offset"]), below(tid=128),
+        Case("blocked 1x4 8x4 4x1 of 64 x 64", expressions(blocked.apply(tid)["offset"]), below(tid=128),
              "offset = (tid & 3) << 2 | (tid & 124) << 4", ("offset",)),
         Case("mma.sync result, warps 2 x 2, of 64 x 64", expressions(result.apply(tid)["offset"]), below(tid=128),
              "offset = (tid & 3) << 1 | (tid & 92) << 4 | (tid & 32) >> 2", ("offset",)),
         Case("128-byte swizzle of f16, row and column", expressions(memory.apply(row, col)["offset"]),
              below(row=64, col=64), "offset = row << 6 | (col ^ (row & 7) << 3)", ("offset",)),
-        Case("blocked [1,8] [4,8] to the 128-byte swizzle", expressions(swizzled.apply(tid)["offset"]),
+        Case("blocked 1x8 4x8 to the 128-byte swizzle", expressions(swizzled.apply(tid)["offset"]),
              below(tid=64), "offset = (tid & 56) ^ tid << 3", ("offset",)),
     ]  # fmt: skip
 

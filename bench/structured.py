@@ -3,7 +3,7 @@
     pip install mkl scipy-openblas32                    the rivals' libraries, wherever --packages points to
     python bench/structured.py --build DIR              generate, compile and link our kernels and all rivals
     python bench/structured.py --run DIR                correctness, then times, all rivals of a point interleaved
-    python bench/structured.py --table RESULTS.json     ratios, Markdown, or into --page docs/reference/structured.md
+    python bench/structured.py --table RESULTS.json     ratios, Markdown, or into --page docs/results/structured.md
     python bench/structured.py --points RESULTS.json    every point as Markdown
     python bench/structured.py --plot RESULTS.json --into DIR
 

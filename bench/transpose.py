@@ -195,7 +195,7 @@ def table(sizes: list[int]) -> None:
     ]
     text = "Not measured yet: the cells are empty.\n\n"
     if results is not None:
-        text = f"On {results['device']}.\n\n"
+        text = f"{mlir_kernels.circumstances(NAME, results)}.\n\n"
         for dtype in DTYPES:
             series = {name: [share[dtype, name].get(size) for size in SIZES] for name in names}
             text += mlir_kernels.picture(

@@ -22,7 +22,7 @@ from notebook_pages import notebook_page
 from page_pictures import PageError, with_pictures
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-GENERATOR: Final = (sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet")
+GENERATOR: Final = (str(Path(sys.executable).parent / "zensical"), "build", "--strict", "--clean")
 """Reads `docs_dir` and writes `site_dir` of mkdocs.yml."""
 _NOTEBOOK_LINK: Final = re.compile(r"(\]\([^)\s]*)\.ipynb(#[^)\s]*)?\)")
 

@@ -25,6 +25,8 @@ from typing import Final
 MARK: Final = re.compile(r"^<!-- picture (?P<name>\w+): (?P<caption>.+?) -->$", re.MULTILINE)
 SMALLEST: Final = 0.55
 """Of a picture's size: its labels of 12 pixels remain legible."""
+FLAGS: Final = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+"""Those of the tests, in pyproject.toml."""
 _LIKE_A_MARK: Final = re.compile(r"^<!--\s*picture\b.*$", re.MULTILINE)
 
 
@@ -57,7 +59,7 @@ def _run(text: str, start: int, end: int, name: str, values: dict[str, object]) 
     examples = doctest.DocTestParser().get_doctest(text[start:end], {}, name, name, text.count("\n", 0, start))
     examples.globs = values
     report: list[str] = []
-    runner = doctest.DocTestRunner(verbose=False)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
     if runner.run(examples, out=report.append, clear_globs=False).failed:
         raise PageError(f"{name}: an example fails, so its pictures are not made\n{''.join(report)}")
 
