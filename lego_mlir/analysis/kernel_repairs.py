@@ -10,7 +10,7 @@ replace it, and the repairs then hold for the data of that run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -50,11 +50,15 @@ MAX_POINTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class TileRepairs:
-    """Better layouts for a tile, best first; `note` gives their basis, or the reason why there are none."""
+    """Better layouts for a tile, best first; `note` gives their basis, or the reason why there are none.
+
+    `uses` are the accesses that they were tried on.
+    """
 
     source: Source
     repairs: tuple[Repair, ...]
     note: str = ""
+    uses: tuple[TileAccess, ...] = field(default=(), repr=False, compare=False)
 
 
 def tile_repairs(
@@ -103,7 +107,7 @@ def _tried(tile: Buffer, uses: list[TileAccess], sizes: Mapping[str, int], note:
         note = "no remedy: no swizzle and no padding of its rows has fewer conflicts"
         if len(dims) < 2:
             note = "no remedy tried: a tile of one dimension has no rows to pad or swizzle; give it rows and columns"
-    return TileRepairs(tile.source, better, note)
+    return TileRepairs(tile.source, better, note, tuple(uses))
 
 
 def _conflicts(tile: Buffer, uses: list[TileAccess]) -> bool:
@@ -174,7 +178,8 @@ def tile_access(
     taking = taking & (position >= 0) & (position < int(evaluate(access.buffer.size, sizes)))
     inside = np.where(taking, position, 0)
     index = tuple(np.asarray(i) for i in access.buffer.layout.inv(inside))
-    return TileAccess(str(access.source), index, access.width, None if taking.all() else taking)
+    some = None if taking.all() else taking
+    return TileAccess(str(access.source), index, access.width, some, access.source.line)
 
 
 def _unknown(trace: KernelTrace, expr: Expr, sizes: Mapping[str, int]) -> str | None:

@@ -8,7 +8,7 @@ contiguous segments of each request is enough: it distinguishes an unaligned req
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from lego_mlir.analysis.repair import TileAccess
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.sectors import Segments, segments
+
+if TYPE_CHECKING:
+    from lego_mlir.analysis.kernel_repairs import TileRepairs
+    from lego_mlir.tracing.definition import Kernel
 
 KEPT_WARPS: Final = 2048
 """Requests to a shared tile that are kept for each line; later ones are not evaluated under other layouts."""
@@ -30,9 +34,11 @@ def key_of(site: Mapping[str, Any]) -> Key:
 
 
 class RecordedRequests:
-    """The requests of one launch; pass it as `observe`."""
+    """The requests of one launch; pass it as `observe`. `tiles` are the repairs found for it, once they are sought."""
 
     def __init__(self) -> None:
+        self.kernel: Kernel | None = None
+        self.tiles: Mapping[str, TileRepairs] = {}
         self._shared: dict[Key, list[Requests]] = {}
         self.runs: dict[Key, Segments] = {}
 
@@ -62,7 +68,6 @@ class RecordedRequests:
                 if width % element_bytes or position.max() >= size:
                     return []
                 index = tuple(np.asarray(i) for i in inverse(position))
-                found.append(
-                    TileAccess(f"line {line}", index, width // element_bytes, None if taking.all() else taking)
-                )
+                active = None if taking.all() else taking
+                found.append(TileAccess(f"line {line}", index, width // element_bytes, active, line))
         return found

@@ -40,12 +40,16 @@ ROW_OF_BANKS: Final = BANKS * BANK_BYTES
 
 @dataclass(frozen=True)
 class TileAccess:
-    """One access of a tile: the logical index of every lane, (warps, 32) an axis, elements a lane, active lanes."""
+    """One access of a tile: the logical index of every lane, (warps, 32) an axis, elements a lane, active lanes.
+
+    `line` is its line in the spec, for accesses of kernels.
+    """
 
     name: str
     index: tuple[Array, ...]
     width: int = 1
     active: Array | None = None
+    line: int | None = None
 
     @classmethod
     def of(cls, pattern: AccessPattern, width: int = 1) -> TileAccess:

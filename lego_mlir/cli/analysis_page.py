@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.cli import remarks
 from lego_mlir.viz.source_page import LineCounts, source_page
+from lego_mlir.viz.views import repairs
 from lego_mlir.viz.views.kernel_line import LineRecorder
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
     from lego_mlir.hardware.banks import Array
-    from lego_mlir.viz.panels import GridPanel
+    from lego_mlir.viz.panels import Panel
 
 
 class DrawnRequests(RecordedRequests):
@@ -29,10 +30,21 @@ class DrawnRequests(RecordedRequests):
         super().__call__(site, address, active, width)
         self.lines(site, address, active, width)
 
+    def repaired(self) -> dict[int, tuple[Panel, ...]]:
+        """For each line with bank conflicts: the tiles that it accesses, before and after their repair."""
+        drawn: dict[int, tuple[Panel, ...]] = {}
+        for name, found in self.tiles.items():
+            assert self.kernel is not None
+            for line in repairs.conflicting_lines(self.kernel, name, found):
+                drawn[line] = (*drawn.get(line, ()), *repairs.of_tile(self.kernel, name, found, line))
+        return drawn
 
-def analysis_page(path: Path, kernels: Sequence[Json], drawings: Mapping[tuple[str, int], Sequence[GridPanel]]) -> str:
-    """The page for one file; `kernels` as `--json` prints them, `drawings` by file and line."""
+
+def analysis_page(path: Path, kernels: Sequence[Json], observed: Sequence[DrawnRequests]) -> str:
+    """The page for one file; `kernels` as `--json` prints them, `observed` their launches."""
     lines: dict[int, LineCounts] = {}
+    requests = {place: tuple(grids) for each in observed for place, grids in each.lines.by_line().items()}
+    repaired = {line: panels for each in observed for line, panels in each.repaired().items()}
     for kernel in kernels:
         for site in kernel["sites"]:
             if Path(site["file"]).name != path.name:
@@ -42,7 +54,8 @@ def analysis_page(path: Path, kernels: Sequence[Json], drawings: Mapping[tuple[s
             lines[site["line"]] = LineCounts(
                 (*before.counts, _count(site)),
                 (*before.remarks, *said),
-                tuple(drawings.get((site["file"], site["line"]), ())),
+                requests.get((site["file"], site["line"]), ()),
+                repaired.get(site["line"], ()),
                 before.is_costly or _costly(site),
             )
     notes = list(dict.fromkeys(map(_blocks, kernels)))

@@ -123,8 +123,7 @@ def _write_page(args: argparse.Namespace) -> int:
         raise UsageError(
             f"--html shows the lines of kernels, and {args.spec} has none; draw layouts with lego-mlir show"
         )
-    drawings = {place: grids for each in observers for place, grids in each.lines.by_line().items()}
-    files.write(args.html, analysis_page(Path(args.spec), found["kernels"], drawings).encode())
+    files.write(args.html, analysis_page(Path(args.spec), found["kernels"], observers).encode())
     return 0
 
 
@@ -292,6 +291,7 @@ def _kernel(
     from lego_mlir.proofs.unneeded import unneeded_barriers
 
     tiles = tile_repairs(kernel, sizes, recorded if module is None else None)
+    recorded.kernel, recorded.tiles = kernel, tiles
     found = _with_runs(report.to_dict(), recorded)
     for site in found["sites"]:
         site["wider"] = _wider(kernel, site)

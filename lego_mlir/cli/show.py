@@ -1,4 +1,4 @@
-"""`lego-mlir show`: draw the layouts of a spec, or the memory requests of one line of a kernel."""
+"""`lego-mlir show`: draw the layouts of a spec, or a kernel: its accesses, the requests of a line, its repairs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli import options
-from lego_mlir.cli.analyze import DEFAULT_BLOCKS, at_sizes
+from lego_mlir.cli.analyze import at_sizes
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
     from lego_mlir.spec import Spec
+    from lego_mlir.viz.panels import Panel
     from lego_mlir.viz.picture import Picture
 
 HELP: Final = "Draw layouts, accesses and the requests of a kernel's line."
@@ -24,9 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("spec", help="the spec, a Python file")
     parser.add_argument("--layout", metavar="NAME", help="draw this layout only")
-    parser.add_argument("--kernel", metavar="NAME", help="draw the requests of this kernel at --line")
+    parser.add_argument("--kernel", metavar="NAME", help="draw this kernel: its accesses, or the requests at --line")
     parser.add_argument("--line", type=int, metavar="N", help="the line of the spec that loads or stores")
-    parser.add_argument("--by", metavar="VIEW", help="position (default), order, bank, sector, wavefront, repair, ..")
+    parser.add_argument(
+        "--by", metavar="VIEW",
+        help="position (default), order, bank, sector, wavefront, repair; kernel: access, request, time, repair, stage",
+    )  # fmt: skip
     parser.add_argument("--access", metavar="INDEX", help="the logical index of each lane, such as 'lane, 0'")
     parser.add_argument(
         "--free", metavar="NAME=N", action="append", default=[], help="another variable of --access, 0 .. N-1"
@@ -48,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"-o {args.output}: a picture ends in {', '.join(FORMATS)}")
     loaded = spec.load(args.spec)
     with spec.blame(*loaded.files):
-        picture = _of_line(args, loaded) if args.kernel or args.line is not None else _of_layouts(args, loaded)
+        picture = (_of_kernels if args.kernel or args.line is not None else _of_layouts)(args, loaded)
     if args.output is None:
         _print(picture)
     else:
@@ -81,26 +85,24 @@ def _of_layouts(args: argparse.Namespace, loaded: Spec) -> Picture:
     return show(*chosen, by=args.by, access=args.access, free=free, width=args.width, dtype=args.dtype)
 
 
-def _of_line(args: argparse.Namespace, loaded: Spec) -> Picture:
-    from lego_mlir import interp
-    from lego_mlir.runtime.kernel_input import make_input
+def _of_kernels(args: argparse.Namespace, loaded: Spec) -> Picture:
     from lego_mlir.viz.picture import Picture
-    from lego_mlir.viz.views.kernel_line import LineRecorder
+    from lego_mlir.viz.shown import panels_of_kernel
+    from lego_mlir.viz.views.kernel_runs import SampleRun
 
-    if args.line is None:
-        raise UsageError(f"--kernel {args.kernel}: name the line that loads or stores, with --line N")
-    for option in ("layout", "by", "access"):
+    for option in ("layout", "access"):
         if getattr(args, option) is not None:
-            raise UsageError(f"--{option} applies to layouts, not to a line of a kernel; omit it, or omit --line")
-    kernels = loaded.kernels_named(args.kernel) if args.kernel else tuple(loaded.kernels.values())
-    sizes, recorder = sizes_of(args.size), LineRecorder(args.line)
+            raise UsageError(f"--{option} applies to layouts, not to a kernel; omit it, or omit --kernel and --line")
+    kernels = loaded.kernels_named(args.kernel)
+    sizes, file = sizes_of(args.size), options.input_of(args, kernels)
+    panels: list[Panel] = []
+    refused: list[UsageError] = []
     for kernel in kernels:
-        made = make_input(kernel, sizes, 0, options.input_of(args, kernels))
-        interp.run_kernel(kernel, made.memories, made.sizes, blocks=DEFAULT_BLOCKS, observe=recorder)
-    grids = recorder.grids()
-    if not grids:
-        names = ", ".join(kernel.name for kernel in kernels) or "none"
-        raise UsageError(
-            f"{loaded.path}: line {args.line} accesses no memory in kernel {names}; analyze lists the lines"
-        )
-    return Picture(f"{loaded.path.name}, line {args.line}", tuple(grids))
+        try:
+            panels += panels_of_kernel(SampleRun(kernel, sizes, file), args.by, args.line)
+        except UsageError as error:
+            refused.append(error)
+    if not panels:
+        raise refused[0]
+    line = "" if args.line is None else f", line {args.line}"
+    return Picture(f"{loaded.path.name}{line}", tuple(panels))

@@ -37,11 +37,12 @@ from lego_mlir.viz.views import (
     threads,
     warp_request,
 )
+from lego_mlir.viz.views.kernel_runs import SampleRun
 from lego_mlir.viz.views.subjects import subject_of
 
 POSITIONS: Final = ("position", "order", "bank", "sector")
-OF_KERNELS: Final = ("access", "request", "time", "stage")
-VIEWS: Final = (*POSITIONS, "wavefront", "repair", "thread", "matrix", "derivation", *OF_KERNELS)
+OF_KERNELS: Final = ("access", "request", "time", "stage", "repair")
+VIEWS: Final = (*POSITIONS, "wavefront", "thread", "matrix", "derivation", *OF_KERNELS)
 
 
 def show(
@@ -63,7 +64,8 @@ def show(
 
     - "position" (default), "order" (with the path through memory), "bank", "sector": a property of each element;
     - "wavefront" (default with `access`): the lanes of a warp in the tile and in the banks, coloured by wavefront;
-    - "repair": the same before and after the cheapest repair, with costs;
+    - "repair": the same before and after the cheapest repair, with costs; for a kernel, the tiles that `line` accesses,
+      or every tile with bank conflicts;
     - "thread" (default for a layout of registers, lanes and warps), "matrix": for linear layouts;
     - "derivation": the rules that simplified a layout's index;
     - "request" (default for a kernel with `line`): the worst request of the line, run on drawn input at `sizes`;
@@ -84,30 +86,30 @@ def show(
     pattern = parse_access(access, free) if isinstance(access, str) else access
     panels: list[Panel] = []
     for subject in subjects:
-        if isinstance(subject, (Kernel, Report)):
-            panels += _of_kernel(subject, by, line, sizes or {}, script)
+        if isinstance(subject, Kernel):
+            panels += panels_of_kernel(SampleRun(subject, sizes or {}), by, line, script)
         else:
             panels += _panels(subject, by, pattern, width, ELEMENT_BYTES[dtype])
     return Picture(panels[0].title if len(subjects) == 1 else f"{len(subjects)} pictures", tuple(panels))
 
 
-def _of_kernel(
-    drawn: Kernel | Report, by: str | None, line: int | None, sizes: Mapping[str, int], script: str | None
-) -> list[Panel]:
-    if isinstance(drawn, Report):
-        return [kernel_runs.report_table(drawn)]
+def panels_of_kernel(run: SampleRun, by: str | None, line: int | None, script: str | None = None) -> list[Panel]:
+    """The views of a kernel; those of its requests run some blocks."""
+    kernel = run.kernel
     chosen = by or ("access" if line is None else "request")
     if chosen not in OF_KERNELS:
         raise UsageError(f"by={by!r} is for layouts; a kernel is drawn by {', '.join(OF_KERNELS)}")
     if chosen == "stage":
-        return [kernel_runs.stages_table(drawn, script=script)]
+        return [kernel_runs.stages_table(kernel, script=script)]
     if chosen == "access":
-        return [kernel_runs.accesses_table(drawn)]
+        return [kernel_runs.accesses_table(kernel)]
+    if chosen == "repair":
+        return kernel_runs.repairs_of(run, line)
     if line is None:
         raise UsageError(f"by={by!r} needs line=N, a line of the spec that loads or stores")
-    grids = kernel_runs.requests_of(drawn, line, sizes, chosen)
+    grids = kernel_runs.requests_of(run, line, chosen)
     if not grids:
-        raise UsageError(f"line {line} has no such access in kernel {drawn.name}; lego-mlir analyze lists the lines")
+        raise UsageError(f"line {line} has no such access in kernel {kernel.name}; lego-mlir analyze lists the lines")
     return list(grids)
 
 
@@ -116,6 +118,8 @@ def _panels(
 ) -> list[Panel]:
     if isinstance(drawn, RefutedLayoutError):
         return list(counter_examples.collision(drawn))
+    if isinstance(drawn, Report):
+        return [kernel_runs.report_table(drawn)]
     if isinstance(drawn, SpaceTime):
         return [cache_contents.contents(drawn)]
     if isinstance(drawn, (Proved, Refuted, Unknown)):
@@ -127,7 +131,7 @@ def _panels(
             return list(threads.matrix(drawn))
         if by == "thread" or "lane" in drawn.in_sizes or "register" in drawn.in_sizes:
             return list(threads.holders(drawn))
-    if by in OF_KERNELS:
+    if by in OF_KERNELS and by != "repair":
         raise UsageError(f"by={by!r} is for kernels; {drawn!r} is none")
     if by in ("thread", "matrix"):
         raise UsageError(f"by={by!r} is for linear layouts; convert with f2.from_layout, or choose by='position'")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lego_mlir.viz.panels import GridPanel
+from lego_mlir.viz.panels import Panel
 from lego_mlir.viz.svg import svg
 
 _STYLE: Final = """
@@ -29,11 +29,15 @@ svg { max-width: 100%; height: auto; }
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """What one line costs: texts for the margin, remarks, and drawings; `is_costly` marks avoidable cost."""
+    """What one line costs: texts for the margin, remarks, and drawings; `is_costly` marks avoidable cost.
+
+    `drawings` are its worst requests, `repairs` the tiles that it accesses, before and after their repair.
+    """
 
     counts: tuple[str, ...]
     remarks: tuple[str, ...] = ()
-    drawings: tuple[GridPanel, ...] = ()
+    drawings: tuple[Panel, ...] = ()
+    repairs: tuple[Panel, ...] = ()
     is_costly: bool = False
 
 
@@ -62,7 +66,8 @@ def source_page(title: str, source: str, lines: Mapping[int, LineCounts], notes:
 
 def _notes(number: int, found: LineCounts) -> str:
     parts = [f"<p>{html.escape(remark)}</p>" for remark in found.remarks]
-    if found.drawings:
-        drawn = svg(f"requests of line {number}", found.drawings)
-        parts.append(f"<details><summary>draw the worst request of line {number}</summary>{drawn}</details>")
+    for words, panels in (("the worst request", found.drawings), ("the repair of the tile", found.repairs)):
+        if panels:
+            drawn = svg(f"{words} at line {number}", panels)
+            parts.append(f"<details><summary>draw {words} at line {number}</summary>{drawn}</details>")
     return "".join(parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import importlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,10 +20,12 @@ from lego_mlir.viz.panels import GridCell, GridPanel, Panel, Place, TablePanel
 
 FONT: Final = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 CHARACTER: Final = 7.3  # pixels, of the font at 12 px
+SMALL: Final = 6.1  # of the font at 10 px, for the labels of grids with many columns
+MANY_COLUMNS: Final = 16
 BOLD: Final = 8.3  # of a title: bold, at 13 px
 LINE: Final = 18
 GAP: Final = 28
-WIDTH: Final = 1240  # pixels, beyond which panels go below each other
+WIDTH: Final = 1280  # pixels, beyond which panels go below each other
 _DARK: Final = "#222222"
 _PATH: Final = "#c2185b"
 
@@ -87,6 +90,8 @@ def _cell(grid: GridPanel) -> tuple[float, float]:
     if not longest:
         side = 22.0 if max(rows, columns) <= 32 else max(3.0, 704 / max(rows, columns))
         return side, side
+    if columns > MANY_COLUMNS:
+        return max(18.0, longest * SMALL + 5), 18.0
     return max(24.0, longest * CHARACTER + 8), 24.0
 
 
@@ -98,16 +103,17 @@ def _draw_grid(draw: Drawing, group: Drawing, grid: GridPanel) -> None:
     width, height = _cell(grid)
     left, top = _margin(grid), LINE * 2.2
     group.append(draw.Text(grid.title, 13, 0, 12, fill=_DARK, font_weight="bold"))
-    every = max(1, round(30 / width), round(18 / height) if height < 18 else 1)
-    for column in range(0, grid.shape[1], every):
+    longest = max(len(grid.column_label(c)) for c in range(grid.shape[1]))
+    for column in range(0, grid.shape[1], math.ceil((longest * SMALL + 3) / width)):
         label = grid.column_label(column)
         group.append(
             draw.Text(label, 10, _r(left + (column + 0.5) * width), _r(top - 5), text_anchor="middle", fill="#666666")
         )
-    for row in range(0, grid.shape[0], every):
+    for row in range(0, grid.shape[0], math.ceil(12 / height)):
         y = _r(top + (row + 0.5) * height + 4)
         group.append(draw.Text(grid.row_label(row), 10, _r(left - 5), y, text_anchor="end", fill="#666666"))
-    boxes, labels = draw.Group(), draw.Group(font_size="12", text_anchor="middle", pointer_events="none")
+    font = "10" if grid.shape[1] > MANY_COLUMNS else "12"
+    boxes, labels = draw.Group(), draw.Group(font_size=font, text_anchor="middle", pointer_events="none")
     for r, line in enumerate(grid.cells):
         for c, cell in enumerate(line):
             x, y = left + c * width, top + r * height

@@ -14,6 +14,14 @@ def copied(x: lego.Tensor(lego.f32, Row(32)), y: lego.Tensor(lego.f32, Row(32)))
     y[lego.thread_id[0]] = x[lego.thread_id[0]]
 
 
+@lego.kernel(grid=1, block=32)
+def columns_of_a_row(x: lego.Tensor(lego.f32, Row(32)), y: lego.Tensor(lego.f32, Row(32))):
+    tile = lego.shared(lego.f32, Row(32, 32))
+    tile[lego.thread_id[0], 0] = x[lego.thread_id[0]]
+    lego.barrier()
+    y[lego.thread_id[0]] = tile[lego.thread_id[0], 0]
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
@@ -25,9 +33,14 @@ def copied(x: lego.Tensor(lego.f32, Row(32)), y: lego.Tensor(lego.f32, Row(32)))
         (lambda: show(Row(4, 4), by="stage"), r"by='stage' is for kernels; Row\(4, 4\) is none"),
         (
             lambda: show(copied, by="bank"),
-            "by='bank' is for layouts; a kernel is drawn by access, request, time, stage",
+            "by='bank' is for layouts; a kernel is drawn by access, request, time, stage, repair",
         ),
         (lambda: show(copied, by="time"), "by='time' needs line=N"),
+        (lambda: show(copied, by="repair"), "kernel copied: no tile with bank conflicts$"),
+        (
+            lambda: show(columns_of_a_row, line=1, by="repair"),
+            "line 1 accesses no tile with bank conflicts; shared0: accessed at lines",
+        ),
         (lambda: show(copied, line=1), "line 1 has no such access in kernel copied"),
         (lambda: show(3), "3 has no positions to draw; give a layout"),
         (lambda: show(Row(4, 4), by="wavefront"), "by='wavefront' needs an access"),

@@ -18,17 +18,15 @@ import numpy as np
 
 from lego_mlir.aliases import Json
 from lego_mlir.analysis import layouts as counts
-from lego_mlir.analysis.patterns import AccessPattern, parse, positions, require_inside, values_of
+from lego_mlir.analysis.patterns import AccessPattern, parse, positions, require_inside
 from lego_mlir.analysis.repair import TileAccess, repairs
 from lego_mlir.errors import LegoError, UsageError, did_you_mean
-from lego_mlir.hardware.banks import Array
-from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.notation_parser import parse_layout
 from lego_mlir.viz.views.element_positions import tiles
 from lego_mlir.viz.views.subjects import Subject, subject_of
-from lego_mlir.viz.views.warp_request import wavefront_of
+from lego_mlir.viz.views.warp_request import WarpRequest, wavefront_of
 
 LONGEST: Final = 2_000
 """Characters of a layout's or an access's text."""
@@ -101,7 +99,7 @@ def _request(layout: Layout, subject: Subject, access: str, width: int, element_
         counts.shared(layout, pattern, element_bytes, width),
         counts.through_cache(layout, pattern, element_bytes, width),
     )
-    row, column = _cells(subject, pattern)
+    row, column = WarpRequest.of(TileAccess.of(pattern, width), element_bytes).cells(subject.dims)
     return {
         "lanes": [
             {"row": int(r), "column": int(c), "position": int(p), "wavefront": int(w)}
@@ -117,15 +115,6 @@ def _request(layout: Layout, subject: Subject, access: str, width: int, element_
         "idealSectors": through.ideal,
         "repair": _repair(layout, subject, pattern, element_bytes, width) if shared.conflicts else None,
     }
-
-
-def _cells(subject: Subject, pattern: AccessPattern) -> tuple[Array, Array]:
-    """The grid's row and column of each lane."""
-    free, _ = values_of(pattern)
-    index = [np.asarray(i) for i in pattern.index(lane=np.arange(WARP, dtype=np.int64), **free)]
-    flat = [np.broadcast_to(i, (WARP,)) for i in index]
-    row = np.ravel_multi_index(flat[:-1], subject.dims[:-1]) if len(flat) > 1 else np.zeros(WARP, np.int64)
-    return row, flat[-1]
 
 
 def _repair(layout: Layout, subject: Subject, pattern: AccessPattern, element_bytes: int, width: int) -> Json | None:

@@ -17,7 +17,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import BANK_BYTES, BANKS, SECTOR_BYTES
 from lego_mlir.viz import palettes
 from lego_mlir.viz.panels import GridCell, GridPanel
-from lego_mlir.viz.views.warp_request import wavefront_of
+from lego_mlir.viz.views.warp_request import lanes_of_words, wavefront_of, wavefronts
 
 if TYPE_CHECKING:
     from lego_mlir.interp.report import Site
@@ -62,29 +62,20 @@ class LineRecorder:
         return [grid for grids in self.by_line().values() for grid in grids]
 
 
-def _holders(address: Array, taking: Array, width: int) -> dict[int, list[int]]:
-    """The lanes that access each 4-byte word."""
-    found: dict[int, list[int]] = {}
-    for lane in np.flatnonzero(taking).tolist():
-        for word in range(int(address[lane]) // BANK_BYTES, (int(address[lane]) + width - 1) // BANK_BYTES + 1):
-            found.setdefault(word, []).append(lane)
-    return found
-
-
 def _banks(title: str, cost: int, address: Array, taking: Array, width: int) -> GridPanel:
-    holders = _holders(address, taking, width)
+    holders = lanes_of_words(address, taking, width)
     collision = banks.worst_collision(address, width, taking)
     colliding = set(collision.lanes) if collision.ways > 1 else set()
-    wavefront = wavefront_of(np.where(taking, address, address[np.argmax(taking)]), width)
+    wavefront = wavefront_of(address, width, taking)
     ideal = int(banks.ideal_wavefronts(width, taking))
     return _grid(
         title, holders, BANKS, wavefront, colliding,
-        f"{cost} wavefronts, {ideal} at best, {collision.ways}-way; columns are banks, light wavefronts come first",
+        f"{wavefronts(cost)}, {ideal} at best, {collision.ways}-way; columns are banks, light wavefronts come first",
     )  # fmt: skip
 
 
 def _sectors(title: str, cost: int, address: Array, taking: Array, width: int) -> GridPanel:
-    holders = _holders(address, taking, width)
+    holders = lanes_of_words(address, taking, width)
     ideal = int(coalescing.requests(address, width, taking, look_for_wider=False).ideal)
     sector = address // SECTOR_BYTES
     rank = {s: i for i, s in enumerate(sorted(set(sector[taking].tolist())))}

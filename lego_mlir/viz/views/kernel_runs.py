@@ -1,25 +1,32 @@
-"""A kernel: its report line by line, the stages from its MLIR to PTX with their sizes, and its requests in time."""
+"""A kernel: its report line by line, the stages to PTX with their sizes, its requests in time, its repairs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lego_mlir.analysis.recorded_requests import RecordedRequests
 from lego_mlir.errors import brief
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.viz import palettes
-from lego_mlir.viz.panels import GridCell, GridPanel, TablePanel
+from lego_mlir.viz.panels import GridCell, GridPanel, Panel, TablePanel
+from lego_mlir.viz.views import repairs
 from lego_mlir.viz.views.kernel_line import LineRecorder
 
 if TYPE_CHECKING:
     from lego_mlir.hardware.banks import Array
+    from lego_mlir.interp.counters import Observe
     from lego_mlir.interp.report import Report, Site
+    from lego_mlir.runtime.inputs import InputFile
     from lego_mlir.tracing.definition import Kernel
 
+BLOCKS: Final = 8
+"""Of a kernel that are run to draw its requests."""
 MOST_REQUESTS: Final = 32
 _INDEX: Final = re.compile(r"(?:arith|index|affine)\.")
 _OPERATION: Final = re.compile(
@@ -136,14 +143,33 @@ def _in_time(title: str, kept: list[tuple[Array, Array, int]]) -> GridPanel:
     return GridPanel(title, tuple(rows), caption)
 
 
-def requests_of(
-    kernel: Kernel, line: int | None, sizes: Mapping[str, int], by: str, blocks: int = 8
-) -> list[GridPanel]:
-    """Run some blocks on drawn input, and draw the worst request of a line, or with by="time" the first ones."""
-    from lego_mlir.interp import run_kernel
-    from lego_mlir.runtime.kernel_input import make_input
+@dataclass(frozen=True, slots=True)
+class SampleRun:
+    """Some blocks of a kernel, run on drawn input or on the arrays of a `file`, at given `sizes`."""
 
-    made = make_input(kernel, sizes, 0)
-    recorder = RequestSeries(line) if by == "time" and line is not None else LineRecorder(line)
-    run_kernel(kernel, made.memories, made.sizes, blocks=blocks, observe=recorder)
+    kernel: Kernel
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    file: InputFile | None = None
+
+    def observed(self, observer: Observe) -> Mapping[str, int]:
+        """Run with an observer of the requests. Returns the sizes of the run."""
+        from lego_mlir.interp import run_kernel
+        from lego_mlir.runtime.kernel_input import make_input
+
+        made = make_input(self.kernel, self.sizes, 0, self.file)
+        run_kernel(self.kernel, made.memories, made.sizes, blocks=BLOCKS, observe=observer)
+        return made.sizes
+
+
+def requests_of(run: SampleRun, line: int, by: str) -> list[GridPanel]:
+    """The worst request of a line for each buffer, or with by="time" the first ones."""
+    recorder = RequestSeries(line) if by == "time" else LineRecorder(line)
+    run.observed(recorder)
     return recorder.grids()
+
+
+def repairs_of(run: SampleRun, line: int | None) -> list[Panel]:
+    """The tiles that a line accesses, or all, before and after their repair."""
+    recorded = RecordedRequests()
+    sizes = run.observed(recorded)
+    return repairs.of_kernel(run.kernel, sizes, line, recorded)

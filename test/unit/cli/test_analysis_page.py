@@ -37,7 +37,8 @@ def test_counts_stand_beside_their_lines(conflicting, tmp_path, capsys):
     assert f"read of shared0: {read['wavefronts']} wavefronts, {read['wavefronts'] - read['conflicts']} at best" in text
     assert 'class="costly"' in row(text, number) and "costly" not in row(text, line_of("tile[ty + r, tx] ="))
     assert "32-way bank conflict" in text and "gallery.xor_swizzle(32, 32)" in text
-    assert text.count("<details>") == 2 and "32 wavefronts, 1 at best, 32-way" in text
+    assert text.count("<details>") == 3 and text.count("draw the repair of the tile at line") == 1
+    assert "32 wavefronts, 1 at best, 32-way" in text
     assert "8 of 2048 blocks counted" in text
 
 

@@ -28,7 +28,7 @@ def test_a_line_with_a_bank_conflict(conflicting, capsys):
 def test_the_swizzle_removes_it(capsys):
     assert main(["show", str(TRANSPOSE), "--line", str(LINE)]) == DONE
     out = capsys.readouterr().out
-    assert "1 wavefronts, 1 at best, 1-way" in out and "[" not in out
+    assert "1 wavefront, 1 at best, 1-way" in out and "[" not in out
 
 
 def test_a_layout_as_a_file(tmp_path):
@@ -38,12 +38,30 @@ def test_a_layout_as_a_file(tmp_path):
     assert "grid of 3 by 4 cells" in picture.read_text()
 
 
+def test_the_repair_of_a_line_s_tile(conflicting, capsys):
+    assert main(["show", str(conflicting), "--line", str(LINE), "--by", "repair"]) == DONE
+    out = capsys.readouterr().out
+    assert f"lanes of the worst request at line {LINE}" in out and "[31]" in out
+    assert "32 wavefronts, 1 at best" in out and "1 wavefront, 1 at best" in out
+    assert re.search(r"gallery.xor_swizzle\(32, 32\) +64 +64 +0 +3", out)
+
+
+def test_a_kernel_without_a_line_is_drawn_by_its_accesses(capsys):
+    assert main(["show", str(TRANSPOSE), "--kernel", "transpose"]) == DONE
+    assert "store shared0[" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--line", "1"], "line 1 accesses no memory in kernel transpose; analyze lists the lines"),
-        (["--kernel", "transpose"], "--kernel transpose: name the line that loads or stores, with --line N"),
-        (["--line", "3", "--by", "bank"], "--by applies to layouts, not to a line of a kernel"),
+        (["--line", "1"], "line 1 has no such access in kernel transpose; lego-mlir analyze lists the lines"),
+        (["--kernel", "transpose", "--by", "time"], "by='time' needs line=N, a line of the spec that loads or stores"),
+        (["--line", "3", "--by", "bank"], "by='bank' is for layouts; a kernel is drawn by access, request, time"),
+        (
+            ["--line", "3", "--access", "lane"],
+            "--access applies to layouts, not to a kernel; omit it, or omit --kernel",
+        ),
+        (["--kernel", "transpose", "--by", "repair"], "kernel transpose: no tile with bank conflicts"),
         (["--layout", "A"], "no layout named 'A'"),
         ([], "has no layout; draw a line of a kernel with --kernel NAME --line N"),
         (["--layout", "A", "-o", "a.gif"], "-o a.gif: a picture ends in .svg, .html, .png, .txt"),

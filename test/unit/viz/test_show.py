@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 import lego_mlir as lego
 from lego_mlir import Col, GenP, LegoError, OrderBy, Padded, RegP, Row, cute, f2, gallery
+from lego_mlir.analysis.patterns import parse
+from lego_mlir.analysis.repair import TileAccess
 from lego_mlir.hardware import banks
-from lego_mlir.viz import show
+from lego_mlir.viz import palettes, show
 from lego_mlir.viz.views.element_positions import tiles
-from lego_mlir.viz.views.warp_request import wavefront_of
+from lego_mlir.viz.views.repairs import side_by_side
+from lego_mlir.viz.views.warp_request import WarpRequest, wavefront_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 PAPER = OrderBy(RegP([2, 2], [2, 1]), gallery.antidiagonal(3)).OrderBy(RegP([2, 3, 2, 3], [1, 3, 2, 4])).GroupBy([6, 6])
@@ -102,6 +105,81 @@ def test_a_repair_is_drawn_beside_what_it_repairs_with_its_cost():
         ("gallery.xor_swizzle(32, 32)", "32", "32", "0"),
     ]
     assert show(Row(32, 32), access="0, lane", by="repair").panels[-1].caption == ("no conflict to repair",)
+
+
+def test_a_repair_is_drawn_on_the_scale_of_what_it_repairs():
+    layouts = Row(48, 48), gallery.xor_swizzle(48, 48)
+    asked = WarpRequest.of(TileAccess.of(parse("lane, 0")), 4)
+    colours = [[row[0].colour for row in panel.cells[:32]] for panel in side_by_side(layouts, asked, ((), ()))]
+    served = [wavefront_of(np.array([layout.apply(i, 0) for i in range(32)]) * 4, 4) for layout in layouts]
+    assert served[1].max() == 1 < served[0].max() == 15  # the swizzle removes most of the conflict
+    expected = [[palettes.HEAT.at(w / 15) for w in waves] for waves in served]
+    assert colours == expected
+
+
+def test_the_worst_warp_of_an_access_is_drawn():
+    tile, _ = show(Row(32, 32), access="lane * k, 0", free={"k": 2}).panels
+    assert tile.cells[31][0].label == "31" and all(row[0].is_framed for row in tile.cells)
+
+
+def test_the_part_of_a_large_tile_that_a_request_touches_is_drawn():
+    tile, _ = show(Row(256, 128), access="100 + lane, 90").panels
+    assert tile.row_labels[0] == "100" and tile.column_labels[0] == "64"
+    assert [row[26].label for row in tile.cells[:32]] == [str(lane) for lane in range(32)]
+    assert tile.caption[-1] == "64 x 64 of 256 x 128 elements"
+
+
+@lego.kernel(grid=1, block=(32, 4))
+def turned(x: lego.Tensor(lego.f32, Row(32, 32)), y: lego.Tensor(lego.f32, Row(32, 32))):
+    tile = lego.shared(lego.f32, Row(32, 32))
+    tx, ty = lego.thread_id[0], lego.thread_id[1]
+    for r in lego.range(0, 32, 4):
+        tile[ty + r, tx] = x[ty + r, tx]
+    lego.barrier()
+    for r in lego.range(0, 32, 4):
+        y[ty + r, tx] = tile[tx, ty + r]
+
+
+READ = turned.source.line + 8
+
+
+def test_the_repair_of_a_kernel_s_tile():
+    from lego_mlir.analysis.kernel_repairs import tile_repairs
+
+    before, after, cost = show(turned, line=READ, by="repair").panels
+    assert (before.title, after.title) == ("Row(32, 32)", "gallery.xor_swizzle(32, 32)")
+    column = next(c for c in range(32) if before.cells[0][c].label)
+    assert [row[column].label for row in before.cells] == [row[column].label for row in after.cells]
+    assert all(row[column].is_framed for row in before.cells) and not any(row[column].is_framed for row in after.cells)
+    assert before.caption[1] == "32 wavefronts, 1 at best; all accesses of a block: 1056, 64 at best"
+    (found,) = tile_repairs(turned, {}).values()
+    rows = [(repr(r.layout), str(r.wavefronts), str(r.ideal), str(r.extra_bytes)) for r in found.repairs]
+    assert [row[:4] for row in cost.rows] == [("Row(32, 32)", "1056", "64", "0"), *rows]
+    (read,) = (a for s, a in turned.trace().accesses() if a.source.line == READ and a.buffer.name == "shared0")
+    assert int(cost.rows[0][4]) == read.derivation.after < int(cost.rows[1][4])
+    assert [p.title for p in show(turned, by="repair").panels] == [before.title, after.title, cost.title]
+
+
+def test_the_repair_of_a_tile_whose_accesses_depend_on_data():
+    @lego.kernel(grid=1, block=32)
+    def gathered(i: lego.Tensor(lego.i32, Row(32)), y: lego.Tensor(lego.f32, Row(32))):
+        tile = lego.shared(lego.f32, Row(32, 32))
+        t = lego.thread_id[0]
+        for r in lego.range(32):
+            tile[r, t] = 0.0
+        lego.barrier()
+        y[t] = tile[t, lego.index(i[0]) % 32]
+
+    line = gathered.source.line + 7
+    before, _, cost = show(gathered, line=line, by="repair").panels
+    assert "32 wavefronts, 1 at best" in before.caption[1]
+    assert cost.caption[0].startswith("on this run's data")
+
+
+def test_wavefronts_of_inactive_lanes_are_not_counted():
+    active = np.arange(32) >= 8  # the first pass of 16 bytes a lane has no lane
+    served = wavefront_of(np.arange(32) * 16, 16, active)
+    assert served.tolist() == [0] * 8 + [0] * 8 + [1] * 8 + [2] * 8
 
 
 @pytest.mark.parametrize("warps", [(1, 1), (2, 1), (1, 2)])
