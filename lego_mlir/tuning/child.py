@@ -18,7 +18,7 @@ import threading
 import traceback
 from typing import IO, Any
 
-from lego_mlir.errors import LegoError
+from lego_mlir.errors import LaunchError, LegoError
 from lego_mlir.tuning.measuring import FailureKind, Sampler, Trial
 
 
@@ -72,6 +72,8 @@ def attempt(trial: Trial | Exception) -> Sampler | tuple[FailureKind, str]:
         sampler = trial.open()
         wrong = sampler.check()
         return ("wrong", wrong) if wrong else sampler
+    except LaunchError as error:  # an access outside memory ends the context
+        return "crashed", str(error)
     except LegoError as error:
         return "refused", str(error)
     except Exception as error:  # the process lives on to give the reason
@@ -82,6 +84,8 @@ def sampled(sampler: Sampler, count: int) -> tuple[float, ...] | tuple[FailureKi
     """Samples of one turn, or why there are none."""
     try:
         return tuple(sampler.sample(count))
+    except LegoError as error:
+        return "crashed", str(error)
     except Exception as error:
         return "crashed", _last_line(error)
 

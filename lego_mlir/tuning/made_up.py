@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from lego_mlir.errors import LaunchError
+from lego_mlir.errors import UsageError
 from lego_mlir.tuning.measuring import Failure, Sampler, Trial
 
 DRIFT_SECONDS: Final = 20.0  # from the fastest clock to the slowest and back
@@ -51,7 +51,7 @@ class MadeUpTrial:
     def open(self) -> MadeUpSampler:
         """The trial, where it is measured."""
         if self.behaviour == "refused":
-            raise LaunchError("the made-up device has too few registers for this launch")
+            raise UsageError("the made-up device has too few registers for this launch")
         if not self.late:
             self.misbehave()
         return MadeUpSampler(self)
