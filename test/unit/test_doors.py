@@ -29,6 +29,12 @@ DOORS = {
     "anywidget": ["viz/explorer/widget.py"],
     "shtab": ["cli/completion.py"],
     "numba": ["caches/jit.py"],
+    "filelock": ["tuning/timings.py"],
+    "pandas": ["tuning/frames.py"],
+    "polars": ["tuning/frames.py"],
+    "optuna": ["tuning/sampling.py"],
+    "distributed": ["tuning/cluster.py"],
+    "dask": ["tuning/cluster.py"],
 }
 
 
