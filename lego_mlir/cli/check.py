@@ -25,6 +25,7 @@ HELP: Final = "Prove or refute the layouts, kernels and templates of a spec."
 EXAMPLE: Final = "lego-mlir check examples/transpose.py"
 _TIMEOUT_MS: Final = 1000
 _REASON_COLUMNS: Final = 300
+_EXPLANATION_COLUMNS: Final = 600  # names two places with their files
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,9 @@ class Line:
             case Proved(by):
                 return f"  proved   {self.claim}: {by}"
             case Refuted(counter_example, explanation):
-                values = _values(counter_example)
-                shown = "" if not values or values in explanation else f" ({values})"
-                return f"  REFUTED  {self.claim}: {brief(explanation, _REASON_COLUMNS)}{shown}"
+                told = all(str(value) in explanation for value in counter_example.values())
+                shown = "" if told else f" ({_values(counter_example)})"
+                return f"  REFUTED  {self.claim}: {brief(explanation, _EXPLANATION_COLUMNS)}{shown}"
             case Unknown(reason):
                 return f"  unknown  {self.claim}: {brief(reason, _REASON_COLUMNS)}"
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from lego_mlir.interp.report import Fault, Kind, SourceLocation
+from lego_mlir.interp.report import Fault, Kind, LoopRound, SourceLocation
+
+RunningLoop = tuple[SourceLocation, int]
+"""A loop that runs, and its round."""
 
 
 class Faults:
-    """Faults in the order of detection; repetitions at one site increment its count."""
+    """Faults in the order of detection; repetitions at one site increment its count.
+
+    `loops` are those that run, with their rounds.
+    """
 
     def __init__(self) -> None:
+        self.loops: list[RunningLoop] = []
         self._found: dict[tuple[Kind, SourceLocation, SourceLocation | None, str], Fault] = {}
 
     def add(
@@ -27,9 +34,18 @@ class Faults:
         key = (kind, place, other, buffer)
         found = self._found.get(key)
         if found is None:
-            self._found[key] = Fault(kind, message, place, block, thread, address, other, count, buffer)
+            rounds = self.rounds()
+            self._found[key] = Fault(kind, message, place, block, thread, address, other, count, buffer, rounds)
         else:
             found.count += count
+
+    def has(self, fault: Fault) -> bool:
+        """Whether this fault has been found."""
+        return (fault.kind, fault.place, fault.other, fault.buffer) in self._found
+
+    def rounds(self) -> tuple[LoopRound, ...]:
+        """The rounds of the loops that run, the outermost first."""
+        return tuple(LoopRound(place, number) for place, number in self.loops)
 
     def all(self) -> list[Fault]:
         return list(self._found.values())

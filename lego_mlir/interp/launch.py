@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Module, Type
     from lego_mlir.interp.counters import Observe
     from lego_mlir.interp.values import Array, SlotValue
+    from lego_mlir.interp.watch import ElementWatch
 
 LANES_AT_ONCE = 1 << 14
 """Lanes of a batch beyond which NumPy's arrays exceed the cache and throughput falls."""
@@ -67,6 +68,7 @@ class Options:
     memory_limit: int = MEMORY_LIMIT
     lanes_at_once: int = LANES_AT_ONCE
     progress: Progress | None = None
+    watch: ElementWatch | None = None
 
 
 @dataclass(slots=True)
@@ -122,9 +124,9 @@ class LaunchState:
     def _machine(self, grid: Dim3, block: Dim3, batch: Array, dynamic_shared: int) -> Machine:
         return Machine(
             grid=grid, block=block, batch=batch, values=[None] * self.compiler.slots, faults=self.faults,
-            counters=self.counters, checks=self.options.checks, accesses=self.compiler.accesses,
-            dynamic_shared_bytes=dynamic_shared, run_grid=self.run_grid, printed=self.printed,
-            warps_synchronised=self.compiler.synchronises_warps,
+            counters=self.counters, checks=self.options.checks, watch=self.options.watch,
+            accesses=self.compiler.accesses, dynamic_shared_bytes=dynamic_shared, run_grid=self.run_grid,
+            printed=self.printed, warps_synchronised=self.compiler.synchronises_warps,
         )  # fmt: skip
 
     def _batch_size(self, function: CompiledFunction, block: Dim3, dynamic_shared: int) -> int:
@@ -191,13 +193,15 @@ def launch(
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
     observe: Observe | None = None,
+    watch: ElementWatch | None = None,
 ) -> Report:
     """Run a kernel of `module` (text or a parsed module) on arrays, in place, and report faults and counts.
 
     `grid` and `block` are optional if the kernel has `known_grid_size` and `known_block_size`. `blocks` selects a
     sample. `observe` is called with every counted request: its site, the byte addresses of its lanes as
-    (blocks, warps, 32), the active lanes, and the bytes of each lane. Raises InterpreterError for a module, extent or
-    argument that cannot run; errors during execution are faults of the report.
+    (blocks, warps, 32), the active lanes, and the bytes of each lane. `watch` records who touches one
+    element. Raises InterpreterError for a module, extent or argument that cannot run; errors during execution are
+    faults of the report.
     """
     compiler = module if isinstance(module, Compiler) else compile_module(module)
     function = compiler.function(kernel_name or _only_kernel(compiler))
@@ -205,7 +209,7 @@ def launch(
     buffers, arguments = bind(function, args, names)
     if dynamic_shared is None:
         dynamic_shared = compiler.dynamic_bytes
-    options = Options(checks, counts, blocks, memory_limit, LANES_AT_ONCE, progress)
+    options = Options(checks, counts, blocks, memory_limit, LANES_AT_ONCE, progress, watch)
     run = LaunchState(compiler, options, counters=Counters(observe) if counts else None)
     with np.errstate(all="ignore"):
         if function.is_kernel:

@@ -20,7 +20,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import shadow, values
 from lego_mlir.interp.geometry import Dim3, coordinates, unravel
 from lego_mlir.interp.memory import DeviceBuffer, MemRef
-from lego_mlir.interp.report import Kind, SourceLocation
+from lego_mlir.interp.report import Kind, LoopRound, SourceLocation
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lego_mlir.interp.faults import Faults
     from lego_mlir.interp.printed import Printed
     from lego_mlir.interp.values import SlotValue
+    from lego_mlir.interp.watch import ElementWatch
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Machine:
     accesses: list[MemoryAccess]
     run_grid: Callable[..., None]
     printed: Printed
+    watch: ElementWatch | None = None
     cluster: Dim3 = (1, 1, 1)
     launch: int = 0
     dynamic_shared_bytes: int = 0
@@ -103,6 +105,10 @@ class Machine:
     def name_lane(self, block_row: int, thread: int) -> tuple[Dim3, Dim3]:
         """The (x, y, z) of a lane's block and of its thread."""
         return coordinates(int(self.batch[block_row]), self.grid), coordinates(thread, self.block)
+
+    def rounds(self) -> tuple[LoopRound, ...]:
+        """The rounds of the loops that run, the outermost first."""
+        return self.faults.rounds()
 
     def place_of_site(self, number: int) -> SourceLocation | None:
         return self.accesses[number].place if number < len(self.accesses) else None

@@ -29,6 +29,17 @@ class SourceLocation:
         return f"{self.file}:{self.line}"
 
 
+@dataclass(frozen=True, slots=True)
+class LoopRound:
+    """A round of a loop, counted from 0."""
+
+    loop: SourceLocation
+    number: int
+
+    def __str__(self) -> str:
+        return f"round {self.number} of the loop of line {self.loop.line}"
+
+
 class Kind(Enum):
     """The faults that the interpreter detects."""
 
@@ -47,7 +58,8 @@ class Kind(Enum):
 class Fault:
     """One kind of fault at one location: the first lane affected, and the number of lane accesses in all.
 
-    `block` and `thread` are (x, y, z); `address` is the element index within the buffer that the message names.
+    `block` and `thread` are (x, y, z); `address` is the element index within the buffer that the message names;
+    `rounds` are those of the loops around `place`, the outermost first.
     """
 
     kind: Kind
@@ -59,10 +71,16 @@ class Fault:
     other: SourceLocation | None = None
     count: int = 1
     buffer: str = ""
+    rounds: tuple[LoopRound, ...] = ()
 
     @property
     def location(self) -> str:
         return str(self.place)
+
+    @property
+    def across_blocks(self) -> bool:
+        """Whether the other thread is of another block."""
+        return any(words in self.message for words in (" of block ", " of other blocks"))
 
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""
@@ -71,6 +89,7 @@ class Fault:
             "block": self.block, "thread": self.thread, "buffer": self.buffer, "address": self.address,
             "count": self.count,
             "other": None if self.other is None else str(self.other),
+            **({"rounds": [{"line": r.loop.line, "round": r.number} for r in self.rounds]} if self.rounds else {}),
         }  # fmt: skip
 
     def __str__(self) -> str:

@@ -199,7 +199,8 @@ class _Lookup:
         position = first if self.chosen is None else int(self.chosen[first])
         lane = np.unravel_index(position, self.shape)
         block, thread = self.m.name_lane(int(lane[0]), int(lane[1]))
-        element = int(np.broadcast_to(values.like_vector(self.touch.elem, len(self.shape)), self.shape)[lane])
+        elements = self.touch.elements()
+        element = int(np.broadcast_to(elements, self.shape[: elements.ndim])[lane[: elements.ndim]])
         other, partner = None, "several threads"
         if old is not None:
             word = int(old[first])
@@ -229,6 +230,8 @@ class _Lookup:
 def check(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     """Check one touch against the shadow of its buffer, report faults, and record the touch."""
     buffer = touch.buffer
+    if m.watch is not None:
+        m.watch.see(m, access, touch)
     if buffer.is_local:
         _check_local(m, access, touch)
         return

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Module
     from lego_mlir.interp.counters import Observe
     from lego_mlir.interp.launch import Argument
+    from lego_mlir.interp.watch import ElementWatch
     from lego_mlir.layout.canonical import Size
     from lego_mlir.tracing.definition import Kernel, Parameter
 
@@ -35,6 +36,7 @@ def run_kernel(
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
     observe: Observe | None = None,
+    watch: ElementWatch | None = None,
 ) -> Report:
     """Run a kernel on arrays, in place. `module` replaces the emitted module, for example with a transformed one.
 
@@ -67,6 +69,7 @@ def run_kernel(
         memory_limit=memory_limit,
         progress=progress,
         observe=observe,
+        watch=watch,
     )
 
 

@@ -2,20 +2,21 @@
 
 The kernel runs on small launches, with sizes that tiles do not divide and with some that they do, on the input of the
 spec or random input. What the interpreter reports is a fault of the kernel beyond doubt: it names the sizes, both
-threads and both lines. A fault that no run shows leaves the claim unknown.
+threads and both lines, and the rounds of their loops. A fault that no run shows leaves the claim unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LegoError
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
-from lego_mlir.interp.report import Fault, Kind, Report
+from lego_mlir.interp.report import Fault, Kind, LoopRound, Report
 
 if TYPE_CHECKING:
+    from lego_mlir.interp.watch import ElementWatch, WatchedAccess
     from lego_mlir.proofs.covering import WriteClaim
     from lego_mlir.tracing.definition import Kernel
 
@@ -25,8 +26,6 @@ MOST_ELEMENTS: Final = 1 << 22
 """Elements of a kernel's tensors beyond which it does not run."""
 MOST_LANES: Final = 1 << 13
 """Threads of a run; of a larger grid, the first and the last blocks run."""
-ACROSS: Final = (" of block ", " of other blocks")
-"""How the interpreter names a thread of another block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,8 @@ class Runs:
         for launch in self.launches():
             for fault in launch.report.faults:
                 if matches(fault):
-                    return _of_fault(launch, fault)
+                    assert self.kernel is not None
+                    return _of_fault(self.kernel, launch, fault)
         return verdict
 
     def tried_writes(self, claim: WriteClaim) -> Verdict:
@@ -137,7 +137,9 @@ def chosen_sizes(kernel: Kernel, value: int | None) -> dict[str, int] | None:
         return None
 
 
-def launched(kernel: Kernel, sizes: Mapping[str, int], seed: int = 0) -> Launch | None:
+def launched(
+    kernel: Kernel, sizes: Mapping[str, int], seed: int = 0, watch: ElementWatch | None = None
+) -> Launch | None:
     """A run in the interpreter; None if the kernel does not run at these sizes."""
     from lego_mlir import interp
     from lego_mlir.runtime import data
@@ -151,7 +153,7 @@ def launched(kernel: Kernel, sizes: Mapping[str, int], seed: int = 0) -> Launch 
             for p in kernel.params
         }
         blocks = _blocks(kernel, made.sizes)
-        report = interp.run_kernel(kernel, memories, made.sizes, blocks=blocks)
+        report = interp.run_kernel(kernel, memories, made.sizes, blocks=blocks, watch=watch)
     except LegoError:
         return None
     return Launch(made.sizes, report, blocks is None)
@@ -172,21 +174,51 @@ def _blocks(kernel: Kernel, sizes: Mapping[str, int]) -> list[int] | None:
     return [*range(most // 2), *range(grid - most // 2, grid)]
 
 
-def _of_fault(launch: Launch, fault: Fault) -> Refuted:
+def _of_fault(kernel: Kernel, launch: Launch, fault: Fault) -> Refuted:
     example: dict[str, object] = dict(launch.sizes)
     example |= {"block": fault.block, "thread": fault.thread}
     if fault.address is not None:
         example["element"] = fault.address
     values = ", ".join(f"{name} = {value}" for name, value in example.items())
-    return Refuted(example, f"for {values}: {fault.message}, in {fault.place}")
+    text = f"for {values}: {fault.message}, in {fault.place}"
+    if fault.rounds:
+        text += f", {_joined(fault.rounds)}"
+    example |= {"line": fault.place.line, **_by_loop(fault.rounds)}
+    other = _other_side(kernel, launch, fault)
+    if other is not None:
+        example |= {"other block": other.block, "other thread": other.thread, "other line": other.place.line}
+        example |= {f"other {name}": number for name, number in _by_loop(other.rounds).items()}
+        if other.rounds:
+            text += f"; thread {other.thread} in {_joined(other.rounds)}"
+        elif f"thread {other.thread}" not in fault.message:
+            text += f"; one of them is thread {other.thread} of block {other.block}"
+    return Refuted(example, text)
+
+
+def _other_side(kernel: Kernel, launch: Launch, fault: Fault) -> WatchedAccess | None:
+    """Who touched the element before, and in which rounds, from a second run."""
+    from lego_mlir.interp.watch import ElementWatch
+
+    if fault.other is None or fault.address is None:
+        return None
+    watch = ElementWatch(fault)
+    launched(kernel, launch.sizes, watch=watch)
+    return watch.other()
+
+
+def _joined(rounds: Sequence[LoopRound]) -> str:
+    return ", ".join(map(str, rounds))
+
+
+def _by_loop(rounds: Sequence[LoopRound]) -> dict[str, object]:
+    return {f"round of line {r.loop.line}": r.number for r in rounds}
 
 
 def is_race(buffer: str, across: bool) -> Callable[[Fault], bool]:
     """Whether a fault is a race for a buffer, between threads of one block or of two."""
 
     def matches(fault: Fault) -> bool:
-        other = any(words in fault.message for words in ACROSS)
-        return fault.kind in (Kind.RACE, Kind.PENDING) and fault.buffer == buffer and other == across
+        return fault.kind in (Kind.RACE, Kind.PENDING) and fault.buffer == buffer and fault.across_blocks == across
 
     return matches
 

@@ -99,13 +99,13 @@ def for_(op: Operation) -> Step:
     lowers, uppers = map_results(lower_map), map_results(upper_map)
     lower_in, upper_in, carried = op.segments()
     stride = values.uniform(op.integer("step"))
-    results, body = op.results, op.body()
+    results, body, place = op.results, op.body(), op.place
 
     def step(m: Machine) -> None:
         v = m.values
         low = reduce(np.maximum, [compute([v[slot] for slot in lower_in]) for compute in lowers])
         high = reduce(np.minimum, [compute([v[slot] for slot in upper_in]) for compute in uppers])
-        assign(m, results, loop(m, low, high, stride, body, [v[slot] for slot in carried]))
+        assign(m, results, loop(m, low, high, stride, body, [v[slot] for slot in carried], place))
 
     return step
 

@@ -20,6 +20,7 @@ from lego_mlir.interp.program import CompiledRegion, Operation, Step, implements
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
+    from lego_mlir.interp.report import SourceLocation
     from lego_mlir.interp.values import DType, SlotValue
 
 
@@ -101,8 +102,22 @@ def loop(
     stride: Array,
     body: CompiledRegion,
     carried: list[SlotValue],
+    place: SourceLocation,
 ) -> list[SlotValue]:
     """Run `body(index, *carried)` from lower to upper; returns the carried values of the last iteration."""
+    loops = m.faults.loops
+    loops.append((place, 0))
+    try:
+        return _looped(m, lower, upper, stride, body, carried)
+    finally:
+        loops.pop()
+
+
+def _looped(
+    m: Machine, lower: Array, upper: Array, stride: Array, body: CompiledRegion, carried: list[SlotValue]
+) -> list[SlotValue]:
+    loops = m.faults.loops
+    place = loops[-1][0]
     index, *arguments = body.arguments
     if values.is_uniform(lower) and values.is_uniform(upper) and values.is_uniform(stride):
         first, end, by = int(lower.flat[0]), int(upper.flat[0]), int(stride.flat[0])
@@ -110,7 +125,8 @@ def loop(
             raise InterpreterError(f"a loop's step must be positive, got {by}")
         if not m.any_active():
             return carried
-        for position in _positions(first, end, by, lower.dtype):
+        for number, position in enumerate(_positions(first, end, by, lower.dtype)):
+            loops[-1] = place, number
             m.values[index] = position
             for slot, value in zip(arguments, carried, strict=True):
                 m.values[slot] = value
@@ -118,7 +134,9 @@ def loop(
             carried = body.results_in(m)
         return carried
     at = lower + np.zeros_like(upper)
+    number = 0
     while True:
+        loops[-1] = place, number
         going = m.narrow(at < upper)
         if not going.any():
             return carried
@@ -126,17 +144,17 @@ def loop(
         assign(m, tuple(arguments), carried)
         run_masked(m, body, going)
         carried = [merge(going, new, old) for new, old in zip(body.results_in(m), carried, strict=True)]
-        at = at + stride
+        at, number = at + stride, number + 1
 
 
 @implements("scf.for")
 def for_(op: Operation) -> Step:
     lower, upper, stride, *carried = op.operands
-    results, body = op.results, op.body()
+    results, body, place = op.results, op.body(), op.place
 
     def step(m: Machine) -> None:
         v = m.values
-        assign(m, results, loop(m, v[lower], v[upper], v[stride], body, [v[slot] for slot in carried]))
+        assign(m, results, loop(m, v[lower], v[upper], v[stride], body, [v[slot] for slot in carried], place))
 
     return step
 
@@ -153,7 +171,7 @@ def _equal(a: SlotValue, b: SlotValue) -> bool:
 def while_(op: Operation) -> Step:
     start, results = op.operands, op.results
     before, after = op.body(0), op.body(1)
-    condition, passed = before.results[0], before.results[1:]
+    condition, passed, place = before.results[0], before.results[1:], op.place
 
     def step(m: Machine) -> None:
         carried = [m.values[slot] for slot in start]
@@ -165,8 +183,11 @@ def while_(op: Operation) -> Step:
             run_masked(m, before, values.uniform(False, np.bool_))
             assign(m, results, [m.values[slot] for slot in passed])
             return
+        loops = m.faults.loops
+        loops.append((place, 0))
         try:
             while True:
+                loops[-1] = place, rounds
                 m.mask = going
                 assign(m, before.arguments, carried)
                 before.run(m)
@@ -188,6 +209,7 @@ def while_(op: Operation) -> Step:
                 carried = after_body
         finally:
             m.mask = outer
+            loops.pop()
         assign(m, results, found)
 
     return step

@@ -1,0 +1,69 @@
+"""The accesses of one element in the order of the program, for the other side of a fault.
+
+Shadow memory keeps the thread and the source of the last access of each element, but neither the rounds of its loops
+nor which threads several were. A second run with an `ElementWatch` records who touches the element until the fault is
+found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lego_mlir.interp.report import Fault, Kind, LoopRound, SourceLocation
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.access import MemoryAccess
+    from lego_mlir.interp.geometry import Dim3
+    from lego_mlir.interp.machine import Machine
+    from lego_mlir.interp.memory import Touch
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedAccess:
+    """One thread's access of the element."""
+
+    place: SourceLocation
+    block: Dim3
+    thread: Dim3
+    rounds: tuple[LoopRound, ...]
+
+
+@dataclass(slots=True)
+class ElementWatch:
+    """Records the accesses of the element of a fault, its own last."""
+
+    fault: Fault
+    seen: list[WatchedAccess] = field(default_factory=list)
+
+    def see(self, m: Machine, access: MemoryAccess, touch: Touch) -> None:
+        """Record the active lanes of an access that touch the element."""
+        if touch.name != self.fault.buffer or access.place not in (self.fault.place, self.fault.other):
+            return
+        if m.faults.has(self.fault):
+            return
+        elem = touch.elements()
+        ok = touch.active(elem.ndim)
+        hit = elem == self.fault.address if ok is None else (elem == self.fault.address) & ok
+        lanes = np.broadcast_to(hit.reshape(*hit.shape[:2], -1).any(axis=2), m.lanes)
+        for row, thread in zip(*lanes.nonzero(), strict=True):
+            self.seen.append(WatchedAccess(access.place, *m.name_lane(int(row), int(thread)), m.rounds()))
+
+    def other(self) -> WatchedAccess | None:
+        """The latest access of the other side of the fault; None if it was not seen."""
+        fault, found = self.fault, None
+        own = [k for k, touched in enumerate(self.seen) if self._is_own(touched)]
+        for number, touched in enumerate(self.seen):
+            if touched.place != fault.other or number in own[-1:] or (number in own and fault.kind is Kind.RACE):
+                continue
+            if fault.across_blocks != (touched.block != fault.block):
+                continue
+            named = f"thread {touched.thread}" in fault.message
+            if named or found is None or f"thread {found.thread}" not in fault.message:
+                found = touched
+        return found
+
+    def _is_own(self, touched: WatchedAccess) -> bool:
+        return (touched.thread, touched.block) == (self.fault.thread, self.fault.block)

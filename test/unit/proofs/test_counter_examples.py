@@ -1,0 +1,145 @@
+"""A refutation names both threads with their blocks, both lines, the element, the sizes and the rounds of loops."""
+
+import inspect
+import json
+
+import lego_mlir as lego
+from lego_mlir import Row, f32, i32
+from lego_mlir.cli.main import CHECK_FAILED, main
+from lego_mlir.expr.verdict import Refuted
+from lego_mlir.proofs.claims import kernel_claims
+from lego_mlir.proofs.confirm import launched
+
+M, N = lego.size("M"), lego.size("N")
+
+
+def refuted(kernel, start):
+    found = next(verdict for text, verdict in kernel_claims(kernel) if start in text)
+    assert isinstance(found, Refuted)
+    return found
+
+
+def line_of(kernel, text):
+    """The line of the kernel's source that contains this text."""
+    lines, first = inspect.getsourcelines(kernel.function)
+    (number,) = (first + k for k, line in enumerate(lines) if text in line)
+    return number
+
+
+@lego.kernel(grid=1, block=64)
+def next_round(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(N, 64))):
+    t, tile, total = lego.thread_id[0], lego.shared(f32, Row(64), name="tile"), lego.register(f32, 0.0)
+    for k in lego.range(N):
+        for _ in lego.range(2):
+            tile[t] = x[t] + total
+            lego.barrier()
+            total += tile[63 - t]
+        lego.barrier()
+        y[k, t] = total
+
+
+def test_a_race_between_two_rounds_names_both():
+    found = refuted(next_round, "no race for tile")
+    outer, inner = line_of(next_round, "in lego.range(N)"), line_of(next_round, "in lego.range(2)")
+    assert found.counter_example == {
+        "N": 200, "block": (0, 0, 0), "thread": (0, 0, 0), "element": 0, "line": line_of(next_round, "tile[t] ="),
+        f"round of line {outer}": 0, f"round of line {inner}": 1,
+        "other block": (0, 0, 0), "other thread": (63, 0, 0), "other line": line_of(next_round, "total += tile"),
+        f"other round of line {outer}": 0, f"other round of line {inner}": 0,
+    }  # fmt: skip
+    both = f"round 0 of the loop of line {outer}, round 1 of the loop of line {inner}; thread (63, 0, 0) in round 0 of"
+    assert both in found.explanation
+
+
+def test_one_of_several_threads_is_named():
+    @lego.kernel(grid=1, block=64)
+    def kernel(y: lego.Tensor(f32, Row(64))):
+        t, tile = lego.thread_id[0], lego.shared(f32, Row(64), name="tile")
+        tile[t] = 0.0
+        lego.barrier()
+        y[t] = tile[7]
+        tile[t] = 1.0
+
+    found = refuted(kernel, "no race for tile")
+    assert "read by several threads" in found.explanation
+    assert found.counter_example["thread"] == (7, 0, 0)
+    other = found.counter_example["other thread"]
+    assert other != (7, 0, 0)
+    assert f"one of them is thread {other} of block (0, 0, 0)" in found.explanation
+
+
+def test_the_block_of_the_other_thread_is_named():
+    @lego.kernel(grid=4, block=32)
+    def kernel(y: lego.Tensor(f32, Row(128))):
+        for i in lego.range(lego.block_id[0] * 16 + lego.thread_id[0], 128, 64):
+            y[i] = 1.0
+
+    found = refuted(kernel, "no race for y between two blocks")
+    one, other = (found.counter_example[name] for name in ("block", "other block"))
+    assert one != other
+    assert found.counter_example["element"] < 128
+    loop = line_of(kernel, "in lego.range")
+    rounds = [found.counter_example[f"{which}round of line {loop}"] for which in ("", "other ")]
+    for (block, thread), number in zip(((one, "thread"), (other, "other thread")), rounds, strict=True):
+        assert 16 * block[0] + found.counter_example[thread][0] + 64 * number == found.counter_example["element"]
+
+
+def test_the_rounds_of_a_while_and_of_a_barrier_are_named():
+    @lego.kernel(grid=1, block=32)
+    def kernel(y: lego.Tensor(i32, Row(32))):
+        t, count, running = lego.thread_id[0], lego.register(i32, 0), lego.register(lego.i1, True)
+        with lego.while_(running):
+            lego.barrier()
+            count += 1
+            running.set(count < 2 + i32(t))
+        y[t] = count
+
+    found = refuted(kernel, "reaches the barrier")
+    loop = line_of(kernel, "lego.while_")
+    assert found.counter_example[f"round of line {loop}"] == 2  # thread 0 leaves after two
+    assert found.explanation.endswith(f"round 2 of the loop of line {loop}")
+
+
+def test_a_copy_in_flight_names_the_round_of_its_issue():
+    @lego.kernel(grid=1, block=32)
+    def kernel(x: lego.Tensor(f32, Row(64, 32)), y: lego.Tensor(f32, Row(32))):
+        t, total, tile = lego.thread_id[0], lego.register(f32, 0.0), lego.shared(f32, Row(16, 32), name="tile")
+        for k in lego.range(4):
+            lego.copy_async(x, tile.part((4 * k, 0), (4, 32)), at=(4 * k, 0))
+            lego.commit_copies()
+            lego.wait_copies(2)  # one too many
+            lego.barrier()
+            with lego.when(k > 0):
+                total += tile[4 * k - 4, t]
+        y[t] = total
+
+    found = refuted(kernel, "no race for tile").counter_example
+    loop = line_of(kernel, "lego.range")
+    assert (found[f"round of line {loop}"], found[f"other round of line {loop}"]) == (1, 0)
+    assert found["other line"] == line_of(kernel, "copy_async")
+
+
+def test_text_json_and_picture_have_the_rounds(tmp_path, capsys):
+    path = tmp_path / "spec.py"
+    head = "import lego_mlir as lego\nfrom lego_mlir import Row, f32\nN = lego.size('N')\n"
+    path.write_text(head + inspect.getsource(next_round.function))
+    assert main(["check", str(path)]) == CHECK_FAILED
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if "REFUTED" in line)
+    assert "round 0 of the loop of line 7, round 1 of the loop of line 8; thread (63, 0, 0) in round 0 of the" in told
+    assert "other thread =" not in told  # the sentence has all values
+    assert main(["check", str(path), "--json"]) == CHECK_FAILED
+    (line,) = (
+        claim
+        for group in json.loads(capsys.readouterr().out)["groups"]
+        for claim in group["claims"]
+        if claim.get("verdict") == "refuted"
+    )
+    found = line["counter_example"]
+    assert (found["round of line 8"], found["other round of line 8"], found["other line"]) == (1, 0, 11)
+    assert "other round of line" in str(lego.show(refuted(next_round, "no race for tile")))
+
+
+def test_a_run_reports_the_rounds_as_json():
+    faults = launched(next_round, {"N": 3}).report.faults
+    (fault,) = (f for f in faults if f.buffer == "tile")
+    assert [r["round"] for r in fault.to_dict()["rounds"]] == [0, 1]
