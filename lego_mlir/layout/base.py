@@ -19,6 +19,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.canonical import Size, SizeLike, product
 from lego_mlir.layout.counting import Whole
+from lego_mlir.layout.naming import names_for
 from lego_mlir.layout.values import check_range, coerce_indices, end_of, flat_index, restore_kind, show, symbol_of
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ class Layout(Frozen):
         values = self._index(given, "apply")
         if self._mask(values) is False:
             raise LayoutIndexError(self._past_the_end(values))
-        return restore_kind(self._apply(values), given)
+        names = names_for(*values)
+        named = None if names is None else names.apply(self, values)
+        return restore_kind(self._apply(values) if named is None else named, given)
 
     def inv(self, position: IndexLike) -> tuple[IndexLike, ...]:
         """The logical index of a physical position; the inverse of `apply`, with the same kinds of values.
@@ -109,7 +112,9 @@ class Layout(Frozen):
         value = self._position(position)
         if self._holds(value) is False:
             raise LayoutError(f"position {value} of {self!r} is padding: it holds no element")
-        return tuple(restore_kind(i, (position,)) for i in self._inv(value))
+        names = names_for(value)
+        named = None if names is None else names.inv(self, value)
+        return tuple(restore_kind(i, (position,)) for i in (self._inv(value) if named is None else named))
 
     def _position(self, position: IndexLike) -> IndexLike:
         (value,) = coerce_indices((position,), self.physical_size())

@@ -14,15 +14,15 @@ from lego_mlir.proofs.barriers import barrier_claims, exchange_claims
 from lego_mlir.proofs.confirm import Runs, is_divergent, is_partial, is_race, is_unwritten
 from lego_mlir.proofs.covering import write_claims
 from lego_mlir.proofs.initialised import tile_claims
-from lego_mlir.proofs.kernel_model import KernelModel
+from lego_mlir.proofs.models import Models
 from lego_mlir.proofs.races import race_claims
 from lego_mlir.tracing.definition import Kernel
 
 
 def kernel_claims(kernel: Kernel, tried: bool = True) -> Iterator[tuple[str, Verdict]]:
     """Each claim as text, with its verdict; unless `tried` in the interpreter, proved or unknown."""
-    model, runs = KernelModel(kernel.trace()), Runs(kernel if tried else None)
-    reached = True
+    models, runs = Models(kernel), Runs(kernel if tried else None)
+    model, reached = models.first, True
     for barrier in barrier_claims(model):
         source = barrier.sync.source
         reached = reached and isinstance(barrier.verdict, Proved)
@@ -30,14 +30,15 @@ def kernel_claims(kernel: Kernel, tried: bool = True) -> Iterator[tuple[str, Ver
     for exchange in exchange_claims(model):
         source = exchange.sync.source
         yield exchange.text, runs.tried(exchange.verdict, is_partial(source.file, source.line))
-    for race in race_claims(model):
+    for race in models.proved(race_claims):
         verdict = race.verdict
         if isinstance(verdict, Proved) and not reached and not race.across:
             verdict = Unknown("not every thread is proved to reach the barriers that it relies on")
         if race.pair is None or not model.by_data(race.pair):
             verdict = runs.tried(verdict, is_race(race.buffer.name, race.across))
         yield race.text, verdict
-    for tile in tile_claims(model):
-        yield tile.text, runs.tried(tile.verdict, is_unwritten(tile.buffer.name))
-    for write in write_claims(model):
+    if kernel.trace().shared:
+        for tile in tile_claims(models.plain):
+            yield tile.text, runs.tried(tile.verdict, is_unwritten(tile.buffer.name))
+    for write in models.proved(write_claims):
         yield write.text, runs.tried_writes(write)

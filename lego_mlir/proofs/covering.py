@@ -31,6 +31,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.collisions import grid
 from lego_mlir.proofs.footprints import Footprint, own_layout
+from lego_mlir.proofs.images import MapValue, with_variables
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.tracing.trace import Buffer
 
@@ -101,9 +102,11 @@ def covered(model: KernelModel, writes: Sequence[Footprint]) -> Verdict:
     given = [sympy.Not(named), *(sympy.Not(c) for c in model.required)]
     left: list[Cond] = []
     for write in writes:
-        met = _Inverse(model, write, element).conditions()
+        inverse = _Inverse(model, write, element)
+        met = inverse.conditions()
         if met is None:
             continue
+        ranges |= inverse.numbers
         methods, unproved = _each_proved(met, given, ranges)
         if not unproved:
             return Proved(f"its block, thread and round follow from it, by {', '.join(methods) or 'arithmetic'}")
@@ -139,12 +142,17 @@ class _Inverse:
     values: dict[Symbol, Expr] = field(default_factory=dict)
     opaque: dict[Expr, Symbol] = field(default_factory=dict)
     extents: dict[Symbol, int] = field(default_factory=dict)
+    ranges: dict[Symbol, Range] = field(default_factory=dict)
+    numbers: dict[Symbol, Range] = field(default_factory=dict)
 
     def conditions(self) -> Cond | None:
         """A condition on the element under which this write reaches it; None if the digits cannot be computed."""
         found = self.model.element(self.write)
-        index = [self._transparent(i) for i in found.index]
-        conditions = [*found.conditions, *self.model.digits.limits]
+        n = len(found.index)
+        parts, images = with_variables([*found.index, *found.conditions], self.model.maps)
+        self.ranges = {**self.model.digits.ranges, **dict(r for image in images for r in image.ranges())}
+        index = [self._transparent(i) for i in parts[:n]]
+        conditions = [*parts[n:], *self.model.digits.limits]
         enumerated = self._enumerate(conditions)
         if enumerated is None:
             return None
@@ -154,11 +162,23 @@ class _Inverse:
         for i, e in zip(index, self.element, strict=True):
             if not self._solve(i, e):
                 return None
+        for number, image in enumerate(reversed(images)):
+            if not self._at(image, sympy.Symbol(f"number {number}", integer=True)):
+                return None
         self._choose_the_rest([*index, *conditions])
         claims = [c.xreplace(self.values) for c in conditions]
         claims += [Eq(i.xreplace(self.values), e) for i, e in zip(index, self.element, strict=True)]
+        claims += [
+            Eq(image.at.xreplace(self.values), p) for image, p in zip(reversed(images), self.numbers, strict=True)
+        ]
         claims += [limit for symbol, value in self.values.items() for limit in self._limits(symbol, value)]
         return sympy.And(*claims)
+
+    def _at(self, image: MapValue, number: Symbol) -> bool:
+        """Compute the digits of a number in range: that at which a map has the values that are known by now."""
+        self._choose_the_rest(image.values)
+        self.numbers[number] = Range(0, image.map.size)
+        return self._solve(image.at, number)
 
     def _transparent(self, index: Expr) -> Expr:
         """An index with a digit in place of each operation that is no sum or product."""
@@ -234,12 +254,12 @@ class _Inverse:
     def _extent(self, symbol: Symbol) -> Expr:
         if symbol in self.extents:
             return sympy.Integer(self.extents[symbol])
-        known = self.model.digits.ranges.get(symbol)
+        known = self.ranges.get(symbol)
         return sympy.Integer(0) if known is None else as_expr(known.hi)
 
     def _limits(self, symbol: Symbol, value: Expr) -> Iterator[Cond]:
         """The range of a digit."""
-        known = self.model.digits.ranges.get(symbol)
+        known = self.ranges.get(symbol)
         lo = sympy.Integer(0) if known is None else as_expr(known.lo)
         yield Le(lo, value)
         yield Lt(value, self._extent(symbol))
@@ -248,6 +268,6 @@ class _Inverse:
         """Digits that no index determines take their least value."""
         for expr in exprs:
             for symbol in expr.free_symbols - self.values.keys():
-                known = self.model.digits.ranges.get(symbol)
+                known = self.ranges.get(symbol)
                 if known is not None and symbol not in self.model.data and not isinstance(symbol, Size):
                     self.values[symbol] = as_expr(known.lo)

@@ -16,13 +16,14 @@ import sympy
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.context import PlainRanges
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, Le, Lt, Size
+from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, Le, Lt, Size, tables_of
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.proofs.digits import Digits, primed
 from lego_mlir.proofs.footprints import Footprint, Node, Reader, flat, own_layout, with_copies
+from lego_mlir.proofs.images import Maps, MapValue, with_variables
 from lego_mlir.proofs.meeting import Loaded, Question, answered
 from lego_mlir.proofs.phases import Pair
 from lego_mlir.tracing.claims import DataMeaning
@@ -38,10 +39,14 @@ class TouchedElement:
 
 
 class KernelModel:
-    """The accesses of a traced kernel over digits, and proofs about pairs of them."""
+    """The accesses of a traced kernel over digits, and proofs about pairs of them.
 
-    def __init__(self, trace: KernelTrace) -> None:
+    `maps` are the maps of layouts that have names in the trace.
+    """
+
+    def __init__(self, trace: KernelTrace, maps: Maps | None = None) -> None:
         self.trace = trace
+        self.maps: Maps = maps or {}
         meaning = DataMeaning(trace)
         self.reader = Reader(trace, meaning.meaning, {**trace.ranges, **meaning.ranges})
         self.data = frozenset(meaning.ranges)
@@ -112,11 +117,14 @@ class KernelModel:
         dims = own_layout(access.buffer.layout).dims()
         claim = sympy.And(*(sympy.And(Le(0, i), Lt(i, as_expr(n))) for i, n in zip(access.index, dims, strict=True)))
         claim = self.digits.simple(claim)
-        if isinstance(prove(claim, self.known(claim)), Proved):
-            return True
-        given = [sympy.Not(self.digits.simple(c)) for c in (*access.conditions, *self.required)]
-        implied = sympy.Or(claim, *given)
-        return isinstance(prove(implied, self.known(implied)), Proved)
+        given = [self.digits.simple(c) for c in (*access.conditions, *self.required)]
+        return self._is_proved(claim, ()) or self._is_proved(claim, given)
+
+    def _is_proved(self, claim: Cond, given: Sequence[Cond]) -> bool:
+        """Whether a claim over digits is proved under conditions, with variables for the values of maps."""
+        (implied,), images = with_variables([sympy.Or(claim, *map(sympy.Not, given))], self.maps)
+        ranges = self.known(implied) | dict(r for image in images for r in image.ranges())
+        return isinstance(prove(implied, ranges), Proved)
 
     def known(self, *exprs: Expr) -> dict[Symbol, Range]:
         """The ranges of the symbols of expressions over digits."""
@@ -166,7 +174,34 @@ class KernelModel:
         mirrored = [c.xreplace(prime) for c in (*b.conditions, *limits)]
         goals = tuple(sympy.expand(w - w.xreplace(prime)) if one is other else w for w in who)
         conditions = (*a.conditions, *limits, *mirrored, *self.required)
-        return answered(Question(equations, conditions, goals, self.both, self._loaded(prime)))
+        return answered(self._asked(equations, conditions, goals, prime))
+
+    def _asked(
+        self, equations: Sequence[Expr], conditions: Sequence[Cond], goals: Sequence[Expr], prime: dict[Symbol, Symbol]
+    ) -> Question:
+        """A question with variables for the values of maps."""
+        loaded, ranges, images = self._loaded(prime), self.both, list[MapValue]()
+        if self.maps:
+            parts, images = with_variables([*equations, *conditions, *goals], self.maps)
+            rest = iter(parts)
+            equations, conditions, goals = ([next(rest) for _ in of] for of in (equations, conditions, goals))
+            ranges = PlainRanges({**ranges, **dict(r for image in images for r in image.ranges())})
+        expanded = tuple(map(sympy.expand, equations))
+        return Question(expanded, tuple(conditions), tuple(goals), ranges, loaded, tuple(images))
+
+    def maps_defined(self) -> bool:
+        """Whether every access is proved to use maps at numbers for which they are defined."""
+        return all(map(self._defined, self.accesses))
+
+    def _defined(self, access: Footprint) -> bool:
+        nodes = [node for node in tables_of(*access.index, *access.conditions) if node.name in self.maps]
+        named = {node.name for node in nodes}
+        plain = [c for c in (*access.conditions, *self.required) if not named & {n.name for n in tables_of(c)}]
+        given = [*map(self.digits.simple, plain), *self.digits.limits]
+        claims = (
+            sympy.And(Le(0, at), Lt(at, node.length)) for node in nodes for at in (self.digits.simple(node.index),)
+        )
+        return all(self._is_proved(claim, given) for claim in claims)
 
     def by_position(self, buffer: str) -> bool:
         """Whether the accesses of a buffer are compared by physical position."""
@@ -193,13 +228,8 @@ class KernelModel:
             equations.append(round_ + pair.ahead - round_.xreplace(prime))
         limits = self.digits.limits
         mirrored = [c.xreplace(prime) for c in (*second, *limits)]
-        return Question(
-            tuple(map(sympy.expand, equations)),
-            (*first, *limits, *mirrored, *self.required),
-            self._met(pair, goals, prime),
-            self.both,
-            self._loaded(prime),
-        )
+        conditions = (*first, *limits, *mirrored, *self.required)
+        return self._asked(equations, conditions, self._met(pair, goals, prime), prime)
 
     def _met(self, pair: Pair, goals: Sequence[Expr], prime: dict[Symbol, Symbol]) -> tuple[Expr, ...]:
         """What is 0 where a pair may touch one element: nothing, of an element that is being copied."""

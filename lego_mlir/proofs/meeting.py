@@ -28,6 +28,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.collisions import Side, apart
 from lego_mlir.proofs.digits import is_primed
+from lego_mlir.proofs.images import MapValue, followed
 
 Z3_MS: Final = 100
 """Z3's steps for one pair of accesses, as milliseconds of `expr.solver`."""
@@ -42,6 +43,7 @@ class Question:
     """`equations` are sums that are 0 where two accesses meet, under `conditions`; `goals` are then 0 as well.
 
     `distinct` are variables loaded from tensors whose elements are distinct: equal values have equal indices.
+    `images` are values of bijections.
     """
 
     equations: tuple[Expr, ...]
@@ -49,6 +51,7 @@ class Question:
     goals: tuple[Expr, ...]
     ranges: dict[Symbol, Range]
     distinct: Mapping[Symbol, Loaded] = field(default_factory=dict)
+    images: tuple[MapValue, ...] = ()
 
 
 def answered(question: Question) -> Verdict:
@@ -72,13 +75,15 @@ class Equations:
         self.equations = [*question.equations, *(c.args[0] - c.args[1] for c in self.conditions if isinstance(c, Eq))]
         self.goals = list(question.goals)
         self.distinct = dict(question.distinct)
+        self.images = question.images
+        self._followed: set[Expr] = set()
         self.trail: list[str] = []
 
     def solve(self) -> str | None:
         """How the goals follow, or that no values solve the equations; None if neither is found."""
         changed = True
         while changed:
-            changed = False
+            changed = self._follow_maps()
             with working_in(self.ranges) as context:
                 split: list[Expr] = []
                 for equation in self.equations:
@@ -108,8 +113,16 @@ class Equations:
                 self.equations = [e for e in self.equations if e != 0]
                 self.goals = [sympy.expand(g.xreplace(values)) for g in self.goals]
                 self.conditions = [c.xreplace(values) for c in self.conditions]
+                self.images = tuple(image.xreplace(values) for image in self.images)
                 return True
         return False
+
+    def _follow_maps(self) -> bool:
+        """Add what follows because maps are bijections; whether that is anything new."""
+        new = [e for e in followed(self.images) if e not in self._followed]
+        self._followed.update(new)
+        self.equations += new
+        return bool(new)
 
     def _same_element(self, one: Symbol, other: Expr) -> list[Expr]:
         """The equations of the indices of two equal values of a tensor whose elements are distinct."""

@@ -143,7 +143,7 @@ def _step(a: Expr, b: Expr) -> Any:
         difference = b - a
         if difference.is_Integer:
             return int(difference)
-    if type(a) is not type(b) or len(a.args) != len(b.args) or isinstance(a, Table) or not a.args:
+    if type(a) is not type(b) or len(a.args) != len(b.args) or not a.args or (isinstance(a, Table) and a.entries):
         return None
     if a.is_Add or a.is_Mul or isinstance(a, (sympy.And, sympy.Or)):  # the order of operands may differ
         return _step_of_unordered(a, b)

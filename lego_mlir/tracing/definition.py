@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from keyword import iskeyword
 from numbers import Integral
@@ -31,6 +31,7 @@ from lego_mlir.expr.related import with_related
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal
 from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.gallery import tables
+from lego_mlir.layout.naming import NamedMaps, NoNames
 from lego_mlir.printers.mlir_names import Form
 from lego_mlir.tracing.calling import OnArrays
 from lego_mlir.tracing.claimed import Values, refuse_updates
@@ -112,6 +113,15 @@ class Kernel(Referenced, OnArrays):
 
     @cached_property
     def _traced(self) -> KernelTrace:
+        calls = NoNames()
+        trace = _complete(self._trace(*self._recorded(calls)))
+        return replace(trace, maps=tuple(calls.layouts))
+
+    def trace_with_names(self, maps: NamedMaps) -> KernelTrace:
+        """The kernel traced again, with names for the maps of layouts that its function calls: for proofs only."""
+        return self._trace(*self._recorded(maps), maps.maps)
+
+    def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature)
         parameters: list[Buffer | ScalarParameter] = []
         arguments: list[Any] = []
@@ -131,7 +141,9 @@ class Kernel(Referenced, OnArrays):
         try:
             for n in _declared_extents(self):
                 tracer.require_divisors(as_expr(n), self.source)
-            record(tracer, self.function, arguments)
+            maps.ranges = tracer.ranges
+            with maps.current():
+                record(tracer, self.function, arguments)
         except LegoError as error:
             raise located(error, self.source) from error
         except RecursionError as error:
@@ -140,13 +152,15 @@ class Kernel(Referenced, OnArrays):
                 "too deeply (a table, lego.gallery.tabulated, needs no nesting), or a function recurses without end"
             )
             raise located(ended.with_traceback(error.__traceback__), self.source) from None
-        return _complete(self._trace(tracer, parameters))
+        return tracer, parameters
 
-    def _trace(self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter]) -> KernelTrace:
+    def _trace(
+        self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter], maps: Collection[str] = ()
+    ) -> KernelTrace:
         sizes = _sizes(self, tracer)
         return KernelTrace(
             name=self.name,
-            parameters=(*parameters, *self._tables(tracer)),
+            parameters=(*parameters, *self._tables(tracer, maps)),
             sizes=sizes,
             grid=self.grid,
             block=self.block,
@@ -161,7 +175,7 @@ class Kernel(Referenced, OnArrays):
             distinct=tracer.distinct,
         )
 
-    def _tables(self, tracer: Tracer) -> Iterator[Buffer]:
+    def _tables(self, tracer: Tracer, maps: Collection[str]) -> Iterator[Buffer]:
         """The run-time tables of the layouts: parameters after those of the signature."""
         layouts = [kind.layout for kind in self.signature.values() if isinstance(kind, Tensor)]
         layouts += [tile.layout for tile in tracer.shared]
@@ -174,6 +188,8 @@ class Kernel(Referenced, OnArrays):
                 )
         taken = {*self.signature, *(tile.name for tile in tracer.shared)}
         for name, table in runtime_tables(tracer.body).items():
+            if name in maps:
+                continue
             if name in taken:
                 raise TraceError(
                     f"{self.source}: the run-time table '{name}' of {self.name} needs another name: "

@@ -28,6 +28,7 @@ from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary
 from lego_mlir.layout.contiguity import aligned, contiguous
+from lego_mlir.layout.naming import formulas
 from lego_mlir.tracing.halos import Halo
 from lego_mlir.tracing.trace import Buffer, TensorAccess
 from lego_mlir.tracing.tracer import Tracer
@@ -142,7 +143,8 @@ class Place:
     def _derive(self, index: tuple[Expr, ...], also: Mapping[Symbol, Range] | None = None) -> Derivation:
         if self.halo is not None:
             return self.tracer.derive(self.halo.position(index, also), also)
-        return self.tracer.derive(as_expr(self.layout.apply(*map(Index, index))), also)
+        with formulas():
+            return self.tracer.derive(as_expr(self.layout.apply(*map(Index, index))), also)
 
     def _require_inside(self) -> None:
         for axis, (i, n) in enumerate(zip(self.index, self.dims, strict=True)):

@@ -455,7 +455,8 @@ class KernelTrace:
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
     `divisions` are the claims that divisors are not 0, except those that are visibly positive. `data` has the ranges
     of the symbols that represent data. `requirements` are conditions on sizes that proofs assume and a launch checks.
-    `distinct` are the tensors whose elements are assumed to be distinct, with the line that states it.
+    `distinct` are the tensors whose elements are assumed to be distinct, with the line that states it. `maps` are the
+    layouts that the kernel applies, or inverts, to symbolic indices.
     """
 
     name: str
@@ -472,6 +473,7 @@ class KernelTrace:
     divisions: tuple[Division, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     distinct: Mapping[str, Source] = field(default_factory=dict)
+    maps: tuple[Layout, ...] = field(default=(), repr=False, compare=False)
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""

@@ -134,7 +134,7 @@ def test_blocks_along_a_curve_cover_a_matrix():
 
     found = verdicts(kernel)
     assert isinstance(found["covered"], Proved)
-    assert "enumeration" in found["once"].by
+    assert found["once"].by == "mixed radix"
 
 
 def staged(write, before=None):
