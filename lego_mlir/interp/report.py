@@ -52,6 +52,10 @@ class Kind(Enum):
     SHUFFLE = "shuffle from an inactive lane"
     UNDEFINED = "undefined arithmetic"
     ASSERTION = "failed assertion"
+    DEADLOCK = "deadlock"
+    UNFENCED = "missing proxy fence"
+    MBARRIER = "mbarrier misuse"
+    REGISTERS = "register allocation"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,267 @@
+"""Run the gangs of a machine in random order until all exit, or none can continue.
+
+Which gang runs next, for how long, and when an asynchronous operation lands is drawn from a seed: code that relies on
+an order that nothing guarantees fails for some seed, and usually leaves a race for any. When no gang can run, the next
+operation in flight lands; when none is in flight, lanes that wait for the rest of their warp go on without it, as
+independent thread scheduling lets them; after that it is a deadlock, reported with what each gang waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.interp.ptx.gangs import LANES_AT_ONCE, Gang, Join, by_warp, merge, simplified
+from lego_mlir.interp.ptx.liveness import slots_of
+from lego_mlir.interp.ptx.ptx_machine import EXIT, PARKED, YIELD, GangDivergence, PtxMachine, Step
+from lego_mlir.interp.report import Kind
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
+
+QUANTA: Final = (20, 200, 2000, 100_000)
+SHOWN_WAITERS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class PtxCode:
+    """A decoded entry: a step and a line per instruction, their live registers, and their registers."""
+
+    steps: Sequence[Step]
+    lines: Sequence[int]
+    live: Sequence[int]
+    registers: Sequence[frozenset[int]]
+    waits_for_wgmma: Sequence[bool]
+
+
+class GangScheduler:
+    """The gangs of one wave of blocks."""
+
+    def __init__(self, machine: PtxMachine, code: PtxCode, budget: int) -> None:
+        self.machine, self.code, self.budget = machine, code, budget
+        self.executed = 0
+        self._live: dict[int, frozenset[int]] = {}
+        self.rescues: list[Callable[[], bool]] = []
+
+    def run(self) -> None:
+        """Run to the end, or to a deadlock, which is a fault."""
+        machine = self.machine
+        while machine.runnable or machine.parked:
+            if not machine.runnable:
+                if not self._land(len(machine.in_flight)) and not self._rescue():
+                    self._deadlock()
+                    return
+                continue
+            if machine.in_flight and machine.random.random() < 0.3:
+                self._land(1)
+                continue
+            gang = self._pick()
+            quantum = int(machine.random.choice(QUANTA))
+            self._run_gang(gang, quantum)
+            if self.executed > self.budget:
+                self._too_long(gang)
+                return
+        while self._land(1):
+            pass
+
+    def _land(self, operations: int) -> bool:
+        """Land one operation in flight, chosen at random."""
+        flight = self.machine.in_flight
+        if not operations or not flight:
+            return False
+        flight.pop(int(self.machine.random.integers(len(flight)))).land()
+        return True
+
+    def _pick(self) -> Gang:
+        """A runnable gang, with the others that are at its instruction."""
+        runnable = self.machine.runnable
+        gang = runnable.pop(int(self.machine.random.integers(len(runnable))))
+        alike = [g for g in runnable if g.pc == gang.pc and g.joins == gang.joins]
+        room = LANES_AT_ONCE - gang.lanes
+        chosen = []
+        for other in alike:
+            if other.lanes <= room or set(map(int, other.warps)) <= set(map(int, gang.warps)):
+                chosen.append(other)
+                room -= other.lanes
+        if not chosen:
+            return gang
+        for other in chosen:
+            runnable.remove(other)
+        return self._merged([gang, *chosen], gang.joins)
+
+    def _merged(self, parts: list[Gang], joins: tuple[Join, ...]) -> Gang:
+        for part in parts:
+            self._drop_dead(part, part.pc)
+        return merge(parts, joins)
+
+    def _drop_dead(self, gang: Gang, pc: int) -> None:
+        """Forget registers that no later instruction reads, so that they are not copied."""
+        if pc not in self._live:
+            self._live[pc] = frozenset(slots_of(self.code.live[pc]))
+        live = self._live[pc]
+        for slot in range(len(gang.regs)):
+            if slot not in live and slot not in gang.pending:
+                gang.regs[slot] = None
+
+    def _run_gang(self, gang: Gang, quantum: int) -> None:
+        steps, registers = self.code.steps, self.code.registers
+        for done in range(quantum):
+            pc = gang.pc
+            if gang.joins and gang.joins[-1].pc == pc:
+                self.executed += done
+                self._arrive(gang)
+                return
+            if gang.pending and not registers[pc].isdisjoint(gang.pending) and not self.code.waits_for_wgmma[pc]:
+                self._touches_pending(gang, pc)
+            gang.pc = pc + 1
+            outcome = steps[pc](gang)
+            if outcome is None:
+                continue
+            self.executed += done + 1
+            if outcome is PARKED:
+                return
+            if outcome is YIELD:
+                self.machine.runnable.append(gang)
+            elif outcome is EXIT:
+                self._exit(gang)
+            else:
+                assert isinstance(outcome, GangDivergence)
+                self._split(gang, outcome)
+            return
+        self.executed += quantum
+        self.machine.runnable.append(gang)
+
+    def _touches_pending(self, gang: Gang, pc: int) -> None:
+        message = "this uses a register of a wgmma that is still in flight; wait for it with wgmma.wait_group first"
+        self.machine.fault(Kind.PENDING, message, gang, int(gang.live()[0]), self.code.lines[pc])
+
+    # --- divergence ---------------------------------------------------------------------------------------------
+
+    def _split(self, gang: Gang, way: GangDivergence) -> None:
+        """By warps if each warp goes one way, else by lanes, which meet again at the join."""
+        taking, staying = by_warp(way.taken, gang.active)
+        if not (taking & staying).any():
+            for chosen, pc in ((taking, way.to), (staying, way.otherwise)):
+                if chosen.any():
+                    part = self._of_warps(gang, chosen, pc)
+                    part.pc = pc
+                    self.machine.runnable.append(part)
+            return
+        mask = gang.mask()
+        joins = gang.joins
+        if way.join is not None:
+            joins = (*joins, Join(way.join, gang.count()))
+        for lanes, pc in ((way.taken & mask, way.to), (~way.taken & mask, way.otherwise)):
+            part = gang.of_lanes(lanes)
+            part.pc, part.joins = pc, joins
+            self.machine.runnable.append(part)
+
+    def _of_warps(self, gang: Gang, chosen: Array, pc: int) -> Gang:
+        if chosen.all():
+            return gang
+        kept = gang.regs
+        gang.regs = list(kept)
+        self._drop_dead(gang, pc)
+        part = gang.of_warps(chosen)
+        gang.regs = kept
+        return part
+
+    def _arrive(self, gang: Gang) -> None:
+        """At the join of the innermost split: wait for the other parts."""
+        join = gang.joins[-1]
+        join.missing -= gang.count()
+        join.arrived.append(gang)
+        self.machine.park(gang, "the other lanes of its warp at the end of a branch")
+        if join.missing == 0:
+            self._complete(join)
+
+    def _complete(self, join: Join) -> None:
+        parts = join.arrived
+        if not parts:
+            return
+        for part in parts:
+            self.machine.parked.remove(part)
+            part.state = "runnable"
+        join.arrived = []
+        self.machine.runnable.append(self._merged(parts, parts[0].joins[:-1]))
+
+    def _exit(self, gang: Gang) -> None:
+        lanes = gang.live()
+        self.machine.exited[gang.lane_warp[lanes], lanes % WARP] = True
+        gang.state = "exited"
+        for join in gang.joins:
+            join.missing -= len(lanes)
+            if join.missing == 0:
+                self._complete(join)
+
+    # --- when nothing can run -----------------------------------------------------------------------------------
+
+    def _rescue(self) -> bool:
+        """Lanes at a join go on alone; barriers complete without warps that have exited (a fault)."""
+        for gang in self.machine.parked:
+            if gang.joins and gang in gang.joins[-1].arrived:
+                join = gang.joins[-1]
+                parts, join.arrived = join.arrived, []
+                for part in parts:
+                    self.machine.parked.remove(part)
+                    part.state, part.joins = "runnable", part.joins[:-1]
+                    self.machine.runnable.append(part)
+                return True
+        return any(rescue() for rescue in self.rescues)
+
+    def _deadlock(self) -> None:
+        waiting: dict[str, list[Gang]] = {}
+        for gang in self.machine.parked:
+            line = self.code.lines[max(gang.pc - 1, 0)]
+            waiting.setdefault(f"line {line}: {gang.waits}", []).append(gang)
+        shown = []
+        for text, gangs in list(waiting.items())[:SHOWN_WAITERS]:
+            shown.append(f"{_warps(self.machine, gangs)} at {text}")
+        more = len(waiting) - SHOWN_WAITERS
+        tail = f"; and {more} more places" if more > 0 else ""
+        first = self.machine.parked[0]
+        line = self.code.lines[max(first.pc - 1, 0)]
+        message = f"no warp can continue: {'; '.join(shown)}{tail}"
+        self.machine.fault(Kind.DEADLOCK, message, first, int(first.live()[0]), line)
+
+    def _too_long(self, gang: Gang) -> None:
+        line = self.code.lines[gang.pc]
+        message = (
+            f"{self.executed} steps were run and the kernel has not ended: a loop that never ends, or one that polls "
+            "what nothing changes; raise the budget for a long kernel"
+        )
+        self.machine.fault(Kind.DEADLOCK, message, gang, int(gang.live()[0]), line)
+
+
+def _warps(machine: PtxMachine, gangs: Sequence[Gang]) -> str:
+    """`warps 4-7 of block (0, 0, 0)`."""
+    by_block: Mapping[int, set[int]] = {}
+    found: dict[int, set[int]] = dict(by_block)
+    for gang in gangs:
+        for warp in gang.warps:
+            slot, local = divmod(int(warp), machine.shape.warps)
+            found.setdefault(slot, set()).add(local)
+    parts = []
+    for slot, warps in list(found.items())[:2]:
+        ordered = sorted(warps)
+        contiguous = ordered[-1] - ordered[0] == len(ordered) - 1 and len(ordered) > 1
+        names = f"{ordered[0]}-{ordered[-1]}" if contiguous else ", ".join(map(str, ordered))
+        parts.append(f"warp{'s' if len(ordered) > 1 else ''} {names} of block {machine.block_of(slot)}")
+    rest = f" and {len(found) - 2} more blocks" if len(found) > 2 else ""
+    return " and ".join(parts) + rest
+
+
+def first_gangs(machine: PtxMachine, registers: int) -> list[Gang]:
+    """All warps of all blocks, at the first instruction."""
+    total = len(machine.slot_of_warp)
+    per_gang = max(LANES_AT_ONCE // WARP // machine.shape.warps, 1) * machine.shape.warps
+    gangs = []
+    for start in range(0, total, per_gang):
+        warps = np.arange(start, min(start + per_gang, total))
+        active = simplified(~machine.exited[warps].reshape(-1))
+        gangs.append(Gang(warps, [None] * registers, active))
+    return gangs

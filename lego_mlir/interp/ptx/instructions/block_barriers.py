@@ -1,0 +1,181 @@
+"""bar and barrier: the sixteen named barriers of a block, barriers of a cluster, bar.warp.sync.
+
+A barrier counts arriving threads in whole warps; at its count it releases those who wait, who then know all that those
+who arrived knew. `bar.arrive` counts without waiting. PTX ISA, "bar, barrier", "barrier.cluster", "bar.warp.sync".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
+from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.ptx_machine import PARKED, Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.report import Kind
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, IntArray
+
+BARRIERS: Final = 16
+FULL: Final = np.array([0xFFFFFFFF], np.uint32)
+
+
+@dataclass(eq=False, slots=True)
+class NamedBarrier:
+    """One barrier of a block, or the barrier of a cluster: threads that arrived in this phase, and who waits."""
+
+    text: str
+    expected: int = 0
+    arrived: int = 0
+    line: int = 0
+    warps: list[int] = field(default_factory=list)
+    joint: Array | None = None
+    waiting: list[Gang] = field(default_factory=list)
+
+    def add(self, machine: PtxMachine, warps: IntArray, line: int) -> bool:
+        """Warps arrive; True if that completes the phase."""
+        released = machine.clocks.release(warps)
+        self.joint = released if self.joint is None else np.maximum(self.joint, released)
+        self.warps += [int(w) for w in warps]
+        self.arrived += len(warps) * WARP
+        self.line = line
+        return self.arrived >= self.expected
+
+    def complete(self, machine: PtxMachine, also: IntArray) -> None:
+        """Release those who wait and the warps of `also`, and begin the next phase."""
+        joint, waiting = self.joint, self.waiting
+        self.joint, self.waiting, self.arrived, self.warps = None, [], 0, []
+        assert joint is not None
+        machine.clocks.acquire(also, joint)
+        for gang in waiting:
+            machine.clocks.acquire(gang.warps, joint)
+            machine.wake(gang)
+
+
+def barriers_of(machine: PtxMachine) -> dict[tuple[int, int], NamedBarrier]:
+    """The barriers in use, by slot and number."""
+    found = machine.units.setdefault("barriers", {})
+    assert isinstance(found, dict)
+    return found
+
+
+@opcode("bar", "barrier", whole=True)
+def build_bar(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`bar.sync a, n`, `bar.arrive a, n`, `barrier.sync`, and the barriers of warps and clusters."""
+    modifiers = instruction.modifiers
+    if "cluster" in modifiers:
+        raise decoder.refused(instruction, "barriers of clusters are not modelled")
+    if "warp" in modifiers:
+        mask, pc = decoder.source(instruction.operands[0], "u32", instruction), decoder.pc
+
+        def together(gang: Gang) -> Outcome:
+            return converge(decoder.machine, gang, np.broadcast_to(mask(gang), (gang.lanes,)), pc)
+
+        return together
+    if "red" in modifiers:
+        raise decoder.refused(instruction, "barriers with a reduction are not modelled")
+    number, *count = (decoder.source(o, "u32", instruction) for o in instruction.operands)
+    return _block_barrier(decoder, instruction, number, count[0] if count else None, "arrive" not in modifiers)
+
+
+def _block_barrier(
+    decoder: Decoder, instruction: PtxInstruction, number: Source, count: Source | None, waits: bool
+) -> Step:
+    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+    whole = machine.shape.warps * WARP
+
+    def run(gang: Gang) -> Outcome:
+        stopped = converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
+        if stopped is not None:
+            return stopped
+        numbers = np.broadcast_to(number(gang), (gang.lanes,))
+        counts = np.full(gang.lanes, whole) if count is None else np.broadcast_to(count(gang), (gang.lanes,))
+        parked = []
+        for slot, name, chosen in _groups(machine, gang, numbers):
+            lane = int(np.argmax(np.repeat(chosen, WARP) & gang.mask()))
+            barrier = _expecting(machine, gang, lane, slot, name, int(counts[lane]), line)
+            for part in _phases(machine, barrier, chosen):
+                warps = gang.warps[part]
+                if barrier.add(machine, warps, line):
+                    barrier.complete(machine, warps if waits else warps[:0])
+                elif waits:
+                    parked.append((barrier, part))
+        return _suspend(machine, gang, parked)
+
+    return run
+
+
+def _groups(machine: PtxMachine, gang: Gang, numbers: Array) -> Iterator[tuple[int, int, Array]]:
+    """Slot, barrier and the gang's warps that use it (a truth value for each)."""
+    live = gang.mask().reshape(-1, WARP)
+    first = np.argmax(live, axis=1)
+    per_warp = numbers.reshape(-1, WARP)[np.arange(len(first)), first].astype(np.int64)
+    keys = machine.slot_of_warp[gang.warps] * BARRIERS + per_warp
+    for key in np.unique(keys[live.any(axis=1)]):
+        yield int(key) // BARRIERS, int(key) % BARRIERS, (keys == key) & live.any(axis=1)
+
+
+def _phases(machine: PtxMachine, barrier: NamedBarrier, chosen: Array) -> Iterator[Array]:
+    """The chosen warps, cut where they complete a phase; which of them come first is random."""
+    left = np.flatnonzero(chosen)
+    if len(left) * WARP > barrier.expected - barrier.arrived:
+        left = machine.random.permutation(left)
+    while len(left):
+        wanted = max((barrier.expected - barrier.arrived) // WARP, 1)
+        part = np.zeros_like(chosen)
+        part[left[:wanted]] = True
+        left = left[wanted:]
+        yield part
+
+
+def _expecting(machine: PtxMachine, gang: Gang, lane: int, slot: int, name: int, count: int, line: int) -> NamedBarrier:
+    """The barrier, with the count of this phase; a fault where the count is not possible or differs."""
+    barrier = barriers_of(machine).setdefault((slot, name), NamedBarrier(f"barrier {name}"))
+    if count % WARP or not 0 < count <= machine.shape.warps * WARP:
+        message = f"barrier {name} for {count} threads: a multiple of 32, at most {machine.shape.warps * WARP}"
+        machine.fault(Kind.BARRIER, message, gang, lane, line)
+    if barrier.arrived and barrier.expected != count:
+        message = f"barrier {name} is used for {count} threads here, for {barrier.expected} at line {barrier.line}"
+        machine.fault(Kind.BARRIER, message, gang, lane, line, other=barrier.line)
+    barrier.expected = count
+    return barrier
+
+
+def _suspend(machine: PtxMachine, gang: Gang, parked: list[tuple[NamedBarrier, Array]]) -> Outcome:
+    """Park the warps whose barrier is not complete; the others go on."""
+    if not parked:
+        return None
+    everyone = np.zeros(len(gang.warps), np.bool_)
+    for _, chosen in parked:
+        everyone |= chosen
+    parts = [(barrier, gang if chosen.all() else gang.of_warps(chosen)) for barrier, chosen in parked]
+    if not everyone.all():
+        machine.runnable.append(gang.of_warps(~everyone))
+    for barrier, part in parts:
+        machine.park(part, f"{barrier.text} of {barrier.expected} threads, at which {barrier.arrived} have arrived")
+        barrier.waiting.append(part)
+    return PARKED
+
+
+def release_after_exits(machine: PtxMachine) -> bool:
+    """Complete a barrier whose missing warps have all exited: the hardware does, PTX leaves it undefined."""
+    warps = machine.shape.warps
+    for (slot, _), barrier in barriers_of(machine).items():
+        if not barrier.waiting:
+            continue
+        gone = machine.exited[slot * warps : (slot + 1) * warps].all(axis=1)
+        if barrier.arrived + WARP * int(gone.sum()) < barrier.expected:
+            continue
+        gang = barrier.waiting[0]
+        message = f"{barrier.text} waits for {barrier.expected} threads, and {int(gone.sum())} warps have exited"
+        machine.fault(Kind.BARRIER, message, gang, int(gang.live()[0]), barrier.line)
+        barrier.complete(machine, gang.warps[:0])
+        return True
+    return False

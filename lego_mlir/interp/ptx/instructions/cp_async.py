@@ -1,0 +1,155 @@
+"""cp.async: copies from global to shared memory that land when their group is waited for. PTX ISA, "cp.async".
+
+The source is read when the copy is issued; the bytes arrive at the latest moment that the program allows, at
+`wait_group`. An access before that is a fault, which the shadow knows from the copy's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lego_mlir.interp.ptx import address_spaces as spaces
+from lego_mlir.interp.ptx.decoder import Decoder, opcode
+from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction
+from lego_mlir.interp.ptx.shared_shadow import COPY_AGENT, ShadowAccess
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRows:
+    """What one warp's copy writes: positions in the shared arena, and a row of bytes for each."""
+
+    at: IntArray
+    data: Array
+    clock: int
+
+
+@dataclass(slots=True)
+class CopyQueue:
+    """A warp's copies: those not yet committed, and the groups that were not waited for, oldest first."""
+
+    open: list[CopiedRows] = field(default_factory=list)
+    groups: list[list[CopiedRows]] = field(default_factory=list)
+
+
+def queues_of(machine: PtxMachine) -> dict[int, CopyQueue]:
+    """The queues by resident warp."""
+    found = machine.units.setdefault("cp.async", {})
+    assert isinstance(found, dict)
+    return found
+
+
+@opcode("cp", whole=True)
+def build_cp(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`cp.async.cg.shared.global [d], [s], 16, n`, its groups, and the bulk copies of `bulk_copies`."""
+    modifiers = instruction.modifiers
+    if "bulk" in modifiers or "mbarrier" in modifiers or "reduce" in modifiers:
+        raise decoder.refused(instruction, "bulk copies are not modelled")
+    machine = decoder.machine
+    if "commit_group" in modifiers:
+
+        def commit(gang: Gang) -> Outcome:
+            for warp in gang.warps:
+                queue = queues_of(machine).setdefault(int(warp), CopyQueue())
+                queue.groups.append(queue.open)
+                queue.open = []
+            return None
+
+        return commit
+    if "wait_group" in modifiers or "wait_all" in modifiers:
+        operand = instruction.operands[0] if instruction.operands else Immediate(0, "0")
+        if not isinstance(operand, Immediate):
+            raise decoder.refused(instruction, "the number of groups is a constant")
+        left, all_ = int(operand.value), "wait_all" in modifiers
+
+        def wait(gang: Gang) -> Outcome:
+            for warp in gang.warps:
+                _wait(machine, int(warp), left, all_)
+            return None
+
+        return wait
+    return _copy(decoder, instruction)
+
+
+def _wait(machine: PtxMachine, warp: int, left: int, everything: bool) -> None:
+    """Land all groups of a warp but the last `left`."""
+    queue = queues_of(machine).get(warp)
+    if queue is None:
+        return
+    if everything:
+        queue.groups.append(queue.open)
+        queue.open = []
+    done = queue.groups[: len(queue.groups) - left] if left else queue.groups
+    queue.groups = queue.groups[len(done) :]
+    agent = int(machine.clocks.first_agent[warp]) + COPY_AGENT
+    for copy in (copy for group in done for copy in group):
+        spaces.scatter(machine.shared, copy.at, copy.data)
+        machine.clocks.known[warp, agent] = max(machine.clocks.known[warp, agent], copy.clock)
+
+
+SIZES: Final = (4, 8, 16)
+
+
+def _copy(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    to, from_, size, *rest = instruction.operands
+    if not isinstance(size, Immediate) or size.value not in SIZES:
+        raise decoder.refused(instruction, f"a copy has one of {SIZES} bytes")
+    nbytes = int(size.value)
+    target, origin = decoder.address(to, instruction), decoder.address(from_, instruction)
+    copied = decoder.source(rest[0], "u32", instruction) if rest else None
+    machine, line = decoder.machine, instruction.line
+
+    def run(gang: Gang) -> Outcome:
+        data = _read_source(machine, gang, origin(gang), nbytes, copied(gang) if copied is not None else None, line)
+        for place in machine.locate(gang, "shared", target(gang), nbytes, line):
+            if len(place.lanes):
+                _issue(machine, gang, place, data, line)
+        return None
+
+    return run
+
+
+def _read_source(
+    machine: PtxMachine, gang: Gang, address: IntArray, size: int, copied: Array | None, line: int
+) -> Array:
+    """The bytes to copy: the first `copied` of each row, zeros after them, which are not read."""
+    if copied is None:
+        return machine.load(gang, "global", address, size, line)
+    count = np.minimum(np.broadcast_to(copied, (gang.lanes,)).astype(np.int64), size)
+    old = gang.active
+    gang.active = gang.mask() & (count > 0)
+    whole = gang.active & (count == size)
+    data = np.zeros((gang.lanes, size), np.uint8)
+    try:
+        gang.active = whole
+        if whole.any():
+            data = machine.load(gang, "global", address, size, line)
+        for part in np.unique(count[(count > 0) & (count < size)]):
+            gang.active = (old if old is not None else True) & (count == part)
+            for byte in range(int(part)):
+                data[:, byte] |= machine.load(gang, "global", address + byte, 1, line)[:, 0]
+    finally:
+        gang.active = old
+    return data
+
+
+def _issue(machine: PtxMachine, gang: Gang, place: spaces.Located, data: Array, line: int) -> None:
+    """Queue each warp's rows, and enter the write into the shadow at the copy's clock."""
+    warps = gang.lane_warp[place.lanes]
+    clocks = np.zeros(len(warps), np.int64)
+    for warp in np.unique(warps):
+        chosen = warps == warp
+        _, clock = machine.clocks.issue(int(warp), COPY_AGENT)
+        clocks[chosen] = clock
+        rows = CopiedRows(place.at[chosen], data[place.lanes[chosen]], clock)
+        queues_of(machine).setdefault(int(warp), CopyQueue()).open.append(rows)
+    agents = machine.clocks.first_agent[warps] + COPY_AGENT
+    access = ShadowAccess(place.at, data.shape[1], agents, clocks, machine.clocks.known[warps], line)
+    machine.report_conflict(machine.shadow.write(access), "this copy's write", gang, place.lanes, line)

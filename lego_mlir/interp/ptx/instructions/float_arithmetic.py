@@ -1,0 +1,234 @@
+"""Floating-point arithmetic, rounded once to nearest even; approximations are computed in f64 and rounded.
+
+add, sub, mul, div, fma, min, max, neg, abs, sqrt, rsqrt, rcp, ex2, lg2, sin, cos, tanh, copysign, for f16, bf16, f32
+and f64, and pairs of 16-bit numbers. PTX ISA, "Floating Point Instructions", "Half Precision .."; an `.approx` result
+of a GPU differs in the last bits, so comparisons need the tolerance of the spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import ml_dtypes
+import numpy as np
+
+from lego_mlir.interp import rounding
+from lego_mlir.interp.ptx.decoder import Decoder, opcode
+from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_types import NUMPY, PACKED
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, Dtype
+
+SMALLEST_NORMAL: Final = np.finfo(np.float32).tiny
+DIRECTED: Final = frozenset({"rz", "rm", "rp"})
+
+
+def flushed(value: Array) -> Array:
+    """`.ftz`: subnormal f32 become zeros of their sign."""
+    if value.dtype != np.float32:
+        return value
+    return np.where(np.abs(value) < SMALLEST_NORMAL, np.copysign(np.float32(0), value), value)
+
+
+def _least(a: Array, b: Array) -> Array:
+    found = np.fmin(a, b)
+    return np.where((a == b) & np.signbit(a), a, found)
+
+
+def _greatest(a: Array, b: Array) -> Array:
+    found = np.fmax(a, b)
+    return np.where((a == b) & np.signbit(found), np.where(np.signbit(a), b, a), found)
+
+
+TWO: Final[dict[str, Callable[[Array, Array], Array]]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "min": _least,
+    "max": _greatest,
+}
+
+
+def is_bf16(dtype: Dtype) -> bool:
+    """Whether a dtype is bf16, which NumPy computes with through `ml_dtypes`."""
+    return bool(dtype == np.dtype(ml_dtypes.bfloat16))
+
+
+def wide(function: Callable[..., Array], dtype: Dtype) -> Callable[..., Array]:
+    """A function on bf16 numbers, computed in f32 and rounded."""
+    if not is_bf16(dtype):
+        return function
+    return lambda *values: function(*(v.astype(np.float32) for v in values)).astype(dtype)
+
+
+def saturated(value: Array) -> Array:
+    """`.sat`: clamped to 0..1, NaN to 0."""
+    one = value.dtype.type(1)
+    return np.where(np.isnan(value), value.dtype.type(0), np.clip(value, value.dtype.type(0), one))
+
+
+def _finish(instruction: PtxInstruction) -> Callable[[Array], Array]:
+    steps: list[Callable[[Array], Array]] = []
+    if "sat" in instruction.modifiers:
+        steps.append(saturated)
+    if "ftz" in instruction.modifiers:
+        steps.append(flushed)
+    if "relu" in instruction.modifiers:
+        steps.append(lambda value: np.where(value > 0, value, value.dtype.type(0)))
+
+    def finish(value: Array) -> Array:
+        for step in steps:
+            value = step(value)
+        return value
+
+    return finish
+
+
+def _refuse_directed(decoder: Decoder, instruction: PtxInstruction) -> None:
+    if found := sorted(DIRECTED & set(instruction.modifiers)):
+        raise decoder.refused(instruction, f"the rounding .{found[0]} of arithmetic is not modelled; .rn is")
+
+
+def build_two(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`add.rn.f32 d, a, b`, and pairs."""
+    _refuse_directed(decoder, instruction)
+    type_ = decoder.type_of(instruction)
+    dtype = NUMPY[PACKED.get(type_, type_)]
+    function = wide(TWO[instruction.opcode], dtype)
+    d, a, b = instruction.operands
+    left, right = (decoder.source(o, type_, instruction) for o in (a, b))
+    write, finish = decoder.sink(d, instruction), _finish(instruction)
+    propagates = "NaN" in instruction.modifiers
+    ftz = "ftz" in instruction.modifiers
+
+    def run(gang: Gang) -> Outcome:
+        x, y = left(gang), right(gang)
+        if ftz:
+            x, y = flushed(x), flushed(y)
+        value = finish(function(x, y))
+        if propagates:
+            value = np.where(np.isnan(x) | np.isnan(y), dtype.type(np.nan), value)
+        write(gang, repacked(value, type_))
+        return None
+
+    return run
+
+
+def repacked(value: Array, type_: str) -> Array:
+    """Pairs of 16-bit numbers as 32-bit words."""
+    return value.view(np.uint32) if type_ in PACKED else value
+
+
+@opcode("fma")
+def build_fma(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`fma.rn.f32 d, a, b, c`: one rounding."""
+    _refuse_directed(decoder, instruction)
+    type_ = decoder.type_of(instruction)
+    dtype = NUMPY[PACKED.get(type_, type_)]
+    d, a, b, c = instruction.operands
+    x, y, z = (decoder.source(o, type_, instruction) for o in (a, b, c))
+    write, finish = decoder.sink(d, instruction), _finish(instruction)
+    ftz = "ftz" in instruction.modifiers
+
+    def run(gang: Gang) -> Outcome:
+        values = [x(gang), y(gang), z(gang)]
+        if ftz:
+            values = [flushed(v) for v in values]
+        lanes = max(map(len, values))
+        values = [v if len(v) == lanes else np.repeat(v, lanes) for v in values]
+        write(gang, repacked(finish(rounding.fma(*values).astype(dtype)), type_))
+        return None
+
+    return run
+
+
+def build_one(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`neg.f32 d, a` and `abs.f32 d, a`: the sign bit alone."""
+    type_ = decoder.type_of(instruction)
+    dtype = NUMPY[PACKED.get(type_, type_)]
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    sign = unsigned.type(1 << (8 * dtype.itemsize - 1))
+    value = decoder.source(instruction.operands[1], type_, instruction)
+    write = decoder.sink(instruction.operands[0], instruction)
+    negate = instruction.opcode == "neg"
+
+    def run(gang: Gang) -> Outcome:
+        bits = value(gang).view(unsigned)
+        write(gang, repacked(bits ^ sign if negate else bits & ~sign, type_))
+        return None
+
+    return run
+
+
+FUNCTIONS: Final[dict[str, Callable[[Array], Array]]] = {
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "rcp": lambda x: 1 / x,
+    "ex2": np.exp2,
+    "lg2": np.log2,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+}
+
+
+@opcode("sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh")
+def build_function(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`ex2.approx.ftz.f32 d, a`."""
+    _refuse_directed(decoder, instruction)
+    type_ = decoder.type_of(instruction)
+    dtype = NUMPY[PACKED.get(type_, type_)]
+    function = FUNCTIONS[instruction.opcode]
+    value = decoder.source(instruction.operands[1], type_, instruction)
+    write = decoder.sink(instruction.operands[0], instruction)
+    ftz = "ftz" in instruction.modifiers
+
+    def run(gang: Gang) -> Outcome:
+        x = flushed(value(gang)) if ftz else value(gang)
+        found = rounding.narrow(function(x.astype(np.float64)), dtype)
+        write(gang, repacked(flushed(found) if ftz else found, type_))
+        return None
+
+    return run
+
+
+@opcode("copysign")
+def build_copysign(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`copysign.f32 d, a, b`: the sign of a, the magnitude of b."""
+    type_ = decoder.type_of(instruction)
+    d, a, b = instruction.operands
+    sign, value = (decoder.source(o, type_, instruction) for o in (a, b))
+    write = decoder.sink(d, instruction)
+
+    def run(gang: Gang) -> Outcome:
+        write(gang, np.copysign(value(gang), sign(gang)))
+        return None
+
+    return run
+
+
+@opcode("testp")
+def build_testp(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`testp.finite.f32 p, a`."""
+    tests: dict[str, Callable[[Array], Array]] = {
+        "finite": np.isfinite,
+        "infinite": np.isinf,
+        "number": lambda x: ~np.isnan(x),
+        "notanumber": np.isnan,
+        "normal": lambda x: np.isfinite(x) & (np.abs(x) >= np.finfo(x.dtype).tiny),
+        "subnormal": lambda x: (x != 0) & (np.abs(x) < np.finfo(x.dtype).tiny),
+    }
+    test = tests[next(m for m in instruction.modifiers if m in tests)]
+    value = decoder.source(instruction.operands[1], decoder.type_of(instruction), instruction)
+    write = decoder.sink(instruction.operands[0], instruction)
+
+    def run(gang: Gang) -> Outcome:
+        write(gang, test(value(gang)))
+        return None
+
+    return run

@@ -1,0 +1,81 @@
+"""ld and st in all spaces, ldu, prefetch. PTX ISA, "ld", "st".
+
+A vector access moves `count * size` bytes a lane, and its address must be a multiple of that. `.volatile`, `.relaxed`,
+`.acquire` and `.release` accesses of shared memory are exempt from race detection like atomic ones: they synchronise.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
+from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
+
+VECTORS: Final = {"v2": 2, "v4": 4, "v8": 8}
+STRONG: Final = frozenset({"acquire", "release", "relaxed", "volatile"})
+
+
+def _count(instruction: PtxInstruction) -> int:
+    return next((n for name, n in VECTORS.items() if name in instruction.modifiers), 1)
+
+
+@opcode("ld", "ldu")
+def build_ld(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`ld.global.v4.b32 {a, b, c, d}, [p]`."""
+    type_ = decoder.type_of(instruction)
+    type_ = "b32" if type_ in PACKED else type_
+    count, dtype = _count(instruction), NUMPY[type_]
+    targets = decoder.items(instruction.operands[0])
+    if len(targets) != count:
+        raise decoder.refused(instruction, f"{len(targets)} registers for {count} elements")
+    source = instruction.operands[1]
+    space = space_of(instruction) or decoder.space_of(source)
+    address = decoder.address(source, instruction)
+    writes = [decoder.sink(t, instruction) for t in targets]
+    size, line, machine = count * dtype.itemsize, instruction.line, decoder.machine
+    element = dtype if dtype.kind in "iu" else BITS[8 * dtype.itemsize]
+
+    def run(gang: Gang) -> Outcome:
+        data = machine.load(gang, space, address(gang), size, line).view(element)
+        for i, write in enumerate(writes):
+            write(gang, np.ascontiguousarray(data[:, i]))
+        return None
+
+    return run
+
+
+@opcode("st")
+def build_st(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`st.shared.v2.b32 [p], {a, b}`."""
+    if "async" in instruction.modifiers or "bulk" in instruction.modifiers:
+        raise decoder.refused(instruction, "st.async and st.bulk are not modelled")
+    type_ = decoder.type_of(instruction)
+    type_ = "b32" if type_ in PACKED else type_
+    count, bits = _count(instruction), 8 * NUMPY[type_].itemsize
+    target, value = instruction.operands
+    values = [decoder.source(o, f"b{bits}", instruction) for o in decoder.items(value)]
+    if len(values) != count:
+        raise decoder.refused(instruction, f"{len(values)} registers for {count} elements")
+    space = space_of(instruction) or decoder.space_of(target)
+    address = decoder.address(target, instruction)
+    line, machine, element = instruction.line, decoder.machine, BITS[bits]
+
+    def run(gang: Gang) -> Outcome:
+        data = np.empty((gang.lanes, count), element)
+        for i, read in enumerate(values):
+            data[:, i] = read(gang)
+        machine.store(gang, space, address(gang), data.view(np.uint8), line)
+        return None
+
+    return run
+
+
+@opcode("prefetch", "prefetchu", "applypriority", "discard")
+def build_prefetch(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """A hint."""
+    return lambda gang: None

@@ -1,0 +1,109 @@
+"""Comparisons and selections: setp, set, selp, slct. PTX ISA, "Comparison and Selection Instructions"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lego_mlir.interp.ptx.decoder import Decoder, opcode
+from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_reader import OperandList, PtxInstruction
+from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
+
+Compare = Callable[["Array", "Array"], "Array"]
+ORDERED: Final[dict[str, Compare]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
+}  # fmt: skip
+COMBINE: Final[dict[str, Compare]] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+
+
+def comparison(name: str, type_: str) -> Compare | None:
+    """The comparison of a modifier. `ne` of floats is false for NaN in PTX, `neu` true."""
+    if type_ not in FLOATS:
+        return ORDERED.get(name)
+    if name == "num":
+        return lambda a, b: ~(np.isnan(a) | np.isnan(b))
+    if name == "nan":
+        return lambda a, b: np.isnan(a) | np.isnan(b)
+    if name == "ne":
+        return lambda a, b: (a != b) & ~(np.isnan(a) | np.isnan(b))
+    if name in ORDERED:
+        return ORDERED[name]
+    ordered = ORDERED.get(name[:-1]) if name.endswith("u") else None
+    if ordered is None:
+        return None
+    return lambda a, b: ordered(a, b) | np.isnan(a) | np.isnan(b)
+
+
+@opcode("setp")
+def build_setp(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`setp.lt.s32 p, a, b` and `setp.lt.and.s32 p|q, a, b, c`."""
+    type_ = decoder.type_of(instruction)
+    compare = comparison(instruction.modifiers[0], type_)
+    if compare is None:
+        raise decoder.refused(instruction, f"the comparison .{instruction.modifiers[0]} is not known")
+    result, a, b, *third = instruction.operands
+    left, right = (decoder.source(o, type_, instruction) for o in (a, b))
+    targets = result.items if isinstance(result, OperandList) else (result,)
+    writes = [decoder.sink(t, instruction) for t in targets]
+    combine = next((COMBINE[m] for m in instruction.modifiers if m in COMBINE), None)
+    other = decoder.source(third[0], "pred", instruction) if third else None
+
+    def run(gang: Gang) -> Outcome:
+        truth = compare(left(gang), right(gang))
+        for write, value in zip(writes, (truth, ~truth), strict=False):
+            write(gang, value if combine is None or other is None else combine(value, other(gang)))
+        return None
+
+    return run
+
+
+@opcode("set")
+def build_set(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`set.lt.u32.s32 d, a, b`: all ones, or 1.0, where it holds."""
+    types = [m for m in instruction.modifiers if m in NUMPY]
+    compare = comparison(instruction.modifiers[0], types[-1])
+    if compare is None or len(types) != 2 or len(instruction.operands) != 3:
+        raise decoder.refused(instruction, "only the form set.CMP.TYPE.TYPE d, a, b is modelled")
+    d, a, b = instruction.operands
+    left, right = (decoder.source(o, types[1], instruction) for o in (a, b))
+    write = decoder.sink(d, instruction)
+
+    def run(gang: Gang) -> Outcome:
+        truth = compare(left(gang), right(gang))
+        if types[0] in FLOATS:
+            write(gang, truth.astype(NUMPY[types[0]]))
+        else:
+            write(gang, (-truth.astype(np.int64)).astype(np.int32))
+        return None
+
+    return run
+
+
+@opcode("selp", "slct")
+def build_select(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`selp.b32 d, a, b, p`; `slct.f32.s32 d, a, b, c` chooses a where c >= 0."""
+    types = [m for m in instruction.modifiers if m in NUMPY]
+    d, a, b, c = instruction.operands
+    yes, no = (decoder.source(o, types[0], instruction) for o in (a, b))
+    write = decoder.sink(d, instruction)
+    chosen = decoder.source(c, "pred" if instruction.opcode == "selp" else types[1], instruction)
+    sign = instruction.opcode == "slct"
+    dtype = NUMPY[types[0]]
+    bits = np.dtype(f"u{dtype.itemsize}") if dtype.kind != "b" else dtype
+
+    def run(gang: Gang) -> Outcome:
+        condition = chosen(gang)
+        if sign:
+            condition = condition >= 0
+        write(gang, np.where(condition, yes(gang).view(bits), no(gang).view(bits)))
+        return None
+
+    return run

@@ -1,0 +1,170 @@
+"""cvt: between integers, between floats, and between the two. PTX ISA, "cvt" and "cvt.pack".
+
+A float becomes an integer by its rounding (rni, rzi, rmi, rpi), clamped to the integer's range, NaN to 0. A narrower
+float is rounded to nearest even (rn), towards zero (rz), or, for tf32, to nearest away from zero (rna). A pair is made
+of two f32: the first operand goes to the upper half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lego_mlir.interp import rounding
+from lego_mlir.interp.ptx.decoder import Decoder, opcode
+from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.instructions.float_arithmetic import flushed, saturated
+from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY, PACKED, TYPE_NAMES
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, Dtype
+
+INTEGER_ROUNDINGS: Final[dict[str, Callable[[Array], Array]]] = {
+    "rni": np.rint,
+    "rzi": np.trunc,
+    "rmi": np.floor,
+    "rpi": np.ceil,
+}
+Convert = Callable[["Array"], "Array"]
+
+
+@opcode("cvt")
+def build_cvt(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`cvt.rn.f16.f32 d, a`, `cvt.rn.f16x2.f32 d, a, b`."""
+    if "pack" in instruction.modifiers:
+        raise decoder.refused(instruction, "cvt.pack is not modelled")
+    to, from_ = [m for m in instruction.modifiers if m in TYPE_NAMES][:2]
+    if to in PACKED and len(instruction.operands) == 3:
+        return _pair(decoder, instruction, to, from_)
+    convert = conversion(decoder, instruction, PACKED.get(to, to), PACKED.get(from_, from_))
+    value = decoder.source(instruction.operands[1], _as_source(from_), instruction)
+    write = decoder.sink(instruction.operands[0], instruction)
+    narrow = to in PACKED
+
+    def run(gang: Gang) -> Outcome:
+        found = convert(value(gang))
+        write(gang, np.ascontiguousarray(found).view(np.dtype(f"u{2 * found.dtype.itemsize}")) if narrow else found)
+        return None
+
+    return run
+
+
+def _as_source(type_: str) -> str:
+    return "b32" if type_ == "tf32" else type_
+
+
+def _pair(decoder: Decoder, instruction: PtxInstruction, to: str, from_: str) -> Step:
+    """`cvt.rn.f16x2.f32 d, high, low`."""
+    convert = conversion(decoder, instruction, PACKED[to], from_)
+    d, a, b = instruction.operands
+    high, low = (decoder.source(o, from_, instruction) for o in (a, b))
+    write = decoder.sink(d, instruction)
+    element = NUMPY[PACKED[to]]
+    word = np.dtype(f"u{2 * element.itemsize}")
+
+    def run(gang: Gang) -> Outcome:
+        both = np.empty((gang.lanes, 2), element)
+        both[:, 0], both[:, 1] = convert(low(gang)), convert(high(gang))
+        write(gang, both.view(word)[:, 0])
+        return None
+
+    return run
+
+
+def conversion(decoder: Decoder, instruction: PtxInstruction, to: str, from_: str) -> Convert:
+    """The function on arrays."""
+    modifiers = set(instruction.modifiers)
+    if to in FLOATS and from_ in FLOATS:
+        found = _between_floats(decoder, instruction, to, from_)
+    elif to in FLOATS:
+        target = NUMPY[to]
+        found = lambda value: _float_of(value, target)  # noqa: E731
+    elif from_ in FLOATS:
+        rounds = next((INTEGER_ROUNDINGS[m] for m in instruction.modifiers if m in INTEGER_ROUNDINGS), None)
+        if rounds is None:
+            raise decoder.refused(instruction, "a conversion to an integer needs one of .rni, .rzi, .rmi, .rpi")
+        target = NUMPY[to]
+        found = lambda value: integer_of(rounds(value.astype(np.float64)), target)  # noqa: E731
+    else:
+        target = NUMPY[to]
+        if "sat" in modifiers:
+            return lambda value: _clamped(value, target)
+        return lambda value: value.astype(target)
+    if "sat" in modifiers:
+        unclamped = found
+        found = lambda value: saturated(unclamped(value))  # noqa: E731
+    if "relu" in modifiers:
+        plain = found
+        found = lambda value: plain(np.where(value > 0, value, value.dtype.type(0)))  # noqa: E731
+    if "ftz" in modifiers:
+        kept = found
+        return lambda value: flushed(kept(flushed(value)))
+    return found
+
+
+def _between_floats(decoder: Decoder, instruction: PtxInstruction, to: str, from_: str) -> Convert:
+    target = NUMPY[to]
+    modifiers = set(instruction.modifiers)
+    for name, function in INTEGER_ROUNDINGS.items():
+        if name in modifiers:
+            return lambda value: function(value.astype(np.float64)).astype(target)
+    if to == "tf32":
+        if not modifiers & {"rna", "rn"}:
+            raise decoder.refused(instruction, "a conversion to tf32 needs .rna or .rn")
+        return tf32_away if "rna" in modifiers else tf32_even
+    if "rz" in modifiers and target.itemsize < NUMPY[from_].itemsize:
+        return lambda value: _towards_zero(value, target)
+    if {"rm", "rp", "rs"} & modifiers:
+        raise decoder.refused(instruction, "a conversion between floats by .rm, .rp or .rs is not modelled")
+    return lambda value: rounding.narrow(value, target)
+
+
+def tf32_away(value: Array) -> Array:
+    """f32 to tf32, ties away from zero."""
+    bits = np.ascontiguousarray(value).view(np.uint32)
+    rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(bits.view(np.float32)), rounded, bits)
+
+
+def tf32_even(value: Array) -> Array:
+    """f32 to tf32, ties to even."""
+    bits = np.ascontiguousarray(value).view(np.uint32)
+    odd = bits >> np.uint32(13) & np.uint32(1)
+    rounded = (bits + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(bits.view(np.float32)), rounded, bits)
+
+
+def _towards_zero(value: Array, target: Dtype) -> Array:
+    near = value.astype(target)
+    back = near.astype(np.float64)
+    exact = value.astype(np.float64)
+    word = np.dtype(f"u{target.itemsize}")
+    too_large = np.abs(back) > np.abs(exact)
+    bits = near.view(word)
+    return np.where(too_large, bits - word.type(1), bits).view(target)
+
+
+def _float_of(value: Array, target: Dtype) -> Array:
+    if target.itemsize < 4:
+        return rounding.narrow(rounding.to_odd_f64(value), target)
+    return value.astype(target)
+
+
+def integer_of(value: Array, target: Dtype) -> Array:
+    """f64 without fraction, clamped to an integer type; NaN is 0."""
+    limits = np.iinfo(target)
+    clamped = np.where(np.isnan(value), 0, value)
+    found = np.clip(clamped, float(limits.min), float(limits.max))
+    top, bottom = found >= float(limits.max), found <= float(limits.min)
+    inside = np.where(top | bottom, 0, found).astype(target)
+    return np.where(top, target.type(limits.max), np.where(bottom, target.type(limits.min), inside))
+
+
+def _clamped(value: Array, target: Dtype) -> Array:
+    limits = np.iinfo(target)
+    low, high = max(limits.min, np.iinfo(value.dtype).min), min(limits.max, np.iinfo(value.dtype).max)
+    return np.clip(value, value.dtype.type(low), value.dtype.type(high)).astype(target)

@@ -1,0 +1,183 @@
+"""mma.sync: D = A B + C on the registers of one warp. PTX ISA, "Matrix Fragments for mma".
+
+With e elements in a register of 4 (or 8) bytes, lane l = 4 * group + t holds
+
+    A  register r: row group + 8 * (r % 2), columns e*t .. e*t + e - 1, plus 4*e * (r // 2)    (8 rows: r % 2 is 0)
+    B  register r: rows e*t .. e*t + e - 1, plus 4*e * r, column group
+    C  element  i: row group + 8 * (i // 2), column 2*t + i % 2
+
+for every shape and type here. Products are exact and summed in f64, then rounded once; the unit truncates
+somewhat more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.interp import rounding
+from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
+from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
+from lego_mlir.interp.ptx.warp_convergence import converge
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, Dtype
+
+ALL: Final = np.array([0xFFFFFFFF], np.uint32)
+INPUTS: Final = frozenset({"f16", "bf16", "tf32", "f64", "s8", "u8", "e4m3", "e5m2"})
+GROUP: Final = np.arange(WARP) // 4
+THREAD: Final = np.arange(WARP) % 4
+
+
+@dataclass(frozen=True, slots=True)
+class MmaShape:
+    """The shape and types of an mma: D and C, A and B."""
+
+    m: int
+    n: int
+    k: int
+    result: str
+    left: str
+    right: str
+    sum: str
+
+
+def _shape(decoder: Decoder, instruction: PtxInstruction) -> MmaShape:
+    sizes = next((f for m in instruction.modifiers if (f := re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m))), None)
+    types = [m for m in instruction.modifiers if m in NUMPY]
+    if sizes is None or len(types) != 4 or not {types[1], types[2]} <= INPUTS or "sp" in instruction.modifiers:
+        raise decoder.refused(
+            instruction, f"its shape or types are not modelled; inputs are {', '.join(sorted(INPUTS))}"
+        )
+    m, n, k = (int(g) for g in sizes.groups())
+    if n != 8 or m not in (8, 16) or (m == 8 and types[1] in ("f16", "bf16")) or "row" not in instruction.modifiers:
+        raise decoder.refused(instruction, f"the shape m{m}n{n}k{k} is not modelled")
+    return MmaShape(m, n, k, *types)
+
+
+def elements(registers: Array, dtype: Dtype) -> Array:
+    """(warps, registers, lanes) of words as (warps, registers, lanes, elements of a register)."""
+    return np.ascontiguousarray(registers)[..., None].view(dtype)
+
+
+def left_places(m: int, count: int, per: int) -> tuple[Array, Array]:
+    """Row and column of each element of A: (registers, lanes, elements of a register)."""
+    r = np.arange(count)[:, None, None]
+    t, e = THREAD[None, :, None], np.arange(per)[None, None, :]
+    high = r % 2 if m == 16 else 0
+    deep = r // 2 if m == 16 else r
+    row = GROUP[None, :, None] + 8 * high + 0 * e
+    column = per * t + e + 4 * per * deep
+    return np.broadcast_arrays(row, column)[0], np.broadcast_arrays(row, column)[1]
+
+
+def wide_values(values: Array) -> Array:
+    """Numbers as f64, which holds each of the types exactly."""
+    found: Array = values.astype(np.float32).astype(np.float64) if values.dtype.kind == "V" else values.astype("f8")
+    return found
+
+
+def _operand(gang: Gang, sources: list[Source], dtype: Dtype) -> Array:
+    word = np.dtype(np.uint64) if dtype.itemsize == 8 else np.dtype(np.uint32)
+    words = np.empty((len(gang.warps), len(sources), WARP), word)
+    for i, source in enumerate(sources):
+        words[:, i] = np.broadcast_to(source(gang), (gang.lanes,)).reshape(-1, WARP)
+    return elements(words, dtype)
+
+
+def matrix_dtype(name: str) -> Dtype:
+    """The elements that a type's registers are viewed as."""
+    return NUMPY[name]
+
+
+@opcode("mma", whole=True)
+def build_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d..}, {a..}, {b..}, {c..}`."""
+    shape = _shape(decoder, instruction)
+    left, right = matrix_dtype(shape.left), matrix_dtype(shape.right)
+    lists = [decoder.items(o) for o in instruction.operands]
+    sources = []
+    for operands, dtype in zip(lists[1:3], (left, right), strict=True):
+        word = "b64" if dtype.itemsize == 8 else "b32"
+        sources.append([decoder.source(o, word, instruction) for o in operands])
+    accumulate = [decoder.source(o, _accumulator_word(shape.sum), instruction) for o in lists[3]]
+    writes = [decoder.sink(o, instruction) for o in lists[0]]
+    machine, pc = decoder.machine, decoder.pc
+    saturates = "satfinite" in instruction.modifiers
+
+    def run(gang: Gang) -> Outcome:
+        stopped = converge(machine, gang, np.broadcast_to(ALL, (gang.lanes,)), pc)
+        if stopped is not None:
+            return stopped
+        a = _left_matrix(shape, _operand(gang, sources[0], left))
+        b = _right_matrix(shape, _operand(gang, sources[1], right))
+        total = a @ b + _sum_matrix(gang, accumulate, shape)
+        for write, words in zip(writes, _result_words(total, shape, saturates), strict=True):
+            write(gang, words)
+        return None
+
+    return run
+
+
+def _accumulator_word(type_: str) -> str:
+    return "b64" if type_ == "f64" else "b32"
+
+
+def _left_matrix(shape: MmaShape, values: Array) -> Array:
+    row, column = left_places(shape.m, values.shape[1], values.shape[3])
+    matrix = np.zeros((len(values), shape.m, shape.k))
+    matrix[:, row, column] = wide_values(_truncated(values, shape.left))
+    return matrix
+
+
+def _right_matrix(shape: MmaShape, values: Array) -> Array:
+    count, per = values.shape[1], values.shape[3]
+    r, t, e = np.arange(count)[:, None, None], THREAD[None, :, None], np.arange(per)[None, None, :]
+    row = per * t + e + 4 * per * r
+    column = np.broadcast_to(GROUP[None, :, None], row.shape)
+    matrix = np.zeros((len(values), shape.k, shape.n))
+    matrix[:, row, column] = wide_values(_truncated(values, shape.right))
+    return matrix
+
+
+def _truncated(values: Array, type_: str) -> Array:
+    return rounding.tf32(values) if type_ == "tf32" else values
+
+
+def _accumulator_places(m: int) -> tuple[Array, Array]:
+    i = np.arange(4 if m == 16 else 2)[:, None]
+    return GROUP + 8 * (i // 2), 2 * THREAD + i % 2
+
+
+def _sum_matrix(gang: Gang, sources: list[Source], shape: MmaShape) -> Array:
+    dtype = NUMPY[shape.sum]
+    values = _operand(gang, sources, dtype)
+    row, column = _accumulator_places(shape.m)
+    matrix = np.zeros((len(values), shape.m, shape.n))
+    if values.shape[3] == 2:  # f16 in pairs
+        values = values.swapaxes(2, 3).reshape(len(values), -1, WARP)
+    matrix[:, row, column] = wide_values(values.reshape(len(values), -1, WARP))
+    return matrix
+
+
+def _result_words(total: Array, shape: MmaShape, saturates: bool) -> list[Array]:
+    row, column = _accumulator_places(shape.m)
+    found = total[:, row, column]  # (warps, elements, lanes)
+    if shape.result in FLOATS:
+        numbers = rounding.narrow(found, NUMPY[shape.result])
+    else:
+        limits = np.iinfo(np.int32)
+        numbers = (np.clip(found, limits.min, limits.max) if saturates else found).astype(np.int64).astype(np.int32)
+    if shape.result == "f16":
+        pairs = numbers.reshape(len(found), -1, 2, WARP).swapaxes(2, 3)
+        words = np.ascontiguousarray(pairs).view(np.uint32)[..., 0]
+    else:
+        words = numbers.view(np.dtype(f"u{numbers.dtype.itemsize}"))
+    return [np.ascontiguousarray(words[:, i]).reshape(-1) for i in range(words.shape[1])]

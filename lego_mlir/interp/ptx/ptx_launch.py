@@ -1,0 +1,290 @@
+"""Run a kernel of PTX text on NumPy arrays, in place, and report its faults.
+
+>>> import numpy as np
+>>> ptx = '''.version 8.0
+... .target sm_80
+... .address_size 64
+... .visible .entry double_all(.param .u64 p)
+... .maxntid 32, 1, 1
+... { .reg .b32 %r<4>; .reg .b64 %rd<4>;
+...   ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;
+...   ld.global.b32 %r2, [%rd3]; add.s32 %r3, %r2, %r2; st.global.b32 [%rd3], %r3; ret; }'''
+>>> x = np.arange(32, dtype=np.int32)
+>>> report = emulate(ptx, args=[x], grid=(1, 1, 1))
+>>> report.clean, x[:4].tolist()
+(True, [0, 2, 4, 6])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lego_mlir.errors import InterpreterError
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal, refused_cluster
+from lego_mlir.interp.faults import Faults
+from lego_mlir.interp.ptx import address_spaces as spaces
+from lego_mlir.interp.ptx import instructions as _registered  # noqa: F401  (fills the decoder's table)
+from lego_mlir.interp.ptx.address_spaces import GlobalMemory
+from lego_mlir.interp.ptx.decoder import Decoder
+from lego_mlir.interp.ptx.gang_scheduler import GangScheduler, PtxCode, first_gangs
+from lego_mlir.interp.ptx.instructions.block_barriers import release_after_exits
+from lego_mlir.interp.ptx.liveness import live_before
+from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine
+from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, read_ptx
+from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
+from lego_mlir.interp.ptx.reconvergence import join_points, successors
+from lego_mlir.interp.report import Report
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
+
+PtxArgument = Any
+"""An array, which is passed as a pointer, a number, or an object with `ptx_bytes`, such as a tensor map."""
+BUDGET: Final = 20_000_000
+SHADOW_BYTES: Final = 512 << 20
+RESIDENT_THREADS: Final = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorOptions:
+    """The seed of all random orders, and the steps after which a run is stopped as endless."""
+
+    seed: int = 0
+    budget: int = BUDGET
+
+
+def emulate(
+    ptx: str | PtxModule,
+    entry: str | None = None,
+    *,
+    args: Sequence[PtxArgument] = (),
+    grid: Sequence[int] = (1, 1, 1),
+    block: Sequence[int] | None = None,
+    cluster: Sequence[int] | None = None,
+    dynamic_shared: int = 0,
+    names: Sequence[str] = (),
+    seed: int = 0,
+    budget: int = BUDGET,
+    source: str = "<ptx>",
+) -> Report:
+    """Run an entry of PTX on arrays. `block` and `cluster` are optional where the entry fixes them.
+
+    `dynamic_shared` is in bytes. `seed` draws the order in which warps run and asynchronous copies land. Raises
+    InterpreterError for text that cannot be read, an instruction that is not modelled, or arguments that do not fit;
+    what goes wrong while running is a fault of the report.
+    """
+    module = read_ptx(ptx, source) if isinstance(ptx, str) else ptx
+    kernel = module.entry(entry)
+    memory = GlobalMemory()
+    addresses = _place_globals(module, kernel, memory)
+    pointers = _bind_arrays(kernel, args, names, memory)
+    memory.allocate()
+    parameters = _parameters(kernel, pointers, addresses)
+    shape = _shape(module, kernel, addresses, (grid, block, cluster), dynamic_shared)
+    faults = Faults()
+    run = _Run(module, kernel, memory, parameters, faults, shape, addresses, EmulatorOptions(seed, budget))
+    with np.errstate(all="ignore"):
+        blocks = run.all_blocks()
+        memory.write_back()
+    return Report(kernel.name, shape.grid, shape.block, blocks, faults.all(), [], [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    module: PtxModule
+    kernel: PtxEntry
+    memory: GlobalMemory
+    parameters: bytes
+    faults: Faults
+    shape: LaunchShape
+    addresses: Mapping[str, tuple[str, int]]
+    options: EmulatorOptions
+
+    def all_blocks(self) -> int:
+        """Run the grid in waves of whole clusters; returns the number of blocks."""
+        order = _blocks_in_order(self.shape)
+        random = np.random.default_rng(self.options.seed)
+        following = successors(self.kernel)
+        joins = join_points(following)
+        live = live_before(self.kernel.instructions, following)
+        at_once = _resident_blocks(self.shape)
+        budget = self.options.budget
+        for start in range(0, len(order), at_once):
+            wave = order[start : start + at_once]
+            machine = PtxMachine(
+                self.shape, wave, self.memory, self.parameters, self.faults, self.module.source, random
+            )
+            decoder = Decoder(machine, self.kernel, self.addresses, joins, self.module.source)
+            instructions = self.kernel.instructions
+            code = PtxCode(
+                decoder.steps(),
+                [i.line for i in instructions] + [instructions[-1].line if instructions else self.kernel.line],
+                live,
+                [i.registers() for i in instructions] + [frozenset()],
+                [_may_touch_pending(i) for i in instructions] + [True],
+            )
+            machine.runnable = first_gangs(machine, len(self.kernel.widths))
+            scheduler = GangScheduler(machine, code, budget)
+            scheduler.rescues.append(partial(release_after_exits, machine))
+            scheduler.run()
+            if machine.parked or scheduler.executed > budget:
+                return start + len(wave)
+        return len(order)
+
+
+def _may_touch_pending(instruction: PtxInstruction) -> bool:
+    return instruction.opcode == "wgmma"
+
+
+def _blocks_in_order(shape: LaunchShape) -> Array:
+    """(blocks, 3): the blocks of each cluster one after the other, by rank."""
+    found = []
+    gx, gy, gz = shape.grid
+    cx, cy, cz = shape.cluster
+    for z0 in range(0, gz, cz):
+        for y0 in range(0, gy, cy):
+            for x0 in range(0, gx, cx):
+                found += [(x0 + x, y0 + y, z0 + z) for z in range(cz) for y in range(cy) for x in range(cx)]
+    return np.array(found, np.int64)
+
+
+def _resident_blocks(shape: LaunchShape) -> int:
+    """As many blocks as the shadow's memory allows, whole clusters."""
+    agents = 4 * shape.warps * shape.cluster_blocks
+    shadow = shape.shared_bytes * (4 * agents / shape.granule + 10) + 1
+    blocks = min(int(SHADOW_BYTES // shadow), RESIDENT_THREADS // shape.threads)
+    return max(blocks // shape.cluster_blocks, 1) * shape.cluster_blocks
+
+
+def _place_globals(module: PtxModule, kernel: PtxEntry, memory: GlobalMemory) -> dict[str, tuple[str, int]]:
+    """Space and address of each variable, and of each parameter."""
+    found: dict[str, tuple[str, int]] = {}
+    for variable in (*module.variables, *kernel.variables):
+        if variable.space in ("global", "const"):
+            data = variable.data or bytes(variable.size)
+            found[variable.name] = (variable.space, memory.add(variable.name, data).address)
+    offset = 0
+    for parameter in kernel.parameters:
+        offset = spaces.rounded(offset, _alignment(parameter))
+        found[parameter.name] = ("param", offset)
+        offset += parameter.size
+    return found
+
+
+def _alignment(variable: PtxVariable) -> int:
+    return max(variable.align, 1)
+
+
+def _bind_arrays(
+    kernel: PtxEntry, args: Sequence[PtxArgument], names: Sequence[str], memory: GlobalMemory
+) -> list[PtxArgument]:
+    """The arguments with arrays replaced by addresses."""
+    if len(args) != len(kernel.parameters):
+        raise InterpreterError(f"{kernel.name} takes {len(kernel.parameters)} arguments, got {len(args)}")
+    bound: list[PtxArgument] = []
+    for i, (value, parameter) in enumerate(zip(args, kernel.parameters, strict=True)):
+        name = names[i] if i < len(names) else parameter.name
+        if isinstance(value, np.ndarray) and value.ndim:
+            if not value.flags.c_contiguous:
+                raise InterpreterError(f"{name}: pass a C-contiguous array, got strides {value.strides}")
+            flat = value.reshape(-1).view(np.uint8)
+            bound.append(memory.add(name, flat.tobytes(), value).address)
+        elif hasattr(value, "bind"):
+            bound.append(value.bind(memory, name))
+        else:
+            bound.append(value)
+    return bound
+
+
+def _parameters(kernel: PtxEntry, values: Sequence[PtxArgument], addresses: Mapping[str, tuple[str, int]]) -> bytes:
+    """The bytes of the parameter space."""
+    end = max((addresses[p.name][1] + p.size for p in kernel.parameters), default=0)
+    out = bytearray(end)
+    for value, parameter in zip(values, kernel.parameters, strict=True):
+        at = addresses[parameter.name][1]
+        if isinstance(value, bytes):
+            data = value
+        else:
+            dtype = NUMPY[parameter.dtype]
+            number = np.asarray(value)
+            if dtype.kind in "iu" and number.dtype.kind in "iub":
+                wrapped = int(number) & ((1 << 8 * dtype.itemsize) - 1)
+                data = wrapped.to_bytes(dtype.itemsize, "little")
+            else:
+                data = _number_bytes(number, parameter.size)
+        if len(data) != parameter.size:
+            raise InterpreterError(
+                f"{kernel.name}: {parameter.name} has {parameter.size} bytes, and the argument {len(data)}"
+            )
+        out[at : at + parameter.size] = data
+    return bytes(out)
+
+
+def _number_bytes(number: Array, size: int) -> bytes:
+    """A float for a parameter declared as bits of the same size."""
+    if number.dtype.itemsize != size and number.dtype == np.float64:
+        number = number.astype({2: np.float16, 4: np.float32}.get(size, np.float64))
+    return number.tobytes()
+
+
+def _dim3(given: Sequence[int], what: str) -> Dim3:
+    values = [int(n) for n in given]
+    if not 1 <= len(values) <= 3:
+        raise InterpreterError(f"{what}={tuple(given)}: one to three extents")
+    x, y, z = (*values, 1, 1)[:3]
+    return x, y, z
+
+
+def _shape(
+    module: PtxModule,
+    kernel: PtxEntry,
+    addresses: dict[str, tuple[str, int]],
+    extents: tuple[Sequence[int], Sequence[int] | None, Sequence[int] | None],
+    dynamic: int,
+) -> LaunchShape:
+    """Check the extents, and place shared and local variables."""
+    grid = _dim3(extents[0], "grid")
+    known = kernel.required_threads or kernel.most_threads
+    if extents[1] is None and known is None:
+        raise InterpreterError(f"{kernel.name} does not fix its block size; pass block=(x, y, z)")
+    block = _dim3(extents[1] if extents[1] is not None else known or (), "block")
+    if kernel.required_threads is not None and block != kernel.required_threads:
+        raise InterpreterError(f"{kernel.name} requires blocks of {kernel.required_threads}, not {block}")
+    if kernel.most_threads is not None and np.prod(block) > np.prod(kernel.most_threads):
+        raise InterpreterError(f"{kernel.name} is compiled for blocks of at most {kernel.most_threads}, not {block}")
+    cluster = _dim3(extents[2] if extents[2] is not None else kernel.cluster or (1, 1, 1), "cluster")
+    if kernel.cluster is not None and cluster != kernel.cluster:
+        raise InterpreterError(f"{kernel.name} requires clusters of {kernel.cluster}, not {cluster}")
+    if refused := refusal("grid", grid) or refusal("block", block) or refused_cluster(cluster, grid):
+        raise InterpreterError(f"{kernel.name}: {refused}")
+    every = (*module.variables, *kernel.variables)
+    static = [(v.name, v.size, v.align) for v in every if v.space == "shared" and v.size]
+    offsets, end = spaces.layout_of(static, spaces.SHARED_BASE)
+    external = [v for v in every if v.space == "shared" and not v.size]
+    start = spaces.rounded(end, max((v.align for v in external), default=16))
+    offsets |= {v.name: start for v in external}
+    end = start + dynamic if external or dynamic else end
+    if end - spaces.SHARED_BASE > LARGEST_SHARED_BYTES:
+        raise InterpreterError(
+            f"{kernel.name} takes {end - spaces.SHARED_BASE} bytes of shared memory, of {LARGEST_SHARED_BYTES}"
+        )
+    local, depth = spaces.layout_of([(v.name, v.size, v.align) for v in every if v.space == "local"], 0)
+    addresses.update({name: ("shared", at) for name, at in offsets.items()})
+    addresses.update({name: ("local", at) for name, at in local.items()})
+    return LaunchShape(grid, block, cluster, end, dynamic, depth, _granule(kernel))
+
+
+def _granule(kernel: PtxEntry) -> int:
+    """The smallest element that the kernel stores to shared memory, in bytes, at most 4."""
+    least = 4
+    for instruction in kernel.instructions:
+        if instruction.opcode in ("st", "atom", "red") and "global" not in instruction.modifiers:
+            for modifier in instruction.modifiers:
+                if modifier in TYPE_NAMES:
+                    least = min(least, max(bits_of_type_name(modifier) // 8, 1))
+    return least

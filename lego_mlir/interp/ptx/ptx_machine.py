@@ -1,0 +1,322 @@
+"""The state of the blocks that are resident together, and their accesses to memory, checked.
+
+A resident warp has a number: `slot * warps_per_block + warp`, where a slot holds one block; the blocks of a cluster are
+in neighbouring slots, in order of rank. Shared memory is one array of bytes for all slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.interp.faults import Faults
+from lego_mlir.interp.ptx import address_spaces as spaces
+from lego_mlir.interp.ptx.address_spaces import GlobalMemory, Located
+from lego_mlir.interp.ptx.gangs import Gang, Registers
+from lego_mlir.interp.ptx.shared_shadow import (
+    AGENT_NAMES,
+    WARP_AGENT,
+    Conflict,
+    ShadowAccess,
+    SharedShadow,
+    VectorClocks,
+)
+from lego_mlir.interp.report import Kind, SourceLocation
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, IntArray
+
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchShape:
+    """Extents of a launch, the bytes of shared and local memory, and the granule in which races are detected."""
+
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3
+    shared_bytes: int
+    dynamic_shared: int
+    local_bytes: int
+    granule: int
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        return -(-self.threads // WARP)
+
+    @property
+    def cluster_blocks(self) -> int:
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
+
+
+@dataclass(eq=False, slots=True)
+class AsyncOperation:
+    """An operation in flight: `land` performs it. `queue` orders operations that complete in order of issue."""
+
+    land: Callable[[], None]
+    line: int
+    text: str
+
+
+@dataclass(eq=False)
+class PtxMachine:
+    """Resident blocks: identity of warps and lanes, memory, vector clocks, and what is in flight."""
+
+    shape: LaunchShape
+    blocks: Array  # (slots, 3): ctaid
+    globals: GlobalMemory
+    parameters: bytes
+    faults: Faults
+    source: str
+    random: np.random.Generator
+    objects: dict[int, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        shape = self.shape
+        slots, warps = len(self.blocks), shape.warps
+        self.slot_of_warp = np.repeat(np.arange(slots), warps)
+        lanes = np.arange(warps * WARP)
+        x, y, _ = shape.block
+        tid = np.stack([lanes % x, lanes // x % y, lanes // (x * y)])
+        self.tid = np.tile(tid, (1, slots)).astype(np.uint32).reshape(3, slots * warps, WARP)
+        self.exited = np.tile(lanes >= shape.threads, slots).reshape(-1, WARP)
+        self.stride = spaces.rounded(shape.shared_bytes, 256)
+        self.shared = np.zeros(slots * self.stride, np.uint8)
+        self.local = np.zeros((slots * warps * WARP) * spaces.rounded(shape.local_bytes, 16), np.uint8)
+        per_cluster = shape.cluster_blocks * warps
+        self.clocks = VectorClocks(slots * warps, per_cluster)
+        self.shadow = SharedShadow(len(self.shared), shape.granule, self.clocks.known.shape[1])
+        self.in_flight: list[AsyncOperation] = []
+        self.runnable: list[Gang] = []
+        self.parked: list[Gang] = []
+        self.units: dict[str, object] = {}  # the state of barriers and units, by their module's name
+
+    # --- identity -----------------------------------------------------------------------------------------------
+
+    def slots(self, gang: Gang) -> IntArray:
+        """The slot of each lane's block."""
+        found: IntArray = self.slot_of_warp[gang.lane_warp]
+        return found
+
+    def rank(self, slot: int) -> int:
+        """The rank of a slot's block in its cluster."""
+        return slot % self.shape.cluster_blocks
+
+    def thread(self, gang: Gang, lane: int) -> tuple[Dim3, Dim3]:
+        """Block and thread of a lane of a gang."""
+        warp = int(gang.lane_warp[lane])
+        x, y, z = (int(n) for n in self.tid[:, warp, lane % WARP])
+        return self.block_of(int(self.slot_of_warp[warp])), (x, y, z)
+
+    def block_of(self, slot: int) -> Dim3:
+        x, y, z = (int(n) for n in self.blocks[slot])
+        return x, y, z
+
+    # --- faults -------------------------------------------------------------------------------------------------
+
+    def fault(
+        self, kind: Kind, message: str, gang: Gang, lane: int, line: int, *, other: int = 0, count: int = 1
+    ) -> None:
+        block, thread = self.thread(gang, lane)
+        at = SourceLocation(self.source, other) if other else None
+        self.faults.add(kind, message, SourceLocation(self.source, line), block, thread, other=at, count=count)
+
+    def fault_of_block(self, kind: Kind, message: str, slot: int, line: int, *, other: int = 0) -> None:
+        """A fault of an asynchronous unit, which has no thread."""
+        at = SourceLocation(self.source, other) if other else None
+        self.faults.add(kind, message, SourceLocation(self.source, line), self.block_of(slot), (0, 0, 0), other=at)
+
+    def report_conflict(self, conflict: Conflict | None, what: str, gang: Gang, lanes: IntArray, line: int) -> None:
+        """The race of an access with an earlier one, if any."""
+        if conflict is None:
+            return
+        did = "write" if conflict.written else "read"
+        by = AGENT_NAMES[conflict.unit]
+        kind = Kind.RACE
+        if conflict.unit == WARP_AGENT:
+            earlier = f"the {did} at line {conflict.line} by another warp, with no barrier between"
+        else:
+            earlier = f"the {did} of {by} at line {conflict.line}, whose completion was not waited for"
+            kind = Kind.PENDING
+        lane = int(lanes[min(conflict.row, len(lanes) - 1)]) if len(lanes) else 0
+        self.fault(kind, f"{what} races with {earlier}", gang, lane, line, other=conflict.line, count=conflict.rows)
+
+    # --- addresses ----------------------------------------------------------------------------------------------
+
+    def locate(self, gang: Gang, space: str, address: IntArray, size: int, line: int) -> list[Located]:
+        """Where the active lanes' bytes are: misaligned and out-of-bounds lanes are reported and left out."""
+        lanes = gang.live()
+        if gang.active is not None:
+            address = address[lanes]
+        bad = address % size != 0
+        if bad.any():
+            first = int(np.argmax(bad))
+            message = f"address {int(address[first]):#x} is not a multiple of the access's {size} bytes"
+            self.fault(Kind.MISALIGNED, message, gang, int(lanes[first]), line, count=int(bad.sum()))
+            lanes, address = lanes[~bad], address[~bad]
+        if space:
+            return [self._located(gang, space, address, lanes, size, line)]
+        found = []
+        for window in (spaces.SHARED_WINDOW, spaces.LOCAL_WINDOW, spaces.PARAM_WINDOW, 0):
+            inside = (address & window) != 0 if window else address < spaces.SHARED_WINDOW
+            if inside.any():
+                name = next(n for n, w in spaces.WINDOWS.items() if w == window)
+                part = address[inside] - window
+                found.append(self._located(gang, name, part, lanes[inside], size, line))
+        return found
+
+    def _located(self, gang: Gang, space: str, address: IntArray, lanes: IntArray, size: int, line: int) -> Located:
+        if space == "shared":
+            arena, at, fits = self._in_shared(gang, address, lanes, size)
+        elif space == "local":
+            stride = spaces.rounded(self.shape.local_bytes, 16)
+            thread = gang.lane_warp[lanes] * WARP + lanes % WARP
+            arena, at, fits = self.local, thread * stride + address, (address >= 0) & (address + size <= stride)
+        elif space == "param":
+            arena = np.frombuffer(self.parameters, np.uint8)
+            at, fits = address, (address >= 0) & (address + size <= len(arena))
+        else:
+            arena, at = self.globals.arena, address - spaces.GLOBAL_BASE
+            fits = self.globals.inside(at, size)
+        if not fits.all():
+            first = int(np.argmin(fits))
+            where = self._describe(space, int(address[first]))
+            message = f"{size} bytes at {where}"
+            self.fault(Kind.OUT_OF_BOUNDS, message, gang, int(lanes[first]), line, count=int((~fits).sum()))
+            at, lanes = at[fits], lanes[fits]
+        return Located(space, arena, at, lanes)
+
+    def _in_shared(self, gang: Gang, address: IntArray, lanes: IntArray, size: int) -> tuple[Array, IntArray, Array]:
+        """Shared addresses name a block of the cluster by its rank; rank and offset must exist."""
+        rank, offset = address >> spaces.RANK_SHIFT, address & spaces.OFFSET_MASK
+        slot = self.slot_of_warp[gang.lane_warp[lanes]]
+        peers = self.shape.cluster_blocks
+        at = (slot - slot % peers + rank) * self.stride + offset
+        fits = (rank >= 0) & (rank < peers) & (offset >= spaces.SHARED_BASE)
+        fits &= offset + size <= self.shape.shared_bytes
+        return self.shared, at, fits
+
+    def shared_address(self, slot: int) -> int:
+        """What is added to an offset for an address of shared memory that names its block."""
+        return self.rank(slot) << spaces.RANK_SHIFT
+
+    def _describe(self, space: str, address: int) -> str:
+        if space == "shared":
+            rank, offset = address >> spaces.RANK_SHIFT, address & spaces.OFFSET_MASK
+            return (
+                f"shared address {address:#x} (rank {rank}, byte {offset}) is outside: the block has bytes "
+                f"{spaces.SHARED_BASE} to {self.shape.shared_bytes}, and its cluster {self.shape.cluster_blocks} blocks"
+            )
+        if space in ("global", "const"):
+            name, byte = self.globals.describe(address - spaces.GLOBAL_BASE)
+            return f"address {address:#x} is outside of all buffers: byte {byte} from the start of {name}"
+        return f"{space} address {address:#x} is outside"
+
+    # --- loads and stores ---------------------------------------------------------------------------------------
+
+    def load(self, gang: Gang, space: str, address: IntArray, size: int, line: int) -> Array:
+        """(lanes, size) bytes; zeros for lanes that are inactive or out of bounds."""
+        out = np.zeros((gang.lanes, size), np.uint8)
+        for place in self.locate(gang, space, address, size, line):
+            if len(place.lanes):
+                if place.space == "shared":
+                    self.check_shared_read(gang, place, size, line)
+                out[place.lanes] = spaces.gather(place.arena, place.at, size)
+        return out
+
+    def store(self, gang: Gang, space: str, address: IntArray, data: Array, line: int) -> None:
+        """Store a row of bytes per lane."""
+        size = data.shape[1]
+        for place in self.locate(gang, space, address, size, line):
+            if not len(place.lanes):
+                continue
+            rows = data[place.lanes]
+            if place.space == "param":
+                self.fault(Kind.OUT_OF_BOUNDS, "a store to a kernel's parameter", gang, int(place.lanes[0]), line)
+                continue
+            if place.space == "shared":
+                self.check_shared_write(gang, place, size, line)
+            spaces.scatter(place.arena, place.at, rows)
+            if place.space == "shared":
+                self._check_same_value(gang, place, rows, line)
+
+    def _check_same_value(self, gang: Gang, place: Located, rows: Array, line: int) -> None:
+        lost = (spaces.gather(place.arena, place.at, rows.shape[1]) != rows).any(axis=1)
+        if lost.any():
+            lane = int(place.lanes[int(np.argmax(lost))])
+            message = "two lanes store different values at one shared address in one instruction"
+            self.fault(Kind.RACE, message, gang, lane, line, count=int(lost.sum()))
+
+    def access(self, gang: Gang, place: Located, size: int, line: int) -> ShadowAccess:
+        """The shared access of a gang's lanes, for the shadow."""
+        warps = gang.lane_warp[place.lanes]
+        clocks = self.clocks
+        first = int(warps[0])
+        if len(gang.warps) == 1:
+            one = np.array([first])
+            return ShadowAccess(place.at, size, clocks.first_agent[one], clocks.clocks(one), clocks.known[one], line)
+        return ShadowAccess(place.at, size, clocks.first_agent[warps], clocks.clocks(warps), clocks.known[warps], line)
+
+    def check_shared_read(self, gang: Gang, place: Located, size: int, line: int, *, atomic: bool = False) -> None:
+        access = self.access(gang, place, size, line)
+        missing = self.shadow.uninitialised(access)
+        if len(missing):
+            lane = int(place.lanes[missing[0]])
+            offset = int(place.at[missing[0]]) % self.stride
+            message = f"shared byte {offset} was never written"
+            self.fault(Kind.UNINITIALISED, message, gang, lane, line, count=len(missing))
+        conflict = self.shadow.read(access, atomic=atomic)
+        self.report_conflict(conflict, "this read", gang, place.lanes, line)
+
+    def check_shared_write(self, gang: Gang, place: Located, size: int, line: int, *, atomic: bool = False) -> None:
+        conflict = self.shadow.write(self.access(gang, place, size, line), atomic=atomic)
+        self.report_conflict(conflict, "this write", gang, place.lanes, line)
+
+    # --- scheduling ---------------------------------------------------------------------------------------------
+
+    def park(self, gang: Gang, waits: str) -> str:
+        """Stop a gang until `wake`; what it waits for is shown if it never comes."""
+        gang.state, gang.waits = "parked", waits
+        self.parked.append(gang)
+        return PARKED
+
+    def wake(self, gang: Gang) -> None:
+        """Let a parked gang continue."""
+        if gang.state == "parked":
+            self.parked.remove(gang)
+            gang.state, gang.waits = "runnable", ""
+            self.runnable.append(gang)
+
+
+PARKED: Final = "parked"
+YIELD: Final = "yield"
+EXIT: Final = "exit"
+
+
+@dataclass(frozen=True, slots=True)
+class GangDivergence:
+    """A gang's lanes go two ways: `taken` to one instruction, the others to another, and meet at `join`."""
+
+    taken: Array
+    to: int
+    otherwise: int
+    join: int | None
+
+
+Outcome = str | GangDivergence | None
+"""What an instruction returns: None to continue at the gang's `pc`."""
+Step = Callable[[Gang], Outcome]
+
+
+def initial_registers(count: int) -> Registers:
+    """A register file in which nothing was written."""
+    return [None] * count

@@ -1,0 +1,516 @@
+"""PTX text as values: entries, their variables, and instructions with decoded operands and line numbers.
+
+The reader covers what LLVM's NVPTX back end and inline assembly produce: one statement ends at `;`, `{` at the start of
+a statement opens a scope, elsewhere a list of operands.
+
+>>> module = read_ptx('''.version 8.0
+... .target sm_80
+... .address_size 64
+... .visible .entry k(.param .u64 k_param_0)
+... { .reg .b32 %r<3>; mov.u32 %r1, %tid.x; add.s32 %r2, %r1, -4; ret; }''')
+>>> [str(i) for i in module.entries["k"].instructions]
+['mov.u32 %r1, %tid.x', 'add.s32 %r2, %r1, -4', 'ret']
+
+Source: PTX ISA, "Syntax" and "State Spaces, Types, and Variables".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from lego_mlir.errors import InterpreterError
+
+
+@dataclass(frozen=True, slots=True)
+class PtxRegister:
+    """A register: its slot in the entry's register file, its width in bits (1 for a predicate)."""
+
+    name: str
+    slot: int
+    bits: int
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{'!' if self.negated else ''}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialRegister:
+    """A read-only register such as %tid.x."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A literal: an int, or a float whose bits are known for f32 (`0f`) or f64 (`0d`, decimal)."""
+
+    value: int | float
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolOperand:
+    """A variable, parameter, label or function, plus a byte offset."""
+
+    name: str
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return self.name if not self.offset else f"{self.name}+{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class OperandList:
+    """`{a, b}` or `p|q`."""
+
+    items: tuple[PtxOperand, ...]
+    pair: bool = False
+
+    def __str__(self) -> str:
+        inner = ("|" if self.pair else ", ").join(map(str, self.items))
+        return inner if self.pair else f"{{{inner}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressOperand:
+    """`[base+offset]`, or `[base, {coordinates}]` of a tensor map."""
+
+    base: PtxOperand
+    offset: int = 0
+    coordinates: OperandList | None = None
+
+    def __str__(self) -> str:
+        offset = f"+{self.offset}" if self.offset else ""
+        tail = f", {self.coordinates}" if self.coordinates is not None else ""
+        return f"[{self.base}{offset}{tail}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """`_`: a result or operand that is not wanted."""
+
+    def __str__(self) -> str:
+        return "_"
+
+
+PtxOperand: TypeAlias = (
+    PtxRegister | SpecialRegister | Immediate | SymbolOperand | OperandList | AddressOperand | Ignored
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PtxInstruction:
+    """One instruction: `opcode` is the text up to the first dot, `modifiers` the parts after it."""
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    operands: tuple[PtxOperand, ...]
+    guard: PtxRegister | None
+    line: int
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.opcode, *self.modifiers))
+
+    def __str__(self) -> str:
+        guard = f"@{self.guard} " if self.guard is not None else ""
+        return f"{guard}{self.name} {', '.join(map(str, self.operands))}".strip()
+
+    def registers(self) -> frozenset[int]:
+        """The slots of all registers that the instruction names."""
+        found = {r.slot for operand in self.operands for r in _registers(operand)}
+        return frozenset(found | ({self.guard.slot} if self.guard is not None else set()))
+
+
+def _registers(operand: PtxOperand) -> Iterator[PtxRegister]:
+    match operand:
+        case PtxRegister():
+            yield operand
+        case OperandList():
+            for item in operand.items:
+                yield from _registers(item)
+        case AddressOperand():
+            yield from _registers(operand.base)
+            if operand.coordinates is not None:
+                yield from _registers(operand.coordinates)
+        case _:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class PtxVariable:
+    """A variable of a state space. `size` is in bytes, 0 for an extern array, whose size the launch gives."""
+
+    name: str
+    space: str
+    size: int
+    align: int
+    data: bytes | None = None
+    dtype: str = "b8"
+
+
+@dataclass(slots=True)
+class PtxEntry:
+    """A kernel: parameters in order, variables, instructions, and the index of each label's next instruction."""
+
+    name: str
+    parameters: list[PtxVariable]
+    line: int
+    required_threads: tuple[int, int, int] | None = None
+    most_threads: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+    variables: list[PtxVariable] = field(default_factory=list)
+    instructions: list[PtxInstruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    widths: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PtxModule:
+    """A PTX file: its target, the variables at module scope, and its entries by name."""
+
+    target: str
+    variables: list[PtxVariable]
+    entries: dict[str, PtxEntry]
+    source: str = "<ptx>"
+
+    def entry(self, name: str | None) -> PtxEntry:
+        """The entry of this name, or the only one. Raises InterpreterError."""
+        if name is None and len(self.entries) == 1:
+            return next(iter(self.entries.values()))
+        if name is None or name not in self.entries:
+            raise InterpreterError(
+                f"{self.source}: {'name one of the entries' if name is None else f'no entry {name}'}; "
+                f"the PTX has: {', '.join(self.entries) or 'none'}"
+            )
+        return self.entries[name]
+
+
+SPECIAL: Final = re.compile(
+    r"%(n?tid|n?ctaid|laneid|n?warpid|n?smid|gridid|lanemask_\w+|clock\w*|globaltimer\w*|dynamic_smem_size|"
+    r"total_smem_size|n?clusterid|cluster_n?ctaid|cluster_n?ctarank|is_explicit_cluster|aggr_smem_size)(\.[xyz])?$"
+)
+_TOKEN: Final = re.compile(
+    r"//[^\n]*|/\*.*?\*/|\"[^\"]*\"|[%$A-Za-z_.][%\w$.:<>]*|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}"
+    r"|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][-+]?\d+)?|\d+U?|\n|[^\s]",
+    re.DOTALL,
+)
+_DIRECTIVES: Final = frozenset({".pragma", ".loc", ".file", ".branchtargets", ".callprototype", ".minnctapersm"})
+
+
+def bits_of_type(name: str) -> int:
+    """The width of a fundamental type, such as 32 for `f32`; 1 for `pred`."""
+    return 1 if name == "pred" else int(re.sub(r"\D", "", name) or 0)
+
+
+@dataclass(slots=True)
+class _Statement:
+    """The tokens between two ends of statements: `end` is `;`, `{`, `}` or `:`."""
+
+    tokens: list[str]
+    line: int
+    end: str
+
+
+def _statements(text: str) -> Iterator[_Statement]:
+    tokens: list[str] = []
+    line, start, depth = 1, 1, 0
+    for found in _TOKEN.finditer(text):
+        token = found.group()
+        if token == "\n" or token.startswith(("//", "/*")):
+            if tokens and tokens[0] in (".version", ".target", ".address_size", ".loc", ".file"):
+                yield _Statement(tokens, start, ";")
+                tokens = []
+            line += token.count("\n")
+            continue
+        if not tokens:
+            start, depth = line, 0
+        if depth == 0 and (token == ";" or (token in "{}" and (not tokens or _opens_body(tokens)))):
+            yield _Statement(tokens, start, token)
+            tokens = []
+        elif not tokens and token.endswith(":"):
+            yield _Statement([token[:-1]], line, ":")
+        elif len(tokens) == 1 and token == ":":
+            yield _Statement(tokens, line, ":")
+            tokens = []
+        else:
+            depth += (token == "{") - (token == "}")
+            tokens.append(token)
+    if tokens:
+        raise InterpreterError(f"PTX line {start}: the statement `{' '.join(tokens)[:60]}` has no end")
+
+
+def _opens_body(tokens: list[str]) -> bool:
+    return any(word in tokens for word in (".entry", ".func"))
+
+
+def read_ptx(text: str, source: str = "<ptx>") -> PtxModule:
+    """Read PTX text. Raises InterpreterError with the line of what cannot be read."""
+    module = PtxModule("", [], {}, source)
+    body: _Body | None = None
+    depth = 0
+    for statement in _statements(text):
+        tokens, end = statement.tokens, statement.end
+        if body is None:
+            if end == "{":
+                body, depth = _Body(_entry_head(tokens, statement.line), module), 1
+            elif tokens and tokens[0] == ".target":
+                module.target = tokens[1]
+            elif tokens and tokens[0] not in (".version", ".address_size") and ".func" not in tokens:
+                module.variables.append(_variable(tokens, statement.line))
+            continue
+        if end == "{":
+            body.open_scope()
+            depth += 1
+        elif end == "}":
+            depth -= 1
+            body.close_scope()
+            if depth == 0:
+                module.entries[body.entry.name] = body.finish()
+                body = None
+        elif end == ":":
+            body.label(tokens[0])
+        else:
+            body.statement(tokens, statement.line)
+    return module
+
+
+def _entry_head(tokens: list[str], line: int) -> PtxEntry:
+    if ".func" in tokens:
+        name = next(t for t in tokens[tokens.index(".func") + 1 :] if t not in "()" and not t.startswith((".", "%")))
+        raise InterpreterError(
+            f"PTX line {line}: the emulator runs kernels without calls, and the file defines the function {name}; "
+            "compile with the function inlined"
+        )
+    at = tokens.index(".entry") + 1
+    entry = PtxEntry(tokens[at], [], line)
+    opened, closed = at + 1, at + 1
+    if closed < len(tokens) and tokens[closed] == "(":
+        closed = tokens.index(")", opened)
+        for parameter in _split(tokens[opened + 1 : closed]):
+            entry.parameters.append(_variable(parameter, line))
+        closed += 1
+    rest = tokens[closed:]
+    for directive, attribute in ((".reqntid", "required_threads"), (".maxntid", "most_threads")):
+        if directive in rest:
+            setattr(entry, attribute, _extents(rest, directive))
+    for directive in (".reqnctapercluster", ".explicitcluster"):
+        if directive == ".reqnctapercluster" and directive in rest:
+            entry.cluster = _extents(rest, directive)
+    return entry
+
+
+def _extents(tokens: list[str], directive: str) -> tuple[int, int, int]:
+    numbers: list[int] = []
+    for token in tokens[tokens.index(directive) + 1 :]:
+        if token == ",":
+            continue
+        if not token.isdecimal():
+            break
+        numbers.append(int(token))
+    x, y, z = (*numbers, 1, 1, 1)[:3]
+    return x, y, z
+
+
+def _split(tokens: list[str], separator: str = ",") -> list[list[str]]:
+    """Split at separators outside of brackets."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token in "{[(") - (token in ")]}")
+        if token == separator and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+_SPACES: Final = frozenset({"shared", "global", "const", "param", "local"})
+
+
+def _variable(tokens: list[str], line: int) -> PtxVariable:
+    """`.visible .shared .align 16 .b8 name[4096] = {..}`, and a parameter."""
+    space, align, dtype, is_pointer = "", 0, "b8", False
+    at = 0
+    while at < len(tokens) and tokens[at].startswith("."):
+        word = tokens[at][1:].split("::")[0]
+        if word == "align":
+            align = align if is_pointer else int(tokens[at + 1])  # after .ptr: the alignment of what it points to
+            at += 1
+        elif word == "ptr":
+            is_pointer = True
+        elif word in _SPACES and not space:
+            space = word
+        elif re.fullmatch(r"[bsuf]\d+x?\d*|pred", word):
+            dtype = word
+        at += 1
+    if at >= len(tokens):
+        raise InterpreterError(f"PTX line {line}: `{' '.join(tokens)[:60]}` declares no variable")
+    name, rest = tokens[at], tokens[at + 1 :]
+    unit = max(bits_of_type(dtype) // 8, 1)
+    count = 1
+    if rest[:1] == ["["]:
+        count = int(rest[1]) if rest[1] != "]" else 0
+    data = None
+    if "=" in rest:
+        numbers = [_literal(t, line) for t in rest[rest.index("=") + 1 :] if t not in "{},"]
+        values = b"".join(int(n).to_bytes(unit, "little", signed=int(n) < 0) for n in numbers)
+        data = values.ljust(unit * count, b"\0")
+    return PtxVariable(name, space, unit * count, align or unit, data, dtype)
+
+
+def _literal(token: str, line: int) -> int | float:
+    lower = token.lower()
+    if re.fullmatch(r"0[fd][0-9a-f]+", lower):
+        import struct
+
+        raw = bytes.fromhex(token[2:])
+        number: float = struct.unpack(">f" if lower[1] == "f" else ">d", raw)[0]
+        return number
+    if re.fullmatch(r"\d+u?", lower):
+        return int(lower.rstrip("u"))
+    if lower.startswith("0x"):
+        return int(lower.rstrip("u"), 16)
+    if re.fullmatch(r"\d+\.\d*(e[-+]?\d+)?", lower):
+        return float(token)
+    raise InterpreterError(f"PTX line {line}: `{token}` is not a number")
+
+
+class _Body:
+    """The statements of one entry: register declarations by scope, variables, instructions."""
+
+    def __init__(self, entry: PtxEntry, module: PtxModule) -> None:
+        self.entry, self.module = entry, module
+        self.scopes: list[dict[str, PtxRegister]] = [{}]
+        self.first_of_scope, self.labels_of_scope = [0], [dict[str, int]()]
+
+    def open_scope(self) -> None:
+        self.scopes.append({})
+        self.first_of_scope.append(len(self.entry.instructions))
+        self.labels_of_scope.append({})
+
+    def label(self, name: str) -> None:
+        self.labels_of_scope[-1][name] = len(self.entry.instructions)
+
+    def close_scope(self) -> None:
+        """Forget the scope's registers, and make its labels unique: inline assembly repeats them."""
+        self.scopes.pop()
+        first, labels = self.first_of_scope.pop(), self.labels_of_scope.pop()
+        for at in range(first, len(self.entry.instructions)):
+            instruction = self.entry.instructions[at]
+            target = instruction.operands[0] if instruction.opcode == "bra" else None
+            if isinstance(target, SymbolOperand) and target.name in labels:
+                unique = SymbolOperand(f"{target.name}@{labels[target.name]}")
+                self.entry.instructions[at] = replace(instruction, operands=(unique, *instruction.operands[1:]))
+        for name, at in labels.items():
+            self.entry.labels[f"{name}@{at}"] = at
+
+    def finish(self) -> PtxEntry:
+        """The entry, once each label that it branches to is known to exist."""
+        for instruction in self.entry.instructions:
+            target = instruction.operands[0] if instruction.opcode == "bra" else None
+            if isinstance(target, SymbolOperand) and target.name not in self.entry.labels:
+                raise InterpreterError(f"PTX line {instruction.line}: no label {target.name} in {self.entry.name}")
+        return self.entry
+
+    def statement(self, tokens: list[str], line: int) -> None:
+        if not tokens or tokens[0] in _DIRECTIVES:
+            return
+        if tokens[0] == ".reg":
+            self._declare(tokens[1:], line)
+        elif tokens[0].startswith("."):
+            self.entry.variables.append(_variable(tokens, line))
+        else:
+            self.entry.instructions.append(self._instruction(tokens, line))
+
+    def _declare(self, tokens: list[str], line: int) -> None:
+        bits = bits_of_type(tokens[0].removeprefix("."))
+        for part in _split(tokens[1:]):
+            name = "".join(part)
+            if ranged := re.fullmatch(r"(.+)<(\d+)>", name):
+                names = [f"{ranged[1]}{i}" for i in range(int(ranged[2]))]
+            else:
+                names = [name]
+            for one in names:
+                self.scopes[-1][one] = PtxRegister(one, len(self.entry.widths), bits)
+                self.entry.widths.append(bits)
+
+    def _instruction(self, tokens: list[str], line: int) -> PtxInstruction:
+        guard = None
+        if tokens[0] == "@":
+            negated = tokens[1] == "!"
+            register = self._register(tokens[1 + negated])
+            if register is None:
+                raise InterpreterError(f"PTX line {line}: {tokens[1 + negated]} is not a declared register")
+            guard = PtxRegister(register.name, register.slot, register.bits, negated)
+            tokens = tokens[2 + negated :]
+        opcode, *modifiers = tokens[0].split(".")
+        operands = tuple(self._operand(part, line) for part in _split(tokens[1:]))
+        return PtxInstruction(opcode, tuple(modifiers), operands, guard, line)
+
+    def _register(self, name: str) -> PtxRegister | None:
+        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
+
+    def _operand(self, tokens: list[str], line: int) -> PtxOperand:
+        match tokens:
+            case ["_"]:
+                return Ignored()
+            case [name]:
+                return self._word(name, line)
+            case ["-", number]:
+                value = _literal(number, line)
+                return Immediate(-value, f"-{number}")
+            case ["!", name]:
+                register = self._register(name)
+                if register is None:
+                    raise InterpreterError(f"PTX line {line}: {name} is not a declared register")
+                return PtxRegister(register.name, register.slot, register.bits, negated=True)
+            case [left, "|", right]:
+                return OperandList((self._operand([left], line), self._operand([right], line)), pair=True)
+            case ["{", *inner, "}"]:
+                return OperandList(tuple(self._operand(part, line) for part in _split(inner)))
+            case ["[", *inner, "]"]:
+                return self._address(inner, line)
+            case [name, ("+" | "-") as sign, number]:
+                offset = int(_literal(number, line))
+                return SymbolOperand(name, -offset if sign == "-" else offset)
+            case _:
+                raise InterpreterError(f"PTX line {line}: the operand `{' '.join(tokens)}` cannot be read")
+
+    def _word(self, name: str, line: int) -> PtxOperand:
+        register = self._register(name)
+        if register is not None:
+            return register
+        if SPECIAL.match(name):
+            return SpecialRegister(name)
+        if name[0].isdigit():
+            return Immediate(_literal(name, line), name)
+        if name.startswith("%"):
+            raise InterpreterError(f"PTX line {line}: {name} is neither a declared register nor a special one")
+        return SymbolOperand(name)
+
+    def _address(self, tokens: list[str], line: int) -> AddressOperand:
+        first, *rest = _split(tokens)
+        offset = 0
+        if len(first) > 2 and first[-2] in "+-":
+            offset = int(_literal(first[-1], line)) * (-1 if first[-2] == "-" else 1)
+            first = first[:-2]
+            if first[-1:] == ["+"]:  # LLVM prints a negative offset as `+-16`
+                first = first[:-1]
+        coordinates = None
+        if rest:
+            listed = self._operand(rest[0], line)
+            if not isinstance(listed, OperandList):
+                raise InterpreterError(f"PTX line {line}: `[{' '.join(tokens)}]` needs a list of coordinates")
+            coordinates = listed
+        return AddressOperand(self._operand(first, line), offset, coordinates)

@@ -1,0 +1,186 @@
+"""Races on shared memory, by vector clocks: who wrote and read each granule, and what each warp knows of the others.
+
+An *agent* is a warp, or an asynchronous unit that works for it: cp.async, the bulk (TMA) unit, or the reads of wgmma.
+Each agent counts its operations in its clock. A warp's vector clock holds, for each agent of its cluster, the last
+operation that is known to have happened: barriers and waits copy clocks from those who arrive to those who wait. An
+access races with an earlier one of another agent if that one's clock is later than the accessing warp's entry for it.
+
+    warp 0: store, clock 5      warp 0: bar.sync          entry of warp 1 for warp 0 becomes 5
+    warp 1: load                warp 1: bar.sync; load
+    5 > 0: race                 5 <= 5: ordered
+
+The unit's accesses are made with the clocks of the warp that issued them, but happen at a later clock of the unit,
+which nobody knows before the wait: an access before it is a race, whenever the copy lands. An access through the
+asynchronous proxy sees a write of the generic one only after fence.proxy.async: a second vector clock holds what was
+fenced. Flanagan and Freund, "FastTrack", 2009; PTX ISA, "Memory Consistency Model", "Proxies".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, IntArray
+
+UNITS: Final = 4
+WARP_AGENT, COPY_AGENT, BULK_AGENT, WGMMA_AGENT = range(UNITS)
+AGENT_NAMES: Final = ("a warp's own access", "cp.async", "a bulk copy", "wgmma")
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowAccess:
+    """Bytes `at .. at + size` of the shared arena, one row each, by agents at clocks, knowing `known`.
+
+    `agents` and `clocks` have one element, or one a row; `known` likewise has one row of clocks, or one a row.
+    """
+
+    at: IntArray
+    size: int
+    agents: IntArray
+    clocks: IntArray
+    known: IntArray
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The first row of an access that conflicts, the number of such rows, and the earlier access."""
+
+    row: int
+    rows: int
+    line: int
+    unit: int
+    written: bool
+
+
+class SharedShadow:
+    """The last write and the reads of every granule of the shared memory of all resident blocks."""
+
+    def __init__(self, nbytes: int, granule: int, agents: int) -> None:
+        self.granule = granule
+        count = -(-nbytes // granule)
+        self.writer = np.zeros(count, np.int32)
+        self.written = np.zeros(count, np.int64)
+        self.write_line = np.zeros(count, np.int32)
+        self.atomic = np.zeros(count, np.bool_)
+        self.reads = np.zeros((count, agents), np.int32)
+        self.read_line = np.zeros(count, np.int32)
+        self.initialised = np.zeros(nbytes, np.bool_)
+
+    def granules(self, access: ShadowAccess) -> IntArray:
+        """The granules of each row: (rows, granules)."""
+        first = access.at // self.granule
+        steps = max(access.size // self.granule, 1)
+        return first[:, None] if steps == 1 else first[:, None] + np.arange(steps)
+
+    def uninitialised(self, access: ShadowAccess) -> IntArray:
+        """The rows with a byte that nothing has written."""
+        first = access.at
+        if access.size == 1:
+            return np.flatnonzero(~self.initialised[first])
+        bytes_of = first[:, None] + np.arange(access.size)
+        return np.flatnonzero(~self.initialised[bytes_of].all(axis=1))
+
+    def read(self, access: ShadowAccess, *, atomic: bool = False) -> Conflict | None:
+        """Record a read; the conflict with an unordered write, if any."""
+        granules = self.granules(access)
+        conflict = self._unordered_write(access, granules, atomic)
+        if access.agents.size == 1:
+            self.reads[granules, access.agents[0]] = access.clocks[0]
+        else:
+            self.reads[granules, access.agents[:, None]] = access.clocks[:, None]
+        self.read_line[granules] = access.line
+        return conflict
+
+    def write(self, access: ShadowAccess, *, atomic: bool = False) -> Conflict | None:
+        """Record a write; the conflict with an unordered write or read, if any."""
+        granules = self.granules(access)
+        conflict = self._unordered_write(access, granules, atomic)
+        if conflict is None and not atomic:
+            conflict = self._unordered_read(access, granules)
+        agents = np.broadcast_to(access.agents[:, None], granules.shape)
+        self.writer[granules] = agents
+        self.written[granules] = access.clocks[:, None]
+        self.write_line[granules] = access.line
+        self.atomic[granules] = atomic
+        if conflict is None and not atomic and access.agents.size > 1:
+            lost = (self.writer[granules] != agents).any(axis=1)
+            if lost.any():
+                unit = int(access.agents[0]) % UNITS
+                conflict = Conflict(int(np.argmax(lost)), int(lost.sum()), access.line, unit, True)
+        self.initialise(access.at, access.size)
+        return conflict
+
+    def initialise(self, at: IntArray, size: int) -> None:
+        self.initialised[at[:, None] + np.arange(size)] = True
+
+    def _unordered_write(self, access: ShadowAccess, granules: IntArray, atomic: bool) -> Conflict | None:
+        writer = self.writer[granules]
+        if access.known.shape[0] == 1:
+            known = access.known[0][writer]
+        else:
+            known = np.take_along_axis(access.known, writer, axis=1)
+        late = self.written[granules] > known
+        if atomic:
+            late &= ~self.atomic[granules]
+        if not late.any():
+            return None
+        row, column = np.argwhere(late)[0]
+        granule = granules[row, column]
+        rows = int(late.any(axis=1).sum())
+        return Conflict(int(row), rows, int(self.write_line[granule]), int(self.writer[granule]) % UNITS, True)
+
+    def _unordered_read(self, access: ShadowAccess, granules: IntArray) -> Conflict | None:
+        late = self.reads[granules] > access.known[:, None, :]
+        if not late.any():
+            return None
+        row, column, agent = np.argwhere(late)[0]
+        rows = int(late.any(axis=(1, 2)).sum())
+        line = int(self.read_line[granules[row, column]])
+        return Conflict(int(row), rows, line, int(agent) % UNITS, False)
+
+
+class VectorClocks:
+    """What each resident warp knows: `known` through ordinary synchronisation, `fenced` also across proxies."""
+
+    def __init__(self, warps: int, warps_per_cluster: int) -> None:
+        agents = warps_per_cluster * UNITS
+        self.known = np.zeros((warps, agents), np.int64)
+        self.fenced = np.zeros((warps, agents), np.int64)
+        self.first_agent = (np.arange(warps) % warps_per_cluster) * UNITS
+        self.issued = np.zeros((warps, UNITS), np.int64)
+        self.generic = np.isin(np.arange(agents) % UNITS, (WARP_AGENT, COPY_AGENT))
+        self.known[np.arange(warps), self.first_agent] = 1
+
+    def clocks(self, warps: IntArray) -> IntArray:
+        """Each warp's own clock."""
+        own: IntArray = self.known[warps, self.first_agent[warps]]
+        return own
+
+    def issue(self, warp: int, unit: int) -> tuple[int, int]:
+        """A new operation of a warp's unit: its agent and clock."""
+        self.issued[warp, unit] += 1
+        return int(self.first_agent[warp]) + unit, int(self.issued[warp, unit])
+
+    def through_async_proxy(self, warps: IntArray) -> IntArray:
+        """What operations of the asynchronous proxy know: of generic writes, only those that were fenced."""
+        rows: IntArray = np.where(self.generic, self.fenced[warps], self.known[warps])
+        return rows
+
+    def fence_proxy(self, warps: IntArray) -> None:
+        """fence.proxy.async: what is known now is visible to the asynchronous proxy."""
+        self.fenced[warps] = np.maximum(self.fenced[warps], self.known[warps])
+
+    def release(self, warps: IntArray) -> Array:
+        """What these warps know together, (2, agents), and a new clock for each of them."""
+        joint = np.stack([self.known[warps].max(axis=0), self.fenced[warps].max(axis=0)])
+        self.known[warps, self.first_agent[warps]] += 1
+        return joint
+
+    def acquire(self, warps: IntArray, joint: Array) -> None:
+        """The warps learn what was released."""
+        self.known[warps] = np.maximum(self.known[warps], joint[0])
+        self.fenced[warps] = np.maximum(self.fenced[warps], joint[1])
