@@ -23,3 +23,4 @@ from lego_mlir.f2.encodings import WmmaOperand as WmmaOperand
 from lego_mlir.f2.linear import LinearLayout as LinearLayout
 from lego_mlir.f2.matrix import BitMatrix as BitMatrix
 from lego_mlir.f2.mixed import MixedLayout as MixedLayout
+from lego_mlir.f2.ptx_fragments import fragment as fragment

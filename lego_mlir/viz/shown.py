@@ -21,7 +21,6 @@ from lego_mlir.caches.space_time import SpaceTime
 from lego_mlir.errors import RefutedLayoutError, UsageError, did_you_mean
 from lego_mlir.expr.simplify import Derivation
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
-from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.interp.report import Report
 from lego_mlir.layout.base import Layout
@@ -34,6 +33,7 @@ from lego_mlir.viz.views import (
     element_positions,
     kernel_runs,
     repairs,
+    thread_maps,
     threads,
     warp_request,
 )
@@ -41,8 +41,8 @@ from lego_mlir.viz.views.kernel_runs import SampleRun
 from lego_mlir.viz.views.subjects import subject_of
 
 POSITIONS: Final = ("position", "order", "bank", "sector")
-OF_KERNELS: Final = ("access", "request", "time", "stage", "repair")
-VIEWS: Final = (*POSITIONS, "wavefront", "thread", "matrix", "derivation", *OF_KERNELS)
+OF_KERNELS: Final = ("access", "request", "time", "thread", "repair", "stage")
+VIEWS: Final = (*POSITIONS, "wavefront", "matrix", "derivation", *OF_KERNELS)
 
 
 def show(
@@ -58,7 +58,8 @@ def show(
 ) -> Picture:
     """Draw one or several subjects side by side.
 
-    A subject is a layout of any algebra (a bijection with concrete sizes, a `CuteLayout`, an F2 `LinearLayout`), a
+    A subject is a layout of any algebra (a bijection with concrete sizes, a `CuteLayout`, an F2 `LinearLayout`), an
+    encoding of `f2` (its own tile), a fragment by name, a value spread over threads in a kernel that is traced, a
     derivation, a verdict, the error of a refuted layout, a kernel, a report of the interpreter, or the contents of
     caches (`caches.space_time`). `by` chooses what is drawn:
 
@@ -66,7 +67,9 @@ def show(
     - "wavefront" (default with `access`): the lanes of a warp in the tile and in the banks, coloured by wavefront;
     - "repair": the same before and after the cheapest repair, with costs; for a kernel, the tiles that `line` accesses,
       or every tile with bank conflicts;
-    - "thread" (default for a layout of registers, lanes and warps), "matrix": for linear layouts;
+    - "thread" (default for a layout of registers, lanes and warps), "matrix": for linear layouts, encodings of `f2`,
+      and fragments of instructions by PTX's name, such as "mma.m16n8k16.f16 A" (`f2.fragment`); "thread" for a kernel:
+      the threads that access each element of a tile at `line`;
     - "derivation": the rules that simplified a layout's index;
     - "request" (default for a kernel with `line`): the worst request of the line, run on drawn input at `sizes`;
       "time": the first requests of one warp there, with the sectors that each fetches; "access" (default for a kernel):
@@ -107,6 +110,8 @@ def panels_of_kernel(run: SampleRun, by: str | None, line: int | None, script: s
         return kernel_runs.repairs_of(run, line)
     if line is None:
         raise UsageError(f"by={by!r} needs line=N, a line of the spec that loads or stores")
+    if chosen == "thread":
+        return list(thread_maps.of_kernel(kernel, run.sizes, line))
     grids = kernel_runs.requests_of(run, line, chosen)
     if not grids:
         raise UsageError(f"line {line} has no such access in kernel {kernel.name}; lego-mlir analyze lists the lines")
@@ -126,12 +131,13 @@ def _panels(
         return [counter_examples.verdict_table(drawn)]
     if isinstance(drawn, Derivation):
         return [counter_examples.derivation(str(drawn), drawn)]
-    if isinstance(drawn, LinearLayout) and by in (None, "thread", "matrix") and pattern is None:
+    spread = threads.spread_over_threads(drawn)
+    if spread is not None and by in (None, "thread", "matrix") and pattern is None:
         if by == "matrix":
-            return list(threads.matrix(drawn))
-        if by == "thread" or "lane" in drawn.in_sizes or "register" in drawn.in_sizes:
-            return list(threads.holders(drawn))
-    if by in OF_KERNELS and by != "repair":
+            return list(threads.matrix(spread.layout))
+        if by == "thread" or "lane" in spread.layout.in_sizes or "register" in spread.layout.in_sizes:
+            return list(threads.holders(spread.layout, spread.title, *spread.notes))
+    if by in OF_KERNELS and by not in ("repair", "thread"):
         raise UsageError(f"by={by!r} is for kernels; {drawn!r} is none")
     if by in ("thread", "matrix"):
         raise UsageError(f"by={by!r} is for linear layouts; convert with f2.from_layout, or choose by='position'")

@@ -33,7 +33,7 @@ def columns_of_a_row(x: lego.Tensor(lego.f32, Row(32)), y: lego.Tensor(lego.f32,
         (lambda: show(Row(4, 4), by="stage"), r"by='stage' is for kernels; Row\(4, 4\) is none"),
         (
             lambda: show(copied, by="bank"),
-            "by='bank' is for layouts; a kernel is drawn by access, request, time, stage, repair",
+            "by='bank' is for layouts; a kernel is drawn by access, request, time, thread, repair, stage",
         ),
         (lambda: show(copied, by="time"), "by='time' needs line=N"),
         (lambda: show(copied, by="repair"), "kernel copied: no tile with bank conflicts$"),

@@ -61,7 +61,7 @@ class Subject:
 
 
 def subject_of(drawn: Drawable) -> Subject:
-    """The positions of a bijection, a CuTe layout, or a linear layout with one output.
+    """The positions of a bijection, a CuTe layout, or a linear layout with one output or from offsets in memory.
 
     Raises UsageError for symbolic sizes and for anything else.
     """
@@ -69,6 +69,8 @@ def subject_of(drawn: Drawable) -> Subject:
         return _of_bijection(drawn)
     if isinstance(drawn, CuteLayout):
         return _of_cute(drawn)
+    if isinstance(drawn, LinearLayout) and "offset" in drawn.in_sizes and drawn.is_invertible():
+        return _of_memory(drawn)
     if isinstance(drawn, LinearLayout) and len(drawn.out_sizes) == 1:
         return _of_linear(drawn)
     raise UsageError(
@@ -101,6 +103,16 @@ def _of_cute(layout: CuteLayout) -> Subject:
         return np.asarray(layout.swizzle(offset) if layout.swizzle is not None else offset, np.int64)
 
     return Subject(str(layout), dims, position)
+
+
+def _of_memory(layout: LinearLayout) -> Subject:
+    """A layout from offsets in shared memory to the elements of a tile: each element has its offset."""
+    inverse = layout.inverse()
+
+    def position(*index: Array) -> Array:
+        return np.asarray(inverse.apply(*index)["offset"], np.int64)
+
+    return Subject(repr(layout), tuple(layout.out_sizes.values()), position)
 
 
 def _of_linear(layout: LinearLayout) -> Subject:
