@@ -189,11 +189,13 @@ def _steps(program: KernelProgram) -> Group:
 
 
 def _template_lines(template: Template) -> Iterator[Line | Note]:
+    from lego_mlir.proofs.once import once_claims
     from lego_mlir.templates.readback.check import verdicts
     from lego_mlir.templates.readback.unmasked import REMEDY, unmasked
 
     rendered = template.render()
     yield from (Line(*found) for found in verdicts(rendered))
+    yield from (Line(*found) for found in once_claims(template))
     yield from (Note(f"{template.name}:{line}: {brief(text)} {REMEDY}") for line, text in unmasked(rendered))
 
 

@@ -7,7 +7,7 @@ current, `apply` and `inv` of a symbolic index give nodes that name the map and 
 >>> from lego_mlir.expr.index import index_symbol
 >>> from lego_mlir.layout.naming import NamedMaps
 >>> NamedMaps().inv(gallery.hilbert(1024), index_symbol("p"))
-(inverse0.0[p], inverse0.1[p])
+(inverse0_0[p], inverse0_1[p])
 
 An index of several axes is one number, its row-major one. Padded layouts and layouts that are not proved keep their
 formulas.
@@ -50,17 +50,19 @@ class NamedMap:
 
     def node(self, axis: int) -> str:
         """The name of the nodes for one axis of the value."""
-        return f"{self.name}.{axis}"
+        return f"{self.name}_{axis}"
 
 
 @dataclass(slots=True)
 class NamedMaps:
     """The maps that were named so far, by the names of their nodes: `maps[node] == (map, axis)`.
 
-    `ranges` has the symbols of the code that uses the maps; it may grow meanwhile.
+    `ranges` has the symbols of the code that uses the maps; it may grow meanwhile. With `declared`, a symbol has the
+    range of the axis that it indexes.
     """
 
     ranges: Mapping[Symbol, Range] = field(default_factory=dict)
+    declared: bool = False
     maps: dict[str, tuple[NamedMap, int]] = field(default_factory=dict)
     _of: dict[tuple[str, Layout], NamedMap | None] = field(default_factory=dict)
 
@@ -90,6 +92,8 @@ class NamedMaps:
 
     def _inside(self, layout: Layout, index: tuple[IndexLike, ...]) -> bool:
         """Whether an index is inside for all values of its symbols: its row-major number does not tell."""
+        if self.declared:
+            return all(as_expr(i).is_Symbol or as_expr(i).is_Integer for i in index)
         claim = sympy.And(
             *(
                 sympy.And(Le(0, as_expr(i)), Lt(as_expr(i), as_expr(n)))

@@ -11,5 +11,7 @@
 | `covering`, `initialised` | the claims about results and about shared tiles |
 | `confirm` | counter-examples from runs of the interpreter |
 | `claims` | all of these, as `lego-mlir check` lists them; `explained`: how they were proved |
+| `images`, `models` | indices through maps of layouts, by bijectivity; a kernel with and without formulas |
+| `program_stores`, `once` | rendered templates: no two programs write one element |
 | `unneeded` | barriers that no proof needs |
 """

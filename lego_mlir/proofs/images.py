@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import sympy
 
@@ -70,7 +70,7 @@ def named_trace(kernel: Kernel) -> tuple[KernelTrace, Maps] | None:
     return trace, names.maps
 
 
-def _shape(trace: KernelTrace) -> list[Any]:
+def _shape(trace: KernelTrace) -> list[object]:
     """What both traces have in common: the kinds of statements, and which accesses are never made."""
     return [
         (type(statement), statement.source, [access.mask == False for access in accesses_of(statement)])  # noqa: E712
@@ -95,7 +95,7 @@ def _is_general(layout: Layout) -> bool:
     return False
 
 
-def with_variables(exprs: Sequence[Any], maps: Maps) -> tuple[list[Any], list[MapValue]]:
+def with_variables(exprs: Sequence[Expr], maps: Maps) -> tuple[list[Expr], list[MapValue]]:
     """Expressions with variables for the values of maps, and these; the inner values of nested maps first."""
     found: dict[tuple[NamedMap, Expr], MapValue] = {}
     exprs = list(exprs)

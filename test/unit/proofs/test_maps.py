@@ -82,7 +82,7 @@ def test_curves_of_many_levels_are_proved_without_their_formulas(curve):
     kernel = tiles_along(curve)
     models = Models(kernel)
     assert models.first is models.named
-    assert "inverse0.1[bx]" in str([models.named.element(a).index for a in models.named.accesses])
+    assert "inverse0_1[bx]" in str([models.named.element(a).index for a in models.named.accesses])
     assert set(verdicts(kernel, tried=False).values()) == {Proved}
 
 
