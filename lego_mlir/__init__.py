@@ -163,6 +163,12 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.warps import warp_id as warp_id
     from lego_mlir.tracing.warps import warp_sync as warp_sync
     from lego_mlir.tracing.while_loops import while_ as while_
+    from lego_mlir.tuning.candidates import Configuration as Configuration
+    from lego_mlir.tuning.candidates import SearchSpace as SearchSpace
+    from lego_mlir.tuning.candidates import Timing as Timing
+    from lego_mlir.tuning.launch_counts import LaunchCounts as LaunchCounts
+    from lego_mlir.tuning.tunable import Tunable as Tunable
+    from lego_mlir.tuning.tunable import tune as tune
     from lego_mlir.viz.explorer.widget import explore as explore
     from lego_mlir.viz.shown import show as show
 
@@ -217,6 +223,9 @@ _MODULES = {
         "lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
     ),
     "lego_mlir.runtime.products": "matmul",
+    "lego_mlir.tuning.candidates": "Configuration SearchSpace Timing",
+    "lego_mlir.tuning.launch_counts": "LaunchCounts",
+    "lego_mlir.tuning.tunable": "Tunable tune",
     "lego_mlir.viz.explorer.widget": "explore",
     "lego_mlir.viz.shown": "show",
 }
@@ -255,6 +264,7 @@ _ROOMS = frozenset(
         "toolchain",
         "tracing",
         "transforms",
+        "tuning",
         "viz",
         "words",
     ]

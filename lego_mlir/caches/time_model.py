@@ -160,15 +160,17 @@ def conflicts(workload: Workload, order: OrderLike, threads: int) -> tuple[float
     for access in taken:
         address, real = addresses(workload, access, x, y)
         word, sector, line = address // BANK_BYTES, address // SECTOR_BYTES, address // LINE_BYTES
-        banks = _most(word, word % BANKS, BANKS, real)
-        tags = _most(line, line % TAG_SETS, TAG_SETS, real)
-        places += float(_most(sector, sector % (LINE_BYTES // SECTOR_BYTES), LINE_BYTES // SECTOR_BYTES, real).mean())
+        banks = most_distinct(word, word % BANKS, BANKS, real)
+        tags = most_distinct(line, line % TAG_SETS, TAG_SETS, real)
+        places += float(
+            most_distinct(sector, sector % (LINE_BYTES // SECTOR_BYTES), LINE_BYTES // SECTOR_BYTES, real).mean()
+        )
         passes += float(np.maximum(banks, tags).mean())
     stores = 0.0
     for access in workload.accesses:
         if access.store:
             address, real = addresses(workload, access, x, y)
-            stores += float(_most(address // LINE_BYTES, np.zeros_like(address), 1, real).mean())
+            stores += float(most_distinct(address // LINE_BYTES, np.zeros_like(address), 1, real).mean())
     return places / max(len(taken), 1), passes / max(len(taken), 1), stores
 
 
@@ -255,7 +257,7 @@ def _sampled_warps(workload: Workload, order: OrderLike, threads: int, most: int
     return np.where(inside, x, -1), np.where(inside, y, -1)
 
 
-def _most(value: Array, group: Array, groups: int, real: Array) -> Array:
+def most_distinct(value: Array, group: Array, groups: int, real: Array) -> Array:
     """For each warp the most distinct values in one group."""
     rows = value.shape[0]
     key = np.where(real, value, -1)

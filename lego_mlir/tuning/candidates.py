@@ -138,7 +138,7 @@ class SearchSpace:
             raise UsageError("a space needs at least one name with its values, such as space={'tile': [16, 32]}")
         self.values = {name: _values_of(name, given) for name, given in values.items()}
         self.sizes = tuple(sizes)
-        given = list(where) if isinstance(where, list | tuple) else [where]
+        given: list[ConditionLike] = list(where) if isinstance(where, list | tuple) else [where]  # type: ignore[list-item]
         self.where: tuple[SpaceCondition, ...] = tuple(map(condition_from, given))
         known = [*self.values, *self.sizes]
         for condition in self.where:

@@ -83,7 +83,7 @@ def test_digests_tell_values_and_conditions_apart():
         ({"tile": "row"}, (), "tile: the values of a space are a list, got row; write tile=['row']"),
         ({"a b": [1]}, (), "a name of the space is an identifier, got 'a b'"),
         ({"f": [lambda: 1]}, (), "has no stable text; use a number, a string, a layout or a named function"),
-        ({"tile": [1]}, "tiel > 1", "the condition 'tiel > 1' which is not in the space; did you mean tile?"),
+        ({"tile": [1]}, "tiel > 1", "tiel, which is not in the space; did you mean tile?"),
         ({"tile": [1]}, lambda warps: warps, "reads warps, which is not in the space; it has: tile"),
         ({"tile": [1]}, "tile >", "the condition 'tile >' is not a Python expression: invalid syntax"),
         ({"tile": [1]}, 3, "a condition is a text such as 'tile % 8 == 0' or a function of the names, got 3"),

@@ -1,0 +1,213 @@
+"""Whole search spaces on a GPU, slow candidates included: what the pruning and the cost model are tested against.
+
+    python bench/tuning_spaces.py render [KIND ..]     cubins and Triton texts into artifacts/tuning
+    python bench/tuning_spaces.py prepare              on the GPU machine: Triton compiles its kernels, on all cores
+    python bench/tuning_spaces.py time [KIND ..]       on the GPU machine: correctness, then every candidate in turns
+
+The sizes are those that nothing was fitted to: odd ones, skinny ones, and between powers of two. Kinds: transpose
+(variant, tile, threads, width, order), matmul (the candidates of the shipped table), softmax (rows and warps of a
+Triton template).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import harness
+
+NAME, TARGET, SCRIPT = "tuning", "sm_90", "matmul_sm80.mlir"
+FOLDER = harness.ARTIFACTS / NAME
+SMS, SHARED_PER_BLOCK, F16_BYTES = 132, 227 * 1024, 2
+MATRICES = ((1000, 3000), (2056, 6152), (4096, 4096), (8192, 7168))
+PRODUCTS = (
+    (96, 96, 4096), (160, 4096, 1024), (640, 640, 640), (768, 768, 768), (1280, 1280, 1280), (1536, 1536, 1536),
+    (1792, 768, 2304), (2560, 2560, 2560), (3072, 3072, 3072), (2304, 1152, 4608), (64, 8192, 4096),
+    (16, 11008, 4096), (128, 11008, 4096), (4096, 4096, 512), (1000, 1000, 1000), (1336, 2008, 712),
+    (5120, 5120, 5120), (6144, 1024, 6144), (520, 4104, 2056), (3584, 3584, 3584),
+)  # fmt: skip
+ROWS, WIDTHS = 4096, (384, 1000, 1536, 3000, 6144, 12288)
+AT_A_TIME, WARPS, LARGEST_BLOCK = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), 16384
+TOLERANCE = {"transpose": 0.0, "matmul": 0.01, "softmax": 1e-4}
+
+
+# -- the spaces
+
+
+def transposes() -> list[dict[str, Any]]:
+    """Five variants, and tiles, threads, widths and orders of the vectorised one."""
+    plain = [
+        {"variant": variant, "tile": (32, 32), "threads": threads, "width": 1, "order": order}
+        for variant, threads, order in product(("naive", "shared", "padded", "swizzled"), (128, 256), ("row", "column"))
+    ]
+    wide = [
+        {"variant": "vectorised", "tile": tile, "threads": threads, "width": width, "order": order}
+        for tile, threads, width, order in product(
+            ((32, 32), (64, 32), (64, 64), (128, 64), (128, 128)), (64, 128, 256), (2, 4), ("row", "column")
+        )
+        if tile[0] * tile[1] // width**2 % threads == 0
+    ]
+    return plain + wide
+
+
+def cases_of(kind: str) -> list[tuple[int, ...]]:
+    return {"transpose": MATRICES, "matmul": PRODUCTS, "softmax": tuple((w,) for w in WIDTHS)}[kind]
+
+
+def space(kind: str, case: tuple[int, ...]) -> list[dict[str, Any]]:
+    """The candidates of a case."""
+    if kind == "transpose":
+        return transposes()
+    if kind == "softmax":
+        return [{"rows": r, "warps": w} for r, w in product(AT_A_TIME, WARPS) if case[0] * r <= LARGEST_BLOCK]
+    from lego_mlir.kernels.choices import CANDIDATES, fitting
+
+    fitted = dict.fromkeys(fitting(c, case[2], SHARED_PER_BLOCK, F16_BYTES) for c in CANDIDATES)
+    return [choice.to_data() for choice in fitted]
+
+
+def label(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> str:
+    values = ["x".join(map(str, v)) if isinstance(v, (list, tuple)) else str(v) for v in candidate.values()]
+    return "-".join([kind, "x".join(map(str, case)), *values])
+
+
+# -- render
+
+
+def compiled(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> Any:
+    from lego_mlir import f16, f32
+    from lego_mlir.kernels import matmul, transpose
+    from lego_mlir.kernels.choices import choice_from
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+    settings: dict[str, Any] = {"target": TARGET, "emit": "cubin", "cache": Cache(default_folder())}
+    if kind == "transpose":
+        named = {key: candidate[key] for key in ("tile", "threads", "order")}
+        width = candidate["width"] if candidate["variant"] == "vectorised" else None
+        return compile_kernel(transpose.build(candidate["variant"], *case, f32, width=width, **named), **settings)
+    choice = choice_from(candidate)
+    blocks = choice.blocks(SMS)
+    kernel = matmul.build(*case, f16, result=f16, tiling=choice.tiling, order=choice.order, blocks=blocks)
+    return compile_kernel(kernel, transform=SCRIPT, parameters={"stages": choice.stages}, **settings)
+
+
+def render(kinds: list[str]) -> None:
+    """Each kind has an index of its candidates; those that cannot be compiled are left out with the reason."""
+    from lego_mlir.errors import LegoError
+    from lego_mlir.templates.library.rows import softmax
+
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for kind in kinds:
+        index = []
+        for case in cases_of(kind):
+            for candidate in space(kind, case):
+                name = label(kind, case, candidate)
+                try:
+                    if kind == "softmax":
+                        harness.keep(FOLDER, name, softmax(ROWS, *case, at_a_time=candidate["rows"]).render())
+                    else:
+                        made = compiled(kind, case, candidate)
+                        (FOLDER / f"{name}.cubin").write_bytes(made.bytes)
+                        (FOLDER / f"{name}.json").write_text(json.dumps(made.manifest))
+                except LegoError as error:
+                    print(f"{name}: {error}", file=sys.stderr)
+                    continue
+                index.append({"kind": kind, "sizes": case, "name": name, "configuration": candidate})
+            (FOLDER / f"index-{kind}.json").write_text(json.dumps(index, indent=1))
+            print(f"{kind} {case}: {len(index)} kernels", flush=True)
+
+
+# -- time
+
+
+def index_of(kind: str) -> list[dict[str, Any]]:
+    return json.loads(harness.rendered(FOLDER / f"index-{kind}.json").read_text())
+
+
+def timed(folder: Path, kind: str, size: str) -> list[harness.Contender]:
+    """Every candidate of a case, after a launch that must be right; one that fails is left out with the reason."""
+    case = tuple(int(n) for n in size.split("x"))
+    entries = [entry for entry in index_of(kind) if tuple(entry["sizes"]) == case]
+    found = []
+    runs = {"transpose": _transpose, "matmul": _matmul, "softmax": _softmax}[kind](folder, case)
+    for entry in entries:
+        try:
+            run, result, expected = runs(entry)
+            result.zero_()
+            run()
+            error = harness.require_close(result, expected, TOLERANCE[kind], entry["name"])
+        except Exception as error:  # whatever the driver or Triton refuses, and wrong results
+            print(f"  left out {entry['name']}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
+            continue
+        found.append(harness.contender(run, kernel=kind, sizes=case, config=entry["configuration"], error=error))
+    return found
+
+
+def _transpose(folder: Path, case: tuple[int, ...]) -> Any:
+    import cupy as cp
+    import torch
+
+    x = torch.randn(case, device="cuda")
+    y = torch.empty(case[::-1], device="cuda")
+    memory = [cp.from_dlpack(t.reshape(-1)) for t in (x, y)]
+
+    def runs(entry: dict[str, Any]) -> Any:
+        launch = _launcher(folder, entry["name"])
+        return lambda: launch(*memory), y, x.t()
+
+    return runs
+
+
+def _matmul(folder: Path, case: tuple[int, ...]) -> Any:
+    import cupy as cp
+    import torch
+
+    m, n, k = case
+    a, b = (torch.randn(dims, device="cuda", dtype=torch.float16) for dims in ((m, k), (k, n)))
+    c = torch.empty((m, n), device="cuda", dtype=torch.float16)
+    memory, expected = [cp.from_dlpack(t.reshape(-1)) for t in (a, b, c)], a @ b
+
+    def runs(entry: dict[str, Any]) -> Any:
+        launch = _launcher(folder, entry["name"])
+        return lambda: launch(*memory), c, expected
+
+    return runs
+
+
+def _softmax(folder: Path, case: tuple[int, ...]) -> Any:
+    import torch
+
+    x = torch.randn(ROWS, *case, device="cuda")
+    y, expected = torch.empty_like(x), torch.softmax(x, dim=1)
+
+    def runs(entry: dict[str, Any]) -> Any:
+        rows, warps = entry["configuration"]["rows"], entry["configuration"]["warps"]
+        launch = harness.load(folder, entry["name"], "softmax")[(-(-ROWS // rows),)]
+        return lambda: launch(x, y, num_warps=warps), y, expected
+
+    return runs
+
+
+def _launcher(folder: Path, name: str) -> Any:
+    from lego_mlir.runtime import cuda
+
+    return cuda.load(harness.rendered(folder / f"{name}.cubin")).kernel()
+
+
+def cases(kinds: list[str]) -> list[harness.Case]:
+    return [(kind, "x".join(map(str, case))) for kind in kinds for case in cases_of(kind)]
+
+
+if __name__ == "__main__":
+    step, chosen = sys.argv[1], sys.argv[2:] or ["transpose", "matmul", "softmax"]
+    if step == "render":
+        render(chosen)
+    elif step == "prepare":
+        harness.prepare(FOLDER, cases(["softmax"]), timed)
+    elif step == "time":
+        sys.exit(harness.time_cases("tuning_spaces", FOLDER, cases(chosen), timed))
+    else:
+        sys.exit(f"no step {step!r}; there are render, prepare and time")

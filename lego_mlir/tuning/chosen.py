@@ -1,0 +1,156 @@
+"""The configuration for a size: a measured one, else the model's best, scaled by what was measured at other sizes.
+
+The nearest measured size alone misleads: a grid of 133 blocks on 132 SMs takes two waves, one of 132 takes one. So the
+model predicts every candidate at the new size, waves and tail included, and measured times only correct it: a
+configuration that took 1.2 times its prediction elsewhere is expected to do so here, the more the nearer that size is.
+
+    exported, measured    the best at exactly this size
+    scaled                predicted here * (measured / predicted at other sizes)
+    model                 predicted alone
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from lego_mlir.errors import LegoError, SpecError
+from lego_mlir.tuning.candidates import Configuration, SearchSpace
+from lego_mlir.tuning.pruning import predicted_of
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+    from lego_mlir.tuning.tunable import Tunable
+
+FORMAT: Final = 1
+NEAREST: Final = 24
+"""Measured rows that are compared with their predictions, the nearest sizes first."""
+UNMEASURED: Final = 1.03
+"""A configuration without any timing must be predicted to be faster by this factor than one with some."""
+Basis = Literal["exported", "measured", "scaled", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRow:
+    """The best configuration at one size: its measured time in microseconds, on a device."""
+
+    sizes: Mapping[str, int]
+    configuration: Configuration
+    microseconds: float
+    device: str
+
+    def distance(self, sizes: Mapping[str, int]) -> float:
+        """The sum of |log2| of the ratios of the sizes."""
+        return sum(abs(math.log2(n / self.sizes[name])) for name, n in sizes.items() if name in self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A choice, its basis, and its expected time in microseconds."""
+
+    configuration: Configuration
+    basis: Basis
+    microseconds: float | None
+
+
+def choose(tunable: Tunable, sizes: Mapping[str, int]) -> Chosen:
+    """The configuration for these sizes. Raises UsageError if all are pruned."""
+    loaded = {id(row) for row in tunable.chosen_rows}
+    for row in reversed(tunable.rows()):
+        if dict(row.sizes) == dict(sizes):
+            return Chosen(row.configuration, "exported" if id(row) in loaded else "measured", row.microseconds)
+    space = tunable.prune(sizes)
+    space.require_some(tunable.name)
+    ratios = _ratios(tunable, sizes)
+    scores: dict[Configuration, float] = {}
+    for candidate in space.kept:
+        if candidate.predicted is not None:
+            scores[candidate.configuration] = candidate.predicted.microseconds * _scale(candidate.configuration, ratios)
+    if not scores:
+        return Chosen(space.kept[0].configuration, "model", None)
+    best = min(scores, key=lambda configuration: scores[configuration])
+    return Chosen(best, "scaled" if ratios else "model", scores[best])
+
+
+@dataclass(frozen=True, slots=True)
+class _Ratio:
+    """Measured over predicted time of a configuration, at some distance in size."""
+
+    configuration: Configuration
+    log2: float
+    distance: float
+
+    @property
+    def weight(self) -> float:
+        return 2.0**-self.distance
+
+
+def _ratios(tunable: Tunable, sizes: Mapping[str, int]) -> list[_Ratio]:
+    """What was measured at the nearest other sizes, relative to the model there."""
+    rows = [
+        *tunable.chosen_rows,
+        *(ChosenRow(t.sizes, t.configuration, t.median, t.device) for t in tunable.timings if not t.failure),
+    ]
+    found = []
+    for row in sorted(rows, key=lambda row: row.distance(sizes))[:NEAREST]:
+        try:
+            candidate = tunable.candidate(row.configuration, row.sizes)
+            time = predicted_of(candidate, row.sizes, tunable.device, tunable.counting)
+        except LegoError:  # a configuration that the space no longer has
+            continue
+        if time is not None:
+            ratio = math.log2(row.microseconds / time.microseconds)
+            found.append(_Ratio(candidate.configuration, ratio, row.distance(sizes)))
+    return found
+
+
+def _scale(configuration: Configuration, ratios: Sequence[_Ratio]) -> float:
+    """The expected ratio of measured to predicted time, a weighted geometric mean."""
+    here = [ratio for ratio in ratios if ratio.configuration == configuration]
+    used = here or ratios
+    if not used:
+        return 1.0
+    mean = sum(r.log2 * r.weight for r in used) / sum(r.weight for r in used)
+    return float(2.0**mean * (1.0 if here else UNMEASURED))
+
+
+# ---- files
+
+
+def choices_to_text(name: str, space: SearchSpace, rows: Iterable[ChosenRow]) -> str:
+    """Choices as JSON: one row a size."""
+    data: Json = {
+        "format": FORMAT, "tunable": name, "space": space.digest,
+        "choices": [
+            {"sizes": dict(row.sizes), "configuration": row.configuration.to_data(), "us": row.microseconds,
+             "device": row.device}
+            for row in rows
+        ],
+    }  # fmt: skip
+    return json.dumps(data, indent=1) + "\n"
+
+
+def choices_from_text(text: str, where: str, name: str, space: SearchSpace) -> list[ChosenRow]:
+    """Choices from JSON. Raises SpecError for an invalid file, another tunable, or configurations outside the space."""
+    try:
+        data = json.loads(text)
+        if data["format"] != FORMAT:
+            raise SpecError(f"{where}: the choices have format {data['format']}, not {FORMAT}; export them again")
+        if data["tunable"] != name:
+            raise SpecError(f"{where}: choices of {data['tunable']}, not of {name}")
+        rows = [
+            ChosenRow(row["sizes"], Configuration.from_data(row["configuration"]), float(row["us"]), row["device"])
+            for row in data["choices"]
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(f"{where}: not a file of exported choices ({error!r}); make one with lego-mlir tune") from error
+    known = {configuration.key: configuration for configuration in space}
+    for row in rows:
+        if row.configuration.key not in known:
+            raise SpecError(
+                f"{where}: {row.configuration} is not in the space of {name}, which has changed; tune and export again"
+            )
+    return [ChosenRow(r.sizes, known[r.configuration.key], r.microseconds, r.device) for r in rows]

@@ -1,0 +1,133 @@
+"""One cost model for every candidate: counts of a launch become microseconds on a device.
+
+A block occupies its SM for the slowest of four units: issue, L1 with global memory, shared memory, the matrix unit; a
+part of the others does not overlap. An SM with several resident blocks hides the latency of their loads:
+
+    work of a block = max(issue, L1, shared, matrix) + a part of the rest          clocks
+    a wave of blocks = max(resident * work, rounds * latency + work)
+    time = start + max(whole waves + the last one, L2 sectors, bytes of DRAM)
+
+The last wave is charged by the blocks of its fullest SM, so a grid of one block more than fits costs a wave. The model
+ranks candidates of one kernel; constants were fitted to the recorded spaces of an H200 (docs/tuning.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.caches.time_model import H200, RTX_2080_SUPER, Chip
+from lego_mlir.errors import UsageError
+from lego_mlir.hardware.memory import SECTOR_BYTES
+from lego_mlir.tuning.candidates import PredictedTime
+
+if TYPE_CHECKING:
+    from lego_mlir.tuning.launch_counts import LaunchCounts
+
+RESIDENT: Final = 32
+"""Blocks that an SM holds at most; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
+SHARED_RESERVED: Final = 1024
+"""Bytes of shared memory that the system takes for each block; same table."""
+ISSUED: Final = 4
+"""Warp instructions that an SM issues in a clock, one for each of its four parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceModel:
+    """A device: the `chip` with its L1 constants, and the rest of the memory system.
+
+    `dram` and `l2` are bytes a second, `l2_partial` of sectors stored in part; `mma` clocks of an SM for a product
+    m16n8k16, `wavefront` and `instruction` for one of these; `latency` clocks of a round of loads; `start` seconds of a
+    launch; `overlap` the part of the faster units that is hidden behind the slowest.
+    """
+
+    name: str
+    target: str
+    chip: Chip
+    shared: int
+    dram: float
+    l2: float
+    l2_partial: float
+    mma: float
+    wavefront: float
+    instruction: float
+    latency: float
+    start: float
+    overlap: float
+
+
+DEVICES: Final = {
+    device.name: device
+    for device in (
+        DeviceModel(
+            "h200", "sm_90", H200, 228 << 10, dram=4.3e12, l2=5.5e12, l2_partial=2.2e12, mma=1.63, wavefront=1.2,
+            instruction=0.25, latency=1100, start=4e-6, overlap=0.8,
+        ),
+        DeviceModel(
+            "rtx2080super", "sm_75", RTX_2080_SUPER, 64 << 10, dram=4.5e11, l2=1.4e12, l2_partial=6e11, mma=8.0,
+            wavefront=1.2, instruction=0.25, latency=900, start=4e-6, overlap=0.8,
+        ),
+    )
+}  # fmt: skip
+
+
+def device_named(name: str) -> DeviceModel:
+    """The device with this name. Raises UsageError, which lists the known ones."""
+    if name not in DEVICES:
+        raise UsageError(f"no constants were fitted for device {name!r}; there are {', '.join(DEVICES)}")
+    return DEVICES[name]
+
+
+def resident_blocks(counts: LaunchCounts, device: DeviceModel) -> int:
+    """Blocks that an SM holds at once, by threads, registers and shared memory; 0 if not even one fits."""
+    shared = device.shared // (counts.shared_bytes + SHARED_RESERVED)
+    return min(device.chip.resident(counts.threads, counts.registers), shared, RESIDENT)
+
+
+def predict(counts: LaunchCounts, device: DeviceModel) -> PredictedTime:
+    """The time of the launches, and its parts."""
+    chip, resident = device.chip, max(resident_blocks(counts, device), 1)
+    microseconds = 1e6 / chip.frequency
+    fills = _fills(counts, device, resident)
+    parts = (
+        counts.instructions * device.instruction,
+        chip.loads * counts.loads + chip.places * counts.places + chip.passes * counts.passes + chip.fills * fills
+        + chip.stores * counts.stores / 4,
+        counts.wavefronts * device.wavefront,
+        counts.mma * device.mma,
+    )  # fmt: skip
+    work = max(parts) + (1 - device.overlap) * (sum(parts) - max(parts))
+    latency = counts.rounds * device.latency
+    slots = chip.sms * resident
+    whole, rest = divmod(counts.blocks, slots)
+    here = -(-rest // chip.sms)
+    wave = max(resident * work, latency + work)
+    last = max(here * work, latency + work) if rest else 0.0
+    sm = (whole * wave + last) * microseconds
+    tail = max(last - wave * rest / slots, 0.0) * microseconds
+    dram = counts.touched / device.dram * 1e6
+    whole_sectors, partial = fills + counts.packed, counts.stores - counts.packed
+    l2 = counts.blocks * SECTOR_BYTES * (whole_sectors / device.l2 + partial / device.l2_partial) * 1e6
+    slowest = max(sm, dram, l2)
+    once = device.start * 1e6 + slowest + (1 - device.overlap) * (max(dram, l2) if sm is slowest else sm) / 2
+    launches = counts.launches
+    each = launches * microseconds * counts.blocks / chip.sms
+    return PredictedTime(
+        microseconds=launches * once,
+        dram=launches * dram,
+        l2=launches * l2,
+        shared=each * parts[2],
+        instructions=each * max(parts[0], parts[3]),
+        waves=counts.blocks / slots,
+        tail=launches * tail,
+    )
+
+
+def _fills(counts: LaunchCounts, device: DeviceModel, resident: int) -> float:
+    """Sectors that L1 fetches for a block: each once while those of all resident blocks fit, else a part again."""
+    loaded = counts.sectors - counts.stores
+    room = max(device.chip.l1_bytes - resident * counts.shared_bytes, 0)
+    held = counts.fills * SECTOR_BYTES * resident
+    if held <= room or loaded <= counts.fills:
+        return counts.fills
+    return counts.fills + (loaded - counts.fills) * (1 - room / held)

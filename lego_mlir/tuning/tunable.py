@@ -1,0 +1,307 @@
+"""`@lego.tune`: a function from configurations to kernels becomes one kernel that is chosen for its sizes.
+
+>>> import lego_mlir as lego
+>>> from lego_mlir import Row, f32
+>>> @lego.tune(space={"threads": [64, 128, 2048], "each": [1, 4]}, key=["N"])
+... def scale(threads, each, N):
+...     @lego.kernel(grid=lego.cdiv(N, threads * each), block=threads)
+...     def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+...         for k in lego.unroll(each):
+...             i = (lego.block_id.x * each + k) * threads + lego.thread_id.x
+...             with lego.when(i < N):
+...                 y[i] = 2 * x[i]
+...     return kernel
+>>> found = scale.prune({"N": 1 << 20})
+>>> len(found.kept), found.pruned[0].stage, found.pruned[0].reason  # doctest: +ELLIPSIS
+(4, 'launch', '...: block (2048,) has 2048 threads: a block has at most 1024 threads; ...')
+
+`scale(x, y)` runs the configuration that is chosen for the sizes of these arrays (`chosen`): a measured one if there is
+one, else the best by the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import LegoError, SpecError, UsageError, brief, did_you_mean
+from lego_mlir.runtime import binding
+from lego_mlir.runtime.arrays import library_of
+from lego_mlir.tracing.definition import Kernel
+from lego_mlir.tuning.building import CandidateBuilder, builder_of, kernel_of
+from lego_mlir.tuning.candidates import Candidate, Configuration, SearchSpace, Timing
+from lego_mlir.tuning.chosen import Chosen, ChosenRow, choices_from_text, choices_to_text, choose
+from lego_mlir.tuning.conditions import ConditionLike
+from lego_mlir.tuning.model import DeviceModel, device_named
+from lego_mlir.tuning.pruning import Counting, PrunedSpace, prune
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Given, Returned
+    from lego_mlir.runtime.calls import TracedKernelCalls
+    from lego_mlir.tuning.workbench import Workbench
+
+Objective = Callable[[Timing], float]
+TIME: Final = "time"
+DEVICE: Final = "h200"
+
+
+@dataclass(frozen=True, slots=True)
+class TuningResult:
+    """What `tune` found: the best timing, all timings of this size, and what was not measured."""
+
+    best: Timing | None
+    timings: tuple[Timing, ...]
+    space: PrunedSpace
+
+
+class Tunable:
+    """A family of kernels with a choice for each size; made by `lego.tune`."""
+
+    def __init__(
+        self,
+        builder: CandidateBuilder,
+        space: SearchSpace,
+        key: Sequence[str],
+        keep: int | float | None,
+        objective: str | Objective,
+        device: DeviceModel,
+        counting: Counting | None,
+    ) -> None:
+        self.builder, self.space, self.key = builder, space, tuple(key)
+        self.name, self.keep, self.device, self.counting = builder.name, keep, device, counting
+        self.objective: Objective = _objective(objective)
+        self.timings: list[Timing] = []
+        self.chosen_rows: list[ChosenRow] = []
+        self._candidates: dict[tuple[int, ...], list[Candidate]] = {}
+        self._pruned: dict[tuple[int, ...], PrunedSpace] = {}
+        self._choices: dict[tuple[int, ...], Chosen] = {}
+
+    def __repr__(self) -> str:
+        return f"<tunable {self.name}, {self.space.size} configurations, key {', '.join(self.key) or 'empty'}>"
+
+    def candidates(self, sizes: Mapping[str, int] | None = None) -> list[Candidate]:
+        """A candidate for each configuration that meets the conditions, in the space's order; nothing is built yet."""
+        given = self._sizes(sizes or {})
+        at = tuple(given.values())
+        if at not in self._candidates:
+            self._candidates[at] = [Candidate(c, partial(self.builder.build, c, given)) for c in self.space]
+        return self._candidates[at]
+
+    def candidate(self, configuration: Configuration | str, sizes: Mapping[str, int] | None = None) -> Candidate:
+        """The candidate of one configuration, or of its text. Raises UsageError for one outside the space."""
+        found = self.space.find(configuration if isinstance(configuration, str) else configuration.key)
+        return next(c for c in self.candidates(sizes) if c.configuration == found)
+
+    def prune(self, sizes: Mapping[str, int] | None = None) -> PrunedSpace:
+        """What is worth measuring at these sizes, best predicted first, and the reason for each of the others."""
+        given = self._sizes(sizes or {})
+        at = tuple(given.values())
+        if at not in self._pruned:
+            self._pruned[at] = prune(
+                self.candidates(given), given, self.device, keep=self.keep, counting=self.counting,
+                excluded=lambda configuration: self.space.excluded(configuration, given),
+            )  # fmt: skip
+        return self._pruned[at]
+
+    def tune(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        budget: float | str | None = None,
+        workbench: Workbench | None = None,
+        known: Sequence[Timing] = (),
+        on_timing: Callable[[Timing], None] = lambda timing: None,
+    ) -> TuningResult:
+        """Measure what pruning leaves, from the best predicted on, and remember it for these sizes.
+
+        `budget` is in seconds, or text such as "10m". `workbench` is where to measure, by default this machine's GPU;
+        `known` are earlier timings, which are not taken again. Raises UsageError if everything is pruned, and
+        DependencyError without a GPU.
+        """
+        from lego_mlir.tuning.workbench import halve
+
+        given, seconds = self._sizes(sizes or {}), None if budget is None else seconds_of(budget)
+        pruned = self.prune(given)
+        pruned.require_some(self.name)
+        if workbench is None:
+            from lego_mlir.tuning.gpu_workbench import gpu_workbench
+
+            workbench = gpu_workbench()
+        timings = halve(
+            workbench, self.name, pruned.kept, given, seconds=seconds, known=known, on_timing=on_timing
+        )  # fmt: skip
+        self.remember(timings)
+        good = [timing for timing in timings if not timing.failure]
+        return TuningResult(min(good, key=self.objective, default=None), tuple(timings), pruned)
+
+    def remember(self, timings: Sequence[Timing]) -> None:
+        """Use these timings in later choices; those of other tunables are ignored."""
+        self.timings += [timing for timing in timings if timing.tunable == self.name]
+        self._choices.clear()
+
+    def choose(self, sizes: Mapping[str, int] | None = None) -> Chosen:
+        """The configuration for these sizes and its basis: exported, measured, scaled from measured ones, or model."""
+        given = self._sizes(sizes or {})
+        at = tuple(given.values())
+        if at not in self._choices:
+            self._choices[at] = choose(self, given)
+        return self._choices[at]
+
+    def __call__(self, *arrays: Given, **named: Given) -> Returned:
+        """Run the chosen configuration on arrays; sizes of the key that the shapes do not give by name."""
+        sizes = self._sizes_of_arrays(arrays, named)
+        built = self.candidate(self.choose(sizes).configuration, sizes).built
+        if not callable(built):
+            raise UsageError(
+                f"{self.name}: a {type(built).__name__} is not called on arrays; take its text from "
+                f"{self.name}.candidate(..).built"
+            )
+        passed = {name: value for name, value in named.items() if name not in self.builder.at_sizes}
+        return built(*arrays, **passed)
+
+    def export(self, path: str | Path) -> None:
+        """Write the choices so far (measured or exported) as JSON, for `load` on another machine."""
+        from lego_mlir.store import replace_file
+
+        rows = self.rows()
+        if not rows:
+            raise UsageError(f"{self.name}: nothing was measured, so there is no choice to export; run tune(..) first")
+        replace_file(Path(path), choices_to_text(self.name, self.space, rows).encode())
+
+    def load(self, path: str | Path) -> None:
+        """Use exported choices. Raises SpecError for a file of another tunable, or of another space."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise SpecError(f"{path}: the choices cannot be read ({error.strerror})") from error
+        self.chosen_rows += choices_from_text(text, str(path), self.name, self.space)
+        self._choices.clear()
+
+    def rows(self) -> list[ChosenRow]:
+        """The best measured configuration of each size, after the rows that were loaded."""
+        best: dict[tuple[tuple[str, int], ...], Timing] = {}
+        for timing in self.timings:
+            at = tuple(sorted(timing.sizes.items()))
+            if not timing.failure and (at not in best or self.objective(timing) < self.objective(best[at])):
+                best[at] = timing
+        measured = [ChosenRow(dict(at), t.configuration, t.median, t.device) for at, t in best.items()]
+        return [row for row in self.chosen_rows if tuple(sorted(row.sizes.items())) not in best] + measured
+
+    # ---- sizes
+
+    def _sizes(self, given: Mapping[str, int]) -> dict[str, int]:
+        """A value for each size of the key, in its order. Raises UsageError for a missing, unknown or bad one."""
+        for name in given:
+            if name not in self.key:
+                raise UsageError(
+                    f"{self.name} is keyed by {', '.join(self.key) or 'no size'}, not by {name}"
+                    f"{did_you_mean(name, self.key)}"
+                )
+        missing = [name for name in self.key if name not in given]
+        if missing:
+            raise UsageError(f"{self.name}: give a value for {', '.join(missing)}, such as {missing[0]}=4096")
+        for name, value in given.items():
+            if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+                raise UsageError(f"{self.name}: {name}={value!r}: a size is an int of at least 1")
+        return {name: int(given[name]) for name in self.key}
+
+    def _sizes_of_arrays(self, arrays: Sequence[Given], named: Mapping[str, Given]) -> dict[str, int]:
+        """The sizes of the key for a call: by name, or from the shapes through a kernel with symbolic sizes."""
+        if all(name in named for name in self.key):
+            return self._sizes({name: named[name] for name in self.key})
+        entry = self._probe.host_entry
+        values, sizes = binding.arrange(entry, arrays, named)
+        facts = [None if (library := library_of(value)) is None else library.facts(value) for value in values]
+        bound = binding.bind(entry, facts, sizes, next((f for f in facts if f is not None), None))
+        found = dict(zip((size.name for size in entry.sizes), bound.sizes, strict=True))
+        return self._sizes({name: value for name, value in {**found, **named}.items() if name in self.key})
+
+    @cached_property
+    def _probe(self) -> TracedKernelCalls:
+        """A kernel whose sizes are symbols, from which shapes give the sizes of a call."""
+        from lego_mlir.expr.index import size
+        from lego_mlir.runtime.calls import TracedKernelCalls
+
+        symbols = {name: size(name) for name in self.builder.at_sizes}
+        reason = "no configuration builds"
+        for configuration in self.space:
+            try:
+                kernel = kernel_of(self.builder.build(configuration, symbols))  # type: ignore[arg-type]
+                if isinstance(kernel, Kernel):
+                    calls = TracedKernelCalls(kernel)
+                    if {entry.name for entry in calls.host_entry.sizes} >= set(self.key):
+                        return calls
+            except LegoError as error:
+                reason = str(error).splitlines()[0]
+        names = ", ".join(f"{name}=.." for name in self.key)
+        raise UsageError(
+            f"{self.name}: the sizes {', '.join(self.key)} cannot be read from the arrays, because no configuration "
+            f"has them as symbols ({brief(reason, 120)}); pass them by name: {self.name}(.., {names})"
+        )
+
+
+def _objective(given: str | Objective) -> Objective:
+    if given == TIME:
+        return lambda timing: timing.median
+    if isinstance(given, str) or not callable(given):
+        raise UsageError(f"lego.tune: the objective is 'time' or a function of a Timing, got {given!r}")
+    return given
+
+
+UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+
+
+def seconds_of(budget: float | str) -> float:
+    """Seconds from a number, or from text with a unit. Raises UsageError for anything else.
+
+    >>> seconds_of("10m"), seconds_of("90"), seconds_of("1.5h")
+    (600.0, 90.0, 5400.0)
+    """
+    text = str(budget).strip()
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    try:
+        seconds = float(number) * UNITS[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"a budget is a time such as 90s, 10m or 1h, got {budget!r}")
+    return seconds
+
+
+def tune(
+    space: Mapping[str, Sequence[object]],
+    *,
+    key: Sequence[str] = (),
+    where: Sequence[ConditionLike] | ConditionLike = (),
+    keep: int | float | None = None,
+    objective: str | Objective = TIME,
+    device: str = DEVICE,
+    counts: Counting | None = None,
+) -> Callable[[object], Tunable]:
+    """Decorate what builds a kernel from a configuration: a `Tunable`, called on arrays as a kernel is.
+
+    `space` maps names to the values to try: ints, strings, booleans, layouts, orders. `where` are conditions between
+    them, texts or functions. `key` are the sizes that a choice depends on; the function takes those that it names.
+    `keep` bounds what is measured: an int, so many; a float, those predicted within this factor of the best.
+    `objective` is minimised: "time", or a function of a `Timing`. `device` names the constants of the cost model.
+    `counts` gives the `LaunchCounts` of what has no trace, a template, from a configuration and the sizes. Raises
+    UsageError for a bad space and for what does not build.
+    """
+    if isinstance(key, str):
+        raise UsageError(f"lego.tune: key is a list of sizes, such as key=[{key!r}]")
+    if isinstance(keep, bool) or (keep is not None and not (isinstance(keep, int | float) and keep >= 1)):
+        raise UsageError(
+            f"lego.tune: keep is a number of candidates, or a factor such as 1.5, at least 1; got {keep!r}"
+        )
+    made = SearchSpace(space, where, key)
+    if clash := [name for name in key if name in made.values]:
+        raise UsageError(f"lego.tune: {', '.join(clash)} is in the space and in the key; a name is one or the other")
+    model = device_named(device)
+
+    def decorate(given: object) -> Tunable:
+        return Tunable(builder_of(given, list(made.values), list(key)), made, key, keep, objective, model, counts)
+
+    return decorate
