@@ -21,6 +21,7 @@ from lego_mlir.errors import ExpressionError, UsageError
 from lego_mlir.expr import text as expressions
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.memory import ACCESS_BYTES, ELEMENT_BYTES
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IndexLike
@@ -53,6 +54,9 @@ def parse(text: str, free: Mapping[str, int] | None = None) -> AccessPattern:
     Raises UsageError for anything but integer arithmetic over `lane` and the free variables.
     """
     free = dict(free or {})
+    for name, extent in free.items():
+        if not isinstance(extent, int) or extent < 1:
+            raise UsageError(f"free: {name} has the values 0 .. N-1 of a number N of at least 1, got {extent!r}")
     try:
         parsed = expressions.parse(text, ("lane", *free), (*expressions.ARITHMETIC, expressions.NEGATION))
     except ExpressionError as error:
@@ -87,6 +91,17 @@ def require_inside(pattern: AccessPattern, name: str, dims: Sequence[int], width
                 f"access {pattern.name!r}: index {axis} goes from {int(i.min())} to {reach}, and {name} has sizes "
                 f"{list(dims)}; it must be within 0 .. {n - 1}"
             )
+
+
+def require_width(width: int, dtype: str, option: str = "width=") -> None:
+    """Raise UsageError for a width that no load or store instruction supports; `option` is how the width was given."""
+    element = ELEMENT_BYTES[dtype]
+    if width * element not in ACCESS_BYTES or width < 1:
+        able = ", ".join(str(n // element) for n in ACCESS_BYTES if n >= element)
+        raise UsageError(
+            f"{option}{width}: a lane accesses 1, 2, 4, 8 or 16 bytes at once, not {width * element}; for {dtype}, "
+            f"{option}{able}"
+        )
 
 
 def sweeps(dims: Sequence[int]) -> list[AccessPattern]:

@@ -37,7 +37,6 @@ HELP: Final = "Count bank conflicts and memory sectors, and suggest repairs."
 EXAMPLE: Final = "lego-mlir analyze examples/transpose.py"
 DEFAULT_BLOCKS: Final = 8
 SHOWN_FAULTS: Final = 8
-ACCESS_BYTES: Final = (1, 2, 4, 8, 16)  # bytes per lane of one load or store; PTX ISA, ld
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -343,7 +342,7 @@ def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> Json:
     dims = tuple(map(int, layout.dims()))
     dtype, width = args.dtype or "f32", 1 if args.width is None else args.width
     element = ELEMENT_BYTES[dtype]
-    _require_width(width, dtype)
+    patterns.require_width(width, dtype, "--width ")
     if args.access:
         chosen = [patterns.parse(args.access, sizes_of(args.free))]
         patterns.require_inside(chosen[0], name, dims, width)
@@ -373,17 +372,6 @@ def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> Json:
         ],
         "repairs": [r.to_dict() for r in better],
     }
-
-
-def _require_width(width: int, dtype: str) -> None:
-    """Raise UsageError for a width that no load or store instruction supports."""
-    element = ELEMENT_BYTES[dtype]
-    if width * element not in ACCESS_BYTES or width < 1:
-        able = ", ".join(str(n // element) for n in ACCESS_BYTES if n >= element)
-        raise UsageError(
-            f"--width {width}: a lane accesses 1, 2, 4, 8 or 16 bytes at once, not {width * element}; for {dtype}, "
-            f"--width {able}"
-        )
 
 
 def _kernel_text(found: Json) -> list[str | ResultTable]:

@@ -22,6 +22,8 @@ LINE_BYTES: Final = 128
 WIDEST_ACCESS: Final = 16
 """The widest load, store or asynchronous copy of a lane. PTX ISA, `ld.global.v4.b32` and `cp.async`."""
 
+ACCESS_BYTES: Final = (1, 2, 4, 8, 16)
+"""Bytes per lane of one load or store (PTX ISA, ld)."""
 ELEMENT_BYTES: Final = {
     "i1": 1, "i8": 1, "u8": 1, "f8": 1, "f8e4m3fn": 1, "f8e5m2": 1, "f16": 2, "bf16": 2, "i16": 2, "u16": 2,
     "f32": 4, "i32": 4, "u32": 4, "f64": 8, "i64": 8, "u64": 8,

@@ -15,6 +15,7 @@ positions
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -23,6 +24,8 @@ from lego_mlir.viz import palettes
 from lego_mlir.viz.panels import GridCell, GridPanel, Panel, TablePanel
 
 Colours = Literal["16", "256", "truecolor"] | None
+NARROWEST: Final = 8
+"""Characters of a column of a table that is wrapped."""
 _SYSTEMS: Final = {"16": "standard", "256": "256", "truecolor": "truecolor"}
 
 
@@ -32,8 +35,9 @@ def text(panels: Sequence[Panel], *, colours: Colours, width: int) -> str:
         raise UsageError(f"colours must be '16', '256', 'truecolor' or None, not {colours!r}")
     lines: list[list[Piece]] = []
     for panel in panels:
-        lines += _grid(panel, width) if isinstance(panel, GridPanel) else _table(panel)
-        lines += [[(line, "")] for line in panel.caption]
+        lines += [[(line, "")] for line in _wrapped(panel.title, width)]
+        lines += _grid(panel, width) if isinstance(panel, GridPanel) else _table(panel, width)
+        lines += [[(line, "")] for caption in panel.caption for line in _wrapped(caption, width)]
         lines.append([])
     rendered = [_plain(line) if colours is None else line for line in lines[:-1]]
     if colours is None:
@@ -52,12 +56,18 @@ def _grid(grid: GridPanel, width: int) -> list[list[Piece]]:
     size = max(widest, max(len(grid.column_label(c)) for c in range(columns)) if widest > 1 else 1) + 2
     band = max(1, (width - margin - 2) // (size + 1))
     outer = grid.borders[-1] if grid.borders else None
-    lines: list[list[Piece]] = [[(grid.title, "")]]
+    lines: list[list[Piece]] = []
+    begin: int | None = None  # of the empty bands before this one
     for first in range(0, columns, band):
         shown = range(first, min(columns, first + band))
         if columns > band and not any(grid.cells[r][c].label for r in range(rows) for c in shown):
-            lines.append([(f"columns {grid.column_label(shown[0])} to {grid.column_label(shown[-1])}: empty", "")])
+            begin = shown[0] if begin is None else begin
+            if shown[-1] + 1 == columns:
+                lines.append(_empty(grid, begin, shown[-1]))
             continue
+        if begin is not None:
+            lines.append(_empty(grid, begin, first - 1))
+        begin = None
         heading = "".join(_fitted(grid.column_label(c), size) + _edge(outer, c, columns) for c in shown)
         lines.append([(" " * (margin + 2) + heading.rstrip(), "")])
         for r in range(rows):
@@ -70,6 +80,10 @@ def _grid(grid: GridPanel, width: int) -> list[list[Piece]]:
                 pieces.append((_edge(outer, c, columns), ""))
             lines.append(pieces)
     return lines
+
+
+def _empty(grid: GridPanel, first: int, last: int) -> list[Piece]:
+    return [(f"columns {grid.column_label(first)} to {grid.column_label(last)}: empty", "")]
 
 
 def _edge(outer: tuple[int, int] | None, column: int, columns: int) -> str:
@@ -88,16 +102,54 @@ def _fitted(label: str, size: int) -> str:
     return label.rjust(size) if label.startswith("[") else f" {label.rjust(size - 2)} "
 
 
-def _table(table: TablePanel) -> list[list[Piece]]:
+def _table(table: TablePanel, width: int) -> list[list[Piece]]:
+    """Columns as wide as their cells; on a narrower terminal the widest are wrapped, or each row is a list of names."""
     cells = [table.header, *table.rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(table.header))]
-    lines: list[list[Piece]] = [[(table.title, "")]]
+    if sum(_least(table)) + 2 * len(table.header) + 2 > width:
+        return _records(table, width)
+    widths = _fitting(table, width)
+    lines: list[list[Piece]] = []
     for number, row in enumerate(cells):
-        pieces: list[Piece] = [("  ", "")]
-        for column, (value, size) in enumerate(zip(row, widths, strict=True)):
-            pieces += [(value.ljust(size), table.colours.get((number - 1, column), "")), ("  ", "")]
-        lines.append(pieces)
+        wrapped = [_wrapped(value, size) for value, size in zip(row, widths, strict=True)]
+        for part in range(max(map(len, wrapped))):
+            pieces: list[Piece] = [("  ", "")]
+            for column, (value, size) in enumerate(zip(wrapped, widths, strict=True)):
+                shown = value[part] if part < len(value) else ""
+                pieces += [(shown.ljust(size), table.colours.get((number - 1, column), "")), ("  ", "")]
+            lines.append(pieces)
     return lines
+
+
+def _records(table: TablePanel, width: int) -> list[list[Piece]]:
+    lines: list[list[Piece]] = []
+    for number, row in enumerate(table.rows):
+        lines += [[("", "")]] if number else []
+        for column, (name, value) in enumerate(zip(table.header, row, strict=True)):
+            colour = table.colours.get((number, column), "")
+            lines += [[("  ", ""), (part, colour)] for part in _wrapped(f"{name}: {value}", width - 2)]
+    return lines
+
+
+def _fitting(table: TablePanel, width: int) -> list[int]:
+    """Widths of columns that fit together: long headers give way first, then the widest columns."""
+    least = _least(table)
+    bodies = [max(least[i], *(len(row[i]) for row in table.rows)) for i in range(len(least))]
+    found = [max(len(name), body) for name, body in zip(table.header, bodies, strict=True)]
+    while sum(found) + 2 * len(found) + 2 > width:
+        headed = [i for i, size in enumerate(found) if size > bodies[i]]
+        wide = headed or [i for i, size in enumerate(found) if size > least[i]]
+        found[max(wide, key=found.__getitem__)] -= 1
+    return found
+
+
+def _least(table: TablePanel) -> list[int]:
+    """The narrowest that each column may become: a word of its header is not broken."""
+    return [max(NARROWEST, *map(len, name.split() or [""])) for name in table.header]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most this width; breaks within a word only where it is longer than a line."""
+    return textwrap.wrap(text, max(width, NARROWEST), drop_whitespace=True) or [""]
 
 
 def _plain(line: Sequence[Piece]) -> str:

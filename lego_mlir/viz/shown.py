@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lego_mlir.aliases import Drawable
-from lego_mlir.analysis.patterns import AccessPattern
+from lego_mlir.analysis.patterns import AccessPattern, require_width
 from lego_mlir.analysis.patterns import parse as parse_access
 from lego_mlir.caches.space_time import SpaceTime
 from lego_mlir.errors import RefutedLayoutError, UsageError, did_you_mean
@@ -38,7 +38,7 @@ from lego_mlir.viz.views import (
     warp_request,
 )
 from lego_mlir.viz.views.kernel_runs import SampleRun
-from lego_mlir.viz.views.subjects import subject_of
+from lego_mlir.viz.views.subjects import has_positions, subject_of
 
 POSITIONS: Final = ("position", "order", "bank", "sector")
 OF_KERNELS: Final = ("access", "request", "time", "thread", "repair", "stage")
@@ -81,12 +81,20 @@ def show(
     if not subjects:
         raise UsageError("show needs something to draw: a layout, a derivation, or the error of a refuted layout")
     if by is not None and by not in VIEWS:
-        raise UsageError(f"by={by!r} is not a view{did_you_mean(by, VIEWS) or '; choose one of ' + ', '.join(VIEWS)}")
+        raise UsageError(
+            f"by={by!r} is not a view{did_you_mean(str(by), VIEWS) or '; choose one of ' + ', '.join(VIEWS)}"
+        )
     if dtype not in ELEMENT_BYTES:
-        raise UsageError(f"dtype {dtype!r} is unknown{did_you_mean(dtype, ELEMENT_BYTES)}")
-    if width < 1:
-        raise UsageError(f"width is the number of elements of a lane, at least 1, not {width}")
+        raise UsageError(f"dtype {dtype!r} is unknown{did_you_mean(str(dtype), ELEMENT_BYTES)}")
+    if not isinstance(width, int) or width < 1:
+        raise UsageError(f"width is the number of elements of a lane, at least 1, not {width!r}")
+    if line is not None and not isinstance(line, int):
+        raise UsageError(f"line is the number of a line of the spec, not {line!r}")
     pattern = parse_access(access, free) if isinstance(access, str) else access
+    if pattern is not None and not isinstance(pattern, AccessPattern):
+        raise UsageError(f"access is text, such as 'lane, 0', or an AccessPattern, not {access!r}")
+    if pattern is not None:
+        require_width(width, dtype)
     panels: list[Panel] = []
     for subject in subjects:
         if isinstance(subject, Kernel):
@@ -137,6 +145,8 @@ def _panels(
             return list(threads.matrix(spread.layout))
         if by == "thread" or "lane" in spread.layout.in_sizes or "register" in spread.layout.in_sizes:
             return list(threads.holders(spread.layout, spread.title, *spread.notes))
+        if not has_positions(spread.layout):
+            return list(threads.matrix(spread.layout))
     if by in OF_KERNELS and by not in ("repair", "thread"):
         raise UsageError(f"by={by!r} is for kernels; {drawn!r} is none")
     if by in ("thread", "matrix"):

@@ -18,7 +18,7 @@ import numpy as np
 
 from lego_mlir.aliases import Json
 from lego_mlir.analysis import layouts as counts
-from lego_mlir.analysis.patterns import AccessPattern, parse, positions, require_inside
+from lego_mlir.analysis.patterns import AccessPattern, parse, positions, require_inside, require_width
 from lego_mlir.analysis.repair import TileAccess, repairs
 from lego_mlir.errors import LegoError, UsageError, did_you_mean
 from lego_mlir.hardware.memory import ELEMENT_BYTES
@@ -71,6 +71,8 @@ def _checked(question: Json) -> tuple[str, str, int, str]:
         raise UsageError(f"width must be a number of elements, 1 to {WIDEST}")
     if dtype not in ELEMENT_BYTES:
         raise UsageError(f"dtype {dtype!r} is unknown{did_you_mean(str(dtype), ELEMENT_BYTES)}")
+    if access.strip():
+        require_width(width, dtype)
     return text, access.strip(), width, dtype
 
 

@@ -22,6 +22,7 @@ from lego_mlir.aliases import Drawable
 from lego_mlir.cute.layout import CuteLayout
 from lego_mlir.errors import UsageError
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.mixed import MixedLayout
 from lego_mlir.hardware.banks import Array
 from lego_mlir.layout.base import Layout
 
@@ -69,10 +70,8 @@ def subject_of(drawn: Drawable) -> Subject:
         return _of_bijection(drawn)
     if isinstance(drawn, CuteLayout):
         return _of_cute(drawn)
-    if isinstance(drawn, LinearLayout) and "offset" in drawn.in_sizes and drawn.is_invertible():
-        return _of_memory(drawn)
-    if isinstance(drawn, LinearLayout) and len(drawn.out_sizes) == 1:
-        return _of_linear(drawn)
+    if isinstance(drawn, (LinearLayout, MixedLayout)) and has_positions(drawn):
+        return _of_linear(drawn) if len(drawn.out_sizes) == 1 else _of_memory(drawn)
     raise UsageError(
         f"{drawn!r} has no positions to draw; give a layout, a CuTe layout, or a linear layout with one output"
     )
@@ -105,8 +104,16 @@ def _of_cute(layout: CuteLayout) -> Subject:
     return Subject(str(layout), dims, position)
 
 
-def _of_memory(layout: LinearLayout) -> Subject:
+def has_positions(layout: LinearLayout | MixedLayout) -> bool:
+    """Whether a layout of bits has one output, the position, or maps offsets in memory to elements."""
+    if len(layout.out_sizes) == 1:
+        return bool(layout.in_sizes)
+    return isinstance(layout, LinearLayout) and "offset" in layout.in_sizes and layout.is_invertible()
+
+
+def _of_memory(layout: LinearLayout | MixedLayout) -> Subject:
     """A layout from offsets in shared memory to the elements of a tile: each element has its offset."""
+    assert isinstance(layout, LinearLayout)
     inverse = layout.inverse()
 
     def position(*index: Array) -> Array:
@@ -115,10 +122,10 @@ def _of_memory(layout: LinearLayout) -> Subject:
     return Subject(repr(layout), tuple(layout.out_sizes.values()), position)
 
 
-def _of_linear(layout: LinearLayout) -> Subject:
+def _of_linear(layout: LinearLayout | MixedLayout) -> Subject:
     (output,) = layout.out_sizes
 
     def position(*index: Array) -> Array:
-        return np.asarray(layout.apply(*index)[output], np.int64)
+        return np.asarray(layout.apply(**dict(zip(layout.in_sizes, index, strict=True)))[output], np.int64)
 
     return Subject(repr(layout), tuple(layout.in_sizes.values()), position)

@@ -31,6 +31,7 @@ from lego_mlir.f2.encodings import (
     WmmaOperand,
 )
 from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.f2.mixed import MixedLayout
 from lego_mlir.f2.ptx_fragments import fragment
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.viz import palettes
@@ -46,18 +47,18 @@ MOST_HELD: Final = 1 << 18
 class TileOfThreads:
     """A linear layout that is drawn by its threads, with a title and notes for the caption."""
 
-    layout: LinearLayout
+    layout: LinearLayout | MixedLayout
     title: str = "threads of a tile"
     notes: tuple[str, ...] = ()
 
 
 def spread_over_threads(drawn: Drawable) -> TileOfThreads | None:
-    """What a linear layout, an encoding, a fragment's name or a spread value shows; None for anything else.
+    """What a linear or mixed layout, an encoding, a fragment's name or a spread value shows; None for anything else.
 
     An encoding shows its own tile. Raises LayoutError for an unknown name, UsageError for an encoding of memory, whose
     tile has any size.
     """
-    if isinstance(drawn, LinearLayout):
+    if isinstance(drawn, (LinearLayout, MixedLayout)):
         return TileOfThreads(drawn)
     if isinstance(drawn, Spread):
         return TileOfThreads(drawn.layout, f"threads of {drawn.dtype}")
@@ -101,23 +102,24 @@ Holders = dict[tuple[int, int], list[Holder]]
 """The holders of each element, by row and column."""
 
 
-def holders(layout: LinearLayout, title: str = "threads of a tile", *notes: str) -> list[GridPanel]:
+def holders(layout: LinearLayout | MixedLayout, title: str = "threads of a tile", *notes: str) -> list[GridPanel]:
     """The tile, each element with the thread that holds it: `T5:2` is register 2 of lane 5, `w1` is warp 1."""
-    if not set(layout.in_sizes) <= set(PARTS) or not 1 <= len(layout.out_sizes) <= 2:
+    if not set(layout.in_sizes) <= set(PARTS) or not layout.out_sizes:
         raise UsageError(
-            f"threads are drawn for layouts from {', '.join(PARTS)} to one or two dimensions; this one goes from "
-            f"{', '.join(layout.in_sizes)} to {', '.join(layout.out_sizes)}"
+            f"threads are drawn for layouts from {', '.join(PARTS)} to dimensions of a tile; this one goes from "
+            f"{', '.join(layout.in_sizes) or 'nothing'} to {', '.join(layout.out_sizes) or 'nothing'}"
         )
-    sizes = [1, *layout.out_sizes.values()][-2:]
-    held = _all_held(layout) if 1 << layout.in_bits <= MOST_HELD else _one_held(layout, sizes)
+    *outer, across = layout.out_sizes.values()
+    sizes = (math.prod(outer), across)
+    held = _all_held(layout) if math.prod(layout.in_sizes.values()) <= MOST_HELD else _one_held(layout, sizes)
     return [tile_of_holders(title, held, sizes, layout.in_sizes.get("warp", 1) > 1, *notes)]
 
 
-def _all_held(layout: LinearLayout) -> Holders:
+def _all_held(layout: LinearLayout | MixedLayout) -> Holders:
     names = list(layout.in_sizes)
     values = [v.reshape(-1) for v in np.meshgrid(*map(np.arange, layout.in_sizes.values()), indexing="ij")]
-    at = [np.asarray(v) for v in layout.apply(*values).values()]
-    row, column = at if len(at) == 2 else (np.zeros_like(at[0]), at[0])
+    *outer, column = (np.asarray(v) for v in layout.apply(**dict(zip(names, values, strict=True))).values())
+    row = np.ravel_multi_index(outer, tuple(layout.out_sizes.values())[:-1]) if outer else np.zeros_like(column)
     held: Holders = {}
     for number in np.flatnonzero((row < MOST_CELLS) & (column < MOST_CELLS)).tolist():
         place = int(row[number]), int(column[number])
@@ -125,15 +127,17 @@ def _all_held(layout: LinearLayout) -> Holders:
     return held
 
 
-def _one_held(layout: LinearLayout, sizes: Sequence[int]) -> Holders:
+def _one_held(layout: LinearLayout | MixedLayout, sizes: Sequence[int]) -> Holders:
     """One holder of each drawn element, by the inverse of the layout. Raises UsageError where elements have none."""
-    if not layout.is_surjective():
+    if isinstance(layout, MixedLayout) or not layout.is_surjective():
         raise UsageError(
-            f"a layout of {1 << layout.in_bits} registers is too large to draw where elements have no holder"
+            f"a layout of {math.prod(layout.in_sizes.values())} registers is too large to draw unless it is linear and "
+            "every element has a holder"
         )
     drawn = np.meshgrid(*(np.arange(min(n, MOST_CELLS)) for n in sizes), indexing="ij")
     row, column = (v.reshape(-1) for v in drawn)
-    found = layout.right_inverse().apply(*((row, column) if len(layout.out_sizes) == 2 else (column,)))
+    outer = np.unravel_index(row, tuple(layout.out_sizes.values())[:-1]) if len(layout.out_sizes) > 1 else ()
+    found = layout.right_inverse().apply(*outer, column)
     values = {name: np.broadcast_to(v, row.shape) for name, v in found.items()}
     return {
         (int(r), int(c)): [{name: int(v[k]) for name, v in values.items()}]
@@ -170,8 +174,10 @@ def _holder(place: tuple[int, int], copies: list[Holder], many_warps: bool) -> G
     return GridCell(label, palettes.CATEGORIES[group % len(palettes.CATEGORIES)], title)
 
 
-def matrix(layout: LinearLayout) -> list[GridPanel]:
+def matrix(layout: LinearLayout | MixedLayout) -> list[GridPanel]:
     """The matrix over F2: a column for each input bit, a row for each output bit, grouped by their dimensions."""
+    if isinstance(layout, MixedLayout):
+        raise UsageError(f"{layout!r} has digits that are not bits, so it has no matrix over F2; draw layout.low")
     columns = [(name, bit) for name, n in layout.in_sizes.items() for bit in range(n.bit_length() - 1)]
     rows = [(name, bit) for name, n in layout.out_sizes.items() for bit in range(n.bit_length() - 1)]
     if not columns or not rows:

@@ -382,9 +382,51 @@ def _without_codes(text):
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_text_fits_the_terminal(width):
     lines = show(Row(4, 32)).text(width=width).splitlines()
-    assert max(len(line) for line in lines if "position" not in line) <= width
-    shown = [token for line in lines[1:-1] for token in line.split()]
+    assert max(map(len, lines)) <= width
+    shown = [token for line in lines for token in line.split()]
     assert {str(n) for n in range(128)} <= set(shown)
+
+
+@pytest.mark.parametrize("width", [24, 40, 60])
+@pytest.mark.parametrize("colours", [None, "256"])
+def test_tables_and_captions_fit_the_terminal(width, colours):
+    picture = show(Row(16, 32), access="lane // 2, lane % 2", by="repair")
+    lines = _without_codes(picture.text(width=width, colours=colours)).splitlines()
+    assert max(map(len, lines)) <= width
+    words = "".join("".join(lines).split())
+    for text in (*picture.panels[0].caption, *(cell for row in picture.panels[-1].rows for cell in row)):
+        assert text.replace(" ", "") in words or width == 60  # in columns, the parts of a cell are not in one line
+
+
+LAYOUTS_OF_ANY_KIND = [
+    Row(7), gallery.reverse(7), Row(1, 1), Row(2, 3, 2, 3, 4), RegP([2, 3, 2, 3, 4], [5, 1, 3, 2, 4]),
+    Padded(Row(7, 9), [5, 7]), Row(10, 10).tile_by([3, 3], [4, 4]), Row(1 << 24), gallery.table([5], [4, 3, 2, 1, 0]),
+    cute.CuteLayout(7, 3), cute.CuteLayout(((2, 2), (2, 3)), ((1, 4), (2, 8))), cute.CuteLayout((8, 8), (0, 1)),
+    f2.LinearLayout.identity(8, "a", "b"), f2.from_layout(gallery.xor_swizzle(8, 8)),
+    f2.MmaSync((1, 1, 1)).layout([2, 16, 8]), f2.LinearLayout.identity(1 << 24, "a", "b"),
+    f2.MixedLayout(f2.LinearLayout.identity(8, "a", "b"), [("a", 3, "b")]),
+    f2.LinearLayout.identity(8, "a", "b") * f2.LinearLayout.identity(4, "c", "d"),
+]  # fmt: skip
+
+
+def test_layouts_of_any_kind_side_by_side():
+    picture = show(*LAYOUTS_OF_ANY_KIND)
+    assert len(picture.panels) == len(LAYOUTS_OF_ANY_KIND)
+    ElementTree.fromstring(picture.svg())
+    assert max(map(len, picture.text(width=40).splitlines())) <= 40
+
+
+def test_a_mixed_layout_is_drawn_by_its_positions():
+    (panel,) = show(f2.MixedLayout(f2.LinearLayout.identity(8, "a", "b"), [("a", 3, "b")])).panels
+    assert labels(panel) == [[str(n) for n in range(24)]]
+
+
+def test_threads_of_three_dimensions_are_counted_downwards():
+    layout = f2.MmaSync((2, 1, 1)).layout([4, 16, 8])
+    (panel,) = show(layout).panels
+    found = layout.apply(register=5, lane=7, warp=1, block=0)
+    cell = panel.cells[16 * found["dim0"] + found["dim1"]][found["dim2"]]
+    assert panel.shape == (64, 8) and cell.label == "w1 T7:5"
 
 
 def test_lego_show_is_the_same_function():

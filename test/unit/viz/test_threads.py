@@ -155,7 +155,7 @@ def gathered(i: lego.Tensor(lego.i32, Row(32)), y: lego.Tensor(f32, Row(32))):
         (lambda: show(gathered, by="thread", line=1), "kernel gathered: line 1 has no such access"),
         (
             lambda: show(f2.LinearLayout.zeros(1 << 20, "register", "dim0", 4)),
-            "too large to draw where elements have no",
+            "too large to draw unless it is linear and every element",
         ),
     ],
 )
