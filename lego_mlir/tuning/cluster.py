@@ -1,0 +1,264 @@
+"""Tuning on the workers of a Dask cluster: compiled on all of them, measured on those with the resource `gpu`.
+
+    client ── builds ──► any worker: code, data of its checks   (as many at a time as there are threads)
+       │                    │ trials
+       └──── a job ────► a worker with gpu=1: race of the trials in isolated processes, one job a GPU at a time
+                            │ results
+       ◄────────────────────┘ as each job ends
+
+A job is a race: its candidates are compared on one device, in turns. A worker that is lost costs the work that it had
+begun: Dask gives that to another worker, and what it would have sent never arrives, so a job is counted once. A build
+that ends its worker again and again is a failure of its candidate. The scheduler is one that is running
+(`dask scheduler`, `dask worker --resources gpu=1`), or `local_cluster` starts one on this machine.
+
+distributed.dask.org, "Worker Resources", "Resilience".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import DependencyError, LegoError, UsageError, brief
+from lego_mlir.tuning.halving import RaceResult, RaceRules, race
+from lego_mlir.tuning.measuring import Bench, Failure, Trial
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Foreign
+
+GPU: Final = "gpu"  # the resource of a worker that measures
+QUIET: Final = 50  # logging.CRITICAL
+Build = Callable[[], Trial]
+
+
+def isolated_bench() -> Bench:
+    """The bench of a worker."""
+    from lego_mlir.tuning.isolated import IsolatedBench
+
+    return IsolatedBench()
+
+
+@dataclass(frozen=True)
+class ClusterJob:
+    """Candidates that are raced on one device. `name` identifies it; builds and `bench` can be pickled."""
+
+    name: str
+    builds: Sequence[Build]
+    rules: RaceRules = field(default_factory=RaceRules)
+    bench: Callable[[], Bench] = isolated_bench
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """The results of a job in the order of its builds, the worker that measured, and how long the race took.
+
+    `failure` is why a job has no results.
+    """
+
+    name: str
+    results: tuple[RaceResult, ...]
+    worker: str
+    seconds: float
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterProgress:
+    """How far a run is: builds and jobs that are done, of all; seconds so far, and an estimate of those left."""
+
+    built: int
+    builds: int
+    measured: int
+    jobs: int
+    seconds: float
+    left: float | None
+
+    def __str__(self) -> str:
+        left = "" if self.left is None else f", about {self.left:.0f} s left"
+        return f"{self.built} of {self.builds} compiled, {self.measured} of {self.jobs} jobs measured{left}"
+
+
+class ClusterRun:
+    """One run of jobs on a client."""
+
+    def __init__(self, client: Foreign, jobs: Sequence[ClusterJob]) -> None:
+        names = [job.name for job in jobs]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UsageError(f"two jobs have the name {twice!r}; a name identifies one job")
+        _require_gpu_workers(client)
+        self.client, self.jobs = client, {job.name: job for job in jobs}
+        self.built: dict[str, dict[int, Foreign]] = {job.name: {} for job in jobs}
+        self.outcomes: dict[str, JobOutcome] = {}
+        self.began = time.monotonic()
+        self._first: float | None = None  # when the first job was submitted
+        self._slots = 1
+
+    def run(
+        self, on_outcome: Callable[[JobOutcome], None], on_progress: Callable[[ClusterProgress], None]
+    ) -> dict[str, JobOutcome]:
+        """Submit all builds, each job when its builds are done, and hand out each outcome once."""
+        distributed = _distributed()
+        waiting = distributed.as_completed()
+        roles: dict[str, tuple[str, int | None]] = {}
+        for job in self.jobs.values():
+            for number, build in enumerate(job.builds):
+                future = self.client.submit(_built, build, pure=False, priority=-len(roles))
+                roles[future.key] = job.name, number
+                waiting.add(future)
+            if not job.builds:
+                self._count(JobOutcome(job.name, (), "", 0.0), on_outcome)
+        for future in waiting:
+            name, number = roles.pop(future.key, (None, None))
+            if name is None:
+                continue  # a result that was sent twice
+            if number is None:
+                self._count(self._outcome(name, future), on_outcome)
+            else:
+                self.built[name][number] = Failure("crashed", _reason(future)) if future.status == "error" else future
+                if len(self.built[name]) == len(self.jobs[name].builds):
+                    measured = self._submit(self.jobs[name])
+                    roles[measured.key] = name, None
+                    waiting.add(measured)
+            on_progress(self.progress())
+        return {name: self.outcomes[name] for name in self.jobs}
+
+    def _submit(self, job: ClusterJob) -> Foreign:
+        """The task of a job, for one worker with a GPU."""
+        if self._first is None:
+            self._first = time.monotonic()
+        made = self.built[job.name]
+        trials = [made[number] for number in range(len(job.builds))]
+        return self.client.submit(_measured, trials, job.rules, job.bench, pure=False, resources={GPU: 1})
+
+    def _outcome(self, name: str, future: Foreign) -> JobOutcome:
+        if future.status != "finished":
+            return JobOutcome(name, (), "", 0.0, _reason(future))
+        try:
+            results, worker, seconds = future.result()
+        except Exception as error:  # lost with its worker after it was done; Dask has given it up
+            return JobOutcome(name, (), "", 0.0, _first_line(error))
+        return JobOutcome(name, tuple(results), worker, seconds)
+
+    def _count(self, outcome: JobOutcome, on_outcome: Callable[[JobOutcome], None]) -> None:
+        if outcome.name not in self.outcomes:
+            self.outcomes[outcome.name] = outcome
+            self.built[outcome.name].clear()  # the workers forget the code
+            on_outcome(outcome)
+
+    def progress(self) -> ClusterProgress:
+        """How far the run is; the estimate is from the jobs so far."""
+        builds = sum(len(job.builds) for job in self.jobs.values())
+        finished = sum(len(self.jobs[name].builds) for name in self.outcomes)
+        built = finished + sum(len(made) for made in self.built.values())
+        done, now = len(self.outcomes), time.monotonic()
+        left = None
+        if done and self._first is not None:
+            left = (now - self._first) / done * (len(self.jobs) - done)
+        return ClusterProgress(built, builds, done, len(self.jobs), now - self.began, left)
+
+
+def run_jobs(
+    client: Foreign,
+    jobs: Sequence[ClusterJob],
+    on_outcome: Callable[[JobOutcome], None] = lambda outcome: None,
+    on_progress: Callable[[ClusterProgress], None] = lambda progress: None,
+) -> dict[str, JobOutcome]:
+    """Build and measure jobs on a cluster; their outcomes by name. `on_outcome` is called as each job ends.
+
+    Raises UsageError for two jobs of one name, and for a cluster without a worker that has the resource `gpu`.
+    """
+    return ClusterRun(client, jobs).run(on_outcome, on_progress)
+
+
+@contextmanager
+def connected(scheduler: str | Foreign) -> Iterator[Foreign]:
+    """A client of a scheduler, by its address such as tcp://host:8786, or the given one. UsageError if none answers."""
+    if not isinstance(scheduler, str):
+        yield scheduler
+        return
+    distributed = _distributed()
+    try:
+        client = distributed.Client(scheduler, timeout="15s")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise UsageError(
+            f"no Dask scheduler answers at {scheduler} ({_first_line(error)}); start one with: dask scheduler"
+        ) from error
+    with client:
+        yield client
+
+
+@contextmanager
+def local_cluster(compiling: int, measuring: int = 1, devices: Sequence[str] | None = None) -> Iterator[Foreign]:
+    """A client of workers on this machine: some that compile, and one for each GPU, which measures.
+
+    `devices` are the values of CUDA_VISIBLE_DEVICES of the measuring workers, by default 0, 1, ..
+    """
+    distributed = _distributed()
+    if compiling < 0 or measuring < 1:
+        raise UsageError(f"a local cluster has at least one worker that measures, got {compiling=} and {measuring=}")
+    shown = devices or [str(number) for number in range(measuring)]
+    quiet = {"silence_logs": QUIET}
+    workers: dict[str, Mapping[str, object]] = {}
+    for number in range(compiling):
+        workers[f"compile-{number}"] = {"cls": distributed.Nanny, "options": {"nthreads": 1, **quiet}}
+    for number in range(measuring):
+        environment = {"CUDA_VISIBLE_DEVICES": shown[number]}
+        options = {**quiet, "nthreads": 1, "resources": {GPU: 1}, "env": environment}
+        workers[f"measure-{number}"] = {"cls": distributed.Nanny, "options": options}
+    scheduler = {"cls": distributed.Scheduler, "options": {"dashboard": False, "port": 0, "host": "127.0.0.1"}}
+    with (
+        distributed.SpecCluster(scheduler=scheduler, workers=workers, silence_logs=QUIET) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.wait_for_workers(len(workers), timeout=60)
+        yield client
+
+
+def _built(build: Build) -> Trial | Failure:
+    """On a worker: the trial, or why it cannot be built."""
+    try:
+        return build()
+    except LegoError as error:
+        return Failure("refused", str(error))
+    except Exception as error:  # the others still count
+        return Failure("crashed", _first_line(error))
+
+
+def _measured(
+    trials: Sequence[Trial | Failure], rules: RaceRules, bench: Callable[[], Bench]
+) -> tuple[list[RaceResult], str, float]:
+    """On a worker with a GPU: the race."""
+    began = time.monotonic()
+    results = race(bench(), trials, rules)
+    return results, str(_distributed().get_worker().name), time.monotonic() - began
+
+
+def _require_gpu_workers(client: Foreign) -> None:
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not any(worker["resources"].get(GPU) for worker in workers):
+        raise UsageError(
+            f"none of the {len(workers)} workers of the cluster has the resource {GPU}; start those on machines with a "
+            f"GPU as: dask worker ADDRESS --resources {GPU}=1"
+        )
+
+
+def _reason(future: Foreign) -> str:
+    """Why a task has no result."""
+    if future.status == "cancelled":
+        return "the task was cancelled"
+    return _first_line(future.exception())
+
+
+def _first_line(error: BaseException) -> str:
+    return brief(f"{type(error).__name__}: {error}".splitlines()[0], 200)
+
+
+def _distributed() -> Foreign:
+    try:
+        import distributed
+    except ImportError as error:
+        raise DependencyError(f"Dask is not installed ({error}); run: pip install 'lego-mlir[tune]'") from error
+    return distributed
