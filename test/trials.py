@@ -1,9 +1,12 @@
 """Trials for the tests of tuning, in a module that their processes can import."""
 
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from lego_mlir.errors import LayoutError
 
 
 @dataclass(frozen=True)
@@ -44,3 +47,25 @@ class Told(Printing):
     def open(self):
         Path(self.path).write_text(str(os.getpid()))
         time.sleep(600)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A trial that appends its name, and the process that measures, to a file as it is opened."""
+
+    path: str
+    name: str
+    trial: object
+
+    def open(self):
+        with Path(self.path).open("a") as file:
+            file.write(f"{self.name} {os.getppid()}\n")
+        return self.trial.open()
+
+
+def refuse():
+    raise LayoutError("sigma must order the axes")
+
+
+def leave():
+    os.kill(os.getpid(), signal.SIGKILL)

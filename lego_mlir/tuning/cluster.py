@@ -16,6 +16,7 @@ distributed.dask.org, "Worker Resources", "Resilience".
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -105,7 +106,7 @@ class ClusterRun:
         roles: dict[str, tuple[str, int | None]] = {}
         for job in self.jobs.values():
             for number, build in enumerate(job.builds):
-                future = self.client.submit(_built, build, pure=False, priority=-len(roles))
+                future = self.client.submit(_built, _packed(build), pure=False, priority=-len(roles))
                 roles[future.key] = job.name, number
                 waiting.add(future)
             if not job.builds:
@@ -131,7 +132,7 @@ class ClusterRun:
             self._first = time.monotonic()
         made = self.built[job.name]
         trials = [made[number] for number in range(len(job.builds))]
-        return self.client.submit(_measured, trials, job.rules, job.bench, pure=False, resources={GPU: 1})
+        return self.client.submit(_measured, trials, _packed((job.rules, job.bench)), pure=False, resources={GPU: 1})
 
     def _outcome(self, name: str, future: Foreign) -> JobOutcome:
         if future.status != "finished":
@@ -217,21 +218,28 @@ def local_cluster(compiling: int, measuring: int = 1, devices: Sequence[str] | N
         yield client
 
 
-def _built(build: Build) -> Trial | Failure:
+def _packed(value: object) -> bytes:
+    """A value as bytes, which a worker unpacks itself: one that it cannot import fails there, not in the scheduler."""
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(value))
+
+
+def _built(build: bytes) -> Trial | Failure:
     """On a worker: the trial, or why it cannot be built."""
     try:
-        return build()
+        made: Trial = pickle.loads(build)()
+        return made
     except LegoError as error:
         return Failure("refused", str(error))
     except Exception as error:  # the others still count
         return Failure("crashed", _first_line(error))
 
 
-def _measured(
-    trials: Sequence[Trial | Failure], rules: RaceRules, bench: Callable[[], Bench]
-) -> tuple[list[RaceResult], str, float]:
+def _measured(trials: Sequence[Trial | Failure], packed: bytes) -> tuple[list[RaceResult], str, float]:
     """On a worker with a GPU: the race."""
     began = time.monotonic()
+    rules, bench = pickle.loads(packed)
     results = race(bench(), trials, rules)
     return results, str(_distributed().get_worker().name), time.monotonic() - began
 
