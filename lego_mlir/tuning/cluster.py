@@ -112,13 +112,14 @@ class ClusterRun:
             if not job.builds:
                 self._count(JobOutcome(job.name, (), "", 0.0), on_outcome)
         for future in waiting:
-            name, number = roles.pop(future.key, (None, None))
-            if name is None:
+            role = roles.pop(future.key, None)
+            if role is None:
                 continue  # a result that was sent twice
-            if number is None:
+            name, place = role
+            if place is None:
                 self._count(self._outcome(name, future), on_outcome)
             else:
-                self.built[name][number] = Failure("crashed", _reason(future)) if future.status == "error" else future
+                self.built[name][place] = Failure("crashed", _reason(future)) if future.status == "error" else future
                 if len(self.built[name]) == len(self.jobs[name].builds):
                     measured = self._submit(self.jobs[name])
                     roles[measured.key] = name, None
