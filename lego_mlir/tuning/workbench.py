@@ -97,7 +97,9 @@ def halve(
         found.append(timing)
         on_timing(timing)
 
-    race(workbench.bench, trials, RaceRules(confidence, worth, seconds=seconds or math.inf), record)
+    race(
+        workbench.bench, trials, RaceRules(confidence, worth, seconds=math.inf if seconds is None else seconds), record
+    )
     repeated = {timing.kernel for timing in found}
     return [*found, *(timing for timing in earlier.values() if timing.kernel not in repeated)]
 
@@ -137,9 +139,13 @@ def made_up_workbench(
     *,
     noise: float = 0.03,
     live: int = 8,
+    pace: float = 0.0,
 ) -> Workbench:
-    """A workbench of the made-up device, whose optimum is that of `seconds_of`; it needs no code and takes no time."""
-    device = MadeUpDevice(noise)
+    """A workbench of the made-up device, whose optimum is that of `seconds_of`; it needs no code.
+
+    It takes no time either, unless each sample is to take `pace` seconds.
+    """
+    device = MadeUpDevice(noise, pace=pace)
 
     def prepare(candidate: Candidate, sizes: Mapping[str, int]) -> Trial:
         return device.trial(seconds_of(candidate.configuration, sizes), behaviour_of(candidate.configuration))
