@@ -17,19 +17,24 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Array
 
 
-def read(path: Path) -> Mapping[str, Array]:
-    """The arrays of the `.npz` beside the code, empty where the file is missing. Raises SpecError for a broken one."""
+def read(path: Path | bytes) -> Mapping[str, Array]:
+    """The arrays of the `.npz` beside the code, empty where the file is missing, or of the bytes of such a file.
+
+    Raises SpecError for a broken one.
+    """
+    import io
     import zipfile
 
     import numpy
 
-    if not path.is_file():
+    if isinstance(path, Path) and not path.is_file():
         return {}
     try:
-        with path.open("rb") as file:
+        with io.BytesIO(path) if isinstance(path, bytes) else path.open("rb") as file:
             return dict(numpy.load(file))
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise SpecError(f"{path}: not the data of a check ({error}); compile again with --with-data") from error
+        name = "the given bytes" if isinstance(path, bytes) else path
+        raise SpecError(f"{name}: not the data of a check ({error}); compile again with --with-data") from error
 
 
 def compare(found: Array, name: str, data: Mapping[str, Array], argument: Argument) -> comparing.Comparison:

@@ -1,15 +1,16 @@
 """Compiled code that is checked and timed on a GPU: a trial needs the driver and NumPy, no compiler.
 
-A candidate is compiled where the compiler is, and its code, its manifest and the data of its checks go to a machine
-with a GPU. The checks come first: each is a `.npz` of `runtime.data`, with the memory before the launch and what it
-must be after it; the last one may be of the sizes that are timed. What is timed is launched on the memory of that
-check, or on random small integers.
+A candidate is compiled where the compiler is (`GpuBuild`), and its code, its manifest and the data of its checks go to
+a machine with a GPU (`GpuTrial`). The checks come first: each is a `.npz` of `runtime.data`, with the memory before the
+launch and what it must be after it; the last one may be of the sizes that are timed. What is timed is launched on the
+memory of that check, or on random small integers.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +23,19 @@ from lego_mlir.tuning.device_launch import DeviceBuffers, Stopwatch
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
-    from lego_mlir.toolchain.compile import Compilation
-    from lego_mlir.tracing.program import KernelProgram
+    from lego_mlir.tracing.program import Runnable
 
 
 @dataclass(frozen=True, slots=True)
 class GpuTrial:
-    """Code with its manifest as JSON data, the `.npz` files of its checks, and the sizes that are timed."""
+    """Code with its manifest as JSON data, the `.npz` files of its checks, and the sizes that are timed.
+
+    The checks are paths, or for another machine the bytes of the files.
+    """
 
     code: bytes
     described: Mapping[str, Any]
-    checks: tuple[Path, ...]
+    checks: tuple[Path | bytes, ...]
     sizes: Mapping[str, int]
     entry: str | None = None
     device: int = 0
@@ -60,7 +63,7 @@ class GpuSampler:
         for path in self.trial.checks:
             data = data_files.read(path)
             if not data:
-                raise UsageError(f"{path}: the data of a check are missing; copy them with the code")
+                raise UsageError(f"{path!s}: the data of a check are missing; copy them with the code")
             launch = self._launch(data, self._sizes_of(data))
             self.driver.within(self.trial.device, launch.run)
             if wrong := launch.wrong(data):
@@ -150,13 +153,63 @@ def _entry(read: Manifest, name: str | None) -> KernelEntry | ProgramEntry:
     return read.programs[name] if name is not None and name in read.programs else read.kernel(name)
 
 
-def trial_of(
-    compiled: Compilation, checks: Sequence[Path], sizes: Mapping[str, int], program: KernelProgram | None = None
-) -> GpuTrial:
-    """The trial of a compilation to PTX or a cubin, of one kernel or of the kernels of a program."""
-    described = compiled.manifest
-    if program is not None:
-        from lego_mlir.toolchain.manifest import describe_steps
+@dataclass(frozen=True, slots=True)
+class GpuBuild:
+    """All that a process or machine with the compiler needs to build a trial: a module after its transform script.
 
-        described["programs"] = [describe_steps(program, described["kernels"])]
-    return GpuTrial(compiled.bytes, described, tuple(checks), dict(sizes))
+    `described` is the manifest but for the code. Opened as a trial, it compiles in the process of the candidate: a
+    compiler that crashes or hangs costs that candidate only, and those of a heat are compiled at the same time.
+    """
+
+    module: str
+    target: str
+    emit: str
+    described: Mapping[str, Any]
+    checks: tuple[Path | bytes, ...]
+    sizes: Mapping[str, int]
+    device: int = 0
+
+    def __call__(self) -> GpuTrial:
+        """Compile, through the cache. Raises ToolchainError where a stage fails."""
+        from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+
+        compiled = compile_kernel(
+            self.module, start="transformed", target=self.target, emit=self.emit, cache=Cache(default_folder())
+        )
+        code = {"code": self.emit, "code_sha256": hashlib.sha256(compiled.bytes).hexdigest()}
+        described = {**self.described, **code}
+        return GpuTrial(compiled.bytes, described, self.checks, self.sizes, device=self.device)
+
+    def open(self) -> GpuSampler:
+        """Compile and load."""
+        return self().open()
+
+    def with_data(self) -> GpuBuild:
+        """The same with the contents of its files, for another machine."""
+        return replace(self, checks=tuple(c if isinstance(c, bytes) else c.read_bytes() for c in self.checks))
+
+
+def build_of(
+    built: Runnable,
+    checks: Sequence[Path | bytes],
+    sizes: Mapping[str, int],
+    target: str,
+    emit: str = "ptx",
+    device: int = 0,
+) -> GpuBuild:
+    """The build of a kernel, or of a program with its kernels; tiles of `lego.mma` become fragments."""
+    from lego_mlir.runtime.calls import FRAGMENTS
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+    from lego_mlir.toolchain.manifest import describe_steps
+    from lego_mlir.tracing.program import KernelProgram
+
+    kernels = tuple(built.kernels) if isinstance(built, KernelProgram) else (built,)
+    script = FRAGMENTS if any(kernel.trace().tile_rows() for kernel in kernels) else None
+    compiled = compile_kernel(
+        kernels, target=target, emit="transformed", transform=script, cache=Cache(default_folder())
+    )  # fmt: skip
+    described = compiled.manifest
+    if isinstance(built, KernelProgram):
+        described["programs"] = [describe_steps(built, described["kernels"])]
+    module = compiled.stage("transformed", locations=True)
+    return GpuBuild(module, target, emit, described, tuple(checks), dict(sizes), device)

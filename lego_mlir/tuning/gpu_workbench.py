@@ -7,7 +7,9 @@ reference. They are kept in a folder that is removed with the workbench.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,12 +18,11 @@ from typing import TYPE_CHECKING
 
 from lego_mlir.errors import UsageError
 from lego_mlir.tuning.candidates import Candidate
-from lego_mlir.tuning.gpu_trials import GpuTrial, trial_of
+from lego_mlir.tuning.gpu_trials import GpuBuild, build_of
 from lego_mlir.tuning.isolated import IsolatedBench
 from lego_mlir.tuning.workbench import Workbench
 
 if TYPE_CHECKING:
-    from lego_mlir.toolchain.compile import Compilation
     from lego_mlir.tracing.program import Runnable
 
 
@@ -49,15 +50,22 @@ def toolchain(target: str) -> str:
 
 @dataclass
 class Preparing:
-    """Compiles candidates for one target, with the data of their checks."""
+    """Makes the trials of candidates for one target, with the data of their checks."""
 
     target: str
     device: int = 0
     emit: str = "ptx"
-    folder: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)
+    folder: Path = field(init=False)
 
-    def trial(self, candidate: Candidate, sizes: Mapping[str, int]) -> GpuTrial:
-        """The trial of a kernel or a program. Raises UsageError for what does not run as compiled code on a GPU."""
+    def __post_init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="lego-tuning-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    def trial(self, candidate: Candidate, sizes: Mapping[str, int]) -> GpuBuild:
+        """The trial of a kernel or a program, which compiles it as it is opened.
+
+        Raises UsageError for what does not run as compiled code on a GPU.
+        """
         from lego_mlir.runtime import data
         from lego_mlir.tracing.definition import Kernel
         from lego_mlir.tracing.program import KernelProgram
@@ -70,15 +78,13 @@ class Preparing:
             )
         timed = data.choose_sizes(built, data.sizes_of_kernel(built, sizes))
         checks = [self._data(built, candidate.digest, at) for at in _check_sizes(built, timed)]
-        program = built if isinstance(built, KernelProgram) else None
-        made = trial_of(compiled(built, self.target, self.emit), checks, timed, program)
-        return GpuTrial(made.code, made.described, made.checks, made.sizes, device=self.device)
+        return build_of(built, checks, timed, self.target, self.emit, self.device)
 
     def _data(self, built: Runnable, digest: str, sizes: Mapping[str, int]) -> Path:
         from lego_mlir.runtime import data
 
         words = hashlib.sha256(f"{digest} {sorted(sizes.items())}".encode()).hexdigest()[:24]
-        path = Path(self.folder.name, f"{words}.npz")
+        path = self.folder / f"{words}.npz"
         if not path.is_file():
             path.write_bytes(data.to_npz(data.check_data(built, sizes)))
         return path
@@ -91,16 +97,3 @@ def _check_sizes(built: Runnable, timed: Mapping[str, int]) -> list[dict[str, in
     small = data.choose_sizes(built, {}) if built.sizes else {}
     smaller = bool(small) and all(small[name] <= timed[name] for name in small) and small != dict(timed)
     return [*([small] if smaller else []), dict(timed)]
-
-
-def compiled(built: Runnable, target: str, emit: str = "ptx") -> Compilation:
-    """The code of a kernel, or of the kernels of a program, through the cache; tiles of `lego.mma` become fragments."""
-    from lego_mlir.runtime.calls import FRAGMENTS
-    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
-    from lego_mlir.tracing.program import KernelProgram
-
-    kernels = built.kernels if isinstance(built, KernelProgram) else (built,)
-    script = FRAGMENTS if any(kernel.trace().tile_rows() for kernel in kernels) else None
-    return compile_kernel(
-        tuple(kernels), target=target, emit=emit, transform=script, cache=Cache(default_folder())
-    )  # fmt: skip

@@ -1,6 +1,7 @@
 """The GPU's trials on the stand-in for the driver: checked first, flushed before each launch, timed by events."""
 
 import ctypes
+import dataclasses
 import pickle
 
 import numpy as np
@@ -11,7 +12,6 @@ import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import LaunchError, UsageError
 from lego_mlir.runtime import data, driver
-from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tuning import device_launch, gpu_trials
 from lego_mlir.tuning.child import attempt
 
@@ -65,9 +65,8 @@ def saved(folder, kernel, **sizes):
 
 @pytest.fixture
 def trial(tmp_path):
-    compiled = compile_kernel(scaled, target="sm_80")
     checks = [saved(tmp_path, scaled, M=100), saved(tmp_path, scaled, M=1024)]
-    return pickle.loads(pickle.dumps(gpu_trials.trial_of(compiled, checks, {"M": 1024})))
+    return pickle.loads(pickle.dumps(gpu_trials.build_of(scaled, checks, {"M": 1024}, "sm_80")))
 
 
 def test_a_right_kernel_is_timed_at_its_sizes_with_a_flush_before_each_launch(machine, trial):
@@ -105,24 +104,21 @@ def test_a_launch_that_fails_is_a_reason_and_not_a_time(machine, trial):
 
 def test_without_data_of_the_timed_sizes_numbers_are_drawn(machine, tmp_path):
     machine.runs(scaled)
-    compiled = compile_kernel(scaled, target="sm_80")
-    trial = gpu_trials.trial_of(compiled, [saved(tmp_path, scaled, M=100)], {"M": 4096})
+    trial = gpu_trials.build_of(scaled, [saved(tmp_path, scaled, M=100)], {"M": 4096}, "sm_80")
     assert attempt(trial).sample(2) == pytest.approx([20e-6] * 2)
     assert machine.launches[-1][1] == (64, 1, 1)
 
 
 def test_missing_data_and_wrong_sizes_are_refused(machine, tmp_path):
-    compiled = compile_kernel(scaled, target="sm_80")
-    kind, reason = attempt(gpu_trials.trial_of(compiled, [tmp_path / "none.npz"], {"M": 8}))
+    kind, reason = attempt(gpu_trials.build_of(scaled, [tmp_path / "none.npz"], {"M": 8}, "sm_80"))
     assert (kind, "the data of a check are missing; copy them with the code" in reason) == ("refused", True)
     with pytest.raises(UsageError, match="size M = 7"):
-        gpu_trials.trial_of(compiled, [], {"M": 7}).open().sample(1)
+        gpu_trials.build_of(scaled, [], {"M": 7}, "sm_80").open().sample(1)
 
 
 def test_a_program_is_timed_as_a_whole(machine, tmp_path):
     machine.runs(doubled)
-    compiled = compile_kernel(twice.kernels, target="sm_80")
-    sampler = attempt(gpu_trials.trial_of(compiled, [saved(tmp_path, twice)], {}, twice))
+    sampler = attempt(gpu_trials.build_of(twice, [saved(tmp_path, twice)], {}, "sm_80").with_data())
     assert len(machine.launches) == 2
     assert sampler.sample(4) == pytest.approx([40e-6] * 4)
 
@@ -133,3 +129,22 @@ def test_the_identity_of_a_device(machine):
     buffers = device_launch.DeviceBuffers(driver.driver(), 0)
     given = np.arange(6, dtype=np.float16).reshape(2, 3)
     assert np.array_equal(buffers.get(buffers.put(given.T), given.T), given.T)
+
+
+def test_the_workbench_checks_at_a_small_size_and_at_the_timed_one(machine):
+    from lego_mlir.tuning import gpu_workbench
+    from lego_mlir.tuning.candidates import Candidate, Configuration
+
+    machine.runs(scaled)
+    workbench = gpu_workbench.gpu_workbench()
+    assert (workbench.device, workbench.multiprocessors, workbench.driver) == ("stand-in", 132, "CUDA 12.8")
+    candidate = Candidate(Configuration.of({"tile": 64}), lambda: scaled)
+    build = pickle.loads(pickle.dumps(workbench.prepare(candidate, {"M": 4096, "N": 3})))
+    assert (build.target, build.sizes) == ("sm_90", {"M": 4096})
+    assert attempt(build).sample(1) == pytest.approx([20e-6])
+    assert [grid[0] for _, grid, *_ in machine.launches] == [4, 64, 64]
+    kind, reason = attempt(dataclasses.replace(build, module=build.module.replace("arith.mulf", "arith.mull")))
+    assert (kind, "stage" in reason) == ("refused", True)
+    text = Candidate(Configuration.of({"tile": 64}), lambda: "text")
+    with pytest.raises(UsageError, match="tile=64: a str is not timed through the driver"):
+        workbench.prepare(text, {})
