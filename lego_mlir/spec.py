@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.generic import GenericKernel
     from lego_mlir.tracing.program import KernelProgram, Runnable
+    from lego_mlir.tuning.tunable import Tunable
 
 # The classes whose instances are collected, looked up in the modules that the spec has loaded.
 _KINDS: Final = {
@@ -42,6 +43,7 @@ _KINDS: Final = {
     "templates": ("lego_mlir.templates", "Template"),
     "programs": ("lego_mlir.tracing.program", "KernelProgram"),
     "generics": ("lego_mlir.tracing.generic", "GenericKernel"),
+    "tunables": ("lego_mlir.tuning.tunable", "Tunable"),
 }
 
 
@@ -56,6 +58,7 @@ class Spec:
     templates: Mapping[str, Template]
     generics: Mapping[str, GenericKernel] = field(default_factory=dict)
     programs: Mapping[str, KernelProgram] = field(default_factory=dict)
+    tunables: Mapping[str, Tunable] = field(default_factory=dict)
     names: Mapping[str, Any] = field(default_factory=dict, repr=False)  # all public variables, for templates
 
     @property

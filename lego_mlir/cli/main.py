@@ -56,6 +56,10 @@ COMMANDS: Final[dict[str, Command]] = {
         Command("analyze", "lego_mlir.cli.analyze", "Count bank conflicts and memory sectors, and suggest repairs."),
         Command("show", "lego_mlir.cli.show", "Draw layouts, accesses and the requests of a kernel's line."),
         Command("explore", "lego_mlir.cli.explore", "Edit layouts and accesses on a page in the browser."),
+        Command(
+            "tune", "lego_mlir.cli.tune", "Measure the configurations of a tunable kernel that no model rules out."
+        ),
+        Command("bench", "lego_mlir.cli.bench", "Time one configuration against the references and rivals of a spec."),
         Command("pack", "lego_mlir.cli.pack", "Compile kernels into a folder for machines that only launch."),
         Command(
             "doctor", "lego_mlir.cli.doctor", "Report what is installed, what is missing, and how to get it.", False

@@ -1,0 +1,192 @@
+"""`lego-mlir tune`: prune the space of a tunable, measure what is left on this machine's GPU, and export the choices.
+
+What would be measured and what was pruned, with the reason for each, is printed with `--dry-run`, and also on a machine
+without a GPU, before the error that there is none. Timings are stored as they come, so a run that was interrupted
+continues with `--resume`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.cli.progress import Progress
+from lego_mlir.cli.terminal import ResultTable, show
+from lego_mlir.errors import DependencyError, SpecError
+from lego_mlir.runtime.manifest import sizes_of
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+    from lego_mlir.spec import Spec
+    from lego_mlir.tuning.candidates import Timing
+    from lego_mlir.tuning.pruning import PrunedSpace
+    from lego_mlir.tuning.tunable import Tunable
+
+HELP: Final = "Measure the configurations of a tunable kernel that no model rules out."
+EXAMPLE: Final = "lego-mlir tune examples/tuned_transpose.py --size M=4096 --size N=4096 --dry-run"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("spec", help="the spec, a Python file with a function decorated by @lego.tune")
+    parser.add_argument("--kernel", metavar="NAME", help="tune this tunable only")
+    parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a size of the key: M=4096")
+    parser.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be measured, and what is pruned")
+    parser.add_argument("--resume", action="store_true", help="keep stored timings instead of measuring again")
+    parser.add_argument("--store", metavar="FILE", help="where timings are stored (default: the user's cache)")
+    parser.add_argument("--export", metavar="FILE", help="write the choices as JSON, for Tunable.load")
+    parser.add_argument("--autotune", action="store_true", help="print what is left as the configs of triton.autotune")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the plan, measure it, and return 1 if no configuration has a time."""
+    from lego_mlir import spec
+    from lego_mlir.tuning.tunable import seconds_of
+
+    budget = None if args.budget is None else seconds_of(args.budget)
+    loaded = spec.load(args.spec)
+    tunable = chosen_tunable(loaded, args.kernel)
+    sizes = sizes_of(args.size)
+    with Progress(f"pruning {tunable.name}") as progress, spec.blame(*loaded.files):
+        progress.update(f"{tunable.space.size} configurations")
+        space = tunable.prune(sizes)
+    if args.autotune:
+        from lego_mlir.tuning.autotune import autotune_text
+
+        space.require_some(tunable.name)
+        print(autotune_text([candidate.configuration for candidate in space.kept], tunable.key))
+        return 0
+    plan = _plan(tunable, sizes, space)
+    if args.dry_run:
+        print(json.dumps(plan, indent=2)) if args.json else show(*_plan_text(plan))
+        return 0
+    space.require_some(tunable.name)
+    timings = _measured(args, tunable, sizes, plan, budget)
+    if args.export:
+        tunable.export(args.export)
+    good = [timing for timing in timings if not timing.failure]
+    if args.json:
+        print(json.dumps({**plan, "timings": [_timing(timing) for timing in timings]}, indent=2))
+    else:
+        show(*_timings_text(tunable, timings))
+    return 0 if good else 1
+
+
+def chosen_tunable(loaded: Spec, name: str | None) -> Tunable:
+    """The spec's tunable of this name, or its only one. Raises SpecError otherwise."""
+    known = loaded.tunables
+    if not known:
+        raise SpecError(
+            f"{loaded.path}: this spec has nothing to tune; decorate a function of the choices that returns a kernel "
+            "with @lego.tune(space={..})"
+        )
+    if name is None and len(known) == 1:
+        return next(iter(known.values()))
+    if name is None or name not in known:
+        asked = f"no tunable named {name!r}" if name else "several tunables; name one with --kernel"
+        raise SpecError(f"{loaded.path}: {asked}; it has: {', '.join(known)}")
+    return known[name]
+
+
+def _measured(
+    args: argparse.Namespace, tunable: Tunable, sizes: dict[str, int], plan: Json, budget: float | None
+) -> Sequence[Timing]:
+    """The timings, stored as they come. Without a GPU, prints the plan and raises DependencyError."""
+    from lego_mlir.tuning.gpu_workbench import gpu_workbench
+    from lego_mlir.tuning.timings import TimingStore
+
+    try:
+        workbench = gpu_workbench()
+    except DependencyError as error:
+        if not args.json:
+            show(*_plan_text(plan))
+        raise DependencyError(
+            f"nothing was measured: {error}; --dry-run prints the plan alone, and --export of another machine's run "
+            "brings its choices here"
+        ) from error
+    store = TimingStore(args.store)
+    at = {name: int(sizes[name]) for name in tunable.key}
+    known = store.timings(tunable=tunable.name, toolchain=workbench.toolchain, sizes=at) if args.resume else []
+    done = 0
+
+    def stored(timing: Timing) -> None:
+        nonlocal done
+        done += 1
+        store.add([timing])
+        progress.update("measured", done=done, total=plan["to_measure"])
+
+    with Progress(f"tuning {tunable.name}") as progress:
+        return tunable.tune(sizes, budget=budget, workbench=workbench, known=known, on_timing=stored).timings
+
+
+def _plan(tunable: Tunable, sizes: dict[str, int], space: PrunedSpace) -> Json:
+    """What is measured, best predicted first, and what is pruned, as `--json` prints it."""
+    return {
+        "tunable": tunable.name,
+        "sizes": dict(sizes),
+        "device": tunable.device.name,
+        "configurations": len(space.kept) + len(space.pruned),
+        "to_measure": len(space.kept),
+        "kept": [
+            {
+                "configuration": candidate.configuration.to_data(),
+                "key": candidate.configuration.key,
+                "predicted": candidate.predicted and candidate.predicted.to_data(),
+            }
+            for candidate in space.kept
+        ],
+        "pruned": [{**pruned.to_data(), "key": pruned.configuration.key} for pruned in space.pruned],
+    }
+
+
+def _plan_text(plan: Json) -> list[str | ResultTable]:
+    at = "".join(f" {name}={n}" for name, n in plan["sizes"].items())
+    head = (
+        f"{plan['tunable']}{at}: {plan['to_measure']} of {plan['configurations']} configurations to measure, "
+        f"best predicted first ({plan['device']})"
+    )
+    rows = [
+        (row["key"], f"{p['us']:.4g}", p["limit"], f"{p['waves']:.2f}")
+        if (p := row["predicted"])
+        else (row["key"], "", "", "")
+        for row in plan["kept"]
+    ]
+    parts: list[str | ResultTable] = [head]
+    if rows:
+        parts.append(ResultTable(("configuration", "predicted us", "limited by", "waves"), rows))
+    if plan["pruned"]:
+        parts.append(f"pruned: {len(plan['pruned'])}")
+        parts += [f"  {row['key']}: {row['stage']}: {row['reason']}" for row in plan["pruned"]]
+    return parts
+
+
+def _timing(timing: Timing) -> Json:
+    measured = math.isfinite(timing.median)
+    return {
+        "key": timing.configuration.key,
+        "configuration": timing.configuration.to_data(),
+        "us": timing.median if measured else None,
+        "quartiles": list(timing.quartiles) if measured else None,
+        "repetitions": timing.repetitions,
+        "failure": timing.failure,
+    }
+
+
+def _timings_text(tunable: Tunable, timings: Sequence[Timing]) -> list[str | ResultTable]:
+    ordered = sorted(timings, key=lambda timing: timing.median)
+    rows = [
+        (t.configuration.key, f"{t.median:.4g}", f"{t.quartiles[0]:.4g} to {t.quartiles[1]:.4g}", t.repetitions)
+        for t in ordered
+        if not t.failure
+    ]
+    failed = [f"  {t.configuration.key}: {t.failure}" for t in ordered if t.failure]
+    head = f"{tunable.name}: {len(rows)} measured, fastest first"
+    parts: list[str | ResultTable] = [head]
+    if rows:
+        parts.append(ResultTable(("configuration", "median us", "quartiles", "runs"), rows))
+    return [*parts, *([f"failed: {len(failed)}", *failed] if failed else [])]
