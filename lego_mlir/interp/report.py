@@ -53,7 +53,7 @@ class Kind(Enum):
     UNDEFINED = "undefined arithmetic"
     ASSERTION = "failed assertion"
     DEADLOCK = "deadlock"
-    UNFENCED = "missing proxy fence"
+    UNFENCED = "missing fence"
     MBARRIER = "mbarrier misuse"
     REGISTERS = "register allocation"
 

@@ -193,6 +193,10 @@ class GangScheduler:
         lanes = gang.live()
         self.machine.exited[gang.lane_warp[lanes], lanes % WARP] = True
         gang.state = "exited"
+        warps = self.machine.shape.warps
+        for slot in map(int, np.unique(self.machine.slot_of_warp[gang.warps])):
+            if self.machine.exited[slot * warps : (slot + 1) * warps].all():
+                self.machine.check_exit(slot, self.code.lines[gang.pc - 1])
         for join in gang.joins:
             join.missing -= len(lanes)
             if join.missing == 0:

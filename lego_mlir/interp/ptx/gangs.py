@@ -45,6 +45,7 @@ class Gang:
     joins: tuple[Join, ...] = ()
     pending: frozenset[int] = frozenset()
     fenced: Registers | None = None
+    impatience: int = 0
     state: str = "runnable"
     waits: str = ""
     lane_warp: IntArray = field(init=False)
@@ -90,12 +91,14 @@ class Gang:
         if self.fenced is not None:  # keep the identity of registers that are unchanged since the fence
             fenced = [new if old is now else None for now, old, new in zip(self.regs, self.fenced, regs, strict=True)]
         active = None if self.active is None else self.active[lanes]
-        return Gang(self.warps[chosen], regs, simplified(active), self.pc, self.joins, self.pending, fenced)
+        return Gang(
+            self.warps[chosen], regs, simplified(active), self.pc, self.joins, self.pending, fenced, self.impatience
+        )
 
     def of_lanes(self, lanes: Array) -> Gang:
         """The part of the gang with some of its lanes: all its warps, another mask."""
         fenced = None if self.fenced is None else list(self.fenced)
-        return Gang(self.warps, list(self.regs), lanes, self.pc, self.joins, self.pending, fenced)
+        return Gang(self.warps, list(self.regs), lanes, self.pc, self.joins, self.pending, fenced, self.impatience)
 
 
 def simplified(active: Array | None) -> Array | None:
@@ -151,7 +154,8 @@ def merge(parts: Sequence[Gang], joins: tuple[Join, ...]) -> Gang:
             new if all(p.fenced is not None and p.fenced[i] is p.regs[i] for p in parts) else None
             for i, new in enumerate(regs)
         ]
-    return Gang(warps, regs, simplified(active), first.pc, joins, pending, fenced)
+    impatience = max(part.impatience for part in parts)
+    return Gang(warps, regs, simplified(active), first.pc, joins, pending, fenced, impatience)
 
 
 LANES_AT_ONCE: Final = 2048

@@ -33,6 +33,8 @@ from lego_mlir.interp.ptx.address_spaces import GlobalMemory
 from lego_mlir.interp.ptx.decoder import Decoder
 from lego_mlir.interp.ptx.gang_scheduler import GangScheduler, PtxCode, first_gangs
 from lego_mlir.interp.ptx.instructions.block_barriers import release_after_exits
+from lego_mlir.interp.ptx.instructions.cluster_barriers import release_cluster_after_exits
+from lego_mlir.interp.ptx.instructions.mbarriers import expire_waits
 from lego_mlir.interp.ptx.liveness import live_before
 from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine
 from lego_mlir.interp.ptx.ptx_reader import PtxEntry, PtxInstruction, PtxModule, PtxVariable, read_ptx
@@ -130,7 +132,8 @@ class _Run:
             )
             machine.runnable = first_gangs(machine, len(self.kernel.widths))
             scheduler = GangScheduler(machine, code, budget)
-            scheduler.rescues.append(partial(release_after_exits, machine))
+            rescues = (release_cluster_after_exits, expire_waits, release_after_exits)
+            scheduler.rescues += [partial(rescue, machine) for rescue in rescues]
             scheduler.run()
             if machine.parked or scheduler.executed > budget:
                 return start + len(wave)

@@ -99,6 +99,8 @@ class PtxMachine:
         self.runnable: list[Gang] = []
         self.parked: list[Gang] = []
         self.units: dict[str, object] = {}  # the state of barriers and units, by their module's name
+        self.remote: dict[int, dict[int, tuple[int, int]]] = {}
+        self.progress, self.progress_at_expiry, self.expiries = 0, -1, 0
 
     # --- identity -----------------------------------------------------------------------------------------------
 
@@ -149,6 +151,57 @@ class PtxMachine:
             kind = Kind.PENDING
         lane = int(lanes[min(conflict.row, len(lanes) - 1)]) if len(lanes) else 0
         self.fault(kind, f"{what} races with {earlier}", gang, lane, line, other=conflict.line, count=conflict.rows)
+
+    def report_proxy_conflict(self, conflict: Conflict | None, what: str, gang: Gang, lane: int, line: int) -> None:
+        """The conflict of an access through the asynchronous proxy: a write that is known but not fenced, or a race."""
+        if conflict is None:
+            return
+        warp = int(gang.lane_warp[lane])
+        if conflict.unit == WARP_AGENT and self.clocks.known[warp, conflict.agent] >= conflict.clock:
+            message = (
+                f"{what} is through the asynchronous proxy, and the write at line {conflict.line} was not followed by "
+                "fence.proxy.async"
+            )
+            self.fault(Kind.UNFENCED, message, gang, lane, line, other=conflict.line, count=conflict.rows)
+            return
+        self.report_conflict(conflict, what, gang, np.array([lane]), line)
+
+    def note_remote(self, gang: Gang, place: Located, line: int) -> None:
+        """Remember accesses to other blocks' shared memory: those blocks must not exit before."""
+        if self.shape.cluster_blocks == 1:
+            return
+        slots = place.at // self.stride
+        warps = gang.lane_warp[place.lanes]
+        for slot, warp in {(int(s), int(w)) for s, w in zip(slots, warps, strict=True)}:
+            if slot != int(self.slot_of_warp[warp]):
+                lane = int(place.lanes[int(np.argmax(warps == warp))])
+                agent = int(self.clocks.first_agent[warp])
+                self.note_remote_access(gang, lane, slot, (agent, int(self.clocks.known[warp, agent])), line)
+
+    def note_remote_access(self, gang: Gang, lane: int, slot: int, event: tuple[int, int], line: int) -> None:
+        """One access to a block's shared memory from another block, at an agent's clock."""
+        agent, clock = event
+        warps = self.shape.warps
+        if self.exited[slot * warps : (slot + 1) * warps].all():
+            message = f"an access to the shared memory of block {self.block_of(slot)}, which has exited"
+            self.fault(Kind.OUT_OF_BOUNDS, message, gang, lane, line)
+        self.remote.setdefault(slot, {})[agent] = (clock, line)
+
+    def check_exit(self, slot: int, line: int) -> None:
+        """A block ends: its warps must know of every access of other blocks to its shared memory."""
+        warps = self.shape.warps
+        known = self.clocks.known[slot * warps : (slot + 1) * warps].max(axis=0)
+        for agent, (clock, other) in self.remote.get(slot, {}).items():
+            if clock > known[agent]:
+                message = (
+                    f"the block may exit before the access of another block to its shared memory at line {other}; "
+                    "end with barrier.cluster.arrive and wait"
+                )
+                self.fault_of_block(Kind.RACE, message, slot, line, other=other)
+
+    def dependency(self, gang: Gang, waits: bool) -> Outcome:
+        """griddepcontrol: the grid that this one depends on has ended, or there is none."""
+        return None
 
     # --- addresses ----------------------------------------------------------------------------------------------
 
@@ -267,6 +320,7 @@ class PtxMachine:
         return ShadowAccess(place.at, size, clocks.first_agent[warps], clocks.clocks(warps), clocks.known[warps], line)
 
     def check_shared_read(self, gang: Gang, place: Located, size: int, line: int, *, atomic: bool = False) -> None:
+        self.note_remote(gang, place, line)
         access = self.access(gang, place, size, line)
         missing = self.shadow.uninitialised(access)
         if len(missing):
@@ -278,6 +332,7 @@ class PtxMachine:
         self.report_conflict(conflict, "this read", gang, place.lanes, line)
 
     def check_shared_write(self, gang: Gang, place: Located, size: int, line: int, *, atomic: bool = False) -> None:
+        self.note_remote(gang, place, line)
         conflict = self.shadow.write(self.access(gang, place, size, line), atomic=atomic)
         self.report_conflict(conflict, "this write", gang, place.lanes, line)
 

@@ -52,8 +52,13 @@ class Conflict:
     row: int
     rows: int
     line: int
-    unit: int
+    agent: int
+    clock: int
     written: bool
+
+    @property
+    def unit(self) -> int:
+        return self.agent % UNITS
 
 
 class SharedShadow:
@@ -109,8 +114,8 @@ class SharedShadow:
         if conflict is None and not atomic and access.agents.size > 1:
             lost = (self.writer[granules] != agents).any(axis=1)
             if lost.any():
-                unit = int(access.agents[0]) % UNITS
-                conflict = Conflict(int(np.argmax(lost)), int(lost.sum()), access.line, unit, True)
+                agent, clock = int(access.agents[0]), int(access.clocks[0])
+                conflict = Conflict(int(np.argmax(lost)), int(lost.sum()), access.line, agent, clock, True)
         self.initialise(access.at, access.size)
         return conflict
 
@@ -131,7 +136,8 @@ class SharedShadow:
         row, column = np.argwhere(late)[0]
         granule = granules[row, column]
         rows = int(late.any(axis=1).sum())
-        return Conflict(int(row), rows, int(self.write_line[granule]), int(self.writer[granule]) % UNITS, True)
+        line, agent = int(self.write_line[granule]), int(self.writer[granule])
+        return Conflict(int(row), rows, line, agent, int(self.written[granule]), True)
 
     def _unordered_read(self, access: ShadowAccess, granules: IntArray) -> Conflict | None:
         late = self.reads[granules] > access.known[:, None, :]
@@ -140,7 +146,7 @@ class SharedShadow:
         row, column, agent = np.argwhere(late)[0]
         rows = int(late.any(axis=(1, 2)).sum())
         line = int(self.read_line[granules[row, column]])
-        return Conflict(int(row), rows, line, int(agent) % UNITS, False)
+        return Conflict(int(row), rows, line, int(agent), int(self.reads[granules[row, column], agent]), False)
 
 
 class VectorClocks:

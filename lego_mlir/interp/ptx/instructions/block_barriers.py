@@ -71,7 +71,9 @@ def build_bar(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`bar.sync a, n`, `bar.arrive a, n`, `barrier.sync`, and the barriers of warps and clusters."""
     modifiers = instruction.modifiers
     if "cluster" in modifiers:
-        raise decoder.refused(instruction, "barriers of clusters are not modelled")
+        from lego_mlir.interp.ptx.instructions.cluster_barriers import build_cluster_barrier
+
+        return build_cluster_barrier(decoder, instruction)
     if "warp" in modifiers:
         mask, pc = decoder.source(instruction.operands[0], "u32", instruction), decoder.pc
 

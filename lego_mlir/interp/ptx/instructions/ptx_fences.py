@@ -15,7 +15,7 @@ from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
 @opcode("membar", "fence")
 def build_fence(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`fence.proxy.async.shared::cta`, `fence.acq_rel.gpu`, `membar.gl`."""
-    if "proxy" not in instruction.modifiers:
+    if not {"proxy", "mbarrier_init"} & set(instruction.modifiers):
         return lambda gang: None
     clocks = decoder.machine.clocks
 

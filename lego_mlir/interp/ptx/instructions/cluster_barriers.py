@@ -1,0 +1,172 @@
+"""Clusters: barrier.cluster, mapa, getctarank. PTX ISA, "barrier.cluster", "mapa", "getctarank".
+
+All threads of all blocks arrive once a phase, and wait later; a thread that has exited counts as arrived.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lego_mlir.interp.ptx import address_spaces as spaces
+from lego_mlir.interp.ptx.decoder import Decoder, opcode
+from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.report import Kind
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Array, IntArray
+
+FULL = np.array([0xFFFFFFFF], np.uint32)
+
+
+class ClusterBarrier:
+    """The barrier of one cluster: who arrived in this phase, and who waits for which phase."""
+
+    def __init__(self) -> None:
+        self.phase = 0
+        self.arrived: set[int] = set()
+        self.joint: Array | None = None
+        self.done: Array | None = None
+        self.waiting: list[Gang] = []
+        self.owes: dict[int, int] = {}  # a warp that arrived and has not waited: the phase it arrived in
+
+    def advance(self, machine: PtxMachine, cluster: int) -> bool:
+        """Complete the phase if all warps of the cluster have arrived or exited."""
+        warps = machine.shape.cluster_blocks * machine.shape.warps
+        every = range(cluster * warps, (cluster + 1) * warps)
+        if not self.arrived or not all(w in self.arrived or machine.exited[w].all() for w in every):
+            return False
+        self.phase += 1
+        self.done, self.joint, self.arrived = self.joint, None, set()
+        machine.progress += 1
+        waiting, self.waiting = self.waiting, []
+        for gang in waiting:
+            machine.wake(gang)
+        return True
+
+
+def cluster_barriers(machine: PtxMachine) -> dict[int, ClusterBarrier]:
+    """The barriers by number of the cluster."""
+    found = machine.units.setdefault("clusters", {})
+    assert isinstance(found, dict)
+    return found
+
+
+def _clusters(machine: PtxMachine, gang: Gang) -> IntArray:
+    found: IntArray = machine.slot_of_warp[gang.warps] // machine.shape.cluster_blocks
+    return found
+
+
+def build_cluster_barrier(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`barrier.cluster.arrive.release.aligned`, `barrier.cluster.wait.acquire.aligned`."""
+    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+    releases = "relaxed" not in instruction.modifiers
+    waits = "wait" in instruction.modifiers
+
+    def arrive(gang: Gang) -> Outcome:
+        stopped = converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
+        if stopped is not None:
+            return stopped
+        clusters = _clusters(machine, gang)
+        for cluster in np.unique(clusters):
+            barrier = cluster_barriers(machine).setdefault(int(cluster), ClusterBarrier())
+            warps = gang.warps[clusters == cluster]
+            twice = [int(w) for w in warps if int(w) in barrier.owes]
+            if twice:
+                message = "barrier.cluster.arrive twice without barrier.cluster.wait between"
+                machine.fault(Kind.BARRIER, message, gang, int(gang.live()[0]), line)
+            joint = machine.clocks.release(warps)
+            if releases:
+                barrier.joint = joint if barrier.joint is None else np.maximum(barrier.joint, joint)
+            barrier.arrived |= {int(w) for w in warps}
+            barrier.owes |= {int(w): barrier.phase for w in warps}
+            barrier.advance(machine, int(cluster))
+        return None
+
+    def wait(gang: Gang) -> Outcome:
+        stopped = converge(machine, gang, np.broadcast_to(FULL, (gang.lanes,)), pc)
+        if stopped is not None:
+            return stopped
+        return _wait(machine, gang, line, pc)
+
+    return wait if waits else arrive
+
+
+def _wait(machine: PtxMachine, gang: Gang, line: int, pc: int) -> Outcome:
+    clusters = _clusters(machine, gang)
+    blocked = np.zeros(len(gang.warps), np.bool_)
+    for cluster in np.unique(clusters):
+        barrier = cluster_barriers(machine).setdefault(int(cluster), ClusterBarrier())
+        chosen = clusters == cluster
+        phases = [barrier.owes.get(int(w)) for w in gang.warps[chosen]]
+        if None in phases:
+            message = "barrier.cluster.wait without barrier.cluster.arrive"
+            machine.fault(Kind.BARRIER, message, gang, int(gang.live()[0]), line)
+            continue
+        if any(phase == barrier.phase for phase in phases):
+            blocked |= chosen
+            continue
+        for warp in gang.warps[chosen]:
+            del barrier.owes[int(warp)]
+        if barrier.done is not None:
+            machine.clocks.acquire(gang.warps[chosen], barrier.done)
+    if not blocked.any():
+        return None
+    if not blocked.all():
+        machine.runnable.append(gang.of_warps(~blocked))
+    for cluster in np.unique(clusters[blocked]):
+        part = gang if (clusters == cluster).all() else gang.of_warps(clusters == cluster)
+        part.pc = pc
+        barrier = cluster_barriers(machine)[int(cluster)]
+        total = machine.shape.cluster_blocks * machine.shape.warps
+        machine.park(part, f"the barrier of its cluster, at which {len(barrier.arrived)} of {total} warps have arrived")
+        barrier.waiting.append(part)
+    return "parked"
+
+
+def release_cluster_after_exits(machine: PtxMachine) -> bool:
+    """Exited warps count as arrived."""
+    return any(barrier.advance(machine, cluster) for cluster, barrier in cluster_barriers(machine).items())
+
+
+@opcode("mapa")
+def build_mapa(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`mapa.shared::cluster.u32 d, a, rank`: the same variable in another block of the cluster."""
+    d, a, b = instruction.operands
+    type_ = decoder.type_of(instruction)
+    address, rank = decoder.source(a, type_, instruction), decoder.source(b, "u32", instruction)
+    write, machine, line = decoder.sink(d, instruction), decoder.machine, instruction.line
+    window = 0 if "shared::cluster" in instruction.modifiers else spaces.SHARED_WINDOW
+    peers = machine.shape.cluster_blocks
+
+    def run(gang: Gang) -> Outcome:
+        ranks = np.broadcast_to(rank(gang), (gang.lanes,)).astype(np.int64)
+        beyond = (ranks >= peers) & gang.mask()
+        if beyond.any():
+            lane = int(np.argmax(beyond))
+            message = f"rank {int(ranks[lane])} of a cluster of {peers} blocks"
+            machine.fault(Kind.OUT_OF_BOUNDS, message, gang, lane, line, count=int(beyond.sum()))
+        offset = address(gang).astype(np.int64) & spaces.OFFSET_MASK
+        write(gang, (offset | ranks << spaces.RANK_SHIFT | window).astype(np.uint64))
+        return None
+
+    return run
+
+
+@opcode("getctarank")
+def build_getctarank(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`getctarank.shared::cluster.u32 d, a`: the rank of the block that owns an address."""
+    d, a = instruction.operands
+    address = decoder.source(a, decoder.type_of(instruction), instruction)
+    write = decoder.sink(d, instruction)
+
+    def run(gang: Gang) -> Outcome:
+        rank = address(gang).astype(np.int64) >> spaces.RANK_SHIFT
+        write(gang, (rank & 0xFF).astype(np.uint32))
+        return None
+
+    return run

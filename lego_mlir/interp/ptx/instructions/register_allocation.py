@@ -1,0 +1,113 @@
+"""setmaxnreg: warpgroups give registers back and take more. PTX ISA, "setmaxnreg".
+
+A block begins with the same number of registers for every thread, as many as fit; `.dec` returns some to the block's
+pool, `.inc` waits until the pool has enough. griddepcontrol is here as well: a hint and a wait with no launch before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.interp.ptx.decoder import Decoder, opcode
+from lego_mlir.interp.ptx.gangs import Gang
+from lego_mlir.interp.ptx.ptx_machine import PARKED, Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_reader import Immediate, PtxInstruction
+from lego_mlir.interp.report import Kind
+
+REGISTERS: Final = 64 * 1024  # of a block; CUDA C++ Programming Guide, compute capability 9.0
+STEP: Final = 8
+LEAST, MOST = 24, 256
+MOST_OF_THREAD: Final = 255
+
+
+@dataclass(slots=True)
+class RegisterPool:
+    """Registers of one block: free ones, and those of each warp's threads."""
+
+    free: int
+    initial: int
+    of_warp: dict[int, int] = field(default_factory=dict)
+    waiting: list[Gang] = field(default_factory=list)
+
+
+def pools(machine: PtxMachine) -> dict[int, RegisterPool]:
+    """The pools by slot."""
+    found = machine.units.setdefault("registers", {})
+    assert isinstance(found, dict)
+    return found
+
+
+def _pool(machine: PtxMachine, slot: int) -> RegisterPool:
+    known = pools(machine)
+    if slot not in known:
+        threads = machine.shape.warps * WARP
+        each = min(REGISTERS // threads // STEP * STEP, MOST_OF_THREAD // STEP * STEP)
+        known[slot] = RegisterPool(REGISTERS - each * threads, each)
+    return known[slot]
+
+
+@opcode("setmaxnreg", whole=True)
+def build_setmaxnreg(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`setmaxnreg.dec.sync.aligned.u32 40`."""
+    operand = instruction.operands[0]
+    if not isinstance(operand, Immediate):
+        raise decoder.refused(instruction, "its count is a constant")
+    count, takes = int(operand.value), "inc" in instruction.modifiers
+    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+
+    def run(gang: Gang) -> Outcome:
+        lane = int(gang.live()[0])
+        if count % STEP or not LEAST <= count <= MOST:
+            message = f"setmaxnreg {count}: a multiple of {STEP} from {LEAST} to {MOST}"
+            machine.fault(Kind.REGISTERS, message, gang, lane, line)
+        slots = machine.slot_of_warp[gang.warps]
+        blocked = [int(s) for s in np.unique(slots) if not _resize(machine, gang, int(s), count, takes, line)]
+        if not blocked:
+            return None
+        waits = np.isin(slots, blocked)
+        if not waits.all():
+            machine.runnable.append(gang.of_warps(~waits))
+        for slot in blocked:
+            part = gang if (slots == slot).all() else gang.of_warps(slots == slot)
+            part.pc = pc
+            pool = _pool(machine, slot)
+            pool.waiting.append(part)
+            machine.park(part, f"registers for setmaxnreg {count}, of which the block has {pool.free} free")
+        return PARKED
+
+    return run
+
+
+def _resize(machine: PtxMachine, gang: Gang, slot: int, count: int, takes: bool, line: int) -> bool:
+    """Change the registers of the gang's warps in one block; False where the pool has too few."""
+    pool = _pool(machine, slot)
+    warps = [int(w) for w in gang.warps[machine.slot_of_warp[gang.warps] == slot]]
+    wanted = sum(WARP * (count - pool.of_warp.get(w, pool.initial)) for w in warps)
+    if wanted and (wanted < 0) == takes:
+        now = pool.of_warp.get(warps[0], pool.initial)
+        message = f"setmaxnreg.{'inc' if takes else 'dec'} {count}, and the warp has {now}"
+        machine.fault(Kind.REGISTERS, message, gang, int(gang.live()[0]), line)
+    if wanted > pool.free:
+        return False
+    pool.free -= wanted
+    pool.of_warp |= dict.fromkeys(warps, count)
+    waiting, pool.waiting = pool.waiting, []
+    for other in waiting:
+        machine.wake(other)
+    return True
+
+
+@opcode("griddepcontrol")
+def build_griddepcontrol(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`griddepcontrol.launch_dependents` and `griddepcontrol.wait`: see `dependent_launch`."""
+    machine = decoder.machine
+    waits = "wait" in instruction.modifiers
+
+    def run(gang: Gang) -> Outcome:
+        return machine.dependency(gang, waits)
+
+    return run
