@@ -37,15 +37,22 @@ Builder = Callable[["Decoder", PtxInstruction], Step]
 Source = Callable[[Gang], "Array"]
 Sink = Callable[[Gang, "Array"], None]
 BUILDERS: Final[dict[str, Builder]] = {}
+FORMS: Final[dict[tuple[str, str], Builder]] = {}
 WHOLE: Final[set[str]] = set()
 
 
-def opcode(*names: str, whole: bool = False) -> Callable[[Builder], Builder]:
-    """Register the builder of one or more opcodes; `whole`: a partial guard splits the gang instead of masking it."""
+def opcode(*names: str, form: str | None = None, whole: bool = False) -> Callable[[Builder], Builder]:
+    """Register the builder of opcodes, or of their forms with a modifier, such as `bulk`.
+
+    `whole`: a partial guard splits the gang instead of masking it.
+    """
 
     def register(builder: Builder) -> Builder:
         for name in names:
-            BUILDERS[name] = builder
+            if form is None:
+                BUILDERS[name] = builder
+            else:
+                FORMS[name, form] = builder
             if whole:
                 WHOLE.add(name)
         return builder
@@ -81,7 +88,8 @@ class Decoder:
         return InterpreterError(f"{self.file}:{instruction.line}: the emulator cannot run `{instruction}`: {why}")
 
     def _step(self, instruction: PtxInstruction) -> Step:
-        builder = BUILDERS.get(instruction.opcode)
+        forms = (FORMS.get((instruction.opcode, modifier)) for modifier in instruction.modifiers)
+        builder = next(filter(None, forms), BUILDERS.get(instruction.opcode))
         if builder is None:
             known = f"it knows {len(BUILDERS)} opcodes, and not `{instruction.opcode}`"
             raise self.refused(instruction, known)

@@ -1,7 +1,7 @@
-"""bar and barrier: the sixteen named barriers of a block, barriers of a cluster, bar.warp.sync.
+"""bar and barrier: the sixteen named barriers of a block, and bar.warp.sync.
 
 A barrier counts arriving threads in whole warps; at its count it releases those who wait, who then know all that those
-who arrived knew. `bar.arrive` counts without waiting. PTX ISA, "bar, barrier", "barrier.cluster", "bar.warp.sync".
+who arrived knew. `bar.arrive` counts without waiting. PTX ISA, "bar, barrier", "bar.warp.sync".
 """
 
 from __future__ import annotations
@@ -68,12 +68,8 @@ def barriers_of(machine: PtxMachine) -> dict[tuple[int, int], NamedBarrier]:
 
 @opcode("bar", "barrier", whole=True)
 def build_bar(decoder: Decoder, instruction: PtxInstruction) -> Step:
-    """`bar.sync a, n`, `bar.arrive a, n`, `barrier.sync`, and the barriers of warps and clusters."""
+    """`bar.sync a, n`, `bar.arrive a, n`, `barrier.sync`, and the barrier of a warp."""
     modifiers = instruction.modifiers
-    if "cluster" in modifiers:
-        from lego_mlir.interp.ptx.instructions.cluster_barriers import build_cluster_barrier
-
-        return build_cluster_barrier(decoder, instruction)
     if "warp" in modifiers:
         mask, pc = decoder.source(instruction.operands[0], "u32", instruction), decoder.pc
 

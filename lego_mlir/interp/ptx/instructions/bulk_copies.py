@@ -17,7 +17,7 @@ import numpy as np
 
 from lego_mlir.interp import rounding
 from lego_mlir.interp.ptx import address_spaces as spaces
-from lego_mlir.interp.ptx.decoder import Decoder, Source, space_of
+from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.cp_async import CopyQueue, queues_of
 from lego_mlir.interp.ptx.instructions.mbarriers import complete_bytes, located, mbarriers_of, used
@@ -60,6 +60,8 @@ def groups_of(machine: PtxMachine) -> dict[tuple[int, int], BulkGroups]:
     return found
 
 
+@opcode("cp", form="bulk", whole=True)
+@opcode("cp", form="mbarrier", whole=True)
 def build_bulk(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """All forms of cp.async.bulk, cp.reduce.async.bulk and cp.async.mbarrier.arrive."""
     modifiers = instruction.modifiers

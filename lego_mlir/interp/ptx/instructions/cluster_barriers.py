@@ -61,6 +61,7 @@ def _clusters(machine: PtxMachine, gang: Gang) -> IntArray:
     return found
 
 
+@opcode("barrier", form="cluster", whole=True)
 def build_cluster_barrier(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`barrier.cluster.arrive.release.aligned`, `barrier.cluster.wait.acquire.aligned`."""
     machine, line, pc = decoder.machine, instruction.line, decoder.pc

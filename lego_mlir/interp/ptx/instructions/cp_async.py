@@ -48,12 +48,8 @@ def queues_of(machine: PtxMachine) -> dict[int, CopyQueue]:
 
 @opcode("cp", whole=True)
 def build_cp(decoder: Decoder, instruction: PtxInstruction) -> Step:
-    """`cp.async.cg.shared.global [d], [s], 16, n`, its groups, and the bulk copies of `bulk_copies`."""
+    """`cp.async.cg.shared.global [d], [s], 16, n`, and its groups."""
     modifiers = instruction.modifiers
-    if "bulk" in modifiers or "mbarrier" in modifiers or "reduce" in modifiers:
-        from lego_mlir.interp.ptx.instructions import bulk_copies
-
-        return bulk_copies.build_bulk(decoder, instruction)
     machine = decoder.machine
     if "commit_group" in modifiers:
 
