@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lego_mlir.errors import DependencyError, LegoError, UsageError, brief
 from lego_mlir.tuning.halving import RaceResult, RaceRules, race
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 GPU: Final = "gpu"  # the resource of a worker that measures
 QUIET: Final = 50  # logging.CRITICAL
 Build = Callable[[], Trial]
+Found = TypeVar("Found")
 
 
 def isolated_bench() -> Bench:
@@ -44,10 +45,13 @@ def isolated_bench() -> Bench:
 
 @dataclass(frozen=True)
 class ClusterJob:
-    """Candidates that are raced on one device. `name` identifies it; builds and `bench` can be pickled."""
+    """Candidates that are raced on one device. `name` identifies it; builds and `bench` can be pickled.
+
+    In place of a build there may be the failure to make it.
+    """
 
     name: str
-    builds: Sequence[Build]
+    builds: Sequence[Build | Failure]
     rules: RaceRules = field(default_factory=RaceRules)
     bench: Callable[[], Bench] = isolated_bench
 
@@ -95,7 +99,6 @@ class ClusterRun:
         self.outcomes: dict[str, JobOutcome] = {}
         self.began = time.monotonic()
         self._first: float | None = None  # when the first job was submitted
-        self._slots = 1
 
     def run(
         self, on_outcome: Callable[[JobOutcome], None], on_progress: Callable[[ClusterProgress], None]
@@ -176,14 +179,14 @@ def run_jobs(
 
 
 @contextmanager
-def connected(scheduler: str | Foreign) -> Iterator[Foreign]:
+def connected(scheduler: str | Foreign, timeout: float = 15.0) -> Iterator[Foreign]:
     """A client of a scheduler, by its address such as tcp://host:8786, or the given one. UsageError if none answers."""
     if not isinstance(scheduler, str):
         yield scheduler
         return
     distributed = _distributed()
     try:
-        client = distributed.Client(scheduler, timeout="15s")
+        client = distributed.Client(scheduler, timeout=timeout)
     except (OSError, TimeoutError, ValueError) as error:
         raise UsageError(
             f"no Dask scheduler answers at {scheduler} ({_first_line(error)}); start one with: dask scheduler"
@@ -219,6 +222,17 @@ def local_cluster(compiling: int, measuring: int = 1, devices: Sequence[str] | N
         yield client
 
 
+def on_gpu_worker(client: Foreign, function: Callable[[], Found]) -> Found:
+    """The result of a function on one of the workers that measure. Raises UsageError where there is none."""
+    _require_gpu_workers(client)
+    found: Found = client.submit(_called, _packed(function), pure=False, resources={GPU: 1}).result()
+    return found
+
+
+def _called(packed: bytes) -> object:
+    return pickle.loads(packed)()
+
+
 def _packed(value: object) -> bytes:
     """A value as bytes, which a worker unpacks itself: one that it cannot import fails there, not in the scheduler."""
     import cloudpickle
@@ -229,7 +243,8 @@ def _packed(value: object) -> bytes:
 def _built(build: bytes) -> Trial | Failure:
     """On a worker: the trial, or why it cannot be built."""
     try:
-        made: Trial = pickle.loads(build)()
+        unpacked = pickle.loads(build)
+        made: Trial | Failure = unpacked if isinstance(unpacked, Failure) else unpacked()
         return made
     except LegoError as error:
         return Failure("refused", str(error))

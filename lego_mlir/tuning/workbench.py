@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median, quantiles
+from typing import Protocol
 
 from lego_mlir.errors import LegoError
 from lego_mlir.tuning.candidates import Candidate, Configuration, Timing
@@ -29,6 +30,19 @@ from lego_mlir.tuning.measuring import Bench, Failure, Trial
 Prepare = Callable[[Candidate, Mapping[str, int]], Trial]
 MICRO = 1e6
 TIMED = ("best", "tied", "slower", "halved")
+
+
+class MeasuredOn(Protocol):
+    """What a timing belongs to: a device, and the digest of the toolchain that compiled for it."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def multiprocessors(self) -> int: ...
+    @property
+    def driver(self) -> str: ...
+    @property
+    def toolchain(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,57 +94,71 @@ def halve(
     `on_timing` is called with each new timing when it is final; a candidate for which the seconds were not enough has
     none.
     """
+    entry = entered(workbench, tunable, candidates, sizes, known, digest)
+    trials = PreparedTrials(workbench, [candidates[i] for i in entry.numbers], sizes)
+    found: list[Timing] = []
+
+    def record(result: RaceResult) -> None:
+        if (timing := entry.timing(workbench, result)) is not None:
+            found.append(timing)
+            on_timing(timing)
+
+    rules = RaceRules(confidence, worth, seconds=math.inf if seconds is None else seconds)
+    race(workbench.bench, trials, rules, record)
+    return entry.together(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The candidates of a race: which of them run (`numbers`), and the timings that are known already, by digest."""
+
+    tunable: str
+    candidates: Sequence[Candidate]
+    sizes: Mapping[str, int]
+    digests: Sequence[str]
+    numbers: Sequence[int]
+    earlier: Mapping[str, Timing]
+
+    def timing(self, where: MeasuredOn, result: RaceResult) -> Timing | None:
+        """The timing of a result of the race; None for a candidate that the seconds were not enough for."""
+        if result.fate == "untried":
+            return None
+        place = self.numbers[result.number]
+        low = middle = high = math.inf
+        if result.fate in TIMED:
+            middle = MICRO * median(result.samples)
+            low, _, high = (MICRO * q for q in quantiles(result.samples, n=4))
+        failure = "" if result.fate in TIMED else f"{result.fate}: {result.reason}"
+        return Timing(
+            self.tunable, self.candidates[place].configuration, dict(self.sizes), self.digests[place], where.toolchain,
+            where.device, where.multiprocessors, where.driver, middle, (low, high), len(result.samples),
+            datetime.now(UTC).isoformat(timespec="seconds"), failure,
+        )  # fmt: skip
+
+    def together(self, found: Sequence[Timing]) -> list[Timing]:
+        """New timings and the known ones that were not taken again."""
+        repeated = {timing.kernel for timing in found}
+        return [*found, *(timing for timing in self.earlier.values() if timing.kernel not in repeated)]
+
+
+def entered(
+    where: MeasuredOn,
+    tunable: str,
+    candidates: Sequence[Candidate],
+    sizes: Mapping[str, int],
+    known: Sequence[Timing],
+    digest: Callable[[Candidate], str],
+) -> Entry:
+    """Which candidates run: those of unknown code, each code once, and first the fastest known one if others run."""
     digests = [digest(candidate) for candidate in candidates]
-    earlier = _earlier(workbench, tunable, digests, sizes, known)
+    here = (tunable, dict(sizes), where.device, where.multiprocessors, where.toolchain)
+    fitting = (t for t in known if (t.tunable, dict(t.sizes), t.device, t.multiprocessors, t.toolchain) == here)
+    earlier = {t.kernel: t for t in sorted(fitting, key=lambda t: t.when) if t.kernel in digests}
     again = min((t for t in earlier.values() if not t.failure), key=lambda t: t.median, default=None)
     numbers = [i for i, d in enumerate(digests) if d not in earlier and d not in digests[:i]]
     if again is not None and numbers:
         numbers.insert(0, digests.index(again.kernel))
-    trials = PreparedTrials(workbench, [candidates[i] for i in numbers], sizes)
-    found: list[Timing] = []
-
-    def record(result: RaceResult) -> None:
-        if result.fate == "untried":
-            return
-        place = numbers[result.number]
-        timing = _timing(workbench, tunable, candidates[place].configuration, sizes, digests[place], result)
-        found.append(timing)
-        on_timing(timing)
-
-    race(
-        workbench.bench, trials, RaceRules(confidence, worth, seconds=math.inf if seconds is None else seconds), record
-    )
-    repeated = {timing.kernel for timing in found}
-    return [*found, *(timing for timing in earlier.values() if timing.kernel not in repeated)]
-
-
-def _earlier(
-    workbench: Workbench, tunable: str, digests: Sequence[str], sizes: Mapping[str, int], known: Sequence[Timing]
-) -> dict[str, Timing]:
-    """By digest the known timings that are of these candidates, sizes, device and toolchain; the newest of each."""
-    here = (tunable, dict(sizes), workbench.device, workbench.multiprocessors, workbench.toolchain)
-    fitting = (t for t in known if (t.tunable, dict(t.sizes), t.device, t.multiprocessors, t.toolchain) == here)
-    return {t.kernel: t for t in sorted(fitting, key=lambda t: t.when) if t.kernel in digests}
-
-
-def _timing(
-    workbench: Workbench,
-    tunable: str,
-    configuration: Configuration,
-    sizes: Mapping[str, int],
-    kernel: str,
-    result: RaceResult,
-) -> Timing:
-    low = middle = high = math.inf
-    if result.fate in TIMED:
-        middle = MICRO * median(result.samples)
-        low, _, high = (MICRO * q for q in quantiles(result.samples, n=4))
-    failure = "" if result.fate in TIMED else f"{result.fate}: {result.reason}"
-    return Timing(
-        tunable, configuration, dict(sizes), kernel, workbench.toolchain, workbench.device, workbench.multiprocessors,
-        workbench.driver, middle, (low, high), len(result.samples), datetime.now(UTC).isoformat(timespec="seconds"),
-        failure,
-    )  # fmt: skip
+    return Entry(tunable, candidates, sizes, digests, numbers, earlier)
 
 
 def made_up_workbench(

@@ -12,14 +12,17 @@ from functools import partial
 import pytest
 from trials import Recorded, Unreadable, leave, refuse
 
-from lego_mlir.errors import DependencyError, UsageError
+from lego_mlir.errors import DependencyError, LayoutError, UsageError
 from lego_mlir.tuning import cluster
+from lego_mlir.tuning.candidates import Candidate, Configuration
 from lego_mlir.tuning.cluster import ClusterJob, run_jobs
+from lego_mlir.tuning.cluster_tuning import SizedProblem, WorkerDevice, halve_on
 from lego_mlir.tuning.halving import RaceRules
 from lego_mlir.tuning.made_up import MadeUpDevice
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own dependencies
 ONE_RUNG = RaceRules(rungs=1)
+MADE_UP = partial(WorkerDevice, "made-up", 132, "none", "t", "sm_90")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +112,7 @@ if __name__ == "__main__":
     with cluster._distributed().LocalCluster(n_workers=1, processes=False, dashboard_address=None) as made:
         for scheduler in (made.scheduler_address, "tcp://127.0.0.1:9"):
             try:
-                with cluster.connected(scheduler) as client:
+                with cluster.connected(scheduler, timeout=1.0) as client:
                     cluster.run_jobs(client, [])
             except UsageError as error:
                 print(error)
@@ -118,9 +121,34 @@ if __name__ == "__main__":
 
 def test_a_cluster_without_gpu_and_an_address_without_scheduler_have_a_remedy(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(WITHOUT_GPU.replace('"15s"', '"1s"'))
+    script.write_text(WITHOUT_GPU)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=True)
     first, second = done.stdout.splitlines()
     assert first.startswith("none of the 1 workers of the cluster has the resource gpu; start those on machines with")
     assert second.startswith("no Dask scheduler answers at tcp://127.0.0.1:9")
     assert second.endswith("start one with: dask scheduler")
+
+
+def test_candidates_of_several_sizes_come_back_as_timings(client):
+    candidates = [Candidate(Configuration.of({"tile": tile}), lambda: None) for tile in range(4)]
+    problems = [SizedProblem(candidates, {"M": n}) for n in range(3)]
+    device, arrived = MadeUpDevice(noise=0.01), []
+
+    def build(candidate, sizes, where):
+        if candidate.configuration["tile"] == 3:
+            raise LayoutError("sigma must order the axes")
+        return partial(device.trial, (2 + abs(candidate.configuration["tile"] - sizes["M"])) * 1e-5)
+
+    options = {
+        "digest": lambda candidate: str(candidate.configuration), "identify": MADE_UP, "build": build,
+        "on_timing": arrived.append, "known": [],
+    }  # fmt: skip
+    found = halve_on(client, "example", problems, **options)
+    assert [min(timings, key=lambda t: t.median).configuration["tile"] for timings in found] == [0, 1, 2]
+    assert sorted(map(id, arrived)) == sorted(id(timing) for timings in found for timing in timings)
+    assert {(t.device, t.multiprocessors, t.toolchain) for t in arrived} == {("made-up", 132, "t")}
+    assert [t.failure for t in found[0] if t.failure] == ["refused: sigma must order the axes"]
+    known = [timing for timings in found for timing in timings]
+    arrived.clear()
+    assert halve_on(client, "example", problems, **{**options, "known": known}) == found
+    assert arrived == []
