@@ -13,6 +13,7 @@ static Kernel kernels[256];
 static int kernel_count, module_device[256], module_count;
 int stand_in_devices = 1, stand_in_major = 9, stand_in_minor = 0, stand_in_version = 12080;
 int stand_in_refuse_code, stand_in_fail_next, stand_in_launches, stand_in_needs_context = 1;
+int stand_in_encoded, stand_in_replaced;  // tensor maps
 Configuration stand_in_last;
 static Run run;
 
@@ -20,6 +21,7 @@ static intptr_t current(void) { return depth ? stack[depth - 1] : 0; }
 void stand_in_reset(void) {
   stand_in_devices = 1; stand_in_major = 9; stand_in_minor = 0; stand_in_version = 12080;
   stand_in_refuse_code = stand_in_fail_next = stand_in_launches = 0;
+  stand_in_encoded = stand_in_replaced = 0;
   kernel_count = module_count = depth = 0; run = 0; stand_in_needs_context = 1;
 }
 void stand_in_run(Run given) { run = given; }
@@ -99,6 +101,29 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
   return 0;
 }
 int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "stand-in", size); return 0; }
+// A tensor map: its address comes first, as in the driver's own.
+typedef struct { uint64_t address, strides[4]; uint32_t type, rank, swizzle, sizes[5], box[5]; } TensorMap;
+int cuTensorMapEncodeTiled(TensorMap *map, int type, unsigned rank, void *address, const uint64_t *sizes,
+                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                           int swizzle, int promotion, int outside) {
+  if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || rank < 1 || rank > 5) return 1;
+  memset(map, 0, 128);
+  *map = (TensorMap){(uint64_t)(uintptr_t)address, {0}, type, rank, swizzle, {0}, {0}};
+  for (unsigned i = 0; i < rank; i++) {
+    if (box[i] < 1 || box[i] > 256 || steps[i] != 1 || (i && strides[i - 1] % 16)) return 1;
+    map->sizes[i] = sizes[i];
+    map->box[i] = box[i];
+    if (i) map->strides[i - 1] = strides[i - 1];
+  }
+  stand_in_encoded++;
+  return 0;
+}
+int cuTensorMapReplaceAddress(TensorMap *map, void *address) {
+  if ((uintptr_t)address % 16) return 1;
+  map->address = (uint64_t)(uintptr_t)address;
+  stand_in_replaced++;
+  return 0;
+}
 int cuGetErrorName(int code, const char **name) {
   *name = code == 201 ? "CUDA_ERROR_INVALID_CONTEXT" : code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
         : code == 222 ? "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" : code == 100 ? "CUDA_ERROR_NO_DEVICE" : 0;

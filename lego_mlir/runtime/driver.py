@@ -76,8 +76,7 @@ class Frame:
         count = max(slots, 1)
         self.configuration = _Configuration(*extents, shared, None, None, 0)
         self.slots: Any = (ctypes.c_uint64 * count)()
-        begin = ctypes.addressof(self.slots)
-        pointers = (ctypes.c_void_p * count)(*(begin + SLOT_BYTES * i for i in range(count)))
+        pointers = (ctypes.c_void_p * count)(*map(self.parameter, range(count)))
         arguments = (
             ctypes.c_void_p(ctypes.addressof(self.configuration)), ctypes.c_void_p(function.handle),
             ctypes.c_void_p(ctypes.addressof(pointers)), ctypes.c_void_p(None),
@@ -85,6 +84,10 @@ class Frame:
         self._keep = pointers
         direct = partial(driver.library.cuLaunchKernelEx, *arguments)
         self.launch: Callable[[], int] = direct if driver.devices == 1 else driver.guarded(direct, function.device)
+
+    def parameter(self, number: int) -> int:
+        """The host address of a parameter: its slot."""
+        return ctypes.addressof(self.slots) + SLOT_BYTES * number
 
 
 class Driver:

@@ -54,6 +54,13 @@ def frame_of(backend: CudaBackend, bound: Bound) -> Frame:
     """A frame with the extents and sizes of a bound launch; addresses, numbers and stream are still to be written."""
     entry, count = backend.entry, len(backend.entry.arguments)
     extents = (*bound.grid, *bound.block)
+    described = [a.tensor_map for a in entry.arguments if a.tensor_map is not None]
+    if described:
+        from lego_mlir.hardware.tensor_maps import tensor_map_from
+        from lego_mlir.runtime.tensor_map_frames import TensorMapFrame
+
+        maps = list(map(tensor_map_from, described))
+        return TensorMapFrame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, maps)
     frame = Frame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, count + len(bound.sizes))
     for i, size in enumerate(bound.sizes):
         frame.slots[count + i] = size

@@ -14,10 +14,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import ExpressionError, SpecError, UsageError
 from lego_mlir.hardware.memory import WIDEST_ACCESS
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
 
 FORMAT: Final = 1
 Extent = int | str
@@ -63,7 +66,8 @@ class Argument:
     A tensor begins at a multiple of `alignment` bytes, as its widest access needs; without one in the
     manifest, the widest access is assumed. `strides` are those of the layout, in elements, None where it has none or
     where some index names no element. `tolerance` is the relative and absolute error that the spec's reference
-    allows, None where it names none. `values` is the range of its integers, `(lo, end)`.
+    allows, None where it names none. `values` is the range of its integers, `(lo, end)`. `tensor_map` holds the fields
+    of a `TensorMap`, for a tensor that the kernel takes as one instead of a pointer.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Argument:
     strides: tuple[Extent, ...] | None = None
     tolerance: tuple[float, float] | None = None
     values: Sequence[Extent] | None = None
+    tensor_map: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Tensor
 
 PIPELINED: Final = "matmul_sm80.mlir"
+WARPGROUPS: Final = "matmul_sm90.mlir"
+WARPGROUP_TARGET: Final = "sm_90a"
 NOT_AHEAD: Final = "ldmatrix_mma.mlir"  # copies by the threads themselves, in step with the products
 LEAST_COPY: Final = 4  # bytes that an asynchronous copy moves at least; PTX ISA, "cp.async"
 LEAST: Final = 80  # the compute capability from which cp.async, ldmatrix and mma.sync m16n8k16 are there
@@ -206,29 +208,40 @@ def _folder(given: str | Path | None) -> Path | None:
 
 def target_of(capability: str) -> str:
     """The target to compile for on a device of this compute capability: its own, or the newest one before it."""
+    if capability == WARPGROUP_TARGET.removeprefix("sm_").rstrip("a"):
+        return WARPGROUP_TARGET
     if int(capability) < LEAST:
         raise UsageError(f"matmul needs a device of compute capability {LEAST} or later, and this one is {capability}")
     return target_for(capability)
 
 
 def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
-    """The kernel that the table names for a problem, its script, and the script's parameters."""
+    """The kernel for a problem, its script, and the script's parameters.
+
+    On sm_90a warpgroups compute what they can; the table names the kernels of everything else.
+    """
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels import choices, matmul
+    from lego_mlir.kernels import choices, matmul, warpgroup_choices
     from lego_mlir.layout import Col, Row
     from lego_mlir.tracing.dtypes import dtype_named
 
     p = problem
-    room = target_named(p.target).shared_per_block
     result = dtype_named(p.result)
-    chosen = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room, result.bytes)
     a, b = (
         (Col if letter == "T" else Row)(*dims) for letter, dims in zip(p.layouts, ((p.m, p.k), (p.k, p.n)), strict=True)
     )
+    types: dict[str, Any] = {"dtype": dtype_named(p.dtype), "result": result, "a": a, "b": b}
+    if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(p.m, p.n, p.k, p.layouts, p.result):
+        chosen = warpgroup_choices.choose(p.m, p.n, p.k, p.multiprocessors)
+        order = warpgroup_choices.order(p.m, p.n, chosen.tiling)
+        blocks = chosen.blocks(p.multiprocessors)
+        built = matmul.build(p.m, p.n, p.k, **types, tiling=chosen.tiling, order=order, blocks=blocks)
+        return built, WARPGROUPS, {"stages": chosen.stages}
+    room = target_named(p.target).shared_per_block
+    chosen = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room, result.bytes)
     built = matmul.build(
-        p.m, p.n, p.k, dtype_named(p.dtype), a=a, b=b, result=result, tiling=chosen.tiling, order=chosen.order,
-        blocks=chosen.blocks(p.multiprocessors),
-    )  # fmt: skip
+        p.m, p.n, p.k, **types, tiling=chosen.tiling, order=chosen.order, blocks=chosen.blocks(p.multiprocessors)
+    )
     copied = (access for _, access in built.trace().accesses() if access.buffer.name in ("a", "b"))
     if any(access.width * access.buffer.dtype.bytes < LEAST_COPY for access in copied):
         return built, NOT_AHEAD, {}
@@ -265,7 +278,8 @@ def compiled(problem: Problem, emit: str = "ptx") -> Any:
             "dependencies, or pack the kernel where they are: lego-mlir pack matmul --sizes "
             f"{problem.m}x{problem.n}x{problem.k} --target {problem.target} -o kernels, and set {FOLDER}=kernels"
         ) from error
+    target = problem.target if script == WARPGROUPS else problem.target.rstrip("a")
     return compile_kernel(
-        kernel, transform=script, parameters=parameters, target=problem.target, emit=emit,
+        kernel, transform=script, parameters=parameters, target=target, emit=emit,
         cache=Cache(default_folder()),
     )  # fmt: skip

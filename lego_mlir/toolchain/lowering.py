@@ -16,7 +16,7 @@ from lego_mlir.aliases import Op, Type, Value
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms import called_functions
-from lego_mlir.transforms.kernel_facts import facts_of, gpu_modules, input_types, kernels
+from lego_mlir.transforms.kernel_facts import TENSOR_MAPS_ATTRIBUTE, facts_of, gpu_modules, input_types, kernels
 from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes.approximate_exp2 import LowerApproximateExp2
 from lego_mlir.transforms.passes.base import FunctionPass
@@ -112,6 +112,7 @@ def to_nvvm(
             _external_dynamic_shared_memory(gpu_module)
             called_functions.keep_calls(gpu_module)
             _align_words_of_64_bits(gpu_module)
+            _pass_tensor_maps(gpu_module)
             _refuse_what_cannot_run(gpu_module)
         return to_text(module, locations=True)
 
@@ -222,6 +223,19 @@ def _align_words_of_64_bits(gpu_module: Op) -> None:
             accessed = operation.results[0] if operation.name == "llvm.load" else operation.operands[0]
             if accessed.type == word:
                 operation.attributes["alignment"] = alignment
+
+
+def _pass_tensor_maps(gpu_module: Op) -> None:
+    """Pass a kernel's tensor maps by value, 128 bytes each, as the copy engine reads them from parameter memory.
+
+    Conversion to LLVM drops `llvm.byval` of a `gpu.func`, and `nvvm.grid_constant` is refused there.
+    """
+    ir = bindings.load().ir
+    passed = ir.Attribute.parse("{llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant, llvm.align = 64 : i64}")
+    for operation in walk(gpu_module):
+        if operation.name == "llvm.func" and TENSOR_MAPS_ATTRIBUTE in operation.attributes:
+            count = len(operation.attributes[TENSOR_MAPS_ATTRIBUTE])
+            operation.attributes["arg_attrs"] = ir.ArrayAttr.get([passed] * count)
 
 
 def _refuse_what_cannot_run(gpu_module: Op) -> None:

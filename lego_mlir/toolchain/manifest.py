@@ -83,19 +83,20 @@ def describe(facts: KernelFacts, kernel: Traced) -> Json:
             "arguments": [_plain_argument(i, argument) for i, argument in enumerate(facts.arguments)],
         }
     required = kernel.trace().requirements
+    by_warpgroups = any(argument.tensor_map for argument in facts.arguments)  # with threads that only copy
     conditions = [{"condition": portable(r.condition), "text": r.text} for r in required]
     return {
         **common,
         **({"requirements": conditions} if conditions else {}),
         "source": str(kernel.source),
         "grid": [portable(n) for n in kernel.grid],
-        "block": [portable(n) for n in kernel.block],
+        "block": list(facts.block) if by_warpgroups and facts.block else [portable(n) for n in kernel.block],
         "sizes": [
             {"name": size.name, "min": size.min, "max": kernel.greatest(size), "multiple_of": size.multiple_of}
             for size in kernel.sizes
         ],
         "arguments": [
-            _argument(parameter, kernel.tolerance, argument.alignment)
+            _argument(parameter, kernel.tolerance, argument.alignment) | _map(argument)
             for parameter, argument in zip(kernel.params, facts.arguments, strict=False)
         ],
     }
@@ -151,7 +152,12 @@ def _plain_argument(position: int, argument: KernelArgument) -> Json:
     if argument.kind == "tensor":
         described |= {"shape": list(argument.shape) if known else None, "elements": _product(argument.shape)}
         described |= {"alignment": argument.alignment, "read": argument.read, "written": argument.written}
-    return described
+    return described | _map(argument)
+
+
+def _map(argument: KernelArgument) -> Json:
+    """The tensor map of an argument that is passed as one."""
+    return {} if argument.tensor_map is None else {"tensor_map": argument.tensor_map.to_data()}
 
 
 def _product(shape: Sequence[int | None]) -> int | None:

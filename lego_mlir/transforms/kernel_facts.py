@@ -13,6 +13,7 @@ from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op, Type, Value
+from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
 from lego_mlir.transforms import argument_use
 from lego_mlir.transforms.modules import ModuleError, parse, session, string_attribute, walk
 
@@ -23,6 +24,9 @@ DYNAMIC_SHARED_ATTRIBUTE: Final = "lego.dynamic_shared_bytes"
 RANGE_ATTRIBUTE: Final = "lego.range"
 LARGEST_TENSOR_ATTRIBUTE: Final = "lego.largest"
 LARGEST_GRID_ATTRIBUTE: Final = "lego.largest_grid"
+# Of a kernel whose arguments are tensor maps: one dictionary each, with the fields of `TensorMap`, the tensor's number
+# of elements, and whether it is read and written.
+TENSOR_MAPS_ATTRIBUTE: Final = "lego.tensor_maps"
 _KERNEL_MARKS: Final = ("kernel", "gpu.kernel")  # by version of MLIR
 _INDEX_BYTES: Final = 8
 
@@ -31,7 +35,8 @@ _INDEX_BYTES: Final = 8
 class KernelArgument:
     """One kernel argument: `kind` is "tensor" (one pointer) or "scalar"; a size is None where it is not static.
 
-    A tensor must begin at a multiple of `alignment` bytes; `read` and `written` tell how the kernel uses it.
+    A tensor must begin at a multiple of `alignment` bytes; `read` and `written` tell how the kernel uses it. With a
+    `tensor_map` the kernel takes that instead of a pointer.
     """
 
     kind: str
@@ -40,6 +45,7 @@ class KernelArgument:
     alignment: int = 1
     read: bool = True
     written: bool = False
+    tensor_map: TensorMap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,7 @@ def facts_of(function: Op) -> KernelFacts:
     )
     return KernelFacts(
         name=string_attribute(function, "sym_name"),
-        arguments=tuple(map(_argument, inputs, used)),
+        arguments=_mapped(function) or tuple(map(_argument, inputs, used)),
         block=_triple(function, "known_block_size"),
         grid=_triple(function, "known_grid_size"),
         static_shared=sum(memref_bytes(value.type) for value in attributions[:shared]),
@@ -107,6 +113,23 @@ def _argument(type_: Type, use: argument_use.Use) -> KernelArgument:
         return KernelArgument("scalar", str(type_))
     shape = tuple(None if type_.is_dynamic_dim(axis) else type_.shape[axis] for axis in range(type_.rank))
     return KernelArgument("tensor", str(type_.element_type), shape, use.alignment, use.read, use.written)
+
+
+def _mapped(function: Op) -> tuple[KernelArgument, ...]:
+    """The arguments of a kernel that takes tensor maps; none for other kernels."""
+    ir = bindings.load().ir
+    if TENSOR_MAPS_ATTRIBUTE not in function.attributes:
+        return ()
+    found = []
+    for described in function.attributes[TENSOR_MAPS_ATTRIBUTE]:
+        sizes, strides, box = (tuple(ir.DenseI64ArrayAttr(described[name])) for name in ("sizes", "strides", "box"))
+        swizzle, written = (
+            int(ir.IntegerAttr(described["swizzle"]).value),
+            bool(ir.BoolAttr(described["written"]).value),
+        )
+        tensor_map = TensorMap(str(ir.StringAttr(described["dtype"]).value), sizes, strides, box, swizzle)
+        found.append(KernelArgument("tensor", tensor_map.dtype, sizes[::-1], CHUNK, not written, written, tensor_map))
+    return tuple(found)
 
 
 def _triple(function: Op, attribute: str) -> tuple[int, ...] | None:

@@ -92,7 +92,7 @@ def test_matmul_takes_its_kernel_from_a_folder(packed, machine, monkeypatch):
     assert [launch[0] for launch in machine.launches] == ["matmul", "matmul"]
     message = (
         r"has no kernel matmul_64x16x32_f16_f16_TN; it has: clear, matmul_32x16x64_f16_f16_NN, twice; add it with "
-        r"lego-mlir pack matmul --sizes 64x16x32 --dtype f16 --result f16 --layouts TN --target sm_90 -o"
+        r"lego-mlir pack matmul --sizes 64x16x32 --dtype f16 --result f16 --layouts TN --target sm_90a -o"
     )
     with pytest.raises(UsageError, match=message):
         lego_mlir.matmul(a.T, own(np.zeros((32, 16), np.float16)))
@@ -154,7 +154,7 @@ def test_nothing_of_the_compiler_is_needed(packed):
     launches, message = done.stdout.splitlines()
     assert launches == "2"
     assert "has to be compiled, and sympy is not installed; install lego-mlir with its dependencies, or pack" in message
-    assert "lego-mlir pack matmul --sizes 32x16x64 --target sm_90 -o kernels, and set LEGO_MLIR_KERNELS" in message
+    assert "lego-mlir pack matmul --sizes 32x16x64 --target sm_90a -o kernels, and set LEGO_MLIR_KERNELS" in message
 
 
 def test_folders_without_kernels(tmp_path, packed):

@@ -342,6 +342,7 @@ def test_every_script_is_valid_for_upstream(tmp_path):
         "async_copies.mlir",
         "ldmatrix_mma.mlir",
         "matmul_sm80.mlir",
+        "matmul_sm90.mlir",
         "pipeline.mlir",
         "swizzle.mlir",
     )

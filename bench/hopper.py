@@ -1,0 +1,231 @@
+"""Products by warpgroups (sm_90a) against cuBLAS: squares, and sizes that no tile divides.
+
+    python bench/hopper.py static              registers, shared memory and main loops, no GPU
+    python bench/hopper.py render [SIZE ..]    the kernels that lego_mlir.matmul chooses, and other tiles, as cubins
+    python bench/hopper.py time [SIZE ..]      on the GPU machine: correctness, then times in turns of 0.2 s
+    python bench/hopper.py table               the tables of docs/matmul.md
+
+A size is M or MxNxK. A contender runs TURN_S seconds at a time between two events, short launches in CUDA graphs, in an
+order drawn anew each round: a large GPU is limited by power, and shorter turns would mix neighbours' power states. Kept
+is the median of the rounds.
+`time` needs torch and lego_mlir.runtime, and results come to $OUT/hopper.json, or bench/results.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import harness
+import mlir_kernels
+
+NAME, PAGE, TARGET, SCRIPT = "hopper", "matmul.md", "sm_90a", "matmul_sm90.mlir"
+Size = tuple[int, int, int]
+SQUARES: tuple[Size, ...] = tuple((n, n, n) for n in (512, 1024, 2048, 4096, 8192, 16384))
+OTHERS: tuple[Size, ...] = (
+    (1000, 1048, 520), (776, 1304, 1992), (1144, 1144, 1144), (1528, 1528, 1528), (1992, 2000, 2008),
+    (2216, 2216, 2216), (2560, 2560, 2560), (2888, 2888, 2888), (3072, 3072, 3072), (3336, 3336, 3336),
+    (3704, 3704, 3704), (4104, 4104, 4104), (4608, 4608, 4608), (5000, 5000, 5000), (5768, 5768, 5768),
+    (6144, 6144, 6144), (7048, 7048, 7048), (7680, 7680, 7680), (4096, 11008, 4096), (2048, 4096, 11008),
+)  # fmt: skip
+CASES = [*product(SQUARES, ("NT", "NN", "TN", "TT"), ("f16",)), *product(SQUARES, ("NT", "NN"), ("bf16",)),
+         *product(OTHERS, ("NT", "NN"), ("f16",))]  # fmt: skip
+STUDIED = ((128, 256), (128, 192), (128, 128), (64, 128), (64, 64))
+"""Other tiles, timed for NT and NN in f16 at squares."""
+SMS = 132
+TURN_S, ROUNDS = 0.2, 3
+GRAPH_LAUNCHES, GRAPH_MS = 50, 5
+TOLERANCE = 0.01
+
+
+def compiled(size: Size, layouts: str, dtype: str, tile: tuple[int, int] | None = None, emit: str = "cubin") -> Any:
+    """The kernel for a size: that of lego_mlir.matmul, or with another tile."""
+    from lego_mlir import Col, Row
+    from lego_mlir.kernels import matmul, warpgroup_choices
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    m, n, k = size
+    if tile is None:
+        choice = warpgroup_choices.choose(m, n, k, SMS)
+        tiling, stages = choice.tiling, choice.stages
+    else:
+        tiling = matmul.Tiling(*tile, 64, (tile[0] // 16, 1))
+        stages = warpgroup_choices.stages_of(*tile, k)
+    a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
+    order, type_ = warpgroup_choices.order(m, n, tiling), dtype_named(dtype)
+    kernel = matmul.build(m, n, k, type_, a=a, b=b, result=type_, tiling=tiling, order=order, blocks=SMS)
+    return compile_kernel(
+        kernel, transform=SCRIPT, parameters={"stages": stages}, target=TARGET, emit=emit,
+        cache=Cache(default_folder()),
+    )  # fmt: skip
+
+
+def wanted(size: Size, layouts: str, dtype: str) -> list[tuple[int, int] | None]:
+    """The tiles that are built for a case; None is the choice of lego_mlir.matmul."""
+    from lego_mlir.kernels import warpgroup_choices
+
+    if size not in SQUARES or dtype != "f16" or layouts not in ("NT", "NN"):
+        return [None]
+    chosen = warpgroup_choices.choose(*size, SMS).tiling
+    small = size[0] < 2048
+    return [None, *(tile for tile in STUDIED if tile != (chosen.m, chosen.n) and (small or tile[1] > 64 < tile[0]))]
+
+
+def render(sizes: list[Size]) -> None:
+    folder = harness.ARTIFACTS / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    index = []
+    for size, layouts, dtype in CASES:
+        if size not in sizes:
+            continue
+        for tile in wanted(size, layouts, dtype):
+            made = compiled(size, layouts, dtype, tile)
+            (facts,) = made.kernels
+            box = {m.tensor_map.box[1] for m in facts.arguments[:1]}
+            label = "chosen" if tile is None else "x".join(map(str, tile))
+            name = f"{'x'.join(map(str, size))}-{layouts}-{dtype}-{label}"
+            (folder / f"{name}.cubin").write_bytes(made.bytes)
+            (folder / f"{name}.json").write_text(json.dumps(made.manifest))
+            index.append({"file": name, "kernel": label, "size": size, "layouts": layouts, "dtype": dtype,
+                          "box": sorted(box), "shared": facts.dynamic_shared})  # fmt: skip
+    (folder / "index.json").write_text(json.dumps(index, indent=1))
+    print(f"{len(index)} kernels in {folder}")
+
+
+def static(sizes: list[Size]) -> None:
+    """Registers and main loops of the tiles at 4096."""
+    rows = []
+    for layouts, dtype in (("NT", "f16"), ("NN", "f16"), ("TN", "f16"), ("TT", "f16"), ("NT", "bf16")):
+        for tile in STUDIED:
+            made = compiled((4096, 4096, 4096), layouts, dtype, tile, "ptx")
+            code = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
+            name = f"{tile[0]}x{tile[1]}x64 {layouts} {dtype}"
+            rows.append(harness.static_row(code, "GMMA", kernel=name, layouts=layouts, dtype=dtype, tile=tile))
+    harness.write_static(NAME, rows, TARGET)
+
+
+def time(sizes: list[Size]) -> None:
+    """Check and time the rendered cases; exit code 1 where one is wrong."""
+    import torch
+
+    folder = harness.ARTIFACTS / NAME
+    index = json.loads(harness.rendered(folder / "index.json").read_text())
+    results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": []}
+    out = Path(os.environ.get("OUT", harness.BENCH / "results")) / f"{NAME}.json"
+    failed = 0
+    for size, layouts, dtype in CASES:
+        ours = [e for e in index if (tuple(e["size"]), e["layouts"], e["dtype"]) == (size, layouts, dtype)]
+        if size not in sizes or not ours:
+            continue
+        try:
+            rows = measured(folder, ours, size, layouts, dtype)
+        except harness.WrongResultError as error:
+            print(error, file=sys.stderr, flush=True)
+            failed += 1
+            continue
+        results["rows"] += rows
+        cublas = rows[0]["ms"]
+        shown = ", ".join(f"{row['kernel']} {cublas / row['ms']:.3f}" for row in rows[1:])
+        print(f"{'x'.join(map(str, size))} {layouts} {dtype}: cuBLAS {cublas:.4f} ms; {shown}", flush=True)
+        results["clocks"] = harness.clocks()
+        out.write_text(json.dumps(results, indent=1) + "\n")
+    sys.exit(1 if failed else 0)
+
+
+def measured(folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str, dtype: str) -> list[dict[str, Any]]:
+    """The rows of one case: cuBLAS first, then our kernels, each checked."""
+    import torch
+
+    from lego_mlir.runtime.packs import load_kernels
+
+    m, n, k = size
+    type_ = {"f16": torch.float16, "bf16": torch.bfloat16}[dtype]
+    torch.manual_seed(0)
+    stored = [
+        torch.randn(dims if letter == "N" else dims[::-1], device="cuda", dtype=type_)
+        for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True)
+    ]
+    a, b = (x if letter == "N" else x.t() for letter, x in zip(layouts, stored, strict=True))
+    expected, c = torch.mm(a, b), torch.empty((m, n), device="cuda", dtype=type_)
+    runs: dict[str, Any] = {"cuBLAS": lambda: torch.mm(a, b, out=c)}
+    errors = {"cuBLAS": 0.0}
+    for entry in ours:
+        (kernel,) = load_kernels(folder / f"{entry['file']}.cubin").values()
+        c.fill_(float("nan"))
+        kernel(a, b, c)
+        errors[entry["kernel"]] = harness.require_close(c, expected, TOLERANCE, entry["file"])
+        prepared = kernel.prepare(a, b, c)
+        runs[entry["kernel"]] = prepared
+    times = in_turns(runs)
+    return [
+        {"kernel": name, "size": size, "layouts": layouts, "dtype": dtype, "ms": median(found), "rounds": found,
+         "error": errors[name]}
+        for name, found in times.items()
+    ]  # fmt: skip
+
+
+def in_turns(runs: dict[str, Any]) -> dict[str, list[float]]:
+    """Milliseconds of a launch, the mean of each turn; launches back to back, short ones in a CUDA graph."""
+    import torch
+
+    drawn = random.Random(0)
+    replays, counts, launches = {}, {}, {}
+    for name, run in runs.items():
+        once = elapsed(run, 10)
+        launches[name] = max(1, min(GRAPH_LAUNCHES, int(GRAPH_MS / once)))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(launches[name]):
+                run()
+        replays[name] = graph.replay
+        counts[name] = max(2, int(1000 * TURN_S / elapsed(graph.replay, 3)))
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    order = list(runs)
+    for _ in range(ROUNDS):
+        drawn.shuffle(order)
+        for name in order:
+            found[name].append(elapsed(replays[name], counts[name]) / launches[name])
+    return found
+
+
+def elapsed(run: Any, count: int) -> float:
+    """Milliseconds of one of `count` runs, between two events."""
+    import torch
+
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    run()
+    start.record()
+    for _ in range(count):
+        run()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / count
+
+
+def table(sizes: list[Size]) -> None:
+    """The tables of the documentation, from the newest results."""
+    cells = []
+    for row in mlir_kernels.static_results(NAME, TARGET):
+        cells.append([
+            row["kernel"], str(row["registers"]), str(row["spill_bytes"]), f"{row['shared_bytes'] / 1024:.0f}",
+            f"{row['loop_instructions']} / {row['loop']['HGMMA']}",
+        ])  # fmt: skip
+    text = mlir_kernels.table("tile, layouts, type|registers|spills|shared KiB|main loop: all / HGMMA", cells)
+    mlir_kernels.put_into(PAGE, "warpgroups-static", text)
+
+
+def size_of(text: str) -> Size:
+    parts = tuple(map(int, text.split("x")))
+    return (parts[0], parts[0], parts[0]) if len(parts) == 1 else parts  # type: ignore[return-value]
+
+
+if __name__ == "__main__":
+    steps = {"static": static, "render": render, "time": time, "table": table}
+    mlir_kernels.main(__doc__ or "", steps, [*SQUARES, *OTHERS], size_of)

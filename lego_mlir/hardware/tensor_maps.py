@@ -1,0 +1,123 @@
+"""Tensor maps: how the tensor copy engine of sm_90 sees an array in global memory, and what it can express.
+
+A tensor map names an array of up to five dimensions, innermost first, and a box of it. One thread passes the box's
+first coordinates, and the engine copies the box between global and shared memory. Elements outside of the array arrive
+as zeros and are not stored. In shared memory a box is packed, its innermost dimension first; with a swizzle of s bytes
+its rows are s bytes long, and each 16-byte chunk moves to the chunk whose number is combined with the row's by
+exclusive or, so that a column of chunks spreads over all banks:
+
+>>> rows = TensorMap("f16", sizes=(512, 1000), strides=(1024,), box=(64, 128), swizzle=128)
+>>> rows.box_bytes, [rows.shared_offset((8, row)) for row in range(4)]
+(16384, [16, 128, 304, 432])
+
+CUDA driver API, `cuTensorMapEncodeTiled`, has the limits; PTX ISA, "Tensor swizzling modes", the patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.hardware.memory import ELEMENT_BYTES
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+
+MOST_DIMS: Final = 5
+BOX_EXTENT: Final = 256
+"""The largest box along a dimension, in elements."""
+CHUNK: Final = 16
+"""Bytes: what swizzles move, what strides and addresses are multiples of."""
+LARGEST_SIZE: Final = 1 << 32
+LARGEST_STRIDE: Final = 1 << 40
+SWIZZLES: Final = {0: 1, 32: 2, 64: 4, 128: 8}
+"""A swizzle's width in bytes, and the number of chunks that it permutes."""
+# CUtensorMapDataType
+DATA_TYPES: Final = {"u8": 0, "u16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+# CUtensorMapSwizzle
+SWIZZLE_NUMBERS: Final = {0: 0, 32: 1, 64: 2, 128: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """An array and a box of it, dimensions innermost first; strides in bytes, those of dimension 1 and up.
+
+    Raises LayoutError, with the reason, for an array or a box that the engine cannot copy.
+    """
+
+    dtype: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DATA_TYPES:
+            raise LayoutError(f"a tensor map has no type {self.dtype}; it has {', '.join(DATA_TYPES)}")
+        rank = len(self.sizes)
+        if not 1 <= rank <= MOST_DIMS or len(self.box) != rank or len(self.strides) != rank - 1:
+            raise LayoutError(
+                f"a tensor map has 1 to {MOST_DIMS} sizes, as many box sizes, and one stride less; got sizes "
+                f"{self.sizes}, strides {self.strides}, box {self.box}"
+            )
+        self._check_global()
+        self._check_box()
+
+    def _check_global(self) -> None:
+        if any(not 0 < size <= LARGEST_SIZE for size in self.sizes):
+            raise LayoutError(f"a tensor map's sizes must be 1 to 2**32, got {self.sizes}")
+        for stride in self.strides:
+            if stride % CHUNK or not 0 < stride < LARGEST_STRIDE:
+                raise LayoutError(
+                    f"a tensor map's strides must be multiples of {CHUNK} bytes below 2**40, got {self.strides}; pad "
+                    f"the rows to a multiple of {CHUNK // self.element_bytes} elements"
+                )
+
+    def _check_box(self) -> None:
+        if any(not 0 < extent <= BOX_EXTENT for extent in self.box):
+            raise LayoutError(f"a tensor map's box has 1 to {BOX_EXTENT} elements along each dimension, got {self.box}")
+        if self.swizzle not in SWIZZLES:
+            raise LayoutError(f"a tensor map's swizzle is 0, 32, 64 or 128 bytes, got {self.swizzle}")
+        inner = self.box[0] * self.element_bytes
+        if inner % CHUNK or (self.swizzle and inner > self.swizzle):
+            limit = f" and at most the swizzle's {self.swizzle}" if self.swizzle else ""
+            raise LayoutError(
+                f"a tensor map's box must be a multiple of {CHUNK} bytes wide{limit}, got {self.box[0]} elements of "
+                f"{self.dtype}: {inner} bytes"
+            )
+
+    @property
+    def element_bytes(self) -> int:
+        return ELEMENT_BYTES[self.dtype]
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that a copy of a box writes to shared memory, and reports to its barrier, clipped or not."""
+        return prod(self.box) * self.element_bytes
+
+    def shared_offset(self, index: Sequence[int]) -> int:
+        """The byte in shared memory of an element of the box, from the start of a tile aligned to 1024 bytes."""
+        packed, extent = 0, 1
+        for i, size in zip(index, self.box, strict=True):
+            packed, extent = packed + i * extent, extent * size
+        return swizzled(packed * self.element_bytes, self.swizzle)
+
+    def to_data(self) -> Json:
+        """The map as JSON data."""
+        return {
+            "dtype": self.dtype, "sizes": list(self.sizes), "strides": list(self.strides), "box": list(self.box),
+            "swizzle": self.swizzle,
+        }  # fmt: skip
+
+
+def tensor_map_from(data: Json) -> TensorMap:
+    """The map from JSON data."""
+    return TensorMap(data["dtype"], tuple(data["sizes"]), tuple(data["strides"]), tuple(data["box"]), data["swizzle"])
+
+
+def swizzled(offset: int, width: int) -> int:
+    """A byte offset after a swizzle of that many bytes: bits 4 and up combined with bits 7 and up by exclusive or."""
+    return offset ^ ((offset >> 7 & SWIZZLES[width] - 1) << 4)

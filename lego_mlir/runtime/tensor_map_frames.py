@@ -1,0 +1,75 @@
+"""Launches of kernels whose arguments are tensor maps: encoded by the driver, written again when an array moves.
+
+A tensor map is 128 bytes that the driver encodes from an array's address, extents and box; the kernel takes them by
+value. A frame keeps its maps between launches, so that a launch on the same arrays encodes nothing, and one on other
+arrays replaces addresses.
+
+CUDA driver API, "Tensor Map Object Management".
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from lego_mlir.hardware.tensor_maps import DATA_TYPES, SWIZZLE_NUMBERS, TensorMap
+from lego_mlir.runtime.driver import Driver, Frame, LoadedFunction
+
+MAP_BYTES: Final = 128
+MAP_ALIGNMENT: Final = 64
+L2_128_BYTES: Final = 2  # CUtensorMapL2promotion: sectors fetched together
+_NO_INTERLEAVE = _ZEROS_OUTSIDE = 0  # CUtensorMapInterleave, CUtensorMapFloatOOBfill
+
+
+def encode(driver: Driver, tensor_map: TensorMap, address: int, destination: int) -> None:
+    """Write the driver's encoding of a map at a host address aligned to 64 bytes. Raises LaunchError."""
+    rank = len(tensor_map.sizes)
+    failed = driver.library.cuTensorMapEncodeTiled(
+        ctypes.c_void_p(destination), ctypes.c_int(DATA_TYPES[tensor_map.dtype]), ctypes.c_uint(rank),
+        ctypes.c_void_p(address), (ctypes.c_uint64 * rank)(*tensor_map.sizes),
+        (ctypes.c_uint64 * rank)(*tensor_map.strides), (ctypes.c_uint32 * rank)(*tensor_map.box),
+        (ctypes.c_uint32 * rank)(*[1] * rank), ctypes.c_int(_NO_INTERLEAVE),
+        ctypes.c_int(SWIZZLE_NUMBERS[tensor_map.swizzle]), ctypes.c_int(L2_128_BYTES), ctypes.c_int(_ZEROS_OUTSIDE),
+    )  # fmt: skip
+    driver.check(failed, f"encoding {tensor_map} at {address:#x}")
+
+
+class TensorMapFrame(Frame):
+    """A frame whose first parameters are tensor maps of the arrays whose addresses its slots hold."""
+
+    __slots__ = ("_driver", "_encoded", "_first", "_maps", "_memory")
+
+    def __init__(
+        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, maps: Sequence[TensorMap]
+    ) -> None:
+        self._memory = (ctypes.c_char * (MAP_BYTES * len(maps) + MAP_ALIGNMENT))()
+        self._first = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+        self._driver, self._maps, self._encoded = driver, tuple(maps), [0] * len(maps)
+        super().__init__(driver, function, extents, shared, len(maps))
+        launch = self.launch
+
+        def encoded_launch() -> int:
+            self._encode()
+            return launch()
+
+        self.launch: Callable[[], int] = encoded_launch
+
+    def parameter(self, number: int) -> int:
+        """The host address of a parameter: its map."""
+        return self._first + MAP_BYTES * number
+
+    def _encode(self) -> None:
+        """Encode the maps of arrays that are elsewhere than at the previous launch."""
+        for number, (address, known) in enumerate(zip(self.slots, self._encoded, strict=True)):
+            if address == known:
+                continue
+            place = self.parameter(number)
+            if known:
+                failed = self._driver.library.cuTensorMapReplaceAddress(
+                    ctypes.c_void_p(place), ctypes.c_void_p(address)
+                )
+                self._driver.check(failed, f"replacing the address of a tensor map by {address:#x}")
+            else:
+                encode(self._driver, self._maps[number], address, place)
+            self._encoded[number] = address

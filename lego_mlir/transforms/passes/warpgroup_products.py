@@ -1,0 +1,127 @@
+"""Compute a staged product by warpgroups: one copies tiles by tensor maps, the others multiply them (sm_90a).
+
+The kernel's loops are read as a whole (`warpgroups.reading`), which proves what they compute, and replaced by a kernel
+that computes the same with the units of the architecture: `cp.async.bulk.tensor` into a ring of stages, mbarriers
+between producer and consumers, `wgmma` from shared memory, `stmatrix` and a tensor copy for the result. The tile order
+is the kernel's: its computation of a tile's place moves along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lego_mlir import bindings
+from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.errors import LayoutError
+from lego_mlir.hardware.targets import Target
+from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.transforms.modules import parse, string_attribute, walk
+from lego_mlir.transforms.passes.base import Pass, PassError
+from lego_mlir.transforms.passes.operations import clone, create, producer
+from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand
+from lego_mlir.transforms.warpgroups.reading import Box, StagedProduct, read
+from lego_mlir.transforms.warpgroups.roles import ORIGIN, WarpgroupKernel
+
+ROUNDED = ("f16", "bf16")
+
+
+@dataclass(frozen=True, slots=True)
+class WarpgroupProducts(Pass):
+    """Raises PassError, with the reason, for a kernel that is not a product which warpgroups can compute."""
+
+    stages: int = 4
+
+    name = "lego-warpgroup-products"
+
+    def run(self, module: Module, target: Target) -> None:
+        if target.compute_capability != (9, 0) or not target.specific:
+            raise PassError(f"{self.name}: tensor copies and wgmma are those of sm_90a, not {target.name}; take "
+                            "--target sm_90a, or the script matmul_sm80.mlir")  # fmt: skip
+        found = list(kernels(module))
+        if not found:
+            raise self.no_match("a kernel", module)
+        for function in found:
+            self._replace(function, target)
+
+    def _replace(self, function: Op, target: Target) -> None:
+        name = string_attribute(function, "sym_name")
+        try:
+            product = read(function)
+            plan = plan_of(name, product, self.stages)
+            text = WarpgroupKernel(plan).build()
+        except (PassError, LayoutError) as error:
+            raise PassError(f"{self.name}: @{name}: {error}") from error
+        if plan.shared_bytes > target.shared_per_block:
+            raise PassError(
+                f"{self.name}: @{name}: {self.stages} stages of {plan.stage_bytes} bytes, and buffers for C, take "
+                f"{plan.shared_bytes} bytes of shared memory, and a block may have {target.shared_per_block}; take "
+                "fewer stages"
+            )
+        made = parse(f"module {{ gpu.module @made {{\n{text}\n}} }}", self.name)
+        body = made.body.operations[0].operation.regions[0].blocks[0]
+        for operation in list(body.operations):
+            if not operation.operation.name.startswith("gpu.module_end"):
+                operation.operation.move_before(function)
+        _fill_in_order(function, product)
+        function.erase()
+
+
+def plan_of(name: str, product: StagedProduct, stages: int) -> ProductPlan:
+    """The plan of a product. Raises PassError or LayoutError for what the units cannot compute."""
+    left, right = (
+        _operand(box, contiguous)
+        for box, contiguous in zip((product.left, product.right), product.contiguous, strict=True)
+    )
+    if left.dtype not in ROUNDED or product.out.dtype not in ROUNDED:
+        raise PassError(f"a product of {left.dtype} into {product.out.dtype}: warpgroups compute products of "
+                        f"{' and '.join(ROUNDED)}, and round to one of these")  # fmt: skip
+    if product.steps * left.step < left.depth or left.depth != right.depth:
+        raise PassError(f"{product.steps} steps of {left.step} do not cover K: {left.depth} and {right.depth}")
+    return ProductPlan(
+        name, left, right, product.out.dtype, product.positions, product.blocks, stages,
+        (product.left.argument, product.right.argument, product.out.argument),
+    )  # fmt: skip
+
+
+def _operand(box: Box, contiguous: str) -> StagedOperand:
+    height, width = box.shape
+    if contiguous == "k":
+        return StagedOperand(box.dtype, box.lines, box.pitch, height, width, contiguous)
+    return StagedOperand(box.dtype, box.pitch, box.lines, width, height, contiguous)
+
+
+def _fill_in_order(function: Op, product: StagedProduct) -> None:
+    """Replace each call for a tile's place by the old kernel's computation of it, and remove the declaration."""
+    ir = bindings.load().ir
+    siblings = [op.operation for op in function.block.operations]
+    calls = [op for sibling in siblings for op in walk(sibling) if op.name == "func.call" and ORIGIN in str(op)]
+    for call in calls:
+        with call.location, ir.InsertionPoint(call):
+            zero = create("arith.constant", [ir.IndexType.get()], attributes={"value": "0 : index"}).results[0]
+            for number, (box, contiguous) in enumerate(
+                zip((product.left, product.right), product.contiguous, strict=True)
+            ):
+                known = {} if product.position is None else {product.position: call.operands[0]}
+                origin = _rebuilt(box.at, known, zero)
+                place = f"(d0 - {box.shift})" + (f" floordiv {box.pitch}" if contiguous == "k" else "")
+                line = create(
+                    "affine.apply", [ir.IndexType.get()], [origin],
+                    {"map": ir.Attribute.parse(f"affine_map<(d0) -> ({place})>")},
+                ).results[0]  # fmt: skip
+                call.results[number].replace_all_uses_with(line)
+        call.erase()
+    for sibling in siblings:
+        if sibling.name == "func.func" and string_attribute(sibling, "sym_name") == ORIGIN:
+            sibling.erase()
+
+
+def _rebuilt(value: Value, known: dict[Value, Value], zero: Value) -> Value:
+    """The computation of a value, again, at the insertion point; ids and loop variables that are not known are 0."""
+    if value not in known:
+        source = producer(value)
+        if source is None or source.name in ("gpu.thread_id", "gpu.block_id"):
+            known[value] = zero
+        else:
+            mapping = {operand: _rebuilt(operand, known, zero) for operand in source.operands}
+            known[value] = clone(source, mapping).results[list(source.results).index(value)]
+    return known[value]

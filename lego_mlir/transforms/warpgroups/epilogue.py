@@ -1,0 +1,78 @@
+"""The store of a consumer's 64 rows of C: rounded, through a swizzled buffer, by the tensor copy engine.
+
+The accumulators of lane l of warp w hold rows 16w + l/4 and 8 more, columns 2 (l mod 4) of every 8. `stmatrix` writes
+four 8x8 matrices of 16-bit elements, each row at the address of one lane: lane l writes row 16w + l mod 16, 8 columns
+from l/16 * 8 on. The buffer has rows of 128 bytes whose chunks the row's number permutes, as the tensor map says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.transforms.warpgroups.module_text import ModuleText
+from lego_mlir.transforms.warpgroups.plan import OUT_BUFFERS, ROWS, SWIZZLE, WARPGROUP, ProductPlan
+
+if TYPE_CHECKING:
+    from lego_mlir.transforms.warpgroups.roles import Warp
+
+_COLUMNS: Final = 16
+"""Columns that one stmatrix.x4 stores."""
+
+
+def store_tile(
+    t: ModuleText, plan: ProductPlan, warp: Warp, lane: tuple[str, str], sums: str, origin: tuple[str, str], struct: str
+) -> None:
+    """Store the accumulators `sums`; `lane` is the thread's number, and the flag of the thread that copies."""
+    thread, leads = lane
+    barrier = t.op("addi", warp.group, t.i32(1))
+    threads = t.i32(WARPGROUP)
+    row = t.op("addi", origin[0], t.op("muli", warp.group, t.i32(ROWS)))
+    own = t.op("muli", warp.group, t.i32(OUT_BUFFERS * plan.out_bytes))
+    first = t.op("addi", own, t.i32(plan.out_offset))
+    for number, column in enumerate(plan.passes):
+        buffer = t.op("addi", first, t.i32(number % OUT_BUFFERS * plan.out_bytes))
+        # All earlier stores have been read when a tile begins; within one, all but the latest, of the other buffer.
+        with t.block(f"scf.if {leads} {{"):
+            t.line(f"nvvm.cp.async.bulk.wait_group {0 if number == 0 else 1} {{read}}")
+        t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
+        _fill(t, plan, warp, thread, sums, column, buffer, struct)
+        t.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}")
+        t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
+        with t.block(f"scf.if {leads} {{"):
+            address = t.shared(warp.shared, buffer)
+            there = t.op("addi", origin[1], t.i32(column))
+            t.line(
+                f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{there}, {row}] : !llvm.ptr, "
+                "!llvm.ptr<3>"
+            )
+            t.line("nvvm.cp.async.bulk.commit.group")
+
+
+def _fill(
+    t: ModuleText, plan: ProductPlan, warp: Warp, thread: str, sums: str, column: int, buffer: str, struct: str
+) -> None:
+    """Round the columns from `column` on, and write them to the buffer."""
+    line = t.op("andi", thread, t.i32(15))
+    in_group = t.op("andi", t.op("shrui", thread, t.i32(5)), t.i32(3))
+    row = t.op("addi", t.op("muli", in_group, t.i32(16)), line)
+    half = t.op("andi", t.op("shrui", thread, t.i32(4)), t.i32(1))
+    chunk = t.op("xori", half, t.op("andi", thread, t.i32(7)))
+    offset = t.op("addi", t.op("muli", row, t.i32(SWIZZLE)), t.op("muli", chunk, t.i32(16)))
+    for part in range(plan.out_columns // _COLUMNS):
+        inside = t.op("xori", offset, t.i32(part * 32))
+        address = t.shared(warp.shared, t.op("addi", buffer, inside))
+        begin = (column + part * _COLUMNS) // 2
+        words = [_rounded(t, plan.result, sums, begin + 2 * pair, struct) for pair in range(4)]
+        t.line(
+            f"nvvm.stmatrix {address}, {', '.join(words)} {{layout = #nvvm.mma_layout<row>, shape = "
+            "#nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>} : !llvm.ptr<3>, "
+            "i32, i32, i32, i32"
+        )
+
+
+def _rounded(t: ModuleText, dtype: str, sums: str, first: int, struct: str) -> str:
+    """Two accumulators as a word of two elements, the first in the low half."""
+    low, high = (t.value(f"llvm.extractvalue {sums}[{first + i}] : {struct}") for i in range(2))
+    name = f"convert.f32x2.to.{dtype}x2"
+    pair = t.value(f"nvvm.{name} {high}, {low} {{rnd = #nvvm.fp_rnd_mode<rn>}} : vector<2x{dtype}>")
+    return t.value(f"llvm.bitcast {pair} : vector<2x{dtype}> to i32")

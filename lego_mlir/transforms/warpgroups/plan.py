@@ -1,0 +1,206 @@
+"""The plan of a product by warpgroups: its tile, what is where in shared memory, and its tensor maps.
+
+A block has `consumers` warpgroups that multiply, 64 rows of the tile each, and one that copies. Shared memory holds, in
+this order, a ring of `stages` tiles of A and of B, the buffers through which each consumer stores C, and two barriers
+a stage: *full*, on which the consumers wait for the copies, and *empty*, on which the producer waits for the consumers.
+
+A tile is kept as the unit multiplies it: in columns of 128 bytes, the swizzle's width, of the contiguous dimension. If
+that is K, one column holds the whole step; otherwise columns of 64 rows follow each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Final
+
+import numpy as np
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.f2.matrix_descriptors import OperandTile, derive
+from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.hardware.tensor_maps import TensorMap
+
+ROWS: Final = 64
+"""Rows of C that a warpgroup's instruction computes. PTX ISA, `wgmma.mma_async`, as the next two."""
+MOST_COLUMNS: Final = 256
+DEPTH_BYTES: Final = 32
+"""Bytes of K that one instruction multiplies."""
+SWIZZLE: Final = 128
+WARPGROUP: Final = 128
+BARRIER_BYTES: Final = 8
+OUT_BUFFERS: Final = 2
+"""Buffers of a consumer for C, in turn: one is filled while the other is stored."""
+ALIGNMENT: Final = 1024
+"""Bytes after which the swizzle's pattern repeats: tiles begin at multiples."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedOperand:
+    """A or B: `rows` x `depth` elements, and its tile of `tile` rows by one step. `contiguous` is "k" or "mn"."""
+
+    dtype: str
+    rows: int
+    depth: int
+    tile: int
+    step: int
+    contiguous: str
+
+    @property
+    def column(self) -> int:
+        """Elements of the contiguous dimension in one column of the tile."""
+        return SWIZZLE // ELEMENT_BYTES[self.dtype]
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of 128 bytes that hold the tile."""
+        return -(-(self.step if self.contiguous == "k" else self.tile) // self.column)
+
+    @property
+    def column_bytes(self) -> int:
+        return SWIZZLE * (self.tile if self.contiguous == "k" else self.step)
+
+    @property
+    def tile_bytes(self) -> int:
+        return self.columns * self.column_bytes
+
+    @property
+    def together(self) -> bool:
+        """Whether one copy moves all columns, by a third dimension of the array that counts columns.
+
+        The array must be a multiple of a column wide: its last column would reach past its end otherwise.
+        """
+        return self.contiguous == "mn" and self.columns > 1 and self.rows % self.column == 0
+
+    @property
+    def copies(self) -> int:
+        """Copies per step."""
+        return 1 if self.together else self.columns
+
+    @property
+    def map(self) -> TensorMap:
+        """The tensor map of a step's copies."""
+        size = ELEMENT_BYTES[self.dtype]
+        if self.contiguous == "k":
+            return TensorMap(
+                self.dtype, (self.depth, self.rows), (self.depth * size,), (self.column, self.tile), SWIZZLE
+            )
+        row = self.rows * size
+        if not self.together:
+            return TensorMap(self.dtype, (self.rows, self.depth), (row,), (self.column, self.step), SWIZZLE)
+        sizes = (self.column, self.depth, self.rows // self.column)
+        return TensorMap(self.dtype, sizes, (row, SWIZZLE), (self.column, self.step, self.columns), SWIZZLE)
+
+
+@dataclass(frozen=True)
+class ProductPlan:
+    """C = A B for one kernel. `blocks` persistent blocks share `positions` tiles, which take `steps` along K.
+
+    `arguments` are the numbers of the kernel's arguments for A, B and C. Raises LayoutError for a tile that the units
+    cannot multiply.
+    """
+
+    name: str
+    a: StagedOperand
+    b: StagedOperand
+    result: str
+    positions: int
+    blocks: int
+    stages: int
+    arguments: tuple[int, int, int] = (0, 1, 2)
+    registers: tuple[int, int] = (40, 232)
+
+    def __post_init__(self) -> None:
+        if self.a.step * ELEMENT_BYTES[self.a.dtype] != SWIZZLE or self.b.step != self.a.step:
+            raise LayoutError(
+                f"a step of {self.a.step} along K: warpgroups take {SWIZZLE} bytes a step, "
+                f"{SWIZZLE // ELEMENT_BYTES[self.a.dtype]} elements of {self.a.dtype}"
+            )
+        if self.a.tile % ROWS:
+            raise LayoutError(f"a tile of {self.a.tile} rows of C: a warpgroup multiplies {ROWS}; take a multiple")
+        if self.b.tile % 8 or not ROWS <= self.b.tile <= MOST_COLUMNS:
+            raise LayoutError(
+                f"a tile of {self.b.tile} columns of C: a warpgroup multiplies {ROWS} to {MOST_COLUMNS}, a multiple "
+                "of 8"
+            )
+
+    @property
+    def consumers(self) -> int:
+        return self.a.tile // ROWS
+
+    @property
+    def threads(self) -> int:
+        return WARPGROUP * (self.consumers + 1)
+
+    @property
+    def steps(self) -> int:
+        return -(-self.a.depth // self.a.step)
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes that arrive in a stage."""
+        return self.a.copies * self.a.map.box_bytes + self.b.copies * self.b.map.box_bytes
+
+    @property
+    def out_columns(self) -> int:
+        """Columns of C in one buffer: 128 bytes."""
+        return SWIZZLE // ELEMENT_BYTES[self.result]
+
+    @property
+    def out_bytes(self) -> int:
+        return ROWS * SWIZZLE
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        """The first columns of the buffers that store a tile; the last one may overlap the one before."""
+        last = self.b.tile - self.out_columns
+        return tuple(dict.fromkeys(min(first, last) for first in range(0, self.b.tile, self.out_columns)))
+
+    @cached_property
+    def c_map(self) -> TensorMap:
+        size = ELEMENT_BYTES[self.result]
+        return TensorMap(
+            self.result, (self.b.rows, self.a.rows), (self.b.rows * size,), (self.out_columns, ROWS), SWIZZLE
+        )
+
+    @property
+    def maps(self) -> tuple[tuple[TensorMap, bool], ...]:
+        """The map of each argument, and whether the kernel writes through it."""
+        known = ((self.a.map, False), (self.b.map, False), (self.c_map, True))
+        return tuple(known[self.arguments.index(number)] for number in range(len(known)))
+
+    @property
+    def b_offset(self) -> int:
+        return self.stages * self.a.tile_bytes
+
+    @property
+    def out_offset(self) -> int:
+        return self.b_offset + self.stages * self.b.tile_bytes
+
+    @property
+    def full_offset(self) -> int:
+        return self.out_offset + self.consumers * OUT_BUFFERS * self.out_bytes
+
+    @property
+    def empty_offset(self) -> int:
+        return self.full_offset + self.stages * BARRIER_BYTES
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.empty_offset + self.stages * BARRIER_BYTES
+
+
+@cache
+def operand_tile(operand: StagedOperand, rows: int) -> OperandTile:
+    """The descriptor of an operand's tile, derived from the places where its copies put each element."""
+    offsets = np.zeros((operand.tile, operand.step), np.int64)
+    inside = operand.map
+    for mn in range(operand.tile):
+        for k in range(operand.step):
+            across = k if operand.contiguous == "k" else mn
+            column, rest = divmod(across, operand.column)
+            line = mn if operand.contiguous == "k" else k
+            index = (rest, line, column) if operand.together else (rest, line)
+            base = 0 if operand.together else column * operand.column_bytes
+            offsets[mn, k] = base + inside.shared_offset(index)
+    return derive(offsets, ELEMENT_BYTES[operand.dtype], rows)

@@ -1,0 +1,319 @@
+"""The kernel of a plan: barriers, the producer's copies, the consumers' products.
+
+    producer   for every tile, for every step:  wait empty[s];  expect the bytes on full[s];  copy A and B into stage s
+    consumer   for every tile, for every step:  wait full[s];  multiply stage s;  wait for the previous step's products
+               and arrive at its empty[..]
+               then store the tile (`epilogue`)
+
+Stage and parity go on from tile to tile: the producer fills the ring for the next tile while the consumers store. The
+first step of a tile ignores the accumulators, so that nothing has to set them to zero: initial values would be moved
+into the registers behind the fence, and ptxas would serialise the products (C7515).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
+from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
+from lego_mlir.transforms.warpgroups.epilogue import store_tile
+from lego_mlir.transforms.warpgroups.module_text import ModuleText
+from lego_mlir.transforms.warpgroups.plan import (
+    BARRIER_BYTES,
+    DEPTH_BYTES,
+    ROWS,
+    ProductPlan,
+    StagedOperand,
+    operand_tile,
+)
+
+SHARED_NAME: Final = "lego_shared"
+ORIGIN: Final = "lego_tile_origin"
+"""A function that stands for the tile order: position -> first row and first column of C; the pass fills it in."""
+WAIT_NANOSECONDS: Final = 10_000_000
+_ALL_LANES: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The place in the ring: a stage, and the parity of its barriers' phase, as names of i32 values."""
+
+    stage: str
+    parity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warp:
+    """Names of a warp's values: shared memory, its warpgroup, the number of its warp, and one elected lane's flag."""
+
+    shared: str
+    group: str
+    warp: str
+
+
+class WarpgroupKernel:
+    """The text of one plan's kernel."""
+
+    def __init__(self, plan: ProductPlan) -> None:
+        self.plan, self.text = plan, ModuleText()
+        registers = plan.b.tile // 2
+        self.accumulators = f"!llvm.struct<({', '.join(['f32'] * registers)})>"
+
+    # -- the ring
+
+    def barrier(self, warp: Warp, first: int, stage: str) -> str:
+        """The address of a stage's barrier."""
+        t = self.text
+        return t.shared(warp.shared, t.op("addi", t.op("muli", stage, t.i32(BARRIER_BYTES)), t.i32(first)))
+
+    def wait(self, barrier: str, parity: str) -> None:
+        """Wait until the phase of this parity is complete."""
+        ticks = self.text.i32(WAIT_NANOSECONDS)
+        self.text.line(f"nvvm.mbarrier.try_wait.parity {barrier}, {parity}, {ticks} : !llvm.ptr<3>, i32, i32")
+
+    def advance(self, turn: Turn) -> Turn:
+        """The next stage; the parity changes when the ring starts over."""
+        t = self.text
+        following = t.op("addi", turn.stage, t.i32(1))
+        over = t.value(f"arith.cmpi eq, {following}, {t.i32(self.plan.stages)} : i32")
+        stage = t.value(f"arith.select {over}, {t.i32(0)}, {following} : i32")
+        return Turn(stage, t.op("xori", turn.parity, t.value(f"arith.extui {over} : i1 to i32")))
+
+    # -- the kernel
+
+    def build(self) -> str:
+        """The `gpu.func`, and its declarations."""
+        t, plan = self.text, self.plan
+        t.line(f"llvm.mlir.global external @{SHARED_NAME}() "
+               "{addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>")  # fmt: skip
+        t.line(f"func.func private @{ORIGIN}(index) -> (index, index)")
+        attributes = ", ".join((
+            f"known_block_size = array<i32: {plan.threads}, 1, 1>",
+            f"known_grid_size = array<i32: {plan.blocks}, 1, 1>",
+            f"lego.dynamic_shared_bytes = {plan.shared_bytes} : i64", "nvvm.minctasm = 1 : i32",
+            f"lego.tensor_maps = [{', '.join(map(_described, plan.maps))}]",
+        ))  # fmt: skip
+        names = ("%a", "%b", "%c")
+        maps = ", ".join(f"{names[plan.arguments.index(number)]}: !llvm.ptr" for number in range(len(names)))
+        with t.block(f"gpu.func @{plan.name}({maps}) kernel attributes {{{attributes}}} {{"):
+            self.body()
+            t.line("gpu.return")
+        return str(t)
+
+    def body(self) -> None:
+        t, plan = self.text, self.plan
+        thread = t.value("nvvm.read.ptx.sreg.tid.x : i32")
+        lanes = t.i32(_ALL_LANES)
+        of_lane = t.op("shrui", thread, t.i32(5))
+        number = t.value(f"nvvm.shfl.sync idx {lanes}, {of_lane}, {t.i32(0)}, {t.i32(31)} : i32 -> i32")
+        shared = t.value(f"llvm.mlir.addressof @{SHARED_NAME} : !llvm.ptr<3>")
+        warp = Warp(shared, t.op("shrui", number, t.i32(2)), number)
+        with t.block(f"scf.if {self.elected(number, 0)} {{"):
+            self.initialise(warp)
+        t.line("nvvm.barrier")
+        produces = t.value(f"arith.cmpi eq, {warp.group}, {t.i32(plan.consumers)} : i32")
+        with t.block(f"scf.if {produces} {{"):
+            t.line(f"nvvm.setmaxregister decrease {plan.registers[0]}")
+            with t.block(f"scf.if {self.elected(number, 4 * plan.consumers)} {{"):
+                self.produce(warp)
+            t.otherwise()
+            t.line(f"nvvm.setmaxregister increase {plan.registers[1]}")
+            self.consume(warp, thread)
+
+    def elected(self, warp: str, number: int) -> str:
+        """True for one lane of the warp of this number."""
+        t = self.text
+        lane = t.value("nvvm.elect.sync -> i1")
+        return t.op("andi", t.value(f"arith.cmpi eq, {warp}, {t.i32(number)} : i32"), lane, type_="i1")
+
+    def initialise(self, warp: Warp) -> None:
+        """Set up the barriers, and make that visible to the copies."""
+        t, plan = self.text, self.plan
+        for first, count in ((plan.full_offset, 1), (plan.empty_offset, plan.consumers)):
+            for stage in range(plan.stages):
+                address = t.shared(warp.shared, t.i32(first + stage * BARRIER_BYTES))
+                t.line(f"nvvm.mbarrier.init {address}, {t.i32(count)} : !llvm.ptr<3>, i32")
+        t.line("nvvm.fence.mbarrier.init")
+        t.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}")
+
+    def tiles(self, stage: str, parity: str) -> tuple[str, str, str, str]:
+        """The head of the loop over a block's tiles, and the names inside: the position, the stage and its parity."""
+        t, plan = self.text, self.plan
+        first = t.value("gpu.block_id x")
+        end, step = (t.value(f"arith.constant {n} : index") for n in (plan.positions, plan.blocks))
+        position, *inside = (t.name() for _ in range(3))
+        given = f"{inside[0]} = {stage}, {inside[1]} = {parity}"
+        head = f"scf.for {position} = {first} to {end} step {step} iter_args({given}) -> (i32, i32) {{"
+        return head, position, inside[0], inside[1]
+
+    def origin(self, position: str) -> tuple[str, str]:
+        """The first row and column of C of a tile, as i32."""
+        t = self.text
+        both = t.name()
+        t.line(f"{both}:2 = func.call @{ORIGIN}({position}) : (index) -> (index, index)")
+        row, column = (t.value(f"arith.index_cast {both}#{i} : index to i32") for i in range(2))
+        return row, column
+
+    # -- the producer
+
+    def produce(self, warp: Warp) -> None:
+        """The one thread that copies."""
+        t, plan = self.text, self.plan
+        zero, one, steps = t.i32(0), t.i32(1), t.i32(plan.steps)
+        # The phase before the first is complete, as a new barrier reports it: the first round does not wait.
+        head, position, stage, parity = self.tiles(zero, one)
+        result = t.name()
+        with t.block(f"{result}:2 = {head}"):
+            row, column = self.origin(position)
+            k, inner_stage, inner_parity, after = t.name(), t.name(), t.name(), t.name()
+            with t.block(
+                f"{after}:2 = scf.for {k} = {zero} to {steps} step {one} iter_args({inner_stage} = {stage}, "
+                f"{inner_parity} = {parity}) -> (i32, i32) : i32 {{"
+            ):
+                turn = Turn(inner_stage, inner_parity)
+                self.wait(self.barrier(warp, plan.empty_offset, turn.stage), turn.parity)
+                full = self.barrier(warp, plan.full_offset, turn.stage)
+                t.line(f"nvvm.mbarrier.arrive.expect_tx {full}, {t.i32(plan.stage_bytes)} : !llvm.ptr<3>, i32")
+                depth = t.op("muli", k, t.i32(plan.a.step))
+                self.copies(warp, "%a", plan.a, 0, turn.stage, full, row, depth)
+                self.copies(warp, "%b", plan.b, plan.b_offset, turn.stage, full, column, depth)
+                following = self.advance(turn)
+                t.line(f"scf.yield {following.stage}, {following.parity} : i32, i32")
+            t.line(f"scf.yield {after}#0, {after}#1 : i32, i32")
+
+    def copies(
+        self,
+        warp: Warp,
+        tensor_map: str,
+        operand: StagedOperand,
+        base: int,
+        stage: str,
+        full: str,
+        row: str,
+        depth: str,
+    ) -> None:
+        """The copies of one operand's tile."""
+        t = self.text
+        tile = t.op("addi", t.op("muli", stage, t.i32(operand.tile_bytes)), t.i32(base))
+        for copy in range(operand.copies):
+            address = t.shared(warp.shared, t.op("addi", tile, t.i32(copy * operand.column_bytes)))
+            inside = t.value(f"llvm.addrspacecast {address} : !llvm.ptr<3> to !llvm.ptr<7>")
+            first = t.i32(copy * operand.column)
+            box: tuple[str, ...]
+            if operand.contiguous == "k":
+                box = (t.op("addi", depth, first), row)
+            elif operand.together:
+                box = (t.i32(0), depth, t.op("divui", row, t.i32(operand.column)))
+            else:
+                box = (t.op("addi", row, first), depth)
+            t.line(
+                f"nvvm.cp.async.bulk.tensor.shared.cluster.global {inside}, {tensor_map}, {full}, box "
+                f"[{', '.join(box)}] : !llvm.ptr<7>, !llvm.ptr"
+            )
+
+    # -- the consumers
+
+    def consume(self, warp: Warp, thread: str) -> None:
+        """A consumer warpgroup: products, then the tile's store."""
+        t, plan = self.text, self.plan
+        zero = t.i32(0)
+        leads = self.elected(t.op("andi", warp.warp, t.i32(3)), 0)
+        descriptors = self.descriptors(warp)
+        head, position, stage, parity = self.tiles(zero, zero)
+        result = t.name()
+        with t.block(f"{result}:2 = {head}"):
+            row, column = self.origin(position)
+            sums, turn = self.multiply(warp, descriptors, leads, Turn(stage, parity))
+            store_tile(t, plan, warp, (thread, leads), sums, (row, column), self.accumulators)
+            t.line(f"scf.yield {turn.stage}, {turn.parity} : i32, i32")
+        with t.block(f"scf.if {leads} {{"):
+            t.line("nvvm.cp.async.bulk.wait_group 0 {read}")
+
+    @property
+    def operand_tiles(self) -> tuple[OperandTile, OperandTile]:
+        """The derived descriptors of A's and B's tiles."""
+        return operand_tile(self.plan.a, ROWS), operand_tile(self.plan.b, self.plan.b.tile)
+
+    def descriptors(self, warp: Warp) -> tuple[str, str]:
+        """The descriptors of the first stage's tiles: A from this warpgroup's rows on, and B."""
+        t, plan = self.text, self.plan
+        base = t.value(f"llvm.ptrtoint {warp.shared} : !llvm.ptr<3> to i32")
+        of_a, of_b = self.operand_tiles
+        mine = t.op("addi", base, t.op("muli", warp.group, t.i32(of_a.row_step)))
+        made = []
+        for tile, address in ((of_a, mine), (of_b, t.op("addi", base, t.i32(plan.b_offset)))):
+            chunk = t.op("shrui", t.op("andi", address, t.i32(LARGEST - 1)), t.i32(4))
+            constant = t.i64(tile.descriptor.word)
+            made.append(t.op("ori", t.value(f"arith.extui {chunk} : i32 to i64"), constant, type_="i64"))
+        return made[0], made[1]
+
+    def step(self, descriptors: tuple[str, str], sums: str, stage: str, first: bool) -> str:
+        """The products of one stage, as one group."""
+        t, plan = self.text, self.plan
+        here = []
+        for descriptor, operand in zip(descriptors, (plan.a, plan.b), strict=True):
+            chunks = t.op("muli", stage, t.i32(operand.tile_bytes >> 4))
+            here.append(t.op("addi", descriptor, t.value(f"arith.extui {chunks} : i32 to i64"), type_="i64"))
+        t.line("nvvm.wgmma.fence.aligned")
+        element, majors = plan.a.dtype, ("row" if plan.a.contiguous == "k" else "col",
+                                         "col" if plan.b.contiguous == "k" else "row")  # fmt: skip
+        count = plan.a.step * 2 // DEPTH_BYTES
+        for part in range(count):
+            words = [
+                t.op("addi", word, t.i64(part * tile.depth_step // CHUNK), type_="i64")
+                for word, tile in zip(here, self.operand_tiles, strict=True)
+            ]
+            out = "zero" if first and part == 0 else "one"
+            sums = t.value(
+                f"nvvm.wgmma.mma_async {words[0]}, {words[1]}, {sums}, <m = {ROWS}, n = {plan.b.tile}, k = 16>, "
+                f"D [<f32>, <{out}>], A [<{element}>, <one>, <{majors[0]}>], B [<{element}>, <one>, <{majors[1]}>] : "
+                f"{self.accumulators} -> {self.accumulators}"
+            )
+        t.line("nvvm.wgmma.commit.group.sync.aligned")
+        return sums
+
+    def release(self, warp: Warp, leads: str, stage: str) -> None:
+        """Give a stage back to the producer."""
+        t = self.text
+        with t.block(f"scf.if {leads} {{"):
+            empty = self.barrier(warp, self.plan.empty_offset, stage)
+            t.value(f"nvvm.mbarrier.arrive {empty} : !llvm.ptr<3> -> i64")
+
+    def multiply(self, warp: Warp, descriptors: tuple[str, str], leads: str, turn: Turn) -> tuple[str, Turn]:
+        """All steps of a tile. A stage is released when the products of the step after it have been issued."""
+        t, plan = self.text, self.plan
+        struct = self.accumulators
+        empty = t.value(f"llvm.mlir.undef : {struct}")
+        self.wait(self.barrier(warp, plan.full_offset, turn.stage), turn.parity)
+        sums = self.step(descriptors, empty, turn.stage, first=True)
+        following = self.advance(turn)
+        one, steps = t.i32(1), t.i32(plan.steps)
+        k, carried, after = t.name(), [t.name() for _ in range(4)], t.name()
+        given = ", ".join(
+            f"{name} = {value}"
+            for name, value in zip(carried, (sums, turn.stage, following.stage, following.parity), strict=True)
+        )
+        types = f"{struct}, i32, i32, i32"
+        with t.block(f"{after}:4 = scf.for {k} = {one} to {steps} step {one} iter_args({given}) -> ({types}) : i32 {{"):
+            inside, previous, now = carried[0], carried[1], Turn(carried[2], carried[3])
+            self.wait(self.barrier(warp, plan.full_offset, now.stage), now.parity)
+            added = self.step(descriptors, inside, now.stage, first=False)
+            t.line("nvvm.wgmma.wait.group.sync.aligned 1")
+            self.release(warp, leads, previous)
+            later = self.advance(now)
+            t.line(f"scf.yield {added}, {now.stage}, {later.stage}, {later.parity} : {types}")
+        t.line("nvvm.wgmma.wait.group.sync.aligned 0")
+        self.release(warp, leads, f"{after}#1")
+        return f"{after}#0", Turn(f"{after}#2", f"{after}#3")
+
+
+def _described(passed: tuple[TensorMap, bool]) -> str:
+    """A tensor map as an attribute; whether its tensor is written, or read."""
+    tensor_map, written = passed
+    extents = ", ".join(
+        f"{name} = array<i64{':' if values else ''} {', '.join(map(str, values))}>"
+        for name, values in (("sizes", tensor_map.sizes), ("strides", tensor_map.strides), ("box", tensor_map.box))
+    )
+    flags = f"swizzle = {tensor_map.swizzle} : i64, written = {str(written).lower()}"
+    return f'{{dtype = "{tensor_map.dtype}", {extents}, {flags}}}'

@@ -1,0 +1,241 @@
+"""Products by warpgroups: what is read off a kernel, what is refused, and the code that ptxas makes of the result."""
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from lego_mlir import Col, Row, bf16, f16, f32, schedule
+from lego_mlir.errors import LayoutError, ToolchainError, UsageError
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.toolchain import compile_kernel, ptxas, sass
+from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.transforms.modules import parse, session
+from lego_mlir.transforms.warpgroups.axis_sums import Axis, AxisSum, combined
+from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand, operand_tile
+from lego_mlir.transforms.warpgroups.reading import NotStagedError, read
+
+SCRIPT = "matmul_sm90.mlir"
+LAYOUTS = {"N": Row, "T": Col}
+WIDE = Tiling(128, 256, 64, (8, 1))
+needs_ptxas = pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+
+
+def build(sizes=(256, 512, 192), layouts="NN", dtype=f16, tiling=WIDE, **given_):
+    m, n, k = sizes
+    a, b = (LAYOUTS[letter](*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
+    return matmul.build(m, n, k, dtype, **{"a": a, "b": b, "result": dtype, "tiling": tiling, **given_})
+
+
+def read_off(kernel, text=None):
+    with session():
+        module = parse(text or kernel.mlir())
+        (function,) = kernels(module)
+        return read(function)
+
+
+def compiled(kernel, emit="transformed", **parameters):
+    return compile_kernel(kernel, target="sm_90a", transform=SCRIPT, emit=emit, parameters=parameters)
+
+
+# -- sums along axes
+
+
+@given(st.lists(st.integers(-9, 9), min_size=6, max_size=6), st.integers(1, 7))
+def test_sums_of_axes_are_what_loops_would_compute(c, divisor):
+    x, y = (AxisSum.along(Axis(name, range(n))) for name, n in (("x", 5), ("y", 4)))
+    one = AxisSum.constant(1)
+    total = x.scaled(c[0]) + y.scaled(c[1]) + one.scaled(c[2])
+    value = total + combined(lambda a, b: a // b, x.scaled(c[3]) + y.scaled(c[4]), AxisSum.constant(divisor))
+    expected = [[c[0] * i + c[1] * j + c[2] + (c[3] * i + c[4] * j) // divisor for j in range(4)] for i in range(5)]
+    np.testing.assert_array_equal(np.broadcast_to(value.over(("x", "y")), (5, 4)), expected)
+    assert value.largest >= np.max(expected)
+
+
+# -- reading
+
+
+@pytest.mark.parametrize(
+    ("layouts", "sizes", "order", "blocks"),
+    [
+        ("NN", (256, 512, 192), "row", None), ("TT", (256, 512, 192), "column", 3),
+        ("NT", (200, 520, 72), schedule.grouped(2, 3, rows=2), 4), ("TN", (200, 520, 72), "row", 6),
+    ],
+)  # fmt: skip
+def test_the_boxes_of_a_kernel(layouts, sizes, order, blocks):
+    m, n, k = sizes
+    found = read_off(build(sizes, layouts, order=order, blocks=blocks))
+    grid = (-(-m // 128), -(-n // 256))
+    assert found.contiguous == ("k" if layouts[0] == "N" else "mn", "k" if layouts[1] == "T" else "mn")
+    assert (found.positions, found.blocks, found.steps) == (grid[0] * grid[1], blocks or found.positions, -(-k // 64))
+    from lego_mlir.schedule.named import tile_order
+
+    places = [tile_order("test", order, grid).inv(p) for p in range(found.positions)]
+    np.testing.assert_array_equal(found.out.origins, [128 * i * n + 256 * j for i, j in places])
+    assert (found.out.shape, found.out.pitch, found.out.argument) == ((128, 256), n, 2)
+    assert (found.left.pitch, found.left.lines) == ((k, m) if layouts[0] == "N" else (m, k))
+    assert (found.right.pitch, found.right.lines) == ((n, k) if layouts[1] == "N" else (k, n))
+
+
+@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@example(8, 8, 8, "NT", (64, 64), 1)  # one tile
+@given(
+    st.integers(8, 40), st.integers(8, 40), st.integers(8, 30), st.sampled_from(["NN", "NT", "TN", "TT"]),
+    st.sampled_from([(64, 64), (128, 64)]), st.integers(1, 4),
+)  # fmt: skip
+def test_products_of_any_aligned_size_are_read(m, n, k, layouts, tile, rows):
+    m, n, k = 8 * m, 8 * n, 8 * k
+    grid = (-(-m // tile[0]), -(-n // tile[1]))
+    order = schedule.grouped(*grid, rows=min(rows, grid[0]))
+    tiling = Tiling(*tile, 64, (tile[0] // 16, 1))
+    found = read_off(build((m, n, k), layouts, tiling=tiling, order=order, blocks=5))
+    assert found.out.origins.tolist() == [
+        tile[0] * i * n + tile[1] * j for i, j in map(order.inv, range(grid[0] * grid[1]))
+    ]
+
+
+def test_columns_of_c_are_the_transposed_product():
+    found = read_off(build((256, 512, 192), "NN", c=Col(256, 512), tiling=Tiling(128, 128, 64, (2, 4))))
+    assert (found.left.argument, found.right.argument, found.out.argument) == (1, 0, 2)
+    assert found.contiguous == ("mn", "k")
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"order": "morton", "sizes": (384, 768, 192)}, "an order that pads the grid has some, one like schedule"),
+        ({"epilogue": matmul.relu()}, "an epilogue is not supported here yet"),
+    ],
+)
+def test_kernels_that_are_not_plain_products(given_, message):
+    with pytest.raises(NotStagedError, match=message):
+        read_off(build(**given_))
+
+
+def changed(pattern, replacement, count=1, **given_):
+    """A kernel's text with one thing changed, as a mistake would."""
+    text = build((200, 520, 264), "NT", **given_).mlir()
+    made, number = re.subn(pattern, replacement, text, count=count)
+    assert number == count, "the text has changed; change this test"
+    return made
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "message"),
+    [
+        # an element from another row, a step of another depth, one masked too early, zeros that are ones
+        (r"\(d2 floordiv 8\) \* 264", "(d2 floordiv 8) * 272", "is not a box of rows"),
+        (r"d1 \* 64 \+ \(d2 floordiv 8\) \* 264", "d1 * 128 + (d2 floordiv 8) * 264", "move differently along step"),
+        (r"%c264 = arith.constant 264", "%c264 = arith.constant 256", "is not that its element is inside"),
+        (r"arith.constant 0.0+e\+00 : f16", "arith.constant 1.000000e+00 : f16", "must be zeros"),
+        (r"arith.constant dense<0.0+e\+00> : vector<16x8xf32>", "arith.constant dense<2.0> : vector<16x8xf32>",
+         "must begin at zero"),
+        (r"offsets = \[8, 0\]", "offsets = [0, 0]", "a sum of products of different rows"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_kernel_is_not_mended(pattern, replacement, message):
+    with pytest.raises(NotStagedError, match=message):
+        read_off(None, changed(pattern, replacement))
+
+
+# -- planning
+
+
+def test_a_tile_and_its_copies():
+    a, b = StagedOperand("f16", 512, 192, 128, 64, "k"), StagedOperand("f16", 520, 192, 192, 64, "mn")
+    assert (a.map.box, a.copies, a.tile_bytes) == ((64, 128), 1, 16384)
+    assert (b.map.box, b.copies, b.tile_bytes) == ((64, 64), 3, 3 * 8192)  # 520 is not a multiple of 64
+    assert operand_tile(b, 192).descriptor.leading == 8192
+    plan = ProductPlan("p", a, b, "f16", 12, 4, 4)
+    assert (plan.consumers, plan.threads, plan.steps, plan.passes) == (2, 384, 3, (0, 64, 128))
+    wide = ProductPlan("p", a, StagedOperand("f16", 512, 192, 256, 64, "k"), "f16", 12, 4, 4)
+    assert wide.shared_bytes == 229440
+    assert ProductPlan("p", a, StagedOperand("f16", 520, 192, 88, 64, "k"), "f16", 12, 4, 4).passes == (0, 24)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "step", "message"),
+    [
+        (96, 128, 64, "a tile of 96 rows of C: a warpgroup multiplies 64; take a multiple"),
+        (128, 32, 64, "a tile of 32 columns of C: a warpgroup multiplies 64 to 256, a multiple of 8"),
+        (128, 128, 32, "a step of 32 along K: warpgroups take 128 bytes a step, 64 elements of f16"),
+    ],
+)
+def test_tiles_that_warpgroups_cannot_multiply(m, n, step, message):
+    with pytest.raises(LayoutError, match=message):
+        ProductPlan(
+            "p",
+            StagedOperand("f16", 512, 192, m, step, "k"),
+            StagedOperand("f16", 512, 192, n, step, "k"),
+            "f16",
+            4,
+            4,
+            4,
+        )
+
+
+@pytest.mark.parametrize(
+    ("given_", "parameters", "message"),
+    [
+        ({"result": f32}, {}, "a product of f16 into f32: warpgroups compute products of f16 and bf16, and round"),
+        ({"sizes": (256, 516, 192)}, {}, "strides must be multiples of 16 bytes.*pad the rows to a multiple of 8"),
+        ({"tiling": Tiling(128, 128, 32, (4, 2))}, {}, "a step of 32 along K"),
+        ({}, {"stages": 5}, "take 278608 bytes of shared memory, and a block may have 232448; take fewer stages"),
+        ({"epilogue": matmul.relu()}, {}, "an epilogue is not supported"),
+    ],
+)
+def test_what_the_script_refuses(given_, parameters, message):
+    with pytest.raises(ToolchainError, match=message):
+        compiled(build(**given_), **parameters)
+
+
+def test_the_target_must_have_the_units():
+    with pytest.raises(ToolchainError, match="are those of sm_90a, not sm_90; take --target sm_90a, or the script"):
+        compile_kernel(build(), target="sm_90", transform=SCRIPT, emit="transformed")
+    with pytest.raises(UsageError, match=r"stages is 2 \.\. 12, got 1"):
+        compiled(build(), stages=1)
+
+
+# -- the code
+
+
+def test_the_manifest_has_the_tensor_maps():
+    made = compiled(build((200, 520, 72), "NT", order="row"), "ptx")
+    (entry,) = made.manifest["kernels"]
+    assert (entry["grid"], entry["block"], entry["dynamic_shared_bytes"]) == ([6], [384, 1, 1], 229440)
+    assert [a["tensor_map"]["box"] for a in entry["arguments"]] == [[64, 128], [64, 256], [64, 64]]
+    assert [(a["name"], a["alignment"], a["read"], a["written"]) for a in entry["arguments"]] == [
+        ("a", 16, True, False), ("b", 16, True, False), ("c", 16, False, True),
+    ]  # fmt: skip
+    assert ".param .align 64 .b8 matmul_param_0[128]" in made.text
+    assert ".maxntid 384" in made.text
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("layouts", "dtype", "tile", "n"),
+    [("NT", f16, (128, 256), 4096), ("NN", bf16, (128, 256), 4096), ("TT", f16, (64, 64), 4104)],
+)
+def test_ptxas_keeps_the_products_asynchronous_and_the_loop_short(layouts, dtype, tile, n, tmp_path):
+    tiling = Tiling(*tile, 64, (tile[0] // 16, 1))
+    grid = (-(-4096 // tile[0]), -(-n // tile[1]))
+    order = schedule.grouped(*grid, rows=16)
+    kernel = build((4096, n, 4096), layouts, dtype, tiling, order=order, blocks=132)
+    source = tmp_path / "kernel.ptx"
+    source.write_text(compiled(kernel, "ptx").text)
+    output = tmp_path / "kernel.cubin"
+    done = subprocess.run(
+        [ptxas.required(), "-arch=sm_90a", "-v", source, "-o", output], capture_output=True, text=True, check=True
+    )
+    report = done.stdout + done.stderr
+    assert not re.search(r"C7\d\d\d", report), report  # serialised products, or registers that do not suffice
+    (resources,) = ptxas.parse_report(report)
+    assert (resources.spill_stores, resources.spill_loads, resources.stack) == (0, 0, 0)
+    if sass.find_lister() is not None:
+        loop = sass.main_loop(sass.disassemble(output.read_bytes()), "GMMA")
+        assert 0 < len(loop) <= 42
+        assert sass.mix(loop)["HGMMA"] == 4

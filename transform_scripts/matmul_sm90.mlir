@@ -1,0 +1,13 @@
+// Turns a matrix product at the vector level into a kernel of warpgroups for sm_90a.
+//
+// Expects  what lego_mlir/kernels/matmul.py emits, for 16-bit operands in steps of 64 along K, without an epilogue.
+// Leaves   one warpgroup that copies tiles by tensor maps into a ring of stages, the others multiplying them by wgmma,
+//          and the result stored through stmatrix and tensor maps; shared memory as dynamic. Tensors are passed as
+//          tensor maps.
+
+module attributes {
+  transform.with_named_sequence,
+  lego.parameters = {stages = {default = 4 : i64, min = 2 : i64, max = 12 : i64}},
+  lego.pipeline = ["lego-warpgroup-products"]
+} {
+}
