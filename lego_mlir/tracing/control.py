@@ -107,9 +107,13 @@ class Extents(_Axes[Any]):
 
 
 thread_id = Ids("thread_id")
+"""The index of this thread in its block: x, y, z, below `block_dim`. CUDA: threadIdx."""
 block_id = Ids("block_id")
+"""The index of this block in the grid: x, y, z, below `grid_dim`. CUDA: blockIdx."""
 block_dim = Extents("block_dim")
+"""The threads of a block along x, y, z, as `block=` gives them. CUDA: blockDim."""
 grid_dim = Extents("grid_dim")
+"""The blocks of the launch along x, y, z, as `grid=` gives them. CUDA: gridDim."""
 
 
 def barrier() -> None:

@@ -93,21 +93,37 @@ class DType:
 
 
 f16: Final = DType("f16", 16, "float", "float16")
+"""IEEE 754 half precision: 11 bits of significand, largest 65504. NumPy: float16."""
 bf16: Final = DType("bf16", 16, "float", "bfloat16")
+"""The upper half of an f32: 8 bits of significand. NumPy: ml_dtypes.bfloat16."""
 f32: Final = DType("f32", 32, "float", "float32")
+"""IEEE 754 single precision: 24 bits of significand. NumPy: float32."""
 f64: Final = DType("f64", 64, "float", "float64")
+"""IEEE 754 double precision: 53 bits of significand. NumPy: float64."""
 f8e4m3fn: Final = DType("f8e4m3fn", 8, "float", "float8_e4m3fn", "f8E4M3FN")
+"""8-bit floats up to 448, without infinity (OCP 8-bit floating point, E4M3). No arithmetic: convert with .to(f32)."""
 f8e5m2: Final = DType("f8e5m2", 8, "float", "float8_e5m2", "f8E5M2")
+"""8-bit floats up to 57344 (OCP 8-bit floating point, E5M2). No arithmetic: convert with .to(f32)."""
 i1: Final = DType("i1", 1, "bool", "bool")
+"""Truth values, one byte each in memory. NumPy: bool."""
 i8: Final = DType("i8", 8, "int", "int8")
+"""Signed integers of 8 bits; arithmetic modulo 2**8. NumPy: int8."""
 i16: Final = DType("i16", 16, "int", "int16")
+"""Signed integers of 16 bits; arithmetic modulo 2**16. NumPy: int16."""
 i32: Final = DType("i32", 32, "int", "int32")
+"""Signed integers of 32 bits; arithmetic modulo 2**32. NumPy: int32."""
 i64: Final = DType("i64", 64, "int", "int64")
+"""Signed integers of 64 bits; arithmetic modulo 2**64. NumPy: int64."""
 u8: Final = DType("u8", 8, "int", "uint8", "i8")
+"""Unsigned integers of 8 bits; arithmetic modulo 2**8. NumPy: uint8."""
 u16: Final = DType("u16", 16, "int", "uint16", "i16")
+"""Unsigned integers of 16 bits; arithmetic modulo 2**16. NumPy: uint16."""
 u32: Final = DType("u32", 32, "int", "uint32", "i32")
+"""Unsigned integers of 32 bits; arithmetic modulo 2**32. NumPy: uint32."""
 u64: Final = DType("u64", 64, "int", "uint64", "i64")
+"""Unsigned integers of 64 bits; arithmetic modulo 2**64. NumPy: uint64."""
 index: Final = DType("index", 64, "index", "int64")
+"""Indices: symbolic integers with a range, 64 bits where they are stored. `lego.index(v)` converts a loaded integer."""
 
 DTYPES: Final = {
     d.name: d for d in (f8e4m3fn, f8e5m2, f16, bf16, f32, f64, i1, i8, i16, i32, i64, u8, u16, u32, u64, index)

@@ -53,7 +53,9 @@ class ThreadNumber(Index):
 
 
 lane_id = ThreadNumber("lego.lane_id")
+"""The number of this thread in its warp, 0 to 31: the linear thread modulo 32, x fastest. PTX: %laneid."""
 warp_id = ThreadNumber("lego.warp_id")
+"""The number of this thread's warp in its block: the linear thread divided by 32, x fastest."""
 
 
 def linear_thread(tracer: Tracer) -> Index:

@@ -1,0 +1,136 @@
+"""Every block of every page is run or checked: commands succeed and print what the page shows, code names what exists.
+
+Doctests (`>>>`) are run by pytest itself; blocks of MLIR and C++ by the tests that OTHERS names.
+"""
+
+import ast
+import importlib
+import importlib.util
+
+import page_commands
+import pytest
+
+import lego_mlir
+
+ROOT = page_commands.ROOT
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+
+# What is not run, and why. A command or its beginning.
+LEFT_OUT = {
+    ".venv/bin/python test/run.py": "runs the tests",
+    "python3 -m venv": "sets up an environment: test/versions.py does so in CI",
+    "pip install": "installs: test/versions.py does so in CI",
+    "cmake": "builds the plugin: test/dialect.py does so in CI",
+    "ctest": "as above",
+    "mlir-opt-22 --load-dialect-plugin": "needs the plugin: test/integration/test_lego_plugin.py runs it",
+    "python -m lego_mlir.runtime": "needs a GPU: test/unit/runtime runs it against a stand-in of the driver",
+    "lego-mlir explore": "starts a server until it is stopped: test/unit/viz/explorer runs it in a browser",
+    "lego-mlir completion bash >": "writes into the home directory; without the redirection it is run below",
+    "lego-mlir analyze examples/linalg_transpose.mlir": "needs the plugin: test_lego_swizzle.py runs it",
+    "python bench/pages.py": "writes the pages: test/unit/bench/test_pages.py compares them",
+}
+# Files that a page's commands read and that the page does not show.
+GIVEN = {
+    "scatter.py": """
+import lego_mlir as lego
+from lego_mlir import Row, f32, i32
+
+N = lego.size("N")
+
+
+@lego.kernel(grid=lego.cdiv(N, 128), block=128)
+def scatter(order: lego.Tensor(i32, Row(N)), x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+    i = lego.block_id[0] * 128 + lego.thread_id[0]
+    with lego.when(i < N):
+        y[order[i]] = x[i]
+
+
+@scatter.reference
+def expected(order, x):
+    y = x.copy()
+    y[order] = x
+    return y
+""",
+}
+# Languages that other tests run or parse.
+OTHERS = {
+    ("reference/dialect.md", "mlir"): "test/integration/test_lego_plugin.py and test/dialect_mutations.py parse it",
+    ("reference/dialect.md", "text"): "the grammar: test/unit/layout parses each production",
+    ("reference/irs.md", "text"): "a diagram",
+    ("how-to/shipped-templates.md", "c++"): "test/unit/templates/test_cuda_kernels.py compiles such a header",
+}
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT)).removeprefix("docs/")
+
+
+def has_commands(page):
+    return any(block.language in ("console", "sh") for block in page_commands.blocks(page))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if has_commands(page)], ids=name_of)
+def test_commands_succeed_and_print_what_is_shown(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("examples", "transform_scripts"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name, text in GIVEN.items():
+        (tmp_path / name).write_text(text)
+    for block in page_commands.blocks(page):
+        if block.title:
+            (tmp_path / block.title).write_text(block.text)
+        if block.language not in ("console", "sh"):
+            continue
+        for command in page_commands.commands(block):
+            if any(command.text.startswith(beginning) for beginning in LEFT_OUT):
+                continue
+            code, printed = page_commands.run(command.text, tmp_path)
+            place = f"{name_of(page)}:{command.line}: {command.text}"
+            if command.output is None:
+                assert code == 0, f"{place}\n{printed}"
+            elif page_commands.differs(command.output, printed):
+                pytest.fail(f"{place}\nprints\n{printed}\nthe page shows\n{command.output}")
+
+
+def shown_code():
+    """Blocks of Python that are no doctests and no files: excerpts, and code for a GPU."""
+    for page in PAGES:
+        for block in page_commands.blocks(page):
+            if block.language in ("python", "pycon") and ">>> " not in block.text and not block.title:
+                yield pytest.param(block, id=f"{name_of(page)}:{block.line}")
+
+
+@pytest.mark.parametrize("block", list(shown_code()))
+def test_code_that_is_only_shown_names_what_exists(block):
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "lego_mlir":
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                found = hasattr(module, alias.name) or importlib.util.find_spec(f"{node.module}.{alias.name}")
+                assert found, f"{node.module} has no {alias.name}"
+        name = node.value if isinstance(node, ast.Attribute) else None
+        if isinstance(name, ast.Name) and name.id in ("lego", "lego_mlir"):
+            assert hasattr(lego_mlir, node.attr), f"lego_mlir has no {node.attr}"
+
+
+def test_every_block_is_of_a_kind_that_some_test_runs():
+    run = {"python", "pycon", "console", "sh"}
+    unknown = [
+        f"{name_of(page)}:{block.line} {block.language!r}"
+        for page in PAGES
+        for block in page_commands.blocks(page)
+        if block.language not in run and not block.title and (name_of(page), block.language) not in OTHERS
+    ]
+    assert not unknown
+
+
+def test_commands_that_are_left_out_are_on_some_page():
+    texts = [
+        command.text
+        for page in PAGES
+        for block in page_commands.blocks(page)
+        if block.language in ("console", "sh")
+        for command in page_commands.commands(block)
+    ]
+    assert [b for b in LEFT_OUT if not any(text.startswith(b) for text in texts)] == []
