@@ -19,10 +19,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import sympy
+
 from lego_mlir.aliases import Expr
+from lego_mlir.errors import brief
 from lego_mlir.expr.sharing import straight_line
 from lego_mlir.expr.simplify import Derivation, Step
 
+MOST_PARTS = 2000  # of an expression that is written whole before it is cut
 WIDTH = 110  # a longer expression is written as assignments, or cut short within a step
 
 
@@ -43,15 +49,19 @@ def _numbered(count: int, text: str) -> str:
 
 
 def _whole(count: int, expr: Expr) -> list[str]:
-    """The lines of an expression, as straight-line code if it is long."""
+    first, *rest = lines_of(expr)
+    return [_numbered(count, first), *(f"    {line}" for line in rest)]
+
+
+def lines_of(expr: Expr) -> list[str]:
+    """An expression in one line, or as straight-line code if it is long: its shared parts are written once."""
     code = straight_line([expr])
     if not code.assignments:
-        return [_numbered(count, str(expr))]
+        return [str(expr)]
     text = str(expr) if len(code.assignments) < 2 else ""
     if text and len(text) <= WIDTH:
-        return [_numbered(count, text)]
-    lines = [f"{name} = {value}" for name, value in code.assignments] + [str(code.results[0])]
-    return [_numbered(count, lines[0]), *(f"    {line}" for line in lines[1:])]
+        return [text]
+    return [*(f"{name} = {value}" for name, value in code.assignments), str(code.results[0])]
 
 
 def _step(step: Step) -> list[str]:
@@ -64,5 +74,26 @@ def _step(step: Step) -> list[str]:
 
 
 def _short(expr: Expr) -> str:
-    text = str(expr)
+    text = str(expr) if _is_small(expr) else shortened(expr, WIDTH)
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 4]} ..."
+
+
+def shortened(expr: object, columns: int) -> str:
+    """An expression in at most this many columns, without writing all of one whose shared parts make it endless."""
+    if not isinstance(expr, sympy.Basic) or _is_small(expr):
+        return brief(expr, columns)
+    return brief(f"{'; '.join(lines_of(expr)[:4])}; ..", columns)
+
+
+def _is_small(expr: Expr) -> bool:
+    """Whether an expression has few operations even where shared parts are counted each time."""
+    sizes: dict[Any, int] = {}
+    pending = [expr]
+    while pending:
+        missing = [argument for argument in pending[-1].args if argument not in sizes]
+        if missing:
+            pending += missing
+            continue
+        part = pending.pop()
+        sizes[part] = 1 + sum(sizes[argument] for argument in part.args)
+    return sizes[expr] < MOST_PARTS

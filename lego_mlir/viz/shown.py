@@ -138,7 +138,7 @@ def _panels(
     if isinstance(drawn, (Proved, Refuted, Unknown)):
         return [counter_examples.verdict_table(drawn)]
     if isinstance(drawn, Derivation):
-        return [counter_examples.derivation(str(drawn), drawn)]
+        return [counter_examples.derivation(f"{drawn.before} -> {drawn.after} operations", drawn)]
     spread = threads.spread_over_threads(drawn)
     if spread is not None and by in (None, "thread", "matrix") and pattern is None:
         if by == "matrix":

@@ -21,6 +21,7 @@ from lego_mlir.analysis import layouts as counts
 from lego_mlir.analysis.patterns import AccessPattern, parse, positions, require_inside, require_width
 from lego_mlir.analysis.repair import TileAccess, repairs
 from lego_mlir.errors import LegoError, UsageError, did_you_mean
+from lego_mlir.expr.explain import lines_of
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.notation_parser import parse_layout
@@ -44,7 +45,7 @@ def answer(question: Json) -> Json:
         layout = parse_layout(text)
         if question.get("part") == "index":
             derived = layout.derive()
-            return {"text": str(derived.expr), "operations": derived.after, "before": derived.before}
+            return {"text": "\n".join(lines_of(derived.expr)), "operations": derived.after, "before": derived.before}
         subject = subject_of(layout)
         if layout.numel() > MOST_ELEMENTS:
             raise UsageError(f"a layout of {layout.numel()} elements is too large to explore; at most {MOST_ELEMENTS}")

@@ -12,6 +12,7 @@ let chosen = [0, 0]; // the cell that the keyboard has reached
 
 function start() {
   for (const [name, text] of Object.entries(data.layouts)) option(field("named"), text, `${name} = ${text}`);
+  option(field("named"), "", "none of them: edited below");
   for (const name of Object.keys(data.dtypes)) option(field("dtype"), name, name);
   field("dtype").value = "f32";
   field("layout").value = Object.values(data.layouts)[0] ?? "Row(32, 32)";
@@ -21,6 +22,7 @@ function start() {
   restore();
   field("controls").addEventListener("submit", (event) => event.preventDefault());
   field("named").addEventListener("change", () => {
+    if (!field("named").value) return;
     fill(data.answers ? data.answers[Number(field("named").value)].question : { layout: field("named").value });
     changed();
   });
@@ -67,6 +69,7 @@ function changed() {
 
 async function ask() {
   const number = ++newest;
+  if (!data.answers) field("named").value = Object.values(data.layouts).includes(field("layout").value) ? field("layout").value : "";
   document.body.dataset.state = "waiting";
   const answer = data.answers ? stored() : await fetched(question());
   if (number !== newest) return;
@@ -176,12 +179,12 @@ function make(name, attributes, text) {
   return element;
 }
 
-const HEIGHT = 24;
-const MARGIN = 44;
+const HEIGHT = 20;
+const MARGIN = 40;
 
 function render() {
   const grid = cells();
-  const width = Math.max(28, 8 + 7.4 * grid.reduce((most, row) => Math.max(most, ...row.map((cell) => cell.label.length)), 0));
+  const width = Math.max(26, 8 + 7.4 * grid.reduce((most, row) => Math.max(most, ...row.map((cell) => cell.label.length)), 0));
   const [rows, columns] = [grid.length, grid[0].length];
   const svg = make("svg", { width: MARGIN + columns * width + 4, height: 22 + rows * HEIGHT + 4, role: "grid", tabindex: 0, "aria-label": `${shown.layout}, ${rows} by ${columns} cells; arrow keys move between cells` });
   for (let c = 0; c < columns; c++) svg.append(make("text", { x: MARGIN + (c + 0.5) * width, y: 16, "text-anchor": "middle", fill: "#555555" }, c * shown.block[1]));
@@ -196,6 +199,8 @@ function render() {
   field("drawing").replaceChildren(svg);
   svg.addEventListener("keydown", (event) => moved(event, grid));
   chosen = [Math.min(chosen[0], rows - 1), Math.min(chosen[1], columns - 1)];
+  const [tall, wide] = shown.block;
+  field("cell").textContent = tall * wide > 1 ? `each cell is the first element of a block of ${tall} x ${wide}` : "";
   results();
 }
 
@@ -243,17 +248,21 @@ function moved(event, grid) {
   select(r, c, grid[r][c]);
 }
 
+function wavefronts(count) {
+  return `${count} wavefront${count === 1 ? "" : "s"}`;
+}
+
 function results() {
   const { access } = shown;
   const repair = access?.repair;
   field("counts").textContent = access?.lanes
-    ? `${access.wavefronts} wavefronts, ${access.ideal} at best, ${access.ways}-way (${access.by}); ${access.sectors} sectors of ${data.sectorBytes} bytes, ${access.idealSectors} at best`
+    ? `${wavefronts(access.wavefronts)}, ${access.ideal} at best, ${access.ways}-way (${access.by}); ${access.sectors} sectors of ${data.sectorBytes} bytes, ${access.idealSectors} at best`
     : "no access: give the index of each lane of a warp, such as: lane, 0";
   field("repair").hidden = !repair || Boolean(data.answers);
   if (!repair) return;
   field("apply").textContent = `Use ${repair.layout}`;
   field("apply").dataset.layout = repair.layout;
-  field("cost").textContent = `${repair.wavefronts} wavefronts, ${repair.ideal} at best, ${repair.extra_bytes} bytes more`;
+  field("cost").textContent = `${wavefronts(repair.wavefronts)}, ${repair.ideal} at best, ${repair.extra_bytes} bytes more`;
 }
 
 start();

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lego_mlir.errors import RefutedLayoutError, UsageError, brief
+from lego_mlir.errors import RefutedLayoutError, UsageError
+from lego_mlir.expr.explain import shortened
 from lego_mlir.expr.verdict import Proved, Refuted, Verdict
 from lego_mlir.hardware.banks import Array
 from lego_mlir.layout.permutations import GenP
@@ -83,4 +84,4 @@ def derivation(title: str, derived: Derivation) -> TablePanel:
 
 
 def _cut(text: object) -> str:
-    return brief(text, _LONGEST)
+    return shortened(text, _LONGEST)

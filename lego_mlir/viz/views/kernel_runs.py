@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.analysis.recorded_requests import RecordedRequests
-from lego_mlir.errors import brief
+from lego_mlir.expr.explain import shortened
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.viz import palettes
@@ -62,7 +62,7 @@ def accesses_table(kernel: Kernel) -> TablePanel:
         (
             access.source.line,
             f"{type(statement).__name__.lower()} {access.buffer.name}[{', '.join(map(str, access.index))}]",
-            brief(access.position, 70), access.width, access.derivation.before, access.derivation.after,
+            shortened(access.position, 70), access.width, access.derivation.before, access.derivation.after,
         )
         for statement, access in kernel.trace().accesses()
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from lego_mlir.cli.main import DONE, main
+from lego_mlir.expr.explain import lines_of
 from lego_mlir.viz.explorer.page import page
 from lego_mlir.viz.explorer.server import ExplorerServer
 
@@ -100,7 +101,7 @@ def numbers(opened, drawn, dtype):
         index = [(*outer, i) for outer in index for i in range(n)]
     assert [int(label) for row in rows for label in row] == [int(layout.apply(*i)) * size // 4 % 32 for i in index]
     assert len(rows[0]) == dims[-1]
-    assert text_of(opened, "expression") == str(layout.derive().expr)
+    assert text_of(opened, "expression") == "\n".join(lines_of(layout.derive().expr))
 
 
 def test_edits_lead_to_the_numbers_that_python_computes(opened):
@@ -113,7 +114,7 @@ def test_one_click_repairs_the_conflict(opened):
     assert len(opened.find_elements("css selector", "rect[stroke='#d55e00']")) == 32
     with answered(opened):
         opened.find_element("id", "apply").click()
-    assert text_of(opened, "counts").startswith("1 wavefronts, 1 at best, 1-way")
+    assert text_of(opened, "counts").startswith("1 wavefront, 1 at best, 1-way")
     assert opened.find_element("id", "layout").get_attribute("value") == "gallery.xor_swizzle(32, 32)"
     assert not opened.find_elements("css selector", "rect[stroke='#d55e00']")
     assert not opened.find_element("id", "repair").is_displayed()

@@ -240,6 +240,17 @@ def test_a_derivation_is_a_table_of_its_steps():
     assert [row[1] for row in panel.rows[1:-1]] == [step.rule for step in derived.steps]
 
 
+def test_a_derivation_whose_text_would_have_no_end_is_cut():
+    """Written out, the index of the Hilbert curve doubles with each level; its shared parts are few."""
+    layout = gallery.hilbert(512)
+    (panel,) = show(layout, by="derivation").panels
+    assert panel.rows[-1][1] == "result" and panel.rows[-1][0] == str(layout.derive().after)
+    assert all(len(cell) <= 60 for row in panel.rows for cell in row[2:])
+    assert panel.rows[-1][2].startswith("s0 = i0 ^ i1; s1 = ")
+    (panel,) = show(layout.derive()).panels
+    assert panel.title == f"{layout.derive().before} -> {layout.derive().after} operations"
+
+
 @lego.kernel(grid=(2, 1), block=32)
 def columns(x: lego.Tensor(lego.f32, Row(64, 32)), y: lego.Tensor(lego.f32, Row(64, 32))):
     for k in lego.range(8):
