@@ -14,13 +14,11 @@ from collections.abc import Callable
 from typing import Final
 
 from lego_mlir.errors import LayoutError, UsageError
-from lego_mlir.expr.index import cdiv
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size
 from lego_mlir.layout.chain import OrderBy, as_layout
-from lego_mlir.layout.padded import Padded
 from lego_mlir.layout.permutations import Col, RegP, Row
-from lego_mlir.schedule.orders import columns
+from lego_mlir.schedule.orders import columns, grouped
 from lego_mlir.schedule.rectangles import hilbert, morton
 
 GROUP: Final = 8
@@ -28,11 +26,14 @@ GROUP: Final = 8
 
 
 def _balanced(m: int, n: int, most: int = GROUP) -> Layout:
-    """Groups of equal height, the largest from `most` / 2 to `most` that divides m; otherwise the grid is padded."""
-    group = next((g for g in range(min(most, m), most // 2 - 1, -1) if m % g == 0), min(most, m))
-    groups = int(cdiv(m, group))
-    order = OrderBy(RegP([groups, group, n], [1, 3, 2])).GroupBy([groups * group, n])
-    return order if groups * group == m else Padded(order, [m, n])
+    """Groups of equal height, the largest from `most` / 2 to `most` that divides m; otherwise the last is lower.
+
+    Without padding, persistent blocks get equal numbers of tiles, plus or minus one.
+    """
+    height = next((g for g in range(min(most, m), most // 2 - 1, -1) if m % g == 0), None)
+    if height is None:
+        return as_layout(grouped(m, n, rows=min(most, m)))
+    return OrderBy(RegP([m // height, height, n], [1, 3, 2])).GroupBy([m, n])
 
 
 ORDERS: Final[dict[str, Callable[..., Layout]]] = {
