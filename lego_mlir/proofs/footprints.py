@@ -338,7 +338,10 @@ class Reader:
             index[-1], position, own = index[-1] + lane, position + lane, (*own, lane)
         mask = scope.at(access.mask, self.meaning)
         conditions = scope.conditions if mask == True else (*scope.conditions, mask)  # noqa: E712
-        logical = tuple(scope.at(as_expr(i), self.meaning) for i in own_index(access.layout, tuple(index)))
+        memory = access.buffer.layout
+        flat_view = own_layout(access.layout) != own_layout(memory)
+        indices = _element_at(memory, position) if flat_view else own_index(access.layout, tuple(index))
+        logical = tuple(scope.at(as_expr(i), self.meaning) for i in indices)
         position = scope.at(position, self.meaning)
         return self._made(
             access.buffer, kind, logical, position, replace(scope, conditions=conditions, own=own), access
@@ -363,8 +366,7 @@ class Reader:
         """The row of a matrix that this thread addresses, read for its warp."""
         element = self.fresh("element", Range(0, access.width))
         position = scope.at(access.position + element, self.meaning)
-        found = access.buffer.layout.inv(Index(position))
-        index = tuple(as_expr(i) for i in (found if isinstance(found, tuple) else (found,)))
+        index = _element_at(access.buffer.layout, position)
         return self._made(access.buffer, "read", index, position, replace(scope, own=(*scope.own, element)), access)
 
     def _tile(self, statement: TileLoad | TileStore, scope: _Scope) -> Footprint:
@@ -420,6 +422,13 @@ def own_index(layout: Layout, index: tuple[Expr, ...]) -> tuple[Any, ...]:
         else:
             index, layout = index[::-1], layout.inner
     return index
+
+
+def _element_at(layout: Layout, position: Expr) -> tuple[Expr, ...]:
+    """The index, in memory's own layout, of the element at a position."""
+    found = layout.inv(Index(position))
+    index = found if isinstance(found, tuple) else (found,)
+    return tuple(map(as_expr, own_index(layout, tuple(map(as_expr, index)))))
 
 
 def flat(nodes: tuple[Node, ...]) -> Iterator[Footprint]:

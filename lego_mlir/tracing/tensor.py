@@ -80,6 +80,15 @@ class View(AtomicAccess):
         """The same memory under a tiled index: `tile_by([M // T, N // T], [T, T])`. Indices past the end are masked."""
         return View(self._tracer, self.buffer, self.layout.tile_by(*levels), self.boundary)
 
+    def flat(self) -> View:
+        """The same memory in memory order: one index, the position of an element, whatever the layout.
+
+        Vectors of a flat view may cross the rows of a matrix whose rows are not aligned.
+        """
+        from lego_mlir.layout import Row
+
+        return View(self._tracer, self.buffer, Row(self.layout.physical_size()))
+
     def halo(self, boundary: Boundary = "zero") -> View:
         """The same memory with indices that may be outside: `x.halo("clamp")[i - 1, j]`.
 
