@@ -1,4 +1,4 @@
-"""Five transposes of a matrix that differ in the layout of the shared tile.
+"""Six transposes of a matrix that differ in the layout of the shared tile and in the width of an access.
 
 | variant | the tile in shared memory | effect |
 |---|---|---|
@@ -7,10 +7,13 @@
 | `padded` | `gallery.padded(R, C)` | one padding element per row shifts each row by a bank; costs R elements |
 | `swizzled` | `gallery.xor_swizzle(R, C)` | the same without extra memory: columns of row i are xored with i |
 | `vectorised` | `xor_swizzle(C, R, vec=w, per_phase=w)` | vectors of w elements, 16 bytes, which remain contiguous |
+| `realigned` | `gallery.padded(R, C)` | the vectors of memory that contain a row's elements: for odd sizes |
 
 In the vectorised variant a tile is a grid of micro-tiles of w x w elements. A thread loads a micro-tile as w vectors,
 transposes it in registers and stores w vectors into a shared tile in the result's orientation, C x R. Adjacent threads
-store w rows apart, where the swizzle phase differs, so 8 of them cover all 32 banks; reads are along rows.
+store w rows apart, where the swizzle phase differs, so 8 of them cover all 32 banks; reads are along rows. If no vector
+divides the sizes, `vectorised` builds `realigned` for elements narrower than a word, and otherwise `padded` in large
+tiles.
 
 The tile order is a layout as well, `Col` for a large matrix: concurrent blocks go down a column of tiles, and complete
 whole rows of the result. A result that fits in the cache does not need this, and `Row` makes the reads contiguous.
@@ -27,6 +30,7 @@ import lego_mlir as lego
 from lego_mlir import Kernel, Row, gallery
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
+from lego_mlir.kernels.realigned import Realigned
 from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
@@ -40,6 +44,13 @@ MICRO_TILES: Final = 16
 """Micro-tiles along a side of the vectorised tile: one for each thread, and 256 bytes on both sides of the copy."""
 BLOCKS: Final = 2048
 """With fewer tiles than this, smaller tiles are faster: 16 per multiprocessor of an H200, as measured."""
+WORD: Final = 4
+"""Bytes that a lane transfers at once: single elements of this size fill a warp's accesses."""
+LARGE: Final = ((128, 64), 1024)
+"""The tile and threads of single words, as measured at 4097, 5003 x 6007 and 8191 in f32; LEAST for few tiles."""
+LEAST: Final = ((64, 32), 512)
+REALIGNED: Final = (((256, 64), 512, 4), ((128, 64), 512, 2), ((64, 64), 512, 2))
+"""Tiles, threads and widths of `realigned`: the first that makes BLOCKS tiles, as measured in f16 and i8."""
 CACHED_BYTES: Final = 16 * 2**20
 """The largest result that fits in the L2 cache, 50 MB on an H200, together with its source."""
 
@@ -50,6 +61,7 @@ class TransposeVariant:
 
     stage: Callable[[int, int, int], Any] | None
     vectorised: bool = False
+    realigned: bool = False
 
 
 VARIANTS: Final = {
@@ -58,6 +70,7 @@ VARIANTS: Final = {
     "padded": TransposeVariant(lambda r, c, w: gallery.padded(r, c)),
     "swizzled": TransposeVariant(lambda r, c, w: gallery.xor_swizzle(r, c)),
     "vectorised": TransposeVariant(lambda r, c, w: gallery.xor_swizzle(c, r, vec=w, per_phase=w), vectorised=True),
+    "realigned": TransposeVariant(lambda r, c, w: gallery.padded(r, c), realigned=True),
 }
 
 
@@ -76,12 +89,14 @@ def build(
 
     A block of `threads` moves a `tile` of rows x columns of the source. `order` is a layout of the grid of tiles or
     a name in `schedule.ORDERS`; with symbolic sizes, row or column. The vectorised variant accesses `width` elements at
-    once: by default the widest that divides both sizes, up to 16 bytes, or 8 for a small matrix. Raises UsageError for
-    an unknown variant or order, an impossible width, and threads that do not divide a tile evenly; LayoutError for a
-    layout of another grid.
+    once: by default the widest that divides both sizes, up to 16 bytes, or 8 for a small matrix. The realigned variant
+    takes sizes that `width` does not divide. Raises UsageError for an unknown variant or order, an impossible width,
+    and threads that do not divide a tile evenly; LayoutError for a layout of another grid.
     """
     if variant not in VARIANTS:
         raise UsageError(f"transpose has no variant {variant!r}; there are {', '.join(VARIANTS)}")
+    if variant == "vectorised" and (tile, threads, width) == (None, None, None) and _width(M, N, dtype) == 1:
+        variant, tile, threads, width = _narrow(M, N, dtype)
     chosen = VARIANTS[variant]
     (rows, columns), threads, w = _shares(chosen, M, N, dtype, tile, threads, width)
     plan = _Plan(dtype, (rows, columns), threads, w, chosen)
@@ -91,6 +106,10 @@ def build(
     @lego.kernel(grid=layout.physical_size(), block=threads)
     def transpose(src: lego.Tensor(dtype, Row(M, N)), dst: lego.Tensor(dtype, Row(N, M))):  # type: ignore[no-untyped-def]
         stage = plan.stage()
+        if chosen.realigned:
+            moved = Realigned(src, dst, plan.tile, threads, w)
+            visit(layout, lego.block_id.x, lambda at: moved.move(at, stage))
+            return
         source, result = src.tile_by(grid, plan.tile), dst.tile_by(grid[::-1], plan.tile[::-1])
         visit(layout, lego.block_id.x, lambda at: plan.body(source, result, stage, at))
 
@@ -111,6 +130,8 @@ def _shares(
     width: int | None,
 ) -> tuple[tuple[int, int], int, int]:
     """The tile, its threads and the width of an access: as given, or chosen for the matrix."""
+    if chosen.realigned:
+        return _realigned(M, N, dtype, tile, threads, width)
     w = 1 if not chosen.vectorised else _width(M, N, dtype) if width is None else width
     most = WIDEST_ACCESS // dtype.bytes
     if w not in (1, 2, 4, 8, 16) or w > most:
@@ -124,6 +145,37 @@ def _shares(
             f"{rows} x {columns} evenly"
         )
     return (rows, columns), threads, w
+
+
+def _narrow(M: SizeLike, N: SizeLike, dtype: DType) -> tuple[str, tuple[int, int] | None, int | None, int | None]:
+    """The variant, tile, threads and width for sizes that no vector divides; None where the variant chooses."""
+    if dtype.bytes < WORD:
+        return "realigned", None, None, None
+    tile, threads = next((given for given in (LARGE, LEAST) if _blocks(M, N, given[0]) >= BLOCKS), LEAST)
+    return "padded", tile, threads, 1
+
+
+def _realigned(
+    M: SizeLike, N: SizeLike, dtype: DType, tile: tuple[int, int] | None, threads: int | None, width: int | None
+) -> tuple[tuple[int, int], int, int]:
+    """The tile, threads and width of the realigned variant."""
+    given = tile or next((t for t, *_ in REALIGNED if _blocks(M, N, t) >= BLOCKS), REALIGNED[-1][0])
+    usual = next(((t, w) for shape, t, w in REALIGNED if shape == given), (THREADS, 2))
+    threads, w = usual[0] if threads is None else threads, usual[1] if width is None else width
+    most = WIDEST_ACCESS // dtype.bytes
+    if w not in (2, 4, 8, 16) or w > most:
+        raise UsageError(
+            f"transpose: {width=} of the realigned variant must be a power of two from 2 to 16 bytes, {most} elements "
+            f"of {dtype}"
+        )
+    for side, other in (given, given[::-1]):
+        lanes = side // w
+        if side % w or threads < 1 or threads % max(lanes, 1) or threads // lanes % w or other % (threads // lanes):
+            raise UsageError(
+                f"transpose: {threads=} must divide the tile {given[0]} x {given[1]} evenly into vectors of {w} along "
+                f"both sides, {w} or a multiple of {w} rows at a time"
+            )
+    return given, threads, w
 
 
 def _order(M: SizeLike, N: SizeLike, dtype: DType) -> str:

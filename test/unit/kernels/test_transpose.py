@@ -1,5 +1,6 @@
 """Every transpose, run: f32 and f16, sizes that tiles divide and sizes that they do not, known and symbolic."""
 
+import inspect
 import re
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 from launching import launch
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, f16, f32, gallery, interp
+from lego_mlir import Col, Row, bf16, f16, f32, gallery, i8, interp
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.kernels import copy, transpose
+from lego_mlir.kernels.realigned import Realigned
 from lego_mlir.tracing.trace import Barrier, Load, Store
 
 SIZES = [(64, 128), (100, 52), (33, 65)]
@@ -132,7 +134,10 @@ def test_tiles_need_not_be_square(variant, tile, threads):
         (f16, (4096, 4096), (64, 128), 128),
         (f16, (8192, 8192), (128, 128), 256),
         (f16, (8192, 8190), (64, 64), 256),
-        (f16, (8192, 8191), (32, 32), 256),
+        (f16, (8192, 8191), (256, 64), 512),
+        (f16, (4097, 4097), (128, 64), 512),
+        (f32, (4097, 4097), (128, 64), 1024),
+        (f32, (1025, 4097), (64, 32), 512),
     ],
     ids=str,
 )
@@ -140,6 +145,47 @@ def test_the_vectorised_tile_grows_with_the_matrix(dtype, sizes, tile, threads):
     kernel = transpose.build("vectorised", *sizes, dtype)
     assert kernel.block == (threads,)
     assert kernel.grid == (-(-sizes[0] // tile[0]) * -(-sizes[1] // tile[1]),)
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16, i8, f32], ids=str)
+@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize(("m", "n"), [(131, 197), (200, 129), (129, 200), (131, 130)])
+def test_the_realigned_transpose_of_odd_sizes(dtype, width, m, n):
+    kernel = transpose.build("realigned", m, n, dtype, tile=(64, 64), threads=256, width=width)
+    source = (np.arange(m * n) % 127).reshape(m, n).astype(dtype.numpy)
+    _, result = launch(kernel, source, np.zeros((n, m)))
+    np.testing.assert_array_equal(result, source.T)
+    assert {a.width for s, a in kernel.trace().accesses() if a.buffer.space == "global"} == {width, 1}
+
+
+def test_the_realigned_transpose_has_no_bank_conflicts_inside():
+    arrays = [np.zeros(131 * 195, np.float16) for _ in range(2)]
+    report = interp.launch(transpose.build("realigned", 131, 195, f16).mlir(), args=arrays)
+    ends = inspect.getsourcelines(Realigned._ragged)[1]  # the last method: tiles at the ends of the matrix
+    inside = [site for site in report.sites if site.buffer == "shared0" and site.place.line < ends]
+    assert len(inside) > 20 and all(site.conflicts == 0 for site in inside)
+
+
+def test_vectors_of_odd_sizes_are_realigned_if_elements_are_narrower_than_a_word():
+    assert {a.width for _, a in transpose.build("vectorised", 401, 403, f16).trace().accesses()} == {2, 1}
+    assert {a.width for _, a in transpose.build("vectorised", 401, 403, f32).trace().accesses()} == {1}
+    given = transpose.build("vectorised", 401, 403, f16, width=1)
+    assert {a.width for _, a in given.trace().accesses()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"width": 1}, "width=1 of the realigned variant must be a power of two from 2 to 16 bytes, 8 elements of f16"),
+        ({"width": 16}, "width=16 of the realigned variant"),
+        ({"threads": 96}, "threads=96 must divide the tile 64 x 64 evenly into vectors of 2 along both sides"),
+        ({"threads": 32}, "2 or a multiple of 2 rows at a time"),
+        ({"tile": (63, 64)}, "must divide the tile 63 x 64 evenly"),
+    ],
+)
+def test_tiles_that_cannot_be_realigned_are_refused(given, message):
+    with pytest.raises(UsageError, match=message):
+        transpose.build("realigned", 401, 403, f16, **given)
 
 
 def test_threads_that_do_not_divide_the_tile_are_refused():
@@ -211,7 +257,7 @@ def test_a_wide_copy_along_columns_is_refused_with_the_reason():
 
 
 @pytest.mark.parametrize("dtype", [f32, f16], ids=str)
-@pytest.mark.parametrize("variant", transpose.VARIANTS)
+@pytest.mark.parametrize("variant", [name for name in transpose.VARIANTS if name != "realigned"])
 def test_bank_conflicts_and_sectors_are_those_of_the_table(variant, dtype):
     n = 256
     arrays = [np.zeros(n * n, dtype.numpy) for _ in range(2)]
