@@ -14,23 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import lego_mlir as lego
 from lego_mlir.aliases import IndexLike
+from lego_mlir.expr.index import Index
+from lego_mlir.tracing.tensor import View
 
 
 @dataclass(frozen=True, slots=True)
 class Realigned:
     """Moves tiles of rows x columns of an M x N matrix, `source`, to `result`, N x M, with vectors of w elements."""
 
-    source: Any
-    result: Any
+    source: View
+    result: View
     tile: tuple[int, int]
     threads: int
     w: int
 
-    def move(self, at: Sequence[IndexLike], stage: Any) -> None:
+    def move(self, at: Sequence[IndexLike], stage: View) -> None:
         """Tile `at`, through the shared tile `stage`; tiles at the ends of the matrix element by element."""
         (rows, columns), (m, n) = self.tile, self.source.dims()
         below, right = (at[0] + 1) * rows, (at[1] + 1) * columns
@@ -42,7 +43,7 @@ class Realigned:
         with lego.otherwise():
             self._ragged(at, stage)
 
-    def _load(self, at: Sequence[IndexLike], stage: Any) -> None:
+    def _load(self, at: Sequence[IndexLike], stage: View) -> None:
         """All vectors of a thread, and then the vectors after the last ones of its rows, for their first q elements."""
         (rows, columns), w, n = self.tile, self.w, self.source.dims()[1]
         lane, row, step = self._share(columns)
@@ -61,7 +62,7 @@ class Realigned:
                     for d, vector in zip(distances, loaded, strict=True):
                         stage[row + d, place] = vector[k]
 
-    def _store(self, at: Sequence[IndexLike], stage: Any) -> None:
+    def _store(self, at: Sequence[IndexLike], stage: View) -> None:
         """The same in the other direction: the ends of a row of the result are stored element by element."""
         (rows, columns), w, m = self.tile, self.w, self.source.dims()[0]
         lane, column, step = self._share(rows)
@@ -73,11 +74,11 @@ class Realigned:
                 vector = lego.vector(*(stage[place, column + d] for place in places))
                 memory.store(vector, first // w * w + lane * w + d * m)
         with lego.otherwise():
-            for d in lego.range(0, columns, step):
+            for distance in lego.range(0, columns, step):
                 for place in places:
-                    memory[first + d * m + place] = stage[place, column + d]
+                    memory[first + distance * m + place] = stage[place, column + distance]
 
-    def _ragged(self, at: Sequence[IndexLike], stage: Any) -> None:
+    def _ragged(self, at: Sequence[IndexLike], stage: View) -> None:
         """A tile that reaches past an end, which masks cut off, or that ends there: a vector could be outside."""
         (rows, columns), t = self.tile, lego.thread_id.x
         grid = [lego.cdiv(size, tile) for size, tile in zip(self.source.dims(), self.tile, strict=True)]
@@ -89,7 +90,7 @@ class Realigned:
         for k in lego.range(t, rows * columns, self.threads):
             result[*at[::-1], k // rows, k % rows] = stage[k % rows, k // rows]
 
-    def _share(self, length: int) -> tuple[Any, Any, int]:
+    def _share(self, length: int) -> tuple[Index, Index, int]:
         """A thread's vector of a row of `length` elements, its first row, and the distance to its next one."""
         lanes = length // self.w
         return lego.thread_id.x % lanes, lego.thread_id.x // lanes, self.threads // lanes

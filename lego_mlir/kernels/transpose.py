@@ -28,6 +28,7 @@ from typing import Any, Final
 
 import lego_mlir as lego
 from lego_mlir import Kernel, Row, gallery
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.kernels.realigned import Realigned
@@ -36,6 +37,7 @@ from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.staging import thread_chunks
+from lego_mlir.tracing.tensor import View
 
 SIDE: Final = 32
 """The tile's side for scalar accesses: a warp covers one row."""
@@ -198,7 +200,7 @@ class _Plan:
         make = self.variant.stage
         return None if make is None else lego.shared(self.dtype, make(*self.tile, self.w))
 
-    def body(self, source: Any, result: Any, stage: Any, at: tuple[Any, Any]) -> None:
+    def body(self, source: View, result: View, stage: View | None, at: tuple[IndexLike, ...]) -> None:
         """Move tile `at` of the source to its place in the result."""
         if stage is None:
             for i, j in self.chunks(self.tile):
@@ -212,7 +214,7 @@ class _Plan:
             for j, i in self.chunks(self.tile[::-1]):
                 result[*at[::-1], j, i] = stage[i, j]
 
-    def vectors(self, source: Any, result: Any, stage: Any, at: tuple[Any, Any]) -> None:
+    def vectors(self, source: View, result: View, stage: View, at: tuple[IndexLike, ...]) -> None:
         """Load all micro-tiles of a thread before the first is transposed; `stage` has the result's orientation.
 
         Only the first barrier is needed for correctness. With one before each store a block's threads write the same

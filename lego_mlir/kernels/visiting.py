@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import lego_mlir as lego
 from lego_mlir.aliases import IndexLike
 from lego_mlir.layout.base import Layout
 
 
-def visit(order: Layout, position: IndexLike, work: Callable[[Sequence[IndexLike]], None]) -> None:
+def visit(order: Layout, position: IndexLike, work: Callable[[tuple[IndexLike, ...]], None]) -> None:
     """Trace `work` at the index that has this position in the order, in a branch if some positions have none."""
     if order.physical_size() == order.numel():
         work(order.inv(position))
