@@ -2,6 +2,7 @@
 
     python bench/tuning.py render           the candidates as cubins into artifacts/tuning, where the compiler is
     python bench/tuning.py time [WORD ..]   on the GPU machine: a race of each case, then all candidates in full
+    python bench/tuning.py table            the table of docs/how-to/tuning-measuring.md
 
 `time` needs NumPy, torch and lego_mlir without its compiler. A case is a kernel at one size; words choose among them.
 Candidates that crash, hang or are wrong are added to the first case. Each row says what the race chose, how long it
@@ -263,14 +264,41 @@ def _us(samples: tuple[float, ...]) -> list[float] | None:
     return [round(1e6 * q, 3) for q in (median(samples), *np.quantile(samples, (0.25, 0.75)))]
 
 
+def table() -> None:
+    """The races of the newest results."""
+    import mlir_kernels
+
+    results, lines = mlir_kernels.latest(NAME), []
+    if results is None:
+        raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
+    for case in results["cases"]:
+        chosen = next(row for row in case["race"] if row["name"] == case["choice"])
+        lines.append(
+            [
+                case["case"], str(case["candidates"]), f"{case['race_seconds']:.1f}", str(case["samples"]),
+                f"{chosen['us'][0]:.1f}", f"{case['regret']:.1%}",
+            ]
+        )  # fmt: skip
+    columns = "case|candidates|race, s|launches timed|chosen, us|slower than the best of a full measurement"
+    text = (
+        f"Races on {results['device']}, at sizes that nothing was fitted to. The full measurement, in new processes, "
+        f"times every\ncandidate {FULL} times. The first case has three more candidates, which hang, store outside "
+        "memory and compute nothing:\ntheir fates are `timed out`, `crashed` and `wrong`, and the race waits 30 s for "
+        f"the first.\n\n{mlir_kernels.table(columns, lines)}\n"
+    )
+    mlir_kernels.put_into("how-to/tuning-measuring.md", "races", text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("render", "time"))
+    parser.add_argument("step", choices=("render", "time", "table"))
     parser.add_argument("words", nargs="*", help="time only the cases whose name contains one of them")
     parser.add_argument("--out", type=Path, help="a folder for the results (default: bench/results)")
     options = parser.parse_args()
     if options.step == "render":
         render(options.words)
+    elif options.step == "table":
+        table()
     else:
         time(options.words, options.out)
 

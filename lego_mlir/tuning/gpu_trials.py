@@ -23,6 +23,8 @@ from lego_mlir.tuning.device_launch import DeviceBuffers, Stopwatch
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
+    from lego_mlir.runtime.calls import TracedKernelCalls
+    from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.program import Runnable
 
 
@@ -190,26 +192,38 @@ class GpuBuild:
 
 
 def build_of(
-    built: Runnable,
+    built: Runnable | TracedKernelCalls,
     checks: Sequence[Path | bytes],
     sizes: Mapping[str, int],
     target: str,
     emit: str = "ptx",
     device: int = 0,
 ) -> GpuBuild:
-    """The build of a kernel, or of a program with its kernels; tiles of `lego.mma` become fragments."""
-    from lego_mlir.runtime.calls import FRAGMENTS
+    """The build of a kernel, of one with a transform script, or of a program with its kernels.
+
+    Without a script, tiles of `lego.mma` become fragments.
+    """
+    from lego_mlir.runtime.calls import FRAGMENTS, TracedKernelCalls
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.toolchain.manifest import describe_steps
     from lego_mlir.tracing.program import KernelProgram
 
-    kernels = tuple(built.kernels) if isinstance(built, KernelProgram) else (built,)
-    script = FRAGMENTS if any(kernel.trace().tile_rows() for kernel in kernels) else None
+    script, parameters, program = None, None, None
+    kernels: tuple[Kernel, ...]
+    if isinstance(built, TracedKernelCalls):
+        kernels, script, parameters = (built.kernel,), built.script, built.parameters
+    elif isinstance(built, KernelProgram):
+        kernels, program = tuple(built.kernels), built
+    else:
+        kernels = (built,)
+    if script is None and any(kernel.trace().tile_rows() for kernel in kernels):
+        script = FRAGMENTS
     compiled = compile_kernel(
-        kernels, target=target, emit="transformed", transform=script, cache=Cache(default_folder())
+        kernels, target=target, emit="transformed", transform=script, parameters=parameters,
+        cache=Cache(default_folder()),
     )  # fmt: skip
     described = compiled.manifest
-    if isinstance(built, KernelProgram):
-        described["programs"] = [describe_steps(built, described["kernels"])]
+    if program is not None:
+        described["programs"] = [describe_steps(program, described["kernels"])]
     module = compiled.stage("transformed", locations=True)
     return GpuBuild(module, target, emit, described, tuple(checks), dict(sizes), device)

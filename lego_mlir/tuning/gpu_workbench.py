@@ -67,17 +67,19 @@ class Preparing:
         Raises UsageError for what does not run as compiled code on a GPU.
         """
         from lego_mlir.runtime import data
+        from lego_mlir.runtime.calls import TracedKernelCalls
         from lego_mlir.tracing.definition import Kernel
         from lego_mlir.tracing.program import KernelProgram
 
         built = candidate.built
-        if not isinstance(built, Kernel | KernelProgram):
+        if not isinstance(built, Kernel | KernelProgram | TracedKernelCalls):
             raise UsageError(
                 f"{candidate.configuration}: a {type(built).__name__} is not timed through the driver; kernels and "
                 "programs of kernels are"
             )
-        timed = data.choose_sizes(built, data.sizes_of_kernel(built, sizes))
-        checks = [self._data(built, candidate.digest, at) for at in _check_sizes(built, timed)]
+        run = built.kernel if isinstance(built, TracedKernelCalls) else built
+        timed = data.choose_sizes(run, data.sizes_of_kernel(run, sizes))
+        checks = [self._data(run, candidate.digest, at) for at in _check_sizes(run, timed)]
         return build_of(built, checks, timed, self.target, self.emit, self.device)
 
     def _data(self, built: Runnable, digest: str, sizes: Mapping[str, int]) -> Path:

@@ -200,25 +200,31 @@ class Race:
             left = left[:half]
         return left
 
+    def _bounds(self, left: list[int]) -> list[tuple[float, float]]:
+        """The bounds of all medians that hold together with the stated confidence."""
+        each = 1 - (1 - self.rules.confidence) / max(len(left), 1)
+        return [median_bounds(self._samples[number], each) for number in left]
+
     def _decided(self, left: list[int]) -> bool:
-        """Whether one is left, or the fastest is within `worth` of all others with the stated confidence."""
-        if len(left) < 2:
-            return True
-        each = 1 - (1 - self.rules.confidence) / len(left)
-        bounds = [median_bounds(self._samples[number], each) for number in left]
-        return bounds[0][1] <= (1 + self.rules.worth) * min(low for low, _ in bounds[1:])
+        """Whether one is left, or none of the others is faster than the fastest by more than `worth`."""
+        bounds = self._bounds(left)
+        return len(left) < 2 or bounds[0][1] <= (1 + self.rules.worth) * min(low for low, _ in bounds[1:])
 
     def _finish(self, left: list[int]) -> None:
-        decided = self._decided(left)
-        for place, number in enumerate(left):
-            count = len(self._samples[number])
-            ratio = _ratio(self._samples[number], self._samples[left[0]])
-            if place:
-                within = f"within {self.rules.worth:.1%} of the fastest" if decided else "not told from the fastest"
-                self._settle(number, "tied", f"{ratio:.3f} times its time, {within} after {count} samples", self._rungs)
+        if not left:
+            return
+        decided, bounds, tied = self._decided(left), self._bounds(left), 0
+        for number, (low, _) in zip(left[1:], bounds[1:], strict=True):
+            after = f"after {len(self._samples[number])} samples"
+            ratio = f"{_ratio(self._samples[number], self._samples[left[0]]):.3f} times the time of the fastest"
+            if bounds[0][1] < low:
+                self._settle(number, "slower", f"{ratio}, medians apart {after}", self._rungs)
                 continue
-            others = "" if len(left) == 1 else f", {len(left) - 1} others {'tied' if decided else 'not told from it'}"
-            self._settle(number, "best", f"after {count} samples{others}", self._rungs)
+            tied += 1
+            known = f"and not faster by {self.rules.worth:.1%}" if decided else "not told from it"
+            self._settle(number, "tied", f"{ratio}, {known} {after}", self._rungs)
+        others = f", {tied} {'tied' if decided else 'not told from it'}" if tied else ""
+        self._settle(left[0], "best", f"after {len(self._samples[left[0]])} samples{others}", self._rungs)
 
     def _settle(self, number: int, fate: Fate, reason: str, rung: int) -> None:
         samples = tuple(self._samples.get(number, ()))

@@ -153,7 +153,8 @@ def entered(
     digests = [digest(candidate) for candidate in candidates]
     here = (tunable, dict(sizes), where.device, where.multiprocessors, where.toolchain)
     fitting = (t for t in known if (t.tunable, dict(t.sizes), t.device, t.multiprocessors, t.toolchain) == here)
-    earlier = {t.kernel: t for t in sorted(fitting, key=lambda t: t.when) if t.kernel in digests}
+    newest = {t.kernel: t for t in sorted(fitting, key=lambda t: t.when)}
+    earlier = {d: newest[d] for d in digests if d in newest}
     again = min((t for t in earlier.values() if not t.failure), key=lambda t: t.median, default=None)
     numbers = [i for i, d in enumerate(digests) if d not in earlier and d not in digests[:i]]
     if again is not None and numbers:

@@ -150,5 +150,5 @@ def test_candidates_of_several_sizes_come_back_as_timings(client):
     assert [t.failure for t in found[0] if t.failure] == ["refused: sigma must order the axes"]
     known = [timing for timings in found for timing in timings]
     arrived.clear()
-    assert halve_on(client, "example", problems, **{**options, "known": known}) == found
+    assert halve_on(client, "example", problems, **{**options, "known": known}) == found  # in the order of the tiles
     assert arrived == []

@@ -11,6 +11,7 @@ from cuda_stand_in import Machine
 import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.errors import LaunchError, UsageError
+from lego_mlir.kernels import matmul
 from lego_mlir.runtime import data, driver
 from lego_mlir.tuning import device_launch, gpu_trials
 from lego_mlir.tuning.child import attempt
@@ -148,3 +149,15 @@ def test_the_workbench_checks_at_a_small_size_and_at_the_timed_one(machine):
     text = Candidate(Configuration.of({"tile": 64}), lambda: "text")
     with pytest.raises(UsageError, match="tile=64: a str is not timed through the driver"):
         workbench.prepare(text, {})
+
+
+def test_the_build_of_a_kernel_with_a_script_is_that_of_its_parameters():
+    kernel = matmul.build(64, 64, 128, lego.f16, tiling=matmul.Tiling(32, 32, 32, (1, 1)))
+    two, three = (
+        gpu_trials.build_of(kernel.transformed("matmul_sm80.mlir", stages=n), [], {}, "sm_80") for n in (2, 3)
+    )
+    assert "nvgpu.device_async_copy" in two.module
+    shared = [made.described["kernels"][0]["dynamic_shared_bytes"] for made in (two, three)]
+    assert two.module != three.module
+    assert shared[0] <= shared[1]
+    assert two().described["code_sha256"] != three().described["code_sha256"]

@@ -89,15 +89,22 @@ def test_candidates_of_one_speed_are_tied_and_the_race_ends():
     bench = device.bench()
     results = race(bench, [device.trial(50e-6) for _ in range(4)], RaceRules(worth=0.02))
     assert Counter(result.fate for result in results) == {"best": 1, "tied": 3}
-    assert "within 2.0% of the fastest" in next(r.reason for r in results if r.fate == "tied")
+    assert "and not faster by 2.0%" in next(r.reason for r in results if r.fate == "tied")
     assert max(len(result.samples) for result in results) < 10 * 2**5
+
+
+def test_one_that_is_slower_is_not_tied_because_the_race_has_ended():
+    device = MadeUpDevice(noise=0.05)
+    results = race(device.bench(), [device.trial(20e-6 + 2e-6 * abs(i - 5)) for i in range(12)])
+    assert {result.fate for result in results if abs(result.number - 5) > 0} == {"slower"}
+    assert any("medians apart" in result.reason for result in results)
 
 
 def test_one_that_cannot_be_told_apart_is_not_called_within_reach():
     device = MadeUpDevice(noise=0.3)
     results = race(device.bench(), [device.trial(50e-6), device.trial(50.2e-6)], RaceRules(rungs=2, worth=0.001))
     (tied,) = (result for result in results if result.fate == "tied")
-    assert "not told from the fastest" in tied.reason
+    assert "not told from it" in tied.reason
 
 
 def test_nothing_is_chosen_where_all_fail():
