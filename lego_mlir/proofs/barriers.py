@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sympy
 
@@ -51,8 +52,12 @@ def exchange_claims(model: KernelModel) -> Iterator[BarrierClaim]:
 def _claims(model: KernelModel, syncs: Sequence[Sync]) -> Iterator[BarrierClaim]:
     divergences = {scope: _divergence(model, scope) for scope in {sync.scope for sync in syncs}}
     lines: dict[tuple[str, object], BarrierClaim] = {}
+    verdicts: dict[Any, Verdict] = {}
     for sync in syncs:
-        verdict = _reached(model, divergences[sync.scope], sync)
+        reached_by = sync.scope, sync.guards
+        if reached_by not in verdicts:
+            verdicts[reached_by] = _reached(model, divergences[sync.scope], sync)
+        verdict = verdicts[reached_by]
         key = (sync.what, sync.source)
         if key not in lines or isinstance(lines[key].verdict, Proved):
             lines[key] = BarrierClaim(sync, verdict)

@@ -57,8 +57,9 @@ class Digits:
             self.value = {symbol: value.xreplace(made) for symbol, value in self.value.items()}
             self.value |= {symbol: value for symbol, value in made.items() if symbol not in self.value}
             self.limits = [limit.xreplace(made) for limit in self.limits]
-            self._simple.clear()
-            found = [self.simple(e.xreplace(made)) for e in found]
+            gone = made.keys()
+            self._simple = {e: value for e, value in self._simple.items() if not value.free_symbols & gone}
+            found = [self.simple(e.xreplace(made)) if e.free_symbols & gone else e for e in found]
         return found
 
     def simple(self, expr: Expr) -> Expr:
@@ -77,10 +78,6 @@ class Digits:
                     context.rewriter.condition(context.terms.read_condition(expr)).result
                 )
             return context.terms.write(context.rewriter.sum(context.terms.read(expr)).result)
-
-    def known(self, *exprs: Expr) -> dict[Symbol, Range]:
-        """The ranges of the symbols of expressions."""
-        return {s: self.ranges[s] for e in exprs for s in e.free_symbols if s in self.ranges}
 
     def with_primes(self) -> PlainRanges:
         """The ranges of all symbols, and of a symbol with a prime for each, for a second access."""

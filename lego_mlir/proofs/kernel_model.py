@@ -18,7 +18,6 @@ from lego_mlir.expr.context import PlainRanges
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.nodes import COMPARISONS, FloorDiv, Le, Lt, Size, tables_of
 from lego_mlir.expr.prove import prove
-from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Verdict
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.proofs.digits import Digits, primed
@@ -55,6 +54,7 @@ class KernelModel:
         self.digits = Digits(self.reader.ranges)
         self._elements: dict[Footprint, TouchedElement] = {}
         self._answers: dict[Any, Verdict] = {}
+        self._inside: dict[Any, bool] = {}
         ids = [*self.threads, *self.blocks]
         conditions = [c for a in self.accesses for c in a.conditions]
         by_warps = any(sync.scope == "warp" for sync in (*self.reader.syncs, *self.reader.exchanges)) or any(
@@ -64,7 +64,7 @@ class KernelModel:
         loaded = [i for _, index in self.reader.distinct.values() for i in index]
         exprs = [*(i for a in self.accesses for i in a.index), *loaded, *warps, *ids, *map(_sides, conditions)]
         flattened = [e for group in exprs for e in (group if isinstance(group, list) else [group])]
-        self.digits.of(flattened)
+        self.digits.of(list(dict.fromkeys(flattened)))
         self.distinct = {
             symbol: (found[0], tuple(map(self.digits.simple, found[1])))
             for symbol, value in meaning.values.items()
@@ -112,8 +112,32 @@ class KernelModel:
             self._elements[access] = found
         return found
 
+    def _anonymous(self, access: Footprint, kept: Sequence[Symbol] = ()) -> TouchedElement:
+        """The element with a common name for variables of the thread that have equal ranges, to compare accesses."""
+        found = self.element(access)
+        names = self._common_names(symbol for symbol in access.own if symbol not in kept)
+        return TouchedElement(
+            tuple(i.xreplace(names) for i in found.index), tuple(c.xreplace(names) for c in found.conditions)
+        )
+
+    def _common_names(self, own: Iterable[Symbol]) -> dict[Symbol, Symbol]:
+        """Names for variables that are not split into digits: the number among the thread's, and the range."""
+        return {
+            symbol: sympy.Symbol(f"own {number} in {self.digits.ranges[symbol]}", integer=True)
+            for number, symbol in enumerate(own)
+            if symbol not in self.digits.value
+        }
+
     def inside(self, access: Footprint) -> bool:
         """Whether the logical index is proved to name an element."""
+        names = self._common_names(access.own)
+        index, conditions = ([e.xreplace(names) for e in exprs] for exprs in (access.index, access.conditions))
+        key = access.buffer.name, *index, *conditions
+        if key not in self._inside:
+            self._inside[key] = self._proved_inside(access)
+        return self._inside[key]
+
+    def _proved_inside(self, access: Footprint) -> bool:
         dims = own_layout(access.buffer.layout).dims()
         claim = sympy.And(*(sympy.And(Le(0, i), Lt(i, as_expr(n))) for i, n in zip(access.index, dims, strict=True)))
         claim = self.digits.simple(claim)
@@ -123,12 +147,10 @@ class KernelModel:
     def _is_proved(self, claim: Cond, given: Sequence[Cond]) -> bool:
         """Whether a claim over digits is proved under conditions, with variables for the values of maps."""
         (implied,), images = with_variables([sympy.Or(claim, *map(sympy.Not, given))], self.maps)
-        ranges = self.known(implied) | dict(r for image in images for r in image.ranges())
+        ranges = self.digits.ranges
+        if images:
+            ranges = PlainRanges({**ranges, **dict(r for image in images for r in image.ranges())})
         return isinstance(prove(implied, ranges), Proved)
-
-    def known(self, *exprs: Expr) -> dict[Symbol, Range]:
-        """The ranges of the symbols of expressions over digits."""
-        return self.digits.known(*exprs)
 
     def over_digits(self, symbols: Iterable[Symbol]) -> set[Symbol]:
         """The digits of symbols."""
@@ -143,10 +165,9 @@ class KernelModel:
 
     def proved_apart(self, pair: Pair, across: bool = False) -> Verdict:
         """Whether a pair touches one element only in one thread; `across`: in one block."""
-        one, other = self.element(pair.one), self.element(pair.other)
         key = (
-            one,
-            other,
+            self._anonymous(pair.one, pair.one.own if pair.once else ()),
+            self._anonymous(pair.other, pair.one.own if pair.once else ()),
             pair.common,
             pair.step,
             pair.given,

@@ -109,9 +109,9 @@ class Equations:
                 values = {gone: kept}
                 self.trail.append(shown(gone, kept))
                 self.equations += self._same_element(gone, kept)
-                self.equations = [sympy.expand(e.xreplace(values)) for e in self.equations]
+                self.equations = [_replaced(e, values) for e in self.equations]
                 self.equations = [e for e in self.equations if e != 0]
-                self.goals = [sympy.expand(g.xreplace(values)) for g in self.goals]
+                self.goals = [_replaced(g, values) for g in self.goals]
                 self.conditions = [c.xreplace(values) for c in self.conditions]
                 self.images = tuple(image.xreplace(values) for image in self.images)
                 return True
@@ -150,6 +150,11 @@ class Equations:
         if not parts:
             return Unknown("different threads access the same element")
         return prove(claim, self.ranges, timeout_ms=Z3_MS)
+
+
+def _replaced(expr: Expr, values: dict[Symbol, Expr]) -> Expr:
+    written = expr.xreplace(values)
+    return written if written == expr else sympy.expand(written)
 
 
 def shown(one: Expr, other: Expr) -> str:
@@ -192,8 +197,16 @@ def _equal_symbols(equation: Expr) -> tuple[Symbol, Expr] | None:
     return None
 
 
-def _split(context: Context, equation: Expr) -> list[Expr] | None:
+def _split(context: Context, equation: Expr) -> tuple[Expr, ...] | None:
     """The equations that one is equivalent to; None if no values solve it."""
+    key = _split, equation
+    if key not in context.derivations:
+        context.derivations[key] = _newly_split(context, equation)
+    found: tuple[Expr, ...] | None = context.derivations[key]
+    return found
+
+
+def _newly_split(context: Context, equation: Expr) -> tuple[Expr, ...] | None:
     poly = context.rewriter.sum(context.terms.read(equation)).result
     pending, done = [poly], []
     while pending:
@@ -207,7 +220,7 @@ def _split(context: Context, equation: Expr) -> list[Expr] | None:
             done.append(poly)
         else:
             pending += parts
-    return [sympy.expand(context.terms.write(_reduced(p))) for p in done]
+    return tuple(sympy.expand(context.terms.write(_reduced(p))) for p in done)
 
 
 def _unsolvable(context: Context, poly: Poly) -> bool:

@@ -48,7 +48,9 @@ def _merged(group: list[Footprint], fresh: Fresh) -> Iterator[Footprint]:
         return
     levels = _levels(distinct)
     if levels is None:
-        yield from group
+        alike = list(_alike(group, aligned))
+        for part in alike:
+            yield from _merged(part, fresh) if 1 < len(part) < len(group) else part
         return
     copies = [fresh("copy", Range(0, count)) for count, _ in levels]
     parts = list(_parts(first))
@@ -65,6 +67,21 @@ def _merged(group: list[Footprint], fresh: Fresh) -> Iterator[Footprint]:
         copies=tuple(group),
         repeated=first.repeated or len(distinct) < len(group),
     )
+
+
+def _alike(group: list[Footprint], aligned: list[Footprint]) -> Iterator[list[Footprint]]:
+    """The copies that differ in summands alone: of `a ^ 16` and `a ^ 32` at each of four rows, the rows."""
+    found: dict[Any, list[Footprint]] = {}
+    for access, same in zip(group, aligned, strict=True):
+        found.setdefault(tuple(map(_without_summands, _parts(same))), []).append(access)
+    yield from found.values()
+
+
+def _without_summands(expr: Expr) -> Expr:
+    if not expr.args or (isinstance(expr, Table) and expr.entries):
+        return expr
+    args = [_without_summands(arg) for arg in expr.args if not (expr.is_Add and arg.is_Integer)]
+    return expr.func(*args)
 
 
 def _aligned(access: Footprint, first: Footprint) -> Footprint:
