@@ -132,7 +132,7 @@ def _outside(store: ProgramStore, digits: Digits, maps: Maps) -> str | None:
 def _is_proved(digits: Digits, maps: Maps, claim: Cond, given: Sequence[Cond]) -> bool:
     simple = [digits.simple(c) for c in (claim, *given)]
     (implied,), images = with_variables([sympy.Or(simple[0], *map(sympy.Not, simple[1:]))], maps)
-    ranges = digits.known(implied) | dict(r for image in images for r in image.ranges())
+    ranges = {**digits.ranges, **dict(r for image in images for r in image.ranges())}
     return isinstance(prove(implied, ranges), Proved)
 
 
