@@ -2,7 +2,7 @@
 
     python bench/transpose.py static             registers, shared memory and instructions, ours and nvcc's, no GPU
     python bench/transpose.py render [SIZE ..]   our PTX and the rivals' cubins
-    python bench/transpose.py time [SIZE ..]     on the GPU machine: correctness, then times
+    python bench/transpose.py time [SIZE ..]     on the GPU machine: correctness, then times; odd sizes apart
     python bench/transpose.py table              the tables of docs/results/transpose.md
 
 The CUDA rivals (naive, through shared memory, padded, 16 bytes at once) are in rivals/transpose.cu, compiled by nvcc;
@@ -13,6 +13,7 @@ the same bytes, PyTorch's and the driver's.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,8 @@ import mlir_kernels
 import plots
 
 NAME, PAGE, TARGET = "transpose", "results/transpose.md", "sm_90"
-SIZES = (1024, 2048, 4096, 4097, 8191, 8192, 16384)
+SIZES = (1024, 2048, 4096, 8192, 16384)
+ODD = (4097, 8191)
 DTYPES = {"f32": "float", "f16": "uint16_t"}
 VARIANTS = ("naive", "shared", "padded", "swizzled", "vectorised")
 BY_HAND = ("naive", "shared", "padded", "vectorised")
@@ -77,8 +79,9 @@ def render(sizes: list[int]) -> None:
 
 
 def time(sizes: list[int]) -> None:
+    name = f"{NAME}_odd" if sizes[0] % 2 else NAME
     cases = list(product(DTYPES, sizes))
-    sys.exit(harness.time_cases(NAME, harness.ARTIFACTS / NAME, cases, lambda *case: Case(*case).contenders()))
+    sys.exit(harness.time_cases(name, harness.ARTIFACTS / NAME, cases, lambda *case: Case(*case).contenders()))
 
 
 class Case:
@@ -173,7 +176,13 @@ def table(sizes: list[int]) -> None:
         cells.append([r["kernel"], *("" if x is None else str(x) for x in known)])
     text = mlir_kernels.table("kernel|registers|spills|shared bytes|instructions", cells)
     mlir_kernels.put_into(PAGE, "static", text)
-    results = mlir_kernels.latest(NAME)
+    mlir_kernels.put_into(PAGE, "measured", shares(NAME, SIZES))
+    mlir_kernels.put_into(PAGE, "odd", shares(f"{NAME}_odd", ODD))
+
+
+def shares(name: str, sizes: Sequence[int]) -> str:
+    """The copy's time divided by each kernel's: a table and a picture for each element type."""
+    results = mlir_kernels.latest(name)
     measured = [] if results is None else results["rows"]
     names = [*(f"ours {v}" for v in VARIANTS), *(f"CUDA {v}" for v in BY_HAND), "Triton", "torch", "CuPy"]
     copies: dict[Any, float] = {}
@@ -181,29 +190,28 @@ def table(sizes: list[int]) -> None:
         if r["kernel"] in COPIES:
             copies[r["dtype"], r["size"]] = min(r["ms"], copies.get((r["dtype"], r["size"]), r["ms"]))
     share = {
-        (dtype, name): {
+        (dtype, kernel): {
             r["size"]: copies[dtype, r["size"]] / r["ms"]
             for r in measured
-            if r["kernel"] == name and r["dtype"] == dtype
+            if r["kernel"] == kernel and r["dtype"] == dtype
         }
         for dtype in DTYPES
-        for name in names
+        for kernel in names
     }
-    sizes_shown = [str(size) for size in SIZES]
+    shown = [str(size) for size in sizes]
     cells = [
-        [dtype, name, *(f"{of[size]:.3f}" if size in of else "" for size in SIZES)]
-        for (dtype, name), of in share.items()
+        [dtype, kernel, *(f"{of[size]:.3f}" if size in of else "" for size in sizes)]
+        for (dtype, kernel), of in share.items()
+        if of or results is None
     ]
     text = "Not measured yet: the cells are empty.\n\n"
     if results is not None:
-        text = f"{mlir_kernels.circumstances(NAME, results)}.\n\n"
+        text = f"{mlir_kernels.circumstances(name, results)}.\n\n"
         for dtype in DTYPES:
-            series = {name: [share[dtype, name].get(size) for size in SIZES] for name in names}
-            text += mlir_kernels.picture(
-                f"transpose-{dtype}", plots.lines(f"of the copy, {dtype}", sizes_shown, series)
-            )
-    columns = "|".join(["type", "kernel", *sizes_shown])
-    mlir_kernels.put_into(PAGE, "measured", f"{text}{mlir_kernels.table(columns, cells)}")
+            series = {kernel: [share[dtype, kernel].get(size) for size in sizes] for kernel in names}
+            if len(sizes) > len(ODD):
+                text += mlir_kernels.picture(f"{name}-{dtype}", plots.lines(f"of the copy, {dtype}", shown, series))
+    return text + mlir_kernels.table("|".join(["type", "kernel", *shown]), cells)
 
 
 STEPS = {step.__name__: step for step in (static, render, time, table)}
