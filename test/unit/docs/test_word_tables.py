@@ -7,6 +7,8 @@ import page_commands
 import pytest
 
 import lego_mlir
+from lego_mlir.templates import Template
+from lego_mlir.templates.render import engine
 
 HOW_TO = page_commands.ROOT / "docs" / "how-to"
 PAGES = [HOW_TO / f"{name}.md" for name in ("from-cute", "from-linear-layouts", "from-mlir")]
@@ -40,3 +42,14 @@ def test_every_row_is_code_that_runs_or_a_link(page):
                 eval(span, dict(names))
                 ran += 1
         assert ran or "](" in right, f"{page.name}: {left} has neither code nor a link"
+
+
+@pytest.mark.parametrize("name", ["t.py.jinja", "t.cu.jinja"])
+def test_every_word_of_templates_is_in_a_table(name, monkeypatch):
+    words = {}
+    monkeypatch.setattr(engine, "fill", lambda compiled, given, known: words.update(known) or "")
+    Template.of("", name).render()
+    text = (page_commands.ROOT / "docs" / "reference" / "templates.md").read_text()
+    tables = " ".join(re.findall(r"^\| (`.+?) \|", text, re.MULTILINE))
+    assert len(words) > 10
+    assert [word for word in words if not re.search(rf"\b{word}\b", tables)] == []
