@@ -273,16 +273,17 @@ def table() -> None:
         raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
     for case in results["cases"]:
         chosen = next(row for row in case["race"] if row["name"] == case["choice"])
+        failing = " \\*" * (len(case["race"]) > case["candidates"])
         lines.append(
             [
-                case["case"], str(case["candidates"]), f"{case['race_seconds']:.1f}", str(case["samples"]),
+                case["case"] + failing, str(case["candidates"]), f"{case['race_seconds']:.1f}", str(case["samples"]),
                 f"{chosen['us'][0]:.1f}", f"{case['regret']:.1%}",
             ]
         )  # fmt: skip
     columns = "case|candidates|race, s|launches timed|chosen, us|slower than the best of a full measurement"
     text = (
         f"Races on {results['device']}, at sizes that nothing was fitted to. The full measurement, in new processes, "
-        f"times every\ncandidate {FULL} times. The first case has three more candidates, which hang, store outside "
+        f"times every\ncandidate {FULL} times. A case with \\* has three more candidates, which hang, store outside "
         "memory and compute nothing:\ntheir fates are `timed out`, `crashed` and `wrong`, and the race waits 30 s for "
         f"the first.\n\n{mlir_kernels.table(columns, lines)}\n"
     )

@@ -41,6 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--export", metavar="FILE", help="write the choices as JSON, for Tunable.load")
     parser.add_argument("--autotune", action="store_true", help="print what is left as the configs of triton.autotune")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    cluster = parser.add_mutually_exclusive_group()
+    cluster.add_argument(
+        "--scheduler", metavar="ADDRESS", help="compile and measure on the workers of a Dask scheduler"
+    )
+    cluster.add_argument(
+        "--local-cluster", metavar="GPUS", type=int, nargs="?", const=1,
+        help="compile on all cores of this machine, measure on this many of its GPUs (default: 1)",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,7 +74,12 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(plan, indent=2)) if args.json else show(*_plan_text(plan))
         return 0
     space.require_some(tunable.name)
-    timings = _measured(args, tunable, sizes, plan, budget)
+    if args.scheduler or args.local_cluster is not None:
+        from lego_mlir.cli.tune_cluster import measured_on_cluster
+
+        timings = measured_on_cluster(args, tunable, sizes, space, budget)
+    else:
+        timings = _measured(args, tunable, sizes, plan, budget)
     if args.export:
         tunable.export(args.export)
     good = [timing for timing in timings if not timing.failure]
