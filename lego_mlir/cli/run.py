@@ -1,6 +1,7 @@
 """`lego-mlir run`: run kernels, compare with their references, and report every fault.
 
-On a machine without a GPU, the interpreter runs the emitted MLIR itself (`--on interp`). Input is that of `--input` or
+On a machine without a GPU, the interpreter runs the emitted MLIR itself (`--on interp`), or the emulator the compiled
+PTX (`--on ptx`). Input is that of `--input` or
 the spec's `@k.inputs`, else drawn from the kernel's parameters; the reference computes in double precision.
 """
 
@@ -23,6 +24,7 @@ from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Json
+    from lego_mlir.interp.ptx import PtxRun
     from lego_mlir.interp.report import Fault, LastWrite, Report
     from lego_mlir.runtime.comparing import Comparison
     from lego_mlir.runtime.data import Elements
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 HELP: Final = "Run the kernels of a spec, and compare with its references."
 EXAMPLE: Final = "lego-mlir run examples/transpose.py --on interp"
-BACKENDS: Final = ("interp", "cuda")
+BACKENDS: Final = ("interp", "ptx", "cuda")
 SHOWN_FAULTS: Final = 8
 DEFAULT_MEMORY: Final = 1024  # MB
 
@@ -42,13 +44,15 @@ DEFAULT_MEMORY: Final = 1024  # MB
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("spec", help="the spec, a Python file; or MLIR (.mlir), run on random input with no reference")
-    parser.add_argument("--on", choices=BACKENDS, default="interp", help="where to run (default: interp, needs no GPU)")
+    parser.add_argument(
+        "--on", choices=BACKENDS, default="interp", help="where to run (default: interp; cuda needs a GPU)"
+    )
     parser.add_argument("--kernel", metavar="NAME", help="run this kernel only; default: all of them")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
     parser.add_argument("--transform", metavar="FILE", help="a transform script to apply before the run")
     options.add_parameters(parser)
     options.add_input(parser)
-    parser.add_argument("--target", help="the GPU architecture, for --on cuda (default: sm_80)")
+    parser.add_argument("--target", help="the architecture, for --on ptx and cuda (default: sm_80)")
     parser.add_argument("--seed", type=options.at_least(0), help="the seed of the random input (default: 0)")
     parser.add_argument("--blocks", type=int, metavar="N", help="run a spread-out sample of N blocks (interp)")
     parser.add_argument(
@@ -79,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     kernels = loaded.runnable(args.kernel)
     if args.on == "cuda":
         return _on_cuda(args)
-    _refuse_target(args)
+    _refuse_for_backend(args)
     given = sizes_of(args.size)
     with spec.blame(*loaded.files):
         data.refuse_unknown_sizes(given, kernels)
@@ -97,7 +101,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _refuse_target(args: argparse.Namespace) -> None:
     if args.target is not None:
-        raise UsageError(f"--target {args.target}: the interpreter has no target architecture; add --on cuda")
+        raise UsageError(f"--target {args.target}: the interpreter has no target architecture; add --on cuda or ptx")
+
+
+def _refuse_for_backend(args: argparse.Namespace) -> None:
+    """Raise UsageError for an option that the interpreter or the emulator does not have."""
+    if args.on != "ptx":
+        _refuse_target(args)
+        return
+    for flag, value in (("--blocks", args.blocks), ("--memory", args.memory)):
+        if value is not None:
+            raise UsageError(f"{flag} requires --on interp")
 
 
 def _run_module(args: argparse.Namespace) -> int:
@@ -126,15 +140,16 @@ class ComparedTensor:
     comparison: Comparison
     index: tuple[int, ...] | None
     writer: LastWrite | None
+    writers_known: bool = True
 
     def __str__(self) -> str:
         if self.index is None:
             return f"{self.name}: {self.comparison.summary}"
-        origin = "never written, so it has the initial value of memory"
+        origin = "" if not self.writers_known else "; never written, so it has the initial value of memory"
         if self.writer is not None:
-            origin = f"written by block {self.writer.block}, thread {self.writer.thread}, at {self.writer.place}"
+            origin = f"; written by block {self.writer.block}, thread {self.writer.thread}, at {self.writer.place}"
         where = f"{self.name}{list(self.index)}"
-        return f"{self.name}: {self.comparison.summary}; the first is {where}: {self.comparison.first_wrong}; {origin}"
+        return f"{self.name}: {self.comparison.summary}; the first is {where}: {self.comparison.first_wrong}{origin}"
 
     def to_dict(self) -> Json:
         """What `--json` prints; error and bound are of the first wrong element, or of the closest to its bound."""
@@ -300,18 +315,27 @@ def _launched(
     from lego_mlir.runtime import programs
     from lego_mlir.tracing.program import KernelProgram
 
-    options: dict[str, Any] = {
+    limits: dict[str, Any] = {
         "memory_limit": (DEFAULT_MEMORY if args.memory is None else args.memory) << 20,
         "progress": lambda done, total: progress.update("blocks", done=done, total=total),
     }
+    emulator = _emulator(args)
     if not isinstance(entry, KernelProgram):
-        report = interp.run_kernel(
-            entry, made.memories, made.sizes, module=transformed(args, entry), blocks=args.blocks, **options
-        )
+        if emulator is not None:
+            report = emulator(entry, made.memories, made.sizes)
+        else:
+            report = interp.run_kernel(
+                entry, made.memories, made.sizes, module=transformed(args, entry), blocks=args.blocks, **limits
+            )
         return (KernelRun(entry, report),), {p.name: (report, number) for number, p in enumerate(entry.params)}
     refuse_sample(args, entry)
     runs = programs.run_program(
-        entry, made.memories, made.sizes, module=lambda kernel: transformed(args, kernel), **options
+        entry,
+        made.memories,
+        made.sizes,
+        module=lambda kernel: transformed(args, kernel),
+        emulator=emulator,
+        **limits,
     )
     writers = {}
     for run in runs:
@@ -319,6 +343,21 @@ def _launched(
             if parameter.written:
                 writers[run.step.tensor(parameter.name)] = (run.report, number)
     return tuple(KernelRun(run.step.kernel, run.report) for run in runs), writers
+
+
+def _emulator(args: argparse.Namespace) -> PtxRun | None:
+    """What compiles and runs a kernel's PTX with `--on ptx`."""
+    if args.on != "ptx":
+        return None
+    from lego_mlir.interp.ptx import PtxRun
+
+    return PtxRun(
+        args.target or "sm_80",
+        args.transform,
+        options.parameters_of(args),
+        options.cache_of(args),
+        args.seed or 0,
+    )
 
 
 def refuse_sample(args: argparse.Namespace, program: KernelProgram) -> None:
@@ -359,7 +398,8 @@ def _compare(
     if comparison or comparison.first_wrong is None:
         return ComparedTensor(parameter.name, comparison, None, None)
     element = int(chosen[comparison.first_wrong.position])
-    return ComparedTensor(parameter.name, comparison, elements.index(element), report.writer(number, int(at[element])))
+    writer_of = report.writer(number, int(at[element]))
+    return ComparedTensor(parameter.name, comparison, elements.index(element), writer_of, bool(report.shadows))
 
 
 def transformed(args: argparse.Namespace, kernel: Kernel) -> str | None:

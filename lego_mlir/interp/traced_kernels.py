@@ -59,8 +59,8 @@ def run_kernel(
     return launch(
         kernel.mlir() if module is None else module,
         kernel.name,
-        grid=_extents(kernel.grid, sizes),
-        block=_extents(kernel.block, sizes),
+        grid=kernel_extents(kernel.grid, sizes),
+        block=kernel_extents(kernel.block, sizes),
         args=[*values, *(sizes[size.name] for size in kernel.sizes)],
         names=names,
         checks=checks,
@@ -81,7 +81,7 @@ def _memory(parameter: Parameter, value: Argument) -> Argument:
     return value.view(dtype) if value.dtype != dtype and value.dtype.itemsize == dtype.itemsize else value
 
 
-def _extents(extents: Sequence[Size], sizes: Mapping[str, int]) -> list[int]:
+def kernel_extents(extents: Sequence[Size], sizes: Mapping[str, int]) -> list[int]:
     """The extents of a grid or block with symbolic entries evaluated."""
     from lego_mlir.expr.evaluate import evaluate
 

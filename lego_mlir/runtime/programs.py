@@ -70,12 +70,13 @@ def run_program(
     *,
     module: Callable[[Any], str | None] = lambda kernel: None,
     observer: Callable[[], Any] | None = None,
+    emulator: Callable[..., Report] | None = None,
     **options: Any,
 ) -> list[StepRun]:
     """Run the steps in the interpreter, on arrays in memory order, in place. Temporaries begin as UNWRITTEN.
 
     `module` gives a kernel's transformed module, `observer` makes the observer of a step; `options` are those of
-    `interp.run_kernel`.
+    `interp.run_kernel`. With an `emulator` (`interp.ptx.PtxRun`), it runs the steps instead.
     """
     import numpy
 
@@ -92,6 +93,9 @@ def run_program(
         for parameter in kernel.params:
             if parameter.layout is None:
                 given[parameter.name] = parameter.dtype.numpy.type(given[parameter.name])
-        report = interp.run_kernel(kernel, given, launch.sizes, module=module(kernel), observe=observed, **options)
+        if emulator is not None:
+            report = emulator(kernel, given, launch.sizes)
+        else:
+            report = interp.run_kernel(kernel, given, launch.sizes, module=module(kernel), observe=observed, **options)
         runs.append(StepRun(launch.step, launch.sizes, report, observed))
     return runs

@@ -178,6 +178,10 @@ class Decoder:
 
     @staticmethod
     def _constant(value: int | float, dtype: Dtype, text: str) -> Array:
+        if text[:2].lower() in ("0f", "0d"):  # the bits of a float, also where the type is one of bits
+            bits = integer(int(text[2:], 16), BITS[4 * len(text[2:])])
+            if dtype.itemsize == bits.dtype.itemsize:
+                return bits.view(dtype)
         if dtype.kind in "iub":
             return np.array([bool(value)]) if dtype.kind == "b" else integer(int(value), dtype)
         if isinstance(value, int) and text.lstrip("-")[:2].lower() == "0x":

@@ -95,6 +95,8 @@ class PtxMachine:
         per_cluster = shape.cluster_blocks * warps
         self.clocks = VectorClocks(slots * warps, per_cluster)
         self.shadow = SharedShadow(len(self.shared), shape.granule, self.clocks.known.shape[1])
+        self.parameter_bytes = np.zeros(spaces.rounded(len(self.parameters), 16), np.uint8)
+        self.parameter_bytes[: len(self.parameters)] = np.frombuffer(self.parameters, np.uint8)
         self.in_flight: list[AsyncOperation] = []
         self.runnable: list[Gang] = []
         self.parked: list[Gang] = []
@@ -235,8 +237,8 @@ class PtxMachine:
             thread = gang.lane_warp[lanes] * WARP + lanes % WARP
             arena, at, fits = self.local, thread * stride + address, (address >= 0) & (address + size <= stride)
         elif space == "param":
-            arena = np.frombuffer(self.parameters, np.uint8)
-            at, fits = address, (address >= 0) & (address + size <= len(arena))
+            arena = self.parameter_bytes
+            at, fits = address, (address >= 0) & (address + size <= len(self.parameters))
         else:
             arena, at = self.globals.arena, address - spaces.GLOBAL_BASE
             fits = self.globals.inside(at, size)

@@ -59,9 +59,25 @@ def line_of(path, needle):
 
 def test_a_right_kernel(tmp_path, capsys):
     assert main(["run", spec(tmp_path), "--on", "interp"]) == DONE
+    assert main(["run", spec(tmp_path), "--on", "ptx", "--target", "sm_90"]) == DONE
     out = capsys.readouterr().out
     assert out.startswith("ok    transpose: 6 blocks of (32, 8, 1)\n  dst: 6144 elements equal\n")
     assert "0 of them bank conflicts" in out
+
+
+def test_the_ptx_of_a_racing_kernel(tmp_path, capsys):
+    assert main(["run", spec(tmp_path, tile="gallery.padded(T, T)", barrier="pass"), "--on", "ptx"]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert "by another warp, with no barrier between" in out
+    assert "transpose.ptx:" in out
+
+
+def test_a_wrong_value_of_ptx_has_no_writer(tmp_path, capsys):
+    assert main(["run", spec(tmp_path, result="src.T + 1"), "--on", "ptx"]) == CHECK_FAILED
+    out = capsys.readouterr().out
+    assert out.startswith("WRONG transpose")
+    assert "never written" not in out
+    assert "written by" not in out
 
 
 def test_a_race_fails_the_run_although_the_values_are_right(tmp_path, capsys):
@@ -442,9 +458,11 @@ def test_a_layout_of_symbolic_sizes_is_analyzed_at_given_ones(tmp_path, capsys):
         ("run SPEC --block 32", "applies to the kernels of a .mlir file; a spec fixes it .*use --blocks 32"),
         ("run SPEC --grid 5", "--grid 5: the grid size applies to the kernels of a .mlir file"),
         ("run SPEC --param a=1", "--param a=1 sets a parameter of a script; name the script with --transform FILE"),
-        ("run SPEC --target sm_90", "--target sm_90: the interpreter has no target architecture; add --on cuda"),
+        ("run SPEC --target sm_90", "--target sm_90: the interpreter has no target architecture; add --on cuda or ptx"),
         ("run SPEC --on cuda --seed 3", "--seed requires --on interp"),
         ("run SPEC --on cuda --memory 3", "--memory requires --on interp"),
+        ("run SPEC --on ptx --memory 3", "--memory requires --on interp"),
+        ("run SPEC --on ptx --blocks 3", "--blocks requires --on interp"),
         ("analyze SPEC --block 32", "to run a sample of 32 blocks, use --blocks 32"),
         ("analyze SPEC --width 4", "--width applies to a layout, with --layout NAME, .*; name one: rows"),
         ("analyze SPEC --kernel double --dtype f16", "--dtype applies to a layout"),

@@ -1,0 +1,63 @@
+"""Compile a traced kernel to PTX and run that in the emulator: the whole toolchain, on the arrays of `run_kernel`.
+
+The arguments are by name, each tensor's memory as one flat array in the order of its layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lego_mlir.interp.ptx.ptx_launch import PtxArgument, emulate
+from lego_mlir.interp.traced_kernels import kernel_extents
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.report import Report
+    from lego_mlir.store import Cache
+    from lego_mlir.tracing.definition import Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class PtxRun:
+    """How to compile, and the seed of the emulator's random orders."""
+
+    target: str = "sm_80"
+    transform: str | Path | None = None
+    parameters: Mapping[str, int | bool] = field(default_factory=dict)
+    cache: Cache | None = None
+    seed: int = 0
+
+    def __call__(self, kernel: Kernel, arguments: Mapping[str, PtxArgument], sizes: Mapping[str, int]) -> Report:
+        """Run a kernel on arrays, in place; the places of faults are lines of `NAME.ptx`.
+
+        Raises ToolchainError where it does not compile, InterpreterError for an instruction that is not modelled.
+        """
+        from lego_mlir.toolchain import compile_kernel
+
+        compiled = compile_kernel(
+            (kernel,),
+            target=self.target,
+            transform=self.transform,
+            parameters=self.parameters or None,
+            cache=self.cache,
+        )
+        facts = next(facts for facts in compiled.kernels if facts.name == kernel.name)
+        values: list[PtxArgument] = []
+        for parameter in kernel.params:
+            value = arguments[parameter.name]
+            values.append(value if isinstance(value, np.ndarray) else parameter.dtype.numpy.type(value))
+        return emulate(
+            compiled.text,
+            kernel.name,
+            args=[*values, *(sizes[size.name] for size in kernel.sizes)],
+            grid=kernel_extents(kernel.grid, sizes),
+            block=kernel_extents(kernel.block, sizes),
+            dynamic_shared=facts.dynamic_shared,
+            names=[parameter.name for parameter in kernel.params],
+            seed=self.seed,
+            source=f"{kernel.name}.ptx",
+        )
