@@ -21,12 +21,12 @@ from lego_mlir.interp.ptx.address_spaces import OFFSET_MASK, SHARED_BASE
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.tensor_core import left_places
-from lego_mlir.interp.ptx.matrix_descriptors import MatrixDescriptor, grid
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import Immediate, OperandList, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.shared_shadow import WGMMA_AGENT, ShadowAccess
 from lego_mlir.interp.ptx.warp_convergence import converge
+from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor, grid
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:
@@ -277,12 +277,12 @@ def _places(machine: PtxMachine, warp: int, operation: WgmmaOperation) -> tuple[
     form = operation.form
     base = int(machine.slot_of_warp[warp]) * machine.stride
     right_size = NUMPY[form.right].itemsize
-    descriptor = MatrixDescriptor.decoded(operation.right)
+    descriptor = DecodedDescriptor.decoded(operation.right)
     right = descriptor.addresses(*grid(form.n, form.k), right_size, k_major=form.right_k_major) + base
     if operation.left is None:
         return None, right
     size = NUMPY[form.left].itemsize
-    left = MatrixDescriptor.decoded(operation.left)
+    left = DecodedDescriptor.decoded(operation.left)
     return left.addresses(*grid(GROUP_ROWS, form.k), size, k_major=form.left_k_major) + base, right
 
 

@@ -33,11 +33,11 @@ FIELD: Final = 0x3FFF
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixDescriptor:
+class DecodedDescriptor:
     """A decoded descriptor; offsets in bytes.
 
-    >>> MatrixDescriptor.decoded(1 << 62 | 64 << 32 | 0x80)
-    MatrixDescriptor(start=2048, leading=0, stride=1024, base=0, swizzle=128)
+    >>> DecodedDescriptor.decoded(1 << 62 | 64 << 32 | 0x80)
+    DecodedDescriptor(start=2048, leading=0, stride=1024, base=0, swizzle=128)
     """
 
     start: int
@@ -47,10 +47,10 @@ class MatrixDescriptor:
     swizzle: int
 
     @staticmethod
-    def decoded(bits: int) -> MatrixDescriptor:
+    def decoded(bits: int) -> DecodedDescriptor:
         """The fields of 64 bits."""
         start, leading, stride = ((bits >> at & FIELD) * CHUNK for at in (0, 16, 32))
-        return MatrixDescriptor(start, leading, stride, bits >> 49 & 7, MODES[bits >> 62 & 3])
+        return DecodedDescriptor(start, leading, stride, bits >> 49 & 7, MODES[bits >> 62 & 3])
 
     def addresses(self, outer: IntArray, inner: IntArray, size: int, *, k_major: bool) -> IntArray:
         """The shared byte offsets of elements (outer: row of A or column of B; inner: k) of `size` bytes."""
