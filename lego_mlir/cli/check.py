@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.cli import mlir_files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import brief
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.program import KernelProgram
 
-HELP: Final = "Prove or refute the layouts, kernels and templates of a spec."
+HELP: Final = "Prove or refute the layouts, kernels and templates of a spec, or the kernels of a module."
 EXAMPLE: Final = "lego-mlir check examples/transpose.py"
 _TIMEOUT_MS: Final = 1000
 _REASON_COLUMNS: Final = 300
@@ -95,9 +96,17 @@ class Group:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file, or - for a spec on standard input; or an LL program")
+    parser.add_argument(
+        "spec",
+        help="the spec, a Python file, or - for a spec on standard input; or MLIR (.mlir), whose kernels are read and "
+        "run on random input; or an LL program",
+    )
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     parser.add_argument("--kernel", metavar="NAME", help="check this kernel only; default: all layouts and kernels")
+    parser.add_argument("--transform", metavar="FILE", help="check the kernels after this transform script as well")
+    options.add_parameters(parser)
+    mlir_files.add_arguments(parser)
+    options.add_cache_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -105,6 +114,12 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir.cli import files, structured
     from lego_mlir.errors import LayoutError, SpecError
 
+    options.require_transform(args)
+    if mlir_files.is_module(args.spec):
+        from lego_mlir.cli.check_modules import module_groups
+
+        return _finish(args, _shown(args, module_groups(args)), summary=True)
+    mlir_files.refuse_extents(args)
     if structured.require_program(args.spec):
         return _finish(args, [_program_group(args)], summary=True)
     try:
@@ -124,11 +139,36 @@ def run(args: argparse.Namespace) -> int:
     groups = []
     with Progress(f"checking {loaded.path.name}") as progress:
         programs = [entry for entry in loaded.programs.values() if args.kernel in (None, entry.name)]
-        for group in (*_groups(layouts, kernels, templates, loaded.files, progress), *map(_steps, programs)):
+        checked = _groups(layouts, kernels, templates, loaded.files, progress)
+        for group in (*checked, *map(_steps, programs), *_transformed(args, kernels)):
             groups.append(group)
             if not args.json:
                 progress.print("\n".join(map(str, [group.title, *group.lines])))
     return _finish(args, groups, summary=True)
+
+
+def _shown(args: argparse.Namespace, groups: Iterator[Group]) -> list[Group]:
+    """The groups, printed one by one unless they are printed as JSON."""
+    found = []
+    for group in groups:
+        found.append(group)
+        if not args.json:
+            show(group.title, *map(str, group.lines))
+    return found
+
+
+def _transformed(args: argparse.Namespace, kernels: Sequence[Kernel]) -> Iterator[Group]:
+    """The claims about kernels after a transform script."""
+    if args.transform is None:
+        return
+    from lego_mlir.cli.run import transformed
+    from lego_mlir.proofs.module_claims import transformed_claims
+
+    for kernel in kernels:
+        text = transformed(args, kernel)
+        assert text is not None
+        lines = [Line(*found) for found in transformed_claims(kernel, text)]
+        yield Group("kernel", kernel.name, f"kernel {kernel.name} after {args.transform}", lines)
 
 
 def _finish(args: argparse.Namespace, groups: Sequence[Group], summary: bool = False) -> int:

@@ -49,7 +49,11 @@ COMMANDS: Final[dict[str, Command]] = {
     row.name: row
     for row in (
         Command("compile", "lego_mlir.cli.compile", "Compile the kernels of a spec to MLIR, PTX or a cubin."),
-        Command("check", "lego_mlir.cli.check", "Prove or refute the layouts, kernels and templates of a spec."),
+        Command(
+            "check",
+            "lego_mlir.cli.check",
+            "Prove or refute the layouts, kernels and templates of a spec, or the kernels of a module.",
+        ),
         Command("explain", "lego_mlir.cli.explain", "Show how each index expression of a spec was derived and proved."),
         Command("run", "lego_mlir.cli.run", "Run the kernels of a spec, and compare with its references."),
         Command("render", "lego_mlir.cli.render", "Render a Triton or CUDA template with the layouts of a spec."),

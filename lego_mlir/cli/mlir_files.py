@@ -51,9 +51,7 @@ def reports(
     from lego_mlir import interp
 
     options.require_transform(args)
-    text = files.read_text(args.spec)
-    if args.transform is not None:
-        text = _transformed(args, text)
+    text = module_text(args)
     compiler = interp.compile_module(text, source=args.spec)
     names = [args.kernel] if args.kernel else compiler.entry_points()
     if not names:
@@ -67,8 +65,8 @@ def reports(
             report = interp.launch(
                 compiler,
                 name,
-                grid=_extents("grid", args.grid),
-                block=_extents("block", args.block),
+                grid=extents_of("grid", args.grid),
+                block=extents_of("block", args.block),
                 args=random_arguments(function, seed),
                 blocks=args.blocks,
                 progress=lambda done, total: progress.update("blocks", done=done, total=total),
@@ -99,13 +97,20 @@ def random_arguments(function: CompiledFunction, seed: int) -> list[Array]:
     return drawn
 
 
-def _extents(what: str, text: str | None) -> Sequence[int] | None:
+def extents_of(what: str, text: str | None) -> Sequence[int] | None:
+    """The value of `--grid` or `--block`. Raises UsageError for anything but one to three sizes."""
     if text is None:
         return None
     parts = text.split(",")
     if not all(part.isdigit() for part in parts):
         raise UsageError(f"--{what} takes one to three sizes such as 32,8, not {text!r}")
     return [int(part) for part in parts]
+
+
+def module_text(args: argparse.Namespace) -> str:
+    """The text of the module, after the transform script if there is one."""
+    text = files.read_text(args.spec)
+    return text if args.transform is None else _transformed(args, text)
 
 
 def _transformed(args: argparse.Namespace, text: str) -> str:

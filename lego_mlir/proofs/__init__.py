@@ -13,5 +13,6 @@
 | `claims` | all of these, as `lego-mlir check` lists them; `explained`: how they were proved |
 | `images`, `models` | indices through maps of layouts, by bijectivity; a kernel with and without formulas |
 | `program_stores`, `once` | rendered templates: no two programs write one element |
+| `module_reader`, `module_values`, `module_claims` | kernels of MLIR modules, before and after transform scripts |
 | `unneeded` | barriers that no proof needs |
 """

@@ -138,9 +138,13 @@ def chosen_sizes(kernel: Kernel, value: int | None) -> dict[str, int] | None:
 
 
 def launched(
-    kernel: Kernel, sizes: Mapping[str, int], seed: int = 0, watch: ElementWatch | None = None
+    kernel: Kernel,
+    sizes: Mapping[str, int],
+    seed: int = 0,
+    watch: ElementWatch | None = None,
+    module: str | None = None,
 ) -> Launch | None:
-    """A run in the interpreter; None if the kernel does not run at these sizes."""
+    """A run in the interpreter; None if the kernel does not run at these sizes. `module` replaces the emitted one."""
     from lego_mlir import interp
     from lego_mlir.runtime import data
 
@@ -153,7 +157,7 @@ def launched(
             for p in kernel.params
         }
         blocks = _blocks(kernel, made.sizes)
-        report = interp.run_kernel(kernel, memories, made.sizes, blocks=blocks, watch=watch)
+        report = interp.run_kernel(kernel, memories, made.sizes, blocks=blocks, watch=watch, module=module)
     except LegoError:
         return None
     return Launch(made.sizes, report, blocks is None)

@@ -358,7 +358,8 @@ class Reader:
     ) -> Footprint:
         self._accessed += 1
         return Footprint(
-            buffer, kind, index, position, scope.conditions, scope.own, at.source, not isinstance(at, TensorAccess),
+            buffer, kind, index, position, scope.conditions, scope.own, at.source,
+            not isinstance(at, TensorAccess) or at.by_warp,
             scope.rounds, scope.repeated, (self._accessed, self._accessed),
         )  # fmt: skip
 

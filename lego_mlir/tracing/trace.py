@@ -101,7 +101,7 @@ class TensorAccess:
 
     `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail). The `width`
     elements from there on are accessed at once; the position is a multiple of `width`. The element exists only where
-    `mask` holds.
+    `mask` holds. Of a vector of two axes in a module, each row is accessed by the lanes of a warp together (`by_warp`).
     """
 
     buffer: Buffer
@@ -111,6 +111,7 @@ class TensorAccess:
     derivation: Derivation
     width: int
     source: Source
+    by_warp: bool = False
 
     @property
     def position(self) -> Any:

@@ -1,0 +1,125 @@
+"""The index arithmetic of MLIR operations as index expressions.
+
+An operation is read where its result is that of integer arithmetic: a quotient that truncates is `//` where neither
+operand is negative, and a narrow integer is a number where the result fits. Otherwise its result is unread, None.
+
+    %i = arith.divui %t, %c8 : index                        t // 8
+    %j = affine.apply affine_map<()[s0] -> (s0 mod 8)>()[%t]    t % 8
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import sympy
+
+from lego_mlir.aliases import Attribute, Cond, Expr, IndexLike, Op, Symbol
+from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.intervals import bounds
+from lego_mlir.expr.nodes import Eq, Larger, Le, Lt, Ne, Select, Smaller
+from lego_mlir.expr.ranges import Range
+from lego_mlir.printers.affine import affine_function
+
+Binary = Callable[[Any, Any], Any]
+_PLAIN: Final[dict[str, Binary]] = {
+    "addi": operator.add, "subi": operator.sub, "muli": operator.mul, "andi": operator.and_, "ori": operator.or_,
+    "xori": operator.xor, "add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_,
+    "or": operator.or_, "xor": operator.xor, "floordivsi": operator.floordiv, "floordivs": operator.floordiv,
+}  # fmt: skip
+_POSITIVE: Final[dict[str, Binary]] = {  # of operands that are not negative
+    "divui": operator.floordiv, "divsi": operator.floordiv, "divu": operator.floordiv, "divs": operator.floordiv,
+    "remui": operator.mod, "remsi": operator.mod, "remu": operator.mod, "rems": operator.mod,
+    "shrui": operator.rshift, "shrsi": operator.rshift, "shru": operator.rshift, "shrs": operator.rshift,
+    "shli": operator.lshift, "shl": operator.lshift,
+    "ceildivui": lambda a, b: -(-a // b), "ceildivsi": lambda a, b: -(-a // b), "ceildivs": lambda a, b: -(-a // b),
+}  # fmt: skip
+_EXTREMES: Final = {
+    "minsi": Smaller, "mins": Smaller, "minui": Smaller, "minu": Smaller,
+    "maxsi": Larger, "maxs": Larger, "maxui": Larger, "maxu": Larger,
+}  # fmt: skip
+_CASTS: Final = frozenset({"index_cast", "index_castui", "extsi", "extui", "trunci", "casts", "castu"})
+_COMPARE: Final[dict[str, Callable[[Expr, Expr], Cond]]] = {
+    "eq": Eq, "ne": Ne, "lt": Lt, "le": Le, "gt": lambda a, b: Lt(b, a), "ge": lambda a, b: Le(b, a),
+}  # fmt: skip
+_PREDICATES: Final = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+def arithmetic_of(op: Op, operands: Sequence[Expr | None], ranges: Mapping[Symbol, Range]) -> Expr | None:
+    """The value of an operation with one integer result; None if it is not read."""
+    if any(value is None for value in operands):
+        return None
+    name = op.name.split(".", 1)[1]
+    values = [Index(value) for value in operands]
+    if op.name == "affine.apply":
+        map_ = map_of(op.attributes["map"])
+        return as_expr(affine_function(map_.results[0], map_.n_dims, Index)(values))
+    if op.name in ("affine.min", "affine.max"):
+        map_ = map_of(op.attributes["map"])
+        parts = [as_expr(affine_function(part, map_.n_dims, Index)(values)) for part in map_.results]
+        found = parts[0]
+        for part in parts[1:]:
+            found = (Smaller if op.name == "affine.min" else Larger)(found, part)
+        return found
+    found = _binary(name, values, ranges)
+    return found if found is not None and _fits(op, found, ranges) else None
+
+
+def _binary(name: str, values: Sequence[Index], ranges: Mapping[Symbol, Range]) -> Expr | None:
+    if name in _PLAIN:
+        signed = name in ("addi", "subi", "muli", "add", "sub", "mul", "floordivsi", "floordivs")
+        return as_expr(_PLAIN[name](*values)) if signed or not_negative(values, ranges) else None
+    if name in _POSITIVE:
+        return as_expr(_POSITIVE[name](*values)) if not_negative(values, ranges) else None
+    if name in _EXTREMES:
+        fits = name.endswith(("si", "s")) or not_negative(values, ranges)
+        return _EXTREMES[name](*map(as_expr, values)) if fits else None
+    return as_expr(values[0]) if name in _CASTS else None
+
+
+def not_negative(values: Sequence[IndexLike], ranges: Mapping[Symbol, Range]) -> bool:
+    """Whether all values are proved to be 0 or more."""
+    lows = (bounds(as_expr(value), _known(as_expr(value), ranges)).lo for value in values)
+    return all(low is not None and low >= 0 for low in lows)
+
+
+def _fits(op: Op, value: Expr, ranges: Mapping[Symbol, Range]) -> bool:
+    """Whether a value fits the type of the result; an index is taken to be wide enough."""
+    type_ = str(op.results[0].type)
+    if not type_.startswith("i") or type_ == "index":
+        return type_ == "index"
+    half = 1 << int(type_[1:]) - 1
+    found = bounds(value, _known(value, ranges))
+    return found.lo is not None and found.hi is not None and -half <= found.lo and found.hi < half
+
+
+def _known(expr: Expr, ranges: Mapping[Symbol, Range]) -> dict[Symbol, Range]:
+    return {s: ranges[s] for s in expr.free_symbols if s in ranges}
+
+
+def comparison_of(op: Op, operands: Sequence[Expr | None], ranges: Mapping[Symbol, Range]) -> Cond | None:
+    """The condition of `arith.cmpi` or `index.cmp`; None if it is not read."""
+    one, other = operands
+    if one is None or other is None:
+        return None
+    if op.name == "arith.cmpi":
+        predicate = _PREDICATES[int(op.attributes["predicate"].value)]
+    else:
+        predicate = str(op.attributes["pred"]).rstrip(">").split()[-1].rstrip(")").split("(")[-1]
+    plain = predicate if predicate in _COMPARE else predicate[1:]
+    if predicate.startswith("u") and not not_negative((one, other), ranges):
+        return None
+    return _COMPARE[plain](one, other)
+
+
+def select_of(condition: Cond | None, one: Expr | None, other: Expr | None) -> Expr | None:
+    """The value of `arith.select`."""
+    if condition is None or one is None or other is None:
+        return None
+    return sympy.sympify(Select(condition, one, other))
+
+
+def map_of(attribute: Attribute) -> Attribute:
+    """The affine map in an attribute."""
+    return attribute.value if hasattr(attribute, "value") else attribute

@@ -1,0 +1,245 @@
+"""Claims about the kernels of MLIR modules: of another compiler, and of specs after transform scripts."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Row, f32, spec
+from lego_mlir.cli.main import CHECK_FAILED, DONE, main
+from lego_mlir.cli.mlir_files import random_arguments
+from lego_mlir.errors import UsageError
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
+from lego_mlir.proofs.module_claims import compiled, module_claims, transformed_claims
+from lego_mlir.toolchain import compile_kernel
+
+ROOT = Path(__file__).parents[3]
+TRANSPOSE = ROOT / "examples" / "linalg_transpose.mlir"
+N = lego.size("N")
+KERNEL = """
+gpu.module @m {{ gpu.func @k(%x: memref<64xf32>, %y: memref<64xf32>, %order: memref<64xi32>) workgroup(%tile:
+    memref<64xf32, #gpu.address_space<workgroup>>) kernel attributes {{known_block_size = array<i32: 32, 1, 1>,
+    known_grid_size = array<i32: 2, 1, 1>}} {{
+  %t = gpu.thread_id x
+  %b = gpu.block_id x
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c32 = arith.constant 32 : index
+  %one = arith.constant 1.0 : f32
+{body}
+  gpu.return }} }}
+"""
+
+
+def verdicts(text, name="k", grid=None, block=None):
+    found = module_claims(compiled(text, "m.mlir"), name, grid, block, lambda f: random_arguments(f, 0))
+    return dict(found)
+
+
+def kinds(text, **options):
+    return {claim: type(verdict) for claim, verdict in verdicts(text, **options).items()}
+
+
+def test_a_transpose_of_another_compiler_is_proved():
+    found = kinds(TRANSPOSE.read_text(), name="transpose")
+    assert len(found) == 7 and set(found.values()) == {Proved}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "claim", "words"),
+    [
+        ("      gpu.barrier\n", "", "no race for the buffer of m.mlir:17 between two threads of a block", "no barrier"),
+        (
+            "memref.subview %out[%j, %i]",
+            "memref.subview %out[%i, %i]",
+            "no race for argument 1 between two blocks",
+            "thread",
+        ),
+        ("%c8 = arith.constant 8", "%c8 = arith.constant 16", "every element of argument 1 is written", "not written"),
+        (
+            "      %c8 = arith.constant 8 : index\n",
+            "      %c8 = arith.constant 4 : index\n",
+            "no element of argument 1 is written twice",
+            "writes reach",
+        ),
+    ],
+)
+def test_mutants_of_the_transpose_are_refuted_by_runs(old, new, claim, words):
+    text = TRANSPOSE.read_text()
+    assert old in text
+    verdict = verdicts(text.replace(old, new), name="transpose")[claim]
+    assert isinstance(verdict, Refuted) and words in verdict.explanation
+
+
+PROVED_BODIES = {
+    "affine": """  affine.for %i = 0 to 1 {
+    %p = affine.apply affine_map<(d0)[s0] -> (d0 * 32 + s0)>(%b)[%t]
+    affine.store %one, %y[%p] : memref<64xf32>
+  }""",
+    "index": """  %p = index.mul %b, %c32
+  %q = index.add %p, %t
+  memref.store %one, %y[%q] : memref<64xf32>""",
+    "division": """  %n = arith.muli %b, %c32 : index
+  %p = arith.addi %n, %t : index
+  %high = arith.divui %p, %c2 : index
+  %low = arith.remsi %p, %c2 : index
+  %twice = arith.muli %high, %c2 : index
+  %q = arith.addi %twice, %low : index
+  memref.store %one, %y[%q] : memref<64xf32>""",
+    "branch": """  %first = arith.cmpi eq, %b, %c0 : index
+  scf.if %first {
+    memref.store %one, %y[%t] : memref<64xf32>
+  } else {
+    %q = arith.addi %t, %c32 : index
+    memref.store %one, %y[%q] : memref<64xf32>
+  }""",
+    "narrow": """  %i = arith.index_cast %t : index to i32
+  %p = arith.index_castui %i : i32 to index
+  %n = arith.muli %b, %c32 : index
+  %q = arith.addi %n, %p : index
+  memref.store %one, %y[%q] : memref<64xf32>""",
+    "loop": """  %half = arith.cmpi ult, %t, %c32 : index
+  scf.for %k = %t to %c32 step %c32 {
+    %n = arith.muli %b, %c32 : index
+    %q = arith.addi %n, %k : index
+    memref.store %one, %y[%q] : memref<64xf32>
+  }""",
+}
+
+
+@pytest.mark.parametrize("body", PROVED_BODIES.values(), ids=PROVED_BODIES)
+def test_indices_of_several_dialects_are_read(body):
+    found = kinds(KERNEL.format(body=body))
+    assert {c: k for c, k in found.items() if "every element" not in c} == {
+        "no race for argument 1 between two threads of a block": Proved,
+        "no race for argument 1 between two blocks": Proved,
+        "no element of argument 1 is written twice": Proved,
+    }
+
+
+def test_an_index_from_memory_is_unknown():
+    body = """  %v = memref.load %order[%t] : memref<64xi32>
+  %p = arith.index_castui %v : i32 to index
+  memref.store %one, %y[%p] : memref<64xf32>"""
+    found = verdicts(KERNEL.format(body=body))
+    verdict = found["no race for argument 1 between two threads of a block"]
+    assert isinstance(verdict, Unknown) and "contents of memory" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        ("gpu.all_reduce add %one uniform {} : (f32) -> (f32)", "gpu.all_reduce is not read"),
+        (
+            "scf.while : () -> () {\n %z = arith.constant false\n scf.condition(%z)\n } do {\n scf.yield\n }",
+            "scf.while",
+        ),
+    ],
+)
+def test_what_is_not_read_leaves_every_claim_unproved(operation, reason):
+    start = "%r = " if "all_reduce" in operation else ""
+    found = verdicts(KERNEL.format(body=f"  {start}{operation}\n{PROVED_BODIES['index']}"))
+    assert found and all(isinstance(v, Unknown) and reason in v.reason for v in found.values())
+
+
+def test_views_that_overlap_are_not_proved():
+    body = """  %d = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
+  %u = memref.view %d[%c0][]
+    : memref<?xi8, #gpu.address_space<workgroup>> to memref<32xf32, #gpu.address_space<workgroup>>
+  %w = memref.view %d[%c32][]
+    : memref<?xi8, #gpu.address_space<workgroup>> to memref<32xf32, #gpu.address_space<workgroup>>
+  memref.store %one, %u[%t] : memref<32xf32, #gpu.address_space<workgroup>>
+  memref.store %one, %w[%t] : memref<32xf32, #gpu.address_space<workgroup>>"""
+    found = {c: v for c, v in verdicts(KERNEL.format(body=body)).items() if "race" in c}
+    assert len(found) == 2 and not any(isinstance(v, Proved) for v in found.values())
+    apart = {c: v for c, v in verdicts(KERNEL.format(body=body.replace("%d[%c32]", "%d[%c128]").replace(
+        "  %d =", "  %c128 = arith.constant 128 : index\n  %d ="))).items() if "race" in c}  # fmt: skip
+    assert len(apart) == 2 and all(isinstance(v, Proved) for v in apart.values())
+
+
+@pytest.mark.parametrize(("barrier", "verdict"), [("  gpu.barrier\n", Proved), ("", Refuted)])
+def test_a_tile_that_threads_exchange_needs_its_barrier(barrier, verdict):
+    body = f"""  memref.store %one, %tile[%t] : memref<64xf32, #gpu.address_space<workgroup>>
+{barrier}  %u = arith.xori %t, %c1 : index
+  %v = memref.load %tile[%u] : memref<64xf32, #gpu.address_space<workgroup>>
+  %n = arith.muli %b, %c32 : index
+  %q = arith.addi %n, %t : index
+  memref.store %v, %y[%q] : memref<64xf32>"""
+    found = verdicts(KERNEL.format(body=body))
+    assert type(found["no race for shared0 between two threads of a block"]) is verdict
+
+
+def test_a_block_size_is_needed():
+    text = KERNEL.format(body=PROVED_BODIES["index"]).replace("known_block_size = array<i32: 32, 1, 1>,", "")
+    with pytest.raises(UsageError, match=r"@k: the module does not fix the block size; give --block X\[,Y\[,Z\]\]"):
+        verdicts(text)
+    assert Refuted not in kinds(text, block=[32]).values()
+
+
+@pytest.fixture(scope="module")
+def matmul():
+    (kernel,) = spec.load(ROOT / "examples" / "matmul.py").kernels.values()
+    script = ROOT / "transform_scripts" / "async_copies.mlir"
+    compilation = compile_kernel(kernel.mlir(), emit="transformed", transform=str(script), name="matmul")
+    return kernel, compilation.stage("transformed", locations=True)
+
+
+def test_a_kernel_is_proved_after_a_shipped_script(matmul):
+    kernel, text = matmul
+    assert "device_async_copy" in text
+    found = dict(transformed_claims(kernel, text))
+    assert len(found) == 13 and all(isinstance(v, Proved) for v in found.values())
+
+
+@pytest.mark.parametrize(
+    ("dropped", "number", "claim"),
+    [
+        ("gpu.barrier", 1, "no race for shared0 between two threads of a block"),
+        ("gpu.barrier", 2, "no race for shared2 between two threads of a block"),
+        ("nvgpu.device_async_wait", 0, "every read of shared0 comes after a write of that element"),
+    ],
+)
+def test_a_script_that_drops_a_barrier_or_a_wait_is_not_proved(matmul, dropped, number, claim):
+    kernel, text = matmul
+    lines = text.splitlines()
+    at = [k for k, line in enumerate(lines) if line.strip().startswith(dropped)][number]
+    verdict = dict(transformed_claims(kernel, "\n".join(lines[:at] + lines[at + 1 :])))[claim]
+    assert isinstance(verdict, Refuted if dropped == "gpu.barrier" else Refuted | Unknown)
+
+
+def test_symbolic_sizes_are_those_of_the_kernel():
+    @lego.kernel(grid=lego.cdiv(N, 64), block=64)
+    def double(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+        i = lego.block_id[0] * 64 + lego.thread_id[0]
+        with lego.when(i < N):
+            y[i] = x[i] + x[i]
+
+    text = double.mlir()
+    assert all(isinstance(v, Proved) for _, v in transformed_claims(double, text))
+    wrong = text.replace("* 64)>", "* 32)>")
+    assert wrong != text
+    found = dict(transformed_claims(double, wrong))
+    assert isinstance(found["no race for y between two blocks"], Refuted)
+
+
+def test_check_takes_modules_and_scripts(tmp_path, capsys):
+    assert main(["check", str(TRANSPOSE), "--json"]) == DONE
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert {c["verdict"] for c in group["claims"]} == {"proved"}
+    broken = tmp_path / "broken.mlir"
+    broken.write_text(TRANSPOSE.read_text().replace("      gpu.barrier\n", ""))
+    assert main(["check", str(broken)]) == CHECK_FAILED
+    assert "REFUTED  no race for the buffer of" in capsys.readouterr().out
+
+
+def test_the_run_that_refutes_is_one_of_the_module(matmul):
+    """The counter-example of a dropped barrier names an element that the module itself races for."""
+    text = TRANSPOSE.read_text().replace("      gpu.barrier\n", "")
+    (verdict,) = (v for v in verdicts(text, name="transpose").values() if isinstance(v, Refuted))
+    compiler = compiled(text, "m.mlir")
+    arguments = [np.zeros((128, 128), np.float32) for _ in range(2)]
+    report = lego.interp.launch(compiler, "transpose", args=arguments)
+    assert verdict.counter_example["element"] in {fault.address for fault in report.faults}
