@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import mlir_kernels
+import recorded
 
 # The module of each benchmark, its page in docs/results, the name of its results, and what it measures.
 BENCHMARKS = (
@@ -53,7 +54,8 @@ def structured(path: Path | None) -> None:
 def listing() -> str:
     """The table of all benchmarks: page, device and date of the newest run."""
     rows = []
-    for name, page, what in [*((name, page, what) for _, page, name, what in BENCHMARKS), STRUCTURED]:
+    listed = [(name, page, what) for _, page, name, what in (*BENCHMARKS, *recorded.TABLES)]
+    for name, page, what in [*listed, STRUCTURED]:
         path = mlir_kernels.latest_path(name)
         device = "" if path is None else _device(json.loads(path.read_text()))
         rows.append([f"[{what}]({page}.md)", device, "" if path is None else path.name[: len("2026-01-02")]])
@@ -69,6 +71,9 @@ def write() -> None:
     for module, *_ in BENCHMARKS:
         table = importlib.import_module(module).table
         table(*([[]] if table.__code__.co_argcount else []))
+    for table, page, name, _ in recorded.TABLES:
+        if (results := mlir_kernels.latest(name)) is not None:
+            mlir_kernels.put_into(f"results/{page}.md", name, table(results))
     structured(mlir_kernels.latest_path("structured"))
     mlir_kernels.put_into("results/index.md", LISTED, listing())
 

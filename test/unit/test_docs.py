@@ -98,3 +98,13 @@ def test_every_page_is_in_the_navigation():
     listed = re.findall(r": ([\w/.-]+\.md)$", nav, re.MULTILINE)
     written = [*PAGES, *(path.with_suffix(".md") for path in DOCS.rglob("*.ipynb"))]  # docs/builder writes the latter
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in written)
+
+
+def test_the_site_loads_nothing_from_a_network():
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert "font: false" in settings  # else fonts come from Google
+    assert "polyfills: [assets/iframe-worker.js]" in settings  # else search in files loads a script of this name
+    scripts = [path.read_text() for path in (DOCS / "assets").iterdir()]
+    pages = [line for page in PAGES for line in prose(page)]
+    assert not [text for text in (*scripts, *pages) if re.search(r"(src|href|url)\s*[=(]\s*[\"']?https?:", text)]
+    assert not [line for line in pages if re.search(r"!\[[^]]*\]\(https?:", line)]
