@@ -3,7 +3,7 @@
     python bench/hopper.py static              registers, shared memory and main loops, no GPU
     python bench/hopper.py render [SIZE ..]    the kernels that lego_mlir.matmul chooses, and other tiles, as cubins
     python bench/hopper.py time [SIZE ..]      on the GPU machine: correctness, then times in turns of 0.2 s
-    python bench/hopper.py table               the tables of docs/matmul.md
+    python bench/hopper.py table               the tables of docs/results/matmul.md
 
 A size is M or MxNxK. A contender runs TURN_S seconds at a time between two events, short launches in CUDA graphs, in an
 order drawn anew each round: a large GPU is limited by power, and shorter turns would mix neighbours' power states. Kept
@@ -19,13 +19,13 @@ import random
 import sys
 from itertools import product
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 import harness
 import mlir_kernels
 
-NAME, PAGE, TARGET, SCRIPT = "hopper", "matmul.md", "sm_90a", "matmul_sm90.mlir"
+NAME, PAGE, TARGET, SCRIPT = "hopper", "results/matmul.md", "sm_90a", "matmul_sm90.mlir"
 Size = tuple[int, int, int]
 SQUARES: tuple[Size, ...] = tuple((n, n, n) for n in (512, 1024, 2048, 4096, 8192, 16384))
 OTHERS: tuple[Size, ...] = (
@@ -38,14 +38,19 @@ CASES = [*product(SQUARES, ("NT", "NN", "TN", "TT"), ("f16",)), *product(SQUARES
          *product(OTHERS, ("NT", "NN"), ("f16",))]  # fmt: skip
 STUDIED = ((128, 256), (128, 192), (128, 128), (64, 128), (64, 64))
 """Other tiles, timed for NT and NN in f16 at squares."""
+LARGE = 2048
+MEETINGS = (0, 8, 16, 32)
 SMS = 132
 TURN_S, ROUNDS = 0.2, 3
 GRAPH_LAUNCHES, GRAPH_MS = 50, 5
 TOLERANCE = 0.01
 
 
-def compiled(size: Size, layouts: str, dtype: str, tile: tuple[int, int] | None = None, emit: str = "cubin") -> Any:
-    """The kernel for a size: that of lego_mlir.matmul, or with another tile."""
+def compiled(
+    size: Size, layouts: str, dtype: str, tile: tuple[int, int] | None = None, lockstep: int | None = None,
+    emit: str = "cubin",
+) -> Any:  # fmt: skip
+    """The kernel for a size: that of lego_mlir.matmul, or with another tile, or other steps between meetings."""
     from lego_mlir import Col, Row
     from lego_mlir.kernels import matmul, warpgroup_choices
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
@@ -59,23 +64,25 @@ def compiled(size: Size, layouts: str, dtype: str, tile: tuple[int, int] | None 
         tiling = matmul.Tiling(*tile, 64, (tile[0] // 16, 1))
         stages = warpgroup_choices.stages_of(*tile, k)
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
-    order, type_ = warpgroup_choices.order(m, n, tiling), dtype_named(dtype)
+    order, type_ = warpgroup_choices.order(m, n, tiling, SMS), dtype_named(dtype)
+    if lockstep is None:
+        lockstep = warpgroup_choices.lockstep(m, n, tiling, SMS)
     kernel = matmul.build(m, n, k, type_, a=a, b=b, result=type_, tiling=tiling, order=order, blocks=SMS)
     return compile_kernel(
-        kernel, transform=SCRIPT, parameters={"stages": stages}, target=TARGET, emit=emit,
+        kernel, transform=SCRIPT, parameters={"stages": stages, "lockstep": lockstep}, target=TARGET, emit=emit,
         cache=Cache(default_folder()),
     )  # fmt: skip
 
 
-def wanted(size: Size, layouts: str, dtype: str) -> list[tuple[int, int] | None]:
-    """The tiles that are built for a case; None is the choice of lego_mlir.matmul."""
-    from lego_mlir.kernels import warpgroup_choices
-
-    if size not in SQUARES or dtype != "f16" or layouts not in ("NT", "NN"):
-        return [None]
-    chosen = warpgroup_choices.choose(*size, SMS).tiling
-    small = size[0] < 2048
-    return [None, *(tile for tile in STUDIED if tile != (chosen.m, chosen.n) and (small or tile[1] > 64 < tile[0]))]
+def wanted(size: Size, layouts: str, dtype: str) -> list[tuple[str, tuple[int, int] | None, int | None]]:
+    """The kernels that are built for a case: a label, a tile and the steps between meetings, None as chosen."""
+    found: list[tuple[str, tuple[int, int] | None, int | None]] = [("chosen", None, None)]
+    if size in SQUARES and dtype == "f16" and layouts in ("NT", "NN"):
+        if size[0] < LARGE:
+            found += [("x".join(map(str, tile)), tile, None) for tile in STUDIED]
+        else:
+            found += [(f"128x256 every {steps}", (128, 256), steps) for steps in MEETINGS]
+    return found
 
 
 def render(sizes: list[Size]) -> None:
@@ -85,16 +92,14 @@ def render(sizes: list[Size]) -> None:
     for size, layouts, dtype in CASES:
         if size not in sizes:
             continue
-        for tile in wanted(size, layouts, dtype):
-            made = compiled(size, layouts, dtype, tile)
+        for label, tile, lockstep in wanted(size, layouts, dtype):
+            made = compiled(size, layouts, dtype, tile, lockstep)
             (facts,) = made.kernels
-            box = {m.tensor_map.box[1] for m in facts.arguments[:1]}
-            label = "chosen" if tile is None else "x".join(map(str, tile))
-            name = f"{'x'.join(map(str, size))}-{layouts}-{dtype}-{label}"
+            name = f"{'x'.join(map(str, size))}-{layouts}-{dtype}-{label.replace(' ', '-')}"
             (folder / f"{name}.cubin").write_bytes(made.bytes)
             (folder / f"{name}.json").write_text(json.dumps(made.manifest))
             index.append({"file": name, "kernel": label, "size": size, "layouts": layouts, "dtype": dtype,
-                          "box": sorted(box), "shared": facts.dynamic_shared})  # fmt: skip
+                          "shared": facts.dynamic_shared})  # fmt: skip
     (folder / "index.json").write_text(json.dumps(index, indent=1))
     print(f"{len(index)} kernels in {folder}")
 
@@ -104,7 +109,7 @@ def static(sizes: list[Size]) -> None:
     rows = []
     for layouts, dtype in (("NT", "f16"), ("NN", "f16"), ("TN", "f16"), ("TT", "f16"), ("NT", "bf16")):
         for tile in STUDIED:
-            made = compiled((4096, 4096, 4096), layouts, dtype, tile, "ptx")
+            made = compiled((4096, 4096, 4096), layouts, dtype, tile, emit="ptx")
             code = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
             name = f"{tile[0]}x{tile[1]}x64 {layouts} {dtype}"
             rows.append(harness.static_row(code, "GMMA", kernel=name, layouts=layouts, dtype=dtype, tile=tile))
@@ -219,6 +224,30 @@ def table(sizes: list[Size]) -> None:
         ])  # fmt: skip
     text = mlir_kernels.table("tile, layouts, type|registers|spills|shared KiB|main loop: all / HGMMA", cells)
     mlir_kernels.put_into(PAGE, "warpgroups-static", text)
+    results = mlir_kernels.latest(NAME)
+    if results is None:
+        raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
+    mlir_kernels.put_into(PAGE, "warpgroups", _relative(results["rows"]))
+
+
+def _relative(rows: list[dict[str, Any]]) -> str:
+    """The time of cuBLAS relative to that of the kernel that lego_mlir.matmul chooses, and geometric means."""
+    times = {(tuple(r["size"]), r["layouts"], r["dtype"], r["kernel"]): r["ms"] for r in rows}
+    ways = [("NT", "f16"), ("NN", "f16"), ("TN", "f16"), ("TT", "f16"), ("NT", "bf16"), ("NN", "bf16")]
+    cells = []
+    for group, called in ((SQUARES, "squares"), (OTHERS, "other sizes")):
+        ratios: dict[tuple[str, str], list[float]] = {way: [] for way in ways}
+        for size in group:
+            line = []
+            for way in ways:
+                both = [times.get((size, *way, kernel)) for kernel in ("cuBLAS", "chosen")]
+                found = None if None in both else both[0] / both[1]
+                line.append("" if found is None else f"{found:.3f}")
+                ratios[way] += [] if found is None else [found]
+            cells.append([" x ".join(map(str, size)), *line])
+        means = [f"{geometric_mean(found):.3f}" if found else "" for found in ratios.values()]
+        cells.append([f"geometric mean, {called}", *means])
+    return mlir_kernels.table("M x N x K|" + "|".join(" ".join(way) for way in ways), cells)
 
 
 def size_of(text: str) -> Size:

@@ -33,6 +33,10 @@ LEAST_WORK: Final = 2**27
 LEAST_SIDE: Final = 64
 GROUP: Final = 16
 """Rows of tiles in a group of the tile order."""
+MEETING: Final = 8
+"""Steps between meetings of the producers."""
+LEAST_ROUNDS: Final = 3
+"""Tiles of a block from which producers meet."""
 OUT_BUFFER: Final = 2 * 8192
 """Bytes of a consumer's buffers for C."""
 BARRIERS: Final = 16
@@ -66,7 +70,13 @@ def stages_of(height: int, width: int, k: int) -> int:
     return max(LEAST_STAGES, min(fitting, MOST_STAGES, -(-k // STEP)))
 
 
-def order(m: int, n: int, tiling: Tiling) -> Layout:
+def order(m: int, n: int, tiling: Tiling, blocks: int | None) -> Layout:
     """The tile order: groups of rows, the last one as high as what remains, so that no position is without a tile."""
     rows, columns = -(-m // tiling.m), -(-n // tiling.n)
-    return grouped(rows, columns, rows=min(GROUP, rows))
+    return grouped(rows, columns, rows=min(GROUP, rows), snake=lockstep(m, n, tiling, blocks) > 0)
+
+
+def lockstep(m: int, n: int, tiling: Tiling, blocks: int | None) -> int:
+    """Steps between meetings of the producers: none unless blocks have several whole rounds of tiles."""
+    tiles = -(-m // tiling.m) * -(-n // tiling.n)
+    return MEETING if blocks is not None and tiles >= LEAST_ROUNDS * blocks else 0

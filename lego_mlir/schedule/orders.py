@@ -90,16 +90,24 @@ class Folded(GenP):
         return self.order.check()
 
 
-def grouped(m: SizeLike, n: SizeLike, *, rows: SizeLike) -> GenP:
-    """Groups of `rows` rows, each column by column; the last group may have fewer (GROUP_M of Triton's matmul)."""
+def grouped(m: SizeLike, n: SizeLike, *, rows: SizeLike, snake: bool = False) -> GenP:
+    """Groups of `rows` rows, each column by column; the last group may have fewer (GROUP_M of Triton's matmul).
+
+    With `snake` the odd groups are visited from the last column to the first: a group begins with the columns that the
+    previous one ended with.
+
+    >>> [grouped(4, 2, rows=2, snake=True).inv(i) for i in range(8)]
+    [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (3, 1), (2, 0), (3, 0)]
+    """
     (dims, (group,)) = as_sizes("schedule.grouped", (m, n)), _counts("grouped", rows=rows)
-    return _grouped(dims, group)
+    return _grouped(dims, group, snake)
 
 
-def _grouped(dims: tuple[Size, ...], rows: Size) -> GenP:
-    text = f"schedule.grouped({_listed(dims)}, rows={rows})"
-    made: Constructor = (partial(grouped, rows=rows), dims) if isinstance(rows, int) else (_grouped, (dims, rows))
-    return Cuts(dims, [(1, rows), (2, 1)], text=text, made=made)
+def _grouped(dims: tuple[Size, ...], rows: Size, snake: bool = False) -> GenP:
+    text = f"schedule.grouped({_listed(dims)}, rows={rows}{', snake=True' if snake else ''})"
+    plain = isinstance(rows, int) and not snake
+    made: Constructor = (partial(grouped, rows=rows), dims) if plain else (_grouped, (dims, rows, snake))
+    return Cuts(dims, [(1, rows), (2, 1, "odd") if snake else (2, 1)], text=text, made=made)
 
 
 def tiles(*sizes: SizeLike, tile: Sequence[SizeLike], inner: Sequence[SizeLike] | None = None) -> GenP:

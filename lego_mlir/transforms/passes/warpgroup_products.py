@@ -30,6 +30,7 @@ class WarpgroupProducts(Pass):
     """Raises PassError, with the reason, for a kernel that is not a product which warpgroups can compute."""
 
     stages: int = 4
+    lockstep: int = 0
 
     name = "lego-warpgroup-products"
 
@@ -47,7 +48,7 @@ class WarpgroupProducts(Pass):
         name = string_attribute(function, "sym_name")
         try:
             product = read(function)
-            plan = plan_of(name, product, self.stages)
+            plan = plan_of(name, product, self.stages, self.lockstep)
             text = WarpgroupKernel(plan).build()
         except (PassError, LayoutError) as error:
             raise PassError(f"{self.name}: @{name}: {error}") from error
@@ -66,7 +67,7 @@ class WarpgroupProducts(Pass):
         function.erase()
 
 
-def plan_of(name: str, product: StagedProduct, stages: int) -> ProductPlan:
+def plan_of(name: str, product: StagedProduct, stages: int, lockstep: int = 0) -> ProductPlan:
     """The plan of a product. Raises PassError or LayoutError for what the units cannot compute."""
     left, right = (
         _operand(box, contiguous)
@@ -79,7 +80,7 @@ def plan_of(name: str, product: StagedProduct, stages: int) -> ProductPlan:
         raise PassError(f"{product.steps} steps of {left.step} do not cover K: {left.depth} and {right.depth}")
     return ProductPlan(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
-        (product.left.argument, product.right.argument, product.out.argument),
+        (product.left.argument, product.right.argument, product.out.argument), lockstep,
     )  # fmt: skip
 
 

@@ -96,8 +96,9 @@ class StagedOperand:
 class ProductPlan:
     """C = A B for one kernel. `blocks` persistent blocks share `positions` tiles, which take `steps` along K.
 
-    `arguments` are the numbers of the kernel's arguments for A, B and C. Raises LayoutError for a tile that the units
-    cannot multiply.
+    `arguments` are the numbers of the kernel's arguments for A, B and C. With `lockstep`, producers wait for each other
+    every so many steps (`lockstep.py`), and every second tile takes K backwards. Raises LayoutError for a tile that the
+    units cannot multiply.
     """
 
     name: str
@@ -108,6 +109,7 @@ class ProductPlan:
     blocks: int
     stages: int
     arguments: tuple[int, int, int] = (0, 1, 2)
+    lockstep: int = 0
     registers: tuple[int, int] = (40, 232)
 
     def __post_init__(self) -> None:
@@ -116,6 +118,8 @@ class ProductPlan:
                 f"a step of {self.a.step} along K: warpgroups take {SWIZZLE} bytes a step, "
                 f"{SWIZZLE // ELEMENT_BYTES[self.a.dtype]} elements of {self.a.dtype}"
             )
+        if self.lockstep < 0 or self.lockstep & (self.lockstep - 1):
+            raise LayoutError(f"lockstep={self.lockstep} must be 0, or a power of two of steps along K")
         if self.a.tile % ROWS:
             raise LayoutError(f"a tile of {self.a.tile} rows of C: a warpgroup multiplies {ROWS}; take a multiple")
         if self.b.tile % 8 or not ROWS <= self.b.tile <= MOST_COLUMNS:
@@ -123,6 +127,11 @@ class ProductPlan:
                 f"a tile of {self.b.tile} columns of C: a warpgroup multiplies {ROWS} to {MOST_COLUMNS}, a multiple "
                 "of 8"
             )
+
+    @property
+    def together(self) -> int:
+        """Tiles of rounds in which every block has one: only there all producers can meet."""
+        return self.positions // self.blocks * self.blocks
 
     @property
     def consumers(self) -> int:

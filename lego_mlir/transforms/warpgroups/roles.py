@@ -17,6 +17,7 @@ from typing import Final
 
 from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
 from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
+from lego_mlir.transforms.warpgroups import lockstep
 from lego_mlir.transforms.warpgroups.epilogue import store_tile
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
 from lego_mlir.transforms.warpgroups.plan import (
@@ -87,6 +88,8 @@ class WarpgroupKernel:
         t, plan = self.text, self.plan
         t.line(f"llvm.mlir.global external @{SHARED_NAME}() "
                "{addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>")  # fmt: skip
+        if plan.lockstep:
+            lockstep.declare(t, plan)
         t.line(f"func.func private @{ORIGIN}(index) -> (index, index)")
         attributes = ", ".join((
             f"known_block_size = array<i32: {plan.threads}, 1, 1>",
@@ -171,11 +174,14 @@ class WarpgroupKernel:
                 f"{after}:2 = scf.for {k} = {zero} to {steps} step {one} iter_args({inner_stage} = {stage}, "
                 f"{inner_parity} = {parity}) -> (i32, i32) : i32 {{"
             ):
+                if plan.lockstep:
+                    lockstep.meet(t, plan, position, k)
                 turn = Turn(inner_stage, inner_parity)
                 self.wait(self.barrier(warp, plan.empty_offset, turn.stage), turn.parity)
                 full = self.barrier(warp, plan.full_offset, turn.stage)
                 t.line(f"nvvm.mbarrier.arrive.expect_tx {full}, {t.i32(plan.stage_bytes)} : !llvm.ptr<3>, i32")
-                depth = t.op("muli", k, t.i32(plan.a.step))
+                number = lockstep.direction(t, plan, position, k) if plan.lockstep else k
+                depth = t.op("muli", number, t.i32(plan.a.step))
                 self.copies(warp, "%a", plan.a, 0, turn.stage, full, row, depth)
                 self.copies(warp, "%b", plan.b, plan.b_offset, turn.stage, full, column, depth)
                 following = self.advance(turn)

@@ -148,3 +148,16 @@ def test_sizes_of_a_tile_order_are_replaced():
 
 def test_a_run_time_width_is_replaced_too():
     assert schedule.columns(H, W, width=w).subs(H=4, W=9, w=2) == schedule.columns(4, 9, width=2)
+
+
+@pytest.mark.parametrize(("m", "n", "rows"), [(1, 1, 1), (4, 5, 2), (7, 5, 3), (9, 4, 16), (6, 1, 2)])
+def test_a_snake_of_groups_turns_at_their_ends(m, n, rows):
+    order, plain = schedule.grouped(m, n, rows=rows, snake=True), schedule.grouped(m, n, rows=rows)
+    found = [order.inv(i) for i in range(m * n)]
+    assert isinstance(order.check(), Proved)
+    assert [order.apply(*at) for at in found] == list(range(m * n))
+    for i, (row, column) in enumerate(map(plain.inv, range(m * n))):
+        assert found[i][0] // rows == row // rows
+        assert found[i][1] == (n - 1 - column if row // rows % 2 else column)
+    assert pickle.loads(pickle.dumps(order)) == order
+    assert order != plain or m <= rows

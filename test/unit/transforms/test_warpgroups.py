@@ -239,3 +239,16 @@ def test_ptxas_keeps_the_products_asynchronous_and_the_loop_short(layouts, dtype
         loop = sass.main_loop(sass.disassemble(output.read_bytes()), "GMMA")
         assert 0 < len(loop) <= 42
         assert sass.mix(loop)["HGMMA"] == 4
+
+
+def test_producers_meet_only_in_rounds_that_all_blocks_take_part_in():
+    kernel = build((640, 1024, 512), "NT", order="row", blocks=6)  # 20 tiles: three whole rounds and two tiles
+    text = compiled(kernel, "ptx", lockstep=4).text
+    assert ".global .align 8 .u64 matmul_arrivals;" in text
+    assert len(re.findall(r"atom\S*\.add\.u64 .*matmul_arrivals\], 1;", text)) == text.count("atom")
+    assert "ld.relaxed.gpu.global.b64" in text
+    module = compiled(kernel, lockstep=4).text
+    assert "%c18 = arith.constant 18 : index" in module
+    assert "arrivals" not in compiled(kernel).text
+    with pytest.raises(ToolchainError, match="lockstep=12 must be 0, or a power of two of steps along K"):
+        compiled(kernel, lockstep=12)
