@@ -10,14 +10,15 @@ that is K, one column holds the whole step; otherwise columns of 64 rows follow 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.f2.matrix_descriptors import OperandTile, derive
+from lego_mlir.f2.matrix_descriptors import Array, OperandTile, derive
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import TensorMap
 
@@ -33,6 +34,18 @@ OUT_BUFFERS: Final = 2
 """Buffers of a consumer for C, in turn: one is filled while the other is stored."""
 ALIGNMENT: Final = 1024
 """Bytes after which the swizzle's pattern repeats: tiles begin at multiples."""
+
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class CornerArithmetic(Generic[V]):
+    """What computes coordinates: of numbers, or of values in a kernel."""
+
+    constant: Callable[[int], V]
+    plus: Callable[[V, int], V]
+    over: Callable[[V, int], V]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +81,20 @@ class StagedOperand:
     def together(self) -> bool:
         """Whether one copy moves all columns, by a third dimension of the array that counts columns.
 
-        The array must be a multiple of a column wide: its last column would reach past its end otherwise.
+        The array must be a multiple of a column wide, since its last column would reach past its end otherwise; and
+        so must the tile, since the copy's coordinate is a number of columns.
         """
-        return self.contiguous == "mn" and self.columns > 1 and self.rows % self.column == 0
+        whole = self.rows % self.column == 0 and self.tile % self.column == 0
+        return self.contiguous == "mn" and self.columns > 1 and whole
+
+    def corner(self, copy: int, row: V, depth: V, ops: CornerArithmetic[V]) -> tuple[V, ...]:
+        """The first coordinates of a copy for the tile at a row and a place along K, in any arithmetic."""
+        first = copy * self.column
+        if self.contiguous == "k":
+            return ops.plus(depth, first), row
+        if self.together:
+            return ops.constant(0), depth, ops.over(row, self.column)
+        return ops.plus(row, first), depth
 
     @property
     def copies(self) -> int:
@@ -202,6 +226,11 @@ class ProductPlan:
 @cache
 def operand_tile(operand: StagedOperand, rows: int) -> OperandTile:
     """The descriptor of an operand's tile, derived from the places where its copies put each element."""
+    return derive(operand_offsets(operand), ELEMENT_BYTES[operand.dtype], rows)
+
+
+def operand_offsets(operand: StagedOperand) -> Array:
+    """The byte of each element of an operand's tile in shared memory, `[mn, k]`."""
     offsets = np.zeros((operand.tile, operand.step), np.int64)
     inside = operand.map
     for mn in range(operand.tile):
@@ -212,4 +241,4 @@ def operand_tile(operand: StagedOperand, rows: int) -> OperandTile:
             index = (rest, line, column) if operand.together else (rest, line)
             base = 0 if operand.together else column * operand.column_bytes
             offsets[mn, k] = base + inside.shared_offset(index)
-    return derive(offsets, ELEMENT_BYTES[operand.dtype], rows)
+    return offsets

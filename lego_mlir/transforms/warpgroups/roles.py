@@ -24,6 +24,7 @@ from lego_mlir.transforms.warpgroups.plan import (
     BARRIER_BYTES,
     DEPTH_BYTES,
     ROWS,
+    CornerArithmetic,
     ProductPlan,
     StagedOperand,
     operand_tile,
@@ -202,17 +203,13 @@ class WarpgroupKernel:
         """The copies of one operand's tile."""
         t = self.text
         tile = t.op("addi", t.op("muli", stage, t.i32(operand.tile_bytes)), t.i32(base))
+        arithmetic = CornerArithmetic(
+            t.i32, lambda value, n: t.op("addi", value, t.i32(n)), lambda value, n: t.op("divui", value, t.i32(n))
+        )
         for copy in range(operand.copies):
             address = t.shared(warp.shared, t.op("addi", tile, t.i32(copy * operand.column_bytes)))
             inside = t.value(f"llvm.addrspacecast {address} : !llvm.ptr<3> to !llvm.ptr<7>")
-            first = t.i32(copy * operand.column)
-            box: tuple[str, ...]
-            if operand.contiguous == "k":
-                box = (t.op("addi", depth, first), row)
-            elif operand.together:
-                box = (t.i32(0), depth, t.op("divui", row, t.i32(operand.column)))
-            else:
-                box = (t.op("addi", row, first), depth)
+            box = operand.corner(copy, row, depth, arithmetic)
             t.line(
                 f"nvvm.cp.async.bulk.tensor.shared.cluster.global {inside}, {tensor_map}, {full}, box "
                 f"[{', '.join(box)}] : !llvm.ptr<7>, !llvm.ptr"

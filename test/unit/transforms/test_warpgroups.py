@@ -16,7 +16,13 @@ from lego_mlir.toolchain import compile_kernel, ptxas, sass
 from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import parse, session
 from lego_mlir.transforms.warpgroups.axis_sums import Axis, AxisSum, combined
-from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand, operand_tile
+from lego_mlir.transforms.warpgroups.plan import (
+    CornerArithmetic,
+    ProductPlan,
+    StagedOperand,
+    operand_offsets,
+    operand_tile,
+)
 from lego_mlir.transforms.warpgroups.reading import NotStagedError, read
 
 SCRIPT = "matmul_sm90.mlir"
@@ -155,6 +161,38 @@ def test_a_tile_and_its_copies():
     wide = ProductPlan("p", a, StagedOperand("f16", 512, 192, 256, 64, "k"), "f16", 12, 4, 4)
     assert wide.shared_bytes == 229440
     assert ProductPlan("p", a, StagedOperand("f16", 520, 192, 88, 64, "k"), "f16", 12, 4, 4).passes == (0, 24)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(8, 100), st.integers(8, 40), st.sampled_from([64, 88, 128, 160, 224, 256]),
+    st.sampled_from(["k", "mn"]), st.data(),
+)  # fmt: skip
+@example(320, 8, 224, "mn", None)  # columns of 64, and tiles that begin within one
+def test_copies_fetch_the_tile_and_nothing_but_zeros_beside_the_matrix(rows, depth, tile, contiguous, data):
+    operand = StagedOperand("f16", 8 * rows, 8 * depth, tile, 64, contiguous)
+    count = -(-operand.rows // tile)
+    row = tile * (1 if data is None else data.draw(st.integers(0, count - 1)))
+    at = 64 * (0 if data is None else data.draw(st.integers(0, (operand.depth - 1) // 64)))
+    ops = CornerArithmetic(int, lambda a, n: a + n, lambda a, n: a // n)
+    inside, size = operand.map, 2
+    strides = (size, *inside.strides)
+    offsets = operand_offsets(operand) // size
+    shared = np.full(operand.tile_bytes // size, -1, np.int64)
+    for copy in range(operand.copies):
+        corner = operand.corner(copy, row, at, ops)
+        base = copy * operand.column_bytes if operand.copies > 1 else 0
+        index = np.indices(inside.box[::-1])[::-1].reshape(len(inside.box), -1)
+        place = [inside.shared_offset(one) for one in index.T]
+        far = [c + i for c, i in zip(corner, index, strict=True)]
+        valid = np.all([f < n for f, n in zip(far, inside.sizes, strict=True)], axis=0)
+        found = sum(f * stride for f, stride in zip(far, strides, strict=True)) // size
+        shared[(np.array(place) + base) // size] = np.where(valid, found, -2)
+    r, k = np.indices((tile, 64))
+    pitch = operand.depth if contiguous == "k" else operand.rows
+    wanted = (row + r) * pitch + at + k if contiguous == "k" else (at + k) * pitch + row + r
+    wanted = np.where((row + r < operand.rows) & (at + k < operand.depth), wanted, -2)
+    np.testing.assert_array_equal(shared[offsets], wanted)
 
 
 @pytest.mark.parametrize(
