@@ -217,8 +217,8 @@ def test_warpgroups_compute_large_products_on_hopper(device, monkeypatch):
     monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", 1)
     a, b = operands(72, 136, 88)
     given = own(a), own(b)
-    for _ in range(2):
-        np.testing.assert_array_equal(lego_mlir.matmul(*given), exact(a, b))
+    for product in [lego_mlir.matmul(*given) for _ in range(2)]:  # both results are alive, at two addresses
+        np.testing.assert_array_equal(product, exact(a, b))
     counts = [ctypes.c_int.in_dll(device.machine.library, f"stand_in_{n}").value for n in ("encoded", "replaced")]
     assert counts == [3, 1]  # the second launch has the same operands and another result
     ((entry, grid, block, shared, _),) = set(device.machine.launches)
