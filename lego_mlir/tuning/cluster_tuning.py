@@ -63,7 +63,8 @@ def gpu_build(candidate: Candidate, sizes: Mapping[str, int], where: WorkerDevic
     """The build of a kernel or a program, with the data of its checks."""
     from lego_mlir.tuning.gpu_workbench import Preparing
 
-    return Preparing(where.target).trial(candidate, sizes).with_data()
+    preparing = Preparing(where.target)  # its folder of data lasts as long as it does
+    return preparing.trial(candidate, sizes).with_data()
 
 
 def halve_on(

@@ -1,7 +1,8 @@
 """The workbench of this machine's GPU: candidates are compiled for it, checked, and timed in isolated processes.
 
 The checks of a kernel are data at small sizes, if it has sizes, and at the sizes that are timed, made from its
-reference. They are kept in a folder that is removed with the workbench.
+reference; without one, the interpreter's results at the small sizes. They are kept in a folder that is removed with the
+workbench.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from lego_mlir.errors import UsageError
 from lego_mlir.tuning.candidates import Candidate
 from lego_mlir.tuning.gpu_trials import GpuBuild, build_of
+from lego_mlir.tuning.interpreted import interpreted_data
 from lego_mlir.tuning.isolated import IsolatedBench
 from lego_mlir.tuning.workbench import Workbench
 
@@ -88,7 +90,8 @@ class Preparing:
         words = hashlib.sha256(f"{digest} {sorted(sizes.items())}".encode()).hexdigest()[:24]
         path = self.folder / f"{words}.npz"
         if not path.is_file():
-            path.write_bytes(data.to_npz(data.check_data(built, sizes)))
+            made = interpreted_data(built, sizes) if built.expected is None else data.check_data(built, sizes)
+            path.write_bytes(data.to_npz(made))
         return path
 
 
@@ -98,4 +101,6 @@ def _check_sizes(built: Runnable, timed: Mapping[str, int]) -> list[dict[str, in
 
     small = data.choose_sizes(built, {}) if built.sizes else {}
     smaller = bool(small) and all(small[name] <= timed[name] for name in small) and small != dict(timed)
+    if smaller and built.expected is None:
+        return [small]
     return [*([small] if smaller else []), dict(timed)]

@@ -9,8 +9,8 @@ import pytest
 from cuda_stand_in import Machine
 
 import lego_mlir as lego
-from lego_mlir import Row, f32
-from lego_mlir.errors import LaunchError, UsageError
+from lego_mlir import Row, bf16, f32
+from lego_mlir.errors import KernelFaultError, LaunchError, UsageError
 from lego_mlir.kernels import matmul
 from lego_mlir.runtime import data, driver
 from lego_mlir.tuning import device_launch, gpu_trials
@@ -161,3 +161,61 @@ def test_the_build_of_a_kernel_with_a_script_is_that_of_its_parameters():
     assert two.module != three.module
     assert shared[0] <= shared[1]
     assert two().described["code_sha256"] != three().described["code_sha256"]
+
+
+def candidate_of(kernel):
+    from lego_mlir.tuning.candidates import Candidate, Configuration
+
+    return Candidate(Configuration.of({"tile": 64}), lambda: kernel)
+
+
+@lego.kernel(grid=lego.cdiv(M, 64), block=64)
+def shifted(x: lego.Tensor(bf16, Row(M)), y: lego.Tensor(bf16, Row(M))):
+    i = lego.block_id.x * 64 + lego.thread_id.x
+    with lego.when(i < M):
+        y[i] = x[i] + 1.5
+
+
+@lego.kernel(grid=1, block=64)
+def racing(x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
+    y[0] = x[lego.thread_id.x]
+
+
+@lego.kernel(grid=2**15, block=64)
+def endless(x: lego.Tensor(f32, Row(2**21)), y: lego.Tensor(f32, Row(2**21))):
+    i = lego.block_id.x * 64 + lego.thread_id.x
+    y[i] = x[i]
+
+
+def test_a_kernel_without_reference_is_compared_with_the_interpreter_at_a_small_size(machine):
+    from lego_mlir.tuning.gpu_workbench import Preparing
+
+    preparing = Preparing("sm_80")
+    build = preparing.trial(candidate_of(shifted), {"M": 2**24})
+    machine.runs(shifted)
+    assert not isinstance(attempt(build), tuple)
+    assert [grid[0] for _, grid, *_ in machine.launches] == [4]
+    machine.kernels["shifted"] = lambda parameters, grid: None
+    kind, reason = attempt(build)
+    assert kind == "wrong"
+    assert reason.startswith("y at M=200: WRONG")
+
+
+def test_a_kernel_without_reference_that_races_or_is_large_is_refused():
+    from lego_mlir.tuning.gpu_workbench import Preparing
+
+    with pytest.raises(KernelFaultError, match="kernel racing: the interpreter found 1 fault"):
+        Preparing("sm_80").trial(candidate_of(racing), {})
+    with pytest.raises(UsageError, match="kernel endless has no reference, and its 2097152 threads are too many to"):
+        Preparing("sm_80").trial(candidate_of(endless), {})
+
+
+def test_what_goes_to_a_worker_holds_its_data(machine):
+    from lego_mlir.tuning.cluster_tuning import WorkerDevice, gpu_build, gpu_device
+
+    machine.runs(scaled)
+    where = gpu_device()
+    assert where == WorkerDevice("stand-in", 132, "CUDA 12.8", where.toolchain, "sm_90")
+    build = pickle.loads(pickle.dumps(gpu_build(candidate_of(scaled), {"M": 1024}, where)))
+    assert all(isinstance(check, bytes) for check in build.checks)
+    assert attempt(build()).sample(1) == pytest.approx([20e-6])
