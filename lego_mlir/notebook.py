@@ -21,6 +21,9 @@ DRAWN: Final = (
     ("lego_mlir.expr.verdict", "Refuted"),
     ("lego_mlir.expr.verdict", "Unknown"),
     ("lego_mlir.tracing.definition", "Kernel"),
+    ("lego_mlir.f2.mixed", "MixedLayout"),
+    ("lego_mlir.analysis.layouts", "SharedAccess"),
+    ("lego_mlir.analysis.layouts", "GlobalAccess"),
 )
 REPORT: Final = ("lego_mlir.interp.report", "Report")
 

@@ -121,7 +121,7 @@ def _derived(
     """The accesses of a tile derived from the trace; or none, and the reason why one cannot be derived."""
     uses = []
     for access, guards in accesses:
-        unknown = _unknown(kernel.trace(), access.position, sizes)
+        unknown = unknown_data(kernel.trace(), access.position, sizes)
         if unknown is not None:
             return [], f"the position at line {access.source.line} depends on {unknown}"
         try:
@@ -158,7 +158,7 @@ def tile_access(
     lanes, active = lane_values(kernel, sizes)
     trace = kernel.trace()
     conditions = [c for guard in (access.mask, *guards) for c in sympy.And.make_args(guard)]
-    conditions = [c for c in conditions if _unknown(trace, c, sizes) is None]
+    conditions = [c for c in conditions if unknown_data(trace, c, sizes) is None]
     known: dict[str, Any] = {**sizes}
     for symbol, (what, axis) in trace.ids.items():
         known[str(symbol)] = lanes[axis] if what == "thread_id" else 0
@@ -182,7 +182,7 @@ def tile_access(
     return TileAccess(str(access.source), index, access.width, some, access.source.line)
 
 
-def _unknown(trace: KernelTrace, expr: Expr, sizes: Mapping[str, int]) -> str | None:
+def unknown_data(trace: KernelTrace, expr: Expr, sizes: Mapping[str, int]) -> str | None:
     """The data on which an expression depends, directly or through loop bounds; None if only ids and sizes."""
     loops = {str(s.symbol): s for s in trace.statements() if isinstance(s, For)}
     known = {str(symbol) for symbol in (*trace.ids, *sizes)}

@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=ELEMENT_BYTES, default="f32", help="the elements of a layout (default: f32)")
     parser.add_argument("--width", type=int, metavar="N", default=1, help="elements per lane and access (default: 1)")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a symbolic size, such as M=4096")
-    parser.add_argument("-o", "--output", metavar="FILE", help=f"a file ending in {', '.join(FORMATS)}; default: text")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help=f"a file ending in {', '.join(FORMATS)}; default: text, -"
+    )
     options.add_parameters(parser)
     options.add_input(parser)
 
@@ -48,12 +50,12 @@ def run(args: argparse.Namespace) -> int:
     from lego_mlir import spec
     from lego_mlir.cli import files
 
-    if args.output and not args.output.endswith(FORMATS):
+    if args.output not in (None, "-") and not args.output.endswith(FORMATS):
         raise UsageError(f"-o {args.output}: a picture ends in {', '.join(FORMATS)}")
     loaded = spec.load(args.spec)
     with spec.blame(*loaded.files):
         picture = (_of_kernels if args.kernel or args.line is not None else _of_layouts)(args, loaded)
-    if args.output is None:
+    if args.output in (None, "-"):
         _print(picture)
     else:
         files.require_not_an_input(args.output, {"the spec": args.spec})

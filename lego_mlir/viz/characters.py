@@ -52,7 +52,7 @@ Piece = tuple[str, str]
 def _grid(grid: GridPanel, width: int) -> list[list[Piece]]:
     rows, columns = grid.shape
     margin = max(len(grid.row_label(r)) for r in range(rows))
-    widest = max(len(cell.label) for row in grid.cells for cell in row)
+    widest = max(len(cell.text) for row in grid.cells for cell in row)
     size = max(widest, max(len(grid.column_label(c)) for c in range(columns)) if widest > 1 else 1) + 2
     band = max(1, (width - margin - 2) // (size + 1))
     outer = grid.borders[-1] if grid.borders else None
@@ -60,7 +60,7 @@ def _grid(grid: GridPanel, width: int) -> list[list[Piece]]:
     begin: int | None = None  # of the empty bands before this one
     for first in range(0, columns, band):
         shown = range(first, min(columns, first + band))
-        if columns > band and not any(grid.cells[r][c].label for r in range(rows) for c in shown):
+        if columns > band and not any(grid.cells[r][c].text for r in range(rows) for c in shown):
             begin = shown[0] if begin is None else begin
             if shown[-1] + 1 == columns:
                 lines.append(_empty(grid, begin, shown[-1]))
@@ -94,7 +94,7 @@ def _edge(outer: tuple[int, int] | None, column: int, columns: int) -> str:
 
 
 def _cell_text(cell: GridCell, size: int) -> str:
-    return _fitted(f"[{cell.label}]" if cell.is_framed else cell.label, size)
+    return _fitted(f"[{cell.text}]" if cell.is_framed else cell.text, size)
 
 
 def _fitted(label: str, size: int) -> str:

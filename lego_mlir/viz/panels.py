@@ -17,12 +17,21 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """A label on a colour; `title` is shown when the pointer is over it, `is_framed` marks a collision."""
+    """A label on a colour; `title` is shown when the pointer is over it, `is_framed` marks a collision.
+
+    `mark` stands for the colour of a cell without a label where a picture is text.
+    """
 
     label: str
     colour: str = palettes.EMPTY
     title: str = ""
     is_framed: bool = False
+    mark: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is written in characters."""
+        return self.label or self.mark
 
 
 @dataclass(frozen=True, slots=True)

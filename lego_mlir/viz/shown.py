@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lego_mlir.aliases import Drawable
+from lego_mlir.analysis.layouts import GlobalAccess, SharedAccess
 from lego_mlir.analysis.patterns import AccessPattern, require_width
 from lego_mlir.analysis.patterns import parse as parse_access
 from lego_mlir.caches.space_time import SpaceTime
@@ -60,8 +61,8 @@ def show(
 
     A subject is a layout of any algebra (a bijection with concrete sizes, a `CuteLayout`, an F2 `LinearLayout`), an
     encoding of `f2` (its own tile), a fragment by name, a value spread over threads in a kernel that is traced, a
-    derivation, a verdict, the error of a refuted layout, a kernel, a report of the interpreter, or the contents of
-    caches (`caches.space_time`). `by` chooses what is drawn:
+    derivation, a verdict, the error of a refuted layout, a kernel, a report of the interpreter, the counts of an access
+    (`analysis.layouts`), or the contents of caches (`caches.space_time`). `by` chooses what is drawn:
 
     - "position" (default), "order" (with the path through memory), "bank", "sector": a property of each element;
     - "wavefront" (default with `access`): the lanes of a warp in the tile and in the banks, coloured by wavefront;
@@ -133,6 +134,8 @@ def _panels(
         return list(counter_examples.collision(drawn))
     if isinstance(drawn, Report):
         return [kernel_runs.report_table(drawn)]
+    if isinstance(drawn, (SharedAccess, GlobalAccess)):
+        return [warp_request.counts_table(drawn)]
     if isinstance(drawn, SpaceTime):
         return [cache_contents.contents(drawn)]
     if isinstance(drawn, (Proved, Refuted, Unknown)):

@@ -27,7 +27,7 @@ def contents(found: SpaceTime) -> GridPanel:
     fetched = ", ".join(f"{n} lines missed {name}" for name, n in zip(found.levels, found.fetched, strict=True))
     caption = (
         f"a row is a line of memory, a column a task; {fetched}, {found.compulsory} lines are read at all",
-        "strong colours are reads, red from memory; pale ones are lines that a cache holds",
+        "strong colours are reads, red from memory; pale ones, or dots, are lines that a cache holds",
     )
     return GridPanel(found.title, cells, caption)
 
@@ -37,7 +37,8 @@ def _cell(found: SpaceTime, task: int, line: int) -> GridCell:
     if served >= 0:
         source = found.levels[served] if served < len(found.levels) else "memory"
         colour = READ[served % len(READ)] if served < len(found.levels) else MEMORY
-        return GridCell("", colour, f"task {task} reads line {line} from {source}")
+        return GridCell("", colour, f"task {task} reads line {line} from {source}", mark=source[:2])
     if held >= 0:
-        return GridCell("", HELD[held % len(HELD)], f"after task {task}, {found.levels[held]} holds line {line}")
+        title = f"after task {task}, {found.levels[held]} holds line {line}"
+        return GridCell("", HELD[held % len(HELD)], title, mark=".")
     return GridCell("", title=f"after task {task}, no cache holds line {line}")

@@ -34,7 +34,7 @@ def grid(subject: Subject, by: By, element_bytes: int) -> GridPanel:
     cells = tuple(
         tuple(
             GridCell(
-                str(value[r, c]) if whole or by != "bank" else "",
+                str(value[r, c]),
                 palettes.BLUES.at(value[r, c] / top),
                 _title(subject, (r * block[0], c * block[1]), int(place[r, c]), element_bytes),
             )

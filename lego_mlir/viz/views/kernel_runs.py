@@ -134,11 +134,12 @@ def _in_time(title: str, kept: list[tuple[Array, Array, int]]) -> GridPanel:
             sector = int(address[lane]) // SECTOR_BYTES
             is_new = first.setdefault(sector, time) == time
             colour = palettes.HEAT.at(0.45) if is_new else palettes.BLUES.at(0.3)
-            row.append(GridCell("", colour, f"request {time}, lane {lane}: {width} bytes of sector {sector}"))
+            tip = f"request {time}, lane {lane}: {width} bytes of sector {sector}"
+            row.append(GridCell("", colour, tip, mark="+" if is_new else "."))
         rows.append(tuple(row))
     caption = (
         "a row is a request of the first warp, a column a lane",
-        f"orange: {len(first)} sectors of {SECTOR_BYTES} bytes fetched first here; blue: fetched by an earlier request",
+        f"orange, +: {len(first)} sectors of {SECTOR_BYTES} bytes fetched first here; blue, .: by an earlier request",
     )
     return GridPanel(title, tuple(rows), caption)
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lego_mlir.analysis.kernel_repairs import guarded_accesses, lane_values, tile_access
+from lego_mlir.analysis.kernel_repairs import guarded_accesses, lane_values, tile_access, unknown_data
 from lego_mlir.analysis.repair import TileAccess
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.tracing.trace import AsyncCopy, Atomic, For, MatrixLoad, Store
+from lego_mlir.layout.substitute import sizes_of, substitute
+from lego_mlir.tracing.trace import AsyncCopy, Atomic, MatrixLoad, Store
 from lego_mlir.viz.panels import GridPanel
 from lego_mlir.viz.views.subjects import MOST_CELLS
 from lego_mlir.viz.views.threads import Holder, Holders, tile_of_holders
@@ -34,7 +36,7 @@ Element = tuple[tuple[int, ...], Holder]
 def of_kernel(kernel: Kernel, sizes: Mapping[str, int], line: int) -> list[GridPanel]:
     """A tile for each buffer that the line accesses, with the threads of the first block.
 
-    Raises UsageError for a line without accesses, and where all of them depend on data or on symbolic sizes.
+    Raises UsageError for a line without accesses, and where all of them depend on data or on sizes without a value.
     """
     statements = {id(access): statement for statement, access in kernel.trace().accesses()}
     warps = int(lane_values(kernel, sizes)[0]["x"].shape[0])
@@ -43,12 +45,14 @@ def of_kernel(kernel: Kernel, sizes: Mapping[str, int], line: int) -> list[GridP
     for access, guards in guarded_accesses(kernel.trace().body):
         if access.source.line != line:
             continue
-        if reason := _obstacle(kernel, access):
+        if reason := _obstacle(kernel, access, sizes):
             reasons.append(reason)
             continue
-        use, statement = tile_access(kernel, access, sizes, guards), statements[id(access)]
+        layout = substitute(access.buffer.layout, {name: sizes[name] for name in sizes_of(access.buffer.layout)})
+        placed = replace(access, buffer=replace(access.buffer, layout=layout))
+        use, statement = tile_access(kernel, placed, sizes, guards), statements[id(access)]
         name = f"{_direction(statement, access)} of {access.buffer.name}"
-        tile = drawn.setdefault(name, _Tile(tuple(map(int, access.buffer.layout.dims()))))
+        tile = drawn.setdefault(name, _Tile(tuple(map(int, layout.dims()))))
         tile.add(_received(use, warps, statement) if isinstance(statement, MatrixLoad) else _accessed(use, warps))
     if not drawn:
         why = reasons[0] if reasons else f"line {line} has no such access; lego-mlir analyze lists the lines"
@@ -93,15 +97,14 @@ def _direction(statement: Statement, access: TensorAccess) -> str:
             return "read"
 
 
-def _obstacle(kernel: Kernel, access: TensorAccess) -> str:
+def _obstacle(kernel: Kernel, access: TensorAccess, sizes: Mapping[str, int]) -> str:
     """Why the elements of an access are not known without a run; empty if they are."""
     name = access.buffer.name
-    if not all(isinstance(n, int) for n in access.buffer.layout.dims()):
-        return f"{name} has symbolic sizes; its threads are drawn for sizes that are numbers"
-    known = {str(s) for s in kernel.trace().ids} | {size.name for size in kernel.sizes}
-    known |= {str(s.symbol) for s in kernel.trace().statements() if isinstance(s, For)}
-    data = sorted({str(s) for s in getattr(access.position, "free_symbols", ())} - known)
-    return f"the position in {name} depends on data, {', '.join(data)}" if data else ""
+    missing = [size for size in sizes_of(access.buffer.layout) if size not in sizes]
+    if missing:
+        return f"{name} has symbolic sizes; give sizes={{{', '.join(f'{size!r}: 64' for size in missing)}}}"
+    unknown = unknown_data(kernel.trace(), access.position, sizes)
+    return f"the position in {name} depends on {unknown}" if unknown else ""
 
 
 def _accessed(use: TileAccess, warps: int) -> Iterator[Element]:

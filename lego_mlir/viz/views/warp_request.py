@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lego_mlir.analysis import layouts as counts
+from lego_mlir.analysis.layouts import GlobalAccess, SharedAccess
 from lego_mlir.analysis.patterns import AccessPattern, require_inside
 from lego_mlir.analysis.repair import TileAccess
 from lego_mlir.hardware import banks
@@ -24,7 +25,7 @@ from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import BANK_BYTES, BANKS, SECTOR_BYTES
 from lego_mlir.viz import palettes
-from lego_mlir.viz.panels import GridCell, GridPanel
+from lego_mlir.viz.panels import GridCell, GridPanel, TablePanel
 from lego_mlir.viz.views.element_positions import measured
 from lego_mlir.viz.views.subjects import MOST_CELLS, Subject
 
@@ -169,6 +170,12 @@ def counted(layout: Layout, pattern: AccessPattern, asked: WarpRequest) -> tuple
 def wavefronts(count: int) -> str:
     """A number of wavefronts in words."""
     return f"{count} wavefront{'s' if count != 1 else ''}"
+
+
+def counts_table(found: SharedAccess | GlobalAccess) -> TablePanel:
+    """What `analysis` counted for an access of a layout, without its drawing."""
+    values = found.to_dict()
+    return TablePanel.of(f"access {values.pop('pattern')}", ("count", "value"), list(values.items()))
 
 
 def in_tile(served: ServedRequest, most: int, caption: tuple[str, ...]) -> GridPanel:

@@ -46,6 +46,13 @@ def test_the_repair_of_a_line_s_tile(conflicting, capsys):
     assert re.search(r"gallery.xor_swizzle\(32, 32\) +64 +64 +0 +3", out)
 
 
+def test_text_is_written_to_standard_output(capsys):
+    assert main(["show", str(TRANSPOSE), "--line", str(LINE)]) == DONE
+    text = capsys.readouterr().out
+    assert main(["show", str(TRANSPOSE), "--line", str(LINE), "-o", "-"]) == DONE
+    assert capsys.readouterr().out == text and text
+
+
 def test_a_kernel_without_a_line_is_drawn_by_its_accesses(capsys):
     assert main(["show", str(TRANSPOSE), "--kernel", "transpose"]) == DONE
     assert "store shared0[" in capsys.readouterr().out

@@ -274,6 +274,10 @@ def test_requests_in_time_show_which_sectors_are_fetched_again():
         all(len(row) == 1 for row in colours) and colours[0] != colours[1] == colours[7]
     )  # one sector a lane, then kept
     assert "32 sectors of 32 bytes fetched first" in panel.caption[1]
+    marks = [
+        row.split()[1:] for row in show(columns, line=LINE, by="time").text(width=200).splitlines() if "+" in row[:9]
+    ]
+    assert marks[0] == ["+"] * 32
 
 
 def test_the_stages_of_a_kernel_grow_to_ptx():
@@ -307,6 +311,17 @@ def test_a_verdict_shows_its_method_or_its_counter_example():
     (table,) = show(refuted).panels
     assert [row[0] for row in table.rows] == list(refuted.counter_example)
     assert table.caption == (refuted.explanation,)
+
+
+def test_counts_of_an_access_are_a_table():
+    from lego_mlir.analysis import layouts
+
+    found = layouts.shared(Row(32, 32), parse("lane, 0"), 4)
+    (table,) = show(found).panels
+    assert table.title == "access lane, 0"
+    assert dict(table.rows) == {name: str(value) for name, value in found.to_dict().items() if name != "pattern"}
+    (table,) = show(layouts.through_cache(Row(32, 32), parse("lane, 0"), 4)).panels
+    assert ("sectors", "32") in table.rows
 
 
 def test_the_contents_of_a_cache_under_an_order():

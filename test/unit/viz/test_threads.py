@@ -143,9 +143,28 @@ def gathered(i: lego.Tensor(lego.i32, Row(32)), y: lego.Tensor(f32, Row(32))):
     y[lego.thread_id[0]] = tile[lego.index(i[0]) % 32]
 
 
+N = lego.size("N")
+
+
+@lego.kernel(grid=1, block=32)
+def symbolic(x: lego.Tensor(f32, Row(N, 4)), y: lego.Tensor(f32, Row(N, 4))):
+    with lego.when(lego.thread_id[0] < N):
+        y[lego.thread_id[0], 0] = x[lego.thread_id[0], 3]
+
+
+def test_a_tensor_of_symbolic_size_is_drawn_at_a_size():
+    read, write = show(symbolic, by="thread", line=symbolic.source.line + 3, sizes={"N": 7}).panels
+    assert holders(read) == {(t, 3): (0, t, 0) for t in range(7)} and read.shape == (7, 4)
+    assert holders(write) == {(t, 0): (0, t, 0) for t in range(7)}
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
+        (
+            lambda: show(symbolic, by="thread", line=symbolic.source.line + 3),
+            "x has symbolic sizes; give sizes={'N': 64}",
+        ),
         (lambda: show("mma A"), "'mma A' is not a fragment of an instruction"),
         (
             lambda: show(f2.SwizzledShared(1, 1, 1, (1, 0))),
