@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lego_mlir.interp.ptx import emulate
-from lego_mlir.interp.ptx.tensor_maps import TensorMapArgument
+from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 
 STAGES, STAGE, A_BYTES, CHUNK = 2, 24576, 8192, 8192
 OUT, FULL, EMPTY = STAGES * STAGE, STAGES * STAGE + 16384, STAGES * STAGE + 16384 + 16

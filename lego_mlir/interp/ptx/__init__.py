@@ -6,13 +6,13 @@ gangs               warps at one instruction, executed together; splits and merg
 gang_scheduler      which gang runs next (random, by seed), deadlocks
 ptx_machine         resident blocks, addresses, checked accesses
 shared_shadow       races and uninitialised reads, by vector clocks
-tensor_maps         the boxes of bulk copies; wgmma_descriptors: the operands of wgmma
+bulk_tensor_maps    the boxes of bulk copies; wgmma_descriptors: the operands of wgmma
 ptx_launch          `emulate`: arguments, waves of blocks, the report
 traced_ptx          `PtxRun`: a traced kernel, compiled and emulated
 """
 
+from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.ptx_launch import emulate
-from lego_mlir.interp.ptx.tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.traced_ptx import PtxRun
 
 __all__ = ["PtxRun", "TensorMapArgument", "emulate"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lego_mlir.interp.ptx.tensor_maps import swizzled
+from lego_mlir.interp.ptx.bulk_tensor_maps import swizzled
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import IntArray

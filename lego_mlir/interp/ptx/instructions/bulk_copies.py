@@ -17,6 +17,7 @@ import numpy as np
 
 from lego_mlir.interp import rounding
 from lego_mlir.interp.ptx import address_spaces as spaces
+from lego_mlir.interp.ptx.bulk_tensor_maps import MAP_BYTES, TensorMapArgument
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.cp_async import CopyQueue, queues_of
@@ -26,7 +27,6 @@ from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine
 from lego_mlir.interp.ptx.ptx_reader import AddressOperand, Immediate, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.shared_shadow import BULK_AGENT, COPY_AGENT, ShadowAccess
-from lego_mlir.interp.ptx.tensor_maps import MAP_BYTES, TensorMapArgument
 from lego_mlir.interp.report import Kind
 
 if TYPE_CHECKING:
