@@ -1,6 +1,7 @@
 """Claims about the kernels of MLIR modules: of another compiler, and of specs after transform scripts."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 
 import lego_mlir as lego
 from lego_mlir import Row, f32, spec
-from lego_mlir.cli.main import CHECK_FAILED, DONE, main
+from lego_mlir.cli.main import BAD_INPUT, CHECK_FAILED, DONE, main
 from lego_mlir.cli.mlir_files import random_arguments
 from lego_mlir.errors import UsageError
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
+from lego_mlir.proofs.confirm import chosen_sizes, is_race, launched
 from lego_mlir.proofs.module_claims import compiled, module_claims, transformed_claims
 from lego_mlir.toolchain import compile_kernel
 
@@ -233,6 +235,71 @@ def test_check_takes_modules_and_scripts(tmp_path, capsys):
     broken.write_text(TRANSPOSE.read_text().replace("      gpu.barrier\n", ""))
     assert main(["check", str(broken)]) == CHECK_FAILED
     assert "REFUTED  no race for the buffer of" in capsys.readouterr().out
+
+
+LOOPS = """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    %copies = transform.structured.match interface{LinalgOp} in %root : (!transform.any_op) -> !transform.any_op
+    transform.structured.convert_to_loops %copies : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+"""
+
+
+def test_check_proves_a_module_again_after_a_script(tmp_path, capsys):
+    script = tmp_path / "loops.mlir"
+    script.write_text(LOOPS)
+    assert main(["check", str(TRANSPOSE), "--transform", str(script), "--no-cache", "--json"]) == DONE
+    before, after = json.loads(capsys.readouterr().out)["groups"]
+    assert after["title"] == f"{before['title']} after {script}"
+    assert [c["verdict"] for c in after["claims"]] == ["proved"] * 7
+
+
+def test_check_proves_a_kernel_again_after_a_script(capsys):
+    script = ROOT / "transform_scripts" / "async_copies.mlir"
+    assert main(["check", str(ROOT / "examples" / "matmul.py"), "--transform", str(script), "--json"]) == DONE
+    *_, after = json.loads(capsys.readouterr().out)["groups"]
+    assert after["title"] == f"kernel matmul after {script}"
+    assert [c["verdict"] for c in after["claims"]] == ["proved"] * 13
+
+
+def test_check_refuses_a_module_without_a_kernel(tmp_path, capsys):
+    path = tmp_path / "host.mlir"
+    path.write_text("func.func @f() { return }")
+    assert main(["check", str(path)]) == BAD_INPUT
+    assert "nothing to check: this module has no gpu.func that is a kernel" in capsys.readouterr().err
+
+
+def test_check_refuses_extents_for_a_spec(capsys):
+    assert main(["check", str(ROOT / "examples" / "transpose.py"), "--grid", "4"]) == BAD_INPUT
+    assert "the grid size applies to the kernels of a .mlir file" in capsys.readouterr().err
+
+
+def mutants(text):
+    """The module without each of its barriers, and with each stride of a map halved."""
+    lines = text.splitlines()
+    for k, line in enumerate(lines):
+        if line.strip().startswith("gpu.barrier"):
+            yield "\n".join(lines[:k] + lines[k + 1 :])
+        stride = re.search(r"#map.*\* (\d+)", line)
+        if stride:
+            half = line.replace(f"* {stride[1]}", f"* {max(1, int(stride[1]) // 2)}", 1)
+            yield "\n".join([*lines[:k], half, *lines[k + 1 :]])
+
+
+def test_no_claim_about_a_mutant_is_proved_that_a_run_contradicts():
+    (kernel,) = spec.load(ROOT / "examples" / "transpose.py").kernels.values()
+    sizes = chosen_sizes(kernel, None)
+    faulty = 0
+    for text in list(mutants(kernel.mlir()))[:3]:
+        faults = launched(kernel, sizes, module=text).report.faults
+        faulty += bool(faults)
+        for claim, verdict in transformed_claims(kernel, text):
+            race = re.match("no race for (.*) between (.*)", claim)
+            if race and isinstance(verdict, Proved):
+                assert not any(map(is_race(race[1], race[2] == "two blocks"), faults)), claim
+    assert faulty
 
 
 def test_the_run_that_refutes_is_one_of_the_module(matmul):
