@@ -3,6 +3,8 @@
     python bench/tuning_spaces.py render [KIND ..]     cubins and Triton texts into artifacts/tuning
     python bench/tuning_spaces.py prepare              on the GPU machine: Triton compiles its kernels, on all cores
     python bench/tuning_spaces.py time [KIND ..]       on the GPU machine: correctness, then every candidate in turns
+    python bench/tuning_spaces.py count [KIND ..]      the counts of each candidate's launch into results/static, no GPU
+    python bench/tuning_spaces.py table                what pruning keeps of each space, into docs/how-to/tuning.md
 
 The sizes are those that nothing was fitted to: odd ones, skinny ones, and between powers of two. Kinds: transpose
 (variant, tile, threads, width, order), matmul (the candidates of the shipped table), softmax (rows and warps of a
@@ -13,11 +15,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import harness
+import mlir_kernels
 
 NAME, TARGET, SCRIPT = "tuning", "sm_90", "matmul_sm80.mlir"
 FOLDER = harness.ARTIFACTS / NAME
@@ -31,6 +36,7 @@ PRODUCTS = (
 )  # fmt: skip
 ROWS, WIDTHS = 4096, (384, 1000, 1536, 3000, 6144, 12288)
 AT_A_TIME, WARPS, LARGEST_BLOCK = (1, 2, 4, 8), (1, 2, 4, 8, 16, 32), 16384
+COUNTS, COUNTED_BLOCKS = harness.BENCH / "results" / "static" / "tuning_spaces.json", 3
 TOLERANCE = {"transpose": 0.0, "matmul": 0.01, "softmax": 1e-4}
 
 
@@ -78,20 +84,27 @@ def label(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> str:
 
 
 def compiled(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> Any:
-    from lego_mlir import f16, f32
-    from lego_mlir.kernels import matmul, transpose
-    from lego_mlir.kernels.choices import choice_from
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
     settings: dict[str, Any] = {"target": TARGET, "emit": "cubin", "cache": Cache(default_folder())}
+    kernel = kernel_of(kind, case, candidate)
     if kind == "transpose":
-        named = {key: candidate[key] for key in ("tile", "threads", "order")}
+        return compile_kernel(kernel, **settings)
+    return compile_kernel(kernel, transform=SCRIPT, parameters={"stages": candidate["stages"]}, **settings)
+
+
+def kernel_of(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> Any:
+    """The traced kernel of a transpose or a product."""
+    from lego_mlir import f16, f32
+    from lego_mlir.kernels import matmul, transpose
+    from lego_mlir.kernels.choices import choice_from
+
+    if kind == "transpose":
+        tile, threads, order = tuple(candidate["tile"]), candidate["threads"], candidate["order"]
         width = candidate["width"] if candidate["variant"] == "vectorised" else None
-        return compile_kernel(transpose.build(candidate["variant"], *case, f32, width=width, **named), **settings)
+        return transpose.build(candidate["variant"], *case, f32, tile=tile, threads=threads, width=width, order=order)
     choice = choice_from(candidate)
-    blocks = choice.blocks(SMS)
-    kernel = matmul.build(*case, f16, result=f16, tiling=choice.tiling, order=choice.order, blocks=blocks)
-    return compile_kernel(kernel, transform=SCRIPT, parameters={"stages": choice.stages}, **settings)
+    return matmul.build(*case, f16, result=f16, tiling=choice.tiling, order=choice.order, blocks=choice.blocks(SMS))
 
 
 def render(kinds: list[str]) -> None:
@@ -118,6 +131,36 @@ def render(kinds: list[str]) -> None:
                 index.append({"kind": kind, "sizes": case, "name": name, "configuration": candidate})
             (FOLDER / f"index-{kind}.json").write_text(json.dumps(index, indent=1))
             print(f"{kind} {case}: {len(index)} kernels", flush=True)
+
+
+# -- count
+
+
+def counted(kind: str, case: tuple[int, ...], candidate: dict[str, Any]) -> Any:
+    """The counts of a candidate, as pruning takes them: of a product after its transform script."""
+    from lego_mlir.kernels.choices import choice_from
+    from lego_mlir.tuning.launch_counts import counts_of
+
+    counts = counts_of(kernel_of(kind, case, candidate), {}, COUNTED_BLOCKS)
+    if kind == "transpose":
+        return counts
+    choice = choice_from(candidate)
+    shared = choice.shared_bytes(F16_BYTES)
+    return replace(counts, shared_bytes=shared, rounds=counts.rounds / max(choice.stages - 1, 1))
+
+
+def count(kinds: list[str]) -> None:
+    """The counts of transposes and products, of the kernels that `render` compiled: both steps go together.
+
+    Those of softmax are arithmetic (`tuning.template_counts`).
+    """
+    rows = [row for row in json.loads(COUNTS.read_text()) if row["kind"] not in kinds] if COUNTS.is_file() else []
+    for kind, case in [(k, case) for k in kinds if k != "softmax" for case in cases_of(k)]:
+        for candidate in space(kind, case):
+            found = {k: v for k, v in asdict(counted(kind, case, candidate)).items() if k != "notes"}
+            rows.append({"kind": kind, "sizes": case, "config": candidate, "counts": found})
+        COUNTS.write_text("[\n " + ",\n ".join(json.dumps(row) for row in rows) + "\n]\n")
+        print(f"{kind} {case}: {len(rows)} rows", flush=True)
 
 
 # -- time
@@ -201,13 +244,69 @@ def cases(kinds: list[str]) -> list[harness.Case]:
     return [(kind, "x".join(map(str, case))) for kind in kinds for case in cases_of(kind)]
 
 
+# -- what pruning makes of the spaces
+
+
+def recorded() -> Iterator[tuple[str, tuple[int, ...], list[tuple[dict[str, Any], float, Any]]]]:
+    """Each recorded space: its kind, its sizes, and for each candidate its values, microseconds and counts."""
+    from lego_mlir.tuning import template_counts
+    from lego_mlir.tuning.launch_counts import LaunchCounts
+
+    known = {
+        label(r["kind"], r["sizes"], r["config"]): LaunchCounts(**r["counts"]) for r in json.loads(COUNTS.read_text())
+    }
+    spaces: dict[tuple[str, tuple[int, ...]], list[tuple[dict[str, Any], float, Any]]] = {}
+    for row in mlir_kernels.latest("tuning_spaces")["rows"]:
+        kind, sizes, config = row["kernel"], tuple(row["sizes"]), row["config"]
+        counts = (
+            template_counts.softmax(ROWS, *sizes, rows=config["rows"], warps=config["warps"])
+            if kind == "softmax"
+            else known[label(kind, sizes, config)]
+        )
+        spaces.setdefault((kind, sizes), []).append((config, 1e3 * row["ms"], counts))
+    for row in json.loads((mlir_kernels.RESULTS / "NVIDIA-H200" / "2026-11-20-nw.json").read_text())["rows"]:
+        if row["wavefronts"]:
+            counts = template_counts.needleman_wunsch(row["n"], b=row["b"], wavefronts=row["wavefronts"])
+            config = {"buffer": row["kernel"], "b": row["b"]}
+            spaces.setdefault(("Needleman-Wunsch", (row["n"],)), []).append((config, 1e3 * row["ms"], counts))
+    yield from ((*key, rows) for key, rows in spaces.items())
+
+
+def pruned(rows: list[tuple[dict[str, Any], float, Any]]) -> tuple[int, float, float]:
+    """How many candidates pruning keeps, the best of these over the best, and the model's first over the best."""
+    from lego_mlir.tuning.candidates import Candidate, Configuration
+    from lego_mlir.tuning.model import DEVICES
+    from lego_mlir.tuning.pruning import prune
+
+    found = {Configuration.of(config): (time, counts) for config, time, counts in rows}
+    candidates = [Candidate(configuration, lambda: None) for configuration in found]
+    left = prune(candidates, {}, DEVICES["h200"], counting=lambda configuration, sizes: found[configuration][1])
+    times = [found[candidate.configuration][0] for candidate in left.kept]
+    best = min(time for time, _ in found.values())
+    return len(times), min(times) / best, times[0] / best
+
+
+def table() -> None:
+    """One line a space in docs/how-to/tuning.md."""
+    cells = []
+    for kind, sizes, rows in recorded():
+        kept, least, first = pruned(rows)
+        cells.append([kind, " x ".join(map(str, sizes)), str(len(rows)), str(kept), f"{least:.3f}", f"{first:.3f}"])
+    columns = "space|sizes|candidates|kept|best kept / best|the model's first / best"
+    mlir_kernels.put_into("how-to/tuning.md", "recorded", "\n" + mlir_kernels.table(columns, cells) + "\n")
+
+
 if __name__ == "__main__":
     step, chosen = sys.argv[1], sys.argv[2:] or ["transpose", "matmul", "softmax"]
     if step == "render":
         render(chosen)
     elif step == "prepare":
         harness.prepare(FOLDER, cases(["softmax"]), timed)
+    elif step == "count":
+        count(chosen)
+    elif step == "table":
+        table()
     elif step == "time":
         sys.exit(harness.time_cases("tuning_spaces", FOLDER, cases(chosen), timed))
     else:
-        sys.exit(f"no step {step!r}; there are render, prepare and time")
+        sys.exit(f"no step {step!r}; there are render, prepare, time, count and table")

@@ -26,6 +26,8 @@ from typing import Final
 from lego_mlir.errors import UsageError, brief, did_you_mean
 from lego_mlir.tuning.conditions import ConditionLike, SpaceCondition, condition_from
 
+LATENCY: Final = 0.4
+"""A launch spends its time waiting if no unit is busy for this part of it."""
 PLAIN: Final = (bool, int, float, str)
 _WORD: Final = re.compile(r"[A-Za-z_][\w.:-]*")
 _NOT_WORDS: Final = ("True", "False", "None")
@@ -257,9 +259,10 @@ class PredictedTime:
 
     @property
     def limit(self) -> str:
-        """The part that takes longest."""
+        """The part that takes longest; "latency" if all of them together leave most of the time unexplained."""
         parts = {"DRAM": self.dram, "L2": self.l2, "shared memory": self.shared, "instructions": self.instructions}
-        return max(parts, key=lambda name: parts[name])
+        longest = max(parts, key=lambda name: parts[name])
+        return longest if parts[longest] > LATENCY * self.microseconds else "latency"
 
     def to_data(self) -> dict[str, float | str]:
         """What `--json` prints."""

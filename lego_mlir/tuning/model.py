@@ -8,7 +8,7 @@ part of the others does not overlap. An SM with several resident blocks hides th
     time = start + max(whole waves + the last one, L2 sectors, bytes of DRAM)
 
 The last wave is charged by the blocks of its fullest SM, so a grid of one block more than fits costs a wave. The model
-ranks candidates of one kernel; constants were fitted to the recorded spaces of an H200 (docs/tuning.md).
+ranks candidates of one kernel; constants were fitted to the recorded spaces of an H200 (docs/how-to/tuning.md).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DeviceModel:
 
     `dram` and `l2` are bytes a second, `l2_partial` of sectors stored in part; `mma` clocks of an SM for a product
     m16n8k16, `wavefront` and `instruction` for one of these; `latency` clocks of a round of loads; `start` seconds of a
-    launch; `overlap` the part of the faster units that is hidden behind the slowest.
+    launch, `again` of each that follows it; `overlap` the part of the faster units that is hidden behind the slowest.
     """
 
     name: str
@@ -53,6 +53,7 @@ class DeviceModel:
     instruction: float
     latency: float
     start: float
+    again: float
     overlap: float
 
 
@@ -61,11 +62,11 @@ DEVICES: Final = {
     for device in (
         DeviceModel(
             "h200", "sm_90", H200, 228 << 10, dram=4.3e12, l2=5.5e12, l2_partial=2.2e12, mma=1.63, wavefront=1.2,
-            instruction=0.25, latency=1100, start=4e-6, overlap=0.8,
+            instruction=0.25, latency=1100, start=4e-6, again=1.9e-6, overlap=0.8,
         ),
         DeviceModel(
             "rtx2080super", "sm_75", RTX_2080_SUPER, 64 << 10, dram=4.5e11, l2=1.4e12, l2_partial=6e11, mma=8.0,
-            wavefront=1.2, instruction=0.25, latency=900, start=4e-6, overlap=0.8,
+            wavefront=1.2, instruction=0.25, latency=900, start=4e-6, again=1.9e-6, overlap=0.8,
         ),
     )
 }  # fmt: skip
@@ -109,11 +110,11 @@ def predict(counts: LaunchCounts, device: DeviceModel) -> PredictedTime:
     whole_sectors, partial = fills + counts.packed, counts.stores - counts.packed
     l2 = counts.blocks * SECTOR_BYTES * (whole_sectors / device.l2 + partial / device.l2_partial) * 1e6
     slowest = max(sm, dram, l2)
-    once = device.start * 1e6 + slowest + (1 - device.overlap) * (max(dram, l2) if sm is slowest else sm) / 2
+    once = slowest + (1 - device.overlap) * (max(dram, l2) if sm is slowest else sm) / 2
     launches = counts.launches
     each = launches * microseconds * counts.blocks / chip.sms
     return PredictedTime(
-        microseconds=launches * once,
+        microseconds=1e6 * (device.start + (launches - 1) * device.again) + launches * once,
         dram=launches * dram,
         l2=launches * l2,
         shared=each * parts[2],

@@ -5,7 +5,7 @@
     build          the builder or the tracer refuses it
     launch         grid or block that no GPU launches
     shared memory, registers    more than a block or a thread of the target has
-    sectors, wavefronts, DRAM, instructions, waves     too slow by the model; the stage is what limits it
+    sectors, wavefronts, DRAM, instructions, latency, waves    too slow by the model; the stage is what limits it
     same code      another configuration builds the same code
     rank           the model ranks more than `keep` before it
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition import Kernel
 
 SLOW: Final = 1.6
-"""A configuration predicted to be slower than the best by this factor is not measured; docs/tuning.md has the basis."""
+"""Configurations predicted to be slower than the best by this factor are not measured; see docs/how-to/tuning.md."""
 REGISTERS_PER_THREAD: Final = 255
 """CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
 REGISTERS_PER_BLOCK: Final = 65536
@@ -282,6 +282,9 @@ def _limit(entry: _Counted, best: _Counted) -> tuple[str, str]:
             return "sectors", f"sectors of global memory {both('sectors')}"
         case "shared memory":
             return "wavefronts", f"wavefronts of shared memory {both('wavefronts')}"
+        case "latency":
+            rounds = (max((c.rounds for c in e.counts), default=0.0) for e in (entry, best))
+            return "latency", "rounds of loads that wait for each other {:.3g}, and {:.3g} in the best".format(*rounds)
         case "DRAM":
             return "DRAM", f"{sum(c.touched for c in entry.counts):.4g} bytes of memory"
     return "instructions", f"instructions of warps {both('instructions')}"
