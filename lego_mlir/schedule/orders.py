@@ -96,7 +96,7 @@ def grouped(m: SizeLike, n: SizeLike, *, rows: SizeLike, snake: bool = False) ->
     With `snake` the odd groups are visited from the last column to the first: a group begins with the columns that the
     previous one ended with.
 
-    >>> [grouped(4, 2, rows=2, snake=True).inv(i) for i in range(8)]
+    >>> list(map(grouped(4, 2, rows=2, snake=True).inv, range(8)))
     [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (3, 1), (2, 0), (3, 0)]
     """
     (dims, (group,)) = as_sizes("schedule.grouped", (m, n)), _counts("grouped", rows=rows)
