@@ -27,6 +27,9 @@ _OPTIONAL: Final = {
     "triton": ("triton", "to compile and interpret Triton kernels"),
     "rich": ("rich", "for tables and colours on a terminal"),
     "shtab": ("shtab", "for shell completion"),
+    "filelock": ("filelock", "to store timings of tuned kernels"),
+    "distributed": ("distributed", "to tune on several machines"),
+    "optuna": ("optuna", "to tune spaces of more than 500 configurations"),
 }
 
 
