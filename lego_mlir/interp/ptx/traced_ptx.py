@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.ptx_launch import PtxArgument, emulate
 from lego_mlir.interp.traced_kernels import kernel_extents
 
 if TYPE_CHECKING:
+    from lego_mlir.aliases import Array
+    from lego_mlir.hardware.tensor_maps import TensorMap
     from lego_mlir.interp.report import Report
     from lego_mlir.store import Cache
     from lego_mlir.tracing.definition import Kernel
@@ -47,17 +50,26 @@ class PtxRun:
         )
         facts = next(facts for facts in compiled.kernels if facts.name == kernel.name)
         values: list[PtxArgument] = []
-        for parameter in kernel.params:
+        for parameter, described in zip(kernel.params, facts.arguments, strict=False):
             value = arguments[parameter.name]
-            values.append(value if isinstance(value, np.ndarray) else parameter.dtype.numpy.type(value))
+            if described.tensor_map is not None:
+                values.append(argument_of(described.tensor_map, value))
+            else:
+                values.append(value if isinstance(value, np.ndarray) else parameter.dtype.numpy.type(value))
         return emulate(
             compiled.text,
             kernel.name,
             args=[*values, *(sizes[size.name] for size in kernel.sizes)],
             grid=kernel_extents(kernel.grid, sizes),
-            block=kernel_extents(kernel.block, sizes),
+            block=facts.block or kernel_extents(kernel.block, sizes),
             dynamic_shared=facts.dynamic_shared,
             names=[parameter.name for parameter in kernel.params],
             seed=self.seed,
             source=f"{kernel.name}.ptx",
         )
+
+
+def argument_of(described: TensorMap, array: Array) -> TensorMapArgument:
+    """The tensor map that a compiled kernel takes, over an array."""
+    dtype = described.dtype.replace("i", "s") if described.dtype.startswith("i") else described.dtype
+    return TensorMapArgument(array, dtype, described.sizes, described.strides, described.box, described.swizzle)

@@ -1,7 +1,7 @@
 """setmaxnreg: warpgroups give registers back and take more. PTX ISA, "setmaxnreg".
 
-A block begins with the same number of registers for every thread, as many as fit; `.dec` returns some to the block's
-pool, `.inc` waits until the pool has enough. griddepcontrol is here as well: a hint and a wait with no launch before.
+A block begins with the same number of registers for every thread: as many as fit, at most what the kernel ever wants,
+which is what ptxas allocates. `.dec` returns some to the block's pool, `.inc` waits until the pool has enough. griddepcontrol is here as well: a hint and a wait with no launch before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from lego_mlir.interp.report import Kind
 REGISTERS: Final = 64 * 1024  # of a block; CUDA C++ Programming Guide, compute capability 9.0
 STEP: Final = 8
 LEAST, MOST = 24, 256
-MOST_OF_THREAD: Final = 255
 
 
 @dataclass(slots=True)
@@ -41,12 +40,11 @@ def pools(machine: PtxMachine) -> dict[int, RegisterPool]:
     return found
 
 
-def _pool(machine: PtxMachine, slot: int) -> RegisterPool:
+def _pool(machine: PtxMachine, slot: int, most: int) -> RegisterPool:
     known = pools(machine)
     if slot not in known:
         threads = machine.shape.warps * WARP
-        each = min(REGISTERS // threads // STEP * STEP, MOST_OF_THREAD // STEP * STEP)
-        known[slot] = RegisterPool(REGISTERS - each * threads, each)
+        known[slot] = RegisterPool(0, min(REGISTERS // threads // STEP * STEP, most))
     return known[slot]
 
 
@@ -57,6 +55,8 @@ def build_setmaxnreg(decoder: Decoder, instruction: PtxInstruction) -> Step:
     if not isinstance(operand, Immediate):
         raise decoder.refused(instruction, "its count is a constant")
     count, takes = int(operand.value), "inc" in instruction.modifiers
+    every = [i.operands[0] for i in decoder.entry.instructions if i.opcode == "setmaxnreg"]
+    most = max(int(o.value) for o in every if isinstance(o, Immediate))
     machine, line, pc = decoder.machine, instruction.line, decoder.pc
 
     def run(gang: Gang) -> Outcome:
@@ -65,7 +65,17 @@ def build_setmaxnreg(decoder: Decoder, instruction: PtxInstruction) -> Step:
             message = f"setmaxnreg {count}: a multiple of {STEP} from {LEAST} to {MOST}"
             machine.fault(Kind.REGISTERS, message, gang, lane, line)
         slots = machine.slot_of_warp[gang.warps]
-        blocked = [int(s) for s in np.unique(slots) if not _resize(machine, gang, int(s), count, takes, line)]
+        for slot in map(int, np.unique(slots)):
+            pool = _pool(machine, slot, most)
+            now = pool.of_warp.get(int(gang.warps[slots == slot][0]), pool.initial)
+            if (now > count) if takes else (now < count):
+                message = f"setmaxnreg.{'inc' if takes else 'dec'} {count}, and the warp has {now}"
+                machine.fault(Kind.REGISTERS, message, gang, lane, line)
+        blocked = [
+            int(s)
+            for s in np.unique(slots)
+            if not _resize(_pool(machine, int(s), most), machine, gang, int(s), count, line)
+        ]
         if not blocked:
             return None
         waits = np.isin(slots, blocked)
@@ -74,7 +84,7 @@ def build_setmaxnreg(decoder: Decoder, instruction: PtxInstruction) -> Step:
         for slot in blocked:
             part = gang if (slots == slot).all() else gang.of_warps(slots == slot)
             part.pc = pc
-            pool = _pool(machine, slot)
+            pool = _pool(machine, slot, most)
             pool.waiting.append(part)
             machine.park(part, f"registers for setmaxnreg {count}, of which the block has {pool.free} free")
         return PARKED
@@ -82,15 +92,10 @@ def build_setmaxnreg(decoder: Decoder, instruction: PtxInstruction) -> Step:
     return run
 
 
-def _resize(machine: PtxMachine, gang: Gang, slot: int, count: int, takes: bool, line: int) -> bool:
+def _resize(pool: RegisterPool, machine: PtxMachine, gang: Gang, slot: int, count: int, line: int) -> bool:
     """Change the registers of the gang's warps in one block; False where the pool has too few."""
-    pool = _pool(machine, slot)
     warps = [int(w) for w in gang.warps[machine.slot_of_warp[gang.warps] == slot]]
     wanted = sum(WARP * (count - pool.of_warp.get(w, pool.initial)) for w in warps)
-    if wanted and (wanted < 0) == takes:
-        now = pool.of_warp.get(warps[0], pool.initial)
-        message = f"setmaxnreg.{'inc' if takes else 'dec'} {count}, and the warp has {now}"
-        machine.fault(Kind.REGISTERS, message, gang, int(gang.live()[0]), line)
     if wanted > pool.free:
         return False
     pool.free -= wanted

@@ -130,3 +130,15 @@ def test_divergent_lanes_meet_at_a_warp_barrier(seed):
     assert emulate(entry(body, threads=32), args=[out], seed=seed).clean
     lanes = np.arange(32)
     assert out.tolist() == np.where(lanes < 16, lanes + 116, lanes + 184).tolist()
+
+
+def test_registers_that_never_come_free():
+    body = "setmaxnreg.inc.sync.aligned.u32 256;"
+    report = emulate(entry(body, threads=512), args=[np.zeros(4)])
+    assert report.kinds() == {Kind.DEADLOCK}
+    assert "registers for setmaxnreg 256, of which the block has 0 free" in report.faults[0].message
+
+
+def test_register_counts_that_are_not_possible():
+    body = "setmaxnreg.dec.sync.aligned.u32 20;\nsetmaxnreg.dec.sync.aligned.u32 64;"
+    assert kinds(entry(body, threads=128), np.zeros(4)) == {(Kind.REGISTERS, 7), (Kind.REGISTERS, 8)}
