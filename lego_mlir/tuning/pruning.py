@@ -144,7 +144,9 @@ def _examined(
     if not counts:
         return _Counted(candidate, counts)
     times = [predict(one, device) for one in counts]
-    return _Counted(replace(candidate, predicted=_sum(times)), counts)
+    predicted = replace(candidate, predicted=_sum(times))
+    predicted.__dict__.update({n: v for n, v in candidate.__dict__.items() if n in ("built", "digest")})
+    return _Counted(predicted, counts)
 
 
 _REFUSALS: Final = {

@@ -119,7 +119,7 @@ def test_a_refuted_layout_is_pruned_by_its_counter_example():
         ({"wavefronts": 1e6}, "wavefronts", "wavefronts of shared memory 1.3e+08, and 0 in the best"),
         ({"instructions": 1e6}, "instructions", "instructions of warps 1.3e+08"),
         ({"blocks": 131, "fills": 1e5, "sectors": 1e5}, "sectors", "sectors of global memory"),
-        ({"blocks": 8448, "rounds": 1e4}, "latency", "rounds of loads that wait for each other 1e+04, and 1 in the best"),
+        ({"blocks": 8448, "rounds": 1e4}, "latency", "that wait for each other 1e+04, and 1 in the best"),
         ({"touched": 1e12}, "DRAM", "1e+12 bytes of memory"),
     ],
 )  # fmt: skip
