@@ -1,7 +1,8 @@
 """setmaxnreg: warpgroups give registers back and take more. PTX ISA, "setmaxnreg".
 
 A block begins with the same number of registers for every thread: as many as fit, at most what the kernel ever wants,
-which is what ptxas allocates. `.dec` returns some to the block's pool, `.inc` waits until the pool has enough. griddepcontrol is here as well: a hint and a wait with no launch before.
+which is what ptxas allocates. `.dec` returns some to the block's pool, `.inc` waits until the pool has enough.
+griddepcontrol is here as well: a hint, and a wait with no launch before.
 """
 
 from __future__ import annotations
@@ -71,11 +72,7 @@ def build_setmaxnreg(decoder: Decoder, instruction: PtxInstruction) -> Step:
             if (now > count) if takes else (now < count):
                 message = f"setmaxnreg.{'inc' if takes else 'dec'} {count}, and the warp has {now}"
                 machine.fault(Kind.REGISTERS, message, gang, lane, line)
-        blocked = [
-            int(s)
-            for s in np.unique(slots)
-            if not _resize(_pool(machine, int(s), most), machine, gang, int(s), count, line)
-        ]
+        blocked = [s for s in map(int, np.unique(slots)) if not _resize(machine, gang, s, (count, most))]
         if not blocked:
             return None
         waits = np.isin(slots, blocked)
@@ -92,8 +89,13 @@ def build_setmaxnreg(decoder: Decoder, instruction: PtxInstruction) -> Step:
     return run
 
 
-def _resize(pool: RegisterPool, machine: PtxMachine, gang: Gang, slot: int, count: int, line: int) -> bool:
-    """Change the registers of the gang's warps in one block; False where the pool has too few."""
+def _resize(machine: PtxMachine, gang: Gang, slot: int, counts: tuple[int, int]) -> bool:
+    """Change the registers of the gang's warps in one block; False where the pool has too few.
+
+    `counts` are the new number and the kernel's greatest.
+    """
+    count, most = counts
+    pool = _pool(machine, slot, most)
     warps = [int(w) for w in gang.warps[machine.slot_of_warp[gang.warps] == slot]]
     wanted = sum(WARP * (count - pool.of_warp.get(w, pool.initial)) for w in warps)
     if wanted > pool.free:
