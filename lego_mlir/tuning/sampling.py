@@ -140,8 +140,10 @@ class OptunaSearch:
             if microseconds is None:
                 trial.set_user_attr(FAILED, True)
             self.study.tell(trial.number, microseconds, state=state.FAIL if microseconds is None else state.COMPLETE)
-        elif configuration not in self.known and microseconds is not None:
-            self.known.add(configuration)
+            return
+        new = configuration not in self.known
+        self.known.add(configuration)
+        if new and microseconds is not None:
             self.study.add_trial(
                 self.optuna.trial.create_trial(
                     params=self._positions(configuration), distributions=self.distributions, value=microseconds

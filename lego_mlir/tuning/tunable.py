@@ -121,6 +121,8 @@ class Tunable:
         `known` are earlier timings, which are not taken again. Raises UsageError if everything is pruned, and
         DependencyError without a GPU.
         """
+        from lego_mlir.tuning.sampled import halve_sampled
+        from lego_mlir.tuning.sampling import LARGEST
         from lego_mlir.tuning.workbench import halve
 
         given, seconds = self._sizes(sizes or {}), None if budget is None else seconds_of(budget)
@@ -130,9 +132,14 @@ class Tunable:
             from lego_mlir.tuning.gpu_workbench import gpu_workbench
 
             workbench = gpu_workbench()
-        timings = halve(
-            workbench, self.name, pruned.kept, given, seconds=seconds, known=known, on_timing=on_timing
-        )  # fmt: skip
+        if len(pruned.kept) > LARGEST:
+            timings = halve_sampled(
+                workbench, self.name, self.space, pruned.kept, given, seconds=seconds, known=known, on_timing=on_timing
+            )  # fmt: skip
+        else:
+            timings = halve(
+                workbench, self.name, pruned.kept, given, seconds=seconds, known=known, on_timing=on_timing
+            )  # fmt: skip
         self.remember(timings)
         good = [timing for timing in timings if not timing.failure]
         return TuningResult(min(good, key=self.objective, default=None), tuple(timings), pruned)
