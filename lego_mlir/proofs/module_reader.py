@@ -14,21 +14,22 @@ its buffer unknown, and an operation that may access any memory those about all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import Any, Final
 
 import sympy
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Attribute, Block, Cond, Expr, Op, Type
+from lego_mlir.aliases import Attribute, Block, Cond, Expr, Op, Symbol, Type
 from lego_mlir.aliases import Value as Operand
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Ne, Size
 from lego_mlir.expr.ranges import Range
-from lego_mlir.expr.simplify import Derivation
+from lego_mlir.expr.simplify import Derivation, simplify
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.program import Compiler, Operation, tile_names
 from lego_mlir.layout import Row, as_layout
@@ -56,6 +57,7 @@ from lego_mlir.tracing.trace import (
     Value,
 )
 from lego_mlir.transforms import tile_names as names
+from lego_mlir.transforms.modules import walk
 
 AXES: Final = "xyz"
 SHARED: Final = "#gpu.address_space<workgroup>"
@@ -71,6 +73,8 @@ WITHOUT_EFFECT: Final = (
     "nvvm.shfl.sync", "nvvm.vote",
 )  # fmt: skip
 """Operations without effect but on memrefs that are operands."""
+DYNAMIC_MEMORY: Final = "dynamic shared memory"
+"""The name that the interpreter gives it."""
 UNREAD: Final = "lego.unread"
 """The name of a statement whose result is data that is not read."""
 FOUND: Final = {"gpu.thread_id": "thread_id", "gpu.block_id": "block_id"}
@@ -78,11 +82,12 @@ FOUND: Final = {"gpu.thread_id": "thread_id", "gpu.block_id": "block_id"}
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """A memref as positions in a buffer: `offset`, and a stride for each axis."""
+    """A memref as positions in a buffer: `offset`, a stride for each axis, and the positions that an element takes."""
 
     buffer: Buffer
     offset: Expr
     strides: tuple[Expr, ...]
+    unit: int = 1
 
     def at(self, index: Sequence[Expr]) -> Expr:
         """The position of an element."""
@@ -115,7 +120,7 @@ class ModuleKernel:
     data: DataRanges = field(default_factory=DataRanges)
     body: list[Statement] = field(default_factory=list)
     _numbers: int = 0
-    _dynamic: list[tuple[int, int, str]] = field(default_factory=list)
+    _dynamic: Buffer | None = None
 
     def trace(self) -> KernelTrace:
         """The kernel as statements."""
@@ -127,6 +132,7 @@ class ModuleKernel:
                     self._id(kind, axis, extent)
         block = next(iter(operation.regions[0].blocks))
         self._arguments(operation, list(block.arguments))
+        self._overlapping(operation)
         self._block(block)
         shared = tuple(b for b in self.buffers if b.space == "workgroup")
         return KernelTrace(
@@ -220,6 +226,24 @@ class ModuleKernel:
         self.views[value] = MemoryView(buffer, sympy.Integer(0), tuple(strides))
         return name
 
+    def _overlapping(self, operation: Op) -> None:
+        """One buffer for the dynamic shared memory, if parts of it overlap; its positions are the smallest elements."""
+        parts, bytes_ = [], []
+        for op in walk(operation):
+            found = _part(op) if op.name == "memref.view" else None
+            if found is not None:
+                parts.append(found)
+                bytes_.append(_dtype(op.results[0].type).bytes)
+        parts.sort()
+        if all(first[1] <= second[0] for first, second in pairwise(parts)):
+            return
+        granule, end = min(bytes_), max(end for _, end in parts)
+        dtype = next(d for d in DTYPES.values() if d.bytes == granule)
+        size = -(-end // granule)
+        layout = as_layout(Row(size))
+        self._dynamic = Buffer(DYNAMIC_MEMORY, dtype, layout, "workgroup", size, self.source(operation))
+        self.buffers.append(self._dynamic)
+
     def _access(
         self, op: Op, memref: Operand, index: Sequence[Expr | None], width: int = 1, by_warp: bool = False
     ) -> TensorAccess | None:
@@ -234,8 +258,9 @@ class ModuleKernel:
             return None
         position = view.at([i for i in index if i is not None])
         derived = Derivation(position, position, 0, 0)
-        if width > 1 and view.strides[-1] != 1:
+        if width > 1 and view.strides[-1] != view.unit:
             self.unread.setdefault(view.buffer.name, f"the vector in line {self.source(op).line} is not contiguous")
+        width *= view.unit
         return TensorAccess(
             view.buffer, view.buffer.layout, (position,), sympy.true, derived, width, self.source(op), by_warp
         )
@@ -410,7 +435,7 @@ def _subview(kernel: ModuleKernel, op: Op) -> None:
         return
     kept = _kept_axes(op, at.integers("static_sizes"))
     by = [s * v for s, v in zip(strides, view.strides, strict=True)]
-    kernel.views[op.results[0]] = MemoryView(view.buffer, view.at(offsets), tuple(by[k] for k in kept))
+    kernel.views[op.results[0]] = MemoryView(view.buffer, view.at(offsets), tuple(by[k] for k in kept), view.unit)
 
 
 def _kept_axes(op: Op, sizes: Sequence[int]) -> list[int]:
@@ -433,21 +458,30 @@ def _dynamic_memory(kernel: ModuleKernel, op: Op) -> None:
     kernel.views[op.results[0]] = None
 
 
+def _part(op: Op) -> tuple[int, int] | None:
+    """The first byte and the end of a view of dynamic shared memory; None of other memory or at an unknown byte."""
+    made, shift = (getattr(v.owner, "operation", v.owner) for v in list(op.operands)[:2])
+    if getattr(made, "name", "") != "gpu.dynamic_shared_memory" or getattr(shift, "name", "") != "arith.constant":
+        return None
+    type_ = op.results[0].type
+    start = int(shift.attributes["value"].value)
+    return (start, start + prod(type_.shape) * _dtype(type_).bytes) if type_.has_static_shape else None
+
+
 def _view(kernel: ModuleKernel, op: Op) -> None:
-    """A part of the dynamic shared memory, a buffer if it overlaps no other."""
-    made, shift = op.operands[0].owner, kernel._value(op.operands[1])
-    result = op.results[0]
-    name = names.of_location(op.location) or f"the buffer of {kernel.compiler.place(op)}"
-    if getattr(made, "name", "") != "gpu.dynamic_shared_memory" or shift is None or not shift.is_Integer:
-        kernel._other(op)
-        return
-    name = kernel._made(result, name, kernel.source(op), False)
-    start, length = int(shift), prod(result.type.shape) * _dtype(result.type).bytes
-    for first, last, other in kernel._dynamic:
-        if start < last and first < start + length:
-            for both in (name, other):
-                kernel.unread[both] = f"{name} and {other} are in the same dynamic shared memory"
-    kernel._dynamic.append((start, start + length, name))
+    """A part of the dynamic shared memory: a buffer if it overlaps no other."""
+    result, part = op.results[0], _part(op)
+    if part is None:
+        kernel.opaque = kernel.opaque or f"{kernel.source(op)}: this {op.name} is not read"
+        kernel.views[result] = None
+    elif kernel._dynamic is None:
+        name = names.of_location(op.location) or f"the buffer of {kernel.compiler.place(op)}"
+        kernel._made(result, name, kernel.source(op), False)
+    else:
+        granule, shape = kernel._dynamic.dtype.bytes, list(result.type.shape)
+        unit = _dtype(result.type).bytes // granule
+        strides = tuple(sympy.Integer(unit * prod(shape[axis + 1 :])) for axis in range(len(shape)))
+        kernel.views[result] = MemoryView(kernel._dynamic, sympy.Integer(part[0] // granule), strides, unit)
 
 
 def _loaded(kernel: ModuleKernel, op: Op) -> None:
@@ -579,14 +613,59 @@ def _loop(kernel: ModuleKernel, op: Op) -> None:
         kernel.ranges[symbol] = Range(known[0].lo, known[1].hi + 1)
     induction, *carried = block.arguments
     kernel.values[induction] = symbol
-    outer, kernel.body = kernel.body, []
-    for argument in carried:
-        _carried(kernel, op, argument)
-    kernel._block(block)
-    inside, kernel.body = tuple(kernel.body), outer
+    before = dict(kernel.unread), kernel.opaque, list(kernel.buffers)
+    inside = _round(kernel, op, block, carried, {})
+    starts = [kernel._value(v) for v in list(op.operands)[len(op.operands) - len(carried) :]]
+    counted = _counted(kernel, block, carried, starts, (symbol, low, step))
+    if counted:  # read again, with what the loop carries
+        kernel.unread, kernel.opaque, kernel.buffers = before
+        inside = _round(kernel, op, block, carried, counted)
     kernel.body.append(For(symbol, low, high, step, inside, kernel.source(op)))
     for result in op.results:
         _carried(kernel, op, result)
+
+
+def _round(
+    kernel: ModuleKernel, op: Op, block: Block, carried: Sequence[Operand], counted: Mapping[Operand, Expr]
+) -> tuple[Statement, ...]:
+    """The statements of a loop's body; `counted` has the values that it carries, as far as they are known."""
+    outer, kernel.body = kernel.body, []
+    for argument in carried:
+        if argument in counted:
+            kernel.values[argument] = counted[argument]
+        else:
+            _carried(kernel, op, argument)
+    kernel._block(block)
+    inside, kernel.body = tuple(kernel.body), outer
+    return inside
+
+
+def _counted(
+    kernel: ModuleKernel,
+    block: Block,
+    carried: Sequence[Operand],
+    starts: Sequence[Expr | None],
+    loop: tuple[Symbol, Expr, Expr],
+) -> dict[Operand, Expr]:
+    """Carried indices that are functions of the loop's variable: the slot of a ring, and those that it shifts on.
+
+    What round k yields is the value in round k + 1, and that of the first round is the one before the loop.
+    """
+    symbol, low, step = loop
+    yielded = list(list(block.operations)[-1].operation.operands)
+    unknown = {kernel.values[a]: a for a in carried if kernel.values.get(a) is not None}
+    found: dict[Operand, Expr] = {}
+    for _ in carried:
+        for argument, start, end in zip(carried, starts, yielded, strict=True):
+            after = kernel._value(end)
+            if argument in found or start is None or after is None or argument not in unknown.values():
+                continue
+            after = after.xreplace({u: found[a] for u, a in unknown.items() if a in found})
+            here = after.xreplace({symbol: symbol - step})
+            first = here.xreplace({symbol: low}) - start
+            if not after.free_symbols & kernel.data.symbols.keys() and simplify(first, kernel.ranges).expr == 0:
+                found[argument] = here
+    return found
 
 
 def _bound(kernel: ModuleKernel, map_: Attribute, operands: Sequence[Operand]) -> Expr | None:

@@ -19,7 +19,9 @@ from lego_mlir.aliases import Attribute, Cond, Expr, IndexLike, Op, Symbol
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Eq, Larger, Le, Lt, Ne, Select, Smaller
+from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.verdict import Proved
 from lego_mlir.printers.affine import affine_function
 
 Binary = Callable[[Any, Any], Any]
@@ -80,8 +82,13 @@ def _binary(name: str, values: Sequence[Index], ranges: Mapping[Symbol, Range]) 
 
 def not_negative(values: Sequence[IndexLike], ranges: Mapping[Symbol, Range]) -> bool:
     """Whether all values are proved to be 0 or more."""
-    lows = (bounds(as_expr(value), _known(as_expr(value), ranges)).lo for value in values)
-    return all(low is not None and low >= 0 for low in lows)
+    return all(_is_natural(as_expr(value), ranges) for value in values)
+
+
+def _is_natural(value: Expr, ranges: Mapping[Symbol, Range]) -> bool:
+    known = _known(value, ranges)
+    low = bounds(value, known).lo
+    return (low is not None and low >= 0) or isinstance(prove(Le(0, value), known), Proved)
 
 
 def _fits(op: Op, value: Expr, ranges: Mapping[Symbol, Range]) -> bool:
