@@ -1,6 +1,7 @@
 """Real processes: a crash, a hang and a refusal cost one candidate each, and no process is left behind."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -22,18 +23,28 @@ def alive(process):
 def test_candidates_that_fail_in_any_way_cost_only_themselves():
     device = MadeUpDevice(noise=0.01)
     trials = [
-        device.trial(30e-6), device.trial(20e-6), device.trial(1e-6, "crashed"), device.trial(1e-6, "timed out"),
-        device.trial(1e-6, "wrong"), device.trial(1e-6, "refused"), device.trial(1e-6, "crashed", late=True),
+        device.trial(30e-6), device.trial(20e-6), device.trial(1e-6, "crashed"), device.trial(1e-6, "wrong"),
+        device.trial(1e-6, "refused"), device.trial(1e-6, "crashed", late=True),
     ]  # fmt: skip
-    results = race(IsolatedBench(patience=6), trials, RaceRules(rungs=3))
-    assert [result.fate for result in results] == [
-        "slower", "best", "crashed", "timed out", "wrong", "refused", "crashed",
-    ]  # fmt: skip
+    results = race(IsolatedBench(), trials, RaceRules(rungs=3))
+    assert [result.fate for result in results] == ["slower", "best", "crashed", "wrong", "refused", "crashed"]
     assert results[2].reason == "exit code -6 (SIGABRT)"
-    assert results[3].reason == "no answer within 6 s"
-    assert results[4].reason == "element 0 is 1, expected 0"
-    assert "too few registers" in results[5].reason
-    assert results[6].samples == ()
+    assert results[3].reason == "element 0 is 1, expected 0"
+    assert "too few registers" in results[4].reason
+    assert results[5].samples == ()
+
+
+def test_a_hang_is_ended_while_it_is_opened_and_while_it_is_timed():
+    device = MadeUpDevice()
+    contender = IsolatedBench(patience=0.5).start(device.trial(1e-6, "timed out"))
+    assert str(contender.ready()) == "timed out: no answer within 0.5 s"
+    contender.close()
+    contender = IsolatedBench().start(device.trial(1e-6, "timed out", late=True))
+    assert contender.ready() is None
+    contender.patience = 0.5
+    assert str(contender.sample(3)) == "timed out: no answer within 0.5 s"
+    assert contender._process.wait(20) == -signal.SIGKILL
+    contender.close()
 
 
 def test_what_a_trial_prints_is_no_answer_and_closing_ends_the_process():
