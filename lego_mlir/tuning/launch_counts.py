@@ -67,6 +67,8 @@ BLOCKS: Final = 6
 """Blocks that are evaluated, spread over the grid."""
 ITERATIONS: Final = 12
 """Iterations of a loop that are evaluated; of nested loops fewer."""
+EVERY_BLOCK: Final = 1 << 20
+"""Blocks up to which the iterations of every block are compared."""
 MMA: Final = 16 * 8 * 16
 """Products of one `mma.sync` m16n8k16. PTX ISA."""
 INDEX_OPERATIONS: Final = MODELS["cuda"]
@@ -80,10 +82,11 @@ class LaunchCounts:
     Counts are of a block: `requests` global memory instructions of its warps, `loads` those that read; `places` and
     `passes` what L1 does for the addresses of loads (`caches.time_model`), `sectors` those moved between SM and L1,
     `fills` the distinct sectors that it reads, `stores` the sectors that it writes, `packed` those that could hold the
-    same bytes, `wavefronts` of shared memory,
-    `instructions` of its warps, `mma` matrix products (m16n8k16), `rounds` the global loads that wait for each other.
+    same bytes, `wavefronts` of shared memory, `instructions` of its warps, `mma` matrix products (m16n8k16), `rounds`
+    the global loads that wait for each other.
     `touched` are distinct bytes of all tensors of the whole launch. `registers` is an estimate for each thread, `held`
-    those that loops carry, at least. `launches` is how often the same launch is made, one after the other.
+    those that loops carry, at least. `imbalance` is the work of the fullest block over the average: of persistent
+    blocks some do a tile more. `launches` is how often the same launch is made, one after the other.
     """
 
     blocks: int
@@ -104,6 +107,7 @@ class LaunchCounts:
     mma: float = 0.0
     rounds: float = 1.0
     touched: float = 0.0
+    imbalance: float = 1.0
     launches: int = 1
     notes: tuple[str, ...] = ()
 
@@ -215,6 +219,7 @@ class _Walk:
             fills=distinct * scale / n,
             rounds=self.rounds,
             touched=touched,
+            imbalance=_imbalance(self.trace, self.known, self.grid),
             notes=tuple(s.notes),
             **{name: getattr(s, name) / n for name in names.split()},
         )
@@ -419,14 +424,37 @@ def _rounds(body: Sequence[Statement], walk: _Walk) -> float:
                     trips = max(float(np.mean(-(-(hi - lo) // step))), 0.0)
                 walk.known.pop(str(statement.symbol), None)
                 found, loading = found + inner * trips, False
-            case If(then=then, otherwise=otherwise):
-                inner = max(_rounds(then, walk), _rounds(otherwise, walk))
+            case If(condition=condition, then=then, otherwise=otherwise):
+                taken = walk.value(condition, walk.everyone)
+                sides = [
+                    side
+                    for side, lanes in ((then, taken), (otherwise, None if taken is None else ~taken))
+                    if lanes is None or (lanes & walk.everyone).any()
+                ]
+                inner = max((_rounds(side, walk) for side in sides), default=0.0)
                 found, loading = found + max(inner - loading, 0), loading or bool(inner)
             case While() | FunctionCall():
                 inner = _rounds(statement.body if isinstance(statement, While) else statement.function.body, walk)
                 found, loading = found + max(inner - loading, 0), loading or bool(inner)
             case Load(access=access) | AsyncCopy(origin=access) if access.buffer.space == "global":
                 found, loading = found + (not loading), True
+    return found
+
+
+def _imbalance(trace: KernelTrace, known: Mapping[str, Array | int], grid: tuple[int, int, int]) -> float:
+    """The largest over the average number of iterations of a loop whose bounds depend on the block; 1 without one."""
+    found, total = 1.0, math.prod(grid)
+    ids = {str(symbol): "xyz".index(axis) for symbol, (what, axis) in trace.ids.items() if what == "block_id"}
+    number = np.arange(min(total, EVERY_BLOCK), dtype=np.int64)
+    blocks = {name: number // math.prod(grid[:axis]) % grid[axis] for name, axis in ids.items()}
+    for loop in trace.body:
+        bounds = (loop.lo, loop.hi, loop.step) if isinstance(loop, For) else ()
+        names = {str(symbol) for bound in bounds for symbol in getattr(bound, "free_symbols", ())}
+        if names & ids.keys() and names <= {*ids, *known}:
+            given = {name: blocks[name] if name in blocks else known[name] for name in names}
+            lo, hi, step = (np.asarray(b if isinstance(b, int) else evaluate(b, given)) for b in bounds)
+            trips = np.broadcast_to(np.maximum(-(-(hi - lo) // step), 0), number.shape)
+            found = max(found, float(trips.max()) / max(float(trips.mean()), 1e-9))
     return found
 
 

@@ -104,6 +104,8 @@ def predict(counts: LaunchCounts, device: DeviceModel) -> PredictedTime:
     here = -(-rest // chip.sms)
     wave = max(resident * work, latency + work)
     last = max(here * work, latency + work) if rest else 0.0
+    if counts.blocks <= slots:  # of several waves, an SM that is done takes the next block
+        whole, last = 0, max(wave if whole else 0.0, last) * counts.imbalance
     sm = (whole * wave + last) * microseconds
     tail = max(last - wave * rest / slots, 0.0) * microseconds
     dram = counts.touched / device.dram * 1e6

@@ -162,6 +162,11 @@ def test_a_block_more_than_fits_costs_a_wave():
     assert (time(132).waves, time(264).waves) == (1, 2)
 
 
+def test_the_fullest_of_resident_blocks_decides():
+    even, uneven = (predict(LaunchCounts(132, 1024, instructions=1e6, imbalance=n), H200) for n in (1.0, 2.0))
+    assert uneven.microseconds == pytest.approx(2 * even.microseconds, rel=0.05)
+
+
 def test_more_of_anything_is_never_faster():
     base = LaunchCounts(
         1000, 256, shared_bytes=8192, requests=64, loads=32, places=64, passes=32, sectors=256, fills=128, stores=128,
