@@ -284,7 +284,12 @@ def __getattr__(name: str) -> Any:
         meant = instead(name) or ("" if name.startswith("_") else did_you_mean(name, _NAMES))
         raise AttributeError(f"module 'lego_mlir' has no attribute {name!r}{meant}")
     module, attribute = _NAMES[name]
-    loaded = importlib.import_module(module)
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        from lego_mlir.errors import without
+
+        raise without(error, name) from error
     value = getattr(loaded, attribute) if attribute else loaded
     globals()[name] = value
     return value

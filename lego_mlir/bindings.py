@@ -2,7 +2,8 @@
 
 LLVM publishes them as the package `mlir`; PyPI's `torch-mlir` carries the same upstream bindings, with every upstream
 dialect and pass registered, as `torch_mlir`. Everything else in this project imports
-`lego_mlir.bindings`, so that the choice of the package is made here only:
+`lego_mlir.bindings`, so that the choice of the package is made here only. The variable LEGO_MLIR_BINDINGS, `mlir` or
+`torch_mlir`, chooses among those that are installed:
 
 >>> mlir = load()
 >>> with mlir.ir.Context(), mlir.ir.Location.unknown():
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from functools import cache
 from importlib import metadata
 from types import ModuleType
@@ -29,6 +31,8 @@ NEEDED: Final = {
     "dialects.transform.interpreter": ("apply_named_sequence",),
 }
 PROVIDERS: Final = ("mlir", "torch_mlir")
+CHOICE: Final = "LEGO_MLIR_BINDINGS"
+"""The environment variable that chooses a provider."""
 DISTRIBUTIONS: Final = {"mlir": "mlir-python-bindings", "torch_mlir": "torch-mlir"}
 
 
@@ -77,14 +81,18 @@ class Bindings:
 def load() -> Bindings:
     """The first provider that has what is needed. Raises DependencyError, with the remedy, where none has."""
     passed_over: list[str] = []
-    for package in PROVIDERS:
+    wanted = os.environ.get(CHOICE)
+    if wanted and wanted not in PROVIDERS:
+        raise DependencyError(f"{CHOICE}={wanted}: the MLIR bindings are {' or '.join(PROVIDERS)}")
+    for package in [wanted] if wanted else PROVIDERS:
         if importlib.util.find_spec(package) is None:
             continue
         lacking = _lacking(package)
         if lacking is None:
             return Bindings(package, tuple(passed_over))
         passed_over.append(f"the package {package} {lacking}")
-    found = "; ".join(passed_over) or "looked for the packages mlir and torch_mlir"
+    sought = f"{CHOICE} asks for {wanted}" if wanted else f"looked for the packages {' and '.join(PROVIDERS)}"
+    found = "; ".join(passed_over) or sought
     raise DependencyError(f"no MLIR Python bindings found ({found}); run: pip install torch-mlir")
 
 

@@ -137,6 +137,18 @@ def did_you_mean(given: str, known: Iterable[str], alike: float = 0.6) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
+def without(error: ModuleNotFoundError, name: str) -> Exception:
+    """The error for a public name whose module needs a package that is not installed; a fault of ours as it is."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "lego_mlir"):
+        return error
+    return DependencyError(
+        f"lego_mlir.{name} needs {package}, which is not installed: lego-mlir-runtime only launches; run: pip install "
+        "lego-mlir",
+        name=package,
+    )
+
+
 def brief(value: object, columns: int = 110) -> str:
     """A value shortened for a message: the index of a non-linear layout can be pages long.
 

@@ -1,4 +1,4 @@
-"""Everything that a change must pass, in one command: format, lint, types, layers, dialect, lit, tests, documentation.
+"""Everything that a change must pass, in one command: format, lint, types, layers, packages, lit, tests, documentation.
 
     python test/run.py            everything
     python test/run.py lint lit   only these steps
@@ -32,6 +32,7 @@ STEPS: dict[str, list[str]] = {
     "dialect": [PYTHON, "test/dialect.py"],
     "lit": [str(BIN / "lit"), "-v", "test/lit"],
     "notebooks": [PYTHON, "-m", "pytest", "-q", "--nbmake", "-n", "2", "docs/notebooks"],
+    "packages": [PYTHON, "test/packages.py"],
     "floors": [PYTHON, "test/versions.py", "floors"],
     "newest": [PYTHON, "test/versions.py", "newest"],
     "interop": [PYTHON, "test/versions.py", "interop"],

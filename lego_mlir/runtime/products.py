@@ -273,7 +273,9 @@ def compiled(problem: Problem, emit: str = "ptx") -> Any:
 
     try:
         kernel, script, parameters = kernel_for(problem)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        if error.name is None:
+            raise
         raise DependencyError(
             f"{problem.name} has to be compiled, and {error.name} is not installed; install lego-mlir with its "
             "dependencies, or pack the kernel where they are: lego-mlir pack matmul --sizes "

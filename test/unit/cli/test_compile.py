@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -15,7 +16,9 @@ from lego_mlir.toolchain import ptxas
 ROOT = Path(__file__).parents[3]
 TRANSPOSE = ROOT / "test" / "unit" / "toolchain" / "transpose.mlir"
 SPECS = {path.stem: path.read_text() for path in sorted((ROOT / "examples").glob("*.py"))}
-WITH_KERNELS = [name for name, text in SPECS.items() if "@lego.kernel" in text and "lego.mma" not in text]
+WITH_KERNELS = [
+    name for name, text in SPECS.items() if "@lego.kernel" in text and not re.search("lego.mma|@lego.tune", text)
+]
 SPEC = """
 import lego_mlir as lego
 from lego_mlir import Row, f32

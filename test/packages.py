@@ -1,0 +1,128 @@
+"""Build what is published, check it, and test it as a user gets it: installed from the wheel, outside the checkout.
+
+    python test/packages.py
+
+The sdist and the wheel of lego-mlir, and the wheel of lego-mlir-runtime, pass `twine check --strict` and
+check-wheel-contents. A part of the tests runs against the installed wheel, without the checkout's package on the path;
+a kernel that it packs is loaded with the runtime's wheel where only NumPy is installed. Where Docker or rattler-build
+is there, the image and the conda package are built too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ("test/test_examples.py", "test/unit/cli/test_compile.py", "test/unit/runtime/test_packs.py")
+LARGEST_RUNTIME = 8 * 2**20  # bytes of the runtime's wheel; a compiler's packages have 600 MB
+LOAD = """
+import sys, lego_mlir
+(kernel,) = lego_mlir.load_kernels(sys.argv[1]).values()
+assert "site-packages" in lego_mlir.__file__, lego_mlir.__file__
+print("loaded", kernel)
+try:
+    lego_mlir.Row(4, 4)
+except lego_mlir.errors.DependencyError as error:
+    print("refused:", error)
+else:
+    raise SystemExit("layouts need the compiler's packages, which are not installed")
+"""
+
+
+def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
+    """A command that must succeed."""
+    print("$", *command, flush=True)
+    subprocess.run(command, cwd=cwd, check=True, env={**os.environ, **environment})
+
+
+def built(folder: Path) -> tuple[Path, Path]:
+    """The wheels of lego-mlir, made from its sdist, and of the runtime, checked."""
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder]
+    run(*build, ROOT)
+    run(*build, "--wheel", ROOT / "packaging" / "runtime")
+    run(sys.executable, "-m", "twine", "check", "--strict", *sorted(folder.iterdir()))
+    (whole,) = folder.glob("lego_mlir-*.whl")
+    (runtime,) = folder.glob("lego_mlir_runtime-*.whl")
+    for wheel in (whole, runtime):
+        run(sys.executable, "-m", "check_wheel_contents", wheel)
+    if runtime.stat().st_size > LARGEST_RUNTIME:
+        raise SystemExit(f"{runtime.name} has {runtime.stat().st_size} bytes, more than {LARGEST_RUNTIME}")
+    return whole, runtime
+
+
+def installed(folder: Path, wheel: Path, packages: Sequence[str] | None) -> Path:
+    """The Python of an environment with a wheel, and with links to installed packages: those named, or all."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    python = folder / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", wheel)
+    (site,) = folder.glob("lib/python*/site-packages")
+    given = Path(sysconfig.get_paths()["purelib"])
+    if packages is None:
+        (site / "others.pth").write_text(f"{given}\n")  # after this environment's own packages
+    for name in packages or ():
+        for path in given.glob(f"{name}*"):
+            (site / path.name).symlink_to(path)
+    return python
+
+
+def same_requirements() -> None:
+    """The conda recipe and the runtime have the version and the bounds of pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    runtime = tomllib.loads((ROOT / "packaging" / "runtime" / "pyproject.toml").read_text())["project"]
+    recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
+    versions = {project["version"], runtime["version"], recipe["context"]["version"]}
+    bounds = {name.replace("-", "_"): bound for name, bound in map(bounded, project["dependencies"])}
+    listed = {name.replace("-", "_"): bound for name, bound in map(bounded, recipe["requirements"]["run"])}
+    del bounds["torch_mlir"], listed["python"]  # a wheel alone; not a dependency in pyproject.toml
+    if len(versions) != 1 or bounds != listed or not set(runtime["dependencies"]) <= set(project["dependencies"]):
+        raise SystemExit(f"packaging/ differs from pyproject.toml: {versions}, {bounds}, {listed}")
+
+
+def bounded(requirement: str) -> tuple[str, str]:
+    """A requirement's name and lower bound."""
+    found = re.match(r"([\w-]+) ?>=([\w.]+)", requirement)
+    if found is None:
+        raise SystemExit(f"{requirement} has no lower bound; write name>=version")
+    return found[1], found[2]
+
+
+def main() -> int:
+    same_requirements()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        whole, runtime = built(folder / "dist")
+        python = installed(folder / "whole", whole, None)
+        checkout = folder / "checkout"  # tests and examples, without the package
+        checkout.mkdir()
+        for part in ("test", "examples", "bench", "transform_scripts"):
+            shutil.copytree(ROOT / part, checkout / part)
+        shutil.copy(ROOT / "pyproject.toml", checkout)
+        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS, cwd=checkout)
+        packed = folder / "kernels"
+        run(folder / "whole" / "bin" / "lego-mlir", "pack", ROOT / "examples" / "symbolic.py", "-o", packed, cwd=folder)
+        run(installed(folder / "runtime", runtime, ("numpy",)), "-c", LOAD, packed, cwd=folder)
+    for tool, command in (
+        ("docker", ["docker", "build", "--quiet", "-f", "packaging/Dockerfile", "."]),
+        ("rattler-build", ["rattler-build", "build", "--recipe", "packaging/conda/recipe.yaml"]),
+    ):
+        working = shutil.which(tool) and not subprocess.run([tool, "info"], capture_output=True, check=False).returncode
+        if working or (tool != "docker" and shutil.which(tool)):
+            run(*command)
+        else:
+            print(f"skipped {command[-1]}: no working {tool} here")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
