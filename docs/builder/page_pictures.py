@@ -89,4 +89,4 @@ def figure(svg: str, caption: str = "") -> str:
     inside = (described if caption else svg).replace("<svg ", f'<svg style="{style}" ', 1)
     below = f"<figcaption>{html.escape(caption)}</figcaption>\n" if caption else ""
     lines = "\n".join(line for line in inside.splitlines() if line.strip())
-    return f'<figure class="picture" style="overflow-x: auto; width: auto">\n{lines}\n{below}</figure>'
+    return f'<figure class="picture" tabindex="0" style="overflow-x: auto; width: auto">\n{lines}\n{below}</figure>'
