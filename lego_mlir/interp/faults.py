@@ -1,8 +1,8 @@
-"""Collect faults: one entry for each kind, location and conflicting location, with the first lane and a count."""
+"""Collect faults: one for each kind, location, conflicting location and scope, with the first lane and a count."""
 
 from __future__ import annotations
 
-from lego_mlir.interp.report import Fault, Kind, LoopRound, SourceLocation
+from lego_mlir.interp.report import Fault, Kind, LoopRound, SourceLocation, names_other_block
 
 RunningLoop = tuple[SourceLocation, int]
 """A loop that runs, and its round."""
@@ -16,7 +16,7 @@ class Faults:
 
     def __init__(self) -> None:
         self.loops: list[RunningLoop] = []
-        self._found: dict[tuple[Kind, SourceLocation, SourceLocation | None, str], Fault] = {}
+        self._found: dict[tuple[Kind, SourceLocation, SourceLocation | None, str, bool], Fault] = {}
 
     def add(
         self,
@@ -31,7 +31,7 @@ class Faults:
         buffer: str = "",
         count: int = 1,
     ) -> None:
-        key = (kind, place, other, buffer)
+        key = (kind, place, other, buffer, names_other_block(message))
         found = self._found.get(key)
         if found is None:
             rounds = self.rounds()
@@ -41,7 +41,7 @@ class Faults:
 
     def has(self, fault: Fault) -> bool:
         """Whether this fault has been found."""
-        return (fault.kind, fault.place, fault.other, fault.buffer) in self._found
+        return (fault.kind, fault.place, fault.other, fault.buffer, fault.across_blocks) in self._found
 
     def rounds(self) -> tuple[LoopRound, ...]:
         """The rounds of the loops that run, the outermost first."""

@@ -58,6 +58,11 @@ class Kind(Enum):
     REGISTERS = "register allocation"
 
 
+def names_other_block(message: str) -> bool:
+    """Whether the other thread that a message names is of another block."""
+    return any(words in message for words in (" of block ", " of other blocks"))
+
+
 @dataclass(slots=True)
 class Fault:
     """One kind of fault at one location: the first lane affected, and the number of lane accesses in all.
@@ -84,7 +89,7 @@ class Fault:
     @property
     def across_blocks(self) -> bool:
         """Whether the other thread is of another block."""
-        return any(words in self.message for words in (" of block ", " of other blocks"))
+        return names_other_block(self.message)
 
     def to_dict(self) -> dict[str, Any]:
         """What `--json` prints."""

@@ -193,7 +193,19 @@ class _Lookup:
         return np.asarray(one_block & unordered | (old >= 0) & ~one_block)
 
     def report(self, kind: Kind, where: Array, message: str, old: Array | None = None) -> None:
-        """Report one fault for all flagged elements; `message` may contain `{other}`, the earlier access."""
+        """Report one fault for all flagged elements; `message` may contain `{other}`, the earlier access.
+
+        Races with threads of the same block and of other blocks are separate faults.
+        """
+        if old is not None and self.is_global:
+            foreign = where & ((old ^ self.word) >> BLOCK_AT != 0)
+            inside = where & ~foreign
+            if np.count_nonzero(inside) and np.count_nonzero(foreign):
+                self._report_first(kind, inside, message, old)
+                where = foreign
+        self._report_first(kind, where, message, old)
+
+    def _report_first(self, kind: Kind, where: Array, message: str, old: Array | None) -> None:
         hits = np.flatnonzero(where)
         first = int(hits[0])
         position = first if self.chosen is None else int(self.chosen[first])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lego_mlir.expr.verdict import Proved, Unknown, Verdict
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.proofs.barriers import barrier_claims, exchange_claims
 from lego_mlir.proofs.confirm import Runs, is_divergent, is_partial, is_race, is_unwritten
 from lego_mlir.proofs.covering import write_claims
@@ -34,9 +34,10 @@ def kernel_claims(kernel: Kernel, tried: bool = True) -> Iterator[tuple[str, Ver
         verdict = race.verdict
         if isinstance(verdict, Proved) and not reached and not race.across:
             verdict = Unknown("not every thread is proved to reach the barriers that it relies on")
-        if race.pair is None or not model.by_data(race.pair):
-            verdict = runs.tried(verdict, is_race(race.buffer.name, race.across))
-        yield race.text, verdict
+        found = runs.tried(verdict, is_race(race.buffer.name, race.across))
+        if isinstance(found, Refuted) and race.pair is not None and model.by_data(race.pair):
+            found = Unknown(f"{getattr(verdict, 'reason', '')}; on random data it races, {found.explanation}")
+        yield race.text, found
     if kernel.trace().shared:
         for tile in tile_claims(models.plain):
             yield tile.text, runs.tried(tile.verdict, is_unwritten(tile.buffer.name))

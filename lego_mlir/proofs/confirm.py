@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lego_mlir.proofs.covering import WriteClaim
     from lego_mlir.tracing.definition import Kernel
 
-TRIED: Final = (None, 33, 64, 7)
-"""Sizes of the runs; None is for the sizes that `run` chooses."""
+TRIED: Final = (None, 33, 64, 7, 1300, 20000)
+"""Sizes of the runs; None is for those that `run` chooses. At the large ones, persistent blocks repeat their loop."""
 MOST_ELEMENTS: Final = 1 << 22
 """Elements of a kernel's tensors beyond which it does not run."""
 MOST_LANES: Final = 1 << 13

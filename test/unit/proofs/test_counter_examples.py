@@ -6,7 +6,7 @@ import json
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
 from lego_mlir.cli.main import CHECK_FAILED, main
-from lego_mlir.expr.verdict import Refuted
+from lego_mlir.expr.verdict import Refuted, Unknown
 from lego_mlir.proofs.claims import kernel_claims
 from lego_mlir.proofs.confirm import launched
 
@@ -143,3 +143,40 @@ def test_a_run_reports_the_rounds_as_json():
     faults = launched(next_round, {"N": 3}).report.faults
     (fault,) = (f for f in faults if f.buffer == "tile")
     assert [r["round"] for r in fault.to_dict()["rounds"]] == [0, 1]
+
+
+def test_persistent_blocks_are_run_until_they_repeat_their_loop():
+    @lego.kernel(grid=8, block=64)
+    def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+        b, t, tile = lego.block_id[0], lego.thread_id[0], lego.shared(f32, Row(64), name="tile")
+        for j in lego.range(b, lego.cdiv(N, 64), 8):
+            tile[t] = x.halo()[j * 64 + t]
+            lego.barrier()
+            y.halo()[j * 64 + t] = tile[63 - t]
+
+    found = refuted(kernel, "no race for tile").counter_example
+    loop = line_of(kernel, "in lego.range")
+    assert found["N"] > 8 * 64
+    assert (found[f"round of line {loop}"], found[f"other round of line {loop}"]) == (1, 0)
+
+
+def test_races_within_a_block_do_not_hide_those_between_blocks():
+    @lego.kernel(grid=(2, 2), block=(8, 8))
+    def symmetrised(a: lego.Tensor(f32, Row(16, 16))):
+        (bx, by), (tx, ty) = lego.block_id, lego.thread_id
+        i, j = by * 8 + ty, bx * 8 + tx
+        a[i, j] = a[i, j] + a[j, i]
+
+    assert refuted(symmetrised, "between two threads").counter_example["other block"] == (0, 0, 0)
+    across = refuted(symmetrised, "between two blocks").counter_example
+    assert {across["block"], across["other block"]} == {(0, 1, 0), (1, 0, 0)}
+
+
+def test_a_race_on_random_data_is_told_and_refutes_nothing():
+    @lego.kernel(grid=1, block=64)
+    def scatter(order: lego.Tensor(i32, Row(64), range=(0, 64)), y: lego.Tensor(f32, Row(64))):
+        y[order[lego.thread_id[0]]] = 1.0
+
+    found = dict(kernel_claims(scatter))["no race for y between two threads of a block"]
+    assert isinstance(found, Unknown)
+    assert "the index depends on the contents of memory; on random data it races, for block = (0, 0, 0)" in found.reason
