@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import sympy
 
 from lego_mlir.aliases import Cond, Expr
-from lego_mlir.expr.nodes import Eq, FloorDiv, Ne
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod, Le, Ne
 from lego_mlir.expr.piecewise import is_condition
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
@@ -54,9 +57,12 @@ def _claims(model: KernelModel, syncs: Sequence[Sync]) -> Iterator[BarrierClaim]
     lines: dict[tuple[str, object], BarrierClaim] = {}
     verdicts: dict[Any, Verdict] = {}
     for sync in syncs:
-        reached_by = sync.scope, sync.guards
+        reached_by = sync.scope, sync.guards, sync.width, sync.lanes
         if reached_by not in verdicts:
-            verdicts[reached_by] = _reached(model, divergences[sync.scope], sync)
+            verdict = _reached(model, divergences[sync.scope], sync)
+            if isinstance(verdict, Proved) and not _has_lanes(model, sync):
+                verdict = Unknown(f"the last warp of a block is partial, and the {sync.what} may read past its end")
+            verdicts[reached_by] = verdict
         verdict = verdicts[reached_by]
         key = (sync.what, sync.source)
         if key not in lines or isinstance(lines[key].verdict, Proved):
@@ -86,6 +92,13 @@ def _reached(model: KernelModel, divergence: Divergence, sync: Sync) -> Verdict:
             return Unknown(f"not proved that all threads agree on {shown}")
         methods[verdict.by] = None
     return Proved(", ".join(methods) or "the branches and loops around it do not depend on the thread")
+
+
+def _has_lanes(model: KernelModel, sync: Sync) -> bool:
+    """Whether each group of lanes has those that are read: the last one may end with the block."""
+    threads = reduce(mul, map(as_expr, model.trace.block), sympy.Integer(1))
+    rest = FloorMod(threads, sync.width)
+    return isinstance(prove(sympy.Or(Eq(rest, 0), Le(sync.lanes, rest)), {}), Proved)
 
 
 def _agreed(model: KernelModel, divergence: Divergence, scope: str, guard: Sequence[Expr]) -> Verdict:

@@ -25,6 +25,7 @@ from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import FloorDiv, Le, Lt, Ne, Size
 from lego_mlir.expr.ranges import Range
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.tiled import Tiled
 from lego_mlir.layout.transposed import Transposed
@@ -35,7 +36,9 @@ from lego_mlir.tracing.trace import (
     Atomic,
     Barrier,
     Buffer,
+    Constant,
     For,
+    FromIndex,
     FunctionCall,
     If,
     KernelTrace,
@@ -56,7 +59,9 @@ from lego_mlir.tracing.trace import (
 WARP_BARRIER: Final = "nvvm.bar.warp.sync"
 COMMIT: Final = "nvvm.cp.async.commit.group"
 WAIT: Final = "nvvm.cp.async.wait.group"
-OF_WARPS: Final = {"gpu.shuffle": "shuffle", "nvvm.vote.sync": "vote", "nvgpu.mma.sync": "matrix product"}
+SHUFFLE: Final = "gpu.shuffle"
+VOTE: Final = "nvvm.vote.sync"
+OF_WARPS: Final = {SHUFFLE: "shuffle", VOTE: "vote", "nvgpu.mma.sync": "matrix product"}
 """Operations that all lanes of a warp execute together; they order no accesses."""
 _KINDS: Final = {Load: "read", Store: "write", Atomic: "atomic"}
 
@@ -104,13 +109,16 @@ class Stretch:
 class Sync:
     """A barrier of the block or of a warp, or another operation of a warp, named by `what`.
 
-    `guards` decide who reaches it: a condition each, or the ends of a loop.
+    `guards` decide who reaches it: a condition each, or the ends of a loop. It reads `lanes` of each group of `width`
+    lanes, the last of which may be past the end of the block.
     """
 
     scope: str
     source: Source
     guards: tuple[tuple[Expr, ...], ...]
     what: str = "barrier"
+    width: int = 1
+    lanes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +186,17 @@ class Reader:
     syncs: list[Sync] = field(default_factory=list)
     exchanges: list[Sync] = field(default_factory=list)
     distinct: dict[int, tuple[str, tuple[Expr, ...]]] = field(default_factory=dict)
+    _constants: dict[int, int | float] = field(default_factory=dict)
     _counted: int = 0
     _accessed: int = 0
 
     def read(self) -> tuple[Node, ...]:
         """The kernel as a sequence of stretches, barriers, and the loops and branches that contain barriers."""
+        for s in self.trace.statements():
+            if isinstance(s, Constant):
+                self._constants[s.result.number] = s.number
+            elif isinstance(s, FromIndex) and as_expr(s.expr).is_Integer:
+                self._constants[s.result.number] = int(s.expr)
         return self._body(self.trace.body, _Scope())
 
     # ---- statements
@@ -253,8 +267,24 @@ class Reader:
         self.syncs.append(found)
         return found
 
-    def _exchange(self, what: str, source: Source, scope: _Scope) -> None:
-        self.exchanges.append(Sync("warp", source, scope.guards, what))
+    def _exchange(self, what: str, source: Source, scope: _Scope, width: int, lanes: int) -> None:
+        self.exchanges.append(Sync("warp", source, scope.guards, what, width, lanes))
+
+    def _lanes_read(self, operation: MlirOperation) -> tuple[int, int]:
+        """The size of the groups within which an operation reads lanes, and how many of each it may read."""
+        if operation.name != SHUFFLE:
+            return (1, 1) if operation.name == VOTE else (WARP, WARP)
+        _, offset, group = (self._constants.get(operand.number) for operand in operation.operands)
+        width = WARP if group is None else int(group)
+        match dict(operation.attributes)["mode"].split()[-1].removesuffix(">"), offset:
+            case "up", _:
+                return 1, 1
+            case "xor", int(mask):
+                span = min(1 << mask.bit_length(), width)
+                return span, span
+            case "idx", int(lane):
+                return width, lane % width + 1
+        return width, width
 
     def _register(self, loop: While) -> Symbol:
         return sympy.Symbol(f"register {loop.condition.number}", integer=True)
@@ -270,10 +300,10 @@ class Reader:
             case TileLoad() | TileStore():
                 yield self._tile(statement, scope)
             case MatrixLoad(access=access):
-                self._exchange("load of matrices", access.source, scope)
+                self._exchange("load of matrices", access.source, scope, WARP, WARP)
                 yield self._row(access, scope)
             case MlirOperation(name=name, source=source) if name in OF_WARPS:
-                self._exchange(OF_WARPS[name], source, scope)
+                self._exchange(OF_WARPS[name], source, scope, *self._lanes_read(statement))
             case For(body=body):
                 yield from self._inside(body, self._loop(statement, scope)[0])
             case While(body=body):

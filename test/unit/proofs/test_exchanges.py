@@ -80,3 +80,25 @@ def test_a_vote_in_a_branch_of_some_lanes_is_refuted_and_its_result_differs():
 
     (found,) = (verdict for text, verdict in kernel_claims(kernel) if "reaches the vote" in text)
     assert isinstance(found, Refuted)
+
+
+@pytest.mark.parametrize(
+    ("what", "verdict"),
+    [
+        (lambda v: lego.shuffle_up(v, 3), Proved),
+        (lambda v: lego.shuffle_xor(v, 7), Proved),
+        (lambda v: lego.shuffle_xor(v, 8), Refuted),
+        (lambda v: lego.shuffle_down(v, 1, 8), Proved),
+        (lambda v: lego.shuffle_down(v, 1), Refuted),
+        (lambda v: lego.shuffle(v, 7), Proved),
+        (lambda v: lego.shuffle(v, 8), Refuted),
+    ],
+)
+def test_a_shuffle_of_a_partial_warp_reads_lanes_of_the_block(what, verdict):
+    @lego.kernel(grid=1, block=40)
+    def kernel(x: lego.Tensor(f32, Row(40)), y: lego.Tensor(f32, Row(40))):
+        t = lego.thread_id[0]
+        y[t] = what(x[t])
+
+    (found,) = (v for text, v in kernel_claims(kernel) if "reaches the shuffle" in text)
+    assert isinstance(found, verdict)
