@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+SECONDS = 120  # a command that takes longer waits for something; name it in LEFT_OUT
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _FENCE = re.compile(r"^ *```(?P<language>[\w+-]*) *(?P<rest>.*)$")
 _TITLE = re.compile(r'title="(?P<name>[^"]+)"')
@@ -95,7 +96,8 @@ def run(command: str, folder: Path) -> tuple[int, str]:
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     done = subprocess.run(
         ["bash", "-c", f"set -euo pipefail; {command}"],
-        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        timeout=SECONDS,
     )  # fmt: skip
     return done.returncode, done.stdout + (done.stderr if done.returncode else "")
 

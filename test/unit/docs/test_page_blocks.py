@@ -17,6 +17,11 @@ PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 
 # What is not run, and why. A command or its beginning.
 LEFT_OUT = {
+    "lego-mlir bench": "compares choices that were measured on a GPU",
+    "lego-mlir tune examples/tuned_transpose.py --size M=4096 --size N=4096 --budget": "measures on a GPU",
+    "dask scheduler": "a service on another machine: test/unit/tuning starts a cluster here",
+    "dask worker": "as above",
+    "CUDA_VISIBLE_DEVICES=0 dask worker": "as above",
     ".venv/bin/python test/run.py": "runs the tests",
     "python3 -m venv": "sets up an environment: test/versions.py does so in CI",
     "pip install": "installs: test/versions.py does so in CI",
