@@ -26,6 +26,7 @@ CASES = {
     "ld.shared.v2.b32 %r1, [%r2];": "1 registers for 2 elements",
     "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%r1}, {%r1}, {%r1}, {%r1};": "types are not modelled",
     "mov.u32 %r1, 1": "has no end",
+    "call.uni (%r1), f, (%r2);": "PTX line 6: the emulator runs kernels without calls",
 }
 
 

@@ -455,6 +455,10 @@ class _Body:
             guard = PtxRegister(register.name, register.slot, register.bits, negated)
             tokens = tokens[2 + negated :]
         opcode, *modifiers = tokens[0].split(".")
+        if opcode == "call":
+            raise InterpreterError(
+                f"PTX line {line}: the emulator runs kernels without calls: `{' '.join(tokens)[:60]}`"
+            )
         operands = tuple(self._operand(part, line) for part in _split(tokens[1:]))
         return PtxInstruction(opcode, tuple(modifiers), operands, guard, line)
 

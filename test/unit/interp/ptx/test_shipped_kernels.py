@@ -7,7 +7,7 @@ import pytest
 from ptx_runs import memories_of, ptx_of, run_ptx
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, f32, interp
+from lego_mlir import Row, bf16, f16, f32, interp
 from lego_mlir.kernels import box_stencil, copy, dot_products, matmul, transpose
 from lego_mlir.runtime import comparing, data, tolerance
 
@@ -51,6 +51,7 @@ CASES = {
     },
     "sums of rows": (row_sums, None),
     "matmul": (lambda: matmul.build(64, 128, 96, f16, tiling=SMALL), "ldmatrix_mma.mlir"),
+    "matmul, bf16": (lambda: matmul.build(64, 64, 128, bf16, tiling=SMALL), "matmul_sm80.mlir"),
     "matmul, scripted": (lambda: matmul.build(64, 128, 96, f16, tiling=SMALL), "matmul_sm80.mlir"),
 }
 
