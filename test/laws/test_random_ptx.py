@@ -14,7 +14,7 @@ from random_kernels import cases, wrong
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.ptx import PtxRun
 
-EVERYDAY, LONG = 25, 5_000
+EVERYDAY, LONG = 12, 5_000
 
 
 def emulated(case, target):
