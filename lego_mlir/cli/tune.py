@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     plan = _plan(tunable, sizes, space)
     if args.dry_run:
-        print(json.dumps(plan, indent=2)) if args.json else show(*_plan_text(plan))
+        _print_plan(args, plan)
         return 0
     space.require_some(tunable.name)
     if args.scheduler or args.local_cluster is not None:
@@ -116,8 +116,7 @@ def _measured(
     try:
         workbench = gpu_workbench()
     except DependencyError as error:
-        if not args.json:
-            show(*_plan_text(plan))
+        _print_plan(args, plan)
         raise DependencyError(
             f"nothing was measured: {error}; --dry-run prints the plan alone, and --export of another machine's run "
             "brings its choices here"
@@ -135,6 +134,13 @@ def _measured(
 
     with Progress(f"tuning {tunable.name}") as progress:
         return tunable.tune(sizes, budget=budget, workbench=workbench, known=known, on_timing=stored).timings
+
+
+def _print_plan(args: argparse.Namespace, plan: Json) -> None:
+    if args.json:
+        print(json.dumps(plan, indent=2))
+    else:
+        show(*_plan_text(plan))
 
 
 def _plan(tunable: Tunable, sizes: dict[str, int], space: PrunedSpace) -> Json:

@@ -78,6 +78,8 @@ def test_without_a_gpu_the_plan_is_printed_before_the_error(spec, capsys, no_gpu
     assert "4 of 6 configurations to measure" in out
     assert "lego-mlir tune: nothing was measured: no CUDA device is visible" in err
     assert "--dry-run prints the plan alone" in err
+    code, out, err = call(capsys, "tune", spec, "--size", "N=1000", "--json")
+    assert (code, json.loads(out)["to_measure"]) == (BAD_INPUT, 4)
 
 
 def test_timings_are_stored_resumed_and_exported(spec, capsys, monkeypatch, tmp_path):
