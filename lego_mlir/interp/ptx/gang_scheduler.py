@@ -8,7 +8,7 @@ independent thread scheduling lets them; after that it is a deadlock, reported w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -243,8 +243,7 @@ class GangScheduler:
 
 def _warps(machine: PtxMachine, gangs: Sequence[Gang]) -> str:
     """`warps 4-7 of block (0, 0, 0)`."""
-    by_block: Mapping[int, set[int]] = {}
-    found: dict[int, set[int]] = dict(by_block)
+    found: dict[int, set[int]] = {}
     for gang in gangs:
         for warp in gang.warps:
             slot, local = divmod(int(warp), machine.shape.warps)

@@ -7,7 +7,7 @@ in neighbouring slots, in order of rank. Shared memory is one array of bytes for
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -60,7 +60,7 @@ class LaunchShape:
 
 @dataclass(eq=False, slots=True)
 class AsyncOperation:
-    """An operation in flight: `land` performs it. `queue` orders operations that complete in order of issue."""
+    """An operation in flight: `land` performs it; the scheduler chooses when."""
 
     land: Callable[[], None]
     line: int
@@ -78,7 +78,6 @@ class PtxMachine:
     faults: Faults
     source: str
     random: np.random.Generator
-    objects: dict[int, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shape = self.shape
@@ -200,10 +199,6 @@ class PtxMachine:
                     "end with barrier.cluster.arrive and wait"
                 )
                 self.fault_of_block(Kind.RACE, message, slot, line, other=other)
-
-    def dependency(self, gang: Gang, waits: bool) -> Outcome:
-        """griddepcontrol: the grid that this one depends on has ended, or there is none."""
-        return None
 
     # --- addresses ----------------------------------------------------------------------------------------------
 
