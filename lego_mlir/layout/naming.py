@@ -17,19 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import sympy
 
 from lego_mlir.aliases import Expr, IndexLike, Symbol
-from lego_mlir.expr.index import Index, as_expr, is_symbolic
+from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.nodes import Le, Lt, Table
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.canonical import flatten
+from lego_mlir.layout.current_names import current_names, formulas
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
@@ -69,11 +69,11 @@ class NamedMaps:
     @contextmanager
     def current(self) -> Iterator[NamedMaps]:
         """Name the maps that code inside the `with` uses."""
-        token = _current.set(self)
+        token = current_names.set(self)
         try:
             yield self
         finally:
-            _current.reset(token)
+            current_names.reset(token)
 
     def apply(self, layout: Layout, index: tuple[IndexLike, ...]) -> IndexLike | None:
         """The position of an index; None if the map has no name."""
@@ -141,22 +141,3 @@ class NoNames(NamedMaps):
     def inv(self, layout: Layout, position: IndexLike) -> tuple[IndexLike, ...] | None:
         self.layouts[layout] = None
         return None
-
-
-_current: Final[ContextVar[NamedMaps | None]] = ContextVar("names for the maps of layouts", default=None)
-
-
-@contextmanager
-def formulas() -> Iterator[None]:
-    """Use formulas in a `with` inside that of `NamedMaps.current`."""
-    token = _current.set(None)
-    try:
-        yield
-    finally:
-        _current.reset(token)
-
-
-def names_for(*values: IndexLike) -> NamedMaps | None:
-    """The current names, for a symbolic argument."""
-    found = _current.get()
-    return found if found is not None and any(map(is_symbolic, values)) else None

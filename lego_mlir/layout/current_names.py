@@ -1,0 +1,32 @@
+"""Whether maps of layouts are named at present: layouts ask at every `apply`, and load no prover for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.expr.index import is_symbolic
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import IndexLike
+    from lego_mlir.layout.naming import NamedMaps
+
+current_names: Final[ContextVar[NamedMaps | None]] = ContextVar("names for the maps of layouts", default=None)
+
+
+@contextmanager
+def formulas() -> Iterator[None]:
+    """Use formulas in a `with` inside that of `NamedMaps.current`."""
+    token = current_names.set(None)
+    try:
+        yield
+    finally:
+        current_names.reset(token)
+
+
+def names_for(*values: IndexLike) -> NamedMaps | None:
+    """The current names, for a symbolic argument."""
+    found = current_names.get()
+    return found if found is not None and any(map(is_symbolic, values)) else None
