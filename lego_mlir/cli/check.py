@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli import mlir_files, options
+from lego_mlir.cli.claim_groups import Group, Line, Note
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import show
 from lego_mlir.errors import brief
-from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 
 if TYPE_CHECKING:
-    from lego_mlir.aliases import Json
     from lego_mlir.layout.base import Layout
     from lego_mlir.templates import Template
     from lego_mlir.tracing.definition import Kernel
@@ -25,73 +23,6 @@ if TYPE_CHECKING:
 HELP: Final = "Prove or refute the layouts, kernels and templates of a spec, or the kernels of a module."
 EXAMPLE: Final = "lego-mlir check examples/transpose.py"
 _TIMEOUT_MS: Final = 1000
-_REASON_COLUMNS: Final = 300
-_EXPLANATION_COLUMNS: Final = 600  # names two places with their files
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One claim with its verdict."""
-
-    claim: str
-    verdict: Verdict
-
-    def __str__(self) -> str:
-        match self.verdict:
-            case Proved(by):
-                return f"  proved   {self.claim}: {by}"
-            case Refuted(counter_example, explanation):
-                told = all(str(value) in explanation for value in counter_example.values())
-                shown = "" if told else f" ({_values(counter_example)})"
-                return f"  REFUTED  {self.claim}: {brief(explanation, _EXPLANATION_COLUMNS)}{shown}"
-            case Unknown(reason):
-                return f"  unknown  {self.claim}: {brief(reason, _REASON_COLUMNS)}"
-
-    def to_dict(self) -> Json:
-        """What `--json` prints."""
-        match self.verdict:
-            case Proved(by):
-                return {"claim": self.claim, "verdict": "proved", "by": by}
-            case Refuted(counter_example, explanation):
-                values = {str(name): _plain(value) for name, value in counter_example.items()}
-                return {"claim": self.claim, "verdict": "refuted", "why": explanation, "counter_example": values}
-            case Unknown(reason):
-                return {"claim": self.claim, "verdict": "unknown", "why": reason}
-
-
-def _plain(value: object) -> int | str:
-    """A value of a counter-example as JSON has it."""
-    return int(value) if isinstance(value, Integral) else str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A possible mistake that is not a claim: it has no verdict and does not change the exit code."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return f"  note     {self.text}"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The claims about one layout, kernel or template, under their title."""
-
-    kind: str
-    name: str
-    title: str
-    lines: Sequence[Line | Note]
-
-    def to_dict(self) -> Json:
-        """What `--json` prints."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "title": self.title,
-            "claims": [line.to_dict() for line in self.lines if isinstance(line, Line)],
-            "notes": [line.text for line in self.lines if isinstance(line, Note)],
-        }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -268,7 +199,3 @@ def _kernel_lines(kernel: Kernel, files: Sequence[str]) -> Iterator[Line | Note]
         yield Line(str(division), division.verdict)
     for what, verdict in kernel_claims(kernel):
         yield Line(what, verdict)
-
-
-def _values(counter_example: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in counter_example.items())

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from lego_mlir.cli import files, mlir_files
+from lego_mlir.cli.claim_groups import Group, Line
 from lego_mlir.errors import UsageError
-
-if TYPE_CHECKING:
-    from lego_mlir.cli.check import Group
 
 
 def module_groups(args: argparse.Namespace) -> Iterator[Group]:
@@ -21,7 +18,6 @@ def module_groups(args: argparse.Namespace) -> Iterator[Group]:
 
 
 def _groups(args: argparse.Namespace, text: str, when: str) -> Iterator[Group]:
-    from lego_mlir.cli.check import Group, Line
     from lego_mlir.proofs.module_claims import compiled, module_claims
 
     grid, block = (mlir_files.extents_of(what, getattr(args, what)) for what in ("grid", "block"))

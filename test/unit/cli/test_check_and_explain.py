@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lego_mlir.cli import doctor
-from lego_mlir.cli.check import Line
+from lego_mlir.cli.claim_groups import Line
 from lego_mlir.cli.main import CHECK_FAILED, DONE, main
 from lego_mlir.expr.verdict import Refuted
 
