@@ -44,7 +44,6 @@ SMS = 132
 TURN_S, ROUNDS = 0.2, 3
 GRAPH_LAUNCHES, GRAPH_MS = 50, 5
 TOLERANCE = 0.01
-PROMOTED = {"none": 0, "64 bytes": 1}  # CUtensorMapL2promotion, timed beside the usual 128 bytes
 
 
 def compiled(
@@ -149,10 +148,8 @@ def measured(folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str,
     """The rows of one case: cuBLAS first, then our kernels, each checked."""
     import torch
 
-    from lego_mlir.runtime import tensor_map_frames
     from lego_mlir.runtime.packs import load_kernels
 
-    usual = tensor_map_frames.L2_PROMOTION
     m, n, k = size
     type_ = {"f16": torch.float16, "bf16": torch.bfloat16}[dtype]
     torch.manual_seed(0)
@@ -171,13 +168,6 @@ def measured(folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str,
         errors[entry["kernel"]] = harness.require_close(c, expected, TOLERANCE, entry["file"])
         prepared = kernel.prepare(a, b, c)
         runs[entry["kernel"]] = prepared
-        if entry["kernel"] == "chosen" and size in OTHERS:
-            for label, number in PROMOTED.items():
-                (again,) = load_kernels(folder / f"{entry['file']}.cubin").values()
-                tensor_map_frames.L2_PROMOTION = number
-                again(a, b, c)  # encodes its maps once
-                tensor_map_frames.L2_PROMOTION = usual
-                runs[label], errors[label] = again.prepare(a, b, c), 0.0
     times = in_turns(runs)
     return [
         {"kernel": name, "size": size, "layouts": layouts, "dtype": dtype, "ms": median(found), "rounds": found,
@@ -237,7 +227,9 @@ def table(sizes: list[Size]) -> None:
     results = mlir_kernels.latest(NAME)
     if results is None:
         raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
-    mlir_kernels.put_into(PAGE, "warpgroups", _relative(results["rows"]))
+    path = mlir_kernels.latest_path(NAME)
+    circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
+    mlir_kernels.put_into(PAGE, "warpgroups", circumstances + _relative(results["rows"]))
 
 
 def _relative(rows: list[dict[str, Any]]) -> str:

@@ -23,6 +23,7 @@ import recorded
 # The module of each benchmark, its page in docs/results, the name of its results, and what it measures.
 BENCHMARKS = (
     ("matmul", "matmul", "matmul", "f16 products of this compiler's kernel against cuBLAS and Triton"),
+    ("hopper", "matmul", "hopper", "products by warpgroups, with TMA and wgmma, against cuBLAS"),
     ("transpose", "transpose", "transpose", "five transposes against the copy of the same bytes"),
     ("attention", "attention", "attention_spread", "attention with values spread over threads"),
     ("conversions", "conversions", "conversions", "conversions between linear layouts in a kernel"),

@@ -1,0 +1,59 @@
+"""Launches of kernels that take tensor maps: what is encoded, and when."""
+
+import ctypes
+
+import pytest
+from cuda_stand_in import Machine
+
+from lego_mlir.errors import LaunchError
+from lego_mlir.hardware.tensor_maps import TensorMap
+from lego_mlir.runtime import driver
+from lego_mlir.runtime.tensor_map_frames import TensorMapFrame, encode
+
+MAP = TensorMap("bf16", (72, 40), (144,), (64, 8), 128)
+
+
+class Encoded(ctypes.Structure):
+    """What the stand-in keeps of a map."""
+
+    _fields_ = (
+        ("address", ctypes.c_uint64), ("strides", ctypes.c_uint64 * 4), ("type", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32), ("swizzle", ctypes.c_uint32), ("sizes", ctypes.c_uint32 * 5),
+        ("box", ctypes.c_uint32 * 5),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    yield Machine().plug_in(monkeypatch)
+    driver.driver.cache_clear()
+
+
+def test_a_frame_encodes_once_and_replaces_addresses(machine):
+    used = driver.driver()
+    function = used.load(b".entry", "kernel", 0, 0, "test")
+    frame = TensorMapFrame(used, function, (1, 1, 1, 32, 1, 1), 0, [MAP, MAP])
+    seen = []
+    machine.kernels["kernel"] = lambda parameters, grid: seen.append(
+        [Encoded.from_address(parameters[i]).address for i in range(2)]
+    )
+    counts = []
+    for addresses in ((4096, 8192), (4096, 8192), (4096, 12288)):
+        frame.slots[0:2] = addresses
+        assert used.within(0, frame.launch) == 0
+        counts.append(
+            tuple(ctypes.c_int.in_dll(machine.library, f"stand_in_{n}").value for n in ("encoded", "replaced"))
+        )
+    assert seen == [[4096, 8192], [4096, 8192], [4096, 12288]]
+    assert counts == [(2, 0), (2, 0), (2, 1)]
+    found = Encoded.from_address(frame.parameter(1))
+    assert (found.rank, found.type, found.swizzle) == (2, 9, 3)
+    assert (list(found.sizes[:2]), list(found.box[:2]), found.strides[0]) == ([72, 40], [64, 8], 144)
+    assert frame.parameter(0) % 64 == frame.parameter(1) % 64 == 0
+
+
+def test_an_array_that_is_not_aligned_is_the_driver_s_to_refuse(machine):
+    memory = (ctypes.c_char * 256)()
+    place = -(-ctypes.addressof(memory) // 64) * 64
+    with pytest.raises(LaunchError, match=r"encoding TensorMap\(dtype='bf16'.* at 0x1008 failed"):
+        encode(driver.driver(), MAP, 0x1008, place)
