@@ -147,7 +147,8 @@ class _Tile:
                 f"{called} takes a tensor, a shared tile or a part of one, got {brief(repr(given))}", LayoutError
             )
         rank, dims = len(layout.outs), given.dims()
-        first = tuple(at) if at is not None else (0,) * len(dims)
+        alone = isinstance(at, int | Index)  # the index of a tensor of one dimension
+        first = (at,) if alone else tuple(at) if at is not None else (0,) * len(dims)
         if len(first) != len(dims) or rank > len(dims):
             raise tracer.error(
                 f"{called}: {given.buffer.name} has {len(dims)} dimensions, `at` has {len(first)} indices and the "

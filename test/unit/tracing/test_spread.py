@@ -52,6 +52,19 @@ def test_a_tile_is_copied_through_any_layout(layout, dtype, ragged):
     np.testing.assert_array_equal(b.astype(np.int64), 2 * a)
 
 
+def test_a_tile_of_one_dimension_takes_a_single_index():
+    layout = f2.Blocked((4,), (32,), (1,), order=(0,)).layout((128,))
+
+    @lego.kernel(grid=lego.cdiv(500, 128), block=32)
+    def k(a: lego.Tensor(f32, Row(500)), b: lego.Tensor(f32, Row(500))):
+        at = lego.block_id.x * 128
+        lego.load(a, layout, at=at).store(b, at=at)
+
+    a = np.arange(500, dtype=np.float32)
+    _, b = launch(k, a, np.zeros(500))
+    np.testing.assert_array_equal(b, a)
+
+
 @pytest.mark.parametrize(("dtype", "width"), [(i8, 4), (f8e4m3fn, 4), (f16, 4), (f32, 4), (f64, 2)], ids=str)
 def test_loads_are_as_wide_as_registers_and_alignment_allow(dtype, width):
     kernel = elementwise(BLOCKED, dtype, lambda x: x)
