@@ -32,11 +32,11 @@ import sys, lego_mlir
 assert "site-packages" in lego_mlir.__file__, lego_mlir.__file__
 print("loaded", kernel)
 try:
-    lego_mlir.Row(4, 4)
+    lego_mlir.kernel
 except lego_mlir.errors.DependencyError as error:
     print("refused:", error)
 else:
-    raise SystemExit("layouts need the compiler's packages, which are not installed")
+    raise SystemExit("kernels need the compiler's packages, which are not installed")
 """
 
 

@@ -35,9 +35,9 @@ def test_chosen_bindings_that_are_not_installed_are_named(fresh, monkeypatch):
 
 
 def test_without_the_compilers_packages_a_name_says_what_to_install():
-    code = "import sys; sys.modules['sympy'] = None\nimport lego_mlir\nlego_mlir.Row"
+    code = "import sys; sys.modules['sympy'] = None\nimport lego_mlir\nlego_mlir.kernel"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "DependencyError: lego_mlir.Row needs sympy, which is not installed" in done.stderr
+    assert "DependencyError: lego_mlir.kernel needs sympy, which is not installed" in done.stderr
     assert "pip install lego-mlir" in done.stderr
 
 
