@@ -1,4 +1,4 @@
-"""`lego_mlir.matmul` as a user calls it, on packed kernels: right results against torch.mm, and the host's time of a call.
+"""`lego_mlir.matmul` as a user calls it, on packed kernels: results against torch.mm, and the host's time of a call.
 
     python bench/product_calls.py render     packs kernels for sm_90a with MLIR, no GPU
     python bench/product_calls.py time       on the GPU machine, which needs neither MLIR nor Z3
