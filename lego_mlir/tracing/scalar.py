@@ -54,7 +54,7 @@ class Scalar:
         return self.value.width
 
     def __repr__(self) -> str:
-        return f"<{self.value.mlir} {self.value}>"
+        return f"<{self.value.kind} {self.value}>"
 
     def to(self, dtype: DType) -> Operand:
         """This value in another element type; `to(lego.index)` makes an index of an integer."""

@@ -56,10 +56,18 @@ class Value:
     @property
     def mlir(self) -> str:
         """The MLIR type."""
+        return self._of(self.dtype.mlir)
+
+    @property
+    def kind(self) -> str:
+        """The type as messages have it: MLIR's integers have no sign."""
+        return self._of(str(self.dtype))
+
+    def _of(self, element: str) -> str:
         if self.width is None:
-            return self.dtype.mlir
+            return element
         shape = self.width if isinstance(self.width, tuple) else (self.width,)
-        return f"vector<{'x'.join(map(str, shape))}x{self.dtype.mlir}>"
+        return f"vector<{'x'.join(map(str, shape))}x{element}>"
 
     def __str__(self) -> str:
         return f"%{self.number}"

@@ -210,6 +210,10 @@ def test_what_is_refused(dtype, body, message):
     refused(body, dtype, message)
 
 
+def test_messages_tell_unsigned_numbers_from_signed_ones():
+    refused(lambda x: lego.register(i32, 0).set(x[0]), u32, r"type i32 is needed here, got <u32 %\d+>; convert it")
+
+
 def test_division_by_zero_is_reported_with_its_line():
     @lego.kernel(grid=1, block=8)
     def kernel(x: lego.Tensor(u8, Row(8))):
