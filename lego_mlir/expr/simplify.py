@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy
 
@@ -63,6 +63,10 @@ class Step:
         return f"{self.before} --> {self.after}  by {self.rule}{condition}"
 
 
+MOST_SHOWN: Final = 64
+"""Operations of an expression that the display of a derivation writes out."""
+
+
 @dataclass(frozen=True)
 class Derivation:
     """An expression, its cheapest form found, and their operation counts with shared subexpressions counted once.
@@ -86,6 +90,12 @@ class Derivation:
 
     def __str__(self) -> str:
         return f"{self.raw} -> {self.expr}, {self.before} -> {self.after} operations"
+
+    def __repr__(self) -> str:
+        """With the expressions if they are short: written out, shared parts make a large one exponential."""
+        if max(self.before, self.after) <= MOST_SHOWN:
+            return f"<{self}>"
+        return f"<Derivation, {self.before} -> {self.after} operations>"
 
     def replay(self) -> Expr:
         """`raw` with the steps applied one by one. Equal to `expr` if the steps are complete and correct."""
