@@ -8,7 +8,7 @@ exclusive or, so that a column of chunks spreads over all banks:
 
 >>> rows = TensorMap("f16", sizes=(512, 1000), strides=(1024,), box=(64, 128), swizzle=128)
 >>> rows.box_bytes, [rows.shared_offset((8, row)) for row in range(4)]
-(16384, [16, 128, 304, 432])
+(16384, [16, 128, 304, 416])
 
 CUDA driver API, `cuTensorMapEncodeTiled`, has the limits; PTX ISA, "Tensor swizzling modes", the patterns.
 """

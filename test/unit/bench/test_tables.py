@@ -24,7 +24,10 @@ def pages(tmp_path, monkeypatch):
     """Empty pages, and results in the static folder of the repository."""
     docs = tmp_path / "docs"
     (docs / "results").mkdir(parents=True)
-    markers = {"results/matmul.md": ("static", "measured", "study"), "results/transpose.md": ("static", "measured")}
+    markers = {
+        "results/matmul.md": ("static", "measured", "study"),
+        "results/transpose.md": ("static", "measured", "odd"),
+    }
     for page, names in markers.items():
         places = "".join(f"<!-- {name} -->\nold\n<!-- end -->\n" for name in names)
         (docs / page).write_text(f"# A\n{places}last\n")
