@@ -6,6 +6,8 @@ next of matrix i; with `.trans`, those of its transpose. PTX ISA, "ldmatrix", "s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,13 +16,15 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_reader import PtxInstruction
+from lego_mlir.interp.ptx.ptx_reader import PtxInstruction, PtxOperand
 from lego_mlir.interp.ptx.warp_convergence import converge
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array
 
 COUNTS: Final = {"x1": 1, "x2": 2, "x4": 4}
+MOST: Final = 4
+"""Matrices of an instruction, a row of one for each lane."""
 ROW_BYTES: Final = 16
 ALL: Final = np.array([0xFFFFFFFF], np.uint32)
 
@@ -32,26 +36,45 @@ def _matrices(decoder: Decoder, instruction: PtxInstruction) -> int:
     return count
 
 
+class _Rows:
+    """The rows of an instruction's matrices: all lanes of a warp take part, and the first 8 of each matrix address."""
+
+    def __init__(self, decoder: Decoder, instruction: PtxInstruction, place: PtxOperand, count: int) -> None:
+        self._machine, self._pc = decoder.machine, decoder.pc
+        self._address = decoder.address(place, instruction)
+        self._first = None if count == MOST else np.arange(WARP) < 8 * count
+
+    def converge(self, gang: Gang) -> Outcome:
+        """What stops a warp whose lanes are not all here."""
+        return converge(self._machine, gang, np.broadcast_to(ALL, (gang.lanes,)), self._pc)
+
+    @contextmanager
+    def addressed(self, gang: Gang) -> Iterator[Array]:
+        """The addresses, with the lanes that give them active."""
+        active = gang.active
+        if self._first is not None:
+            gang.active = np.tile(self._first, len(gang.warps)) & gang.mask()
+        try:
+            yield self._address(gang)
+        finally:
+            gang.active = active
+
+
 @opcode("ldmatrix", whole=True)
 def build_ldmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {a, b, c, d}, [p]`."""
     count = _matrices(decoder, instruction)
     targets, place = instruction.operands
     writes = [decoder.sink(t, instruction) for t in decoder.items(targets)]
-    address = decoder.address(place, instruction)
-    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+    rows_of, machine, line = _Rows(decoder, instruction, place, count), decoder.machine, instruction.line
     transposed = "trans" in instruction.modifiers
-    first = np.arange(WARP) < 8 * count
 
     def run(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(ALL, (gang.lanes,)), pc)
+        stopped = rows_of.converge(gang)
         if stopped is not None:
             return stopped
-        old = gang.active
-        if count < 4:
-            gang.active = np.tile(first, len(gang.warps)) & gang.mask()
-        rows = machine.load(gang, "shared", address(gang), ROW_BYTES, line)
-        gang.active = old
+        with rows_of.addressed(gang) as addresses:
+            rows = machine.load(gang, "shared", addresses, ROW_BYTES, line)
         matrices = rows.view(np.uint16).reshape(-1, 4, 8, 8)
         if transposed:
             matrices = matrices.swapaxes(2, 3)
@@ -69,13 +92,11 @@ def build_stmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
     count = _matrices(decoder, instruction)
     place, sources = instruction.operands
     values = [decoder.source(s, "b32", instruction) for s in decoder.items(sources)]
-    address = decoder.address(place, instruction)
-    machine, line, pc = decoder.machine, instruction.line, decoder.pc
+    rows_of, machine, line = _Rows(decoder, instruction, place, count), decoder.machine, instruction.line
     transposed = "trans" in instruction.modifiers
-    first = np.arange(WARP) < 8 * count
 
     def run(gang: Gang) -> Outcome:
-        stopped = converge(machine, gang, np.broadcast_to(ALL, (gang.lanes,)), pc)
+        stopped = rows_of.converge(gang)
         if stopped is not None:
             return stopped
         registers = np.zeros((len(gang.warps), 4, WARP), np.uint32)
@@ -85,11 +106,8 @@ def build_stmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
         if transposed:
             matrices = np.ascontiguousarray(matrices.swapaxes(2, 3))
         rows = matrices.reshape(gang.lanes, 8).view(np.uint8)
-        old = gang.active
-        if count < 4:
-            gang.active = np.tile(first, len(gang.warps)) & gang.mask()
-        machine.store(gang, "shared", address(gang), rows, line)
-        gang.active = old
+        with rows_of.addressed(gang) as addresses:
+            machine.store(gang, "shared", addresses, rows, line)
         return None
 
     return run
