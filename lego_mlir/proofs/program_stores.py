@@ -39,7 +39,7 @@ from lego_mlir.templates.render.template import Rendered
 Known = dict[str, Expr | None]
 """The value of each name of a program; None if it is not read."""
 COUNT: Final = " count"
-"""The end of the name of a size that stands for a number of ids, which no layout bounds."""
+"""The end of the name of a size that is a number of ids, which no layout bounds."""
 IDS: Final = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\.([xyz])\b")
 _C_NAME: Final = re.compile(r"^\s*(?:const\s+)?(?:unsigned\s+|unsigned\s+int|int|long\s+long|size_t|auto)\s+(.*);\s*$")
 _BRANCHES: Final = re.compile(r"\b(if|while|return|continue|break|switch)\b|\?")

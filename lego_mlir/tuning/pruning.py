@@ -90,7 +90,7 @@ def prune(
 ) -> PrunedSpace:
     """The candidates that are worth measuring, ranked, and the reason for each of the others.
 
-    `keep` is an int, at most so many; or a float, those within this factor of the best prediction, instead of SLOW.
+    `keep` is an int, the most candidates left, or a float that replaces SLOW: the largest ratio to the best prediction.
     """
     pruned: dict[Configuration, Pruned] = {}
     counted: list[_Counted] = []

@@ -292,7 +292,7 @@ def tune(
 
     `space` maps names to the values to try: ints, strings, booleans, layouts, orders. `where` are conditions between
     them, texts or functions. `key` are the sizes that a choice depends on; the function takes those that it names.
-    `keep` bounds what is measured: an int, so many; a float, those predicted within this factor of the best.
+    `keep` bounds what is measured: an int is the most configurations, a float the largest predicted ratio to the best.
     `objective` is minimised: "time", or a function of a `Timing`. `device` names the constants of the cost model.
     `counts` gives the `LaunchCounts` of what has no trace, a template, from a configuration and the sizes. Raises
     UsageError for a bad space and for what does not build.

@@ -19,7 +19,7 @@ Place = tuple[int, int]
 class GridCell:
     """A label on a colour; `title` is shown when the pointer is over it, `is_framed` marks a collision.
 
-    `mark` stands for the colour of a cell without a label where a picture is text.
+    `mark` replaces the colour of a cell without a label where a picture is text.
     """
 
     label: str

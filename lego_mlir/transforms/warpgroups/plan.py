@@ -121,8 +121,8 @@ class ProductPlan:
     """C = A B for one kernel. `blocks` persistent blocks share `positions` tiles, which take `steps` along K.
 
     `arguments` are the numbers of the kernel's arguments for A, B and C. With `lockstep`, producers wait for each other
-    every so many steps (`lockstep.py`), and every second tile takes K backwards. Raises LayoutError for a tile that the
-    units cannot multiply.
+    after that number of steps (`lockstep.py`), and every second tile takes K backwards. Raises LayoutError for a tile
+    that the units cannot multiply.
     """
 
     name: str

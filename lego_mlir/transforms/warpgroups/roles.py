@@ -32,7 +32,7 @@ from lego_mlir.transforms.warpgroups.plan import (
 
 SHARED_NAME: Final = "lego_shared"
 ORIGIN: Final = "lego_tile_origin"
-"""A function that stands for the tile order: position -> first row and first column of C; the pass fills it in."""
+"""A placeholder for the tile order, a function: position -> first row and first column of C; the pass fills it in."""
 WAIT_NANOSECONDS: Final = 10_000_000
 _ALL_LANES: Final = -1
 

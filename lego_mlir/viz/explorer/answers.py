@@ -78,7 +78,7 @@ def _checked(question: Json) -> tuple[str, str, int, str]:
 
 
 def drawn(layout: Layout, subject: Subject) -> Json:
-    """The drawn positions, the block that each stands for, and the borders of contiguous tiles."""
+    """The drawn positions, the block that each represents, and the borders of contiguous tiles."""
     place, block = subject.sample()
     return {
         "layout": repr(layout),
