@@ -50,7 +50,10 @@ class KernelArgument:
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """One `gpu.func`: `block` and `grid` are None where the module does not fix them. Shared memory in bytes."""
+    """One `gpu.func`: `block` and `grid` are None where the module does not fix them. Shared memory in bytes.
+
+    `cluster` is the number of blocks that a transform made of each block of the kernel: a cluster, along x.
+    """
 
     name: str
     arguments: tuple[KernelArgument, ...]
@@ -58,6 +61,7 @@ class KernelFacts:
     grid: tuple[int, ...] | None
     static_shared: int
     dynamic_shared: int
+    cluster: int = 1
 
 
 def kernel_facts(text: str, name: str = "-") -> tuple[KernelFacts, ...]:
@@ -105,6 +109,7 @@ def facts_of(function: Op) -> KernelFacts:
         grid=_triple(function, "known_grid_size"),
         static_shared=sum(memref_bytes(value.type) for value in attributions[:shared]),
         dynamic_shared=_dynamic_shared(function),
+        cluster=(_triple(function, "known_cluster_size") or (1,))[0],
     )
 
 

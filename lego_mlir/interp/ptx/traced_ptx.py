@@ -49,6 +49,7 @@ class PtxRun:
             cache=self.cache,
         )
         facts = next(facts for facts in compiled.kernels if facts.name == kernel.name)
+        blocks, *others = kernel_extents(kernel.grid, sizes)
         values: list[PtxArgument] = []
         for parameter, described in zip(kernel.params, facts.arguments, strict=False):
             value = arguments[parameter.name]
@@ -60,7 +61,7 @@ class PtxRun:
             compiled.text,
             kernel.name,
             args=[*values, *(sizes[size.name] for size in kernel.sizes)],
-            grid=kernel_extents(kernel.grid, sizes),
+            grid=(blocks * facts.cluster, *others),
             block=facts.block or kernel_extents(kernel.block, sizes),
             dynamic_shared=facts.dynamic_shared,
             names=[parameter.name for parameter in kernel.params],

@@ -31,6 +31,8 @@ class WarpgroupProducts(Pass):
 
     stages: int = 4
     lockstep: int = 0
+    cluster_m: int = 1
+    cluster_n: int = 1
 
     name = "lego-warpgroup-products"
 
@@ -48,7 +50,7 @@ class WarpgroupProducts(Pass):
         name = string_attribute(function, "sym_name")
         try:
             product = read(function)
-            plan = plan_of(name, product, self.stages, self.lockstep)
+            plan = plan_of(name, product, self.stages, self.lockstep, (self.cluster_m, self.cluster_n))
             text = WarpgroupKernel(plan).build()
         except (PassError, LayoutError) as error:
             raise PassError(f"{self.name}: @{name}: {error}") from error
@@ -67,11 +69,18 @@ class WarpgroupProducts(Pass):
         function.erase()
 
 
-def plan_of(name: str, product: StagedProduct, stages: int, lockstep: int = 0) -> ProductPlan:
-    """The plan of a product. Raises PassError or LayoutError for what the units cannot compute."""
+def plan_of(
+    name: str, product: StagedProduct, stages: int, lockstep: int = 0, cluster: tuple[int, int] = (1, 1)
+) -> ProductPlan:
+    """The plan of a product, whose blocks become clusters: each block of one computes a part of the kernel's tile.
+
+    Raises PassError or LayoutError for what the units cannot compute.
+    """
     left, right = (
-        _operand(box, contiguous)
-        for box, contiguous in zip((product.left, product.right), product.contiguous, strict=True)
+        _operand(box, contiguous, parts, shares)
+        for box, contiguous, parts, shares in zip(
+            (product.left, product.right), product.contiguous, cluster, cluster[::-1], strict=True
+        )
     )
     if left.dtype not in ROUNDED or product.out.dtype not in ROUNDED:
         raise PassError(f"a product of {left.dtype} into {product.out.dtype}: warpgroups compute products of "
@@ -81,14 +90,19 @@ def plan_of(name: str, product: StagedProduct, stages: int, lockstep: int = 0) -
     return ProductPlan(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (product.left.argument, product.right.argument, product.out.argument), lockstep,
+        cluster,
     )  # fmt: skip
 
 
-def _operand(box: Box, contiguous: str) -> StagedOperand:
+def _operand(box: Box, contiguous: str, parts: int, shares: int) -> StagedOperand:
+    """A's or B's tile of one block: a part of the box, needed by several blocks."""
     height, width = box.shape
-    if contiguous == "k":
-        return StagedOperand(box.dtype, box.lines, box.pitch, height, width, contiguous)
-    return StagedOperand(box.dtype, box.pitch, box.lines, width, height, contiguous)
+    if contiguous != "k":
+        height, width = width, height
+    if height % parts:
+        raise PassError(f"a tile of {height} rows or columns of C cannot be divided among {parts} blocks")
+    rows, depth = (box.lines, box.pitch) if contiguous == "k" else (box.pitch, box.lines)
+    return StagedOperand(box.dtype, rows, depth, height // parts, width, contiguous, shares)
 
 
 def _fill_in_order(function: Op, product: StagedProduct) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -114,6 +114,17 @@ def _divided(a: Array, b: Array) -> Array:
     return np.where(a >= 0, a // b, -(-a // b))
 
 
+def _unsigned(bits: int, a: Array) -> Array:
+    """The number that the low bits represent without a sign."""
+    return a.astype(np.int64) & (1 << bits) - 1
+
+
+def _signed(bits: int, a: Array) -> Array:
+    """The number that the low bits represent with a sign."""
+    half = 1 << bits - 1
+    return (a + half & (1 << bits) - 1) - half
+
+
 # Of the operations on indices, what NumPy computes; `arith` and `index` name them differently.
 _OPERATIONS: Final[dict[str, Callable[..., Array]]] = {
     "arith.divui": np.floor_divide, "index.divu": np.floor_divide, "arith.remui": np.mod, "index.remu": np.mod,
@@ -163,6 +174,10 @@ class IndexValues:
             return AxisSum.constant(_integer(operation.attributes["value"]))
         if name in _CASTS:
             return self.of(operands[0])
+        if name in ("arith.extui", "arith.trunci"):
+            narrow = operands[0] if name == "arith.extui" else operation.results[0]
+            bits = self.ir.IntegerType(narrow.type).width
+            return combined(partial(_unsigned if name == "arith.extui" else _signed, bits), self.of(operands[0]))
         if name in _SUMS:
             return self.of(operands[0]) + self.of(operands[1])
         if name in _DIFFERENCES:

@@ -1,4 +1,4 @@
-"""The store of a consumer's 64 rows of C: rounded, through a swizzled buffer, by the tensor copy engine.
+"""The store of a consumer's rows of C, 64 at a time: rounded, through a swizzled buffer, by the tensor copy engine.
 
 The accumulators of lane l of warp w hold rows 16w + l/4 and 8 more, columns 2 (l mod 4) of every 8. `stmatrix` writes
 four 8x8 matrices of 16-bit elements, each row at the address of one lane: lane l writes row 16w + l mod 16, 8 columns
@@ -7,6 +7,7 @@ from l/16 * 8 on. The buffer has rows of 128 bytes whose chunks the row's number
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
@@ -20,29 +21,31 @@ _COLUMNS: Final = 16
 
 
 def store_tile(
-    t: ModuleText, plan: ProductPlan, warp: Warp, lane: tuple[str, str], sums: str, origin: tuple[str, str], struct: str
-) -> None:
-    """Store the accumulators `sums`; `lane` is the thread's number, and the flag of the thread that copies."""
+    t: ModuleText, plan: ProductPlan, warp: Warp, lane: tuple[str, str], sums: Sequence[str], origin: tuple[str, str],
+    struct: str,
+) -> None:  # fmt: skip
+    """Store the accumulators `sums` of each part; `lane` is the thread's number, and the flag of the copying one."""
     thread, leads = lane
     barrier = t.op("addi", warp.group, t.i32(1))
     threads = t.i32(WARPGROUP)
-    row = t.op("addi", origin[0], t.op("muli", warp.group, t.i32(ROWS)))
+    row = t.op("addi", origin[0], t.op("muli", warp.group, t.i32(ROWS * plan.parts)))
     own = t.op("muli", warp.group, t.i32(OUT_BUFFERS * plan.out_bytes))
     first = t.op("addi", own, t.i32(plan.out_offset))
-    for number, column in enumerate(plan.passes):
+    for number, (part, column) in enumerate((part, column) for part in range(plan.parts) for column in plan.passes):
         buffer = t.op("addi", first, t.i32(number % OUT_BUFFERS * plan.out_bytes))
         # All earlier stores have been read when a tile begins; within one, all but the latest, of the other buffer.
         with t.block(f"scf.if {leads} {{"):
             t.line(f"nvvm.cp.async.bulk.wait_group {0 if number == 0 else 1} {{read}}")
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
-        _fill(t, plan, warp, thread, sums, column, buffer, struct)
+        _fill(t, plan, warp, thread, sums[part], column, buffer, struct)
         t.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}")
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
         with t.block(f"scf.if {leads} {{"):
             address = t.shared(warp.shared, buffer)
             there = t.op("addi", origin[1], t.i32(column))
+            line = t.op("addi", row, t.i32(ROWS * part)) if part else row
             t.line(
-                f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{there}, {row}] : !llvm.ptr, "
+                f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{there}, {line}] : !llvm.ptr, "
                 "!llvm.ptr<3>"
             )
             t.line("nvvm.cp.async.bulk.commit.group")

@@ -33,13 +33,19 @@ def declare(t: ModuleText, plan: ProductPlan) -> None:
     t.line(f"llvm.mlir.global internal @{counter_name(plan)}(0 : i64) {attributes} : i64")
 
 
-def meet(t: ModuleText, plan: ProductPlan, position: str, step: str) -> None:
-    """Meet the other producers, at every `lockstep`-th step of a tile in a round that all blocks take part in."""
+def meet(t: ModuleText, plan: ProductPlan, position: str, step: str, rank: str | None = None) -> None:
+    """Meet the other producers, at every `lockstep`-th step of a tile in a round that all blocks take part in.
+
+    The producer of rank 0 does so for its cluster: the others are at most as many steps ahead as there are stages.
+    """
     place = t.op("andi", step, t.i32(plan.lockstep - 1))
     due = t.value(f"arith.cmpi eq, {place}, {t.i32(0)} : i32")
     end = t.value(f"arith.constant {plan.together} : index")
     whole = t.value(f"arith.cmpi ult, {position}, {end} : index")
-    with t.block(f"scf.if {t.op('andi', due, whole, type_='i1')} {{"):
+    meets = t.op("andi", due, whole, type_="i1")
+    if rank is not None:
+        meets = t.op("andi", meets, t.value(f"arith.cmpi eq, {rank}, {t.i32(0)} : i32"), type_="i1")
+    with t.block(f"scf.if {meets} {{"):
         counter = t.value(f"llvm.mlir.addressof @{counter_name(plan)} : !llvm.ptr<1>")
         ticket = t.value(f"llvm.atomicrmw add {counter}, {t.i64(1)} {_ATOMIC} : !llvm.ptr<1>, i64")
         blocks = t.i64(plan.blocks)

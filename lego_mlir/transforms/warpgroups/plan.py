@@ -1,8 +1,10 @@
 """The plan of a product by warpgroups: its tile, what is where in shared memory, and its tensor maps.
 
-A block has `consumers` warpgroups that multiply, 64 rows of the tile each, and one that copies. Shared memory holds, in
-this order, a ring of `stages` tiles of A and of B, the buffers through which each consumer stores C, and two barriers
-a stage: *full*, on which the consumers wait for the copies, and *empty*, on which the producer waits for the consumers.
+A block has one or two `consumers`, warpgroups that multiply 64 or 128 rows of the tile each, and one warpgroup that
+copies. Shared memory holds, in this order, a ring of `stages` tiles of A and of B, the buffers through which each
+consumer stores C, and two barriers a stage: *full*, on which the consumers wait for the copies, and *empty*, on which
+the producer waits for the consumers. The blocks of a cluster compute neighbouring tiles and share one operand
+(`block_clusters`).
 
 A tile is kept as the unit multiplies it: in columns of 128 bytes, the swizzle's width, of the contiguous dimension. If
 that is K, one column holds the whole step; otherwise columns of 64 rows follow each other.
@@ -32,9 +34,16 @@ WARPGROUP: Final = 128
 BARRIER_BYTES: Final = 8
 OUT_BUFFERS: Final = 2
 """Buffers of a consumer for C, in turn: one is filled while the other is stored."""
+GROUP: Final = 8
+"""Rows of 128 bytes after which the swizzle's pattern repeats."""
+MOST_CONSUMERS: Final = 2
+MOST_SUMS: Final = 192
+"""Accumulators of a thread: the registers of two consumers and one producer leave no room for more."""
 ALIGNMENT: Final = 1024
 """Bytes after which the swizzle's pattern repeats: tiles begin at multiples."""
 
+
+CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
 
 V = TypeVar("V")
 
@@ -46,11 +55,16 @@ class CornerArithmetic(Generic[V]):
     constant: Callable[[int], V]
     plus: Callable[[V, int], V]
     over: Callable[[V, int], V]
+    times: Callable[[V, int], V]
+    sum: Callable[[V, V], V]
 
 
 @dataclass(frozen=True, slots=True)
 class StagedOperand:
-    """A or B: `rows` x `depth` elements, and its tile of `tile` rows by one step. `contiguous` is "k" or "mn"."""
+    """A or B: `rows` x `depth` elements, and its tile of `tile` rows by one step. `contiguous` is "k" or "mn".
+
+    `shares` blocks of a cluster need the same tile; each copies one part of it to all of them.
+    """
 
     dtype: str
     rows: int
@@ -58,6 +72,12 @@ class StagedOperand:
     tile: int
     step: int
     contiguous: str
+    shares: int = 1
+
+    def __post_init__(self) -> None:
+        if self.contiguous == "k" and self.tile % (GROUP * self.shares):
+            raise LayoutError(f"a tile of {self.tile} rows, copied by {self.shares} blocks: take a multiple of "
+                              f"{GROUP * self.shares}")  # fmt: skip
 
     @property
     def column(self) -> int:
@@ -84,17 +104,36 @@ class StagedOperand:
         The array must be a multiple of a column wide, since its last column would reach past its end otherwise; and
         so must the tile, since the copy's coordinate is a number of columns.
         """
-        whole = self.rows % self.column == 0 and self.tile % self.column == 0
+        whole = self.rows % self.column == 0 and self.tile % self.column == 0 and self.columns % self.shares == 0
         return self.contiguous == "mn" and self.columns > 1 and whole
 
-    def corner(self, copy: int, row: V, depth: V, ops: CornerArithmetic[V]) -> tuple[V, ...]:
-        """The first coordinates of a copy for the tile at a row and a place along K, in any arithmetic."""
+    def corner(self, copy: int, row: V, depth: V, ops: CornerArithmetic[V], part: V | None = None) -> tuple[V, ...]:
+        """The first coordinates of a copy for the tile at a row and a place along K, in any arithmetic.
+
+        `part` is the number of the block that copies, where the tile has several shares: it copies rows of the tile,
+        whole columns, or a part of K of each column.
+        """
         first = copy * self.column
         if self.contiguous == "k":
-            return ops.plus(depth, first), row
+            return ops.plus(depth, first), row if part is None else ops.sum(row, ops.times(part, self.part_extent))
         if self.together:
-            return ops.constant(0), depth, ops.over(row, self.column)
-        return ops.plus(row, first), depth
+            column = ops.over(row, self.column)
+            return (
+                ops.constant(0), depth,
+                column if part is None else ops.sum(column, ops.times(part, self.part_extent)),
+            )  # fmt: skip
+        return ops.plus(row, first), depth if part is None else ops.sum(depth, ops.times(part, self.part_extent))
+
+    @property
+    def part_extent(self) -> int:
+        """How much of the tile one block copies: rows, or columns copied together, or steps of K."""
+        extent = self.tile if self.contiguous == "k" else self.columns if self.together else self.step
+        return extent // self.shares
+
+    @property
+    def part_bytes(self) -> int:
+        """Bytes from one block's part to the next one's in shared memory."""
+        return self.part_extent * (self.column_bytes if self.together else SWIZZLE)
 
     @property
     def copies(self) -> int:
@@ -107,18 +146,21 @@ class StagedOperand:
         size = ELEMENT_BYTES[self.dtype]
         if self.contiguous == "k":
             return TensorMap(
-                self.dtype, (self.depth, self.rows), (self.depth * size,), (self.column, self.tile), SWIZZLE
+                self.dtype, (self.depth, self.rows), (self.depth * size,), (self.column, self.part_extent), SWIZZLE
             )
         row = self.rows * size
         if not self.together:
-            return TensorMap(self.dtype, (self.rows, self.depth), (row,), (self.column, self.step), SWIZZLE)
+            return TensorMap(self.dtype, (self.rows, self.depth), (row,), (self.column, self.part_extent), SWIZZLE)
         sizes = (self.column, self.depth, self.rows // self.column)
-        return TensorMap(self.dtype, sizes, (row, SWIZZLE), (self.column, self.step, self.columns), SWIZZLE)
+        return TensorMap(self.dtype, sizes, (row, SWIZZLE), (self.column, self.step, self.part_extent), SWIZZLE)
 
 
 @dataclass(frozen=True)
 class ProductPlan:
     """C = A B for one kernel. `blocks` persistent blocks share `positions` tiles, which take `steps` along K.
+
+    With `cluster`, a number of blocks along M and one along N, clusters of blocks do: `positions` counts the tiles of
+    clusters, `blocks` the clusters, and `a.tile` by `b.tile` is the part of one block.
 
     `arguments` are the numbers of the kernel's arguments for A, B and C. With `lockstep`, producers wait for each other
     after that number of steps (`lockstep.py`), and every second tile takes K backwards. Raises LayoutError for a tile
@@ -134,9 +176,11 @@ class ProductPlan:
     stages: int
     arguments: tuple[int, int, int] = (0, 1, 2)
     lockstep: int = 0
-    registers: tuple[int, int] = (40, 232)
+    cluster: tuple[int, int] = (1, 1)
 
     def __post_init__(self) -> None:
+        if self.cluster not in CLUSTERS:
+            raise LayoutError(f"a cluster of {self.cluster[0]} x {self.cluster[1]} blocks: it has 1 or 2 blocks")
         if self.a.step * ELEMENT_BYTES[self.a.dtype] != SWIZZLE or self.b.step != self.a.step:
             raise LayoutError(
                 f"a step of {self.a.step} along K: warpgroups take {SWIZZLE} bytes a step, "
@@ -144,22 +188,42 @@ class ProductPlan:
             )
         if self.lockstep < 0 or self.lockstep & (self.lockstep - 1):
             raise LayoutError(f"lockstep={self.lockstep} must be 0, or a power of two of steps along K")
-        if self.a.tile % ROWS:
-            raise LayoutError(f"a tile of {self.a.tile} rows of C: a warpgroup multiplies {ROWS}; take a multiple")
+        if self.a.tile % ROWS or self.a.tile // ROWS not in (1, 2, 4):
+            raise LayoutError(f"a tile of {self.a.tile} rows of C: warpgroups multiply {ROWS}, {2 * ROWS} or "
+                              f"{4 * ROWS}")  # fmt: skip
         if self.b.tile % 8 or not ROWS <= self.b.tile <= MOST_COLUMNS:
             raise LayoutError(
                 f"a tile of {self.b.tile} columns of C: a warpgroup multiplies {ROWS} to {MOST_COLUMNS}, a multiple "
                 "of 8"
             )
+        if self.parts * self.b.tile // 2 > MOST_SUMS:
+            raise LayoutError(
+                f"a tile of {self.a.tile} x {self.b.tile}: a thread has {self.parts * self.b.tile // 2} accumulators, "
+                f"and at most {MOST_SUMS}; take {2 * MOST_SUMS // self.parts} columns or less"
+            )
+
+    @property
+    def cluster_blocks(self) -> int:
+        return self.cluster[0] * self.cluster[1]
 
     @property
     def together(self) -> int:
-        """Tiles of rounds in which every block has one: only there all producers can meet."""
+        """Tiles of rounds in which every cluster has one: only there all producers can meet."""
         return self.positions // self.blocks * self.blocks
 
     @property
     def consumers(self) -> int:
-        return self.a.tile // ROWS
+        return min(self.a.tile // ROWS, MOST_CONSUMERS)
+
+    @property
+    def parts(self) -> int:
+        """Parts of 64 rows that a consumer multiplies."""
+        return self.a.tile // ROWS // self.consumers
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Registers of a thread that copies, and of one that multiplies."""
+        return (40, 232) if self.parts == 1 else (24, 240)
 
     @property
     def threads(self) -> int:
@@ -171,8 +235,8 @@ class ProductPlan:
 
     @property
     def stage_bytes(self) -> int:
-        """Bytes that arrive in a stage."""
-        return self.a.copies * self.a.map.box_bytes + self.b.copies * self.b.map.box_bytes
+        """Bytes that arrive in a stage, from all blocks of the cluster."""
+        return sum(operand.shares * operand.copies * operand.map.box_bytes for operand in (self.a, self.b))
 
     @property
     def out_columns(self) -> int:
@@ -238,7 +302,8 @@ def operand_offsets(operand: StagedOperand) -> Array:
             across = k if operand.contiguous == "k" else mn
             column, rest = divmod(across, operand.column)
             line = mn if operand.contiguous == "k" else k
-            index = (rest, line, column) if operand.together else (rest, line)
-            base = 0 if operand.together else column * operand.column_bytes
-            offsets[mn, k] = base + inside.shared_offset(index)
+            along, base = (column, 0) if operand.together else (line, column * operand.column_bytes)
+            part, along = divmod(along, operand.part_extent)
+            index = (rest, line, along) if operand.together else (rest, along)
+            offsets[mn, k] = base + part * operand.part_bytes + inside.shared_offset(index)
     return offsets

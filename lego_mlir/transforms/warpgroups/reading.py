@@ -134,7 +134,11 @@ class _Reader:
             )
         first, end, step = list(outer.operands)[:3]
         plain = IndexValues({})
-        if getattr(producer(first), "name", "") != "gpu.block_id" or plain.of(step).fixed != self.blocks:
+        alone = (
+            self.blocks == 1 and getattr(producer(first), "name", "") == "arith.constant" and not plain.of(first).fixed
+        )
+        numbered = alone or getattr(producer(first), "name", "") == "gpu.block_id"
+        if not numbered or plain.of(step).fixed != self.blocks:
             raise NotStagedError(
                 f"{outer.location}: the tiles of a block must be its number and every {self.blocks}th after"
             )

@@ -12,12 +12,13 @@ into the registers behind the fence, and ptxas would serialise the products (C75
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
 from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
-from lego_mlir.transforms.warpgroups import lockstep
+from lego_mlir.transforms.warpgroups import block_clusters, lockstep
 from lego_mlir.transforms.warpgroups.epilogue import store_tile
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
 from lego_mlir.transforms.warpgroups.plan import (
@@ -47,11 +48,20 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Warp:
-    """Names of a warp's values: shared memory, its warpgroup, the number of its warp, and one elected lane's flag."""
+    """Names of a warp's values: shared memory, its warpgroup, its number, and the rank of its block in a cluster."""
 
     shared: str
     group: str
     warp: str
+    rank: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Where consumers give stages back: the flag of a thread that does, and in a cluster its first barrier."""
+
+    flag: str
+    first: str | None = None
 
 
 class WarpgroupKernel:
@@ -94,9 +104,10 @@ class WarpgroupKernel:
         t.line(f"func.func private @{ORIGIN}(index) -> (index, index)")
         attributes = ", ".join((
             f"known_block_size = array<i32: {plan.threads}, 1, 1>",
-            f"known_grid_size = array<i32: {plan.blocks}, 1, 1>",
+            f"known_grid_size = array<i32: {plan.blocks * plan.cluster_blocks}, 1, 1>",
             f"lego.dynamic_shared_bytes = {plan.shared_bytes} : i64", "nvvm.minctasm = 1 : i32",
             f"lego.tensor_maps = [{', '.join(map(_described, plan.maps))}]",
+            *([f"known_cluster_size = array<i32: {plan.cluster_blocks}, 1, 1>"] * (plan.cluster_blocks > 1)),
         ))  # fmt: skip
         names = ("%a", "%b", "%c")
         maps = ", ".join(f"{names[plan.arguments.index(number)]}: !llvm.ptr" for number in range(len(names)))
@@ -112,10 +123,10 @@ class WarpgroupKernel:
         of_lane = t.op("shrui", thread, t.i32(5))
         number = t.value(f"nvvm.shfl.sync idx {lanes}, {of_lane}, {t.i32(0)}, {t.i32(31)} : i32 -> i32")
         shared = t.value(f"llvm.mlir.addressof @{SHARED_NAME} : !llvm.ptr<3>")
-        warp = Warp(shared, t.op("shrui", number, t.i32(2)), number)
+        warp = Warp(shared, t.op("shrui", number, t.i32(2)), number, block_clusters.rank(t, plan))
         with t.block(f"scf.if {self.elected(number, 0)} {{"):
             self.initialise(warp)
-        t.line("nvvm.barrier")
+        block_clusters.synchronise(t, plan)
         produces = t.value(f"arith.cmpi eq, {warp.group}, {t.i32(plan.consumers)} : i32")
         with t.block(f"scf.if {produces} {{"):
             t.line(f"nvvm.setmaxregister decrease {plan.registers[0]}")
@@ -124,6 +135,8 @@ class WarpgroupKernel:
             t.otherwise()
             t.line(f"nvvm.setmaxregister increase {plan.registers[1]}")
             self.consume(warp, thread)
+        if plan.cluster_blocks > 1:
+            block_clusters.synchronise(t, plan)
 
     def elected(self, warp: str, number: int) -> str:
         """True for one lane of the warp of this number."""
@@ -134,7 +147,10 @@ class WarpgroupKernel:
     def initialise(self, warp: Warp) -> None:
         """Set up the barriers, and make that visible to the copies."""
         t, plan = self.text, self.plan
-        for first, count in ((plan.full_offset, 1), (plan.empty_offset, plan.consumers)):
+        for first, count in (
+            (plan.full_offset, 1),
+            (plan.empty_offset, plan.consumers * plan.cluster_blocks),
+        ):
             for stage in range(plan.stages):
                 address = t.shared(warp.shared, t.i32(first + stage * BARRIER_BYTES))
                 t.line(f"nvvm.mbarrier.init {address}, {t.i32(count)} : !llvm.ptr<3>, i32")
@@ -142,22 +158,22 @@ class WarpgroupKernel:
         t.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}")
 
     def tiles(self, stage: str, parity: str) -> tuple[str, str, str, str]:
-        """The head of the loop over a block's tiles, and the names inside: the position, the stage and its parity."""
+        """The head of the loop over a cluster's tiles, and the names inside: the position, the stage and its parity."""
         t, plan = self.text, self.plan
-        first = t.value("gpu.block_id x")
+        first = block_clusters.cluster_number(t, plan)
         end, step = (t.value(f"arith.constant {n} : index") for n in (plan.positions, plan.blocks))
         position, *inside = (t.name() for _ in range(3))
         given = f"{inside[0]} = {stage}, {inside[1]} = {parity}"
         head = f"scf.for {position} = {first} to {end} step {step} iter_args({given}) -> (i32, i32) {{"
         return head, position, inside[0], inside[1]
 
-    def origin(self, position: str) -> tuple[str, str]:
-        """The first row and column of C of a tile, as i32."""
+    def origin(self, position: str, warp: Warp) -> tuple[str, str]:
+        """The first row and column of C of the block's tile, as i32."""
         t = self.text
         both = t.name()
         t.line(f"{both}:2 = func.call @{ORIGIN}({position}) : (index) -> (index, index)")
         row, column = (t.value(f"arith.index_cast {both}#{i} : index to i32") for i in range(2))
-        return row, column
+        return block_clusters.own_tile(t, self.plan, warp.rank, (row, column))
 
     # -- the producer
 
@@ -169,14 +185,14 @@ class WarpgroupKernel:
         head, position, stage, parity = self.tiles(zero, one)
         result = t.name()
         with t.block(f"{result}:2 = {head}"):
-            row, column = self.origin(position)
+            row, column = self.origin(position, warp)
             k, inner_stage, inner_parity, after = t.name(), t.name(), t.name(), t.name()
             with t.block(
                 f"{after}:2 = scf.for {k} = {zero} to {steps} step {one} iter_args({inner_stage} = {stage}, "
                 f"{inner_parity} = {parity}) -> (i32, i32) : i32 {{"
             ):
                 if plan.lockstep:
-                    lockstep.meet(t, plan, position, k)
+                    lockstep.meet(t, plan, position, k, warp.rank)
                 turn = Turn(inner_stage, inner_parity)
                 self.wait(self.barrier(warp, plan.empty_offset, turn.stage), turn.parity)
                 full = self.barrier(warp, plan.full_offset, turn.stage)
@@ -203,16 +219,20 @@ class WarpgroupKernel:
         """The copies of one operand's tile."""
         t = self.text
         tile = t.op("addi", t.op("muli", stage, t.i32(operand.tile_bytes)), t.i32(base))
+        part = warp.rank if operand.shares > 1 else None
+        if part is not None:
+            tile = t.op("addi", tile, t.op("muli", part, t.i32(operand.part_bytes)))
         arithmetic = CornerArithmetic(
-            t.i32, lambda value, n: t.op("addi", value, t.i32(n)), lambda value, n: t.op("divui", value, t.i32(n))
-        )
+            t.i32, lambda value, n: t.op("addi", value, t.i32(n)), lambda value, n: t.op("divui", value, t.i32(n)),
+            lambda value, n: t.op("muli", value, t.i32(n)), lambda one, other: t.op("addi", one, other),
+        )  # fmt: skip
         for copy in range(operand.copies):
             address = t.shared(warp.shared, t.op("addi", tile, t.i32(copy * operand.column_bytes)))
             inside = t.value(f"llvm.addrspacecast {address} : !llvm.ptr<3> to !llvm.ptr<7>")
-            box = operand.corner(copy, row, depth, arithmetic)
+            box = operand.corner(copy, row, depth, arithmetic, part)
             t.line(
                 f"nvvm.cp.async.bulk.tensor.shared.cluster.global {inside}, {tensor_map}, {full}, box "
-                f"[{', '.join(box)}] : !llvm.ptr<7>, !llvm.ptr"
+                f"[{', '.join(box)}]{block_clusters.multicast(t, operand)} : !llvm.ptr<7>, !llvm.ptr"
             )
 
     # -- the consumers
@@ -222,12 +242,16 @@ class WarpgroupKernel:
         t, plan = self.text, self.plan
         zero = t.i32(0)
         leads = self.elected(t.op("andi", warp.warp, t.i32(3)), 0)
+        release = Release(leads)
+        if plan.cluster_blocks > 1:
+            first, flag = block_clusters.release_places(t, plan, warp.shared, thread)
+            release = Release(flag, first)
         descriptors = self.descriptors(warp)
         head, position, stage, parity = self.tiles(zero, zero)
         result = t.name()
         with t.block(f"{result}:2 = {head}"):
-            row, column = self.origin(position)
-            sums, turn = self.multiply(warp, descriptors, leads, Turn(stage, parity))
+            row, column = self.origin(position, warp)
+            sums, turn = self.multiply(warp, descriptors, release, Turn(stage, parity))
             store_tile(t, plan, warp, (thread, leads), sums, (row, column), self.accumulators)
             t.line(f"scf.yield {turn.stage}, {turn.parity} : i32, i32")
         with t.block(f"scf.if {leads} {{"):
@@ -243,7 +267,7 @@ class WarpgroupKernel:
         t, plan = self.text, self.plan
         base = t.value(f"llvm.ptrtoint {warp.shared} : !llvm.ptr<3> to i32")
         of_a, of_b = self.operand_tiles
-        mine = t.op("addi", base, t.op("muli", warp.group, t.i32(of_a.row_step)))
+        mine = t.op("addi", base, t.op("muli", warp.group, t.i32(of_a.row_step * plan.parts)))
         made = []
         for tile, address in ((of_a, mine), (of_b, t.op("addi", base, t.i32(plan.b_offset)))):
             chunk = t.op("shrui", t.op("andi", address, t.i32(LARGEST - 1)), t.i32(4))
@@ -251,7 +275,7 @@ class WarpgroupKernel:
             made.append(t.op("ori", t.value(f"arith.extui {chunk} : i32 to i64"), constant, type_="i64"))
         return made[0], made[1]
 
-    def step(self, descriptors: tuple[str, str], sums: str, stage: str, first: bool) -> str:
+    def step(self, descriptors: tuple[str, str], sums: Sequence[str], stage: str, first: bool) -> list[str]:
         """The products of one stage, as one group."""
         t, plan = self.text, self.plan
         here = []
@@ -259,56 +283,74 @@ class WarpgroupKernel:
             chunks = t.op("muli", stage, t.i32(operand.tile_bytes >> 4))
             here.append(t.op("addi", descriptor, t.value(f"arith.extui {chunks} : i32 to i64"), type_="i64"))
         t.line("nvvm.wgmma.fence.aligned")
+        made = [self.products(here, part, one, first) for part, one in enumerate(sums)]
+        t.line("nvvm.wgmma.commit.group.sync.aligned")
+        return made
+
+    def products(self, words: Sequence[str], part: int, sums: str, first: bool) -> str:
+        """The products of one stage with 64 rows of A."""
+        t, plan = self.text, self.plan
+        of_a, of_b = self.operand_tiles
         element, majors = plan.a.dtype, ("row" if plan.a.contiguous == "k" else "col",
                                          "col" if plan.b.contiguous == "k" else "row")  # fmt: skip
-        count = plan.a.step * 2 // DEPTH_BYTES
-        for part in range(count):
-            words = [
-                t.op("addi", word, t.i64(part * tile.depth_step // CHUNK), type_="i64")
-                for word, tile in zip(here, self.operand_tiles, strict=True)
-            ]
-            out = "zero" if first and part == 0 else "one"
+        for number in range(plan.a.step * 2 // DEPTH_BYTES):
+            moves = (part * of_a.row_step + number * of_a.depth_step, number * of_b.depth_step)
+            left, right = (
+                t.op("addi", word, t.i64(move // CHUNK), type_="i64") for word, move in zip(words, moves, strict=True)
+            )
+            out = "zero" if first and number == 0 else "one"
             sums = t.value(
-                f"nvvm.wgmma.mma_async {words[0]}, {words[1]}, {sums}, <m = {ROWS}, n = {plan.b.tile}, k = 16>, "
+                f"nvvm.wgmma.mma_async {left}, {right}, {sums}, <m = {ROWS}, n = {plan.b.tile}, k = 16>, "
                 f"D [<f32>, <{out}>], A [<{element}>, <one>, <{majors[0]}>], B [<{element}>, <one>, <{majors[1]}>] : "
                 f"{self.accumulators} -> {self.accumulators}"
             )
-        t.line("nvvm.wgmma.commit.group.sync.aligned")
         return sums
 
-    def release(self, warp: Warp, leads: str, stage: str) -> None:
-        """Give a stage back to the producer."""
+    def release(self, warp: Warp, release: Release, stage: str) -> None:
+        """Give a stage back to the producer, in a cluster to all producers."""
         t = self.text
-        with t.block(f"scf.if {leads} {{"):
-            empty = self.barrier(warp, self.plan.empty_offset, stage)
-            t.value(f"nvvm.mbarrier.arrive {empty} : !llvm.ptr<3> -> i64")
+        with t.block(f"scf.if {release.flag} {{"):
+            if release.first is None:
+                empty = self.barrier(warp, self.plan.empty_offset, stage)
+                t.value(f"nvvm.mbarrier.arrive {empty} : !llvm.ptr<3> -> i64")
+                return
+            offset = t.op("muli", stage, t.i32(BARRIER_BYTES))
+            kind = block_clusters.REMOTE
+            there = t.value(f"llvm.getelementptr {release.first}[{offset}] : ({kind}, i32) -> {kind}, i8")
+            t.line(f"nvvm.mbarrier.arrive {there} : {kind}")
 
-    def multiply(self, warp: Warp, descriptors: tuple[str, str], leads: str, turn: Turn) -> tuple[str, Turn]:
+    def multiply(
+        self, warp: Warp, descriptors: tuple[str, str], release: Release, turn: Turn
+    ) -> tuple[list[str], Turn]:
         """All steps of a tile. A stage is released when the products of the step after it have been issued."""
         t, plan = self.text, self.plan
-        struct = self.accumulators
-        empty = t.value(f"llvm.mlir.undef : {struct}")
+        struct, parts = self.accumulators, range(plan.parts)
+        empty = [t.value(f"llvm.mlir.undef : {struct}") for _ in parts]
         self.wait(self.barrier(warp, plan.full_offset, turn.stage), turn.parity)
         sums = self.step(descriptors, empty, turn.stage, first=True)
         following = self.advance(turn)
         one, steps = t.i32(1), t.i32(plan.steps)
-        k, carried, after = t.name(), [t.name() for _ in range(4)], t.name()
+        k, carried, after = t.name(), [t.name() for _ in range(plan.parts + 3)], t.name()
         given = ", ".join(
             f"{name} = {value}"
-            for name, value in zip(carried, (sums, turn.stage, following.stage, following.parity), strict=True)
+            for name, value in zip(carried, (*sums, turn.stage, following.stage, following.parity), strict=True)
         )
-        types = f"{struct}, i32, i32, i32"
-        with t.block(f"{after}:4 = scf.for {k} = {one} to {steps} step {one} iter_args({given}) -> ({types}) : i32 {{"):
-            inside, previous, now = carried[0], carried[1], Turn(carried[2], carried[3])
+        types = ", ".join([struct] * plan.parts + ["i32"] * 3)
+        with t.block(
+            f"{after}:{len(carried)} = scf.for {k} = {one} to {steps} step {one} iter_args({given}) -> ({types}) : "
+            "i32 {"
+        ):
+            inside, (previous, *now_) = carried[: plan.parts], carried[plan.parts :]
+            now = Turn(*now_)
             self.wait(self.barrier(warp, plan.full_offset, now.stage), now.parity)
             added = self.step(descriptors, inside, now.stage, first=False)
             t.line("nvvm.wgmma.wait.group.sync.aligned 1")
-            self.release(warp, leads, previous)
+            self.release(warp, release, previous)
             later = self.advance(now)
-            t.line(f"scf.yield {added}, {now.stage}, {later.stage}, {later.parity} : {types}")
+            t.line(f"scf.yield {', '.join(added)}, {now.stage}, {later.stage}, {later.parity} : {types}")
         t.line("nvvm.wgmma.wait.group.sync.aligned 0")
-        self.release(warp, leads, f"{after}#1")
-        return f"{after}#0", Turn(f"{after}#2", f"{after}#3")
+        self.release(warp, release, f"{after}#{plan.parts}")
+        return [f"{after}#{part}" for part in parts], Turn(f"{after}#{plan.parts + 1}", f"{after}#{plan.parts + 2}")
 
 
 def _described(passed: tuple[TensorMap, bool]) -> str:

@@ -1,11 +1,13 @@
 """Products by warpgroups: what is read off a kernel, what is refused, and the code that ptxas makes of the result."""
 
+import operator
 import re
 import subprocess
+from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
 from lego_mlir import Col, Row, bf16, f16, f32, schedule
@@ -166,22 +168,25 @@ def test_a_tile_and_its_copies():
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(8, 100), st.integers(8, 40), st.sampled_from([64, 88, 128, 160, 224, 256]),
-    st.sampled_from(["k", "mn"]), st.data(),
+    st.sampled_from(["k", "mn"]), st.sampled_from([1, 2]), st.data(),
 )  # fmt: skip
-@example(320, 8, 224, "mn", None)  # columns of 64, and tiles that begin within one
-def test_copies_fetch_the_tile_and_nothing_but_zeros_beside_the_matrix(rows, depth, tile, contiguous, data):
-    operand = StagedOperand("f16", 8 * rows, 8 * depth, tile, 64, contiguous)
+@example(320, 8, 224, "mn", 1, None)  # columns of 64, and tiles that begin within one
+@example(320, 8, 192, "mn", 2, None)  # an odd number of columns for two blocks
+@example(320, 8, 256, "mn", 2, None)
+def test_copies_fetch_the_tile_and_nothing_but_zeros_beside_the_matrix(rows, depth, tile, contiguous, shares, data):
+    assume(contiguous == "mn" or tile % (8 * shares) == 0)
+    operand = StagedOperand("f16", 8 * rows, 8 * depth, tile, 64, contiguous, shares)
     count = -(-operand.rows // tile)
     row = tile * (1 if data is None else data.draw(st.integers(0, count - 1)))
     at = 64 * (0 if data is None else data.draw(st.integers(0, (operand.depth - 1) // 64)))
-    ops = CornerArithmetic(int, lambda a, n: a + n, lambda a, n: a // n)
+    ops = CornerArithmetic(int, operator.add, operator.floordiv, operator.mul, operator.add)
     inside, size = operand.map, 2
     strides = (size, *inside.strides)
     offsets = operand_offsets(operand) // size
     shared = np.full(operand.tile_bytes // size, -1, np.int64)
-    for copy in range(operand.copies):
-        corner = operand.corner(copy, row, at, ops)
-        base = copy * operand.column_bytes if operand.copies > 1 else 0
+    for copy, part in product(range(operand.copies), range(shares)):
+        corner = operand.corner(copy, row, at, ops, part)
+        base = (copy * operand.column_bytes if operand.copies > 1 else 0) + part * operand.part_bytes
         index = np.indices(inside.box[::-1])[::-1].reshape(len(inside.box), -1)
         place = [inside.shared_offset(one) for one in index.T]
         far = [c + i for c, i in zip(corner, index, strict=True)]
@@ -198,8 +203,9 @@ def test_copies_fetch_the_tile_and_nothing_but_zeros_beside_the_matrix(rows, dep
 @pytest.mark.parametrize(
     ("m", "n", "step", "message"),
     [
-        (96, 128, 64, "a tile of 96 rows of C: a warpgroup multiplies 64; take a multiple"),
+        (96, 128, 64, "a tile of 96 rows of C: warpgroups multiply 64, 128 or 256"),
         (128, 32, 64, "a tile of 32 columns of C: a warpgroup multiplies 64 to 256, a multiple of 8"),
+        (256, 200, 64, "a thread has 200 accumulators, and at most 192; take 192 columns or less"),
         (128, 128, 32, "a step of 32 along K: warpgroups take 128 bytes a step, 64 elements of f16"),
     ],
 )
