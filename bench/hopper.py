@@ -2,12 +2,14 @@
 
     python bench/hopper.py static              registers, shared memory and main loops, no GPU
     python bench/hopper.py render [SIZE ..]    the kernels that lego_mlir.matmul chooses, and other tiles, as cubins
-    python bench/hopper.py time [SIZE ..]      on the GPU machine: correctness, then times in turns of 0.2 s
+    python bench/hopper.py time [SIZE ..]      on the GPU machine: correctness, then times of the chosen kernels
+    python bench/hopper.py study [SIZE ..]     the same for all tiles, in short turns
     python bench/hopper.py table               the tables of docs/results/matmul.md
 
-A size is M or MxNxK. A contender runs TURN_S seconds at a time between two events, short launches in CUDA graphs, in an
-order drawn anew each round: a large GPU is limited by power, and shorter turns would mix neighbours' power states. Kept
-is the median of the rounds.
+A size is M or MxNxK. *Sustained*: a contender runs TURN_S seconds at a time between two events, short launches in CUDA
+graphs, in an order drawn anew each round: a large GPU is limited by power, and shorter turns would mix neighbours'
+power states. Kept is the median of the rounds. *Single*: one launch after a flush of L2 (`harness.times_ms`), whose
+events add a few microseconds to all. cuBLAS is timed with reduced-precision reductions allowed, and without.
 `time` needs torch and lego_mlir.runtime, and results come to $OUT/hopper.json, or bench/results.
 """
 
@@ -17,6 +19,7 @@ import json
 import os
 import random
 import sys
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -36,107 +39,130 @@ OTHERS: tuple[Size, ...] = (
 )  # fmt: skip
 CASES = [*product(SQUARES, ("NT", "NN", "TN", "TT"), ("f16",)), *product(SQUARES, ("NT", "NN"), ("bf16",)),
          *product(OTHERS, ("NT", "NN"), ("f16",))]  # fmt: skip
-STUDIED = ((128, 256), (128, 192), (128, 128), (64, 128), (64, 64))
-"""Other tiles, timed for NT and NN in f16 at squares."""
 LARGE = 2048
-MEETINGS = (0, 8)
+Variant = tuple[tuple[int, int], tuple[int, int], int]
+ALONE, ALONG_M, ALONG_N = (1, 1), (2, 1), (1, 2)
+LARGE_TILES: tuple[Variant, ...] = (
+    ((128, 256), ALONE, 16), ((128, 256), ALONG_N, 16), ((128, 256), ALONG_M, 8), ((256, 192), ALONE, 11),
+    ((256, 192), ALONG_N, 11), ((256, 192), ALONG_M, 6), ((256, 128), ALONG_N, 8), ((128, 192), ALONG_N, 16),
+)  # fmt: skip
+SMALL_TILES: tuple[Variant, ...] = tuple(
+    (tile, cluster, 16) for tile in ((128, 256), (128, 192), (128, 128), (64, 128), (64, 64))
+    for cluster in (ALONE, ALONG_N)
+)  # fmt: skip
+"""Other tiles, clusters and groups, timed for NT and NN in f16."""
+STATIC = (((128, 256), ALONE), ((128, 256), ALONG_M), ((128, 256), ALONG_N), ((256, 192), ALONE),
+          ((256, 192), ALONG_N), ((128, 128), ALONE), ((64, 128), ALONE), ((64, 64), ALONE))  # fmt: skip
 SMS = 132
 TURN_S, ROUNDS = 0.2, 3
+STUDY_TURN_S, STUDY_ROUNDS = 0.06, 2
+SINGLE_MS, FEWEST_SINGLE, MOST_SINGLE = 250, 5, 40
 GRAPH_LAUNCHES, GRAPH_MS = 50, 5
 TOLERANCE = 0.01
 
 
-def compiled(
-    size: Size, layouts: str, dtype: str, tile: tuple[int, int] | None = None, lockstep: int | None = None,
-    emit: str = "cubin",
-) -> Any:  # fmt: skip
-    """The kernel for a size: that of lego_mlir.matmul, or with another tile, or other steps between meetings."""
+def compiled(size: Size, layouts: str, dtype: str, tile: Any = None, emit: str = "cubin") -> Any:
+    """The kernel for a size: that of lego_mlir.matmul, or one with another `WarpgroupTile`."""
     from lego_mlir import Col, Row
     from lego_mlir.kernels import matmul, warpgroup_choices
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
     from lego_mlir.tracing.dtypes import dtype_named
 
     m, n, k = size
-    if tile is None:
-        choice = warpgroup_choices.choose(m, n, k, SMS)
-        tiling, stages = choice.tiling, choice.stages
-    else:
-        tiling = matmul.Tiling(*tile, 64, (tile[0] // 16, 1))
-        stages = warpgroup_choices.stages_of(*tile, k)
+    tile = warpgroup_choices.choose(m, n, k, SMS) if tile is None else tile
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
-    order, type_ = warpgroup_choices.order(m, n, tiling, SMS), dtype_named(dtype)
-    if lockstep is None:
-        lockstep = warpgroup_choices.lockstep(m, n, tiling, SMS)
-    kernel = matmul.build(m, n, k, type_, a=a, b=b, result=type_, tiling=tiling, order=order, blocks=SMS)
+    type_ = dtype_named(dtype)
+    kernel = matmul.build(
+        m, n, k, type_, a=a, b=b, result=type_, tiling=tile.tiling, order=tile.order(m, n), blocks=tile.clusters(SMS)
+    )
     return compile_kernel(
-        kernel, transform=SCRIPT, parameters={"stages": stages, "lockstep": lockstep}, target=TARGET, emit=emit,
-        cache=Cache(default_folder()),
-    )  # fmt: skip
+        kernel, transform=SCRIPT, parameters=tile.parameters, target=TARGET, emit=emit, cache=Cache(default_folder())
+    )
 
 
-def wanted(size: Size, layouts: str, dtype: str) -> list[tuple[str, tuple[int, int] | None, int | None]]:
-    """The kernels that are built for a case: a label, a tile and the steps between meetings, None as chosen."""
-    found: list[tuple[str, tuple[int, int] | None, int | None]] = [("chosen", None, None)]
-    if size in SQUARES and dtype == "f16" and layouts in ("NT", "NN"):
-        if size[0] < LARGE:
-            found += [("x".join(map(str, tile)), tile, None) for tile in STUDIED]
-        else:
-            found += [(f"128x256 every {steps}", (128, 256), steps) for steps in MEETINGS]
+def studied(size: Size, layouts: str, dtype: str) -> dict[str, Any]:
+    """The kernels that are built for a case, by label: the chosen one, and others to compare with it."""
+    from lego_mlir.kernels import warpgroup_choices
+
+    found: dict[str, Any] = {"chosen": None}
+    if dtype != "f16" or layouts not in ("NT", "NN"):
+        return found
+    for tile, cluster, group in SMALL_TILES if max(size) < LARGE else LARGE_TILES:
+        one = warpgroup_choices.tile_of(*size, tile, SMS, cluster, group)
+        found[str(one)] = one
     return found
 
 
 def render(sizes: list[Size]) -> None:
     folder = harness.ARTIFACTS / NAME
     folder.mkdir(parents=True, exist_ok=True)
-    index = []
+    listed = folder / "index.json"
+    index = [e for e in json.loads(listed.read_text()) if tuple(e["size"]) not in sizes] if listed.is_file() else []
     for size, layouts, dtype in CASES:
         if size not in sizes:
             continue
-        for label, tile, lockstep in wanted(size, layouts, dtype):
-            made = compiled(size, layouts, dtype, tile, lockstep)
+        for label, tile in studied(size, layouts, dtype).items():
+            made = compiled(size, layouts, dtype, tile)
             (facts,) = made.kernels
             name = f"{'x'.join(map(str, size))}-{layouts}-{dtype}-{label.replace(' ', '-')}"
             (folder / f"{name}.cubin").write_bytes(made.bytes)
             (folder / f"{name}.json").write_text(json.dumps(made.manifest))
             index.append({"file": name, "kernel": label, "size": size, "layouts": layouts, "dtype": dtype,
                           "shared": facts.dynamic_shared})  # fmt: skip
-    (folder / "index.json").write_text(json.dumps(index, indent=1))
+        listed.write_text(json.dumps(index, indent=1))
     print(f"{len(index)} kernels in {folder}")
 
 
 def static(sizes: list[Size]) -> None:
     """Registers and main loops of the tiles at 4096."""
+    from lego_mlir.kernels import warpgroup_choices
+
     rows = []
     for layouts, dtype in (("NT", "f16"), ("NN", "f16"), ("TN", "f16"), ("TT", "f16"), ("NT", "bf16")):
-        for tile in STUDIED:
-            made = compiled((4096, 4096, 4096), layouts, dtype, tile, emit="ptx")
+        for tile, cluster in STATIC:
+            one = warpgroup_choices.tile_of(4096, 4096, 4096, tile, SMS, cluster)
+            made = compiled((4096, 4096, 4096), layouts, dtype, one, emit="ptx")
             code = mlir_kernels.assembled(made.text, TARGET, mlir_kernels.shared_bytes(made))
-            name = f"{tile[0]}x{tile[1]}x64 {layouts} {dtype}"
+            beside = "" if cluster == (1, 1) else f" cluster {cluster[0]}x{cluster[1]}"
+            name = f"{tile[0]}x{tile[1]}x64{beside} {layouts} {dtype}"
             rows.append(harness.static_row(code, "GMMA", kernel=name, layouts=layouts, dtype=dtype, tile=tile))
     harness.write_static(NAME, rows, TARGET)
 
 
 def time(sizes: list[Size]) -> None:
-    """Check and time the rendered cases; exit code 1 where one is wrong."""
+    """Check and time the chosen kernels; exit code 1 where one is wrong."""
+    _time(sizes, "time")
+
+
+def study(sizes: list[Size]) -> None:
+    """Check and time all kernels that were rendered, in short turns."""
+    _time(sizes, "study")
+
+
+def _time(sizes: list[Size], step: str) -> None:
     import torch
 
     folder = harness.ARTIFACTS / NAME
     index = json.loads(harness.rendered(folder / "index.json").read_text())
     results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": []}
-    out = Path(os.environ.get("OUT", harness.BENCH / "results")) / f"{NAME}.json"
+    out = (
+        Path(os.environ.get("OUT", harness.BENCH / "results")) / f"{NAME if step == 'time' else f'{NAME}-{step}'}.json"
+    )
     failed = 0
     for size, layouts, dtype in CASES:
         ours = [e for e in index if (tuple(e["size"]), e["layouts"], e["dtype"]) == (size, layouts, dtype)]
+        if step == "time":
+            ours = [e for e in ours if e["kernel"] == "chosen"]
         if size not in sizes or not ours:
             continue
         try:
-            rows = measured(folder, ours, size, layouts, dtype)
+            rows = measured(folder, ours, size, layouts, dtype, step)
         except harness.WrongResultError as error:
             print(error, file=sys.stderr, flush=True)
             failed += 1
             continue
         results["rows"] += rows
-        cublas = rows[0]["ms"]
+        cublas = min(row["ms"] for row in rows if row["kernel"].startswith("cuBLAS"))
         shown = ", ".join(f"{row['kernel']} {cublas / row['ms']:.3f}" for row in rows[1:])
         print(f"{'x'.join(map(str, size))} {layouts} {dtype}: cuBLAS {cublas:.4f} ms; {shown}", flush=True)
         results["clocks"] = harness.clocks()
@@ -144,7 +170,9 @@ def time(sizes: list[Size]) -> None:
     sys.exit(1 if failed else 0)
 
 
-def measured(folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str, dtype: str) -> list[dict[str, Any]]:
+def measured(
+    folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str, dtype: str, step: str
+) -> list[dict[str, Any]]:
     """The rows of one case: cuBLAS first, then our kernels, each checked."""
     import torch
 
@@ -160,40 +188,59 @@ def measured(folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str,
     a, b = (x if letter == "N" else x.t() for letter, x in zip(layouts, stored, strict=True))
     expected, c = torch.mm(a, b), torch.empty((m, n), device="cuda", dtype=type_)
     runs: dict[str, Any] = {"cuBLAS": lambda: torch.mm(a, b, out=c)}
-    errors = {"cuBLAS": 0.0}
+    if step == "time":
+        runs["cuBLAS, exact reductions"] = partial(_with_exact_reductions, runs["cuBLAS"])
+    errors = dict.fromkeys(runs, 0.0)
     for entry in ours:
         (kernel,) = load_kernels(folder / f"{entry['file']}.cubin").values()
         c.fill_(float("nan"))
         kernel(a, b, c)
         errors[entry["kernel"]] = harness.require_close(c, expected, TOLERANCE, entry["file"])
-        prepared = kernel.prepare(a, b, c)
-        runs[entry["kernel"]] = prepared
-    times = in_turns(runs)
+        runs[entry["kernel"]] = kernel.prepare(a, b, c)
+    turn, rounds = (TURN_S, ROUNDS) if step == "time" else (STUDY_TURN_S, STUDY_ROUNDS)
+    times = in_turns(runs, turn, rounds)
+    singles: dict[str, list[float]] = {name: [] for name in runs}
+    if step == "time":
+        longest = max(median(found) for found in times.values())
+        singles = harness.times_ms(runs, max(FEWEST_SINGLE, min(MOST_SINGLE, int(SINGLE_MS / longest))), 3)
     return [
         {"kernel": name, "size": size, "layouts": layouts, "dtype": dtype, "ms": median(found), "rounds": found,
-         "error": errors[name]}
+         "single_ms": median(singles[name]) if singles[name] else None, "error": errors[name]}
         for name, found in times.items()
     ]  # fmt: skip
 
 
-def in_turns(runs: dict[str, Any]) -> dict[str, list[float]]:
+def _with_exact_reductions(run: Any) -> Any:
+    """A run of cuBLAS that sums partial products in f32."""
+    import torch
+
+    flags = torch.backends.cuda.matmul
+    kept = flags.allow_fp16_reduced_precision_reduction, flags.allow_bf16_reduced_precision_reduction
+    flags.allow_fp16_reduced_precision_reduction = flags.allow_bf16_reduced_precision_reduction = False
+    try:
+        return run()
+    finally:
+        flags.allow_fp16_reduced_precision_reduction, flags.allow_bf16_reduced_precision_reduction = kept
+
+
+def in_turns(runs: dict[str, Any], turn: float, rounds: int) -> dict[str, list[float]]:
     """Milliseconds of a launch, the mean of each turn; launches back to back, short ones in a CUDA graph."""
     import torch
 
     drawn = random.Random(0)
     replays, counts, launches = {}, {}, {}
     for name, run in runs.items():
-        once = elapsed(run, 10)
+        once = elapsed(run, 3)
         launches[name] = max(1, min(GRAPH_LAUNCHES, int(GRAPH_MS / once)))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(launches[name]):
                 run()
         replays[name] = graph.replay
-        counts[name] = max(2, int(1000 * TURN_S / elapsed(graph.replay, 3)))
+        counts[name] = max(2, int(1000 * turn / elapsed(graph.replay, 2)))
     found: dict[str, list[float]] = {name: [] for name in runs}
     order = list(runs)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         drawn.shuffle(order)
         for name in order:
             found[name].append(elapsed(replays[name], counts[name]) / launches[name])
@@ -258,5 +305,5 @@ def size_of(text: str) -> Size:
 
 
 if __name__ == "__main__":
-    steps = {"static": static, "render": render, "time": time, "table": table}
+    steps = {"static": static, "render": render, "time": time, "study": study, "table": table}
     mlir_kernels.main(__doc__ or "", steps, [*SQUARES, *OTHERS], size_of)

@@ -4,16 +4,16 @@ A tile of m x n takes `m n 64 2 / 4096` cycles of the matrix units for a step of
 cycles of L2; persistent blocks run ceil(tiles / multiprocessors) of them in sequence. The model ranks tiles and
 predicts no times: large tiles where they fill the device, smaller ones where they would leave it idle.
 
->>> choose(4096, 4096, 4096, 132).tiling, choose(512, 512, 512, 132).tiling.m
-(Tiling(m=128, n=256, k=64, warps=(8, 1)), 64)
+>>> str(choose(4096, 4096, 4096, 132)), choose(512, 512, 512, 132).m
+('128x256 group 16 every 32', 64)
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
-from lego_mlir.kernels.choices import Choice
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.layout.base import Layout
 from lego_mlir.schedule.orders import grouped
@@ -49,7 +49,51 @@ def applies(m: int, n: int, k: int, layouts: str, result: str) -> bool:
     return result in ("f16", "bf16") and aligned and min(m, n, k) >= LEAST_SIDE and m * n * k >= LEAST_WORK
 
 
-def choose(m: int, n: int, k: int, multiprocessors: int) -> Choice:
+@dataclass(frozen=True, slots=True)
+class WarpgroupTile:
+    """How a product is divided: the tile of a block, the blocks of a cluster along M and N, and their schedule.
+
+    `group` is the number of rows of tiles in a group of the tile order, `lockstep` the steps between meetings.
+    """
+
+    m: int
+    n: int
+    stages: int
+    cluster: tuple[int, int] = (1, 1)
+    group: int = GROUP
+    lockstep: int = 0
+
+    @property
+    def tiling(self) -> Tiling:
+        """The tile of a cluster, which the kernel is traced with; its warps only determine how that is written."""
+        height, width = self.m * self.cluster[0], self.n * self.cluster[1]
+        return Tiling(height, width, STEP, (8, 2) if height % 128 == 0 and width % 32 == 0 else (height // 16, 1))
+
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """The grid of clusters' tiles."""
+        return -(-m // self.tiling.m), -(-n // self.tiling.n)
+
+    def clusters(self, multiprocessors: int) -> int:
+        """Clusters that run at the same time: one block on each multiprocessor."""
+        return multiprocessors // (self.cluster[0] * self.cluster[1])
+
+    def order(self, m: int, n: int) -> Layout:
+        """The tile order: groups of rows, the last one as high as what remains: every position has a tile."""
+        rows, columns = self.tiles(m, n)
+        return grouped(rows, columns, rows=min(self.group, rows), snake=self.lockstep > 0)
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The parameters of `matmul_sm90.mlir`."""
+        return {"stages": self.stages, "lockstep": self.lockstep, "cluster_m": self.cluster[0],
+                "cluster_n": self.cluster[1]}  # fmt: skip
+
+    def __str__(self) -> str:
+        beside = "" if self.cluster == (1, 1) else f" cluster {self.cluster[0]}x{self.cluster[1]}"
+        return f"{self.m}x{self.n}{beside} group {self.group}" + f" every {self.lockstep}" * (self.lockstep > 0)
+
+
+def choose(m: int, n: int, k: int, multiprocessors: int) -> WarpgroupTile:
     """The tile and stages for a product on a device with this many multiprocessors."""
 
     def cycles(tile: tuple[int, int]) -> float:
@@ -58,25 +102,24 @@ def choose(m: int, n: int, k: int, multiprocessors: int) -> Choice:
         waves = -(-(-(-m // height) * -(-n // width)) // multiprocessors)
         return waves * (-(-k // STEP) * step + STORE_CYCLES)
 
-    height, width = min(TILES, key=cycles)
-    return Choice(Tiling(height, width, STEP, (height // 16, 1)), stages_of(height, width, k), resident=1)
+    return tile_of(m, n, k, min(TILES, key=cycles), multiprocessors)
+
+
+def tile_of(
+    m: int, n: int, k: int, tile: tuple[int, int], multiprocessors: int, cluster: tuple[int, int] = (1, 1),
+    group: int = GROUP, lockstep: int | None = None,
+) -> WarpgroupTile:  # fmt: skip
+    """The schedule of a tile for a product: as many stages as fit, and lockstep where there are several rounds."""
+    found = WarpgroupTile(*tile, stages_of(*tile, k), cluster, group)
+    if lockstep is None:
+        rows, columns = found.tiles(m, n)
+        lockstep = MEETING if rows * columns >= LEAST_ROUNDS * found.clusters(multiprocessors) else 0
+    return replace(found, lockstep=lockstep)
 
 
 def stages_of(height: int, width: int, k: int) -> int:
     """The stages that shared memory has room for, not more than a tile's steps, and LEAST_STAGES at least."""
     columns = -(-width // STEP) * STEP  # a tile of B whose columns are contiguous is whole columns of 128 bytes
-    room = LARGEST_SHARED_BYTES - height // STEP * OUT_BUFFER
+    room = LARGEST_SHARED_BYTES - min(height // STEP, 2) * OUT_BUFFER
     fitting = room // ((height + columns) * STEP * BYTES + BARRIERS)
     return max(LEAST_STAGES, min(fitting, MOST_STAGES, -(-k // STEP)))
-
-
-def order(m: int, n: int, tiling: Tiling, blocks: int | None) -> Layout:
-    """The tile order: groups of rows, the last one as high as what remains, so that no position is without a tile."""
-    rows, columns = -(-m // tiling.m), -(-n // tiling.n)
-    return grouped(rows, columns, rows=min(GROUP, rows), snake=lockstep(m, n, tiling, blocks) > 0)
-
-
-def lockstep(m: int, n: int, tiling: Tiling, blocks: int | None) -> int:
-    """Steps between meetings of the producers: none unless blocks have several whole rounds of tiles."""
-    tiles = -(-m // tiling.m) * -(-n // tiling.n)
-    return MEETING if blocks is not None and tiles >= LEAST_ROUNDS * blocks else 0

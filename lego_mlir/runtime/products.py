@@ -232,12 +232,10 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     )
     types: dict[str, Any] = {"dtype": dtype_named(p.dtype), "result": result, "a": a, "b": b}
     if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(p.m, p.n, p.k, p.layouts, p.result):
-        chosen = warpgroup_choices.choose(p.m, p.n, p.k, p.multiprocessors)
-        blocks = chosen.blocks(p.multiprocessors)
-        order = warpgroup_choices.order(p.m, p.n, chosen.tiling, blocks)
-        lockstep = warpgroup_choices.lockstep(p.m, p.n, chosen.tiling, blocks)
-        built = matmul.build(p.m, p.n, p.k, **types, tiling=chosen.tiling, order=order, blocks=blocks)
-        return built, WARPGROUPS, {"stages": chosen.stages, "lockstep": lockstep}
+        tile = warpgroup_choices.choose(p.m, p.n, p.k, p.multiprocessors)
+        order, clusters = tile.order(p.m, p.n), tile.clusters(p.multiprocessors)
+        built = matmul.build(p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters)
+        return built, WARPGROUPS, tile.parameters
     room = target_named(p.target).shared_per_block
     chosen = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room, result.bytes)
     built = matmul.build(
