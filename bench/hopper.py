@@ -47,8 +47,7 @@ LARGE_TILES: tuple[Variant, ...] = (
     ((256, 192), ALONG_N, 11), ((256, 192), ALONG_M, 6), ((256, 128), ALONG_N, 8), ((128, 192), ALONG_N, 16),
 )  # fmt: skip
 SMALL_TILES: tuple[Variant, ...] = tuple(
-    (tile, cluster, 16) for tile in ((128, 256), (128, 192), (128, 128), (64, 128), (64, 64))
-    for cluster in (ALONE, ALONG_N)
+    (tile, cluster, 16) for tile in ((128, 128), (64, 128), (64, 64)) for cluster in (ALONE, ALONG_N)
 )  # fmt: skip
 """Other tiles, clusters and groups, timed for NT and NN in f16."""
 STATIC = (((128, 256), ALONE), ((128, 256), ALONG_M), ((128, 256), ALONG_N), ((256, 192), ALONE),
@@ -88,8 +87,9 @@ def studied(size: Size, layouts: str, dtype: str) -> dict[str, Any]:
     if dtype != "f16" or layouts not in ("NT", "NN"):
         return found
     for tile, cluster, group in SMALL_TILES if max(size) < LARGE else LARGE_TILES:
-        one = warpgroup_choices.tile_of(*size, tile, SMS, cluster, group)
-        found[str(one)] = one
+        for dependent in (False, True) if max(size) < LARGE else (False,):
+            one = warpgroup_choices.tile_of(*size, tile, SMS, cluster, group, dependent=dependent)
+            found[str(one)] = one
     return found
 
 

@@ -14,6 +14,8 @@ static int kernel_count, module_device[256], module_count;
 int stand_in_devices = 1, stand_in_major = 9, stand_in_minor = 0, stand_in_version = 12080;
 int stand_in_refuse_code, stand_in_fail_next, stand_in_launches, stand_in_needs_context = 1;
 int stand_in_encoded, stand_in_replaced;  // tensor maps
+int stand_in_early;  // launches that may begin before the previous one has ended
+int stand_in_clusters = 66;  // of two blocks, that run at the same time
 Configuration stand_in_last;
 static Run run;
 
@@ -22,6 +24,7 @@ void stand_in_reset(void) {
   stand_in_devices = 1; stand_in_major = 9; stand_in_minor = 0; stand_in_version = 12080;
   stand_in_refuse_code = stand_in_fail_next = stand_in_launches = 0;
   stand_in_encoded = stand_in_replaced = 0;
+  stand_in_early = 0; stand_in_clusters = 66;
   kernel_count = module_count = depth = 0; run = 0; stand_in_needs_context = 1;
 }
 void stand_in_run(Run given) { run = given; }
@@ -56,6 +59,14 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 }
 int cuFuncSetAttribute(void *function, int which, int value) {
   if (which == 8) kernels[(intptr_t)function - 0x2000].dynamic_shared = value;
+  return 0;
+}
+typedef struct { int id; char pad[4]; union { char pad[64]; unsigned extents[3]; int number; } value; } Attribute;
+int cuOccupancyMaxActiveClusters(int *count, void *function, const Configuration *configuration) {
+  const Attribute *attribute = configuration->attributes;
+  if (!current()) return 201;
+  if (configuration->count != 1 || attribute->id != 4 || attribute->value.extents[0] != 2) return 1;
+  *count = stand_in_clusters;
   return 0;
 }
 int stand_in_allocated;  // blocks
@@ -143,6 +154,8 @@ static int launch(const Configuration *configuration, void *function, void **par
   if (stand_in_fail_next) { int code = stand_in_fail_next; stand_in_fail_next = 0; return code; }
   if (stand_in_needs_context && current() != 0xC0 + kernel->device) return 201;
   stand_in_last = *configuration;
+  const Attribute *attribute = configuration->attributes;
+  stand_in_early += configuration->count == 1 && attribute->id == 6 && attribute->value.number == 1;
   stand_in_launches++;
   if (run) run(kernel->entry, configuration, parameters);
   return 0;

@@ -10,7 +10,8 @@ module attributes {
   lego.parameters = {stages = {default = 4 : i64, min = 2 : i64, max = 12 : i64},
                      lockstep = {default = 0 : i64, min = 0 : i64, max = 64 : i64},
                      cluster_m = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
-                     cluster_n = {default = 1 : i64, min = 1 : i64, max = 2 : i64}},
+                     cluster_n = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
+                     dependent = {default = 0 : i64, min = 0 : i64, max = 1 : i64}},
   lego.pipeline = ["lego-warpgroup-products"]
 } {
 }

@@ -62,6 +62,7 @@ class WarpgroupTile:
     cluster: tuple[int, int] = (1, 1)
     group: int = GROUP
     lockstep: int = 0
+    dependent: bool = False
 
     @property
     def tiling(self) -> Tiling:
@@ -86,11 +87,12 @@ class WarpgroupTile:
     def parameters(self) -> dict[str, int]:
         """The parameters of `matmul_sm90.mlir`."""
         return {"stages": self.stages, "lockstep": self.lockstep, "cluster_m": self.cluster[0],
-                "cluster_n": self.cluster[1]}  # fmt: skip
+                "cluster_n": self.cluster[1], "dependent": int(self.dependent)}  # fmt: skip
 
     def __str__(self) -> str:
         beside = "" if self.cluster == (1, 1) else f" cluster {self.cluster[0]}x{self.cluster[1]}"
-        return f"{self.m}x{self.n}{beside} group {self.group}" + f" every {self.lockstep}" * (self.lockstep > 0)
+        meeting = f" every {self.lockstep}" if self.lockstep else ""
+        return f"{self.m}x{self.n}{beside} group {self.group}{meeting}{' dependent' if self.dependent else ''}"
 
 
 def choose(m: int, n: int, k: int, multiprocessors: int) -> WarpgroupTile:
@@ -107,14 +109,14 @@ def choose(m: int, n: int, k: int, multiprocessors: int) -> WarpgroupTile:
 
 def tile_of(
     m: int, n: int, k: int, tile: tuple[int, int], multiprocessors: int, cluster: tuple[int, int] = (1, 1),
-    group: int = GROUP, lockstep: int | None = None,
+    group: int = GROUP, lockstep: int | None = None, dependent: bool = False,
 ) -> WarpgroupTile:  # fmt: skip
     """The schedule of a tile for a product: as many stages as fit, and lockstep where there are several rounds."""
     found = WarpgroupTile(*tile, stages_of(*tile, k), cluster, group)
     if lockstep is None:
         rows, columns = found.tiles(m, n)
         lockstep = MEETING if rows * columns >= LEAST_ROUNDS * found.clusters(multiprocessors) else 0
-    return replace(found, lockstep=lockstep)
+    return replace(found, lockstep=lockstep, dependent=dependent)
 
 
 def stages_of(height: int, width: int, k: int) -> int:

@@ -28,6 +28,7 @@ from lego_mlir.runtime.plans import Backend, HostBackend, InterpreterBackend, Pl
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Given, Returned
+    from lego_mlir.runtime.launches import CudaBackend
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.program import KernelProgram
 
@@ -217,7 +218,7 @@ class TracedKernelCalls(Calls):
         return loaded(entry, compilation.bytes, device[1], f"kernel {self.name} for {target}")
 
 
-def loaded(entry: KernelEntry, code: bytes, device: int, origin: str) -> Backend:
+def loaded(entry: KernelEntry, code: bytes, device: int, origin: str) -> CudaBackend:
     """A kernel in PTX or a cubin, loaded onto a CUDA device."""
     from lego_mlir.runtime.driver import driver
     from lego_mlir.runtime.launches import CudaBackend

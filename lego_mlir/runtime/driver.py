@@ -35,6 +35,8 @@ SLOT_BYTES: Final = 8  # of a parameter: an address, a size, or a number
 CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS = 75, 76, 16
 # CUfunction_attribute
 MAX_DYNAMIC_SHARED: Final = 8
+# CUlaunchAttributeID
+CLUSTER_DIMENSION, EARLY_LAUNCH = 4, 6
 # CUresult
 NO_CONTEXT: Final = (201, 709, 400)  # INVALID_CONTEXT, CONTEXT_IS_DESTROYED, and INVALID_HANDLE of another context
 REFUSED_CODE: Final = (209, 218, 222)  # NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION
@@ -50,6 +52,18 @@ class _Configuration(ctypes.Structure):
         ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_void_p),
         ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint),
     )  # fmt: skip
+
+
+class _Value(ctypes.Union):
+    """CUlaunchAttributeValue."""
+
+    _fields_ = (("pad", ctypes.c_char * 64), ("extents", ctypes.c_uint * 3), ("number", ctypes.c_int))
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute."""
+
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", _Value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +95,16 @@ class Frame:
             ctypes.c_void_p(ctypes.addressof(self.configuration)), ctypes.c_void_p(function.handle),
             ctypes.c_void_p(ctypes.addressof(pointers)), ctypes.c_void_p(None),
         )  # fmt: skip
-        self._keep = pointers
+        self._keep: list[Any] = [pointers]
         direct = partial(driver.library.cuLaunchKernelEx, *arguments)
         self.launch: Callable[[], int] = direct if driver.devices == 1 else driver.guarded(direct, function.device)
+
+    def begin_early(self) -> None:
+        """Let the kernel begin before the previous one on its stream has ended; the kernel waits for that itself."""
+        attribute = _Attribute(EARLY_LAUNCH)
+        attribute.value.number = 1
+        self._keep.append(attribute)
+        self.configuration.attributes, self.configuration.attribute_count = ctypes.addressof(attribute), 1
 
     def parameter(self, number: int) -> int:
         """The host address of a parameter: its slot."""
@@ -149,6 +170,15 @@ class Driver:
                 "cuFuncSetAttribute", function, ctypes.c_int(MAX_DYNAMIC_SHARED), ctypes.c_int(dynamic_shared)
             )
         return LoadedFunction(name, function.value or 0, device, module.value or 0)
+
+    def active_clusters(self, function: LoadedFunction, block: Sequence[int], shared: int, cluster: int) -> int:
+        """How many clusters of that many blocks, along x, can run at the same time on the function's device."""
+        attribute, count = _Attribute(CLUSTER_DIMENSION), ctypes.c_int()
+        attribute.value.extents = (cluster, 1, 1)
+        configuration = _Configuration(cluster, 1, 1, *block, shared, None, ctypes.addressof(attribute), 1)
+        arguments = (ctypes.byref(count), ctypes.c_void_p(function.handle), ctypes.byref(configuration))
+        self.within(function.device, lambda: self._require("cuOccupancyMaxActiveClusters", *arguments))
+        return count.value
 
     def current_context(self) -> int:
         """The context of this thread, 0 for none."""

@@ -37,6 +37,14 @@ class CudaBackend:
     driver: Driver
     function: LoadedFunction
 
+    def clusters_at_once(self) -> int | None:
+        """How many clusters of the kernel the device runs at the same time; None for a kernel without clusters."""
+        entry = self.entry
+        if entry.cluster == 1 or entry.block is None:
+            return None
+        block = [int(extent) for extent in (*entry.block, 1, 1)[:3]]
+        return self.driver.active_clusters(self.function, block, entry.dynamic_shared_bytes, entry.cluster)
+
     def plan(self, bound: Bound, given: Sequence[Given], library: ArrayLibrary | None) -> Plan:
         """A launch of this kernel for bound arrays."""
         plain = len(bound.spans) == len(self.entry.arguments) and not bound.needs_gradient and bool(given)
@@ -60,7 +68,10 @@ def frame_of(backend: CudaBackend, bound: Bound) -> Frame:
         from lego_mlir.runtime.tensor_map_frames import TensorMapFrame
 
         maps = list(map(tensor_map_from, described))
-        return TensorMapFrame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, maps)
+        frame: Frame = TensorMapFrame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, maps)
+        if entry.dependent:
+            frame.begin_early()
+        return frame
     frame = Frame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, count + len(bound.sizes))
     for i, size in enumerate(bound.sizes):
         frame.slots[count + i] = size

@@ -87,7 +87,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class KernelEntry:
-    """How to launch one entry of the code. `grid` and `block` are None where the module left them open."""
+    """How to launch one entry of the code. `grid` and `block` are None where the module left them open.
+
+    The blocks of a `cluster` run together. A `dependent` kernel may begin while the previous one on its stream runs.
+    """
 
     entry: str
     grid: tuple[Extent, ...] | None
@@ -98,6 +101,8 @@ class KernelEntry:
     arguments: tuple[Argument, ...]
     source: str | None = None
     requirements: tuple[SizeCondition, ...] = ()
+    cluster: int = 1
+    dependent: bool = False
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
         """Raise UsageError where a size is missing, unknown, or not what the kernel was compiled for."""
@@ -217,6 +222,8 @@ def kernel_from(data: Mapping[str, Any]) -> KernelEntry:
         ),
         source=data.get("source"),
         requirements=tuple(SizeCondition(**one) for one in data.get("requirements", ())),
+        cluster=data.get("cluster", 1),
+        dependent=data.get("dependent", False),
     )
 
 

@@ -52,7 +52,8 @@ _KEPT: Final = 4096  # products of one process; a caller whose shapes change all
 class Problem:
     """A product by everything that its kernel depends on; `layouts` is NN, NT, TN or TT, T for columns.
 
-    `multiprocessors` of the device count where the blocks of a kernel are persistent.
+    `multiprocessors` of the device count where the blocks of a kernel are persistent; so do `clusters`, those that the
+    driver runs at the same time, where that is known.
     """
 
     m: int
@@ -63,6 +64,7 @@ class Problem:
     layouts: str
     target: str
     multiprocessors: int
+    clusters: int | None = None
 
     @property
     def name(self) -> str:
@@ -233,7 +235,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     types: dict[str, Any] = {"dtype": dtype_named(p.dtype), "result": result, "a": a, "b": b}
     if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(p.m, p.n, p.k, p.layouts, p.result):
         tile = warpgroup_choices.choose(p.m, p.n, p.k, p.multiprocessors)
-        order, clusters = tile.order(p.m, p.n), tile.clusters(p.multiprocessors)
+        order, clusters = tile.order(p.m, p.n), p.clusters or tile.clusters(p.multiprocessors)
         built = matmul.build(p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters)
         return built, WARPGROUPS, tile.parameters
     room = target_named(p.target).shared_per_block
@@ -262,7 +264,11 @@ def backend_for(problem: Problem, device: int, folder: Path | None) -> Backend:
         return packed.backend(device)
     compilation = compiled(problem)
     (entry,) = (kernel_from(described) for described in compilation.manifest["kernels"])
-    return loaded(entry, compilation.bytes, device, f"{problem.name} for {problem.target}")
+    backend = loaded(entry, compilation.bytes, device, f"{problem.name} for {problem.target}")
+    fitting = backend.clusters_at_once()
+    if fitting and problem.clusters is None and entry.grid and int(entry.grid[0]) > fitting * entry.cluster:
+        return backend_for(replace(problem, clusters=fitting), device, folder)
+    return backend
 
 
 def compiled(problem: Problem, emit: str = "ptx") -> Any:

@@ -91,6 +91,7 @@ def describe(facts: KernelFacts, kernel: Traced) -> Json:
         "source": str(kernel.source),
         "grid": [portable(n if axis else n * facts.cluster) for axis, n in enumerate(kernel.grid)],
         **({"cluster": facts.cluster} if facts.cluster > 1 else {}),
+        **({"dependent": True} if facts.dependent else {}),
         "block": list(facts.block) if by_warpgroups and facts.block else [portable(n) for n in kernel.block],
         "sizes": [
             {"name": size.name, "min": size.min, "max": kernel.greatest(size), "multiple_of": size.multiple_of}

@@ -27,6 +27,8 @@ LARGEST_GRID_ATTRIBUTE: Final = "lego.largest_grid"
 # Of a kernel whose arguments are tensor maps: one dictionary each, with the fields of `TensorMap`, the tensor's number
 # of elements, and whether it is read and written.
 TENSOR_MAPS_ATTRIBUTE: Final = "lego.tensor_maps"
+# Of a kernel that may begin before the previous one on its stream has ended.
+DEPENDENT_ATTRIBUTE: Final = "lego.dependent_launch"
 _KERNEL_MARKS: Final = ("kernel", "gpu.kernel")  # by version of MLIR
 _INDEX_BYTES: Final = 8
 
@@ -52,7 +54,8 @@ class KernelArgument:
 class KernelFacts:
     """One `gpu.func`: `block` and `grid` are None where the module does not fix them. Shared memory in bytes.
 
-    `cluster` is the number of blocks that a transform made of each block of the kernel: a cluster, along x.
+    `cluster` is the number of blocks that a transform made of each block of the kernel: a cluster, along x. A
+    `dependent` kernel waits itself for the previous one on its stream.
     """
 
     name: str
@@ -62,6 +65,7 @@ class KernelFacts:
     static_shared: int
     dynamic_shared: int
     cluster: int = 1
+    dependent: bool = False
 
 
 def kernel_facts(text: str, name: str = "-") -> tuple[KernelFacts, ...]:
@@ -110,6 +114,7 @@ def facts_of(function: Op) -> KernelFacts:
         static_shared=sum(memref_bytes(value.type) for value in attributions[:shared]),
         dynamic_shared=_dynamic_shared(function),
         cluster=(_triple(function, "known_cluster_size") or (1,))[0],
+        dependent=DEPENDENT_ATTRIBUTE in function.attributes,
     )
 
 

@@ -33,6 +33,7 @@ class WarpgroupProducts(Pass):
     lockstep: int = 0
     cluster_m: int = 1
     cluster_n: int = 1
+    dependent: bool = False
 
     name = "lego-warpgroup-products"
 
@@ -50,7 +51,7 @@ class WarpgroupProducts(Pass):
         name = string_attribute(function, "sym_name")
         try:
             product = read(function)
-            plan = plan_of(name, product, self.stages, self.lockstep, (self.cluster_m, self.cluster_n))
+            plan = plan_of(name, product, self.stages, self.lockstep, (self.cluster_m, self.cluster_n), self.dependent)
             text = WarpgroupKernel(plan).build()
         except (PassError, LayoutError) as error:
             raise PassError(f"{self.name}: @{name}: {error}") from error
@@ -70,7 +71,12 @@ class WarpgroupProducts(Pass):
 
 
 def plan_of(
-    name: str, product: StagedProduct, stages: int, lockstep: int = 0, cluster: tuple[int, int] = (1, 1)
+    name: str,
+    product: StagedProduct,
+    stages: int,
+    lockstep: int = 0,
+    cluster: tuple[int, int] = (1, 1),
+    dependent: bool = False,
 ) -> ProductPlan:
     """The plan of a product, whose blocks become clusters: each block of one computes a part of the kernel's tile.
 
@@ -90,7 +96,7 @@ def plan_of(
     return ProductPlan(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (product.left.argument, product.right.argument, product.out.argument), lockstep,
-        cluster,
+        cluster, dependent,
     )  # fmt: skip
 
 

@@ -162,6 +162,8 @@ class ProductPlan:
     With `cluster`, a number of blocks along M and one along N, clusters of blocks do: `positions` counts the tiles of
     clusters, `blocks` the clusters, and `a.tile` by `b.tile` is the part of one block.
 
+    A `dependent` kernel may begin before the previous one on its stream has ended (`dependent_launch`).
+
     `arguments` are the numbers of the kernel's arguments for A, B and C. With `lockstep`, producers wait for each other
     after that number of steps (`lockstep.py`), and every second tile takes K backwards. Raises LayoutError for a tile
     that the units cannot multiply.
@@ -177,6 +179,7 @@ class ProductPlan:
     arguments: tuple[int, int, int] = (0, 1, 2)
     lockstep: int = 0
     cluster: tuple[int, int] = (1, 1)
+    dependent: bool = False
 
     def __post_init__(self) -> None:
         if self.cluster not in CLUSTERS:

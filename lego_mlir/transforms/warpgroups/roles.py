@@ -18,7 +18,8 @@ from typing import Final
 
 from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
 from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
-from lego_mlir.transforms.warpgroups import block_clusters, lockstep
+from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
+from lego_mlir.transforms.warpgroups import block_clusters, dependent_launch, lockstep
 from lego_mlir.transforms.warpgroups.epilogue import store_tile
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
 from lego_mlir.transforms.warpgroups.plan import (
@@ -107,6 +108,7 @@ class WarpgroupKernel:
             f"known_grid_size = array<i32: {plan.blocks * plan.cluster_blocks}, 1, 1>",
             f"lego.dynamic_shared_bytes = {plan.shared_bytes} : i64", "nvvm.minctasm = 1 : i32",
             f"lego.tensor_maps = [{', '.join(map(_described, plan.maps))}]",
+            *([f"{DEPENDENT_ATTRIBUTE} = true"] * plan.dependent),
             *([f"known_cluster_size = array<i32: {plan.cluster_blocks}, 1, 1>"] * (plan.cluster_blocks > 1)),
         ))  # fmt: skip
         names = ("%a", "%b", "%c")
@@ -118,6 +120,7 @@ class WarpgroupKernel:
 
     def body(self) -> None:
         t, plan = self.text, self.plan
+        dependent_launch.let_next_begin(t, plan)
         thread = t.value("nvvm.read.ptx.sreg.tid.x : i32")
         lanes = t.i32(_ALL_LANES)
         of_lane = t.op("shrui", thread, t.i32(5))
@@ -180,6 +183,7 @@ class WarpgroupKernel:
     def produce(self, warp: Warp) -> None:
         """The one thread that copies."""
         t, plan = self.text, self.plan
+        dependent_launch.wait_for_previous(t, plan)
         zero, one, steps = t.i32(0), t.i32(1), t.i32(plan.steps)
         # The phase before the first is complete, as a new barrier reports it: the first round does not wait.
         head, position, stage, parity = self.tiles(zero, one)

@@ -229,6 +229,20 @@ def test_warpgroups_compute_large_products_on_hopper(device, monkeypatch):
     assert shared == compilation.kernels[0].dynamic_shared
 
 
+@pytest.mark.parametrize(("fitting", "blocks"), [(66, 8), (3, 6)])
+def test_clusters_that_fit_and_early_launches(device, monkeypatch, fitting, blocks):
+    monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", 1)
+    tile = warpgroup_choices.WarpgroupTile(64, 64, 2, (1, 2), dependent=True)
+    monkeypatch.setattr(warpgroup_choices, "choose", lambda *_: tile)
+    device.machine.set(clusters=fitting)
+    a, b = operands(72, 136, 88)  # 2 x 2 tiles of clusters
+    np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
+    assert [problem.clusters for problem in device.compiled] == [None] + [fitting] * (fitting < 4)
+    ((entry, grid, block, _, _),) = device.machine.launches
+    assert (entry, grid, block) == ("matmul", (blocks, 1, 1), (256, 1, 1))
+    assert ctypes.c_int.in_dll(device.machine.library, "stand_in_early").value == 1
+
+
 @pytest.mark.parametrize(
     ("problem", "script"),
     [
