@@ -16,13 +16,14 @@ introduces them.
 # (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Final
 
 import lego_mlir as lego
 from lego_mlir import Kernel, Row, gallery
+from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
@@ -31,6 +32,7 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32
 from lego_mlir.tracing.staging import thread_chunks
+from lego_mlir.tracing.tensor import View
 
 GROUPED_ROWS: Final = 2048
 """Rows of C in a group of the grouped order: concurrent tiles of a large GPU are about square and share A and B."""
@@ -146,14 +148,16 @@ def build(
     tiles: tuple[Any, Any] | None = None,
     epilogue: Epilogue | None = None,
     blocks: int | None = None,
+    split: Any = None,
 ) -> Kernel:
     """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32; the sizes are ints.
 
     `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `schedule.ORDERS` or a
     layout of the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each
     has the order of its matrix. With `blocks`, that many persistent blocks share the tiles, round-robin along the
-    order; otherwise there is one block per tile. Raises UsageError for an unknown order,
-    LayoutError for layouts that do not fit.
+    order; otherwise there is one block per tile. With `split`, a `split_k.SplitK`, several blocks compute a tile, and
+    the kernel takes their workspace as further arguments. Raises UsageError for an unknown order, or for both `blocks`
+    and `split`; LayoutError for layouts that do not fit.
     """
     if not all(isinstance(size, Integral) for size in (M, N, K)):
         raise UsageError(
@@ -169,30 +173,41 @@ def build(
     layout = tile_order("matmul", order, grid, group=max(1, GROUPED_ROWS // tiling.m))
     staged = _staged(tiling, a, b) if tiles is None else _given(tiling, tiles)
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
-    through = result if epilogue is None else f32
+    through = result if epilogue is None and split is None else f32
     if blocks is not None and blocks < 1:
         raise UsageError(f"matmul: {blocks=} must be at least 1; without it there is one block per tile")
+    if blocks is not None and split is not None:
+        raise UsageError(f"matmul: persistent {blocks=} compute whole tiles; leave them out with split={split}")
     positions = int(layout.physical_size())
     count = min(blocks or positions, positions)
-    plan = _Plan(tiling, layout, staged, through, result, K, function, _contiguous_axis(c), count)
+    plan = _Plan(tiling, layout, staged, through, result, K, function, _contiguous_axis(c), count, split)
 
     def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
         plan.body(a, b, c, operands)
 
     declared = {"a": lego.Tensor(dtype, a), "b": lego.Tensor(dtype, b), "c": lego.Tensor(result, c)}
-    if not declared.keys().isdisjoint(function.operands):
+    workspace = {} if split is None else split.workspace(count, tiling)
+    if not (declared.keys() | workspace.keys()).isdisjoint(function.operands):
         raise UsageError(
-            f"matmul: an epilogue's operands need names other than a, b, c, got {', '.join(function.operands)}"
+            f"matmul: an epilogue's operands need names other than {', '.join([*declared, *workspace])}, got "
+            f"{', '.join(function.operands)}"
         )
     matmul.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
-            for name, kind in {**declared, **function.operands}.items()
+            for name, kind in {**declared, **function.operands, **workspace}.items()
         ]
     )
-    kernel = lego.kernel(grid=count, block=tiling.threads)(matmul)
-    kernel.reference(_reference(function, result))
+    kernel = lego.kernel(grid=count if split is None else count * split.parts, block=tiling.threads)(matmul)
+    kernel.reference(_reference(function, result, plan))
+    if split is not None:
+        kernel.inputs(split.inputs(count))
     return kernel
+
+
+def steps_of(depth: int, k: int, parts: int = 1) -> int:
+    """Steps of `k` along K in each of several equal parts of a depth."""
+    return max(LEAST_STEPS, lego.cdiv(depth, k * parts))
 
 
 def _of_shape(name: str, given: Any, dims: tuple[int, int]) -> Any:
@@ -241,12 +256,16 @@ class _Plan:
     epilogue: Epilogue
     axis: int
     blocks: int
+    split: Any = None
 
     def body(self, a: Any, b: Any, c: Any, operands: tuple[Any, ...]) -> None:
         """The kernel: a block's share of the tiles."""
         tile = (self.tiling.m, self.tiling.n)
         staged = [lego.shared(view.dtype, layout) for view, layout in zip((a, b), self.staged, strict=True)]
         out = lego.shared(self.through, gallery.padded(*(tile if self.axis == 1 else tile[::-1]), OUT_PAD))
+        if self.split is not None:
+            self.split.share(self, (a, b, c), staged, out, operands)
+            return
         positions = self.order.physical_size()
         if self.blocks == positions:
             self.at((a, b, c), staged, out, operands, lego.block_id.x)
@@ -260,6 +279,17 @@ class _Plan:
 
     def tile(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], at: Any) -> None:
         """One tile of C. A column-major C is computed as its transpose, B^T A^T, which is row-major."""
+        c, at = self.multiply(matrices, staged, out, at)
+        self.store(out, c, operands, at)
+
+    def multiply(
+        self, matrices: tuple[View, View, View], staged: Sequence[View], out: View, at: tuple[IndexLike, IndexLike],
+        part: IndexLike = 0, parts: int = 1,
+    ) -> tuple[View, tuple[IndexLike, IndexLike]]:  # fmt: skip
+        """Sum a tile of C over one of several equal parts of K, into `out`.
+
+        Returns C and the tile's index as they are in `out`, which has the transpose of a column-major C.
+        """
         (a, b, c), (staged_a, staged_b), warps = matrices, staged, self.tiling.warps
         if self.axis == 0:
             a, b, c, staged_a, staged_b = b.T, a.T, c.T, staged_b.T, staged_a.T
@@ -268,18 +298,19 @@ class _Plan:
         rows, columns = m // warps[0], n // warps[1]
         warp_m, warp_n = Row(*warps).inv(lego.thread_id.x // WARP)
         total = lego.accumulator(f32, rows, columns)
-        steps = max(LEAST_STEPS, lego.cdiv(self.depth, self.tiling.k))
-        for k in lego.range(steps):
+        steps = steps_of(self.depth, self.tiling.k, parts)
+        for step in lego.range(steps):
+            k = part * steps + step
             lego.barrier()
-            lego.stage(a, (at[0], k), staged_a, tiles=(1, steps))
-            lego.stage(b, (k, at[1]), staged_b, tiles=(steps, 1))
+            lego.stage(a, (at[0], k), staged_a, tiles=(1, steps * parts))
+            lego.stage(b, (k, at[1]), staged_b, tiles=(steps * parts, 1))
             lego.barrier()
             left = staged_a.part((warp_m * rows, 0), (rows, self.tiling.k))
             right = staged_b.part((0, warp_n * columns), (self.tiling.k, columns))
             lego.mma(left, right, total)
         total.store(out, (warp_m * rows, warp_n * columns))
         lego.barrier()
-        self.store(out, c, operands, at)
+        return c, at
 
     def store(self, out: Any, c: Any, operands: tuple[Any, ...], at: tuple[Any, Any]) -> None:
         """Store the tile of C from shared memory through the epilogue."""
@@ -316,13 +347,17 @@ class _Plan:
         return 1
 
 
-def _reference(epilogue: Epilogue, result: DType) -> Callable[..., Any]:
-    """A B in f32, as the kernel accumulates, the epilogue, and the rounding to the result's type."""
+def _reference(epilogue: Epilogue, result: DType, plan: _Plan) -> Callable[..., Any]:
+    """A B in f32, as the kernel accumulates, the epilogue, and the rounding to the result's type.
+
+    With a split of K, then the workspace as the kernel leaves it.
+    """
     import numpy as np
 
     def matmul(a: Any, b: Any, *given: Any, **named: Any) -> Any:
         product = a.astype(np.float32) @ b.astype(np.float32)
-        return epilogue.reference(product, *given, **named).astype(result.numpy)
+        c = epilogue.reference(product, *given, **named).astype(result.numpy)
+        return c if plan.split is None else (c, *plan.split.left(plan, a, b))
 
     names = ["a", "b", *epilogue.operands]
     matmul.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -1,0 +1,159 @@
+"""C = A B by several blocks per tile: each sums a part of K, and the last one adds the parts in a fixed order.
+
+A product of few tiles leaves most of a device idle while K is long: 16 x 4096 x 4096 has 64 tiles of 16 x 64. With
+`parts` blocks for a tile, each sums a part of K and writes its sums to `partial`, in f32. The block that arrives last
+at the tile's counter adds all parts, 0, 1, 2, .., its own among them, so the result does not depend on the order in
+which blocks run:
+
+    part 0   sums -> partial[tile, 0]   fence   counter 0 -> 1
+    part 2   sums -> partial[tile, 2]   fence   counter 1 -> 2
+    part 1   sums -> partial[tile, 1]   fence   counter 2 -> 3: the last   fence   [0] + [1] + [2] -> C   counter = 0
+
+The last block resets the counter, so that the next launch finds zeros. `partial` and `counters` are the workspace of
+one launch at a time: of one stream.
+
+>>> from lego_mlir import f16
+>>> from lego_mlir.kernels import matmul
+>>> kernel = matmul.build(16, 128, 512, f16, tiling=matmul.Tiling(16, 64, 64, (1, 2)), split=SplitK(4))
+>>> kernel.grid, [parameter.name for parameter in kernel.params]
+((8, 1, 1), ['a', 'b', 'c', 'partial', 'counters'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir import Row
+from lego_mlir.aliases import Array, Given, IndexLike, Operand, Traced
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels.matmul import Tiling, VectorPlace, steps_of
+from lego_mlir.kernels.visiting import visit
+from lego_mlir.tracing.dtypes import f32, i32
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.tensor import View
+
+MOST_PARTS: Final = 64
+LOADS: Final = 32
+"""Loads of a thread in flight while it adds parts: of all parts of a few elements."""
+MOST_ELEMENTS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SplitK:
+    """K in equal parts, each summed by a block. Raises UsageError unless there are 2 to MOST_PARTS parts."""
+
+    parts: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, int) or not 2 <= self.parts <= MOST_PARTS:
+            raise UsageError(
+                f"matmul: the parts of K must be an int from 2 to {MOST_PARTS}, got {self.parts!r}; for 1 leave out "
+                "split"
+            )
+
+    @property
+    def last(self) -> int:
+        """What the last block of a tile finds in the counter."""
+        return self.parts - 1
+
+    def workspace(self, tiles: int, tiling: Tiling) -> dict[str, Traced]:
+        """The further parameters: the sums of each tile's parts, and a counter for each tile, which begins as 0."""
+        return {
+            "partial": lego.Tensor(f32, Row(tiles, self.parts, tiling.m * tiling.n)),
+            "counters": lego.Tensor(i32, Row(tiles)),
+        }
+
+    @staticmethod
+    def inputs(tiles: int) -> Callable[..., Given]:
+        """The input of a run: counters of 0."""
+
+        def counters(rng: Given) -> dict[str, Array]:
+            import numpy as np
+
+            return {"counters": np.zeros(tiles, np.int32)}
+
+        return counters
+
+    def left(self, plan: Traced, a: Array, b: Array) -> tuple[Array, Array]:
+        """The workspace after a run, in NumPy: the parts' sums of each tile, as its shared tile has them, and zeros."""
+        import numpy as np
+
+        t, tiles = plan.tiling, plan.order.physical_size()
+        depth = t.k * steps_of(plan.depth, t.k, self.parts)
+        (rows, columns), k = plan.order.dims(), depth * self.parts
+        left, right = np.zeros((rows * t.m, k), np.float32), np.zeros((k, columns * t.n), np.float32)
+        left[: a.shape[0], : a.shape[1]], right[: b.shape[0], : b.shape[1]] = a, b
+        partial = np.zeros((tiles, self.parts, t.m * t.n), np.float32)
+        for number in range(tiles):
+            if tiles > rows * columns and not plan.order.holds(number):
+                continue
+            i, j = map(int, plan.order.inv(number))
+            for part in range(self.parts):
+                inside = slice(part * depth, (part + 1) * depth)
+                sums = left[i * t.m : (i + 1) * t.m, inside] @ right[inside, j * t.n : (j + 1) * t.n]
+                partial[number, part] = (sums if plan.axis == 1 else sums.T).reshape(-1)
+        return partial, np.zeros(tiles, np.int32)
+
+    def share(
+        self, plan: Traced, matrices: tuple[View, View, View], staged: Sequence[View], out: View,
+        operands: tuple[Operand, ...],
+    ) -> None:  # fmt: skip
+        """A block's part of its tile, and the whole tile in the block that arrives last."""
+        *given, partial, counters = operands
+        number, part = lego.block_id.x // self.parts, lego.block_id.x % self.parts
+        arrived = lego.shared(i32, Row(1))
+
+        def work(at: IndexLike) -> None:
+            c, own = plan.multiply(matrices, staged, out, at, part, self.parts)
+            self._publish(plan, out, partial, counters, arrived, number, part)
+            with lego.when(arrived[0] == self.last):
+                lego.fence()
+                with lego.when(lego.thread_id.x < 1):
+                    counters.atomic_store(0, number)
+                self._combine(plan, out, c, tuple(given), own, partial, number)
+
+        visit(plan.order, number, work)
+
+    def _publish(
+        self, plan: Traced, out: View, partial: View, counters: View, arrived: View, number: IndexLike, part: IndexLike
+    ) -> None:
+        """Write the sums where other blocks read them, and draw this block's place among the arrivals."""
+        (m, n), threads, t = out.dims(), plan.tiling.threads, lego.thread_id.x
+        for element in lego.range(t, m * n, threads):
+            partial.atomic_store(out[element // n, element % n], number, part, element)
+        lego.fence()
+        lego.barrier()
+        with lego.when(t < 1):
+            arrived[0] = counters.atomic_add(1, number)
+        lego.barrier()
+
+    def _combine(
+        self, plan: Traced, out: View, c: View, operands: tuple[Operand, ...], at: tuple[IndexLike, IndexLike],
+        partial: View, number: IndexLike,
+    ) -> None:  # fmt: skip
+        """Add the parts of each element in their order, and store the tile through the epilogue."""
+        (m, n), threads = out.dims(), plan.tiling.threads
+        target = c.tile_by([lego.cdiv(size, tile) for size, tile in zip(c.dims(), (m, n), strict=True)], [m, n])
+        each = m * n // threads
+        count = next(k for k in (MOST_ELEMENTS, 4, 2, 1) if each % k == 0 and (k * self.parts <= LOADS or k == 1))
+        for first in lego.range(lego.thread_id.x, m * n, threads * count):
+            elements = [first + threads * k for k in range(count)]
+            loaded = [[partial.atomic_load(number, part, e) for part in range(self.parts)] for e in elements]
+            for element, (total, *others) in zip(elements, loaded, strict=True):
+                for value in others:
+                    total = total + value
+                self._store(plan, target, total, operands, at, (element // n, element % n), (m, n))
+
+    @staticmethod
+    def _store(
+        plan: Traced, target: View, value: Operand, operands: tuple[Operand, ...], at: tuple[IndexLike, IndexLike],
+        inside: tuple[IndexLike, IndexLike], tile: tuple[int, int],
+    ) -> None:  # fmt: skip
+        i, j = (number * size + index for number, size, index in zip(at, tile, inside, strict=True))
+        place = VectorPlace(i, j, 1, 1) if plan.axis == 1 else VectorPlace(j, i, 1, 0)
+        with lego.when(target.layout.mask(*at, *inside)):
+            target.store(plan.epilogue.function(value, place, *operands).to(plan.result), *at, *inside)
