@@ -33,14 +33,15 @@ CASES = [*product(SQUARES, ("NN", "NT", "TN", "TT"), ("f16",)), *product(SQUARES
 SYNC = {(513,) * 3, (1001,) * 3, (2047,) * 3, (4097,) * 3}
 """Sizes at which the kernels of mma.sync are timed, for NN and NT in f16."""
 TOLERANCE = 0.01
-MEMORY_ONLY = 64  # a multiple that every size of LINES is padded to
+TURN_S, ROUNDS = 0.2, 3
+LINE = 64  # elements of 128 bytes
 
 
 def widened(size: Size, layouts: str) -> Any:
     """The product on aligned copies; sizes of LINES are padded to whole lines."""
     from lego_mlir.kernels.aligned_products import ALIGNED, widened
 
-    found = widened(*size, layouts, MEMORY_ONLY if size in LINES else ALIGNED)
+    found = widened(*size, layouts, LINE if size in LINES else ALIGNED)
     assert found is not None  # every case has rows to pad
     return found
 
@@ -143,7 +144,7 @@ def measured(folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str,
     return [
         {"kernel": name, "size": size, "layouts": layouts, "dtype": dtype, "ms": median(found), "rounds": found,
          "error": errors[name]}
-        for name, found in hopper.in_turns(runs).items()
+        for name, found in hopper.in_turns(runs, TURN_S, ROUNDS).items()
     ]  # fmt: skip
 
 
