@@ -16,7 +16,7 @@ one launch at a time: of one stream.
 >>> from lego_mlir.kernels import matmul
 >>> kernel = matmul.build(16, 128, 512, f16, tiling=matmul.Tiling(16, 64, 64, (1, 2)), split=SplitK(4))
 >>> kernel.grid, [parameter.name for parameter in kernel.params]
-((8, 1, 1), ['a', 'b', 'c', 'partial', 'counters'])
+((8,), ['a', 'b', 'c', 'partial', 'counters'])
 """
 
 from __future__ import annotations
