@@ -8,8 +8,9 @@
 module attributes {
   transform.with_named_sequence,
   lego.parameters = {stages = {default = 4 : i64, min = 2 : i64, max = 8 : i64}, bypass_l1 = {default = true}},
-  lego.pipeline = ["lego-check-pipeline", "lego-shared-to-alloc", @buffers, "lego-merge-barriers", @__transform_main,
-                   "lego-bypass-l1", "lego-drain-copies", "lego-place-shared-memory"]
+  lego.pipeline = ["lego-check-pipeline", "lego-fix-trip-counts", "lego-shared-to-alloc", @buffers,
+                   "lego-merge-barriers", @__transform_main, "lego-restore-trip-counts", "lego-bypass-l1",
+                   "lego-drain-copies", "lego-place-shared-memory"]
 } {
   transform.named_sequence @buffers(%root: !transform.any_op {transform.readonly}) {
     %kernel = transform.structured.match ops{["gpu.func"]} in %root : (!transform.any_op) -> !transform.any_op

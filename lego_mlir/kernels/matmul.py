@@ -18,7 +18,6 @@ introduces them.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any, Final
 
 import lego_mlir as lego
@@ -29,6 +28,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
 from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32
 from lego_mlir.tracing.staging import thread_chunks
@@ -134,9 +134,9 @@ def bias(n: int) -> Epilogue:
 
 
 def build(
-    M: int,
-    N: int,
-    K: int,
+    M: SizeLike,
+    N: SizeLike,
+    K: SizeLike,
     dtype: DType,
     *,
     a: Any = None,
@@ -150,7 +150,10 @@ def build(
     blocks: int | None = None,
     split: Any = None,
 ) -> Kernel:
-    """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32; the sizes are ints.
+    """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32.
+
+    A size is an int, or `lego.size(..)` for one that is known at launch: one kernel then computes all products within
+    the sizes' ranges. Its copies are as wide as its declared divisors allow, and its masks are those that they leave.
 
     `a`, `b` and `c` are layouts of the matrices, row-major if not given. `order` is a name of `schedule.ORDERS` or a
     layout of the grid of tiles. `tiles` are the layouts of the shared tiles of A (m x k) and B (k x n); by default each
@@ -159,11 +162,7 @@ def build(
     the kernel takes their workspace as further arguments. Raises UsageError for an unknown order, or for both `blocks`
     and `split`; LayoutError for layouts that do not fit.
     """
-    if not all(isinstance(size, Integral) for size in (M, N, K)):
-        raise UsageError(
-            f"matmul: the sizes must be ints, got {M} x {N} x {K}; build a kernel for each size, which is cheap"
-        )
-    M, N, K = int(M), int(N), int(K)
+    M, N, K = as_sizes("matmul", (M, N, K))
     tiling = Tiling() if tiling is None else tiling
     a, b, c = (
         _of_shape(name, Row(*dims) if given is None else given, dims)
@@ -178,9 +177,12 @@ def build(
         raise UsageError(f"matmul: {blocks=} must be at least 1; without it there is one block per tile")
     if blocks is not None and split is not None:
         raise UsageError(f"matmul: persistent {blocks=} compute whole tiles; leave them out with split={split}")
-    positions = int(layout.physical_size())
-    count = min(blocks or positions, positions)
-    plan = _Plan(tiling, layout, staged, through, result, K, function, _contiguous_axis(c), count, split)
+    if split is not None and not is_static((M, N, K)):
+        raise UsageError(f"matmul: the sizes must be ints with split={split}, got {M} x {N} x {K}")
+    positions = layout.physical_size()
+    count = positions if blocks is None else lego.minimum(blocks, positions)
+    stride = (None if count == positions else count) if isinstance(count, int) else blocks
+    plan = _Plan(tiling, layout, staged, through, result, K, function, _contiguous_axis(c), stride, split)
 
     def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
         plan.body(a, b, c, operands)
@@ -205,12 +207,12 @@ def build(
     return kernel
 
 
-def steps_of(depth: int, k: int, parts: int = 1) -> int:
+def steps_of(depth: Any, k: int, parts: int = 1) -> Any:
     """Steps of `k` along K in each of several equal parts of a depth."""
-    return max(LEAST_STEPS, lego.cdiv(depth, k * parts))
+    return lego.maximum(LEAST_STEPS, lego.cdiv(depth, k * parts))
 
 
-def _of_shape(name: str, given: Any, dims: tuple[int, int]) -> Any:
+def _of_shape(name: str, given: Any, dims: tuple[Any, Any]) -> Any:
     layout = lego.as_layout(given)
     if layout.dims() != dims:
         raise LayoutError(f"matmul: {name} is {dims[0]} x {dims[1]}, and its layout is {layout!r}")
@@ -229,8 +231,10 @@ def _given(tiling: Tiling, tiles: tuple[Any, Any]) -> tuple[Any, Any]:
 def _contiguous_axis(layout: Any) -> int:
     """The axis along which memory is contiguous: 0 for columns, 1 for rows and anything else."""
     probe = layout.apply(0, 0)
-    rows, columns = layout.dims()
-    return int(rows > 1 and columns > 1 and layout.apply(0, 1) - probe != 1 and layout.apply(1, 0) - probe == 1) ^ 1
+    if any(size == 1 for size in layout.dims() if isinstance(size, int)):
+        return 1
+    along, down = (str(layout.apply(*step) - probe) == "1" for step in ((0, 1), (1, 0)))
+    return int(along or not down)
 
 
 def _staged(tiling: Tiling, a: Any, b: Any) -> tuple[Any, Any]:
@@ -252,10 +256,10 @@ class _Plan:
     staged: tuple[Any, Any]
     through: DType
     result: DType
-    depth: int
+    depth: Any
     epilogue: Epilogue
     axis: int
-    blocks: int
+    blocks: int | None
     split: Any = None
 
     def body(self, a: Any, b: Any, c: Any, operands: tuple[Any, ...]) -> None:
@@ -266,16 +270,25 @@ class _Plan:
         if self.split is not None:
             self.split.share(self, (a, b, c), staged, out, operands)
             return
-        positions = self.order.physical_size()
-        if self.blocks == positions:
+        if self.blocks is None:
             self.at((a, b, c), staged, out, operands, lego.block_id.x)
             return
-        for position in lego.range(lego.block_id.x, positions, self.blocks):
+        for position in lego.range(lego.block_id.x, self.order.physical_size(), self.blocks):
             self.at((a, b, c), staged, out, operands, position)
 
     def at(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], position: Any) -> None:
         """The tile at a position of the order; a padded order has positions without a tile."""
-        visit(self.order, position, lambda at: self.tile(matrices, staged, out, operands, at))
+        visit(self.order, position, lambda at: self.tile(matrices, staged, out, operands, self.bound(at)))
+
+    def bound(self, at: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The tile's place, as values with the ranges of the grid if that is symbolic.
+
+        The order is a bijection, so the claims hold, and no proof about an access has to find that out again.
+        """
+        dims = self.order.dims()
+        if is_static(dims):
+            return at
+        return tuple(lego.index(lego.i32(i), range=(0, n)) for i, n in zip(at, dims, strict=True))
 
     def tile(self, matrices: Any, staged: Any, out: Any, operands: tuple[Any, ...], at: Any) -> None:
         """One tile of C. A column-major C is computed as its transpose, B^T A^T, which is row-major."""

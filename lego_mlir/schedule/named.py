@@ -25,11 +25,14 @@ GROUP: Final = 8
 """The most rows of tiles in a group of the named order "grouped", and the width of "columns" and "zigzag"."""
 
 
-def _balanced(m: int, n: int, most: int = GROUP) -> Layout:
+def _balanced(m: Size, n: Size, most: int = GROUP) -> Layout:
     """Groups of equal height, the largest from `most` / 2 to `most` that divides m; otherwise the last is lower.
 
-    Without padding, persistent blocks get equal numbers of tiles, plus or minus one.
+    Without padding, persistent blocks get equal numbers of tiles, plus or minus one. With sizes that are known at
+    launch only, groups are `most` high, and the last one may be lower.
     """
+    if not (isinstance(m, int) and isinstance(n, int)):
+        return as_layout(grouped(m, n, rows=most))
     height = next((g for g in range(min(most, m), most // 2 - 1, -1) if m % g == 0), None)
     if height is None:
         return as_layout(grouped(m, n, rows=min(most, m)))
@@ -46,7 +49,7 @@ ORDERS: Final[dict[str, Callable[..., Layout]]] = {
     "hilbert": hilbert,
 }
 """Named orders of the blocks over an m x n grid of tiles; any layout of that shape is one."""
-SYMBOLIC: Final = ("row", "column", "columns", "zigzag")
+SYMBOLIC: Final = ("row", "column", "grouped", "columns", "zigzag")
 """The named orders that do not need concrete sizes."""
 
 
@@ -64,9 +67,11 @@ def tile_order(kernel: str, order: object, grid: tuple[Size, Size], *, group: in
     if order not in ORDERS:
         raise UsageError(f"{kernel} has no order {order!r}; there are {', '.join(ORDERS)}, or any layout of {grid}")
     m, n = grid
+    if order == "grouped":
+        return _balanced(m, n, group)
     if order in SYMBOLIC:
         return as_layout(ORDERS[order](m, n))
     if not (isinstance(m, int) and isinstance(n, int)):
         names = f"{', '.join(SYMBOLIC[:-1])}, {SYMBOLIC[-1]}"
         raise UsageError(f"{kernel}: the order {order!r} needs concrete sizes; take {names} or a layout")
-    return as_layout(_balanced(m, n, group) if order == "grouped" else ORDERS[order](m, n))
+    return as_layout(ORDERS[order](m, n))

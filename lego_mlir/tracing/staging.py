@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lego_mlir.errors import LayoutError
-from lego_mlir.expr.index import cdiv
+from lego_mlir.expr.index import cdiv, maximum
 from lego_mlir.layout import Row
 from lego_mlir.tracing.control import block_dim, thread_id
 from lego_mlir.tracing.shared_lines import RUN, lines_of
@@ -41,7 +41,11 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
     shape = target.dims()
     covering = [cdiv(n, t) for n, t in zip(source.dims(), shape, strict=True)]
     tiled = source.tile_by(
-        [n if least == 1 else max(n, least) for n, least in zip(covering, tiles, strict=True)], shape
+        [
+            n if isinstance(least, int) and least == 1 else maximum(n, least)
+            for n, least in zip(covering, tiles, strict=True)
+        ],
+        shape,
     )
     threads = block_threads()
     for width in _widths(target):

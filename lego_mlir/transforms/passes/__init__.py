@@ -5,6 +5,7 @@
 | `lego-shared-to-alloc` | turns shared tiles of a loop into `memref.alloc`, as multi-buffering and the swizzle need |
 | `lego-masked-reads` | turns a branch around a wide read into a masked read, which can become an asynchronous copy |
 | `lego-check-pipeline` | reports why a loop cannot be pipelined as deep as requested |
+| `lego-fix-trip-counts`, `lego-restore-trip-counts` | let loops be pipelined whose bounds are known at launch |
 | `lego-bypass-l1` | restores the L1-bypass mark of 16-byte asynchronous copies, which pipelining drops |
 | `lego-merge-barriers` | removes the barrier before the copies of a loop with two or more buffers |
 | `lego-drain-copies` | waits for all copies after a pipelined loop that is inside another loop |
@@ -45,6 +46,8 @@ PASSES: Final = {
     "lego-shared-to-alloc": "allocate_shared.AllocateShared",
     "lego-masked-reads": "mask_reads.MaskReads",
     "lego-check-pipeline": "check_pipeline.CheckPipeline",
+    "lego-fix-trip-counts": "trip_counts.FixTripCounts",
+    "lego-restore-trip-counts": "trip_counts.RestoreTripCounts",
     "lego-bypass-l1": "bypass_l1.BypassL1",
     "lego-merge-barriers": "merge_barriers.MergeBarriers",
     "lego-drain-copies": "merge_barriers.DrainCopies",

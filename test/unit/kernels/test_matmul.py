@@ -210,13 +210,18 @@ def test_layouts_of_other_shapes(given, message):
     ("given", "message"),
     [
         ({"tiles": (Row(32, 32),)}, "tiles are two layouts, of A's and of B's shared tile, got 1"),
-        ({"M": lego.size("M", min=1)}, "the sizes must be ints, got M x 64 x 64"),
         ({"epilogue": matmul.Epilogue(max, max, {"a": f32})}, "operands need names other than a, b, c, got a"),
     ],
 )
 def test_what_cannot_be_built(given, message):
     with pytest.raises(UsageError, match=message):
         matmul.build(**{"M": 64, "N": 64, "K": 64, "dtype": f16, "tiling": SMALL, **given})
+
+
+@pytest.mark.parametrize("size", [64.0, 0, True, "64"])
+def test_a_size_is_an_int_or_symbolic(size):
+    with pytest.raises(LayoutError, match=r"matmul: a size is an int >= 1 or lego.size\(...\), got"):
+        matmul.build(size, 64, 64, f16)
 
 
 @pytest.mark.parametrize(
