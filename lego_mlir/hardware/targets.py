@@ -54,6 +54,11 @@ class Target:
         return int(digits[:-1]), int(digits[-1])
 
     @property
+    def has_warpgroup_products(self) -> bool:
+        """Whether `wgmma` exists (PTX ISA, "wgmma.mma_async": of sm_90a alone)."""
+        return self.name == "sm_90a"
+
+    @property
     def specific(self) -> bool:
         """Whether the code runs only on exactly this architecture (`sm_90a`)."""
         return self.name.endswith("a")

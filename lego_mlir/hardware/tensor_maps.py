@@ -35,6 +35,8 @@ LARGEST_SIZE: Final = 1 << 32
 LARGEST_STRIDE: Final = 1 << 40
 SWIZZLES: Final = {0: 1, 32: 2, 64: 4, 128: 8}
 """A swizzle's width in bytes, and the number of chunks that it permutes."""
+ATOM_BYTES: Final = 1024
+"""The widest swizzle repeats after this: a tile that it permutes begins at a multiple."""
 # CUtensorMapDataType
 DATA_TYPES: Final = {"u8": 0, "u16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 # CUtensorMapSwizzle

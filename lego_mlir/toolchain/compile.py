@@ -118,7 +118,7 @@ def compile_kernel(
             f"to {emit}; the stages are {' -> '.join(NAMES)}"
         )
     kernels = _kernels_in(given)
-    text = merge([kernel.mlir() for kernel in kernels]) if kernels else given
+    text = merge([_module_of(kernel, settings) for kernel in kernels]) if kernels else given
     called = name or (", ".join(kernel.name for kernel in kernels) if kernels else "module")
     outputs: dict[str, bytes] = {}
     seconds: dict[str, float] = {}
@@ -137,6 +137,13 @@ def compile_kernel(
     if last >= NAMES.index("ptx") and any(mark in module for mark in _DYNAMIC):
         _require_shared_memory(compilation)
     return compilation
+
+
+def _module_of(kernel: Any, settings: Settings) -> str:
+    """A kernel's module: with warpgroups' products where it has some, and the target executes them."""
+    trace = kernel.trace() if settings.target.has_warpgroup_products and hasattr(kernel, "trace") else None
+    text: str = kernel.mlir(warpgroups=True) if getattr(trace, "products", ()) else kernel.mlir()
+    return text
 
 
 def _require_shared_memory(compilation: Compilation) -> None:

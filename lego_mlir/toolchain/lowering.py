@@ -14,6 +14,7 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Op, Type, Value
 from lego_mlir.hardware.limits import STATIC_SHARED_BYTES
+from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.toolchain import exchange, llvm, mathlib
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import TENSOR_MAPS_ATTRIBUTE, facts_of, gpu_modules, input_types, kernels
@@ -202,12 +203,19 @@ def _is_in_bounds(transfer: Op) -> bool:
 
 
 def _external_dynamic_shared_memory(gpu_module: Op) -> None:
+    """Declare dynamic shared memory `extern`, aligned to the widest swizzle where matrix descriptors read it."""
     ir = bindings.load().ir
+    swizzled = any(
+        operation.name == "llvm.inline_asm" and "wgmma" in string_attribute(operation, "asm_string")
+        for operation in walk(gpu_module)
+    )
     for operation in walk(gpu_module):
         if operation.name == "llvm.mlir.global" and string_attribute(operation, "sym_name").startswith(
             "__dynamic_shmem__"
         ):
             operation.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
+            if swizzled:
+                operation.attributes["alignment"] = ir.Attribute.parse(f"{ATOM_BYTES} : i64")
 
 
 def _align_words_of_64_bits(gpu_module: Op) -> None:

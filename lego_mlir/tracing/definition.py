@@ -103,7 +103,7 @@ class Kernel(Referenced, OnArrays):
         self.grid = _extents("grid", grid, self.source)
         self.block = _extents("block", block, self.source)
         self.signature = signature_of(function, self.source, names)
-        self._texts: dict[tuple[str, bool], str] = {}
+        self._texts: dict[tuple[str, bool, bool], str] = {}
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}, grid {self.grid}, block {self.block}, {self.source}>"
@@ -173,6 +173,7 @@ class Kernel(Referenced, OnArrays):
             data=tracer.data,
             requirements=(*of_relations(sizes, self.source), *of_layouts(self), *tracer.requirements),
             distinct=tracer.distinct,
+            products=tuple(tracer.products),
         )
 
     def _tables(self, tracer: Tracer, maps: Collection[str]) -> Iterator[Buffer]:
@@ -256,26 +257,30 @@ class Kernel(Referenced, OnArrays):
             for p in self._traced.parameters
         )
 
-    def module(self, form: Form | Literal["lego"] = "affine") -> Module:
-        """The verified module (`ir.Module`), in a new context; "lego" keeps layouts as operations of that dialect."""
+    def module(self, form: Form | Literal["lego"] = "affine", *, warpgroups: bool = False) -> Module:
+        """The verified module (`ir.Module`), in a new context; "lego" keeps layouts as operations of that dialect.
+
+        With `warpgroups`, products of spread values are emitted for the matrix unit of sm_90a where it can compute
+        them.
+        """
         from lego_mlir.tracing.emit import emit_module
 
         if form == "lego":
             from lego_mlir.tracing.emit_lego import LegoTileEmitter
 
             return emit_module(self._traced, tiles=LegoTileEmitter)
-        return emit_module(self._traced, form)
+        return emit_module(self._traced, form, warpgroups=warpgroups)
 
-    def mlir(self, form: Form | Literal["lego"] = "affine", *, locations: bool = True) -> str:
+    def mlir(self, form: Form | Literal["lego"] = "affine", *, locations: bool = True, warpgroups: bool = False) -> str:
         """The verified module as text; `locations` keeps the spec's file and line of every operation."""
-        text = self._texts.get((form, locations))
+        text = self._texts.get((form, locations, warpgroups))
         if text is None:
-            text = self.module(form).operation.get_asm(enable_debug_info=locations)
+            text = self.module(form, warpgroups=warpgroups).operation.get_asm(enable_debug_info=locations)
             if form == "lego":
                 from lego_mlir.transforms.lego_ops.op_forms import to_custom
 
                 text = to_custom(text)
-            self._texts[form, locations] = text
+            self._texts[form, locations, warpgroups] = text
         return text
 
 

@@ -73,8 +73,13 @@ WORKGROUP: Final = "#gpu.address_space<workgroup>"
 TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thread
 
 
-def emit_module(trace: KernelTrace, form: Form = "affine", tiles: type[TileEmitter] = TileEmitter) -> Any:
-    """The module, verified, in a new context; `tiles` emits the positions of accesses."""
+def emit_module(
+    trace: KernelTrace, form: Form = "affine", tiles: type[TileEmitter] = TileEmitter, *, warpgroups: bool = False
+) -> Any:
+    """The module, verified, in a new context; `tiles` emits the positions of accesses.
+
+    With `warpgroups` the products of spread values that `wgmma` can compute are emitted so (`emit_wgmma`).
+    """
     ir = bindings.load().ir
     with ir.Context() as context, location_of(ir, trace.source):
         context.allow_unregistered_dialects = tiles is not TileEmitter
@@ -85,9 +90,17 @@ def emit_module(trace: KernelTrace, form: Form = "affine", tiles: type[TileEmitt
                 "gpu.module", attributes={"sym_name": ir.StringAttr.get(f"{trace.name}_module")}, regions=1
             )
         with ir.InsertionPoint(outer.regions[0].blocks.append()):
-            KernelEmitter(trace, form, tiles).emit()
+            _emitter(trace, form, tiles, warpgroups).emit()
         module.operation.verify()
         return module
+
+
+def _emitter(trace: KernelTrace, form: Form, tiles: type[TileEmitter], warpgroups: bool) -> KernelEmitter:
+    if not warpgroups:
+        return KernelEmitter(trace, form, tiles)
+    from lego_mlir.tracing.emit_wgmma import WarpgroupEmitter
+
+    return WarpgroupEmitter(trace, form)
 
 
 def location_of(ir: Any, source: Source) -> Any:
@@ -126,7 +139,7 @@ class KernelEmitter:
         with self.ir.InsertionPoint(entry):
             if self.dynamic:
                 types = [memref_type(tile) for tile in self.trace.shared]
-                self._memrefs |= emit_views(Builder(), self.trace, types, location_of(self.ir, self.trace.source))
+                self._memrefs |= self._views(types, location_of(self.ir, self.trace.source))
             self.printer = MlirPrinter(sizes, self.trace.ranges, form=self.form, tables=self._memrefs)
             self.compute = ValueEmitter(self.printer.build)
             self.tiles = self.tiles_of(self.printer, self.rows, self.trace.ranges)
@@ -135,6 +148,10 @@ class KernelEmitter:
             self._emit_ids(self.trace.body)
             self._emit_body(self.trace.body)
             self.printer.build.operation("gpu.return")
+
+    def _views(self, types: list[str], location: Any) -> dict[str, Any]:
+        """The tiles in dynamic shared memory, by name."""
+        return emit_views(Builder(), self.trace, types, location)
 
     # -- the function
 

@@ -30,13 +30,23 @@ def is_dynamic(trace: KernelTrace) -> bool:
     return declared > STATIC_SHARED_BYTES and not trace.tile_rows()
 
 
-def emit_views(build: Builder, trace: KernelTrace, types: list[str], location: Location) -> dict[str, Value]:
+def tile_offsets(trace: KernelTrace, alignment: int = BANK_ROW_BYTES) -> dict[str, int]:
+    """The first byte of each tile by name, with tiles at multiples of `alignment`."""
+    offsets, offset = {}, 0
+    for tile in trace.shared:
+        offsets[tile.name] = offset
+        offset += -(-tile_bytes(tile) // alignment) * alignment
+    return offsets
+
+
+def emit_views(
+    build: Builder, trace: KernelTrace, types: list[str], location: Location, alignment: int = BANK_ROW_BYTES
+) -> dict[str, Value]:
     """The views of the tiles by name, at the current insertion point; `types` are their memrefs."""
     memory = build.value("gpu.dynamic_shared_memory", (), _BYTES)
-    views, offset = {}, 0
+    views, offsets = {}, tile_offsets(trace, alignment)
     for tile, type_ in zip(trace.shared, types, strict=True):
-        start = build.constant(offset, "index")
+        start = build.constant(offsets[tile.name], "index")
         with located(location, tile.name):
             views[tile.name] = build.value("memref.view", (memory, start), type_)
-        offset += tile_bytes(tile)
     return views

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.data_ranges import DataRanges
     from lego_mlir.tracing.divisors import Division
     from lego_mlir.tracing.requirements import Requirement
+    from lego_mlir.tracing.wgmma_products import WarpgroupProduct
 
 Space = Literal["global", "workgroup"]
 Width = int | tuple[int, int] | None
@@ -465,7 +466,7 @@ class KernelTrace:
     `divisions` are the claims that divisors are not 0, except those that are visibly positive. `data` has the ranges
     of the symbols that represent data. `requirements` are conditions on sizes that proofs assume and a launch checks.
     `distinct` are the tensors whose elements are assumed to be distinct, with the line that states it. `maps` are the
-    layouts that the kernel applies, or inverts, to symbolic indices.
+    layouts that the kernel applies, or inverts, to symbolic indices. `products` are those that `wgmma` can compute.
     """
 
     name: str
@@ -483,6 +484,7 @@ class KernelTrace:
     requirements: tuple[Requirement, ...] = ()
     distinct: Mapping[str, Source] = field(default_factory=dict)
     maps: tuple[Layout, ...] = field(default=(), repr=False, compare=False)
+    products: tuple[WarpgroupProduct, ...] = field(default=(), repr=False, compare=False)
 
     def statements(self) -> Iterator[Statement]:
         """Every statement in pre-order: a loop or branch, then its body; then those of functions that are called."""
@@ -503,7 +505,7 @@ class KernelTrace:
 
     def values_used(self) -> set[int]:
         """The numbers of the values that some statement takes as an operand."""
-        return {value.number for statement in self.statements() for value in _operands(statement)}
+        return {value.number for statement in self.statements() for value in operands_of(statement)}
 
     def tile_rows(self) -> dict[str, int]:
         """The shared buffers that tile statements access, with the length of their memory rows."""
@@ -553,7 +555,8 @@ def _walk(body: tuple[Statement, ...]) -> Iterator[Statement]:
             yield from _walk(statement.otherwise)
 
 
-def _operands(statement: Statement) -> Iterator[Value]:
+def operands_of(statement: Statement) -> Iterator[Value]:
+    """The values that a statement takes, without those of its body."""
     for entry in fields(statement):
         held = getattr(statement, entry.name)
         if entry.name not in ("result", "results"):

@@ -46,6 +46,7 @@ from lego_mlir.tracing.trace import (
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.requirements import Requirement
+    from lego_mlir.tracing.wgmma_products import WarpgroupProduct
 
 ID_PREFIX = {"thread_id": "t", "block_id": "b"}
 AXES = "xyz"
@@ -70,6 +71,7 @@ class Tracer:
         self.path: list[Any] = []  # index conditions that hold in the innermost region
         self.distinct: dict[str, Source] = {}  # tensors whose elements are assumed to be distinct
         self.requirements: list[Requirement] = []  # conditions on sizes that hold at every launch
+        self.products: list[WarpgroupProduct] = []  # those that wgmma can compute
         self._regions: list[list[Statement]] = [[]]
         self._live: list[set[int]] = [set()]  # numbers of the values defined in each open region
         self._registers: list[set[int]] = [set()]

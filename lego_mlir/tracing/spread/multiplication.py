@@ -14,6 +14,8 @@ The layout of the result tells which warp computes which pieces of 16 x 8. Opera
 | f16, bf16 | f32 | m16n8k16 | 2 |
 | f32 | f32 | m16n8k8, operands rounded to tf32 | 1 |
 | i8 | i32, saturated | m16n8k32 | 4 |
+
+On sm_90a products of 64 rows for each 4 warps with b in shared memory are those of `wgmma` (`spread.warpgroups`).
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from lego_mlir.tracing.spread.fragments import (
     memory_of,
     taken_apart,
 )
+from lego_mlir.tracing.spread.warpgroups import of_warpgroups
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import MlirOperation, Value
 from lego_mlir.tracing.tracer import Tracer, current
@@ -80,6 +83,8 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread
     Raises LayoutError for operands whose shapes, element types or layouts do not fit.
     """
     tracer = current("lego.mma")
+    acc = acc.get()
+    a, b = (x.get() if isinstance(x, Spread) else x for x in (a, b))
     kind = _kind(tracer, a, b, acc)
     tile = MmaSync((1, 1)).layout(PIECE)
     pieces = fragments_of(acc.layout, tile)
@@ -89,6 +94,23 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread
             f"elements, got {brief(repr(acc.layout))}",
             LayoutError,
         )
+    with tracer.recorded() as part:
+        found, left, sums = _multiplied(tracer, kind, a, b, acc, pieces)
+    tracer.extend(part)
+    if product := of_warpgroups(tracer, acc.layout, pieces, (a, left), b, sums, found, part):
+        tracer.products.append(product)
+    return Spread(acc.layout, acc.dtype, found)
+
+
+def _multiplied(
+    tracer: Tracer,
+    kind: MmaInstruction,
+    a: Spread | Part | View,
+    b: Spread | Part | View,
+    acc: Spread,
+    pieces: dict[Block, list[int]],
+) -> tuple[list[Scalar], Operand, dict[Block, Value]]:
+    """The registers of the result by `mma.sync`, the left operand, and the pieces that are added to."""
     steps = _shape(a)[1] // kind.depth
     left = _operand(tracer, 0, a, acc, kind, {(row, k) for row, _ in pieces for k in range(steps)})
     right = _operand(tracer, 1, b, acc, kind, {(k, column) for _, column in pieces for k in range(steps)})
@@ -96,6 +118,7 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread
         block: composed(tracer, acc.dtype, (2, 2), [acc.registers[r].value for r in registers])
         for block, registers in pieces.items()
     }
+    sums = dict(totals)
     for step in range(steps):
         for row, column in _serpentine(sorted(pieces), step):
             x, y = left.fragment((row, step)), right.fragment((step, column))
@@ -103,7 +126,7 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread
     found: dict[int, Scalar] = {}
     for block, registers in pieces.items():
         found.update(zip(registers, taken_apart(tracer, totals[block]), strict=True))
-    return Spread(acc.layout, acc.dtype, [found[r] for r in range(len(acc.registers))])
+    return [found[r] for r in range(len(acc.registers))], left, sums
 
 
 def _product(tracer: Tracer, kind: MmaInstruction, a: Value, b: Value, c: Value) -> Value:

@@ -1,0 +1,110 @@
+"""Whether `wgmma` can compute a product of spread values, and with which operands: see `tracing.wgmma_products`.
+
+tile of b, (K, N), [k, n] -> offset      transposed: the unit's descriptors are of [n, k]
+position of its first element            a multiple of 1024 bytes, or the swizzle would begin elsewhere
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.nodes import Eq, FloorMod
+from lego_mlir.expr.verdict import Proved
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.hardware.tensor_maps import ATOM_BYTES
+from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.scalar import Scalar
+from lego_mlir.tracing.spread.distributed import Spread
+from lego_mlir.tracing.spread.fragments import Block, Operand, memory_of
+from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import Compose, MatrixLoad, MlirOperation, Piece, Statement, Value
+from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.wgmma_products import (
+    DEPTH,
+    ROWS,
+    TYPES,
+    SharedMatrix,
+    WarpgroupProduct,
+    row_blocks,
+    shared_matrix,
+)
+
+_COVERED: Final = (Compose, MatrixLoad, MlirOperation, Piece)
+Given = Spread | Part | View
+
+
+def of_warpgroups(
+    tracer: Tracer,
+    layout: LinearLayout,
+    pieces: Mapping[Block, Sequence[int]],
+    a: tuple[Given, Operand],
+    b: Given,
+    sums: Mapping[Block, Value],
+    results: Sequence[Scalar],
+    statements: Sequence[Statement],
+) -> WarpgroupProduct | None:
+    """The product for `wgmma`, None where it cannot compute it; `statements` compute it otherwise.
+
+    `layout` and `results` are those of the result, and `sums` the pieces that are added to.
+    """
+    rows = row_blocks(layout, pieces)
+    if rows is None or isinstance(b, Spread) or (part := _part(b)).view.dtype not in TYPES:
+        return None
+    columns, steps = 8 * len({column for _, column in pieces}), part.shape[0] // DEPTH
+    composed = {s.result.number: tuple(v.number for v in s.operands) for s in statements if isinstance(s, Compose)}
+    try:
+        left = _left(tracer, *a, composed, rows, steps, 1 << (len(layout.bases["warp"]) - 2))
+        right = _shared(tracer, part.T, [0], 0, columns)
+    except LayoutError:
+        return None
+    if left is None or right is None:
+        return None
+    blocks = [[(row, column) for column in range(columns // 8)] for row in rows]
+    return WarpgroupProduct(
+        part.view.dtype,
+        columns,
+        steps,
+        tuple(tuple(results[r].value.number for block in line for r in pieces[block]) for line in blocks),
+        tuple(tuple(n for block in line for n in composed[sums[block].number]) for line in blocks),
+        left,
+        right,
+        frozenset(v.number for s in statements if isinstance(s, _COVERED) for v in _made(s)),
+    )
+
+
+def _made(statement: Compose | MatrixLoad | MlirOperation | Piece) -> tuple[Value, ...]:
+    return statement.results if isinstance(statement, MlirOperation) else (statement.result,)
+
+
+def _part(given: Part | View) -> Part:
+    return given if isinstance(given, Part) else Part(given, (0, 0), given.dims())
+
+
+def _left(
+    tracer: Tracer,
+    given: Given,
+    operand: Operand,
+    composed: Mapping[int, tuple[int, ...]],
+    rows: Sequence[int],
+    steps: int,
+    groups: int,
+) -> SharedMatrix | tuple[tuple[tuple[int, ...], ...], ...] | None:
+    """The left operand: the numbers of its registers for each row and step, or its shared tile."""
+    if not isinstance(given, Spread):
+        return _shared(tracer, _part(given), [16 * row for row in rows], ROWS if groups > 1 else 0, ROWS)
+    return tuple(tuple(composed[operand.fragment((row, k)).number] for k in range(steps)) for row in rows)
+
+
+def _shared(tracer: Tracer, part: Part, rows: Sequence[int], group: int, lines: int) -> SharedMatrix | None:
+    """A part of a shared tile, [m or n, k], as an operand."""
+    memory = memory_of(tracer, part)
+    if memory is None:
+        return None
+    tile, position = memory
+    aligned = Eq(FloorMod(as_expr(Index(position) * part.view.dtype.bytes), ATOM_BYTES), 0)
+    if not isinstance(tracer.prove(aligned), Proved):
+        return None
+    return shared_matrix(part.view.buffer, position, tile, rows, group, lines)

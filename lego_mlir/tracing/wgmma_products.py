@@ -1,0 +1,134 @@
+"""Products of spread values that warpgroups can compute: what `wgmma` needs, beside the traced `mma.sync` statements.
+
+`lego.mma` on spread values is traced as `mma.sync`, which GPUs since sm_80 and the interpreter execute. Where the
+result is in the layout of `wgmma`, 16 rows for each of the 4 warps of a group, and the operands in shared memory match
+a matrix descriptor, the product is recorded here too. For sm_90a `emit_wgmma` emits it in place of the statements that
+it covers:
+
+    result  rows 64 g + 16 w + ..   of warp 4 g + w: one instruction m64nNk16 for each 64 rows and 16 of K
+    a       the registers of f2.MmaOperand(0, parent), or a shared tile of 64 rows for each group
+    b       a shared tile
+
+The descriptors are derived from the tiles' layouts and compared element by element (`f2.matrix_descriptors`).
+(PTX ISA, "wgmma.mma_async".)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.tracing.dtypes import DType, bf16, f16
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Expr
+    from lego_mlir.f2.linear import LinearLayout
+    from lego_mlir.f2.matrix_descriptors import MatrixDescriptor
+    from lego_mlir.tracing.trace import Buffer
+
+ROWS: Final = 64
+"""Rows of the result of one instruction."""
+WARPS: Final = 4
+"""Warps of a group, each with 16 of the rows."""
+WIDEST: Final = 256
+"""Columns of the result of one instruction."""
+DEPTH: Final = 16
+"""Elements of 16 bits along K of one instruction."""
+TYPES: Final[tuple[DType, ...]] = (f16, bf16)
+Block = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMatrix:
+    """An operand in shared memory: its first element is at `position`, in elements of the buffer.
+
+    Instruction (i, k) of a thread in warpgroup g starts `starts[i][k] + group_step * g` bytes further.
+    """
+
+    buffer: Buffer
+    position: Expr
+    descriptor: MatrixDescriptor
+    starts: tuple[tuple[int, ...], ...]
+    group_step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WarpgroupProduct:
+    """`acc + a @ b`, in place of the statements whose results have the numbers `covered`.
+
+    `rows` is the number of instructions of 64 rows, `columns` and `steps` the extents along N and in steps of K;
+    `results[i]` and `accumulators[i]` are the numbers of the values of instruction i in the order of the registers;
+    `a` is a shared matrix, or the numbers of the registers by row and step.
+    """
+
+    dtype: DType
+    columns: int
+    steps: int
+    results: tuple[tuple[int, ...], ...]
+    accumulators: tuple[tuple[int, ...], ...]
+    a: SharedMatrix | tuple[tuple[tuple[int, ...], ...], ...]
+    b: SharedMatrix
+    covered: frozenset[int]
+
+    @property
+    def buffers(self) -> frozenset[str]:
+        """The names of the tiles that the product reads."""
+        return frozenset(o.buffer.name for o in (self.a, self.b) if isinstance(o, SharedMatrix))
+
+
+def row_blocks(layout: LinearLayout, pieces: Mapping[Block, Sequence[int]]) -> list[int] | None:
+    """The first rows of a thread's instructions, in pieces of 16; None for a layout that `wgmma` does not have."""
+    warps = [tuple(basis) for basis in layout.bases["warp"]]
+    groups = [(ROWS << k, 0) for k in range(len(warps) - 2)]
+    if warps[:2] != [(16, 0), (32, 0)] or not _follow(warps[2:], groups):
+        return None
+    rows, columns = sorted({r for r, _ in pieces}), sorted({c for _, c in pieces})
+    if any(r % WARPS for r in rows) or columns != list(range(len(columns))) or 8 * len(columns) > WIDEST:
+        return None
+    return rows
+
+
+def _follow(warps: Sequence[tuple[int, ...]], groups: Sequence[tuple[int, ...]]) -> bool:
+    """Whether the groups take consecutive 64 rows."""
+    return list(warps) == list(groups)
+
+
+def shared_matrix(
+    buffer: Buffer, position: Expr, tile: LinearLayout, rows: Sequence[int], group: int, lines: int
+) -> SharedMatrix:
+    """A tile (dims -> offset in elements) as an operand whose instructions read `lines` rows from each of `rows` on.
+
+    A group's rows are `group` rows further than those of the group before. Raises LayoutError, which names an element,
+    where no descriptor describes an instruction's part, or two differ.
+    """
+    bytes_ = buffer.dtype.bytes
+    shape = tuple(tile.in_sizes[name] for name in tile.in_sizes)
+    found = [[_instruction(tile, bytes_, row, k, lines) for k in range(0, shape[1], DEPTH)] for row in rows]
+    descriptor, *others = {descriptor for line in found for descriptor, _ in line}
+    if others:
+        raise LayoutError("the parts of a tile that single instructions of wgmma read have different descriptors")
+    step = 0
+    if group and rows[-1] + group + lines <= shape[0]:
+        moved, start = _instruction(tile, bytes_, rows[0] + group, 0, lines)
+        step = start - found[0][0][1]
+        if moved != descriptor or step < 0:
+            raise LayoutError("the rows of two warpgroups have different descriptors")
+    starts = tuple(tuple(start for _, start in line) for line in found)
+    return SharedMatrix(buffer, position, descriptor, starts, step)
+
+
+@cache
+def _instruction(tile: LinearLayout, bytes_: int, row: int, k: int, lines: int) -> tuple[MatrixDescriptor, int]:
+    """The descriptor of one instruction's part of a tile, and the byte of its start before the swizzle."""
+    import numpy as np
+
+    from lego_mlir.f2.matrix_descriptors import derive, permuted
+
+    at = np.indices((lines, DEPTH)) + np.array([row, k]).reshape(2, 1, 1)
+    names = list(tile.in_sizes)
+    offsets = np.asarray(tile.apply(**dict(zip(names, at, strict=True)))["offset"]) * bytes_
+    descriptor = derive(offsets, bytes_, lines).descriptor
+    return descriptor, int(permuted(offsets[:1, :1], descriptor.swizzle)[0, 0])
