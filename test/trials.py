@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lego_mlir.errors import LayoutError
+from lego_mlir.tuning.made_up import VirtualBench
+from lego_mlir.tuning.measuring import Failure
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,28 @@ class Recorded:
         with Path(self.path).open("a") as file:
             file.write(f"{self.name} {os.getppid()}\n")
         return self.trial.open()
+
+
+class WaitingBench(VirtualBench):
+    """A virtual bench whose trials are ready once a file exists, at most 30 s later."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = Path(path)
+
+    def start(self, trial):
+        contender = super().start(trial)
+        ready = contender.ready
+
+        def when_it_exists():
+            for _ in range(3000):
+                if self.path.exists():
+                    return ready()
+                time.sleep(0.01)
+            return Failure("timed out", "the file does not exist")
+
+        contender.ready = when_it_exists
+        return contender
 
 
 def refuse():

@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli.progress import Progress
@@ -31,7 +32,9 @@ EXAMPLE: Final = "lego-mlir tune examples/tuned_transpose.py --size M=4096 --siz
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("spec", help="the spec, a Python file with a function decorated by @lego.tune")
+    parser.add_argument(
+        "spec", help="a Python file with a function decorated by @lego.tune, a recipe (.json), or a folder of --pack"
+    )
     parser.add_argument("--kernel", metavar="NAME", help="tune this tunable only")
     parser.add_argument("--size", metavar="NAME=N", action="append", default=[], help="a size of the key: M=4096")
     parser.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h")
@@ -41,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--export", metavar="FILE", help="write the choices as JSON, for Tunable.load")
     parser.add_argument("--autotune", action="store_true", help="print what is left as the configs of triton.autotune")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--pack", metavar="FOLDER", help="compile the candidates into a folder, and measure nothing")
+    parser.add_argument("--target", metavar="NAME", help="what --pack compiles for, such as sm_90")
+    parser.add_argument(
+        "--gpus", metavar="N", type=_positive, default=1, help="measure a recipe or a folder on this many GPUs"
+    )
     cluster = parser.add_mutually_exclusive_group()
     cluster.add_argument(
         "--scheduler", metavar="ADDRESS", help="compile and measure on the workers of a Dask scheduler"
@@ -51,11 +59,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"at least 1, got {number}")
+    return number
+
+
 def run(args: argparse.Namespace) -> int:
     """Print the plan, measure it, and return 1 if no configuration has a time."""
     from lego_mlir import spec
     from lego_mlir.tuning.tunable import seconds_of
 
+    given = Path(args.spec)
+    if given.is_dir() or given.suffix == ".json":
+        from lego_mlir.cli import tune_jobs
+
+        return tune_jobs.run_folder(args) if given.is_dir() else tune_jobs.run_recipe(args)
     budget = None if args.budget is None else seconds_of(args.budget)
     loaded = spec.load(args.spec)
     tunable = chosen_tunable(loaded, args.kernel)
@@ -74,6 +94,12 @@ def run(args: argparse.Namespace) -> int:
         _print_plan(args, plan)
         return 0
     space.require_some(tunable.name)
+    if args.pack:
+        from lego_mlir.cli import tune_jobs
+        from lego_mlir.tuning.sized import SizedProblem
+
+        at = {name: int(sizes[name]) for name in tunable.key}
+        return tune_jobs.pack(args, tunable, [SizedProblem(space.kept, at)])
     if args.scheduler or args.local_cluster is not None:
         from lego_mlir.cli.tune_cluster import measured_on_cluster
 

@@ -21,6 +21,7 @@ def measured_on_cluster(
 ) -> Sequence[Timing]:
     """The timings of what pruning left, stored as they arrive."""
     from lego_mlir.tuning import cluster, cluster_tuning
+    from lego_mlir.tuning.sized import SizedProblem
     from lego_mlir.tuning.timings import TimingStore
 
     store, at = TimingStore(args.store), {name: int(sizes[name]) for name in tunable.key}
@@ -36,7 +37,7 @@ def measured_on_cluster(
             progress.update(str(state))
 
         (timings,) = cluster_tuning.halve_on(
-            client, tunable.name, [cluster_tuning.SizedProblem(space.kept, at)], seconds=budget, known=known,
+            client, tunable.name, [SizedProblem(space.kept, at)], seconds=budget, known=known,
             on_timing=lambda timing: store.add([timing]), on_progress=shown, identify=cluster_tuning.gpu_device,
             build=cluster_tuning.gpu_build,
         )  # fmt: skip

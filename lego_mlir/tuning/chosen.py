@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -23,6 +23,7 @@ from lego_mlir.tuning.pruning import predicted_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
+    from lego_mlir.tuning.candidates import Timing
     from lego_mlir.tuning.tunable import Tunable
 
 FORMAT: Final = 1
@@ -120,10 +121,21 @@ def _scale(configuration: Configuration, ratios: Sequence[_Ratio]) -> float:
 # ---- files
 
 
-def choices_to_text(name: str, space: SearchSpace, rows: Iterable[ChosenRow]) -> str:
-    """Choices as JSON: one row a size."""
+def best_rows(timings: Iterable[Timing], objective: Callable[[Timing], float] | None = None) -> list[ChosenRow]:
+    """The best timing of each set of sizes; by its median unless another objective is given."""
+    value: Callable[[Timing], float] = objective or (lambda timing: timing.median)
+    best: dict[tuple[tuple[str, int], ...], Timing] = {}
+    for timing in timings:
+        at = tuple(sorted(timing.sizes.items()))
+        if not timing.failure and (at not in best or value(timing) < value(best[at])):
+            best[at] = timing
+    return [ChosenRow(dict(t.sizes), t.configuration, t.median, t.device) for t in best.values()]
+
+
+def choices_to_text(name: str, space: str, rows: Iterable[ChosenRow], recipe: str = "") -> str:
+    """Choices as JSON: one row a size, for the space with this digest, with the digest of the recipe they follow."""
     data: Json = {
-        "format": FORMAT, "tunable": name, "space": space.digest,
+        "format": FORMAT, "tunable": name, "space": space, **({"recipe": recipe} if recipe else {}),
         "choices": [
             {"sizes": dict(row.sizes), "configuration": row.configuration.to_data(), "us": row.microseconds,
              "device": row.device}

@@ -4,7 +4,7 @@
        │                    │ trials
        └──── a job ────► a worker with gpu=1: race of the trials in isolated processes, one job a GPU at a time
                             │ results
-       ◄────────────────────┘ as each job ends
+       ◄────────────────────┘ of each candidate as it is final, and of the job as it ends
 
 A job is a race: its candidates are compared on one device, in turns. A worker that is lost costs the work that it had
 begun: Dask gives that to another worker, and what it would have sent never arrives, so a job is counted once. A build
@@ -17,7 +17,9 @@ distributed.dask.org, "Worker Resources", "Resilience".
 from __future__ import annotations
 
 import pickle
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -89,7 +91,12 @@ class ClusterProgress:
 class ClusterRun:
     """One run of jobs on a client."""
 
-    def __init__(self, client: Foreign, jobs: Sequence[ClusterJob]) -> None:
+    def __init__(
+        self,
+        client: Foreign,
+        jobs: Sequence[ClusterJob],
+        on_result: Callable[[str, RaceResult], None] = lambda name, result: None,
+    ) -> None:
         names = [job.name for job in jobs]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise UsageError(f"two jobs have the name {twice!r}; a name identifies one job")
@@ -99,11 +106,23 @@ class ClusterRun:
         self.outcomes: dict[str, JobOutcome] = {}
         self.began = time.monotonic()
         self._first: float | None = None  # when the first job was submitted
+        self._topic, self._on_result = f"lego-mlir-{uuid.uuid4().hex}", on_result
+        self._told: set[tuple[str, int]] = set()
+        self._telling = threading.Lock()
 
     def run(
         self, on_outcome: Callable[[JobOutcome], None], on_progress: Callable[[ClusterProgress], None]
     ) -> dict[str, JobOutcome]:
         """Submit all builds, each job when its builds are done, and hand out each outcome once."""
+        self.client.subscribe_topic(self._topic, self._event)
+        try:
+            return self._run(on_outcome, on_progress)
+        finally:
+            self.client.unsubscribe_topic(self._topic)
+
+    def _run(
+        self, on_outcome: Callable[[JobOutcome], None], on_progress: Callable[[ClusterProgress], None]
+    ) -> dict[str, JobOutcome]:
         distributed = _distributed()
         waiting = distributed.as_completed()
         roles: dict[str, tuple[str, int | None]] = {}
@@ -136,7 +155,20 @@ class ClusterRun:
             self._first = time.monotonic()
         made = self.built[job.name]
         trials = [made[number] for number in range(len(job.builds))]
-        return self.client.submit(_measured, trials, _packed((job.rules, job.bench)), pure=False, resources={GPU: 1})
+        packed = _packed((job.rules, job.bench, self._topic, job.name))
+        return self.client.submit(_measured, trials, packed, pure=False, resources={GPU: 1})
+
+    def _event(self, event: tuple[float, bytes]) -> None:
+        """On the client's thread: a result of a race that is still running, perhaps on a worker that will be lost."""
+        name, result = pickle.loads(event[1])
+        self._tell(name, result)
+
+    def _tell(self, name: str, result: RaceResult) -> None:
+        """Hand out the result of a candidate once: the first that arrives."""
+        with self._telling:
+            if (name, result.number) not in self._told:
+                self._told.add((name, result.number))
+                self._on_result(name, result)
 
     def _outcome(self, name: str, future: Foreign) -> JobOutcome:
         if future.status != "finished":
@@ -151,6 +183,8 @@ class ClusterRun:
         if outcome.name not in self.outcomes:
             self.outcomes[outcome.name] = outcome
             self.built[outcome.name].clear()  # the workers forget the code
+            for result in outcome.results:
+                self._tell(outcome.name, result)
             on_outcome(outcome)
 
     def progress(self) -> ClusterProgress:
@@ -170,12 +204,14 @@ def run_jobs(
     jobs: Sequence[ClusterJob],
     on_outcome: Callable[[JobOutcome], None] = lambda outcome: None,
     on_progress: Callable[[ClusterProgress], None] = lambda progress: None,
+    on_result: Callable[[str, RaceResult], None] = lambda name, result: None,
 ) -> dict[str, JobOutcome]:
     """Build and measure jobs on a cluster; their outcomes by name. `on_outcome` is called as each job ends.
 
+    `on_result` is called with the job's name and each result as it becomes final, from any thread, one at a time.
     Raises UsageError for two jobs of one name, and for a cluster without a worker that has the resource `gpu`.
     """
-    return ClusterRun(client, jobs).run(on_outcome, on_progress)
+    return ClusterRun(client, jobs, on_result).run(on_outcome, on_progress)
 
 
 @contextmanager
@@ -254,10 +290,10 @@ def _built(build: bytes) -> Trial | Failure:
 
 def _measured(trials: Sequence[Trial | Failure], packed: bytes) -> tuple[list[RaceResult], str, float]:
     """On a worker with a GPU: the race."""
-    began = time.monotonic()
-    rules, bench = pickle.loads(packed)
-    results = race(bench(), trials, rules)
-    return results, str(_distributed().get_worker().name), time.monotonic() - began
+    began, worker = time.monotonic(), _distributed().get_worker()
+    rules, bench, topic, name = pickle.loads(packed)
+    results = race(bench(), trials, rules, lambda result: worker.log_event(topic, pickle.dumps((name, result))))
+    return results, str(worker.name), time.monotonic() - began
 
 
 def _require_gpu_workers(client: Foreign) -> None:

@@ -1,7 +1,8 @@
 """Candidates of many sizes measured on a cluster: a job for each size, so that its candidates race on one device.
 
 The client traces the candidates and makes the data of their checks; the workers compile, and those with a GPU measure.
-Timings come back as each job ends, and are the same as those of `workbench.halve` on the device of the worker.
+Timings come back as the race of their job settles each candidate; they are those of `workbench.halve` on the device of
+the worker.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from lego_mlir.errors import LegoError
 from lego_mlir.tuning.candidates import Candidate, Timing
-from lego_mlir.tuning.cluster import Build, ClusterJob, ClusterProgress, JobOutcome, on_gpu_worker, run_jobs
-from lego_mlir.tuning.halving import RaceRules
+from lego_mlir.tuning.cluster import Build, ClusterJob, ClusterProgress, on_gpu_worker, run_jobs
+from lego_mlir.tuning.halving import RaceResult, RaceRules
 from lego_mlir.tuning.measuring import Failure
+from lego_mlir.tuning.sized import SizedProblem
 from lego_mlir.tuning.workbench import Entry, entered
 
 if TYPE_CHECKING:
@@ -30,19 +32,6 @@ class WorkerDevice:
     driver: str
     toolchain: str
     target: str
-
-
-@dataclass(frozen=True, slots=True)
-class SizedProblem:
-    """The candidates for one set of sizes, best predicted first."""
-
-    candidates: Sequence[Candidate]
-    sizes: Mapping[str, int]
-
-    @property
-    def name(self) -> str:
-        """The sizes as text."""
-        return " ".join(f"{name}={n}" for name, n in self.sizes.items())
 
 
 MakeBuild = Callable[[Candidate, Mapping[str, int], WorkerDevice], Build]
@@ -96,18 +85,18 @@ def halve_on(
     jobs = [
         ClusterJob(problem.name, _builds(entries[problem.name], where, build), rules) for problem in problems
     ]  # fmt: skip
-    found: dict[str, list[Timing]] = {problem.name: [] for problem in problems}
+    found: dict[str, dict[int, Timing]] = {problem.name: {} for problem in problems}
 
-    def record(outcome: JobOutcome) -> None:
-        for result in outcome.results:
-            if (timing := entries[outcome.name].timing(where, result)) is not None:
-                found[outcome.name].append(timing)
-                on_timing(timing)
+    def record(name: str, result: RaceResult) -> None:
+        if (timing := entries[name].timing(where, result)) is not None:
+            found[name][result.number] = timing
+            on_timing(timing)
 
-    outcomes = run_jobs(client, jobs, record, on_progress)
+    outcomes = run_jobs(client, jobs, on_progress=on_progress, on_result=record)
     if failed := next((outcome for outcome in outcomes.values() if outcome.failure), None):
         raise LegoError(f"{tunable} at {failed.name} was not measured: {failed.failure}")
-    return [entries[problem.name].together(found[problem.name]) for problem in problems]
+    in_order = {name: [timings[number] for number in sorted(timings)] for name, timings in found.items()}
+    return [entries[problem.name].together(in_order[problem.name]) for problem in problems]
 
 
 def _builds(entry: Entry, where: WorkerDevice, build: MakeBuild) -> list[Build | Failure]:

@@ -33,7 +33,7 @@ from lego_mlir.runtime.arrays import library_of
 from lego_mlir.tracing.definition import Kernel
 from lego_mlir.tuning.building import CandidateBuilder, builder_of, kernel_of
 from lego_mlir.tuning.candidates import Candidate, Configuration, SearchSpace, Timing
-from lego_mlir.tuning.chosen import Chosen, ChosenRow, choices_from_text, choices_to_text, choose
+from lego_mlir.tuning.chosen import Chosen, ChosenRow, best_rows, choices_from_text, choices_to_text, choose
 from lego_mlir.tuning.conditions import ConditionLike
 from lego_mlir.tuning.model import DeviceModel, device_named
 from lego_mlir.tuning.pruning import Counting, PrunedSpace, prune
@@ -176,7 +176,7 @@ class Tunable:
         rows = self.rows()
         if not rows:
             raise UsageError(f"{self.name}: nothing was measured, so there is no choice to export; run tune(..) first")
-        replace_file(Path(path), choices_to_text(self.name, self.space, rows).encode())
+        replace_file(Path(path), choices_to_text(self.name, self.space.digest, rows).encode())
 
     def load(self, path: str | Path) -> None:
         """Use exported choices. Raises SpecError for a file of another tunable, or of another space."""
@@ -189,12 +189,8 @@ class Tunable:
 
     def rows(self) -> list[ChosenRow]:
         """The best measured configuration of each size, after the rows that were loaded."""
-        best: dict[tuple[tuple[str, int], ...], Timing] = {}
-        for timing in self.timings:
-            at = tuple(sorted(timing.sizes.items()))
-            if not timing.failure and (at not in best or self.objective(timing) < self.objective(best[at])):
-                best[at] = timing
-        measured = [ChosenRow(dict(at), t.configuration, t.median, t.device) for at, t in best.items()]
+        measured = best_rows(self.timings, self.objective)
+        best = {tuple(sorted(row.sizes.items())) for row in measured}
         return [row for row in self.chosen_rows if tuple(sorted(row.sizes.items())) not in best] + measured
 
     # ---- sizes

@@ -10,15 +10,16 @@ from collections import Counter
 from functools import partial
 
 import pytest
-from trials import Recorded, Unreadable, leave, refuse
+from trials import Recorded, Unreadable, WaitingBench, leave, refuse
 
 from lego_mlir.errors import DependencyError, LayoutError, UsageError
 from lego_mlir.tuning import cluster
 from lego_mlir.tuning.candidates import Candidate, Configuration
 from lego_mlir.tuning.cluster import ClusterJob, run_jobs
-from lego_mlir.tuning.cluster_tuning import SizedProblem, WorkerDevice, halve_on
+from lego_mlir.tuning.cluster_tuning import WorkerDevice, halve_on
 from lego_mlir.tuning.halving import RaceRules
 from lego_mlir.tuning.made_up import MadeUpDevice
+from lego_mlir.tuning.sized import SizedProblem
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own dependencies
 ONE_RUNG = RaceRules(rungs=1)
@@ -82,6 +83,20 @@ def test_a_build_that_fails_costs_its_candidate(client):
     assert outcome.results[0].reason == "sigma must order the axes"
     assert outcome.results[4].reason.startswith("ModuleNotFoundError: No module named 'a_module_that_is_not_there'")
     assert outcome.worker.startswith("measure-")
+
+
+def test_results_of_candidates_arrive_while_the_race_of_their_job_runs(client, tmp_path):
+    device, path, arrived = MadeUpDevice(noise=0.01), tmp_path / "heard", []
+
+    def heard(name, result):
+        arrived.append((name, result.number, result.fate))
+        path.touch()
+
+    bench = partial(WaitingBench, str(path))
+    job = ClusterJob("job", [refuse, partial(device.trial, 2e-5)], ONE_RUNG, bench)
+    outcome = run_jobs(client, [job], on_result=heard)["job"]
+    assert [result.fate for result in outcome.results] == ["refused", "best"]
+    assert arrived == [("job", 0, "refused"), ("job", 1, "best")]
 
 
 def test_a_build_that_ends_every_worker_is_given_up(client):

@@ -1,0 +1,163 @@
+"""`lego-mlir tune` for several sizes: a recipe, a folder of packed candidates, and packing them.
+
+    lego-mlir tune SPEC --size M=4096 --pack candidates --target sm_90      compile here
+    lego-mlir tune candidates --gpus 2 --export choices.json                measure there, without a compiler
+    lego-mlir tune recipe.json --gpus 2                                     compile and measure all sizes of a recipe
+
+Sizes are measured on as many GPUs of this machine as `--gpus` says, one size a GPU at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lego_mlir.cli.progress import Progress
+from lego_mlir.cli.terminal import ResultTable, show
+from lego_mlir.errors import SpecError, UsageError
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+    from lego_mlir.tuning.candidates import Timing
+    from lego_mlir.tuning.recipes import TuningRecipe
+    from lego_mlir.tuning.sized import SizedProblem
+    from lego_mlir.tuning.tunable import Tunable
+    from lego_mlir.tuning.workbench import Workbench
+
+
+def run_folder(args: argparse.Namespace) -> int:
+    """Measure packed candidates; 1 if a size has no time."""
+    from lego_mlir.tuning import packed
+    from lego_mlir.tuning.tunable import seconds_of
+
+    found = packed.read(Path(args.spec))
+    if args.size or args.kernel or args.pack:
+        raise UsageError(
+            "a folder of packed candidates has its sizes and its tunable; leave out --size, --kernel, --pack"
+        )
+    workbenches = [found.workbench(device) for device in range(args.gpus)]
+    seconds = None if args.budget is None else seconds_of(args.budget)
+    timings = _measured(args, found.tunable, found.problems, workbenches, seconds)
+    if args.export:
+        _export(Path(args.export), found.tunable, found.space, timings, "")
+    return _shown(args, found.tunable, found.problems, timings)
+
+
+def run_recipe(args: argparse.Namespace) -> int:
+    """Measure the sizes of a recipe, or pack their candidates, and write its choices."""
+    from lego_mlir.tuning import recipes
+    from lego_mlir.tuning.gpu_workbench import gpu_workbench
+    from lego_mlir.tuning.sized import SizedProblem
+    from lego_mlir.tuning.tunable import seconds_of
+
+    recipe = recipes.read(Path(args.spec))
+    if args.size or args.kernel:
+        raise UsageError(f"{recipe.path} has the sizes and the tunable; leave out --size and --kernel")
+    tunable = _tunable(recipe)
+    problems = []
+    for sizes in recipe.sizes:
+        space = tunable.prune(sizes)
+        space.require_some(tunable.name)
+        problems.append(SizedProblem(space.kept, sizes))
+    if args.pack:
+        return pack(args, tunable, problems)
+    budget = args.budget or recipe.budget
+    workbenches = [gpu_workbench(device) for device in range(args.gpus)]
+    timings = _measured(args, tunable.name, problems, workbenches, None if budget is None else seconds_of(budget))
+    _export(Path(args.export or recipe.export), tunable.name, tunable.space.digest, timings, recipe.digest)
+    return _shown(args, tunable.name, problems, timings)
+
+
+def pack(args: argparse.Namespace, tunable: Tunable, problems: Sequence[SizedProblem]) -> int:
+    """Compile candidates into a folder for `run_folder`."""
+    from lego_mlir.tuning import packed
+    from lego_mlir.tuning.gpu_workbench import Preparing, toolchain
+
+    if not args.target:
+        raise UsageError("--pack compiles for the target of another machine; name it, such as --target sm_90")
+    preparing, done = Preparing(args.target), 0
+    total = sum(len(problem.candidates) for problem in problems)
+
+    def another() -> None:
+        nonlocal done
+        done += 1
+        progress.update("compiled", done=done, total=total)
+
+    with Progress(f"packing {tunable.name}") as progress:
+        found = packed.write(
+            Path(args.pack), tunable, problems, args.target, toolchain(args.target), preparing.trial, another
+        )
+    rows = [row for job in found.rows for row in job["candidates"]]
+    failed = [row for row in rows if "failure" in row]
+    print(f"{args.pack}: {len(found.rows)} sizes, {len(rows)} candidates, {len(failed)} of them failed to compile")
+    return 0 if len(failed) < len(rows) else 1
+
+
+def _tunable(recipe: TuningRecipe) -> Tunable:
+    from lego_mlir import spec
+    from lego_mlir.cli.tune import chosen_tunable
+
+    return chosen_tunable(spec.load(str(recipe.spec)), recipe.tunable)
+
+
+def _measured(
+    args: argparse.Namespace,
+    name: str,
+    problems: Sequence[SizedProblem],
+    workbenches: Sequence[Workbench],
+    seconds: float | None,
+) -> list[list[Timing]]:
+    """The timings of each size, stored as they come."""
+    from lego_mlir.tuning.several_devices import halve_on_devices
+    from lego_mlir.tuning.timings import TimingStore
+
+    store, done = TimingStore(args.store), 0
+    total = sum(len(problem.candidates) for problem in problems)
+    known = store.timings(tunable=name, toolchain=workbenches[0].toolchain) if args.resume else []
+
+    def stored(timing: Timing) -> None:
+        nonlocal done
+        done += 1
+        store.add([timing])
+        progress.update("measured", done=done, total=total)
+
+    with Progress(f"tuning {name}") as progress:
+        return halve_on_devices(workbenches, name, problems, seconds=seconds, known=known, on_timing=stored)
+
+
+def _export(path: Path, name: str, space: str, timings: Sequence[Sequence[Timing]], recipe: str) -> None:
+    from lego_mlir.store import replace_file
+    from lego_mlir.tuning.chosen import best_rows, choices_to_text
+
+    rows = best_rows([timing for found in timings for timing in found])
+    if not rows:
+        raise SpecError(f"{name}: no candidate has a time, so there is no choice to export")
+    replace_file(path, choices_to_text(name, space, rows, recipe).encode())
+
+
+def _shown(
+    args: argparse.Namespace, name: str, problems: Sequence[SizedProblem], timings: Sequence[Sequence[Timing]]
+) -> int:
+    """Print the best of each size; 1 if one has none."""
+    rows: list[Json] = []
+    for problem, found in zip(problems, timings, strict=True):
+        good = [timing for timing in found if not timing.failure]
+        best = min(good, key=lambda timing: timing.median, default=None)
+        rows.append({
+            "sizes": dict(problem.sizes), "measured": len(good), "failed": len(found) - len(good),
+            "configuration": best and best.configuration.to_data(), "us": best and best.median,
+            "device": best and best.device, "key": best.configuration.key if best else "none has a time",
+        })  # fmt: skip
+    if args.json:
+        print(json.dumps({"tunable": name, "sizes": rows}, indent=2))
+    else:
+        cells = [
+            (" ".join(f"{size}={n}" for size, n in row["sizes"].items()), row["key"],
+             f"{row['us']:.4g}" if row["us"] else "", row["measured"], row["failed"])
+            for row in rows
+        ]  # fmt: skip
+        show(f"{name}: {len(rows)} sizes", ResultTable(("sizes", "fastest", "us", "measured", "failed"), cells))
+    return 0 if all(row["us"] for row in rows) else 1

@@ -1,0 +1,179 @@
+"""Candidates that were compiled elsewhere, in a folder: measured where a GPU is and no compiler.
+
+    candidates.json       the tunable, its space, the toolchain; each size with its candidates, best predicted first
+    code/<digest>.ptx     the code of a candidate, once for all sizes that share it; its manifest beside it
+    checks/<digest>.npz   input and expected output of a check
+
+`write` compiles what pruning leaves and adds a size to the folder, or replaces it; `read` needs neither the compiler
+nor the spec. A candidate that could not be compiled is listed with the reason, and is a failure where it is measured.
+
+A kernel with symbolic sizes is checked at a small size as well; then data of the timed size are left out above
+LARGEST_CHECK bytes. A kernel for exactly one size keeps them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import LegoError, SpecError, UsageError
+from lego_mlir.store import replace_file
+from lego_mlir.tuning.candidates import Candidate, Configuration
+from lego_mlir.tuning.gpu_trials import GpuTrial
+from lego_mlir.tuning.sized import SizedProblem
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Json
+    from lego_mlir.tuning.gpu_trials import GpuBuild
+    from lego_mlir.tuning.tunable import Tunable
+    from lego_mlir.tuning.workbench import Workbench
+
+FORMAT: Final = 1
+INDEX: Final = "candidates.json"
+LARGEST_CHECK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PackedCandidates:
+    """A folder of candidates: what they are of, what compiled them for which target, and the problems."""
+
+    folder: Path
+    tunable: str
+    space: str
+    toolchain: str
+    target: str
+    rows: tuple[Json, ...]
+
+    @property
+    def problems(self) -> list[SizedProblem]:
+        """The candidates of each size."""
+        return [SizedProblem([_candidate(row) for row in job["candidates"]], job["sizes"]) for job in self.rows]
+
+    def trial(self, candidate: Candidate, sizes: Mapping[str, int], device: int = 0) -> GpuTrial:
+        """The trial of a candidate. Raises UsageError for one that was not compiled."""
+        job = next(job for job in self.rows if job["sizes"] == dict(sizes))
+        row = next(row for row in job["candidates"] if row["digest"] == candidate.digest)
+        if "failure" in row:
+            raise UsageError(row["failure"])
+        code = self.folder / "code" / row["code"]
+        described = json.loads(_bytes(code.with_suffix(".json")))
+        checks = tuple(self.folder / "checks" / name for name in row["checks"])
+        return GpuTrial(_bytes(code), described, checks, row["sizes"], device=device)
+
+    def workbench(self, device: int = 0) -> Workbench:
+        """The workbench of a CUDA device of this machine for these candidates. DependencyError without a GPU."""
+        from lego_mlir.runtime.driver import driver
+        from lego_mlir.tuning.device_launch import identity
+        from lego_mlir.tuning.isolated import IsolatedBench
+        from lego_mlir.tuning.workbench import Workbench
+
+        found = identity(driver(), device)
+        return Workbench(
+            found.name, found.multiprocessors, found.driver, self.toolchain, IsolatedBench(),
+            partial(self.trial, device=device),
+        )  # fmt: skip
+
+
+def write(
+    folder: Path,
+    tunable: Tunable,
+    problems: Sequence[SizedProblem],
+    target: str,
+    toolchain: str,
+    build: Callable[[Candidate, Mapping[str, int]], GpuBuild],
+    on_candidate: Callable[[], None] = lambda: None,
+) -> PackedCandidates:
+    """Compile the candidates into a folder. Raises UsageError for a folder of another tunable, space or toolchain."""
+    head = {"tunable": tunable.name, "space": tunable.space.digest, "toolchain": toolchain, "target": target}
+    rows: list[Json] = []
+    if (folder / INDEX).is_file():
+        known = read(folder)
+        for name, value in head.items():
+            if getattr(known, name) != value:
+                raise UsageError(
+                    f"{folder} has candidates of another {name} ({getattr(known, name)}, not {value}); "
+                    "pack them into an empty folder"
+                )
+        rows = list(known.rows)
+    for name in ("code", "checks"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for problem in problems:
+        found = []
+        for candidate in problem.candidates:
+            found.append(_written(folder, candidate, problem.sizes, build))
+            on_candidate()
+        rows = [row for row in rows if row["sizes"] != dict(problem.sizes)]
+        rows.append({"sizes": dict(problem.sizes), "candidates": found})
+        replace_file(folder / INDEX, (json.dumps({"format": FORMAT, **head, "jobs": rows}, indent=1) + "\n").encode())
+    return read(folder)
+
+
+def read(folder: Path) -> PackedCandidates:
+    """The candidates in a folder. Raises SpecError for one without them."""
+    path = folder / INDEX
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != FORMAT:
+            raise SpecError(f"{path}: the candidates have format {data['format']}, not {FORMAT}; pack them again")
+        return PackedCandidates(
+            folder, data["tunable"], data["space"], data["toolchain"], data["target"], tuple(data["jobs"])
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SpecError(
+            f"{path}: not a folder of packed candidates ({error!r}); make one with lego-mlir tune SPEC --pack FOLDER"
+        ) from error
+
+
+def _written(
+    folder: Path, candidate: Candidate, sizes: Mapping[str, int], build: Callable[..., GpuBuild]
+) -> dict[str, object]:
+    """The row of a candidate, its files written."""
+    time = candidate.predicted.microseconds if candidate.predicted else None
+    row: dict[str, object] = {"configuration": candidate.configuration.to_data(), "predicted_us": time}
+    try:
+        row["digest"] = candidate.digest
+        made = build(candidate, sizes)
+        trial = made()
+    except LegoError as error:
+        row.setdefault("digest", hashlib.sha256(candidate.configuration.key.encode()).hexdigest())
+        return {**row, "failure": str(error)}
+    name = f"{hashlib.sha256(trial.code).hexdigest()[:24]}.{made.emit}"
+    replace_file(folder / "code" / name, trial.code)
+    replace_file((folder / "code" / name).with_suffix(".json"), json.dumps(dict(trial.described)).encode())
+    checks = []
+    for data in _carried([c if isinstance(c, bytes) else c.read_bytes() for c in trial.checks]):
+        checks.append(f"{hashlib.sha256(data).hexdigest()[:24]}.npz")
+        replace_file(folder / "checks" / checks[-1], data)
+    return {**row, "code": name, "checks": checks, "sizes": dict(trial.sizes)}
+
+
+def _carried(checks: Sequence[bytes]) -> list[bytes]:
+    """The data that go into the folder: all, but for large ones where there are small ones."""
+    small = [data for data in checks if len(data) <= LARGEST_CHECK]
+    return small or list(checks)
+
+
+def _candidate(row: Mapping[str, Json]) -> Candidate:
+    """A candidate whose code is in the folder; it is not built from its configuration."""
+
+    def refuse() -> object:
+        raise UsageError(f"{configuration} is packed code; trace it from its spec")
+
+    configuration = Configuration.from_data(row["configuration"])
+    made = replace(Candidate(configuration, refuse))
+    made.__dict__["digest"] = row["digest"]
+    return made
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{path}: a packed file cannot be read ({error.strerror}); pack the candidates again"
+        ) from error

@@ -1,0 +1,129 @@
+"""`lego-mlir tune` for a recipe and for a folder of packed candidates."""
+
+import json
+
+import pytest
+
+from lego_mlir.cli import main as cli
+from lego_mlir.cli.main import BAD_INPUT, DONE
+from lego_mlir.errors import SpecError
+from lego_mlir.tuning import gpu_workbench, packed, recipes
+from lego_mlir.tuning.timings import TimingStore
+from lego_mlir.tuning.workbench import made_up_workbench
+
+SPEC = """
+import lego_mlir as lego
+from lego_mlir import Row, f32
+
+@lego.tune(space={"threads": [64, 128], "each": [1, 2]}, key=["N"])
+def doubled(threads, each):
+    N = lego.size("N")
+    @lego.kernel(grid=lego.cdiv(N, threads * each), block=threads)
+    def double(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+        for k in lego.unroll(each):
+            i = (lego.block_id.x * each + k) * threads + lego.thread_id.x
+            with lego.when(i < N):
+                y[i] = 2 * x[i]
+    @double.reference
+    def expected(x):
+        return 2 * x
+    return double
+"""
+RECIPE = {
+    "format": 1, "spec": "spec.py", "tunable": "doubled", "sizes": [{"N": 1000}, {"N": 3000}], "export": "choices.json",
+}  # fmt: skip
+
+
+def seconds_of(configuration, sizes):
+    best = 64 if sizes["N"] == 1000 else 128
+    return 1e-5 * (1 + (configuration["threads"] != best) + 0.5 * (configuration["each"] != 2))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "spec.py").write_text(SPEC)
+    (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
+    return tmp_path
+
+
+def call(capsys, *arguments):
+    code = cli.main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_recipe_measures_its_sizes_and_writes_choices_with_its_digest(folder, capsys, monkeypatch):
+    monkeypatch.setattr(gpu_workbench, "gpu_workbench", lambda device: made_up_workbench(seconds_of))
+    store = folder / "timings.jsonl"
+    code, out, _ = call(capsys, "tune", folder / "recipe.json", "--gpus", 2, "--store", store)
+    assert code == DONE
+    assert out.startswith("doubled: 2 sizes")
+    assert len(list(TimingStore(store))) == 8
+    choices = json.loads((folder / "choices.json").read_text())
+    assert choices["recipe"] == recipes.read(folder / "recipe.json").digest
+    assert [(row["sizes"]["N"], row["configuration"]["threads"]) for row in choices["choices"]] == [
+        (1000, 64), (3000, 128),
+    ]  # fmt: skip
+
+
+def test_the_digest_of_a_recipe_follows_what_decides_the_table(folder):
+    before = recipes.read(folder / "recipe.json").digest
+    for change in ({"sizes": [{"N": 1000}]}, {"budget": "5s"}):
+        (folder / "recipe.json").write_text(json.dumps({**RECIPE, **change}))
+        assert recipes.read(folder / "recipe.json").digest != before
+    (folder / "recipe.json").write_text(json.dumps({**RECIPE, "export": "elsewhere.json"}))
+    assert recipes.read(folder / "recipe.json").digest == before
+    (folder / "spec.py").write_text(SPEC + "\n")
+    assert recipes.read(folder / "recipe.json").digest != before
+
+
+@pytest.mark.tools
+def test_candidates_are_packed_here_and_measured_there_without_the_spec(folder, capsys, monkeypatch):
+    where = folder / "candidates"
+    code, out, _ = call(capsys, "tune", folder / "recipe.json", "--pack", where, "--target", "sm_80")
+    assert (code, out) == (DONE, f"{where}: 2 sizes, 8 candidates, 0 of them failed to compile\n")
+    code, out, _ = call(capsys, "tune", folder / "spec.py", "--size", "N=5000", "--pack", where, "--target", "sm_80")
+    assert out.startswith(f"{where}: 3 sizes, 12 candidates")
+    (folder / "spec.py").unlink()
+    monkeypatch.setattr(packed.PackedCandidates, "workbench", lambda self, device: made_up_workbench(seconds_of))
+    store, choices = folder / "timings.jsonl", folder / "elsewhere.json"
+    code, out, _ = call(capsys, "tune", where, "--gpus", 2, "--store", store, "--export", choices, "--json")
+    rows = json.loads(out)["sizes"]
+    assert code == DONE
+    assert [(row["sizes"]["N"], row["configuration"]["threads"]) for row in rows] == [
+        (1000, 64), (3000, 128), (5000, 128),
+    ]  # fmt: skip
+    assert len(json.loads(choices.read_text())["choices"]) == 3
+
+
+BAD = {
+    '{"format": 2}': '"format": 1',
+    json.dumps({**RECIPE, "size": 3}): "a recipe has no 'size'; it has format, spec",
+    json.dumps({k: v for k, v in RECIPE.items() if k != "export"}): "the recipe has no 'export'",
+    json.dumps({**RECIPE, "sizes": []}): '"sizes" is a list such as',
+    json.dumps({**RECIPE, "sizes": [{"N": 0}]}): "with positive ints",
+    json.dumps({**RECIPE, "sizes": [{"N": 4}, {"N": 4}]}): "are listed twice",
+    "{": "not a recipe in JSON",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_recipe_is_refused(tmp_path, text):
+    (tmp_path / "recipe.json").write_text(text)
+    with pytest.raises(SpecError, match=BAD[text]):
+        recipes.read(tmp_path / "recipe.json")
+
+
+def test_options_that_do_not_go_together_are_refused(folder, capsys):
+    code, _, err = call(capsys, "tune", folder / "recipe.json", "--size", "N=4")
+    assert (code, "leave out --size and --kernel" in err) == (BAD_INPUT, True)
+    code, _, err = call(capsys, "tune", folder / "recipe.json", "--pack", folder / "candidates")
+    assert (code, "name it, such as --target sm_90" in err) == (BAD_INPUT, True)
+    code, _, err = call(capsys, "tune", folder)
+    assert (code, "not a folder of packed candidates" in err) == (BAD_INPUT, True)
+
+
+def test_a_recipe_whose_spec_is_gone_is_refused(folder):
+    (folder / "spec.py").unlink()
+    with pytest.raises(SpecError, match="cannot be read"):
+        _ = recipes.read(folder / "recipe.json").digest

@@ -1,0 +1,185 @@
+"""Candidates compiled into a folder, and several devices that share the sizes."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Row, f32
+from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.tuning import packed
+from lego_mlir.tuning.candidates import Candidate, Configuration
+from lego_mlir.tuning.gpu_workbench import Preparing
+from lego_mlir.tuning.several_devices import halve_on_devices
+from lego_mlir.tuning.sized import SizedProblem
+from lego_mlir.tuning.workbench import made_up_workbench
+
+
+def tunable(name="doubled", most=128):
+    def doubled(threads, each):
+        N = lego.size("N")
+
+        @lego.kernel(grid=lego.cdiv(N, threads * each), block=threads)
+        def double(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+            for k in lego.unroll(each):
+                i = (lego.block_id.x * each + k) * threads + lego.thread_id.x
+                with lego.when(i < N):
+                    y[i] = 2 * x[i]
+
+        @double.reference
+        def expected(x):
+            return 2 * x
+
+        return double
+
+    doubled.__name__ = name
+    return lego.tune(space={"threads": [64, most], "each": [1, 2]}, key=["N"])(doubled)
+
+
+def packed_into(folder, tuned, *sizes, toolchain="made-up"):
+    problems = [SizedProblem(tuned.prune({"N": n}).kept, {"N": n}) for n in sizes]
+    return packed.write(folder, tuned, problems, "sm_80", toolchain, Preparing("sm_80").trial)
+
+
+@pytest.mark.tools
+def test_a_folder_has_code_manifests_and_checks_and_needs_no_spec(tmp_path):
+    tuned = tunable()
+    found = packed_into(tmp_path, tuned, 1000, 1 << 20)
+    assert [problem.sizes for problem in found.problems] == [{"N": 1000}, {"N": 1 << 20}]
+    assert len(list((tmp_path / "code").glob("*.ptx"))) == 4  # the same code at both sizes
+    again = packed.read(tmp_path)
+    problem = again.problems[1]
+    kept = tuned.prune({"N": 1 << 20}).kept
+    assert [c.configuration.key for c in problem.candidates] == [c.configuration.key for c in kept]
+    trial = again.trial(problem.candidates[0], problem.sizes)
+    assert b".entry double" in trial.code
+    assert dict(trial.sizes) == {"N": 1 << 20}
+    assert len(trial.checks) == 1  # the data of the timed size are 8 MiB, and left out
+    assert len(again.trial(again.problems[0].candidates[0], {"N": 1000}).checks) == 2
+    with pytest.raises(UsageError, match="is packed code; trace it from its spec"):
+        _ = problem.candidates[0].built
+
+
+@pytest.mark.tools
+def test_a_size_that_is_packed_again_replaces_its_row(tmp_path):
+    packed_into(tmp_path, tunable(), 1000, 2000)
+    found = packed_into(tmp_path, tunable(), 1000)
+    assert [row["sizes"]["N"] for row in found.rows] == [2000, 1000]
+
+
+@pytest.mark.tools
+def test_a_folder_of_another_tunable_space_or_toolchain_is_refused(tmp_path):
+    packed_into(tmp_path, tunable(), 1000)
+    with pytest.raises(UsageError, match=r"candidates of another tunable .doubled, not other.; pack them"):
+        packed_into(tmp_path, tunable("other"), 1000)
+    with pytest.raises(UsageError, match="candidates of another space"):
+        packed_into(tmp_path, tunable(most=256), 1000)
+    with pytest.raises(UsageError, match="candidates of another toolchain"):
+        packed_into(tmp_path, tunable(), 1000, toolchain="newer")
+
+
+@pytest.mark.tools
+def test_a_candidate_that_does_not_compile_is_a_failure_where_it_is_measured(tmp_path):
+    def refuse(candidate, sizes):
+        raise UsageError("no such instruction")
+
+    tuned = tunable()
+    problem = SizedProblem(tuned.prune({"N": 1000}).kept, {"N": 1000})
+    found = packed.write(tmp_path, tuned, [problem], "sm_80", "made-up", refuse)
+    with pytest.raises(UsageError, match="no such instruction"):
+        found.trial(found.problems[0].candidates[0], {"N": 1000})
+
+
+@pytest.mark.parametrize("text", [None, "[]", "{", '{"format": 1}', '{"format": 7}'])
+def test_a_folder_without_candidates_is_refused(tmp_path, text):
+    if text is not None:
+        (tmp_path / packed.INDEX).write_text(text)
+    with pytest.raises(SpecError, match=r"candidates\.json: (not a folder of packed candidates|the candidates have)"):
+        packed.read(tmp_path)
+
+
+@pytest.mark.tools
+def test_a_file_that_is_gone_is_named(tmp_path):
+    found = packed_into(tmp_path, tunable(), 1000)
+    for file in (tmp_path / "code").glob("*.ptx"):
+        file.unlink()
+    with pytest.raises(UsageError, match=r"\.ptx: a packed file cannot be read .*; pack the candidates again"):
+        found.trial(found.problems[0].candidates[0], {"N": 1000})
+
+
+# ---- several devices
+
+
+def problems(count):
+    candidates = [Candidate(Configuration.of({"tile": 16 * i}), lambda: None) for i in range(1, 5)]
+    return [SizedProblem(candidates, {"M": 100 + m}) for m in range(count)]
+
+
+def seconds_of(configuration, sizes):
+    return 1e-6 * (sizes["M"] + abs(configuration["tile"] - 48))
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3])
+def test_each_size_is_measured_once_whatever_the_number_of_devices(devices):
+    benches = [made_up_workbench(seconds_of, noise=0.01) for _ in range(devices)]
+    arrived, threads = [], set()
+
+    def record(timing):
+        arrived.append((timing.sizes["M"], timing.configuration.key))
+        threads.add(threading.get_ident())
+
+    found = halve_on_devices(
+        benches, "example", problems(6), on_timing=record, digest=lambda c: c.configuration.key
+    )  # fmt: skip
+    assert [min(t, key=lambda t: t.median).configuration["tile"] for t in found] == [48] * 6
+    assert sorted(arrived) == sorted((t.sizes["M"], t.configuration.key) for timings in found for t in timings)
+    assert len(set(arrived)) == 24
+
+
+def test_devices_work_at_the_same_time():
+    meeting = threading.Barrier(2, timeout=20)
+    benches = [made_up_workbench(seconds_of) for _ in range(2)]
+
+    def record(timing):
+        pass
+
+    made = []
+    for bench in benches:
+        start = bench.bench.start
+        first = [True]
+
+        def met(trial, start=start, first=first):
+            if first:
+                first.clear()
+                meeting.wait()
+            return start(trial)
+
+        bench.bench.start = met
+        made.append(bench)
+    halve_on_devices(made, "example", problems(2), on_timing=record, digest=lambda c: c.configuration.key)
+    assert not meeting.broken
+
+
+def test_no_device_is_refused():
+    with pytest.raises(UsageError, match="one workbench for each, got none"):
+        halve_on_devices([], "example", problems(1))
+
+
+def test_an_error_of_one_device_is_raised():
+    def broken(configuration, sizes):
+        raise ZeroDivisionError(str(sizes))
+
+    with pytest.raises(ZeroDivisionError):
+        halve_on_devices(
+            [made_up_workbench(seconds_of), made_up_workbench(broken)], "example", problems(4),
+            digest=lambda c: c.configuration.key,
+        )  # fmt: skip
+
+
+def test_the_index_is_readable_json(tmp_path):
+    (tmp_path / packed.INDEX).write_text(
+        json.dumps({"format": 1, "tunable": "t", "space": "s", "toolchain": "c", "target": "sm_80", "jobs": []})
+    )
+    assert packed.read(Path(tmp_path)).problems == []
