@@ -1,6 +1,7 @@
 // Turns a matrix product at the vector level into a kernel of warpgroups for sm_90a.
 //
-// Expects  what lego_mlir/kernels/matmul.py emits, for 16-bit operands in steps of 64 along K, without an epilogue.
+// Expects  what lego_mlir/kernels/matmul.py emits, for 16-bit operands in steps of 64 along K, with any
+//          elementwise epilogue, and a result of f16, bf16 or f32.
 // Leaves   one warpgroup that copies tiles by tensor maps into a ring of stages, the others multiplying them by wgmma,
 //          and the result stored through stmatrix and tensor maps; shared memory as dynamic. Tensors are passed as
 //          tensor maps.

@@ -16,8 +16,8 @@ introduces them.
 # (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import lego_mlir as lego
@@ -26,6 +26,17 @@ from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.kernels.epilogues import (
+    Epilogue,
+    VectorPlace,
+    bias,
+    gelu,
+    relu,
+    residual,
+    scale,
+    scales,
+    silu_gate,
+)
 from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
@@ -33,6 +44,9 @@ from lego_mlir.schedule.named import tile_order
 from lego_mlir.tracing.dtypes import DType, f32
 from lego_mlir.tracing.staging import thread_chunks
 from lego_mlir.tracing.tensor import View
+
+__all__ = ["Epilogue", "Tiling", "VectorPlace", "bias", "build", "gelu", "relu", "residual", "scale", "scales",
+           "silu_gate"]  # fmt: skip
 
 GROUPED_ROWS: Final = 2048
 """Rows of C in a group of the grouped order: concurrent tiles of a large GPU are about square and share A and B."""
@@ -75,62 +89,6 @@ class Tiling:
 
     def __str__(self) -> str:
         return f"{self.m}x{self.n}x{self.k}, {self.warps[0]}x{self.warps[1]} warps"
-
-
-@dataclass(frozen=True, slots=True)
-class VectorPlace:
-    """The first index of a contiguous vector of C, and its axis: 1 along a row, 0 down a column."""
-
-    row: Any
-    column: Any
-    width: int
-    axis: int
-
-    def by_column(self, numbers: Any) -> Any:
-        """The vector's elements of a tensor with a number for each column of C."""
-        return numbers.load(self.column, width=self.width if self.axis == 1 else 1)
-
-    def by_row(self, numbers: Any) -> Any:
-        """The vector's elements of a tensor with a number for each row of C."""
-        return numbers.load(self.row, width=self.width if self.axis == 0 else 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Epilogue:
-    """A function applied to each value of A B before it is stored.
-
-    `function(value, place, *operands)` gets a vector of f32, its `VectorPlace`, and the arguments for `operands`;
-    `reference(product, *operands)` is the same on whole arrays, in NumPy.
-    """
-
-    function: Callable[..., Any]
-    reference: Callable[..., Any]
-    operands: Mapping[str, Any] = field(default_factory=dict)
-
-
-def relu() -> Epilogue:
-    """max(x, 0)."""
-
-    def reference(product: Any) -> Any:
-        import numpy as np
-
-        return np.maximum(product, 0)
-
-    return Epilogue(lambda value, place: lego.maximum(value, 0.0), reference)
-
-
-def scale() -> Epilogue:
-    """The product with a number, the kernel's argument `alpha`."""
-    return Epilogue(lambda value, place, alpha: value * alpha, lambda product, alpha: product * alpha, {"alpha": f32})
-
-
-def bias(n: int) -> Epilogue:
-    """The sum with a number for each of the n columns, the kernel's argument `bias`."""
-    return Epilogue(
-        lambda value, place, bias: value + place.by_column(bias),
-        lambda product, bias: product + bias,
-        {"bias": lego.Tensor(f32, Row(n))},
-    )
 
 
 def build(

@@ -68,7 +68,8 @@ def frame_of(backend: CudaBackend, bound: Bound) -> Frame:
         from lego_mlir.runtime.tensor_map_frames import TensorMapFrame
 
         maps = list(map(tensor_map_from, described))
-        frame: Frame = TensorMapFrame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, maps)
+        shared = entry.dynamic_shared_bytes
+        frame: Frame = TensorMapFrame(backend.driver, backend.function, extents, shared, count, maps)
         if entry.dependent:
             frame.begin_early()
         return frame

@@ -42,12 +42,13 @@ class TensorMapFrame(Frame):
     __slots__ = ("_driver", "_encoded", "_first", "_maps", "_memory")
 
     def __init__(
-        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, maps: Sequence[TensorMap]
-    ) -> None:
+        self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int,
+        maps: Sequence[TensorMap],
+    ) -> None:  # fmt: skip
         self._memory = (ctypes.c_char * (MAP_BYTES * len(maps) + MAP_ALIGNMENT))()
         self._first = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
         self._driver, self._maps, self._encoded = driver, tuple(maps), [0] * len(maps)
-        super().__init__(driver, function, extents, shared, len(maps))
+        super().__init__(driver, function, extents, shared, slots)
         launch = self.launch
 
         def encoded_launch() -> int:
@@ -57,12 +58,13 @@ class TensorMapFrame(Frame):
         self.launch: Callable[[], int] = encoded_launch
 
     def parameter(self, number: int) -> int:
-        """The host address of a parameter: its map."""
-        return self._first + MAP_BYTES * number
+        """The host address of a parameter: its map, or its slot."""
+        return self._first + MAP_BYTES * number if number < len(self._maps) else super().parameter(number)
 
     def _encode(self) -> None:
         """Encode the maps of arrays that are elsewhere than at the previous launch."""
-        for number, (address, known) in enumerate(zip(self.slots, self._encoded, strict=True)):
+        for number, known in enumerate(self._encoded):
+            address = self.slots[number]
             if address == known:
                 continue
             place = self.parameter(number)

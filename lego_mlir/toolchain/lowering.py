@@ -243,7 +243,8 @@ def _pass_tensor_maps(gpu_module: Op) -> None:
     for operation in walk(gpu_module):
         if operation.name == "llvm.func" and TENSOR_MAPS_ATTRIBUTE in operation.attributes:
             count = len(operation.attributes[TENSOR_MAPS_ATTRIBUTE])
-            operation.attributes["arg_attrs"] = ir.ArrayAttr.get([passed] * count)
+            others = len(operation.regions[0].blocks[0].arguments) - count
+            operation.attributes["arg_attrs"] = ir.ArrayAttr.get([passed] * count + [ir.DictAttr.get({})] * others)
 
 
 def _refuse_what_cannot_run(gpu_module: Op) -> None:

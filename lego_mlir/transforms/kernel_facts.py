@@ -24,8 +24,8 @@ DYNAMIC_SHARED_ATTRIBUTE: Final = "lego.dynamic_shared_bytes"
 RANGE_ATTRIBUTE: Final = "lego.range"
 LARGEST_TENSOR_ATTRIBUTE: Final = "lego.largest"
 LARGEST_GRID_ATTRIBUTE: Final = "lego.largest_grid"
-# Of a kernel whose arguments are tensor maps: one dictionary each, with the fields of `TensorMap`, the tensor's number
-# of elements, and whether it is read and written.
+# Of a kernel whose first arguments are tensor maps: one dictionary each, with the fields of `TensorMap`, the
+# tensor's number of elements, and whether it is read and written.
 TENSOR_MAPS_ATTRIBUTE: Final = "lego.tensor_maps"
 # Of a kernel that may begin before the previous one on its stream has ended.
 DEPENDENT_ATTRIBUTE: Final = "lego.dependent_launch"
@@ -108,7 +108,7 @@ def facts_of(function: Op) -> KernelFacts:
     )
     return KernelFacts(
         name=string_attribute(function, "sym_name"),
-        arguments=_mapped(function) or tuple(map(_argument, inputs, used)),
+        arguments=(mapped := _mapped(function)) + tuple(map(_argument, inputs, used))[len(mapped) :],
         block=_triple(function, "known_block_size"),
         grid=_triple(function, "known_grid_size"),
         static_shared=sum(memref_bytes(value.type) for value in attributions[:shared]),
@@ -126,7 +126,7 @@ def _argument(type_: Type, use: argument_use.Use) -> KernelArgument:
 
 
 def _mapped(function: Op) -> tuple[KernelArgument, ...]:
-    """The arguments of a kernel that takes tensor maps; none for other kernels."""
+    """The leading arguments of a kernel that takes tensor maps for them; none for other kernels."""
     ir = bindings.load().ir
     if TENSOR_MAPS_ATTRIBUTE not in function.attributes:
         return ()

@@ -9,20 +9,24 @@ is the kernel's: its computation of a tile's place moves along.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op, Value
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.targets import Target
-from lego_mlir.transforms.kernel_facts import kernels
+from lego_mlir.transforms.kernel_facts import input_types, kernels
 from lego_mlir.transforms.modules import parse, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.operations import clone, create, producer
 from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand
 from lego_mlir.transforms.warpgroups.reading import Box, StagedProduct, read
 from lego_mlir.transforms.warpgroups.roles import ORIGIN, WarpgroupKernel
+from lego_mlir.transforms.warpgroups.stored_values import LoadNode
 
-ROUNDED = ("f16", "bf16")
+FACTORS: Final = ("f16", "bf16")
+MATRICES: Final = 3
+RESULTS: Final = ("f16", "bf16", "f32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ class WarpgroupProducts(Pass):
         name = string_attribute(function, "sym_name")
         try:
             product = read(function)
-            plan = plan_of(name, product, self.stages, self.lockstep, (self.cluster_m, self.cluster_n), self.dependent)
+            cluster = (self.cluster_m, self.cluster_n)
+            plan = plan_of(name, product, self.stages, self.lockstep, cluster, self.dependent, operands_of(function))
             text = WarpgroupKernel(plan).build()
         except (PassError, LayoutError) as error:
             raise PassError(f"{self.name}: @{name}: {error}") from error
@@ -70,6 +75,11 @@ class WarpgroupProducts(Pass):
         function.erase()
 
 
+def operands_of(function: Op) -> tuple[str, ...]:
+    """The types of a kernel's arguments after its matrices."""
+    return tuple(map(str, input_types(function)[MATRICES:]))
+
+
 def plan_of(
     name: str,
     product: StagedProduct,
@@ -77,6 +87,7 @@ def plan_of(
     lockstep: int = 0,
     cluster: tuple[int, int] = (1, 1),
     dependent: bool = False,
+    operands: tuple[str, ...] = (),
 ) -> ProductPlan:
     """The plan of a product, whose blocks become clusters: each block of one computes a part of the kernel's tile.
 
@@ -88,16 +99,30 @@ def plan_of(
             (product.left, product.right), product.contiguous, cluster, cluster[::-1], strict=True
         )
     )
-    if left.dtype not in ROUNDED or product.out.dtype not in ROUNDED:
+    if left.dtype not in FACTORS or product.out.dtype not in RESULTS:
         raise PassError(f"a product of {left.dtype} into {product.out.dtype}: warpgroups compute products of "
-                        f"{' and '.join(ROUNDED)}, and round to one of these")  # fmt: skip
+                        f"{' and '.join(FACTORS)} into {', '.join(RESULTS)}")  # fmt: skip
+    _require_order(product)
     if product.steps * left.step < left.depth or left.depth != right.depth:
         raise PassError(f"{product.steps} steps of {left.step} do not cover K: {left.depth} and {right.depth}")
     return ProductPlan(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (product.left.argument, product.right.argument, product.out.argument), lockstep,
-        cluster, dependent,
+        cluster, dependent, product.stored, operands,
     )  # fmt: skip
+
+
+def _require_order(product: StagedProduct) -> None:
+    """Matrices must be the first arguments, and an epilogue must load from the others."""
+    matrices = (product.left.argument, product.right.argument, product.out.argument)
+    if sorted(matrices) != list(range(MATRICES)):
+        raise PassError(f"A, B and C are arguments {', '.join(map(str, matrices))}; they must be the first three")
+    for node in product.stored:
+        if isinstance(node, LoadNode) and node.argument < MATRICES:
+            raise PassError(
+                f"the epilogue loads from argument {node.argument}, which warpgroups take as a tensor map; pass the "
+                "tensor a second time, as an argument after the matrices"
+            )
 
 
 def _operand(box: Box, contiguous: str, parts: int, shares: int) -> StagedOperand:

@@ -2,7 +2,8 @@
 
 The accumulators of lane l of warp w hold rows 16w + l/4 and 8 more, columns 2 (l mod 4) of every 8. `stmatrix` writes
 four 8x8 matrices of 16-bit elements, each row at the address of one lane: lane l writes row 16w + l mod 16, 8 columns
-from l/16 * 8 on. The buffer has rows of 128 bytes whose chunks the row's number permutes, as the tensor map says.
+from l/16 * 8 on. Elements of 32 bits are stored where they are, two at once. The buffer has rows of 128 bytes whose
+chunks the row's number permutes, as the tensor map says.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.transforms.warpgroups.fragment_values import GROUP as COLUMNS
+from lego_mlir.transforms.warpgroups.fragment_values import LINES, FragmentFrame, FragmentValues
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
-from lego_mlir.transforms.warpgroups.plan import OUT_BUFFERS, ROWS, SWIZZLE, WARPGROUP, ProductPlan
+from lego_mlir.transforms.warpgroups.plan import OUT_BUFFERS, ROUNDED, ROWS, SWIZZLE, WARPGROUP, ProductPlan
 
 if TYPE_CHECKING:
     from lego_mlir.transforms.warpgroups.roles import Warp
@@ -29,32 +32,41 @@ def store_tile(
     barrier = t.op("addi", warp.group, t.i32(1))
     threads = t.i32(WARPGROUP)
     row = t.op("addi", origin[0], t.op("muli", warp.group, t.i32(ROWS * plan.parts)))
+    rows = [row, *(t.op("addi", row, t.i32(ROWS * part)) for part in range(1, plan.parts))]
+    parts = [
+        FragmentValues(t, plan, one, struct, FragmentFrame(thread, first, origin[1]))
+        for one, first in zip(sums, rows, strict=True)
+    ]
+    fill = _fill_words if plan.result in ROUNDED else _fill_pairs
     own = t.op("muli", warp.group, t.i32(OUT_BUFFERS * plan.out_bytes))
     first = t.op("addi", own, t.i32(plan.out_offset))
-    for number, (part, column) in enumerate((part, column) for part in range(plan.parts) for column in plan.passes):
+    passes = [(part, column) for part in range(plan.parts) for column in plan.passes]
+    for number, (part, column) in enumerate(passes):
         buffer = t.op("addi", first, t.i32(number % OUT_BUFFERS * plan.out_bytes))
+        for ahead, begin in passes[number : number + 2]:
+            groups = range(begin // COLUMNS, (begin + plan.out_columns) // COLUMNS)
+            parts[ahead].load_ahead(groups, whole=(ahead, begin) == (part, column))
         # All earlier stores have been read when a tile begins; within one, all but the latest, of the other buffer.
         with t.block(f"scf.if {leads} {{"):
             t.line(f"nvvm.cp.async.bulk.wait_group {0 if number == 0 else 1} {{read}}")
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
-        _fill(t, plan, warp, thread, sums[part], column, buffer, struct)
+        fill(t, plan, warp, thread, parts[part], column, buffer)
         t.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}")
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
         with t.block(f"scf.if {leads} {{"):
             address = t.shared(warp.shared, buffer)
             there = t.op("addi", origin[1], t.i32(column))
-            line = t.op("addi", row, t.i32(ROWS * part)) if part else row
             t.line(
-                f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{there}, {line}] : !llvm.ptr, "
+                f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{there}, {rows[part]}] : !llvm.ptr, "
                 "!llvm.ptr<3>"
             )
             t.line("nvvm.cp.async.bulk.commit.group")
 
 
-def _fill(
-    t: ModuleText, plan: ProductPlan, warp: Warp, thread: str, sums: str, column: int, buffer: str, struct: str
+def _fill_words(
+    t: ModuleText, plan: ProductPlan, warp: Warp, thread: str, values: FragmentValues, column: int, buffer: str
 ) -> None:
-    """Round the columns from `column` on, and write them to the buffer."""
+    """Round the columns from `column` on to 16 bits, and write them to the buffer."""
     line = t.op("andi", thread, t.i32(15))
     in_group = t.op("andi", t.op("shrui", thread, t.i32(5)), t.i32(3))
     row = t.op("addi", t.op("muli", in_group, t.i32(16)), line)
@@ -64,8 +76,8 @@ def _fill(
     for part in range(plan.out_columns // _COLUMNS):
         inside = t.op("xori", offset, t.i32(part * 32))
         address = t.shared(warp.shared, t.op("addi", buffer, inside))
-        begin = (column + part * _COLUMNS) // 2
-        words = [_rounded(t, plan.result, sums, begin + 2 * pair, struct) for pair in range(4)]
+        begin = (column + part * _COLUMNS) // COLUMNS
+        words = [_rounded(t, plan.result, values, pair % 2, begin + pair // 2) for pair in range(4)]
         t.line(
             f"nvvm.stmatrix {address}, {', '.join(words)} {{layout = #nvvm.mma_layout<row>, shape = "
             "#nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>} : !llvm.ptr<3>, "
@@ -73,9 +85,33 @@ def _fill(
         )
 
 
-def _rounded(t: ModuleText, dtype: str, sums: str, first: int, struct: str) -> str:
-    """Two accumulators as a word of two elements, the first in the low half."""
-    low, high = (t.value(f"llvm.extractvalue {sums}[{first + i}] : {struct}") for i in range(2))
-    name = f"convert.f32x2.to.{dtype}x2"
-    pair = t.value(f"nvvm.{name} {high}, {low} {{rnd = #nvvm.fp_rnd_mode<rn>}} : vector<2x{dtype}>")
+def _rounded(t: ModuleText, dtype: str, values: FragmentValues, line: int, group: int) -> str:
+    """Two values as a word of two elements, the first in the low half."""
+    low, high = (values.element(line, group, lane) for lane in range(2))
+    if values.type != "f32":
+        pair = t.value(f"vector.from_elements {low}, {high} : vector<2x{dtype}>")
+    else:
+        name = f"convert.f32x2.to.{dtype}x2"
+        pair = t.value(f"nvvm.{name} {high}, {low} {{rnd = #nvvm.fp_rnd_mode<rn>}} : vector<2x{dtype}>")
     return t.value(f"llvm.bitcast {pair} : vector<2x{dtype}> to i32")
+
+
+def _fill_pairs(
+    t: ModuleText, plan: ProductPlan, warp: Warp, thread: str, values: FragmentValues, column: int, buffer: str
+) -> None:
+    """Write the columns from `column` on, of 32 bits each, to the buffer: chunk 2g + (l mod 4)/2 of group g's rows."""
+    in_group = t.op("andi", t.op("shrui", thread, t.i32(5)), t.i32(3))
+    line = t.op("andi", t.op("shrui", thread, t.i32(2)), t.i32(7))
+    row = t.op("addi", t.op("muli", in_group, t.i32(16)), line)
+    quarter = t.op("andi", t.op("shrui", thread, t.i32(1)), t.i32(1))
+    chunk = t.op("muli", t.op("xori", quarter, line), t.i32(16))
+    inside = t.op("addi", chunk, t.op("muli", t.op("andi", thread, t.i32(1)), t.i32(8)))
+    offset = t.op("addi", t.op("muli", row, t.i32(SWIZZLE)), inside)
+    vector = f"vector<2x{plan.result}>"
+    for part in range(plan.out_columns // COLUMNS):
+        place = t.op("addi", buffer, t.op("xori", offset, t.i32(part * 32)))
+        for number, below in enumerate(LINES):
+            address = t.shared(warp.shared, t.op("addi", place, t.i32(below * SWIZZLE)))
+            low, high = (values.element(number, column // COLUMNS + part, lane) for lane in range(2))
+            pair = t.value(f"vector.from_elements {low}, {high} : {vector}")
+            t.line(f"llvm.store {pair}, {address} {{alignment = 8 : i64}} : {vector}, !llvm.ptr<3>")

@@ -23,6 +23,7 @@ from lego_mlir.errors import LayoutError
 from lego_mlir.f2.matrix_descriptors import Array, OperandTile, derive
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import TensorMap
+from lego_mlir.transforms.warpgroups.stored_values import AppliedNode, StoredValue, SumNode
 
 ROWS: Final = 64
 """Rows of C that a warpgroup's instruction computes. PTX ISA, `wgmma.mma_async`, as the next two."""
@@ -32,6 +33,8 @@ DEPTH_BYTES: Final = 32
 SWIZZLE: Final = 128
 WARPGROUP: Final = 128
 BARRIER_BYTES: Final = 8
+ROUNDED: Final = ("f16", "bf16")
+"""Types of results of 16 bits, which `stmatrix` stores."""
 OUT_BUFFERS: Final = 2
 """Buffers of a consumer for C, in turn: one is filled while the other is stored."""
 GROUP: Final = 8
@@ -165,8 +168,9 @@ class ProductPlan:
     A `dependent` kernel may begin before the previous one on its stream has ended (`dependent_launch`).
 
     `arguments` are the numbers of the kernel's arguments for A, B and C. With `lockstep`, producers wait for each other
-    after that number of steps (`lockstep.py`), and every second tile takes K backwards. Raises LayoutError for a tile
-    that the units cannot multiply.
+    after that number of steps (`lockstep.py`), and every second tile takes K backwards. `stored` is the epilogue, and
+    `operands` are the types of the kernel's other arguments. Raises LayoutError for a tile that the units cannot
+    multiply.
     """
 
     name: str
@@ -180,6 +184,8 @@ class ProductPlan:
     lockstep: int = 0
     cluster: tuple[int, int] = (1, 1)
     dependent: bool = False
+    stored: StoredValue = (SumNode(),)
+    operands: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.cluster not in CLUSTERS:
@@ -240,6 +246,19 @@ class ProductPlan:
     def stage_bytes(self) -> int:
         """Bytes that arrive in a stage, from all blocks of the cluster."""
         return sum(operand.shares * operand.copies * operand.map.box_bytes for operand in (self.a, self.b))
+
+    @property
+    def unrounded(self) -> StoredValue:
+        """What is stored, without the last rounding of an f32 to a result of 16 bits."""
+        last = self.stored[-1]
+        rounded = isinstance(last, AppliedNode) and (last.name, last.types) == ("arith.truncf", ("f32", self.result))
+        return self.stored[:-1] if rounded and self.result in ROUNDED else self.stored
+
+    @property
+    def ragged(self) -> tuple[bool, bool]:
+        """Whether tiles of clusters end beyond C, along its rows and its columns."""
+        along_m, along_n = self.cluster
+        return self.a.rows % (self.a.tile * along_m) != 0, self.b.rows % (self.b.tile * along_n) != 0
 
     @property
     def out_columns(self) -> int:

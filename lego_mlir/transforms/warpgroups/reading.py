@@ -4,8 +4,8 @@ The kernel says for each thread which elements it copies. Evaluated for all of t
 shared tile are a box of a matrix: element (r, c) of the tile comes from `origin + r * pitch + c`, where the origin
 depends on the tile and moves along K with each step, and elements outside of the matrix are zeros. The products must
 multiply every row of the left tile with every row of the right one, all of K once, and the stores must write each sum
-to its place in C. Anything else is refused, with the operation that differs: the kernel that replaces this one computes
-just that.
+to its place in C, through an elementwise epilogue or none (`stored_values`). Anything else is refused, with the
+operation that differs: the kernel that replaces this one computes just that.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from lego_mlir.aliases import Block, Op, Value
 from lego_mlir.transforms.kernel_facts import input_types
 from lego_mlir.transforms.modules import ModuleError, walk
 from lego_mlir.transforms.passes.base import PassError
-from lego_mlir.transforms.passes.operations import is_shared, named, operations, producer
+from lego_mlir.transforms.passes.operations import is_shared, named, operations, producer, users
 from lego_mlir.transforms.warpgroups.axis_sums import Array, Axis, AxisSum, IndexValues
+from lego_mlir.transforms.warpgroups.stored_values import STORES, StoredValue, StoredValueReader, StorePlace
 
 THREAD, TILE, STEP, ROW = "thread", "tile", "step", "row"
 _FRAGMENT_DEPTH: Final = 16
 _COLUMNS: Final = 8
 # What a staged product consists of; anything else has an effect that would be lost.
 _ALLOWED: Final = (
-    "arith.", "index.", "affine.apply", "vector.", "scf.for", "scf.if", "scf.yield", "gpu.thread_id", "gpu.block_id",
-    "gpu.barrier", "gpu.return", "ub.poison",
+    "arith.", "math.", "index.", "affine.apply", "vector.", "scf.for", "scf.if", "scf.yield", "gpu.thread_id",
+    "gpu.block_id", "gpu.barrier", "gpu.return", "ub.poison", "memref.load",
 )  # fmt: skip
 
 
@@ -78,6 +79,7 @@ class StagedProduct:
     blocks: int
     steps: int
     position: Value | None
+    stored: StoredValue
 
 
 def read(function: Op) -> StagedProduct:
@@ -180,10 +182,11 @@ class _Reader:
         boxes = {tile: self._copied(tile) for tile in reads.values()}
         left, right = boxes[reads["left"]], boxes[reads["right"]]
         contiguous = tuple(self._along_k(box, reads[side]) for side, box in (("left", left), ("right", right)))
-        out = self._stored(sums, (left, right), contiguous)
+        out, value = self._stored(sums, (left, right), contiguous)
         return StagedProduct(
-            left, right, out, (contiguous[0], contiguous[1]), self.positions, self.blocks, self.steps, self.position
-        )
+            left, right, out, (contiguous[0], contiguous[1]), self.positions, self.blocks, self.steps, self.position,
+            value,
+        )  # fmt: skip
 
     def _along_k(self, box: Box, tile: Value) -> str:
         """Whether K is the contiguous dimension of a matrix: a step then moves the box by its width."""
@@ -390,25 +393,30 @@ class _Reader:
 
     def _stored(
         self, sums: dict[Value, tuple[AxisSum, AxisSum]], operands: tuple[Box, Box], contiguous: tuple[str, ...]
-    ) -> Box:
+    ) -> tuple[Box, StoredValue]:
         """C's box: each sum is written to its place in a shared tile, and each element of that to its place in C."""
         m, n = (box.shape[0 if side == "k" else 1] for box, side in zip(operands, contiguous, strict=True))
         out = self._written(sums, m, n)
-        moves = []
-        for use in out.uses:
-            load = use.owner.operation
-            if load.name == "vector.transfer_write":
-                continue
-            if load.name != "vector.load" or len(list(load.results[0].uses)) != 1:
-                raise NotStagedError(f"{load.location}: the tile of C must be loaded to be stored")
-            moves.append(self._store(load))
+        loads = [use.owner.operation for use in out.uses if use.owner.operation.name != "vector.transfer_write"]
+        moves = list(map(self._store, loads))
         box = self._box(out, moves, (), (m, n))
         expected = _origin(operands[0], contiguous[0]) * box.pitch + _origin(operands[1], contiguous[1])
         if (box.origins != expected).any():
             raise NotStagedError(
                 f"tile {int(np.argmax(box.origins != expected))} of C is not that of its operands' tiles"
             )
-        return box
+        values = {self._value(load, move, box): load for load, move in zip(loads, moves, strict=True)}
+        if len(values) > 1:
+            raise NotStagedError(f"{loads[0].location}: the stores of C have different epilogues")
+        return box, next(iter(values))
+
+    def _value(self, load: Op, move: _Move, box: Box) -> StoredValue:
+        """What is stored for the sums that were loaded from C's tile."""
+        place = StorePlace(move.width, move.indices[0], move.indices[1], box.origins // box.pitch,
+                           box.origins % box.pitch, TILE)  # fmt: skip
+        kind = str(load.operands[0].type.element_type)
+        reader = StoredValueReader(self.arguments, {load.results[0]: kind}, self.values.of, place)
+        return reader.read(move.operation.operands[0])
 
     def _written(self, sums: dict[Value, tuple[AxisSum, AxisSum]], m: int, n: int) -> Value:
         """The shared tile that holds the sums, each once and at its place."""
@@ -434,15 +442,11 @@ class _Reader:
         return tiles.pop()
 
     def _store(self, load: Op) -> _Move:
-        """The store to C of a vector of the tile, possibly in a branch, and rounded."""
+        """The one store to C that a vector of its tile goes to, possibly in a branch."""
+        if load.name != "vector.load":
+            raise NotStagedError(f"{load.location}: the tile of C must be loaded to be stored")
         buffer, *indices = list(load.operands)
-        (use,) = load.results[0].uses
-        store, masks = use.owner.operation, []
-        if store.name == "arith.truncf":
-            (use,) = store.results[0].uses
-            store = use.owner.operation
-        if store.name != "vector.store":
-            raise NotStagedError(f"{store.location}: {store.name} of C: an epilogue is not supported here yet")
+        store, masks = _only_store(load), []
         if store.block != load.block:
             branch = store.parent.operation
             if branch.name != "scf.if" or branch.block != load.block:
@@ -465,6 +469,23 @@ class _Move:
     position: Value
     masks: list[AxisSum]
     width: int
+
+
+def _only_store(load: Op) -> Op:
+    """The store that everything computed from a load ends in."""
+    stores, open_, seen = set(), [load], {load}
+    while open_:
+        operation = open_.pop()
+        for following in (user for result in operation.results for user in users(result)):
+            if following.name in STORES:
+                stores.add(following)
+            elif following not in seen:
+                seen.add(following)
+                open_.append(following)
+    if len(stores) != 1:
+        raise NotStagedError(f"{load.location}: each element of C's tile must go to one store, and goes to "
+                             f"{len(stores)}")  # fmt: skip
+    return stores.pop()
 
 
 def _agree(one: AxisSum, other: AxisSum) -> bool:

@@ -21,6 +21,7 @@ from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
 from lego_mlir.transforms.warpgroups import block_clusters, dependent_launch, lockstep
 from lego_mlir.transforms.warpgroups.epilogue import store_tile
+from lego_mlir.transforms.warpgroups.fragment_values import operand_name
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
 from lego_mlir.transforms.warpgroups.plan import (
     BARRIER_BYTES,
@@ -112,8 +113,9 @@ class WarpgroupKernel:
             *([f"known_cluster_size = array<i32: {plan.cluster_blocks}, 1, 1>"] * (plan.cluster_blocks > 1)),
         ))  # fmt: skip
         names = ("%a", "%b", "%c")
-        maps = ", ".join(f"{names[plan.arguments.index(number)]}: !llvm.ptr" for number in range(len(names)))
-        with t.block(f"gpu.func @{plan.name}({maps}) kernel attributes {{{attributes}}} {{"):
+        maps = [f"{names[plan.arguments.index(number)]}: !llvm.ptr" for number in range(len(names))]
+        others = [f"{operand_name(len(names) + i)}: {type_}" for i, type_ in enumerate(plan.operands)]
+        with t.block(f"gpu.func @{plan.name}({', '.join([*maps, *others])}) kernel attributes {{{attributes}}} {{"):
             self.body()
             t.line("gpu.return")
         return str(t)
@@ -242,8 +244,10 @@ class WarpgroupKernel:
     # -- the consumers
 
     def consume(self, warp: Warp, thread: str) -> None:
-        """A consumer warpgroup: products, then the tile's store."""
+        """A consumer warpgroup: products, then the tile's store. An epilogue reads what the previous kernel wrote."""
         t, plan = self.text, self.plan
+        if plan.operands:
+            dependent_launch.wait_for_previous(t, plan)
         zero = t.i32(0)
         leads = self.elected(t.op("andi", warp.warp, t.i32(3)), 0)
         release = Release(leads)

@@ -32,7 +32,7 @@ def machine(monkeypatch):
 def test_a_frame_encodes_once_and_replaces_addresses(machine):
     used = driver.driver()
     function = used.load(b".entry", "kernel", 0, 0, "test")
-    frame = TensorMapFrame(used, function, (1, 1, 1, 32, 1, 1), 0, [MAP, MAP])
+    frame = TensorMapFrame(used, function, (1, 1, 1, 32, 1, 1), 0, 3, [MAP, MAP])
     seen = []
     machine.kernels["kernel"] = lambda parameters, grid: seen.append(
         [Encoded.from_address(parameters[i]).address for i in range(2)]
@@ -50,6 +50,7 @@ def test_a_frame_encodes_once_and_replaces_addresses(machine):
     assert (found.rank, found.type, found.swizzle) == (2, 9, 3)
     assert (list(found.sizes[:2]), list(found.box[:2]), found.strides[0]) == ([72, 40], [64, 8], 144)
     assert frame.parameter(0) % 64 == frame.parameter(1) % 64 == 0
+    assert frame.parameter(2) == ctypes.addressof(frame.slots) + 16  # an argument that is passed as it is
 
 
 def test_an_array_that_is_not_aligned_is_the_driver_s_to_refuse(machine):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
+import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f16, f32, schedule
 from lego_mlir.errors import LayoutError, ToolchainError, UsageError
 from lego_mlir.kernels import matmul
@@ -26,6 +27,7 @@ from lego_mlir.transforms.warpgroups.plan import (
     operand_tile,
 )
 from lego_mlir.transforms.warpgroups.reading import NotStagedError, read
+from lego_mlir.transforms.warpgroups.stored_values import LoadNode
 
 SCRIPT = "matmul_sm90.mlir"
 LAYOUTS = {"N": Row, "T": Col}
@@ -65,6 +67,13 @@ def test_sums_of_axes_are_what_loops_would_compute(c, divisor):
 
 
 # -- reading
+
+
+def loading(index):
+    """An epilogue that adds an element from this place."""
+    return matmul.Epilogue(
+        lambda value, place, extra: value + extra[index(place)], None, {"extra": lego.Tensor(f32, Row(4096))}
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,12 +125,38 @@ def test_columns_of_c_are_the_transposed_product():
     ("given_", "message"),
     [
         ({"order": "morton", "sizes": (384, 768, 192)}, "an order that pads the grid has some, one like schedule"),
-        ({"epilogue": matmul.relu()}, "an epilogue is not supported here yet"),
+        ({"epilogue": loading(lambda place: place.column * 3 // 2)}, "a multiple of its column, plus a constant"),
+        ({"epilogue": loading(lambda place: place.column)}, "1 elements are loaded for 4 columns of C, at distance 1"),
     ],
 )
 def test_kernels_that_are_not_plain_products(given_, message):
     with pytest.raises(NotStagedError, match=message):
         read_off(build(**given_))
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "constant", "blocks", "c"),
+    [(0, 1, 8, None, Row), (192, 1, 0, 3, Row), (1, 0, 0, 3, Row), (7, 0, 3, None, Col), (256, 1, 4, 3, Col)],
+)
+def test_places_of_an_epilogue_s_loads_are_read(row, column, constant, blocks, c):
+    """`row * i + column * j + constant`, of a vector of 4 columns, or one number for all of them."""
+
+    def added(value, place, extra):
+        down, across = (place.row, place.column) if place.axis == 1 else (place.column, place.row)
+        return value + extra.load(row * down + column * across + constant, width=4 if column else 1)
+
+    epilogue = matmul.Epilogue(added, None, {"extra": lego.Tensor(f32, Row(2**16))})
+    tiling = Tiling(64, 64, 64, (4, 1))
+    found = read_off(build((256, 192, 64), tiling=tiling, blocks=blocks, c=c(256, 192), epilogue=epilogue))
+    (load,) = [node for node in found.stored if isinstance(node, LoadNode)]
+    assert (load.argument, load.row, load.column, load.constant) == (3, row, column, constant)
+
+
+def test_stores_with_different_epilogues():
+    text = build((200, 520, 264), "NT", epilogue=matmul.scale()).mlir()
+    made = re.sub(r"arith.mulf (%\S+), (%\S+) : vector<4xf32>", r"arith.addf \1, \2 : vector<4xf32>", text, count=1)
+    with pytest.raises(NotStagedError, match="the stores of C have different epilogues"):
+        read_off(None, made)
 
 
 def changed(pattern, replacement, count=1, **given_):
@@ -225,11 +260,14 @@ def test_tiles_that_warpgroups_cannot_multiply(m, n, step, message):
 @pytest.mark.parametrize(
     ("given_", "parameters", "message"),
     [
-        ({"result": f32}, {}, "a product of f16 into f32: warpgroups compute products of f16 and bf16, and round"),
         ({"sizes": (256, 516, 192)}, {}, "strides must be multiples of 16 bytes.*pad the rows to a multiple of 8"),
         ({"tiling": Tiling(128, 128, 32, (4, 2))}, {}, "a step of 32 along K"),
         ({}, {"stages": 5}, "take 278608 bytes of shared memory, and a block may have 232448; take fewer stages"),
-        ({"epilogue": matmul.relu()}, {}, "an epilogue is not supported"),
+        (
+            {"epilogue": matmul.Epilogue(lambda value, place: value + lego.f32(place.row), None)},
+            {},
+            "arith.index_cast in an epilogue; warpgroups apply operations on numbers, element by element",
+        ),
     ],
 )
 def test_what_the_script_refuses(given_, parameters, message):
@@ -261,14 +299,20 @@ def test_the_manifest_has_the_tensor_maps():
 
 @needs_ptxas
 @pytest.mark.parametrize(
-    ("layouts", "dtype", "tile", "n"),
-    [("NT", f16, (128, 256), 4096), ("NN", bf16, (128, 256), 4096), ("TT", f16, (64, 64), 4104)],
-)
-def test_ptxas_keeps_the_products_asynchronous_and_the_loop_short(layouts, dtype, tile, n, tmp_path):
+    ("layouts", "dtype", "tile", "n", "result", "epilogue"),
+    [
+        ("NT", f16, (128, 256), 4096, f16, None), ("NN", bf16, (128, 256), 4096, bf16, None),
+        ("TT", f16, (64, 64), 4104, f16, None), ("NT", f16, (128, 256), 4096, f32, None),
+        ("NT", bf16, (128, 256), 4104, bf16,
+         matmul.scales(4096, 4104).then(matmul.silu_gate(4096, 4104, bf16))),
+        ("NN", f16, (128, 256), 4104, f32, matmul.bias(4104).then(matmul.residual(4096, 4104, f32))),
+    ],
+)  # fmt: skip
+def test_ptxas_keeps_the_products_asynchronous_and_the_loop_short(layouts, dtype, tile, n, result, epilogue, tmp_path):
     tiling = Tiling(*tile, 64, (tile[0] // 16, 1))
     grid = (-(-4096 // tile[0]), -(-n // tile[1]))
     order = schedule.grouped(*grid, rows=16)
-    kernel = build((4096, n, 4096), layouts, dtype, tiling, order=order, blocks=132)
+    kernel = build((4096, n, 4096), layouts, dtype, tiling, order=order, blocks=132, result=result, epilogue=epilogue)
     source = tmp_path / "kernel.ptx"
     source.write_text(compiled(kernel, "ptx").text)
     output = tmp_path / "kernel.cubin"

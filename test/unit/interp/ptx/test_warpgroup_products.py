@@ -1,11 +1,12 @@
-"""The products that `matmul_sm90.mlir` makes, emulated: layouts, types, tiles, ragged sizes, persistent, lockstep."""
+"""The products that `matmul_sm90.mlir` makes, emulated: layouts, types, tiles, ragged sizes, orders, epilogues."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from lego_mlir import Col, Row, bf16, f16
+import lego_mlir as lego
+from lego_mlir import Col, Row, bf16, f16, f32
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
@@ -30,18 +31,82 @@ CASES = [
 ]
 
 
+def emulated(kernel, arrays, layouts, parameters, seed=0):
+    """C, in memory order, of the kernel run on arrays by name; one with a layout is placed by it."""
+    memories = dict(arrays)
+    for name, layout in layouts.items():
+        values = arrays[name]
+        memories[name] = np.zeros(values.size, values.dtype)
+        memories[name][data.positions(layout, {})] = values
+    report = PtxRun("sm_90a", "matmul_sm90.mlir", parameters, seed=seed)(kernel, memories, {})
+    assert report.clean, report.faults
+    return memories["c"]
+
+
+def factors(layouts, sizes, dtype):
+    """The layouts of A and B, and matrices of small integers."""
+    m, n, k = sizes
+    random = np.random.default_rng(3)
+    a, b = (LAYOUTS[letter](*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
+    left, right = (random.integers(-3, 4, dims).astype(dtype.numpy) for dims in ((m, k), (k, n)))
+    return {"a": a, "b": b}, {"a": left, "b": right}
+
+
 @pytest.mark.parametrize(("layouts", "sizes", "dtype", "tiling", "blocks", "parameters"), CASES)
 def test_a_product_is_right_and_clean(layouts, sizes, dtype, tiling, blocks, parameters):
     m, n, k = sizes
-    a, b = (LAYOUTS[letter](*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
-    kernel = matmul.build(m, n, k, dtype, a=a, b=b, result=dtype, tiling=tiling, blocks=blocks)
-    random = np.random.default_rng(3)
-    left, right = (random.integers(-3, 4, dims).astype(dtype.numpy) for dims in ((m, k), (k, n)))
-    memories = {"c": np.zeros(m * n, dtype.numpy)}
-    for name, layout, values in (("a", a, left), ("b", b, right)):
-        memories[name] = np.zeros(values.size, dtype.numpy)
-        memories[name][data.positions(layout, {})] = values
-    report = PtxRun("sm_90a", "matmul_sm90.mlir", parameters, seed=m)(kernel, memories, {})
-    assert report.clean, report.faults
-    expected = (left.astype(np.float64) @ right.astype(np.float64)).astype(dtype.numpy)
-    np.testing.assert_array_equal(memories["c"].reshape(m, n).astype(np.float64), expected.astype(np.float64))
+    placed, given = factors(layouts, sizes, dtype)
+    kernel = matmul.build(m, n, k, dtype, **placed, result=dtype, tiling=tiling, blocks=blocks)
+    found = emulated(kernel, {**given, "c": np.zeros(m * n, dtype.numpy)}, placed, parameters, seed=m)
+    expected = (given["a"].astype(np.float64) @ given["b"].astype(np.float64)).astype(dtype.numpy)
+    np.testing.assert_array_equal(found.reshape(m, n).astype(np.float64), expected.astype(np.float64))
+
+
+M, N, K = 136, 200, 72
+EPILOGUES = {
+    "f32": (f32, lambda: None),
+    "bias": (f16, lambda: matmul.bias(N).then(matmul.relu())),
+    "gelu": (f32, lambda: matmul.scale().then(matmul.gelu())),
+    "scales": (bf16, lambda: matmul.scales(M, N)),
+    "residual": (f32, lambda: matmul.scale().then(matmul.residual(M, N, f16))),
+    "gate": (f16, lambda: matmul.scale().then(matmul.silu_gate(M, N, bf16))),
+    "two of the user": (f16, lambda: matmul.Epilogue(
+        lambda value, place, by_row: lego.where(value > 0.0, value * place.by_row(by_row), value.to(f16).to(f32)),
+        lambda product, by_row: np.where(product > 0, product * by_row[:, None], product.astype(np.float16)),
+        {"by_row": lego.Tensor(f32, Row(M))})),
+}  # fmt: skip
+
+
+PAIR = Tiling(64, 128, 64, (4, 1))
+APPLIED = [*((name, "NT", SMALL, 3, {}) for name in EPILOGUES), ("gate", "TN", WIDE, None, {}),
+           ("residual", "NT", PAIR, 2, {"cluster_n": 2})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "layouts", "tiling", "blocks", "parameters"), APPLIED)
+def test_an_epilogue_is_applied_to_each_sum(name, layouts, tiling, blocks, parameters):
+    result, made = EPILOGUES[name]
+    epilogue, (placed, given) = made(), factors(layouts, (M, N, K), f16)
+    random = np.random.default_rng(5)
+    operands = {}
+    for operand, kind in (epilogue.operands if epilogue else {}).items():
+        shape = kind.layout.dims() if isinstance(kind, lego.Tensor) else ()
+        values = random.standard_normal(shape).astype(getattr(kind, "dtype", kind).numpy)
+        operands[operand] = values if shape else np.float32(0.1)
+    kernel = matmul.build(M, N, K, f16, **placed, result=result, tiling=tiling, blocks=blocks, epilogue=epilogue)
+    flat = {operand: np.ravel(values).copy() if np.ndim(values) else values for operand, values in operands.items()}
+    found = emulated(kernel, {**given, "c": np.zeros(M * N, result.numpy), **flat}, placed, parameters)
+    product = (given["a"].astype(np.float64) @ given["b"].astype(np.float64)).astype(np.float32)
+    expected = product if epilogue is None else epilogue.reference(product, **operands)
+    error = np.abs(found.reshape(M, N).astype(np.float64) - expected.astype(result.numpy).astype(np.float64)).max()
+    assert error <= np.abs(expected).max() * {"f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}[result.name]
+
+
+def test_columns_of_c_with_an_epilogue():
+    placed, given = factors("NN", (M, N, K), f16)
+    kernel = matmul.build(M, N, K, f16, **placed, c=Col(M, N), result=f32, tiling=Tiling(128, 64, 64, (2, 4)),
+                          epilogue=matmul.scales(M, N))  # fmt: skip
+    rows, columns = np.arange(M, dtype=np.float32), np.arange(N, dtype=np.float32)
+    arrays = {**given, "c": np.zeros(M * N, np.float32), "row_scale": rows, "column_scale": columns}
+    found = emulated(kernel, arrays, placed, {})
+    expected = (given["a"].astype(np.float64) @ given["b"].astype(np.float64)) * rows[:, None] * columns
+    np.testing.assert_array_equal(found.reshape(N, M).T, expected.astype(np.float32))
