@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.async_copies import commit_copies as commit_copies
     from lego_mlir.tracing.async_copies import copy_async as copy_async
     from lego_mlir.tracing.async_copies import wait_copies as wait_copies
+    from lego_mlir.tracing.barrier_rings import barriers as barriers
     from lego_mlir.tracing.control import barrier as barrier
     from lego_mlir.tracing.control import block_dim as block_dim
     from lego_mlir.tracing.control import block_id as block_id
@@ -152,6 +153,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.staging import stage as stage
     from lego_mlir.tracing.tensor import Tensor as Tensor
     from lego_mlir.tracing.tensor import shared as shared
+    from lego_mlir.tracing.warp_roles import warps as warps
+    from lego_mlir.tracing.warps import group_id as group_id
     from lego_mlir.tracing.warps import lane_id as lane_id
     from lego_mlir.tracing.warps import shuffle as shuffle
     from lego_mlir.tracing.warps import shuffle_down as shuffle_down
@@ -219,8 +222,10 @@ _MODULES = {
     "lego_mlir.runtime.calls": "calls_of",
     "lego_mlir.tracing.while_loops": "while_",
     "lego_mlir.runtime.packs": "load_kernels",
+    "lego_mlir.tracing.barrier_rings": "barriers",
+    "lego_mlir.tracing.warp_roles": "warps",
     "lego_mlir.tracing.warps": (
-        "lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
+        "group_id lane_id shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any warp_ballot warp_id warp_sync"
     ),
     "lego_mlir.runtime.products": "matmul",
     "lego_mlir.tuning.candidates": "Configuration SearchSpace Timing",

@@ -21,9 +21,13 @@ _STORES: Final = "tensors are indexed: y[i] = x[i], or y.store(x.load(i, width=4
 
 _MEANINGS: Final[dict[str, tuple[str, ...]]] = {
     "write lego.barrier()": ("syncthreads", "__syncthreads", "sync_threads", "debug_barrier", "sync", "synchronize"),
-    "write lego.barrier(), or lego.warp_sync() for a warp": ("mbarrier", "named_barrier", "arrive"),
+    "write lego.barriers(n), a ring of barriers: full[k].wait(), full[k].arrive()": ("mbarrier", "arrive", "pipeline"),
+    "write `with lego.warps(first, end):`, in which lego.barrier() is that of these warps": (
+        *("named_barrier", "warp_specialize", "role", "bar_sync"),
+    ),
+    "write lego.copy_async(x, tile, at=(..), barrier=full[k])": ("tma", "tma_load", "async_copy", "bulk_copy"),
     "write lego.thread_id[0]": ("threadIdx", "thread_idx", "tid", "local_id", "get_local_id", "thread"),
-    "write lego.block_id[0]": ("blockIdx", "block_idx", "program_id", "group_id", "get_group_id", "block", "bid"),
+    "write lego.block_id[0]": ("blockIdx", "block_idx", "program_id", "get_group_id", "block", "bid"),
     "write lego.block_dim[0]": ("blockDim", "block_size", "get_local_size", "num_threads"),
     "write lego.grid_dim[0]": ("gridDim", "num_programs", "num_blocks", "get_num_groups"),
     "write lego.block_id[0] * lego.block_dim[0] + lego.thread_id[0]": ("global_id", "get_global_id"),

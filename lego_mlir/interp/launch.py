@@ -20,6 +20,7 @@ Global buffers and their shadows live as long as the launch, so races between bl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +28,19 @@ import numpy as np
 
 from lego_mlir import bindings
 from lego_mlir.errors import InterpreterError
-from lego_mlir.hardware.limits import refusal, refused_cluster
+from lego_mlir.hardware.limits import WARP, refusal, refused_cluster
 from lego_mlir.interp import dialects, memory, shadow, values
 from lego_mlir.interp.counters import Counters
 from lego_mlir.interp.dialects.cf import compile_blocks
 from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.geometry import Dim3, dim3
+from lego_mlir.interp.happens_before import WarpClocks
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import DeviceBuffer, MemRef, Space
 from lego_mlir.interp.printed import Printed
 from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import BufferTraffic, Report
+from lego_mlir.interp.stopped import BlockStopped
 from lego_mlir.transforms.lego_ops.entry import plain
 from lego_mlir.transforms.modules import ModuleError
 
@@ -116,7 +119,8 @@ class LaunchState:
                 machine.values[slot] = _attribution(machine, Space.SHARED, type_, name)
             for i, (slot, type_) in enumerate(function.private):
                 machine.values[slot] = _attribution(machine, Space.LOCAL, type_, f"private{i}")
-            function.body.run(machine)
+            with suppress(BlockStopped):
+                function.body.run(machine)
             self.blocks_run += len(batch)
             if self.options.progress is not None:
                 self.options.progress(start + len(batch), len(chosen))
@@ -127,9 +131,12 @@ class LaunchState:
             counters=self.counters, checks=self.options.checks, watch=self.options.watch,
             accesses=self.compiler.accesses, dynamic_shared_bytes=dynamic_shared, run_grid=self.run_grid,
             printed=self.printed, warps_synchronised=self.compiler.synchronises_warps,
+            clocks=WarpClocks(-(-block[0] * block[1] * block[2] // WARP)) if self.compiler.concurrent else None,
         )  # fmt: skip
 
     def _batch_size(self, function: CompiledFunction, block: Dim3, dynamic_shared: int) -> int:
+        if self.compiler.concurrent:
+            return 1
         threads = block[0] * block[1] * block[2]
         shared = dynamic_shared + self.compiler.shared_bytes
         for _, type_ in function.workgroup:

@@ -19,8 +19,10 @@ import numpy as np
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import shadow, values
 from lego_mlir.interp.geometry import Dim3, coordinates, unravel
+from lego_mlir.interp.happens_before import WarpClocks, active_warps
 from lego_mlir.interp.memory import DeviceBuffer, MemRef
 from lego_mlir.interp.report import Kind, LoopRound, SourceLocation
+from lego_mlir.interp.stopped import BlockStopped
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
@@ -28,16 +30,27 @@ if TYPE_CHECKING:
     from lego_mlir.interp.counters import Counters
     from lego_mlir.interp.faults import Faults
     from lego_mlir.interp.printed import Printed
+    from lego_mlir.interp.role_scheduler import RoleScheduler, Waiting
     from lego_mlir.interp.values import SlotValue
     from lego_mlir.interp.watch import ElementWatch
 
 
 @dataclass(slots=True)
 class CopyGroup:
-    """Asynchronous copies that a thread committed together: their landings, and the lanes that issued them."""
+    """Asynchronous copies that a thread committed together: landings, the lanes that issued them, and clocks."""
 
     landings: list[Callable[[Array | None], None]]
     lanes: Array | None
+    clocks: Array | None = None
+
+
+@dataclass(slots=True)
+class CopiesInFlight:
+    """Asynchronous copies whose completion a barrier waits for: what lands, and what to tell the barrier then."""
+
+    landings: list[Callable[[Array | None], None]]
+    lanes: Array | None
+    completed: Callable[[], None]
 
 
 @dataclass(slots=True)
@@ -67,6 +80,10 @@ class Machine:
     statics: dict[str, MemRef] = field(default_factory=dict)
     issued: list[Callable[[Array | None], None]] = field(default_factory=list)
     groups: list[CopyGroup] = field(default_factory=list)
+    copied: Array | None = None
+    flights: list[CopiesInFlight] = field(default_factory=list)
+    clocks: WarpClocks | None = None
+    scheduler: RoleScheduler | None = None
     _ids: dict[tuple[str, int], Array] = field(default_factory=dict)
     _tags: dict[bool, Array] = field(default_factory=dict)
 
@@ -119,6 +136,8 @@ class Machine:
         `fenced` lists the memories whose accesses the barrier orders: shared (False), global (True).
         """
         self._tags.clear()
+        if self.clocks is not None:
+            self.clocks.meet(active_warps(self))
         if self.mask is None:
             self._advance(fenced, values.uniform(True, np.bool_))
             return
@@ -169,6 +188,8 @@ class Machine:
                 place, block, thread,
                 count=int(np.logical_or.reduceat(missing, first, axis=1).sum()) * self.blocks // len(lanes),
             )  # fmt: skip
+        if self.clocks is not None:
+            self.clocks.step(active_warps(self))
         for memory in self.epochs:
             self.epochs[memory] = self.epochs[memory] + some
 
@@ -177,8 +198,44 @@ class Machine:
         found = self._tags.get(across_blocks)
         if found is None:
             block = self.batch.reshape(-1, 1) if across_blocks else 0
-            found = self._tags[across_blocks] = shadow.pack(block, self.epochs[across_blocks], self.linear_thread())
+            epoch = self.epochs[across_blocks] if self.clocks is None else self.clocks.of_lanes(self.threads)
+            found = self._tags[across_blocks] = shadow.pack(block, epoch, self.linear_thread())
         return found
+
+    def active(self) -> Array:
+        """The active lanes, (blocks, threads)."""
+        return np.broadcast_to(values.uniform(True, np.bool_) if self.mask is None else self.mask, self.lanes)
+
+    def acquire(self, joint: Array | None, active: Array) -> None:
+        """The warps of the active lanes learn what others released, or what copies of their own have written."""
+        self._tags.clear()
+        if self.clocks is not None and joint is not None:
+            self.clocks.acquire(active_warps(self, active), joint)
+
+    def forget_tags(self) -> None:
+        """The clocks of warps have changed."""
+        self._tags.clear()
+
+    def wait_for(self, waiting: Waiting) -> None:
+        """Let other roles run until this one may go on; without roles, only copies in flight can help."""
+        if self.scheduler is not None:
+            self.scheduler.wait(waiting)
+            return
+        while not waiting.ready():
+            if not self.land_oldest():
+                text = f"the wait hangs: {waiting.reason()}"
+                self.faults.add(Kind.DEADLOCK, text, waiting.place, *self.name_lane(0, waiting.lane))
+                raise BlockStopped
+
+    def land_oldest(self) -> bool:
+        """The oldest copy in flight lands; false if there is none."""
+        if not self.flights:
+            return False
+        flight = self.flights.pop(0)
+        for land in flight.landings:
+            land(flight.lanes)
+        flight.completed()
+        return True
 
     def any_active(self) -> bool:
         return self.mask is None or bool(self.mask.any())
@@ -187,9 +244,22 @@ class Machine:
         """The active lanes for which the condition holds."""
         return condition if self.mask is None else self.mask & condition
 
+    def issue(self, landing: Callable[[Array | None], None]) -> None:
+        """An asynchronous copy of the active lanes begins."""
+        self.issued.append(landing)
+        if self.clocks is not None:
+            clocks = self.clocks.issue(active_warps(self))
+            self.copied = clocks if self.copied is None else np.maximum(self.copied, clocks)
+
+    def take_issued(self) -> tuple[list[Callable[[Array | None], None]], Array | None]:
+        """The copies issued and in no group yet, and their clocks."""
+        found = self.issued, self.copied
+        self.issued, self.copied = [], None
+        return found
+
     def commit_copies(self) -> None:
-        self.groups.append(CopyGroup(self.issued, self.mask))
-        self.issued = []
+        landings, clocks = self.take_issued()
+        self.groups.append(CopyGroup(landings, self.mask, clocks))
 
     def wait_copies(self, still_pending: int) -> None:
         """Land all groups except each lane's newest `still_pending`."""
@@ -203,10 +273,11 @@ class Machine:
                 continue
             for land in group.landings:
                 land(landed)
+            self.acquire(group.clocks, self.active())
             if landed is not None:
                 rest = ~landed if group.lanes is None else group.lanes & ~landed
                 if rest.any():
-                    waiting.append(CopyGroup(group.landings, rest))
+                    waiting.append(CopyGroup(group.landings, rest, group.clocks))
         self.groups = waiting[::-1]
 
 

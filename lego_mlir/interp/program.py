@@ -16,7 +16,7 @@ An operation without an implementation is an error that names it and its locatio
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -26,6 +26,7 @@ from lego_mlir.errors import InterpreterError
 from lego_mlir.interp import values
 from lego_mlir.interp.access import MemoryAccess
 from lego_mlir.interp.report import SourceLocation
+from lego_mlir.interp.role_scheduler import concurrent
 from lego_mlir.interp.sinking import sunk_loads
 from lego_mlir.transforms import tile_names as names
 
@@ -40,6 +41,8 @@ Implementation = Callable[["Operation"], Step]
 BlockCompiler = Callable[["Compiler", "Region"], "CompiledRegion"]
 """Compiles a region of several blocks: `dialects.cf.compile_blocks`."""
 
+ROLE = "lego.warps"
+"""The attribute of a branch that is a warp role."""
 IMPLEMENTATIONS: dict[str, Implementation] = {}
 
 
@@ -264,6 +267,7 @@ class Compiler:
         self.shared_bytes = 0
         self.dynamic_bytes = 0
         self.synchronises_warps = False  # a kernel has barriers of warps (`warp_order.py`)
+        self.concurrent = False  # a kernel has warp roles, or copies that complete on barriers (`happens_before.py`)
         self.granule: int | None = None  # the smallest element of the views of dynamic shared memory
         self._slots: dict[Any, int] = {}
         self._functions: dict[str, CompiledFunction | None] = {}
@@ -325,9 +329,23 @@ class Compiler:
         operations = [o.operation for o in blocks[0].operations]
         self._note_sunk_loads(operations)
         ends = bool(operations) and _is_terminator(operations[-1].name)
-        steps = tuple(self.step(o) for o in (operations[:-1] if ends else operations))
+        steps = tuple(self._steps(operations[:-1] if ends else operations))
         results = tuple(self.slot(v) for v in operations[-1].operands) if ends else ()
         return SingleBlock(arguments, steps, operations[-1].name if ends else "", results)
+
+    def _steps(self, operations: Sequence[Op]) -> Iterator[Step]:
+        """The steps of a block's operations; warp roles with only arithmetic between them run together."""
+        rest = list(operations)
+        while rest:
+            count = _adjacent_roles(rest)
+            if not count:
+                yield self.step(rest.pop(0))
+                continue
+            self.concurrent = True
+            roles = [op for op in rest[:count] if ROLE in op.attributes]
+            yield from (self.step(op) for op in rest[:count] if ROLE not in op.attributes)
+            yield concurrent([self.step(op) for op in roles])
+            del rest[:count]
 
     def _note_sunk_loads(self, block: Sequence[Op]) -> None:
         for load, (branch, region) in sunk_loads(block).items():
@@ -456,6 +474,17 @@ def _known(operation: Op, name: str) -> tuple[int, int, int] | None:
             x, y, z = (int(getattr(v, "value", v)) for v in operation.attributes[spelling])
             return x, y, z
     return None
+
+
+def _adjacent_roles(operations: Sequence[Op]) -> int:
+    """The number of operations from a first role to the last one with only arithmetic between; 0 if there is none."""
+    count = 0
+    for number, operation in enumerate(operations):
+        if ROLE in operation.attributes:
+            count = number + 1
+        elif not operation.name.startswith(("arith.", "index.", "affine.apply")) or not number:
+            break
+    return count
 
 
 def _bytes_per_lane(type_: Type) -> int:

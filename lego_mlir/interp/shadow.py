@@ -28,11 +28,13 @@ import numpy as np
 
 from lego_mlir.interp import values, warp_order
 from lego_mlir.interp.geometry import coordinates
+from lego_mlir.interp.happens_before import check_shared
 from lego_mlir.interp.report import Kind, LastWrite, SourceLocation
 from lego_mlir.interp.values import Array
 
 if TYPE_CHECKING:
     from lego_mlir.interp.access import MemoryAccess
+    from lego_mlir.interp.happens_before import WarpClocks
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.memory import Touch
 
@@ -173,6 +175,8 @@ class _Lookup:
 
     def clashes(self, old: Array) -> Array:
         """Where an earlier access and this one are from two threads or blocks, with nothing to order them."""
+        if self.m.clocks is not None:
+            return self._clashes_by_clock(old, self.m.clocks)
         if self.m.warps_synchronised:
             return self._clashes_by_warp(old)
         differ = (old ^ self.word) >> THREAD_AT
@@ -191,6 +195,18 @@ class _Lookup:
             threads_in(self.word), epochs_in(self.word), threads_in(old), epochs_in(old), at % (1 << EPOCH_BITS)
         )
         return np.asarray(one_block & unordered | (old >= 0) & ~one_block)
+
+    def _clashes_by_clock(self, old: Array, clocks: WarpClocks) -> Array:
+        """The same in a kernel with warp roles; shared accesses of two warps are checked by `happens_before`."""
+        thread, other = threads_in(self.word), threads_in(old)
+        one_block = (old >= 0) & ((old ^ self.word) >> BLOCK_AT == 0)
+        one_warp = warp_order.warp_of(thread) == warp_order.warp_of(other)
+        epoch, earlier = epochs_in(self.word), epochs_in(old)
+        unordered = one_warp & (thread != other) & (epoch == earlier)
+        if self.is_global:
+            single = other < warp_order.MANY_OF_WARP
+            unordered |= ~one_warp & single & ~clocks.are_ordered(np.where(single, other, 0), earlier, thread)
+        return np.asarray(one_block & unordered | self.is_global & (old >= 0) & ~one_block)
 
     def report(self, kind: Kind, where: Array, message: str, old: Array | None = None) -> None:
         """Report one fault for all flagged elements; `message` may contain `{other}`, the earlier access.
@@ -251,6 +267,8 @@ def check(m: Machine, access: MemoryAccess, touch: Touch) -> None:
     if buffer.is_global and is_read and not buffer.reads_tracked:
         _mark_seen(touch)
         return
+    if m.clocks is not None and buffer.is_shared and access.kind != ATOMIC_KIND:
+        check_shared(m, access, touch, access.kind, access.kind == ASYNC_KIND)
     look = _Lookup(m, access, touch)
     if is_read:
         _check_read(look)

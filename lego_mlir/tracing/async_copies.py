@@ -9,37 +9,47 @@
 A thread waits for its own copies only, so a barrier follows before others read the tile; and the tile must not be read
 while a copy to it is in flight. The interpreter reports both. Where the tile reaches past the end of the tensor it is
 filled with zeros. (sm_80 on; PTX ISA, "cp.async", "cp.async.commit_group", "cp.async.wait_group".)
+
+With `barrier=full[k]`, a use of a ring of `lego.barriers`, the copy completes on this barrier instead, and on sm_90a
+the tensor copy unit makes it: see `tile_copies`, which also copies from shared memory to global memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING
 
 from lego_mlir.aliases import IndexLike
-from lego_mlir.errors import LayoutError, brief
-from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.hardware.limits import WARP
+from lego_mlir.errors import LayoutError
+from lego_mlir.tracing import tile_copies
+from lego_mlir.tracing.copy_plans import copies_of_threads, shared_part
 from lego_mlir.tracing.mma import Part
-from lego_mlir.tracing.spread.accesses import accesses_of
-from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
 from lego_mlir.tracing.tensor import View
-from lego_mlir.tracing.trace import AsyncCopy, MlirOperation, TensorAccess
-from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.trace import AsyncCopy, MlirOperation
+from lego_mlir.tracing.tracer import current
 
-BYTES: Final = (16, 8, 4)
-"""Bytes that one copy of a thread moves, widest first (PTX ISA, "cp.async")."""
+if TYPE_CHECKING:
+    from lego_mlir.tracing.barrier_rings import BarrierUse
 
 
-def copy_async(source: View, target: View | Part, at: Sequence[IndexLike] | None = None) -> None:
-    """Start to copy the tile of `source` at the index `at` into `target`, with all threads of the block.
+def copy_async(
+    source: View | Part,
+    target: View | Part,
+    at: Sequence[IndexLike] | None = None,
+    barrier: BarrierUse | None = None,
+) -> None:
+    """Start to copy the tile of `source` at the index `at` into `target`, with all threads of the block or role.
 
     `target` is a shared tile of two dimensions or a part of one, which gives the shape; it spans the last two
-    dimensions of `source`. Raises LayoutError where no width of 4, 8 or 16 bytes is proved for both sides, and where
-    the threads do not divide the tile.
+    dimensions of `source`. With a `barrier`, a use of `lego.barriers`, its phase is not complete before the copy.
+    A shared `source` is copied to global memory, to the tile of `target` at the index `at`. Raises LayoutError where no
+    width of 4, 8 or 16 bytes is proved for both sides, and where the threads do not divide the tile.
     """
     tracer = current("lego.copy_async")
-    tile = _target(tracer, target)
+    if barrier is not None or isinstance(source, Part) or source.buffer.space == "workgroup":
+        tile_copies.copy(tracer, source, target, at, barrier)
+        return
+    tile = shared_part(tracer, target)
     first = tuple(at) if at is not None else (0,) * len(source.dims())
     if source.buffer.space != "global" or len(first) != len(source.dims()) or len(first) < 2:
         raise tracer.error(
@@ -53,26 +63,8 @@ def copy_async(source: View, target: View | Part, at: Sequence[IndexLike] | None
             f"convert it with .to(lego.{tile.view.dtype})",
             LayoutError,
         )
-    origin, threads = source.halo("zero"), block_threads()
-    for width in (size // source.dtype.bytes for size in BYTES if size >= source.dtype.bytes):
-        if copies := _planned(origin, first, tile, width, threads):
-            for read, written in copies:
-                tracer.append(AsyncCopy(read, written, tracer.here()))
-            return
-        chunks = thread_chunks(tile.shape, width, threads, thread_number())
-        if not chunks or any(v.place(*i).obstacle(width) for v, i in _both(origin, first, tile, *chunks[0])):
-            continue
-        for row, column in chunks:
-            (_, here), (_, there) = _both(origin, first, tile, row, column)
-            read, written = origin.place(*here).access(width), tile.view.place(*there).access(width)
-            tracer.append(AsyncCopy(read, written, tracer.here()))
-        return
-    raise tracer.error(
-        f"lego.copy_async: no copies of 4, 8 or 16 bytes are proved that the {threads} threads of the block share "
-        f"evenly, from {source!r} into {tile.shape[0]} x {tile.shape[1]} of {tile.view!r}; let both be contiguous "
-        "along rows, with rows that are a multiple of 16 bytes",
-        LayoutError,
-    )
+    for read, written in copies_of_threads(tracer, source, first, tile):
+        tracer.append(AsyncCopy(read, written, tracer.here()))
 
 
 def commit_copies() -> None:
@@ -87,52 +79,3 @@ def wait_copies(in_flight: int = 0) -> None:
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 0:
         raise tracer.error(f"lego.wait_copies takes the number of groups that may be in flight, got {in_flight!r}")
     tracer.append(MlirOperation((), "nvvm.cp.async.wait.group", (), (("n", f"{in_flight} : i32"),), tracer.here()))
-
-
-def _target(tracer: Tracer, given: View | Part) -> Part:
-    """The shared tile to fill. Raises LayoutError for anything else."""
-    view = given.view if isinstance(given, Part) else given
-    if not isinstance(view, View) or view.buffer.space != "workgroup" or len(view.dims()) != 2:
-        raise tracer.error(
-            "lego.copy_async copies into a shared tile of two dimensions, lego.shared(dtype, layout), or a part of "
-            f"one, got {brief(repr(given))}",
-            LayoutError,
-        )
-    if isinstance(given, Part):
-        return given
-    rows, columns = view.dims()
-    return Part(view, (0, 0), (rows, columns))
-
-
-def _planned(
-    origin: View, first: Sequence[IndexLike], tile: Part, width: int, threads: int
-) -> list[tuple[TensorAccess, TensorAccess]]:
-    """The copies of a thread, planned as the accesses of a tile of this layout: chunk t + threads * i is its i-th.
-
-    Empty where the sizes or the threads are no powers of two, and where one side does not take whole chunks.
-    """
-    sizes = (*tile.shape, threads)
-    if any(n & (n - 1) for n in sizes) or threads % WARP or tile.shape[1] % width:
-        return []
-    bits, chunk, lanes = (n.bit_length() - 1 for n in (tile.shape[0] * tile.shape[1], width, threads))
-    if bits < chunk + lanes:
-        return []
-    flat = [1 << k for k in range(bits)]
-    lane, warp = flat[chunk : chunk + 5], flat[chunk + 5 : chunk + lanes]
-    columns = [*flat[:chunk], *flat[chunk + lanes :], *lane, *warp]
-    ins = (("register", bits - lanes), ("lane", 5), ("warp", lanes - 5))
-    outs = tuple((f"dim{axis}", tile.shape[axis].bit_length() - 1) for axis in (1, 0))
-    layout = LinearLayout.of(ins, outs, columns)
-    read = accesses_of("lego.copy_async", origin, layout, first)
-    written = accesses_of("lego.copy_async", tile, layout, None, stored=True)
-    if set(read) != set(written) or any(len(registers) != width for registers in read):
-        return []
-    return [(read[registers], written[registers]) for registers in read]
-
-
-def _both(
-    origin: View, first: Sequence[IndexLike], tile: Part, row: IndexLike, column: IndexLike
-) -> tuple[tuple[View, Sequence[IndexLike]], tuple[View, Sequence[IndexLike]]]:
-    """The views and indices of one element of the tile, in the tensor and in shared memory."""
-    *outer, start, left = first
-    return (origin, (*outer, start + row, left + column)), (tile.view, (tile.at[0] + row, tile.at[1] + column))

@@ -117,9 +117,18 @@ grid_dim = Extents("grid_dim")
 
 
 def barrier() -> None:
-    """Every thread of the block arrives here before any continues; stores before it are visible after it."""
+    """Every thread of the block arrives here before any continues; stores before it are visible after it.
+
+    In a role, `with lego.warps(..)`, every thread of the role, or of its group.
+    """
     tracer = current("lego.barrier")
-    tracer.append(Barrier(tracer.here()))
+    if tracer.role is None:
+        tracer.append(Barrier(tracer.here()))
+        return
+    from lego_mlir.tracing.warps import group_of_role
+
+    number = tracer.simplified(tracer.role.number + group_of_role(tracer).expr)
+    tracer.append(Barrier(tracer.here(), tracer.role, number))
 
 
 def unroll(*bounds: int) -> builtins.range:

@@ -22,6 +22,7 @@ from lego_mlir.tracing import dtypes
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.emit_atomics import AtomicEmitter
 from lego_mlir.tracing.emit_copies import CopyEmitter
+from lego_mlir.tracing.emit_marks import copy_region, emit_barrier, role_attributes, tile_copies
 from lego_mlir.tracing.emit_ranges import range_attributes
 from lego_mlir.tracing.emit_shared import emit_views, is_dynamic
 from lego_mlir.tracing.emit_tiles import TileEmitter, order_of
@@ -56,6 +57,7 @@ from lego_mlir.tracing.trace import (
     Source,
     Statement,
     Store,
+    TileCopy,
     TileLoad,
     TileStore,
     ToIndex,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
 
 WORKGROUP: Final = "#gpu.address_space<workgroup>"
 TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thread
+BOXED_TILE_ALIGNMENT: Final = 1024  # bytes: the largest pattern of a tensor copy's swizzles
 
 
 def emit_module(
@@ -179,7 +182,9 @@ class KernelEmitter:
     def _tile_facts(self, tile: Buffer) -> Any:
         """The attributes of a shared tile."""
         order = order_of(tile) if tile.name in self.rows else None
-        listed = {"llvm.align": self.ir.Attribute.parse(f"{TILE_ALIGNMENT} : i64")}
+        copied = tile.name in {copy.tile.name for copy in tile_copies(self.trace)}
+        alignment = BOXED_TILE_ALIGNMENT if copied else TILE_ALIGNMENT
+        listed = {"llvm.align": self.ir.Attribute.parse(f"{alignment} : i64")}
         if tile.named:
             listed[TILE_NAME] = self.ir.StringAttr.get(tile.name)
         if order is not None:
@@ -248,7 +253,7 @@ class KernelEmitter:
             case AsyncCopy():
                 self.copies.copy(statement)
             case Barrier():
-                build.operation("gpu.barrier")
+                emit_barrier(self.printer, statement)
             case MlirOperation(results, name, operands, attributes):
                 types = [result.mlir for result in results]
                 made = build.operation(name, self._operands(operands), types, dict(attributes))
@@ -400,12 +405,24 @@ class KernelEmitter:
             self._yield([self._registers[r] for r in carried])
         self._registers = {**before, **dict(zip(carried, operation.results, strict=True))}
 
+    def _emit_copy(self, branch: If, copy: TileCopy) -> None:
+        region, yielded = copy_region(self.printer, self.trace, copy)
+        with self._region(region, 0):
+            self._emit_body(branch.then)
+            self._yield(yielded)
+
     def _emit_if(self, branch: If) -> None:
-        if branch.condition == True:  # noqa: E712  SymPy's true is not Python's
+        if isinstance(branch.mark, TileCopy):
+            self._emit_copy(branch, branch.mark)
+            return
+        if branch.condition == True and branch.mark is None:  # noqa: E712  SymPy's true is not Python's
             self._emit_body(branch.then)
             return
         carried = [r for r in registers_written((*branch.then, *branch.otherwise)) if r in self._registers]
         operation = self._branch(branch.condition, [_register_type(r) for r in carried])
+        if branch.mark is not None:
+            for name, text in role_attributes(branch.mark).items():
+                operation.attributes[name] = self.ir.Attribute.parse(text)
         before = dict(self._registers)
         for number, body in enumerate((branch.then, branch.otherwise)):
             if number and not body and not carried:

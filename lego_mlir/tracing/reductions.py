@@ -219,7 +219,7 @@ def _combining(tracer: Tracer, called: str, value: Operand, op: str) -> Combinin
 def require_uniform(tracer: Tracer, called: str) -> None:
     """Raise TraceError in a branch or loop that threads of a block may take differently."""
     thread_ids = {symbol for symbol, (kind, _) in tracer.ids.items() if kind == "thread_id"}
-    for condition in tracer.path:
+    for condition in tracer.path[tracer.path_of_role :]:
         if condition.free_symbols & thread_ids:
             raise tracer.error(
                 f"{called} under the condition {condition}, which depends on the thread: all threads of the block must "

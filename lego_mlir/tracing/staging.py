@@ -16,10 +16,10 @@ from typing import Any
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import cdiv, maximum
 from lego_mlir.layout import Row
-from lego_mlir.tracing.control import block_dim, thread_id
 from lego_mlir.tracing.shared_lines import RUN, lines_of
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.tracer import current
+from lego_mlir.tracing.warps import linear_thread, threads
 
 
 def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = (1, 1)) -> None:
@@ -93,16 +93,10 @@ def _possible(tiled: View, at: Sequence[Any], target: View, place: tuple[Any, An
 
 
 def block_threads() -> int:
-    """The number of threads of a block, an int."""
-    product = 1
-    for extent in block_dim[:]:
-        product *= int(extent)
-    return product
+    """The number of threads of a block, or of the role, an int."""
+    return int(threads(current("the threads of a block")))
 
 
 def thread_number() -> Any:
-    """The number of the thread in its block, x fastest."""
-    number: Any = 0
-    for extent, index in reversed(list(zip(block_dim[:], thread_id, strict=True))):
-        number = number * extent + index
-    return number
+    """The number of the thread in its block, x fastest, or among the threads of the role."""
+    return linear_thread(current("the number of a thread"))

@@ -11,6 +11,7 @@ from lego_mlir.tracing.trace import (
     Assume,
     AsyncCopy,
     Atomic,
+    Barrier,
     For,
     FromCondition,
     FromIndex,
@@ -41,6 +42,8 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
                 yield from at
             case FromIndex(expr=expr):
                 yield expr
+            case Barrier(number=number) if number is not None:
+                yield number
             case FromCondition(condition=condition) | Assume(condition=condition):
                 yield condition
             case For(lo=lo, hi=hi, step=step, body=inner):

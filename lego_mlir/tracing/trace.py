@@ -324,9 +324,14 @@ class AsyncCopy:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Every thread of the block arrives before any continues."""
+    """Every thread of the block, or of a group of a warp role, arrives before any continues.
+
+    `number` is an index expression, the number of the group's hardware barrier.
+    """
 
     source: Source
+    role: WarpRole | None = None
+    number: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,13 +385,56 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
+class WarpRole:
+    """Warps `first` to `end - 1` of a block, in equal `groups`; adjacent branches with roles run concurrently.
+
+    `registers` is the number that each of its threads keeps, where declared; `number` that of the hardware barrier of
+    its first group, the next ones are those of the other groups.
+    """
+
+    first: int
+    end: int
+    groups: int
+    registers: int | None
+    number: int
+
+    @property
+    def warps(self) -> int:
+        """The warps of a group."""
+        return (self.end - self.first) // self.groups
+
+
+@dataclass(frozen=True, slots=True)
+class TileCopy:
+    """One asynchronous tile copy: the statements of the branch are those of the threads that share it.
+
+    A tensor copy unit can copy the same box: of the view `layout` of `tensor`, from the index `at` on, `shape` elements
+    along its last two dimensions; in `tile` the box begins at the index `into`, and element (0, 0) at `position`.
+    Global memory is the origin, or the target if `stores`. `ring` and `slot` name the barrier that it completes on.
+    """
+
+    tensor: Buffer
+    layout: Layout
+    at: tuple[Any, ...]
+    shape: tuple[int, int]
+    tile: Buffer
+    tile_layout: Layout
+    into: tuple[Any, Any]
+    position: Any
+    stores: bool
+    ring: Value | None
+    slot: Value | None
+
+
+@dataclass(frozen=True, slots=True)
 class If:
-    """`condition` is an index condition."""
+    """`condition` is an index condition. A branch with a `mark` is a warp role, or a tile copy that always runs."""
 
     condition: Any
     then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...]
     source: Source
+    mark: WarpRole | TileCopy | None = None
 
 
 @dataclass(frozen=True, slots=True)

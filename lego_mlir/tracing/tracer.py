@@ -41,6 +41,7 @@ from lego_mlir.tracing.trace import (
     Statement,
     ToIndex,
     Value,
+    WarpRole,
     Width,
 )
 
@@ -84,6 +85,9 @@ class Tracer:
         self.calling: list[Any] = []  # the device functions that run
         self.functions: dict[Hashable, Any] = {}  # those that are called, by their kinds of arguments
         self.called: str | None = None  # the function that is traced to be called
+        self.role: WarpRole | None = None  # the warps that run the innermost region, if it is a role
+        self.path_of_role = 0  # the length of the path where the role begins, whose barriers all its threads reach
+        self.roles: dict[tuple[int, int, int], int] = {}  # the numbers of the barriers of roles, by their warps
         for kind, extents in (("thread_id", self.block), ("block_id", self.grid)):
             for axis, extent in zip(AXES, extents, strict=False):
                 symbol = sympy.Symbol(ID_PREFIX[kind] + axis, integer=True)
@@ -133,6 +137,10 @@ class Tracer:
             self._require_own("a register")
             raise self.error("a register is used after the end of the loop or branch that defined it")
         return register
+
+    def is_register_open(self, register: Register) -> bool:
+        """Whether an open region defined the register."""
+        return any(register.number in region for region in self._registers)
 
     def _require_own(self, what: str) -> None:
         """Raise TraceError in a function that is called, which sees only its arguments."""

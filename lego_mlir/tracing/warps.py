@@ -1,6 +1,7 @@
 """Warps: the 32 consecutive threads that execute together, and how they exchange values without shared memory.
 
     lego.lane_id, lego.warp_id            linear thread % 32 and linear thread // 32, x fastest
+    lego.group_id                         the group of warps of a role, `warp_roles`
     lego.shuffle(v, lane)                 the value of a lane
     lego.shuffle_up(v, d)                 of the lane d below; the lowest d lanes keep theirs
     lego.shuffle_down(v, d)               of the lane d above; the highest d lanes keep theirs
@@ -17,6 +18,7 @@ value. (PTX ISA, "shfl.sync", "vote.sync", "bar.warp.sync".)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Final
 
@@ -42,8 +44,8 @@ class ThreadNumber(Index):
     @property
     def expr(self) -> Expr:
         """The number as an expression of the thread's ids."""
-        linear = linear_thread(current(self._written))
-        return (linear % WARP if self._written == "lego.lane_id" else linear // WARP).expr
+        tracer = current(self._written)
+        return _NUMBERS[self._written](tracer).expr
 
     def _arguments(self) -> tuple[str]:
         return (self._written,)
@@ -55,18 +57,49 @@ class ThreadNumber(Index):
 lane_id = ThreadNumber("lego.lane_id")
 """The number of this thread in its warp, 0 to 31: the linear thread modulo 32, x fastest. PTX: %laneid."""
 warp_id = ThreadNumber("lego.warp_id")
-"""The number of this thread's warp in its block: the linear thread divided by 32, x fastest."""
+"""The number of this thread's warp in its block, the linear thread divided by 32; in a role, in its group."""
+group_id = ThreadNumber("lego.group_id")
+"""The number of this thread's group in its role, `with lego.warps(first, end, groups=..)`; 0 elsewhere."""
 
 
 def linear_thread(tracer: Tracer) -> Index:
-    """The number of the thread in its block, x fastest, as the hardware forms warps."""
+    """The number of the thread in its block, x fastest, as the hardware forms warps; in a role, in its group.
+
+    The remainder, which is the same, has the range of the group's threads, or of a power of two of them.
+    """
+    linear, role = thread_of_block(tracer), tracer.role
+    if role is None:
+        return linear
+    span = 1 << (role.warps * WARP - 1).bit_length()
+    return (linear - role.first * WARP % span) % span
+
+
+def group_of_role(tracer: Tracer) -> Index:
+    """The number of this thread's group in its role."""
+    role = tracer.role
+    if role is None or role.groups == 1:
+        return Index(0)
+    return (thread_of_block(tracer) - role.first * WARP) // (role.warps * WARP) % role.groups
+
+
+def thread_of_block(tracer: Tracer) -> Index:
+    """The number of the thread in its block, x fastest."""
     axes = range(len(tracer.block))
     ids = [Index(tracer.id_symbol("thread_id", axis)) for axis in axes]
     return reduce(lambda inner, axis: ids[axis] + tracer.block[axis] * inner, reversed(axes[:-1]), ids[-1])
 
 
+_NUMBERS: Final[dict[str, Callable[[Tracer], Index]]] = {
+    "lego.lane_id": lambda tracer: linear_thread(tracer) % WARP,
+    "lego.warp_id": lambda tracer: linear_thread(tracer) // WARP,
+    "lego.group_id": group_of_role,
+}
+
+
 def threads(tracer: Tracer) -> SizeLike:
-    """The number of threads of a block: an int, or an index where the block is symbolic."""
+    """The number of threads of a block, or of a role's group: an int, or an index where the block is symbolic."""
+    if tracer.role is not None:
+        return tracer.role.warps * WARP
     return reduce(lambda a, b: a * b, tracer.block)
 
 

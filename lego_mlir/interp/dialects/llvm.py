@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from lego_mlir.interp.dialects.arith import report_lanes
 from lego_mlir.interp.machine import Machine
-from lego_mlir.interp.program import Operation, Step, implements
+from lego_mlir.interp.program import Operation, Step, copy_slots, implements
 from lego_mlir.interp.report import Kind
+
+
+@implements("llvm.inttoptr")
+def pointer(op: Operation) -> Step:
+    """The address of a barrier as a pointer; there are no others in memory that is accessed through memrefs."""
+    if "mbarrier.get" not in str(getattr(op.operation.operands[0].owner, "name", "")):
+        op.fail("memory is accessed through memrefs; only the address of an mbarrier may become a pointer")
+    return copy_slots(op.operands, op.results)
 
 
 @implements("llvm.intr.assume")

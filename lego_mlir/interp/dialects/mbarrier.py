@@ -7,20 +7,26 @@ next one. A token names the phase in which its thread arrived; a parity names th
 All threads run each operation together, so a wait finds what arrived before it in the text. A wait for a phase that is
 not complete then would hang, which is a fault: arrivals in a branch that runs later are not seen. A completed wait
 orders all earlier accesses of its block, as a barrier does; races with threads that did not arrive are missed.
+
+In a kernel with warp roles, which run concurrently, a role that waits hands control to the others, and the vector
+clocks of `happens_before` order what the warps that arrived did, and the copies that landed, before what follows the
+wait. A phase then also waits for the asynchronous copies whose completion it was given (`cp.async.mbarrier.arrive`).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lego_mlir.interp import values
-from lego_mlir.interp.machine import Machine
+from lego_mlir.interp.happens_before import active_warps
+from lego_mlir.interp.machine import CopiesInFlight, Machine
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.report import Kind, SourceLocation
+from lego_mlir.interp.role_scheduler import Waiting
 from lego_mlir.interp.values import Array
 
 NEVER = -1
@@ -35,6 +41,31 @@ class Barriers:
     phase: Array
     initialised_at: Array  # the epoch, or NEVER
     initialised_by: Array  # the thread
+    flying: Array  # asynchronous copies that the phase waits for
+    joint: dict[tuple[int, int], Array] = field(default_factory=dict)  # what those who arrived in the phase know
+    done: dict[tuple[int, int], Array] = field(default_factory=dict)  # what a wait that succeeds learns
+
+    def advance(self, row: int, number: int) -> None:
+        """End a phase whose arrivals and copies are all there."""
+        if self.missing[row, number] == 0 and self.flying[row, number] == 0:
+            self.phase[row, number] += 1
+            self.missing[row, number] = self.expected[row, number]
+            if (joint := self.joint.pop((row, number), None)) is not None:
+                known = self.done.get((row, number))
+                self.done[row, number] = joint if known is None else np.maximum(known, joint)
+
+    def learn(self, row: int, number: int, joint: Array | None) -> None:
+        if joint is not None:
+            known = self.joint.get((row, number))
+            self.joint[row, number] = joint if known is None else np.maximum(known, joint)
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierAddress:
+    """A barrier of a group, for each lane."""
+
+    group: Barriers
+    index: Array
 
 
 @implements("nvgpu.mbarrier.create")
@@ -42,7 +73,7 @@ def create(op: Operation) -> Step:
     """A group of barriers in shared memory, the same one each time that the operation runs."""
     found = re.search(r"num_barriers = (\d+)", str(op.result_type()))
     result, count = op.result, 1 if found is None else int(found[1])
-    name = f"the mbarriers of {op.place}"
+    name = f"the mbarriers of {op.place}, value {result}"
 
     def step(m: Machine) -> None:
         if name not in m.barriers:
@@ -50,6 +81,7 @@ def create(op: Operation) -> Step:
             m.barriers[name] = Barriers(
                 expected=np.zeros(shape, np.int64), missing=np.zeros(shape, np.int64), phase=np.zeros(shape, np.int64),
                 initialised_at=np.full(shape, NEVER), initialised_by=np.zeros(shape, np.int64),
+                flying=np.zeros(shape, np.int64),
             )  # fmt: skip
         m.values[result] = m.barriers[name]
 
@@ -134,8 +166,12 @@ def try_wait_parity(op: Operation) -> Step:
         active = _active(m, predicate)
         at = np.broadcast_to(m.values[index], m.lanes)
         _require_initialised(m, place, barriers, at, active)
+        wanted = np.broadcast_to(m.values[parity], m.lanes)
+        if m.clocks is not None:
+            _wait(m, place, barriers, at, wanted, active)
+            return
         phase = np.take_along_axis(barriers.phase, at, axis=1)
-        hanging = active & (phase % 2 == np.broadcast_to(m.values[parity], m.lanes))
+        hanging = active & (phase % 2 == wanted)
         if hanging.any():
             row, thread = (int(i[0]) for i in hanging.nonzero())
             number = int(at[row, thread])
@@ -145,6 +181,70 @@ def try_wait_parity(op: Operation) -> Step:
             )
             m.faults.add(Kind.BARRIER, text, place, *m.name_lane(row, thread), count=int(hanging.sum()))
         m.order_blocks((active & ~hanging).any(axis=1, keepdims=True))
+
+    return step
+
+
+def _wait(m: Machine, place: SourceLocation, barriers: Barriers, at: Array, wanted: Array, active: Array) -> None:
+    """Wait among roles; copies land when nothing else can go on."""
+
+    def hanging() -> Array:
+        return np.asarray(active & (np.take_along_axis(barriers.phase, at, axis=1) % 2 == wanted))
+
+    def reason() -> str:
+        row, thread = (int(i[0]) for i in hanging().nonzero())
+        number = int(at[row, thread])
+        missing, expected = int(barriers.missing[row, number]), int(barriers.expected[row, number])
+        return (
+            f"{missing} of the {expected} arrivals of phase {int(barriers.phase[row, number])} of barrier {number} are "
+            "missing"
+        )
+
+    if hanging().any():
+        lane = int(np.flatnonzero(hanging()[0])[0])
+        m.wait_for(Waiting(lambda: not hanging().any(), place, reason, lane))
+    for row, number, _ in _first_of_each(m, active, at):
+        lanes = active & (np.arange(m.blocks)[:, None] == row) & (at == number)
+        m.acquire(barriers.done.get((row, number)), lanes)
+
+
+@implements("nvgpu.mbarrier.get")
+def address(op: Operation) -> Step:
+    """One barrier of a group."""
+    group, index = op.operands
+    result = op.result
+
+    def step(m: Machine) -> None:
+        m.values[result] = BarrierAddress(m.values[group], m.values[index])
+
+    return step
+
+
+@implements("nvvm.cp.async.mbarrier.arrive")
+def copies_arrive(op: Operation) -> Step:
+    """The phase of a barrier waits for the copies that the active threads have issued."""
+    (pointer,), place = op.operands, op.place
+    op.compiler.concurrent = True
+    if op.flag("noinc"):
+        op.fail("only the form without .noinc is supported, which counts no arrival")
+
+    def step(m: Machine) -> None:
+        given: BarrierAddress = m.values[pointer]
+        active, at = m.active(), np.broadcast_to(given.index, m.lanes)
+        barriers = given.group
+        _require_initialised(m, place, barriers, at, active)
+        landings, clocks = m.take_issued()
+        used = [(row, number) for row, number, _ in _first_of_each(m, active, at)]
+        for row, number in used:
+            barriers.flying[row, number] += 1
+
+        def completed() -> None:
+            for row, number in used:
+                barriers.flying[row, number] -= 1
+                barriers.learn(row, number, clocks)
+                barriers.advance(row, number)
+
+        m.flights.append(CopiesInFlight(landings, None, completed))
 
     return step
 
@@ -192,5 +292,26 @@ def _arrive(m: Machine, place: SourceLocation, barriers: Barriers, at: Array, ti
     expected = np.maximum(barriers.expected, 1)
     total = expected - barriers.missing + arrived
     usable = (arrived > 0) & (barriers.expected > 0)
+    if m.clocks is not None:
+        _arrive_among_roles(m, place, barriers, at, arrived, active)
+        return
     barriers.phase[usable] += (total // expected)[usable]
     barriers.missing[usable] = (expected - total % expected)[usable]
+
+
+def _arrive_among_roles(
+    m: Machine, place: SourceLocation, barriers: Barriers, at: Array, arrived: Array, active: Array
+) -> None:
+    """Count arrivals of a role; what its warps did before is known to those who wait for the phase."""
+    assert m.clocks is not None
+    m.forget_tags()
+    for row, number, thread in _first_of_each(m, active, at):
+        count, lanes = int(arrived[row, number]), active & (at == number)
+        barriers.learn(row, number, m.clocks.release(active_warps(m, lanes)))
+        missing = int(barriers.missing[row, number])
+        if count > missing:
+            expected = int(barriers.expected[row, number])
+            text = f"{count} arrivals at barrier {number}, whose phase has {missing} of {expected} left"
+            m.faults.add(Kind.MBARRIER, text, place, *m.name_lane(row, thread))
+        barriers.missing[row, number] = max(0, missing - count)
+        barriers.advance(row, number)

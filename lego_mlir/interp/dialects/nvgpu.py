@@ -56,7 +56,7 @@ def device_async_copy(op: Operation) -> Step:
         touch = memory.address(m, writing, v[target], [v[s] for s in target_at], run=count)
         memory.check_alignment(m, writing, touch)
         memory.observe(m, writing, touch)
-        m.issued.append(lambda landed: _land(m, writing, touch, value, landed))
+        m.issue(lambda landed: _land(m, writing, touch, value, landed))
         v[result] = None
 
     return step

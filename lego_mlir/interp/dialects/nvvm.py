@@ -6,7 +6,8 @@ Operations on LLVM pointers (`nvvm.mbarrier.init` and the like) are not supporte
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,8 +18,14 @@ from lego_mlir.interp.dialects.gpu import (
     reduced,
     require_whole_warps,
 )
+from lego_mlir.interp.happens_before import active_warps
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
+from lego_mlir.interp.role_scheduler import Waiting
+
+if TYPE_CHECKING:
+    from lego_mlir.interp.report import SourceLocation
+    from lego_mlir.interp.values import Array
 
 REDUX: Final = {
     "add": "add", "and": "and", "or": "or", "xor": "xor",
@@ -42,15 +49,61 @@ def bar_warp_sync(op: Operation) -> Step:
 
 @implements("nvvm.barrier0", "nvvm.barrier")
 def barrier(op: Operation) -> Step:
-    """A barrier of the block."""
+    """A barrier of the block; with a number and a count of threads, of the threads that arrive there."""
+    if len(op.operands) == 2:
+        return _numbered_barrier(op)
     if op.operands:
-        op.fail("named barriers are not supported; only barriers of the whole block are")
+        op.fail("a barrier has a number and a count of threads, or neither")
     place = op.place
 
     def step(m: Machine) -> None:
         m.passed_barrier(place)
 
     return step
+
+
+def _numbered_barrier(op: Operation) -> Step:
+    number, threads = op.operands
+    place = op.place
+
+    def step(m: Machine) -> None:
+        active = m.active()
+        at = np.broadcast_to(m.values[number], m.lanes)
+        for value in np.unique(at[active]):
+            meet(m, place, int(value), int(np.max(m.values[threads])), active & (at == value))
+
+    return step
+
+
+def meet(m: Machine, place: SourceLocation, number: int, threads: int, lanes: Array) -> None:
+    """Arrive at a numbered barrier, and wait for as many threads as it counts."""
+    if m.clocks is None:
+        m.passed_barrier(place)
+        return
+    name = f"barrier {number} of the block"
+    state: NumberedBarrier = m.barriers.setdefault(name, NumberedBarrier())
+    turn = state.turn
+    state.arrived += int(lanes.sum())
+    state.warps.update(int(warp) for warp in active_warps(m, lanes))
+    if state.arrived >= threads:
+        m.forget_tags()
+        m.clocks.meet(np.array(sorted(state.warps)))
+        state.arrived, state.turn, state.warps = 0, turn + 1, set()
+        return
+
+    def reason() -> str:
+        return f"{state.arrived} of the {threads} threads have arrived at {name}"
+
+    m.wait_for(Waiting(lambda: state.turn != turn, place, reason, int(np.flatnonzero(lanes[0])[0])))
+
+
+@dataclass(slots=True)
+class NumberedBarrier:
+    """A barrier of some threads: those that have arrived, their warps, and how often it was complete."""
+
+    arrived: int = 0
+    turn: int = 0
+    warps: set[int] = field(default_factory=set)
 
 
 @implements("nvvm.cp.async.commit.group")

@@ -17,7 +17,8 @@ from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.address_spaces import GlobalMemory, Located
 from lego_mlir.interp.ptx.gangs import Gang, Registers
-from lego_mlir.interp.ptx.shared_shadow import (
+from lego_mlir.interp.report import Kind, SourceLocation
+from lego_mlir.interp.shared_shadow import (
     AGENT_NAMES,
     WARP_AGENT,
     Conflict,
@@ -25,7 +26,6 @@ from lego_mlir.interp.ptx.shared_shadow import (
     SharedShadow,
     VectorClocks,
 )
-from lego_mlir.interp.report import Kind, SourceLocation
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray

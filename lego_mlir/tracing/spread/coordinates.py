@@ -25,7 +25,7 @@ def thread_ids(tracer: Tracer) -> dict[str, Index]:
     """The lane and the warp of a thread; one number, named thread, where the block has one dimension."""
     if len(tracer.block) == 1:
         return {"thread": linear_thread(tracer)}
-    if tracer.block[0] == WARP and len(tracer.block) == 2:
+    if tracer.block[0] == WARP and len(tracer.block) == 2 and tracer.role is None:
         ids = [Index(tracer.id_symbol("thread_id", axis)) for axis in range(2)]
         return {"lane": ids[0], "warp": ids[1]}
     return {"thread": linear_thread(tracer)}

@@ -23,7 +23,7 @@ from lego_mlir.layout import Row, as_layout
 from lego_mlir.tracing.control import barrier
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.tensor import View, declare_tile
-from lego_mlir.tracing.trace import Barrier, Statement
+from lego_mlir.tracing.trace import Barrier, Statement, WarpRole
 from lego_mlir.tracing.tracer import Tracer
 from lego_mlir.tracing.warps import warp_sync
 
@@ -32,7 +32,8 @@ from lego_mlir.tracing.warps import warp_sync
 class Scratch:
     """A tile that conversions use in turn. `slice_elements` is the size of a warp's slice, 0 if warps share the tile.
 
-    `region` has the statements around the last use, the loads of which ended before its statement `loaded`.
+    `region` has the statements around the last use, the loads of which ended before its statement `loaded`. Concurrent
+    `role`s do not share tiles.
     """
 
     tracer: Tracer
@@ -41,6 +42,7 @@ class Scratch:
     slice_elements: int
     region: list[Statement] | None = None
     loaded: int = 0
+    role: WarpRole | None = None
 
     def before_stores(self) -> None:
         """Wait until earlier loads of the tile are complete."""
@@ -81,9 +83,15 @@ def scratch(tracer: Tracer, dtype: DType, elements: int, slice_elements: int = 0
         )
     tiles = _TILES.setdefault(tracer, [])
     for tile in tiles:
-        if tile.view.dtype == dtype and tile.elements >= elements and tile.slice_elements == slice_elements:
+        if (
+            tile.view.dtype == dtype
+            and tile.elements >= elements
+            and tile.slice_elements == slice_elements
+            and tile.role == tracer.role
+        ):
             return tile
     made = Scratch(tracer, declare_tile(tracer, dtype, as_layout(Row(elements)), None), elements, slice_elements)
+    made.role = tracer.role
     tiles.append(made)
     return made
 
@@ -94,10 +102,10 @@ def scratch_in_turn(tracer: Tracer, dtype: DType, elements: int) -> Scratch:
     The barrier between the stores and loads of one is then after the loads of the other, which needs no further one.
     """
     tiles = _IN_TURN.setdefault(tracer, [])
-    fitting = [tile for tile in tiles if tile.view.dtype == dtype and tile.elements >= elements]
+    fitting = [t for t in tiles if t.view.dtype == dtype and t.elements >= elements and t.role == tracer.role]
     if len(fitting) < 2:
         view = declare_tile(tracer, dtype, as_layout(Row(elements)), None)
-        chosen = Scratch(tracer, view, elements, 0)
+        chosen = Scratch(tracer, view, elements, 0, role=tracer.role)
     else:
         chosen = fitting[0]
         tiles.remove(chosen)

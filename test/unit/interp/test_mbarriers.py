@@ -144,5 +144,9 @@ def test_bytes_of_copies_are_refused():
 
 
 def test_pointers_to_barriers_are_refused():
-    with pytest.raises(InterpreterError, match=r"does not support the operation nvgpu.mbarrier.get"):
-        launch(INIT + "%p = nvgpu.mbarrier.get %b[%c0] : !group -> i64")
+    text = "%p = nvgpu.mbarrier.get %b[%c0] : !group -> i64\n%q = llvm.inttoptr %p : i64 to !llvm.ptr<3>\n"
+    with pytest.raises(InterpreterError, match=r"does not support the operation nvvm.mbarrier.arrive"):
+        launch(INIT + text + "%r = nvvm.mbarrier.arrive %q : !llvm.ptr<3> -> i64")
+    other = "%p = arith.constant 64 : i64\n%q = llvm.inttoptr %p : i64 to !llvm.ptr<3>"
+    with pytest.raises(InterpreterError, match=r"only the address of an mbarrier may become a pointer"):
+        launch(INIT + other)

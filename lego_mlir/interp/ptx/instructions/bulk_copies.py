@@ -26,8 +26,8 @@ from lego_mlir.interp.ptx.instructions.ptx_atomics import UPDATES
 from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import AddressOperand, Immediate, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY
-from lego_mlir.interp.ptx.shared_shadow import BULK_AGENT, COPY_AGENT, ShadowAccess
 from lego_mlir.interp.report import Kind
+from lego_mlir.interp.shared_shadow import BULK_AGENT, COPY_AGENT, ShadowAccess
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray

@@ -24,10 +24,10 @@ from lego_mlir.interp.ptx.instructions.tensor_core import left_places
 from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_reader import Immediate, OperandList, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.ptx.ptx_types import NUMPY
-from lego_mlir.interp.ptx.shared_shadow import WGMMA_AGENT, ShadowAccess
 from lego_mlir.interp.ptx.warp_convergence import converge
 from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor, grid
 from lego_mlir.interp.report import Kind
+from lego_mlir.interp.shared_shadow import WGMMA_AGENT, ShadowAccess
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray

@@ -1,0 +1,145 @@
+"""`lego.barriers`: rings of barriers in shared memory, which tell warps that a buffer is full, or empty again.
+
+    full, empty = lego.barriers(stages), lego.barriers(stages, arrivals=4)
+    with lego.warps(0, 1):                                           with lego.warps(1, 5):
+        for k in lego.range(tiles):                                      for k in lego.range(tiles):
+            empty[k - stages].wait()                                         full[k].wait()
+            lego.copy_async(x, ring.part(..), at=(..), barrier=full[k])      ...
+            full[k].arrive()                                                 empty[k].arrive()
+
+`ring[k]` is a value, the k-th use of the ring: barrier k % n in its phase k // n. A phase is complete when `arrivals`
+warps have arrived and all asynchronous copies on it are in shared memory; then the next phase begins. A wait returns
+when its phase is complete; phases before the first are, so that `empty[k - stages]` does not wait in the first round.
+What a warp did before it arrived, and the copies, are visible to the warps that waited. A wait may be late by less than
+two phases: the hardware distinguishes even and odd ones only.
+
+PTX ISA, "mbarrier" (sm_80 on; copies of tensors complete on them from sm_90 on).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir.aliases import IndexLike
+from lego_mlir.expr.index import Index
+from lego_mlir.expr.intervals import bounds
+from lego_mlir.expr.nodes import FloorDiv, FloorMod, Ne
+from lego_mlir.tracing.control import barrier, when
+from lego_mlir.tracing.dtypes import DType, i1, index
+from lego_mlir.tracing.trace import Barrier, FromIndex, If, MlirOperation, Statement, Value
+from lego_mlir.tracing.tracer import Tracer, current
+from lego_mlir.tracing.warps import lane_id, thread_of_block, warp_sync
+
+CREATE, INIT, ARRIVE = (f"nvgpu.mbarrier.{name}" for name in ("create", "init", "arrive"))
+WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
+MOST_BARRIERS: Final = 512
+"""Barriers of a ring: 4 KiB."""
+MOST_ARRIVALS: Final = 32
+"""Warps of the largest block."""
+TICKS: Final = 10_000_000
+"""Nanoseconds after which a waiting warp looks again."""
+_TOKEN: Final = DType("token", 64, "index", "int64", "!nvgpu.mbarrier.token")
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierRing:
+    """Barriers that are used one after the other; `ring[k]` is the k-th use."""
+
+    tracer: Tracer
+    group: Value
+    count: int
+    arrivals: int
+
+    def __getitem__(self, use: IndexLike) -> BarrierUse:
+        tracer = current("a ring of barriers")
+        tracer.use(self.group)
+        expr = tracer.index(use)
+        least = bounds(expr, tracer.known(expr.free_symbols)).lo
+        if least is None or least < 0:  # whole turns of even number change neither the barrier nor the parity
+            expr = expr + 2 * self.count * (1 if least is None else -(least // (2 * self.count)))
+        return BarrierUse(self, Index(expr))
+
+    def __repr__(self) -> str:
+        return f"<ring of {self.count} barriers for {self.arrivals} arrivals>"
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierUse:
+    """One use of a ring: a barrier, and one of its phases. `number` is that of the use, or whole turns more."""
+
+    ring: BarrierRing
+    number: Index
+
+    @property
+    def slot(self) -> Value:
+        """The barrier's number in its ring, as a value."""
+        tracer = current("a barrier")
+        result = tracer.value(index)
+        expr = tracer.simplified(FloorMod(self.number.expr, self.ring.count))
+        tracer.append(FromIndex(result, expr, tracer.here()))
+        return result
+
+    def wait(self) -> None:
+        """Wait until the phase is complete: what came before its arrivals, and its copies, are visible then."""
+        tracer = current("a barrier")
+        phase = FloorDiv(self.number.expr, self.ring.count)
+        parity = tracer.condition_value(Ne(FloorMod(phase, 2), 0), i1)
+        ticks = tracer.value(index)
+        tracer.append(FromIndex(ticks, Index(TICKS).expr, tracer.here()))
+        operands = (self.ring.group, parity, ticks, self.slot)
+        tracer.append(MlirOperation((), WAIT, operands, (), tracer.here()))
+
+    def arrive(self) -> None:
+        """Each warp that runs this arrives once, after all its lanes have come here."""
+        tracer = current("a barrier")
+        warp_sync()
+        with when(lane_id < 1):
+            token = tracer.value(_TOKEN)
+            tracer.append(MlirOperation((token,), ARRIVE, (self.ring.group, self.slot), (), tracer.here()))
+
+    def __repr__(self) -> str:
+        return f"<use {self.number} of {self.ring!r}>"
+
+
+def barriers(count: int, arrivals: int = 1) -> BarrierRing:
+    """A ring of `count` barriers; a phase of each takes the arrivals of `arrivals` warps.
+
+    It initialises them, and a barrier of the block follows. Raises TraceError in a loop or branch.
+    """
+    tracer = current("lego.barriers")
+    for name, given, most in (("count", count, MOST_BARRIERS), ("arrivals", arrivals, MOST_ARRIVALS)):
+        if type(given) is not int or not 1 <= given <= most:
+            raise tracer.error(f"lego.barriers: {name} must be an int from 1 to {most}, got {given!r}")
+    if tracer.depth or tracer.called is not None:
+        raise tracer.error(
+            "lego.barriers inside a loop, a branch or a role: make the ring at the kernel's top level, since all "
+            "threads of the block share it"
+        )
+    group = tracer.value(_ring_type(count))
+    merged = _is_initialisation(tracer.innermost)
+    if merged:
+        tracer.innermost.pop()
+    tracer.append(MlirOperation((group,), CREATE, (), (), tracer.here()))
+    with when(thread_of_block(tracer) < 1):
+        for number in range(count):
+            at, expected = tracer.value(index), tracer.value(index)
+            tracer.append(FromIndex(at, Index(number).expr, tracer.here()))
+            tracer.append(FromIndex(expected, Index(arrivals).expr, tracer.here()))
+            tracer.append(MlirOperation((), INIT, (group, expected, at), (), tracer.here()))
+    barrier()
+    return BarrierRing(tracer, group, count, arrivals)
+
+
+def _ring_type(count: int) -> DType:
+    name = f"ring of {count} barriers"
+    space = "memorySpace = #gpu.address_space<workgroup>"
+    return DType(name, 64, "index", "int64", f"!nvgpu.mbarrier.group<{space}, num_barriers = {count}>")
+
+
+def _is_initialisation(body: list[Statement]) -> bool:
+    """Whether a ring was just made, whose barrier of the block serves the next one as well."""
+    if len(body) < 2 or not isinstance(body[-1], Barrier) or not isinstance(body[-2], If):
+        return False
+    made = body[-2].then
+    return bool(made) and isinstance(made[-1], MlirOperation) and made[-1].name == INIT

@@ -1,0 +1,97 @@
+"""How the threads of a block, or of a warp role, share the copy of a tile: which elements each of them copies at once.
+
+Chunk t + threads * i is thread t's i-th. The widest chunks are taken that are proved contiguous and aligned in the
+tensor and in the shared tile: 16, 8 or 4 bytes, as `cp.async` moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lego_mlir.aliases import IndexLike
+from lego_mlir.errors import LayoutError, brief
+from lego_mlir.f2.linear import LinearLayout
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.spread.accesses import accesses_of
+from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
+from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import TensorAccess
+from lego_mlir.tracing.tracer import Tracer
+
+BYTES: Final = (16, 8, 4)
+"""Bytes that one copy of a thread moves, widest first (PTX ISA, "cp.async")."""
+
+
+def copies_of_threads(
+    tracer: Tracer, source: View, first: Sequence[IndexLike], tile: Part
+) -> list[tuple[TensorAccess, TensorAccess]]:
+    """The copies of a thread, from where and to where, as wide as possible. Raises LayoutError if there are none."""
+    origin, threads = source.halo("zero"), block_threads()
+    for width in (size // source.dtype.bytes for size in BYTES if size >= source.dtype.bytes):
+        if copies := _planned(origin, first, tile, width, threads):
+            return copies
+        chunks = thread_chunks(tile.shape, width, threads, thread_number())
+        if not chunks or any(v.place(*i).obstacle(width) for v, i in _both(origin, first, tile, *chunks[0])):
+            continue
+        made = []
+        for row, column in chunks:
+            (_, here), (_, there) = _both(origin, first, tile, row, column)
+            made.append((origin.place(*here).access(width), tile.view.place(*there).access(width)))
+        return made
+    raise tracer.error(
+        f"lego.copy_async: no copies of 4, 8 or 16 bytes are proved that the {threads} threads of the block share "
+        f"evenly, from {source!r} into {tile.shape[0]} x {tile.shape[1]} of {tile.view!r}; let both be contiguous "
+        "along rows, with rows that are a multiple of 16 bytes",
+        LayoutError,
+    )
+
+
+def shared_part(tracer: Tracer, given: View | Part) -> Part:
+    """The shared tile of a copy. Raises LayoutError for anything else."""
+    view = given.view if isinstance(given, Part) else given
+    if not isinstance(view, View) or view.buffer.space != "workgroup" or len(view.dims()) != 2:
+        raise tracer.error(
+            "lego.copy_async copies into a shared tile of two dimensions, lego.shared(dtype, layout), or a part of "
+            f"one, got {brief(repr(given))}",
+            LayoutError,
+        )
+    if isinstance(given, Part):
+        return given
+    rows, columns = view.dims()
+    return Part(view, (0, 0), (rows, columns))
+
+
+def _planned(
+    origin: View, first: Sequence[IndexLike], tile: Part, width: int, threads: int
+) -> list[tuple[TensorAccess, TensorAccess]]:
+    """The copies of a thread, planned as the accesses of a tile of this layout: chunk t + threads * i is its i-th.
+
+    Empty where the sizes or the threads are no powers of two, and where one side does not take whole chunks.
+    """
+    sizes = (*tile.shape, threads)
+    if any(n & (n - 1) for n in sizes) or threads % WARP or tile.shape[1] % width:
+        return []
+    bits, chunk, lanes = (n.bit_length() - 1 for n in (tile.shape[0] * tile.shape[1], width, threads))
+    if bits < chunk + lanes:
+        return []
+    flat = [1 << k for k in range(bits)]
+    lane, warp = flat[chunk : chunk + 5], flat[chunk + 5 : chunk + lanes]
+    columns = [*flat[:chunk], *flat[chunk + lanes :], *lane, *warp]
+    ins = (("register", bits - lanes), ("lane", 5), ("warp", lanes - 5))
+    outs = tuple((f"dim{axis}", tile.shape[axis].bit_length() - 1) for axis in (1, 0))
+    layout = LinearLayout.of(ins, outs, columns)
+    read = accesses_of("lego.copy_async", origin, layout, first)
+    written = accesses_of("lego.copy_async", tile, layout, None, stored=True)
+    if set(read) != set(written) or any(len(registers) != width for registers in read):
+        return []
+    return [(read[registers], written[registers]) for registers in read]
+
+
+def _both(
+    origin: View, first: Sequence[IndexLike], tile: Part, row: IndexLike, column: IndexLike
+) -> tuple[tuple[View, Sequence[IndexLike]], tuple[View, Sequence[IndexLike]]]:
+    """The views and indices of one element of the tile, in the tensor and in shared memory."""
+    *outer, start, left = first
+    return (origin, (*outer, start + row, left + column)), (tile.view, (tile.at[0] + row, tile.at[1] + column))

@@ -1,0 +1,87 @@
+"""Warp roles and tile copies as MLIR: branches and regions that carry what they stand for as attributes.
+
+    role         scf.if of its threads            {lego.warps = array<i32: first, end>, lego.registers = 232 : i32}
+    tile copy    scf.execute_region               {lego.tile_copy = {tensor map, boxes}}
+
+The region of a tile copy holds the copy by the threads, which is its meaning: without the attribute it still computes
+the same. It yields what the tensor copy unit takes: the index of the box's first element in the tensor, the dimensions
+of the map innermost first, and the position of the tile's first element in the shared tile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import LayoutError
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.printers.mlir import MlirPrinter
+from lego_mlir.tracing.tile_units import CopyUnit, copy_unit
+from lego_mlir.tracing.trace import Barrier, If, KernelTrace, TileCopy, WarpRole
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Attribute, Op, Value
+
+WARPS: Final = "lego.warps"
+REGISTERS: Final = "lego.registers"
+TILE_COPY: Final = "lego.tile_copy"
+REGION: Final = "scf.execute_region"
+
+
+def role_attributes(role: WarpRole) -> dict[str, str]:
+    """The attributes of the branch of a role."""
+    found = {WARPS: f"array<i32: {role.first}, {role.end}>"}
+    if role.registers is not None:
+        found[REGISTERS] = f"{role.registers} : i32"
+    return found
+
+
+def emit_barrier(printer: MlirPrinter, barrier: Barrier) -> None:
+    """A barrier of the block, or of a role's warps by number and count of threads."""
+    build = printer.build
+    if barrier.role is None:
+        build.operation("gpu.barrier")
+        return
+    from lego_mlir import bindings
+
+    number = printer.value(barrier.number, "i32")
+    threads = build.constant(barrier.role.warps * WARP, "i32")
+    bindings.load().dialect("nvvm").BarrierOp(barrierId=number, numberOfThreads=threads)
+
+
+def tile_copies(trace: KernelTrace) -> list[TileCopy]:
+    """The tile copies of a kernel."""
+    return [s.mark for s in trace.statements() if isinstance(s, If) and isinstance(s.mark, TileCopy)]
+
+
+def copy_region(printer: MlirPrinter, trace: KernelTrace, copy: TileCopy) -> tuple[Op, list[Value]]:
+    """The region of a copy, without a block yet, and the values that it yields."""
+    build = printer.build
+    try:
+        unit = copy_unit(trace, copy)
+        axes = unit.axes
+        described = _described(copy, unit)
+    except LayoutError as error:
+        axes = tuple(reversed(range(len(copy.at))))
+        described = f'{{refused = "{_escaped(str(error))}"}}'
+    values = [printer.value(copy.at[axis], "index") for axis in axes]
+    values.append(printer.value(copy.position, "index"))
+    attributes: dict[str, str | Attribute] = {TILE_COPY: described}
+    region = build.operation(REGION, (), ["index"] * len(values), attributes, regions=1)
+    return region, values
+
+
+def _described(copy: TileCopy, unit: CopyUnit) -> str:
+    """The tensor map and boxes as an attribute."""
+    tensor_map = unit.tensor_map
+    places = [n for (first, other), byte in unit.boxes.places for n in (first, other, byte)]
+    other = next(k for k, axis in enumerate(unit.axes) if axis == (2 * len(unit.axes) - 3) - unit.axes[0])
+    lists = {"sizes": tensor_map.sizes, "strides": tensor_map.strides, "box": tensor_map.box, "places": places}
+    written = ", ".join(f"{name} = array<i64: {', '.join(map(str, numbers))}>" for name, numbers in lists.items())
+    return (
+        f'{{tensor = "{copy.tensor.name}", tile = "{copy.tile.name}", dtype = "{tensor_map.dtype}", {written}, '
+        f"swizzle = {tensor_map.swizzle} : i64, other = {other} : i64, stores = {str(copy.stores).lower()}}}"
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', "'").replace("\n", " ")

@@ -1,0 +1,145 @@
+"""Asynchronous tile copies: between a tile of a tensor and a shared tile, for the threads of a role and for TMA.
+
+    lego.copy_async(x, ring.part((0, 0), (64, 64)), at=(i, 0), barrier=full[k])     global to shared, until full[k]
+    lego.copy_async(tile, y, at=(i, 0))                                             shared to global, in a group
+
+Each is a branch that always runs and is marked as one `TileCopy`. Its statements copy the tile by the threads of the
+role, 16 bytes at once where that is proved: to shared memory as `cp.async`, whose completion the barrier waits for, and
+to global memory as loads and stores. The mark holds the same copy as a box, which one thread hands to the tensor copy
+unit on sm_90a (`hardware.tensor_boxes` derives its tensor map). Outside of the tensor a box is filled with zeros, or
+not stored.
+
+All warps of the role run the copy. PTX ISA, "cp.async.mbarrier.arrive", "cp.async.bulk.tensor".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import sympy
+
+from lego_mlir.aliases import IndexLike
+from lego_mlir.errors import LayoutError, brief
+from lego_mlir.expr.index import as_expr
+from lego_mlir.tracing.barrier_rings import BarrierUse
+from lego_mlir.tracing.copy_plans import copies_of_threads, shared_part
+from lego_mlir.tracing.dtypes import DType, i64
+from lego_mlir.tracing.mma import Part
+from lego_mlir.tracing.reductions import require_uniform
+from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_number
+from lego_mlir.tracing.tensor import View
+from lego_mlir.tracing.trace import AsyncCopy, If, MlirOperation, TileCopy
+from lego_mlir.tracing.tracer import Tracer
+
+COMPLETES: Final = "nvvm.cp.async.mbarrier.arrive"
+ADDRESS: Final = "nvgpu.mbarrier.get"
+_POINTER: Final = DType("pointer", 64, "index", "int64", "!llvm.ptr<3>")
+
+
+def copy(
+    tracer: Tracer,
+    source: View | Part,
+    target: View | Part,
+    at: Sequence[IndexLike] | None,
+    barrier: BarrierUse | None,
+) -> None:
+    """Trace one tile copy. Raises LayoutError where the threads cannot share it, TraceError for a wrong barrier."""
+    stores = isinstance(source, Part) or source.buffer.space == "workgroup"
+    tile, tensor = (source, target) if stores else (target, source)
+    tile = shared_part(tracer, tile)
+    if isinstance(tensor, Part) or tensor.buffer.space != "global":
+        raise tracer.error(
+            "lego.copy_async copies between a tensor and a shared tile; of two shared tiles, load one and store the "
+            f"other; got {brief(repr(source))} and {brief(repr(target))}",
+            LayoutError,
+        )
+    first = tuple(at) if at is not None else (0,) * len(tensor.dims())
+    _require_box(tracer, tensor, tile, first)
+    _require_barrier(tracer, stores, barrier)
+    require_uniform(tracer, "lego.copy_async")
+    ring, slot = (None, None) if barrier is None else (tracer.use(barrier.ring.group), barrier.slot)
+    into = (tracer.simplified(tracer.index(tile.at[0])), tracer.simplified(tracer.index(tile.at[1])))
+    mark = TileCopy(
+        tensor=tensor.buffer,
+        layout=tensor.layout,
+        at=tuple(tracer.simplified(tracer.index(i)) for i in first),
+        shape=tile.shape,
+        tile=tile.view.buffer,
+        tile_layout=tile.view.layout,
+        into=into,
+        position=tracer.simplified(as_expr(tile.view.layout.apply(*map(sympy.sympify, into)))),
+        stores=stores,
+        ring=ring,
+        slot=slot,
+    )
+    source_line = tracer.here()
+    with tracer.region() as body:
+        if stores:
+            _stored_by_threads(tracer, tile, tensor, first)
+        else:
+            for read, written in copies_of_threads(tracer, tensor, first, tile):
+                tracer.append(AsyncCopy(read, written, tracer.here()))
+            if barrier is not None:
+                _complete_on(tracer, mark)
+    tracer.append(If(sympy.true, tuple(body), (), source_line, mark))
+
+
+def _complete_on(tracer: Tracer, mark: TileCopy) -> None:
+    """The barrier's phase waits for this thread's copies so far, and counts no arrival for that."""
+    assert mark.ring is not None and mark.slot is not None
+    address, pointer = tracer.value(i64), tracer.value(_POINTER)
+    tracer.append(MlirOperation((address,), ADDRESS, (mark.ring, mark.slot), (), tracer.here()))
+    tracer.append(MlirOperation((pointer,), "llvm.inttoptr", (address,), (), tracer.here()))
+    tracer.append(MlirOperation((), COMPLETES, (pointer,), (("noinc", "false"),), tracer.here()))
+
+
+def _stored_by_threads(tracer: Tracer, tile: Part, tensor: View, first: Sequence[IndexLike]) -> None:
+    """The threads load and store the tile, with the widest access that is proved for both sides."""
+    target, threads, widest = tensor.halo("zero"), block_threads(), 16 // tensor.dtype.bytes
+    *outer, top, left = first
+    for width in (widest >> halvings for halvings in range(widest.bit_length())):
+        chunks = thread_chunks(tile.shape, width, threads, thread_number())
+        if not chunks:
+            continue
+        here = [(tile.at[0] + row, tile.at[1] + column) for row, column in chunks]
+        there = [(*outer, top + row, left + column) for row, column in chunks]
+        obstacles = (tile.view.place(*here[0]).obstacle(width), target.place(*there[0]).obstacle(width))
+        if width > 1 and any(obstacles):
+            continue
+        for of_tile, of_tensor in zip(here, there, strict=True):
+            target.store(tile.view.load(*of_tile, width=width), *of_tensor)
+        return
+    raise tracer.error(
+        f"lego.copy_async: {threads} threads do not divide the {tile.shape[0]} x {tile.shape[1]} elements of the tile "
+        "evenly; copy a tile of another size, or with other warps",
+        LayoutError,
+    )
+
+
+def _require_box(tracer: Tracer, tensor: View, tile: Part, first: Sequence[IndexLike]) -> None:
+    if len(first) != len(tensor.dims()) or len(first) < 2:
+        raise tracer.error(
+            f"lego.copy_async takes a tensor of at least two dimensions, with an index for each, got {tensor!r} at "
+            f"{list(first)}",
+            LayoutError,
+        )
+    if tensor.dtype != tile.view.dtype:
+        raise tracer.error(
+            f"lego.copy_async copies elements as they are: the tensor has {tensor.dtype}, the tile {tile.view.dtype}; "
+            "use a tile of the tensor's type and convert in registers",
+            LayoutError,
+        )
+
+
+def _require_barrier(tracer: Tracer, stores: bool, barrier: BarrierUse | None) -> None:
+    if barrier is not None and not isinstance(barrier, BarrierUse):
+        raise tracer.error(
+            "lego.copy_async completes on a use of a ring, barrier=full[k] with full = lego.barriers(n), got "
+            f"{brief(repr(barrier))}"
+        )
+    if stores and barrier is not None:
+        raise tracer.error(
+            "lego.copy_async to global memory completes on no barrier; leave out barrier=, and use "
+            "lego.commit_copies() and lego.wait_copies(n)"
+        )

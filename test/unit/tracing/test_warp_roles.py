@@ -1,0 +1,248 @@
+"""Warp roles, rings of barriers and tile copies: run in the interpreter, where every planted fault is found."""
+
+import numpy as np
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import Row, f16, f32, gallery
+from lego_mlir.errors import LegoError
+from lego_mlir.interp.report import Kind
+from lego_mlir.interp.traced_kernels import run_kernel
+
+ROWS, COLUMNS, TILE, STAGES = 128, 256, 64, 2
+
+
+def staged(
+    *,
+    rows=ROWS,
+    columns=COLUMNS,
+    full_wait=True,
+    empty_wait=True,
+    arrival=True,
+    early=False,
+    arrivals=2,
+    on_barrier=True,
+):
+    """One warp copies tiles into a ring, two warps store them doubled."""
+
+    @lego.kernel(grid=(ROWS // TILE,), block=96)
+    def doubled(x: lego.Tensor(f16, Row(rows, columns)), y: lego.Tensor(f16, Row(ROWS, COLUMNS))):
+        top = lego.block_id[0] * TILE
+        ring = lego.shared(f16, gallery.xor_swizzle(STAGES * TILE, TILE, 8), "ring")
+        full, empty = lego.barriers(STAGES), lego.barriers(STAGES, arrivals=arrivals)
+        with lego.warps(0, 1):
+            for k in lego.range(COLUMNS // TILE):
+                if empty_wait:
+                    empty[k - STAGES].wait()
+                tile = ring.part((k % STAGES * TILE, 0), (TILE, TILE))
+                lego.copy_async(x, tile, at=(top, k * TILE), barrier=full[k] if on_barrier else None)
+                full[k].arrive()
+        with lego.warps(1, 3):
+            column = lego.warp_id * 32 + lego.lane_id
+            for k in lego.range(COLUMNS // TILE):
+                if full_wait:
+                    full[k].wait()
+                if early:
+                    empty[k].arrive()
+                for row in lego.range(TILE):
+                    y[top + row, k * TILE + column] = ring[k % STAGES * TILE + row, column] * 2
+                if arrival and not early:
+                    empty[k].arrive()
+
+    return doubled
+
+
+def run(kernel, rows=ROWS, columns=COLUMNS):
+    x = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float16)
+    y = np.full((ROWS, COLUMNS), 7, np.float16)
+    report = run_kernel(kernel, {"x": x.reshape(-1), "y": y.reshape(-1)})
+    return report, x * np.float16(2), y
+
+
+def test_a_ring_between_a_producer_and_consumers():
+    report, expected, y = run(staged())
+    assert report.faults == []
+    assert np.array_equal(y, expected)
+
+
+def test_elements_outside_of_the_tensor_are_zeros():
+    report, expected, y = run(staged(rows=100, columns=200), 100, 200)
+    assert report.faults == []
+    assert np.array_equal(y[:100, :200], expected)
+    assert not y[100:].any() and not y[:, 200:].any()
+
+
+@pytest.mark.parametrize(
+    ("planted", "kind", "words"),
+    [
+        ({"full_wait": False}, Kind.RACE, "read of ring[0], written by a copy of warp 0"),
+        ({"empty_wait": False}, Kind.PENDING, "copy of ring[0] while an asynchronous copy"),
+        ({"arrival": False}, Kind.DEADLOCK, "2 of the 2 arrivals of phase 0 of barrier 0 are missing, and every other"),
+        ({"early": True}, Kind.RACE, "copy of ring[0], read by warp 1"),
+        ({"arrivals": 1}, Kind.MBARRIER, "2 arrivals at barrier 0, whose phase has 1 of 1 left"),
+        ({"arrivals": 3}, Kind.DEADLOCK, "1 of the 3 arrivals"),
+        ({"on_barrier": False}, Kind.PENDING, "read of ring[0] while an asynchronous copy"),
+    ],
+)
+def test_planted_faults_are_found(planted, kind, words):
+    report, _, _ = run(staged(**planted))
+    found = [fault for fault in report.faults if fault.kind is kind and words in fault.message]
+    assert found, [(fault.kind, fault.message) for fault in report.faults]
+    assert found[0].place.file.endswith("test_warp_roles.py")
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_barriers_and_reductions_of_a_role_are_those_of_its_warps(groups):
+    @lego.kernel(grid=(1,), block=160)
+    def sums(x: lego.Tensor(f32, Row(160)), y: lego.Tensor(f32, Row(160))):
+        with lego.warps(0, 1):
+            y[lego.thread_id[0]] = 0.0
+        with lego.warps(1 if groups == 1 else 2, 5 if groups == 1 else 4, groups=groups):
+            y[lego.thread_id[0]] = lego.block_reduce(x[lego.thread_id[0]])
+
+    x, y = np.arange(160, dtype=np.float32), np.full(160, -1, np.float32)
+    report = run_kernel(sums, {"x": x, "y": y})
+    assert report.faults == []
+    if groups == 1:
+        assert (y[32:] == x[32:].sum()).all()
+    else:
+        assert (y[64:96] == x[64:96].sum()).all() and (y[96:128] == x[96:128].sum()).all() and (y[128:] == -1).all()
+    assert not y[:32].any()
+
+
+def test_a_role_that_reads_another_ones_tile_without_a_barrier_is_a_race():
+    @lego.kernel(grid=(1,), block=64)
+    def unordered(y: lego.Tensor(f32, Row(32))):
+        tile = lego.shared(f32, Row(32), "tile")
+        with lego.warps(0, 1):
+            tile[lego.lane_id] = 1.0
+        with lego.warps(1, 2):
+            y[lego.lane_id] = tile[lego.lane_id]
+
+    report = run_kernel(unordered, {"y": np.zeros(32, np.float32)})
+    assert any(f.kind is Kind.RACE and "written by warp 0" in f.message for f in report.faults)
+
+
+def test_a_barrier_of_the_block_ends_the_roles():
+    @lego.kernel(grid=(1,), block=64)
+    def exchanged(y: lego.Tensor(f32, Row(64))):
+        tile = lego.shared(f32, Row(64), "tile")
+        with lego.warps(0, 1):
+            tile[lego.lane_id] = 1.0
+        with lego.warps(1, 2):
+            tile[lego.lane_id + 32] = 2.0
+        lego.barrier()
+        y[lego.thread_id[0]] = tile[63 - lego.thread_id[0]]
+
+    y = np.zeros(64, np.float32)
+    assert run_kernel(exchanged, {"y": y}).faults == []
+    assert (y[:32] == 2).all() and (y[32:] == 1).all()
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_shared_tiles_are_copied_to_global_memory(warps):
+    @lego.kernel(grid=(2,), block=32 * warps)
+    def out(y: lego.Tensor(f16, Row(100, 64))):
+        tile = lego.shared(f16, gallery.xor_swizzle(64, 64, 8), "tile")
+        for i in lego.range(64 * 64 // (32 * warps)):
+            n = i * 32 * warps + lego.thread_id[0]
+            tile[n // 64, n % 64] = lego.f16(n % 64 + lego.block_id[0])
+        lego.barrier()
+        lego.copy_async(tile, y, at=(lego.block_id[0] * 64, 0))
+        lego.commit_copies()
+        lego.wait_copies()
+
+    y = np.zeros((100, 64), np.float16)
+    assert run_kernel(out, {"y": y.reshape(-1)}).faults == []
+    assert np.array_equal(y, (np.arange(64) + (np.arange(100)[:, None] >= 64)).astype(np.float16))
+
+
+def test_the_module_carries_roles_and_tensor_maps():
+    text = staged().mlir(locations=False)
+    assert text.count("lego.warps = array<i32: 1, 3>") == 1
+    assert "box = array<i64: 64, 64>" in text and "swizzle = 128" in text and "sizes = array<i64: 256, 128>" in text
+
+
+def message(function, block=96):
+    with pytest.raises(LegoError) as error:
+        lego.kernel(grid=(1,), block=block)(function).trace()
+    return str(error.value)
+
+
+def test_misplaced_roles_and_rings_are_refused():
+    vector = lego.Tensor(f32, Row(96))
+
+    def beyond(y: vector):
+        with lego.warps(2, 4):
+            y[0] = 1.0
+
+    def nested(y: vector):
+        with lego.warps(0, 2), lego.warps(0, 1):
+            y[0] = 1.0
+
+    def registers(y: vector):
+        with lego.warps(0, 2, registers=40):
+            y[0] = 1.0
+
+    def odd_registers(y: vector):
+        with lego.warps(0, 2, registers=41):
+            y[0] = 1.0
+
+    def groups(y: vector):
+        with lego.warps(0, 3, groups=2):
+            y[0] = 1.0
+
+    def shared_register(y: vector):
+        total = lego.register(f32, 0.0)
+        with lego.warps(0, 1):
+            total += 1.0
+        y[0] = total
+
+    def ring_in_role(y: vector):
+        with lego.warps(0, 1):
+            lego.barriers(2)
+        y[0] = 1.0
+
+    def arrivals(y: vector):
+        lego.barriers(2, arrivals=64)
+        y[0] = 1.0
+
+    def partial(y: vector):
+        with lego.warps(0, 1):
+            y[0] = 1.0
+
+    assert "0 <= first < end <= 3, the warps of a block of beyond; got 2, 4" in message(beyond)
+    assert "divide the warps at the kernel's top level" in message(nested)
+    assert "begin and end the role at multiples of 4" in message(registers)
+    assert "registers must be a multiple of 8 from 24 to 240, got 41" in message(odd_registers)
+    assert "groups divide the 3 warps of the role evenly" in message(groups)
+    assert "define it in the role with lego.register(..)" in message(shared_register)
+    assert "make the ring at the kernel's top level" in message(ring_in_role)
+    assert "arrivals must be an int from 1 to 32, got 64" in message(arrivals)
+    assert "must have a multiple of 32 threads" in message(partial, block=40)
+
+
+def test_misplaced_tile_copies_are_refused():
+    tensor = lego.Tensor(f16, Row(64, 64))
+
+    def divergent(y: tensor):
+        tile, full = lego.shared(f16, Row(64, 64)), lego.barriers(1)
+        with lego.when(lego.lane_id < 1):
+            lego.copy_async(y, tile, at=(0, 0), barrier=full[0])
+
+    def ring(y: tensor):
+        tile, full = lego.shared(f16, Row(64, 64)), lego.barriers(1)
+        lego.copy_async(y, tile, at=(0, 0), barrier=full)
+
+    def store(y: tensor):
+        tile, full = lego.shared(f16, Row(64, 64)), lego.barriers(1)
+        lego.copy_async(tile, y, at=(0, 0), barrier=full[0])
+
+    def both_shared(y: tensor):
+        tile, other = lego.shared(f16, Row(64, 64)), lego.shared(f16, Row(64, 64))
+        lego.copy_async(tile, other)
+
+    assert "lego.copy_async under the condition" in message(divergent)
+    assert "completes on a use of a ring, barrier=full[k]" in message(ring)
+    assert "to global memory completes on no barrier" in message(store)
+    assert "copies between a tensor and a shared tile" in message(both_shared)
