@@ -78,7 +78,7 @@ def pack(args: argparse.Namespace, tunable: Tunable, problems: Sequence[SizedPro
 
     if not args.target:
         raise UsageError("--pack compiles for the target of another machine; name it, such as --target sm_90")
-    preparing, done = Preparing(args.target), 0
+    preparing, done = Preparing(args.target, small=True), 0
     total = sum(len(problem.candidates) for problem in problems)
 
     def another() -> None:

@@ -52,11 +52,15 @@ def toolchain(target: str) -> str:
 
 @dataclass
 class Preparing:
-    """Makes the trials of candidates for one target, with the data of their checks."""
+    """Makes the trials of candidates for one target, with the data of their checks.
+
+    With `small`, a kernel that is checked at a small size has no data of the timed one: for files that travel.
+    """
 
     target: str
     device: int = 0
     emit: str = "ptx"
+    small: bool = False
     folder: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +85,7 @@ class Preparing:
             )
         run = built.kernel if isinstance(built, TracedKernelCalls) else built
         timed = data.choose_sizes(run, data.sizes_of_kernel(run, sizes))
-        checks = [self._data(run, candidate.digest, at) for at in _check_sizes(run, timed)]
+        checks = [self._data(run, candidate.digest, at) for at in _check_sizes(run, timed, self.small)]
         return build_of(built, checks, timed, self.target, self.emit, self.device)
 
     def _data(self, built: Runnable, digest: str, sizes: Mapping[str, int]) -> Path:
@@ -95,12 +99,12 @@ class Preparing:
         return path
 
 
-def _check_sizes(built: Runnable, timed: Mapping[str, int]) -> list[dict[str, int]]:
+def _check_sizes(built: Runnable, timed: Mapping[str, int], only_small: bool) -> list[dict[str, int]]:
     """The sizes of the checks: small ones that meet the masks, if they are smaller, and those that are timed."""
     from lego_mlir.runtime import data
 
     small = data.choose_sizes(built, {}) if built.sizes else {}
     smaller = bool(small) and all(small[name] <= timed[name] for name in small) and small != dict(timed)
-    if smaller and built.expected is None:
+    if smaller and (only_small or built.expected is None):
         return [small]
     return [*([small] if smaller else []), dict(timed)]

@@ -7,8 +7,8 @@
 `write` compiles what pruning leaves and adds a size to the folder, or replaces it; `read` needs neither the compiler
 nor the spec. A candidate that could not be compiled is listed with the reason, and is a failure where it is measured.
 
-A kernel with symbolic sizes is checked at a small size as well; then data of the timed size are left out above
-LARGEST_CHECK bytes. A kernel for exactly one size keeps them.
+A kernel with symbolic sizes is compiled once, and checked at a small size alone: data of a large one would travel too.
+A kernel for exactly one size has the data of that size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 INDEX: Final = "candidates.json"
-LARGEST_CHECK: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +101,14 @@ def write(
         rows = list(known.rows)
     for name in ("code", "checks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
+    made = {row["digest"]: row for job in rows for row in job["candidates"] if "code" in row}
     for problem in problems:
         found = []
         for candidate in problem.candidates:
-            found.append(_written(folder, candidate, problem.sizes, build))
+            row = _again(candidate, problem.sizes, made) or _written(folder, candidate, problem.sizes, build)
+            found.append(row)
+            if "code" in row:
+                made[row["digest"]] = row
             on_candidate()
         rows = [row for row in rows if row["sizes"] != dict(problem.sizes)]
         rows.append({"sizes": dict(problem.sizes), "candidates": found})
@@ -129,12 +132,9 @@ def read(folder: Path) -> PackedCandidates:
         ) from error
 
 
-def _written(
-    folder: Path, candidate: Candidate, sizes: Mapping[str, int], build: Callable[..., GpuBuild]
-) -> dict[str, object]:
+def _written(folder: Path, candidate: Candidate, sizes: Mapping[str, int], build: Callable[..., GpuBuild]) -> Json:
     """The row of a candidate, its files written."""
-    time = candidate.predicted.microseconds if candidate.predicted else None
-    row: dict[str, object] = {"configuration": candidate.configuration.to_data(), "predicted_us": time}
+    row = _head(candidate)
     try:
         row["digest"] = candidate.digest
         made = build(candidate, sizes)
@@ -146,16 +146,26 @@ def _written(
     replace_file(folder / "code" / name, trial.code)
     replace_file((folder / "code" / name).with_suffix(".json"), json.dumps(dict(trial.described)).encode())
     checks = []
-    for data in _carried([c if isinstance(c, bytes) else c.read_bytes() for c in trial.checks]):
+    for data in (c if isinstance(c, bytes) else c.read_bytes() for c in trial.checks):
         checks.append(f"{hashlib.sha256(data).hexdigest()[:24]}.npz")
         replace_file(folder / "checks" / checks[-1], data)
     return {**row, "code": name, "checks": checks, "sizes": dict(trial.sizes)}
 
 
-def _carried(checks: Sequence[bytes]) -> list[bytes]:
-    """The data that go into the folder: all, but for large ones where there are small ones."""
-    small = [data for data in checks if len(data) <= LARGEST_CHECK]
-    return small or list(checks)
+def _head(candidate: Candidate) -> Json:
+    time = candidate.predicted.microseconds if candidate.predicted else None
+    return {"configuration": candidate.configuration.to_data(), "predicted_us": time}
+
+
+def _again(candidate: Candidate, sizes: Mapping[str, int], made: Mapping[str, Json]) -> Json | None:
+    """The row of a kernel with symbolic sizes that is in the folder for another size."""
+    try:
+        row = made.get(candidate.digest)
+    except LegoError:
+        return None
+    if row is None or not row["sizes"]:
+        return None
+    return {**row, **_head(candidate), "sizes": {name: sizes[name] for name in row["sizes"]}}
 
 
 def _candidate(row: Mapping[str, Json]) -> Candidate:

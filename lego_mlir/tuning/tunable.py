@@ -76,6 +76,7 @@ class Tunable:
         self.timings: list[Timing] = []
         self.chosen_rows: list[ChosenRow] = []
         self._candidates: dict[tuple[int, ...], list[Candidate]] = {}
+        self._built: dict[Configuration, object] = {}
         self._pruned: dict[tuple[int, ...], PrunedSpace] = {}
         self._choices: dict[tuple[int, ...], Chosen] = {}
 
@@ -87,8 +88,16 @@ class Tunable:
         given = self._sizes(sizes or {})
         at = tuple(given.values())
         if at not in self._candidates:
-            self._candidates[at] = [Candidate(c, partial(self.builder.build, c, given)) for c in self.space]
+            self._candidates[at] = [Candidate(c, partial(self._build, c, given)) for c in self.space]
         return self._candidates[at]
+
+    def _build(self, configuration: Configuration, sizes: Mapping[str, int]) -> object:
+        """What a configuration builds; where no size is a parameter, the same object for all sizes."""
+        if self.builder.at_sizes:
+            return self.builder.build(configuration, sizes)
+        if configuration not in self._built:
+            self._built[configuration] = self.builder.build(configuration, sizes)
+        return self._built[configuration]
 
     def candidate(self, configuration: Configuration | str, sizes: Mapping[str, int] | None = None) -> Candidate:
         """The candidate of one configuration, or of its text. Raises UsageError for one outside the space."""
