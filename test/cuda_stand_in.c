@@ -14,6 +14,9 @@ static int kernel_count, module_device[256], module_count;
 int stand_in_devices = 1, stand_in_major = 9, stand_in_minor = 0, stand_in_version = 12080;
 int stand_in_refuse_code, stand_in_fail_next, stand_in_launches, stand_in_needs_context = 1;
 int stand_in_encoded, stand_in_replaced;  // tensor maps
+int stand_in_allocated;  // blocks
+int stand_in_flushes;  // memory set
+int stand_in_capturing;  // whether streams are
 int stand_in_early;  // launches that may begin before the previous one has ended
 int stand_in_clusters = 66;  // of two blocks, that run at the same time
 Configuration stand_in_last;
@@ -25,6 +28,7 @@ void stand_in_reset(void) {
   stand_in_refuse_code = stand_in_fail_next = stand_in_launches = 0;
   stand_in_encoded = stand_in_replaced = 0;
   stand_in_early = 0; stand_in_clusters = 66;
+  stand_in_allocated = stand_in_flushes = stand_in_capturing = 0;
   kernel_count = module_count = depth = 0; run = 0; stand_in_needs_context = 1;
 }
 void stand_in_run(Run given) { run = given; }
@@ -69,7 +73,6 @@ int cuOccupancyMaxActiveClusters(int *count, void *function, const Configuration
   *count = stand_in_clusters;
   return 0;
 }
-int stand_in_allocated;  // blocks
 void *stand_in_memory_stream;
 int cuMemAllocAsync(uint64_t *pointer, size_t size, void *stream) {
   if (!current()) return 201;
@@ -84,8 +87,10 @@ int cuMemFreeAsync(uint64_t pointer, void *stream) {
   return 0;
 }
 int cuStreamSynchronize(void *stream) { return 0; }
+
+int cuStreamIsCapturing(void *stream, int *status) { *status = stand_in_capturing; return 0; }
 // Events hold the number of launches so far: a launch takes stand_in_microseconds.
-int stand_in_microseconds = 20, stand_in_flushes, stand_in_events;
+int stand_in_microseconds = 20, stand_in_events;
 int cuEventCreate(void **event, unsigned flags) {
   if (!current()) return 201;
   stand_in_events++;
@@ -100,6 +105,7 @@ int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
 int cuEventDestroy_v2(void *event) { stand_in_events--; free(event); return 0; }
 int cuMemsetD8Async(uint64_t pointer, unsigned char value, size_t size, void *stream) {
   stand_in_flushes++;
+  memset((void *)(uintptr_t)pointer, value, size);
   return 0;
 }
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *free_bytes = *total = 1 << 26; return 0; }

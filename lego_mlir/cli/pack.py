@@ -81,7 +81,10 @@ def _products(args: argparse.Namespace) -> dict[str, Compilation]:
     from lego_mlir.runtime import products
 
     problems = [problem for size in args.sizes for problem in _problems(args, *_size(size))]
-    return {problem.name: products.compiled(problem, args.emit) for problem in problems}
+    found: dict[str, Compilation] = {}
+    for problem in problems:
+        found |= products.compilations(problem, args.emit)
+    return found
 
 
 def _problems(args: argparse.Namespace, m: int, n: int, k: int) -> list[Problem]:

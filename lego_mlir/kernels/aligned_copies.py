@@ -23,11 +23,10 @@ from typing import Final
 import lego_mlir as lego
 from lego_mlir import Col, Kernel, Row
 from lego_mlir.aliases import Array, IndexLike, Operand
+from lego_mlir.kernels.aligned_products import ALIGNED
 from lego_mlir.tracing.dtypes import DType
 from lego_mlir.tracing.tensor import View
 
-PITCH: Final = 64
-"""Elements that aligned rows are multiples of: a line of 128 bytes, of 16-bit elements."""
 WIDTH: Final = 4
 """Elements of a thread's vector, 8 bytes: a warp covers 256 bytes of a row."""
 WARPS: Final = 8
@@ -41,11 +40,6 @@ HEIGHT: Final = WARPS * ROWS
 """Rows of a block's tile."""
 
 
-def aligned(elements: int) -> int:
-    """The pitch of aligned rows with this many elements."""
-    return -(-elements // PITCH) * PITCH
-
-
 @cache
 def pad(dtype: DType, transposed: bool = False) -> Kernel:
     """The kernel that copies a matrix into aligned rows: source into wide. Sizes are those of the arrays at launch.
@@ -53,32 +47,34 @@ def pad(dtype: DType, transposed: bool = False) -> Kernel:
     The result has at least the rows and columns of the source; what the source does not have is 0. With `transposed`,
     both are stored by columns, and the columns are aligned.
     """
-    Q, P = lego.size("Q"), lego.size("P", multiple_of=PITCH)
+    Q, P = lego.size("Q"), lego.size("P", multiple_of=ALIGNED)
     M, N = lego.size("M", max=Q), lego.size("N", max=P)
 
-    narrow, aligned = (Col(N, M), Col(P, Q)) if transposed else (Row(M, N), Row(Q, P))
+    narrow, lined = (Col(N, M), Col(P, Q)) if transposed else (Row(M, N), Row(Q, P))
 
-    @lego.kernel(grid=(lego.cdiv(P, SPAN), lego.cdiv(Q, HEIGHT)), block=(LANES, WARPS))
-    def pad(source: lego.Tensor(dtype, narrow), wide: lego.Tensor(dtype, aligned)):  # type: ignore[no-untyped-def]
+    def pad(source: lego.Tensor(dtype, narrow), wide: lego.Tensor(dtype, lined)):  # type: ignore[no-untyped-def]
         if transposed:
             source, wide = source.T, wide.T
         for row, lane in _places():
             with lego.when((row < Q) & (lane * WIDTH < P)):
                 _pad_vector(source, wide, row, lane * WIDTH)
 
-    @pad.reference
+    pad.__name__ = "pad_columns" if transposed else "pad_rows"
+    made = lego.kernel(grid=(lego.cdiv(P, SPAN), lego.cdiv(Q, HEIGHT)), block=(LANES, WARPS))(pad)
+
+    @made.reference
     def padded(source: Array, wide: Array) -> Array:
         wide[...] = 0
-        wide[: source.shape[0], : source.shape[1]] = source
+        wide[: source.shape[0], : source.shape[1]] = source  # by rows or by columns
         return wide
 
-    return pad
+    return made
 
 
 @cache
 def crop(dtype: DType) -> Kernel:
     """The kernel that copies the first rows and columns of an aligned matrix: wide into c."""
-    Q, P = lego.size("Q"), lego.size("P", multiple_of=PITCH)
+    Q, P = lego.size("Q"), lego.size("P", multiple_of=ALIGNED)
     M, N = lego.size("M", max=Q), lego.size("N", max=P)
 
     @lego.kernel(grid=(lego.cdiv(N + WIDTH, SPAN), lego.cdiv(M, HEIGHT)), block=(LANES, WARPS))

@@ -227,6 +227,17 @@ class Driver:
         arguments = (ctypes.c_uint64(pointer), ctypes.c_void_p(stream))
         self.within(device, lambda: self._require("cuMemFreeAsync", *arguments))
 
+    def clear(self, pointer: int, size: int, device: int, stream: int) -> None:
+        """Set bytes of a device's memory to 0, in the order of the stream."""
+        arguments = (ctypes.c_uint64(pointer), ctypes.c_ubyte(0), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        self.within(device, lambda: self._require("cuMemsetD8Async", *arguments))
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether launches on the stream are recorded in a graph."""
+        status = ctypes.c_int()
+        self._require("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+        return status.value != 0
+
     def synchronise(self, device: int, stream: int) -> None:
         """Wait for a stream."""
         self.within(device, lambda: self._require("cuStreamSynchronize", ctypes.c_void_p(stream)))

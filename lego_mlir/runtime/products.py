@@ -8,11 +8,14 @@ first use: into the cache on disk, from where other processes take it. A machine
 folder of packed kernels (`lego-mlir pack matmul`). What was found out about two arrays is kept as a plan for the next
 ones of the same types, shapes and strides, so that a call costs little more than its launch.
 
-An array in rows or in columns is used in place; another one is copied. Rows of an odd number of elements cannot be
-copied asynchronously: such products are right and slow. The result has the type of `a` unless another is requested, and
-comes from the library of `a`, from CuPy for arrays known by DLPack alone; CuPy has no bfloat16: there such a result
-comes as its 16-bit words. The product has no derivative: tensors that require a gradient are refused, unless gradients
-are disabled, and so are arrays in the host's memory.
+An array in rows or in columns is used in place; another one is copied. Large products whose rows are not multiples of
+16 bytes are computed on aligned copies (`aligned_products`); small ones load such rows element by element. Products of
+few rows with long sums split K among blocks, and add the parts in a fixed order (`split_choices`).
+
+The result has the type of `a` unless another is requested, and comes from the library of `a`, from CuPy for arrays
+known by DLPack alone; CuPy has no bfloat16: there such a result comes as its 16-bit words. The product has no
+derivative: tensors that require a gradient are refused, unless gradients are disabled, and so are arrays in the host's
+memory.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.errors import DependencyError, UsageError
-from lego_mlir.runtime import binding, packs
+from lego_mlir.kernels import aligned_products
+from lego_mlir.kernels.aligned_products import WideProduct
+from lego_mlir.runtime import binding, packs, product_steps
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
 from lego_mlir.runtime.calls import loaded, target_for
 from lego_mlir.runtime.manifest import kernel_from
@@ -131,12 +136,44 @@ def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None) 
     target, count = target_of(driver().capability(device)), driver().attribute(device, MULTIPROCESSORS)
     layouts = "".join(filter(None, orders))
     problem = Problem(m, n, k, _INPUTS[first.dtype], _RESULTS[name], layouts, target, count)
-    backend = backend_for(problem, device, _folder(kernels))
     gradients = tuple(name for name, facts in (("a", first), ("b", second)) if facts.needs_gradient)
     held = [replace(facts, needs_gradient=False) for facts in (first, second)]
     library = left if left.results is not None else _cupy_arrays()
-    bound = binding.bind(backend.entry, [*held, None], {})
-    return Multiplication(backend.plan(bound, [a, b], library), pointers, gradients)
+    return Multiplication(_plan(problem, device, _folder(kernels), held, [a, b], library), pointers, gradients)
+
+
+def _plan(
+    problem: Problem, device: int, folder: Path | None, held: list[ArrayFacts], given: list[Tensor],
+    library: ArrayLibrary,
+) -> Plan:  # fmt: skip
+    """The launches of a product: one, or those of its copies and its scratch memory."""
+    p = problem
+    wide = wide_of(p)
+    backend = backend_for(p if wide is None else replace_sizes(p, wide), device, folder)
+    if wide is None and not product_steps.has_workspace(backend.entry):
+        return backend.plan(binding.bind(backend.entry, [*held, None], {}), given, library)
+    entry = product_steps.entry_of(p.name, p.m, p.n, p.k, p.dtype, p.result, p.layouts)
+    if wide is None:
+        steps = product_steps.with_workspace(backend, (p.m, p.n, p.k))
+    else:
+        steps = product_steps.on_copies(
+            (p.m, p.n, p.k), wide.sizes, wide.copied, wide.cropped, p.layouts, p.dtype, p.result, backend,
+            lambda name: copy_backend(name, p.target, device, folder),
+        )  # fmt: skip
+    return product_steps.StepsPlan(entry, binding.bind(entry, [*held, None], {}), given, library, steps)
+
+
+def wide_of(problem: Problem) -> WideProduct | None:
+    """The product on aligned copies that is computed instead, None where there are none or they do not pay."""
+    p = problem
+    wide = aligned_products.widened(p.m, p.n, p.k, p.layouts, results=p.target == WARPGROUP_TARGET)
+    return wide if wide is not None and aligned_products.pays(p.m, p.n, p.k, wide) else None
+
+
+def replace_sizes(problem: Problem, wide: WideProduct) -> Problem:
+    """The same product on aligned copies."""
+    m, n, k = wide.sizes
+    return replace(problem, m=m, n=n, k=k)
 
 
 def _operand(name: str, array: Tensor) -> tuple[ArrayLibrary, ArrayFacts]:
@@ -223,7 +260,8 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     On sm_90a warpgroups compute what they can; the table names the kernels of everything else.
     """
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels import choices, matmul, warpgroup_choices
+    from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
+    from lego_mlir.kernels.split_k import SplitK
     from lego_mlir.layout import Col, Row
     from lego_mlir.tracing.dtypes import dtype_named
 
@@ -239,10 +277,16 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
         built = matmul.build(p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters)
         return built, WARPGROUPS, tile.parameters
     room = target_named(p.target).shared_per_block
-    chosen = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room, result.bytes)
+    chosen, split = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room, result.bytes), None
+    if split_choices.applies(p.m, p.k):
+        found = split_choices.choose(p.m, p.n, p.k, p.multiprocessors)
+        if found.parts > 1:
+            split = SplitK(found.parts)
+            chosen = choices.fitting(found.choice, -(-p.k // found.parts), room)
     built = matmul.build(
-        p.m, p.n, p.k, **types, tiling=chosen.tiling, order=chosen.order, blocks=chosen.blocks(p.multiprocessors)
-    )
+        p.m, p.n, p.k, **types, tiling=chosen.tiling, order=chosen.order, blocks=chosen.blocks(p.multiprocessors),
+        split=split,
+    )  # fmt: skip
     copied = (access for _, access in built.trace().accesses() if access.buffer.name in ("a", "b"))
     if any(access.width * access.buffer.dtype.bytes < LEAST_COPY for access in copied):
         return built, NOT_AHEAD, {}
@@ -269,6 +313,46 @@ def backend_for(problem: Problem, device: int, folder: Path | None) -> Backend:
     if fitting and problem.clusters is None and entry.grid and int(entry.grid[0]) > fitting * entry.cluster:
         return backend_for(replace(problem, clusters=fitting), device, folder)
     return backend
+
+
+@cache
+def copy_backend(name: str, target: str, device: int, folder: Path | None) -> Backend:
+    """A copy into or out of aligned rows on a device, packed or compiled; kept for the process."""
+    if folder is not None:
+        packed = packs.find(folder, name)
+        if packed is None:
+            raise UsageError(
+                f"{folder} has no kernel {name}, which products of odd sizes need; pack them again with lego-mlir pack "
+                f"matmul --target {target} -o {folder}"
+            )
+        return packed.backend(device)
+    compilation = compiled_copy(name, target)
+    (entry,) = (kernel_from(described) for described in compilation.manifest["kernels"])
+    return loaded(entry, compilation.bytes, device, f"{name} for {target}")
+
+
+def compiled_copy(name: str, target: str, emit: str = "ptx") -> Any:
+    """The compilation of a copy, such as `pad_f16_N` or `crop_f16`, through the cache."""
+    from lego_mlir.kernels import aligned_copies
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    kind, dtype, *letter = name.split("_")
+    type_ = dtype_named(dtype)
+    kernel = aligned_copies.crop(type_) if kind == "crop" else aligned_copies.pad(type_, letter == ["T"])
+    return compile_kernel(kernel, target=target.rstrip("a"), emit=emit, cache=Cache(default_folder()))
+
+
+def compilations(problem: Problem, emit: str = "ptx") -> dict[str, Any]:
+    """Every kernel that a problem launches, by its name in a folder of packed ones."""
+    wide = wide_of(problem)
+    if wide is None:
+        return {problem.name: compiled(problem, emit)}
+    inner = replace_sizes(problem, wide)
+    names = [product_steps.copy_name("pad", problem.dtype, letter)
+             for letter, copied in zip(problem.layouts, wide.copied, strict=True) if copied]  # fmt: skip
+    names += [product_steps.copy_name("crop", problem.result)] if wide.cropped else []
+    return {**{name: compiled_copy(name, problem.target, emit) for name in names}, inner.name: compiled(inner, emit)}
 
 
 def compiled(problem: Problem, emit: str = "ptx") -> Any:

@@ -9,7 +9,8 @@ from ptx_runs import ptx_of
 from lego_mlir import bf16, f16, interp
 from lego_mlir.interp.ptx import emulate
 from lego_mlir.kernels import aligned_copies
-from lego_mlir.kernels.aligned_copies import aligned, crop, pad
+from lego_mlir.kernels.aligned_copies import crop, pad
+from lego_mlir.kernels.aligned_products import aligned
 
 GUARD = 7
 

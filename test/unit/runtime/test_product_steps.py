@@ -1,0 +1,191 @@
+"""Products of several launches, and with scratch memory, on a stand-in for the driver that runs what is launched."""
+
+import ctypes
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cuda_stand_in import Machine, OwnLibrary, own
+
+import lego_mlir
+from lego_mlir import interp
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels import aligned_products, split_choices, warpgroup_choices
+from lego_mlir.runtime import driver, products
+from lego_mlir.runtime.data import concrete
+from lego_mlir.runtime.products import Problem, wide_of
+
+
+class StepsDevice:
+    """The stand-in's device; a launch runs the compilation of its kernel, found by its entry."""
+
+    def __init__(self, monkeypatch):
+        self.machine, self.compiled = Machine().plug_in(monkeypatch), {}
+        self.library = OwnLibrary(monkeypatch)
+        for name in ("compiled", "compiled_copy"):
+            monkeypatch.setattr(products, name, self.recording(getattr(products, name)))
+        for kernel in ("matmul", "pad_rows", "pad_columns", "crop"):
+            self.machine.kernels[kernel] = lambda parameters, grid, kernel=kernel: self.launch(kernel, parameters, grid)
+
+    def recording(self, compile_):
+        def recorded(what, *given):
+            found = compile_(what, *given)
+            self.compiled[what if isinstance(what, str) else what.name] = found
+            return found
+
+        return recorded
+
+    def launch(self, entry, parameters, grid):
+        compilation = next(made for made in self.compiled.values() if made.sources[0].name == entry)
+        (kernel,) = compilation.sources
+        count = len(kernel.params)
+        sizes = [ctypes.c_int64.from_address(parameters[count + i]).value for i in range(len(kernel.sizes))]
+        known = dict(zip((size.name for size in kernel.sizes), sizes, strict=True))
+        memories = []
+        for i, parameter in enumerate(kernel.params):
+            address = ctypes.c_uint64.from_address(parameters[i]).value
+            elements = concrete(parameter.size, known)
+            words = (ctypes.c_ubyte * (elements * parameter.dtype.bytes)).from_address(address)
+            memories.append(np.frombuffer(memoryview(words), parameter.dtype.numpy))
+        by_warpgroups = "tensor_maps" in compilation.stage("transformed")
+        text = compilation.stage("mlir" if by_warpgroups else "transformed")
+        report = interp.launch(text, entry, grid, kernel.block, args=[*memories, *sizes])
+        assert report.clean, [str(fault) for fault in report.faults]
+
+    def entries(self):
+        return [launch[0] for launch in self.machine.launches]
+
+    def value(self, name):
+        return ctypes.c_int.in_dll(self.machine.library, f"stand_in_{name}").value
+
+
+@pytest.fixture(scope="module")
+def cache_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def device(monkeypatch, cache_folder):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
+    kept = (products.backend_for, products.copy_backend)
+    products._known.clear()
+    for function in kept:
+        function.cache_clear()
+    yield StepsDevice(monkeypatch)
+    products._known.clear()
+    for function in kept:
+        function.cache_clear()
+    driver.driver.cache_clear()
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Copies for every odd product, however small."""
+    monkeypatch.setattr(aligned_products, "LEAST_WORK", 1)
+    monkeypatch.setattr(aligned_products, "LEAST_INTENSITY", 1)
+
+
+def operands(m, n, k, dtype=np.float16):
+    draw = np.random.default_rng(0)
+    return (draw.integers(-4, 5, shape).astype(dtype) for shape in ((m, k), (k, n)))
+
+
+def exact(a, b, dtype=np.float16):
+    return (a.astype(np.float32) @ b.astype(np.float32)).astype(dtype)
+
+
+@pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("size", [(33, 41, 67), (40, 35, 72)])
+def test_odd_products_are_computed_on_aligned_copies(device, always, size, layouts):
+    a, b = operands(*size)
+    given = [own(np.asarray(x, order="F" if t == "T" else "C")) for x, t in zip((a, b), layouts, strict=True)]
+    before = device.value("allocated")
+    wide = aligned_products.widened(*size, layouts)
+    for _ in range(2):
+        np.testing.assert_array_equal(lego_mlir.matmul(*given), exact(a, b))
+    pads = ["pad_rows" if t == "N" else "pad_columns" for t, copied in zip(layouts, wide.copied, strict=True) if copied]
+    assert device.entries() == [*pads, "matmul", *["crop"] * wide.cropped] * 2
+    assert device.value("allocated") == before
+
+
+def test_odd_products_by_warpgroups(device, always, monkeypatch):
+    monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", 1)
+    a, b = operands(65, 67, 129)
+    np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
+    assert any("wgmma" in made.text for made in device.compiled.values())
+    assert device.entries() == ["pad_rows", "pad_rows", "matmul", "crop"]
+
+
+@pytest.mark.parametrize(("dtype", "result"), [(np.float16, "float32"), (ml_dtypes.bfloat16, "bfloat16")])
+def test_types_of_odd_products(device, always, dtype, result):
+    a, b = operands(33, 41, 67, dtype)
+    found = lego_mlir.matmul(own(a), own(b), result=result)
+    np.testing.assert_array_equal(found, exact(a, b, found.dtype))
+
+
+def test_small_odd_products_are_one_launch(device):
+    a, b = operands(33, 41, 67)
+    np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
+    assert device.entries() == ["matmul"]
+
+
+def test_other_targets_copy_only_what_they_load():
+    """mma.sync stores rows of C that begin anywhere; a tensor copy does not."""
+    odd = Problem(1024, 1023, 1024, "f16", "f16", "NT", "sm_80", 108)
+    assert wide_of(odd) is None
+    assert wide_of(Problem(1024, 1023, 1024, "f16", "f16", "NT", "sm_90a", 132)).cropped
+
+
+@pytest.fixture
+def split(device, monkeypatch):
+    """A device on which K is split in four."""
+    tile = split_choices.TILES[0]
+    monkeypatch.setattr(split_choices, "choose", lambda *_: split_choices.SplitChoice(tile, 4))
+    return device
+
+
+def test_products_of_few_rows_keep_their_counters(split):
+    a, b = operands(16, 64, 1024)
+    before = split.value("allocated")
+    for _ in range(3):
+        np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
+    split.library.stream = 7
+    np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
+    assert split.entries() == ["matmul"] * 4
+    assert split.value("allocated") == before + 2  # one for each stream
+
+
+def test_a_captured_product_clears_its_own_counters(split):
+    a, b = operands(16, 64, 1024)
+    split.machine.set(capturing=1)
+    before = split.value("allocated")
+    for _ in range(2):
+        np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
+    assert split.value("allocated") == before
+
+
+def test_the_parts_fit_the_problem():
+    kernel, script, parameters = products.kernel_for(Problem(16, 4096, 4096, "f16", "f16", "NT", "sm_80", 108))
+    assert [p.name for p in kernel.params] == ["a", "b", "c", "partial", "counters"]
+    assert (script, 2 <= parameters["stages"] <= 5) == (products.PIPELINED, True)
+
+
+def test_a_pack_holds_every_kernel_of_an_odd_product(device, always, tmp_path):
+    from lego_mlir.runtime import packs
+
+    problem = Problem(33, 41, 67, "f16", "f16", "NT", "sm_90", 132)
+    packs.write(tmp_path, products.compilations(problem))
+    assert {file.stem for file in tmp_path.glob("*.ptx")} == {
+        "pad_f16_N", "pad_f16_T", "matmul_33x41x128_f16_f16_NT",
+    }  # fmt: skip
+
+
+def test_a_pack_without_the_copies_is_refused(device, always, tmp_path):
+    from lego_mlir.runtime import packs
+
+    problem = Problem(33, 41, 67, "f16", "f16", "NT", "sm_90a", 132)
+    made = products.compilations(problem)
+    packs.write(tmp_path, {name: one for name, one in made.items() if not name.startswith("pad")})
+    a, b = operands(33, 41, 67)
+    with pytest.raises(UsageError, match="has no kernel pad_f16_N, which products of odd sizes need; pack them again"):
+        lego_mlir.matmul(own(a), own(np.asarray(b, order="F")), kernels=tmp_path)
