@@ -41,7 +41,7 @@ from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
 from lego_mlir.schedule.named import tile_order
-from lego_mlir.tracing.dtypes import DType, f32
+from lego_mlir.tracing.dtypes import DType, f32, i32
 from lego_mlir.tracing.staging import thread_chunks
 from lego_mlir.tracing.tensor import View
 
@@ -108,7 +108,10 @@ def build(
     blocks: int | None = None,
     split: Any = None,
 ) -> Kernel:
-    """The kernel c = a @ b for an M x K and a K x N matrix of f16 or bf16, accumulated in f32.
+    """The kernel c = a @ b for an M x K and a K x N matrix, accumulated in f32, or in i32 for i8.
+
+    The types are f16, bf16, f8e4m3fn, f8e5m2, i8, and f32, which matrix units multiply as tf32. Those of 8 and 32 bits
+    need K contiguous in both matrices on units that read shared memory.
 
     A size is an int, or `lego.size(..)` for one that is known at launch: one kernel then computes all products within
     the sizes' ranges. Its copies are as wide as its declared divisors allow, and its masks are those that they leave.
@@ -130,7 +133,8 @@ def build(
     layout = tile_order("matmul", order, grid, group=max(1, GROUPED_ROWS // tiling.m))
     staged = _staged(tiling, a, b) if tiles is None else _given(tiling, tiles)
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
-    through = result if epilogue is None and split is None else f32
+    plain = epilogue is None and split is None and dtype.is_float
+    through = result if plain else sums_of(dtype)
     if blocks is not None and blocks < 1:
         raise UsageError(f"matmul: {blocks=} must be at least 1; without it there is one block per tile")
     if blocks is not None and split is not None:
@@ -140,7 +144,8 @@ def build(
     positions = layout.physical_size()
     count = positions if blocks is None else lego.minimum(blocks, positions)
     stride = (None if count == positions else count) if isinstance(count, int) else blocks
-    plan = _Plan(tiling, layout, staged, through, result, K, function, _contiguous_axis(c), stride, split)
+    plan = _Plan(tiling, layout, staged, through, result, K, function, _contiguous_axis(c), stride, split,
+                 not dtype.is_float and (epilogue is not None or result.is_float))  # fmt: skip
 
     def matmul(a: Any, b: Any, c: Any, *operands: Any) -> None:
         plan.body(a, b, c, operands)
@@ -163,6 +168,11 @@ def build(
     if split is not None:
         kernel.inputs(split.inputs(count))
     return kernel
+
+
+def sums_of(dtype: DType) -> DType:
+    """The type in which products of this type are summed."""
+    return f32 if dtype.is_float else i32
 
 
 def steps_of(depth: Any, k: int, parts: int = 1) -> Any:
@@ -206,7 +216,8 @@ class _Plan:
     """The parameters of the kernel's function while it is traced.
 
     The tile of C has the element type `through` in shared memory: the result's without an epilogue, which takes less
-    room, otherwise f32. `axis` is the contiguous axis of C; `blocks` share the tiles along `order`.
+    room, otherwise that of the sums, which are `converted` to f32 for an epilogue. `axis` is the contiguous axis of C;
+    `blocks` share the tiles along `order`.
     """
 
     tiling: Tiling
@@ -219,6 +230,7 @@ class _Plan:
     axis: int
     blocks: int | None
     split: Any = None
+    converted: bool = False
 
     def body(self, a: Any, b: Any, c: Any, operands: tuple[Any, ...]) -> None:
         """The kernel: a block's share of the tiles."""
@@ -268,7 +280,7 @@ class _Plan:
         m, n = out.dims()
         rows, columns = m // warps[0], n // warps[1]
         warp_m, warp_n = Row(*warps).inv(lego.thread_id.x // WARP)
-        total = lego.accumulator(f32, rows, columns)
+        total = lego.accumulator(sums_of(a.dtype), rows, columns)
         steps = steps_of(self.depth, self.tiling.k, parts)
         for step in lego.range(steps):
             k = part * steps + step
@@ -304,6 +316,8 @@ class _Plan:
         i, j = at[0] * m + inside[0], at[1] * n + inside[1]
         place = VectorPlace(i, j, width, 1) if self.axis == 1 else VectorPlace(j, i, width, 0)
         value = out.load(*inside, width=width)
+        if self.converted:
+            value = value.to(f32)
         with lego.when(target.layout.mask(*at, *inside)):
             target.store(self.epilogue.function(value, place, *operands).to(self.result), *at, *inside)
 
@@ -326,7 +340,10 @@ def _reference(epilogue: Epilogue, result: DType, plan: _Plan) -> Callable[..., 
     import numpy as np
 
     def matmul(a: Any, b: Any, *given: Any, **named: Any) -> Any:
-        product = a.astype(np.float32) @ b.astype(np.float32)
+        exact = np.float32 if plan.through.is_float else np.int32
+        product = a.astype(exact) @ b.astype(exact)
+        if plan.converted:
+            product = product.astype(np.float32)
         c = epilogue.reference(product, *given, **named).astype(result.numpy)
         return c if plan.split is None else (c, *plan.split.left(plan, a, b))
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.layout.base import Layout
 from lego_mlir.schedule.orders import grouped
@@ -26,8 +28,6 @@ STORE_CYCLES: Final = 1500  # to fill and drain a tile's pipeline; ranks tiles
 TILES: Final = tuple((m, n) for m in (128, 64) for n in (256, 224, 192, 160, 128, 96, 64))
 MOST_STAGES: Final = 12
 LEAST_STAGES: Final = 2
-ALIGNED: Final = 8
-"""Elements of 16 bytes, of which rows must be multiples for tensor maps."""
 LEAST_WORK: Final = 2**27
 """M N K below which products are left to smaller tiles of mma.sync."""
 LEAST_SIDE: Final = 64
@@ -42,11 +42,17 @@ OUT_BUFFER: Final = 2 * 8192
 BARRIERS: Final = 16
 
 
-def applies(m: int, n: int, k: int, layouts: str, result: str) -> bool:
-    """Whether warpgroups compute this product: 16-bit results, rows of whole 16-byte words, and enough work."""
-    rows = (k if layouts[0] == "N" else m, n if layouts[1] == "N" else k, n)
-    aligned = all(row % ALIGNED == 0 for row in rows)
-    return result in ("f16", "bf16") and aligned and min(m, n, k) >= LEAST_SIDE and m * n * k >= LEAST_WORK
+def applies(m: int, n: int, k: int, layouts: str, dtype: str = "f16", result: str = "f16") -> bool:
+    """Whether warpgroups compute this product: rows of whole 16-byte words, K contiguous for all but 16-bit types.
+
+    Products of 16-bit types need enough work besides; nothing else computes the others.
+    """
+    size, of_result = ELEMENT_BYTES[dtype], ELEMENT_BYTES[result]
+    rows = ((k if layouts[0] == "N" else m, size), (n if layouts[1] == "N" else k, size), (n, of_result))
+    aligned = all(row * bytes_ % CHUNK == 0 for row, bytes_ in rows)
+    if size != BYTES:
+        return aligned and layouts == "NT"
+    return aligned and min(m, n, k) >= LEAST_SIDE and m * n * k >= LEAST_WORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +69,13 @@ class WarpgroupTile:
     group: int = GROUP
     lockstep: int = 0
     dependent: bool = False
+    step: int = STEP
 
     @property
     def tiling(self) -> Tiling:
         """The tile of a cluster, which the kernel is traced with; its warps only determine how that is written."""
         height, width = self.m * self.cluster[0], self.n * self.cluster[1]
-        return Tiling(height, width, STEP, (8, 2) if height % 128 == 0 and width % 32 == 0 else (height // 16, 1))
+        return Tiling(height, width, self.step, (8, 2) if height % 128 == 0 and width % 32 == 0 else (height // 16, 1))
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """The grid of clusters' tiles."""
@@ -95,8 +102,13 @@ class WarpgroupTile:
         return f"{self.m}x{self.n}{beside} group {self.group}{meeting}{' dependent' if self.dependent else ''}"
 
 
-def choose(m: int, n: int, k: int, multiprocessors: int) -> WarpgroupTile:
-    """The tile and stages for a product on a device with this many multiprocessors."""
+def choose(m: int, n: int, k: int, multiprocessors: int, bytes_: int = BYTES) -> WarpgroupTile:
+    """The tile and stages for a product of elements of some bytes, on a device with this many multiprocessors.
+
+    128 bytes of K take the same time for all types: the units multiply twice as many elements of half the size.
+    """
+    if bytes_ != BYTES:
+        return replace(choose(m, n, k * bytes_ // BYTES, multiprocessors), step=STEP * BYTES // bytes_)
 
     def cycles(tile: tuple[int, int]) -> float:
         height, width = tile

@@ -271,7 +271,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
         (Col if letter == "T" else Row)(*dims) for letter, dims in zip(p.layouts, ((p.m, p.k), (p.k, p.n)), strict=True)
     )
     types: dict[str, Any] = {"dtype": dtype_named(p.dtype), "result": result, "a": a, "b": b}
-    if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(p.m, p.n, p.k, p.layouts, p.result):
+    if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(p.m, p.n, p.k, p.layouts, p.dtype, p.result):
         tile = warpgroup_choices.choose(p.m, p.n, p.k, p.multiprocessors)
         order, clusters = tile.order(p.m, p.n), p.clusters or tile.clusters(p.multiprocessors)
         built = matmul.build(p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters)

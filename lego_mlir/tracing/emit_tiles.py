@@ -103,11 +103,11 @@ class TileEmitter:
         return [self.printer.value(part, "index") for part in at]
 
     def _padding(self, like: Value) -> Any:
-        kind = like.dtype.mlir
+        kind, zero = like.dtype.mlir, "0.0" if like.dtype.is_float else "0"
         return self.printer.remember(
             "tile padding",
             kind,
-            lambda _: self.printer.build.value("arith.constant", (), kind, {"value": f"0.0 : {kind}"}),
+            lambda _: self.printer.build.value("arith.constant", (), kind, {"value": f"{zero} : {kind}"}),
         )
 
 

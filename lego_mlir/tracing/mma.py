@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 SHAPE: Final = (16, 8, 16)
 """Rows, columns and depth of one contraction: the smallest tensor-core shape for 16-bit floats."""
+SUMS: Final = {"f16": "f32", "bf16": "f32", "f32": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32", "i8": "i32"}
+"""The types that matrix units multiply, f32 as tf32, and the types of their sums."""
 READ: Final = 16
 """Rows and columns of one read: the right operand of two contractions."""
 
@@ -103,7 +105,8 @@ class Accumulator:
         tracer = current("an accumulator")
         target = part(view, at, (self.rows, self.columns))
         lines = _lines(tracer, view)
-        if lines.transposed or lines.order is not None or not view.dtype.is_float or view.dtype.bits > self.dtype.bits:
+        fits = view.dtype.is_float and self.dtype.is_float and view.dtype.bits <= self.dtype.bits
+        if lines.transposed or lines.order is not None or not (fits or view.dtype == self.dtype):
             raise tracer.error(
                 f"an accumulator of {self.dtype} is stored into shared rows of the same or a narrower float type, "
                 f"got {view!r}",
@@ -126,7 +129,7 @@ def accumulator(dtype: DType, rows: int, columns: int) -> Accumulator:
     for row in range(0, rows, SHAPE[0]):
         for column in range(0, columns, SHAPE[1]):
             zero = tracer.value(dtype, SHAPE[:2])
-            tracer.append(Constant(zero, 0.0, tracer.here()))
+            tracer.append(Constant(zero, 0.0 if dtype.is_float else 0, tracer.here()))
             place = tracer.register(dtype, SHAPE[:2])
             tracer.append(Write(place, zero, tracer.here()))
             cells[row, column] = Cell(place)
@@ -162,9 +165,10 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Accumulator | Spr
             f"lego.mma: {m} x {k} times {depth} x {n} into {acc.rows} x {acc.columns}; the depths must agree, the "
             f"result must have the accumulator's sizes, and all are multiples of {READ}"
         )
-    if a.view.dtype != b.view.dtype or a.view.dtype.bits != 16 or not a.view.dtype.is_float:
+    if a.view.dtype != b.view.dtype or SUMS.get(a.view.dtype.name) != acc.dtype.name:
         raise tracer.error(
-            f"lego.mma multiplies f16 with f16 or bf16 with bf16, got {a.view.dtype} with {b.view.dtype}"
+            "lego.mma multiplies f16, bf16, f32, f8e4m3fn or f8e5m2 into f32, and i8 into i32, both operands of one "
+            f"type, got {a.view.dtype} with {b.view.dtype} into {acc.dtype}"
         )
     for step, depth in enumerate(range(0, k, READ)):
         left = {row: a.read(row, depth, (READ, READ)) for row in range(0, m, READ)}

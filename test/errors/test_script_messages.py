@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from gemm import SMALL, build, composed, transformed
 
+import lego_mlir
 from lego_mlir import f16, f32, gallery
 from lego_mlir.cli.main import main
 from lego_mlir.errors import SpecError, ToolchainError, UsageError
@@ -228,11 +229,25 @@ def test_tiles_without_a_script_are_told_scripts_that_work(tmp_path, tiles, caps
         assert main(["run", str(spec), "--transform", script]) == 0
 
 
+@pytest.mark.parametrize("dtype", ["i8", "f8e4m3fn", "f32"])
+@pytest.mark.parametrize("script", ["matmul_sm80.mlir", "ldmatrix_mma.mlir"])
+def test_types_that_mma_sync_does_not_multiply_here(dtype, script):
+    result = lego_mlir.i32 if dtype == "i8" else lego_mlir.f32
+    kernel = matmul.build(64, 64, 128, getattr(lego_mlir, dtype), result=result, b=lego_mlir.Col(128, 64),
+                          tiling=matmul.Tiling(32, 32, 32, (2, 1)))  # fmt: skip
+    with pytest.raises(ToolchainError, match="here multiplies f16 and bf16; the warpgroups of sm_90a multiply other"):
+        compile_kernel(kernel, target="sm_80", transform=script, emit="transformed")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (("left.part((0, 0), (16, 16))", "left"), r"spec.py:16: lego.mma multiplies parts of shared tiles, such as"),
         (("right.part((0, 0), (16, 16))", "3"), r"spec.py:16: lego.mma multiplies .*, got 3"),
+        (
+            ("total = lego.accumulator(f32", "total = lego.accumulator(lego.i32"),
+            r"spec.py:16: lego.mma multiplies f16, bf16, f32, .*got f16 with f16 into i32",
+        ),
         (("(16, 16)), total)", "(16, 16)), out)"), r"spec.py:16: lego.mma adds into an accumulator, lego.accumulator"),
     ],
 )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Module, Type, Value
+from lego_mlir.aliases import Module, Op, Type, Value
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import kernels
 from lego_mlir.transforms.modules import walk
@@ -26,6 +26,7 @@ from lego_mlir.transforms.passes.round_at_store import CAST
 
 _READ: Final = "vector.transfer_read"
 _PASSED_ON: Final = ("vector.extract_strided_slice",)
+_SHAPE: Final = [16, 16]
 MMA: Final = "nvgpu.mma.sync"
 
 
@@ -38,6 +39,7 @@ class TreatBf16AsF16(Pass):
     def run(self, module: Module, target: Target) -> None:
         ir = bindings.load().ir
         for function in kernels(module):
+            _require_distributable(function)
             for read in [op for op in walk(function) if op.name == _READ]:
                 memory = read.operands[0]
                 there = ir.MemRefType(memory.type)
@@ -53,6 +55,17 @@ class TreatBf16AsF16(Pass):
                 read.operands[0] = seen
                 read.operands[len(read.operands) - 1] = zero
                 _retype(read.results[0], half)
+
+
+def _require_distributable(function: Op) -> None:
+    """Raise PassError for products of other types in the shape of 16-bit ones, which no lane's fragment has."""
+    for product in [op for op in walk(function) if op.name == "vector.contract"]:
+        left = product.operands[0].type
+        if str(left.element_type) not in ("f16", "bf16") and list(left.shape) == _SHAPE:
+            raise PassError(
+                f"{product.location}: a product of {left.element_type}: mma.sync here multiplies f16 and bf16; the "
+                "warpgroups of sm_90a multiply other types: --transform matmul_sm90.mlir --target sm_90a"
+            )
 
 
 def _feeds_product(value: Value) -> bool:

@@ -19,14 +19,13 @@ from lego_mlir.transforms.kernel_facts import input_types, kernels
 from lego_mlir.transforms.modules import parse, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.operations import clone, create, producer
-from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand
+from lego_mlir.transforms.warpgroups.plan import MEMORY, UNITS, ProductPlan, StagedOperand
 from lego_mlir.transforms.warpgroups.reading import Box, StagedProduct, read
 from lego_mlir.transforms.warpgroups.roles import ORIGIN, WarpgroupKernel
 from lego_mlir.transforms.warpgroups.stored_values import LoadNode
 
-FACTORS: Final = ("f16", "bf16")
 MATRICES: Final = 3
-RESULTS: Final = ("f16", "bf16", "f32")
+RESULTS: Final = ("f16", "bf16", "f32", "i32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +98,17 @@ def plan_of(
             (product.left, product.right), product.contiguous, cluster, cluster[::-1], strict=True
         )
     )
-    if left.dtype not in FACTORS or product.out.dtype not in RESULTS:
-        raise PassError(f"a product of {left.dtype} into {product.out.dtype}: warpgroups compute products of "
-                        f"{' and '.join(FACTORS)} into {', '.join(RESULTS)}")  # fmt: skip
+    factor = product.left.dtype
+    if factor not in UNITS or product.out.dtype not in RESULTS:
+        raise PassError(f"a product of {factor} into {product.out.dtype}: warpgroups compute products of "
+                        f"{', '.join(UNITS)} into {', '.join(RESULTS)}")  # fmt: skip
     _require_order(product)
     if product.steps * left.step < left.depth or left.depth != right.depth:
         raise PassError(f"{product.steps} steps of {left.step} do not cover K: {left.depth} and {right.depth}")
     return ProductPlan(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (product.left.argument, product.right.argument, product.out.argument), lockstep,
-        cluster, dependent, product.stored, operands,
+        cluster, dependent, UNITS[factor], product.stored, operands,
     )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def _operand(box: Box, contiguous: str, parts: int, shares: int) -> StagedOperan
     if height % parts:
         raise PassError(f"a tile of {height} rows or columns of C cannot be divided among {parts} blocks")
     rows, depth = (box.lines, box.pitch) if contiguous == "k" else (box.pitch, box.lines)
-    return StagedOperand(box.dtype, rows, depth, height // parts, width, contiguous, shares)
+    return StagedOperand(MEMORY.get(box.dtype, box.dtype), rows, depth, height // parts, width, contiguous, shares)
 
 
 def _fill_in_order(function: Op, product: StagedProduct) -> None:

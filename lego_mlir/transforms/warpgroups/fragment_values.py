@@ -21,6 +21,7 @@ from lego_mlir.transforms.warpgroups.stored_values import (
     PassedNode,
     StoredValue,
     SumNode,
+    ValueNode,
 )
 
 LINES: Final = (0, 8)
@@ -57,7 +58,7 @@ class FragmentValues:
         self.known: dict[tuple[int, FragmentPlace], str] = {}
         self.numbers: dict[tuple[str, int], str] = {}
         self.depends = _dependences(value)
-        self.types = [_type_of(node) for node in value]
+        self.types = [_type_of(node, plan.sums) for node in value]
 
     @property
     def type(self) -> str:
@@ -189,14 +190,14 @@ def _dependences(value: StoredValue) -> list[tuple[bool, bool]]:
     return found
 
 
-def _type_of(node: object) -> str:
-    """The type of a node's value; of a sum f32, as long as nothing else is known."""
+def _type_of(node: ValueNode, sums: str) -> str:
+    """The type of a node's value; of a scalar argument, which no product stores as it is, that of the sums."""
     match node:
         case LoadNode(element=element):
             return element
         case AppliedNode(types=types):
             return types[-1]
-    return "f32"
+    return sums
 
 
 def _bytes(element: str) -> int:

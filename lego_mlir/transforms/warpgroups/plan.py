@@ -33,6 +33,10 @@ DEPTH_BYTES: Final = 32
 SWIZZLE: Final = 128
 WARPGROUP: Final = 128
 BARRIER_BYTES: Final = 8
+UNITS: Final = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i8": "s8"}
+"""Types of A and B in MLIR, and how `wgmma` names them; f32 are multiplied without their last 13 bits."""
+MEMORY: Final = {"f8E4M3FN": "u8", "f8E5M2": "u8", "i8": "u8"}
+"""Types of tensor maps that have another name, or none."""
 ROUNDED: Final = ("f16", "bf16")
 """Types of results of 16 bits, which `stmatrix` stores."""
 OUT_BUFFERS: Final = 2
@@ -168,9 +172,9 @@ class ProductPlan:
     A `dependent` kernel may begin before the previous one on its stream has ended (`dependent_launch`).
 
     `arguments` are the numbers of the kernel's arguments for A, B and C. With `lockstep`, producers wait for each other
-    after that number of steps (`lockstep.py`), and every second tile takes K backwards. `stored` is the epilogue, and
-    `operands` are the types of the kernel's other arguments. Raises LayoutError for a tile that the units cannot
-    multiply.
+    after that number of steps (`lockstep.py`), and every second tile takes K backwards. `unit` names the type of A and
+    B as `wgmma` does, `stored` is the epilogue, and `operands` are the types of the kernel's other arguments. Raises
+    LayoutError for a tile that the units cannot multiply.
     """
 
     name: str
@@ -184,6 +188,7 @@ class ProductPlan:
     lockstep: int = 0
     cluster: tuple[int, int] = (1, 1)
     dependent: bool = False
+    unit: str = "f16"
     stored: StoredValue = (SumNode(),)
     operands: tuple[str, ...] = ()
 
@@ -205,6 +210,14 @@ class ProductPlan:
                 f"a tile of {self.b.tile} columns of C: a warpgroup multiplies {ROWS} to {MOST_COLUMNS}, a multiple "
                 "of 8"
             )
+        if self.sums == "i32" and self.b.tile % 16:
+            raise LayoutError(f"a tile of {self.b.tile} columns of C: products of s8 take a multiple of 16")
+        for name, operand in (("A", self.a), ("B", self.b)):
+            if operand.contiguous != "k" and self.unit not in ROUNDED:
+                raise LayoutError(
+                    f"{name} is contiguous along {'M' if name == 'A' else 'N'}: units read {self.unit} along K alone; "
+                    f"pass {name} with K contiguous (A in rows, B in columns)"
+                )
         if self.parts * self.b.tile // 2 > MOST_SUMS:
             raise LayoutError(
                 f"a tile of {self.a.tile} x {self.b.tile}: a thread has {self.parts * self.b.tile // 2} accumulators, "
@@ -246,6 +259,11 @@ class ProductPlan:
     def stage_bytes(self) -> int:
         """Bytes that arrive in a stage, from all blocks of the cluster."""
         return sum(operand.shares * operand.copies * operand.map.box_bytes for operand in (self.a, self.b))
+
+    @property
+    def sums(self) -> str:
+        """The type of the accumulators."""
+        return "i32" if self.unit == "s8" else "f32"
 
     @property
     def unrounded(self) -> StoredValue:

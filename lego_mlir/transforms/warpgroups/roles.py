@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
+from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
 from lego_mlir.transforms.warpgroups import block_clusters, dependent_launch, lockstep
@@ -37,6 +38,7 @@ SHARED_NAME: Final = "lego_shared"
 ORIGIN: Final = "lego_tile_origin"
 """A placeholder for the tile order, a function: position -> first row and first column of C; the pass fills it in."""
 WAIT_NANOSECONDS: Final = 10_000_000
+SUM_NAMES: Final = {"f32": "f32", "i32": "s32"}
 _ALL_LANES: Final = -1
 
 
@@ -72,7 +74,7 @@ class WarpgroupKernel:
     def __init__(self, plan: ProductPlan) -> None:
         self.plan, self.text = plan, ModuleText()
         registers = plan.b.tile // 2
-        self.accumulators = f"!llvm.struct<({', '.join(['f32'] * registers)})>"
+        self.accumulators = f"!llvm.struct<({', '.join([plan.sums] * registers)})>"
 
     # -- the ring
 
@@ -299,18 +301,18 @@ class WarpgroupKernel:
         """The products of one stage with 64 rows of A."""
         t, plan = self.text, self.plan
         of_a, of_b = self.operand_tiles
-        element, majors = plan.a.dtype, ("row" if plan.a.contiguous == "k" else "col",
-                                         "col" if plan.b.contiguous == "k" else "row")  # fmt: skip
-        for number in range(plan.a.step * 2 // DEPTH_BYTES):
+        depth = DEPTH_BYTES // ELEMENT_BYTES[plan.a.dtype]
+        majors = ("row" if plan.a.contiguous == "k" else "col", "col" if plan.b.contiguous == "k" else "row")
+        for number in range(plan.a.step // depth):
             moves = (part * of_a.row_step + number * of_a.depth_step, number * of_b.depth_step)
             left, right = (
                 t.op("addi", word, t.i64(move // CHUNK), type_="i64") for word, move in zip(words, moves, strict=True)
             )
             out = "zero" if first and number == 0 else "one"
             sums = t.value(
-                f"nvvm.wgmma.mma_async {left}, {right}, {sums}, <m = {ROWS}, n = {plan.b.tile}, k = 16>, "
-                f"D [<f32>, <{out}>], A [<{element}>, <one>, <{majors[0]}>], B [<{element}>, <one>, <{majors[1]}>] : "
-                f"{self.accumulators} -> {self.accumulators}"
+                f"nvvm.wgmma.mma_async {left}, {right}, {sums}, <m = {ROWS}, n = {plan.b.tile}, k = {depth}>, "
+                f"D [<{SUM_NAMES[plan.sums]}>, <{out}>], A [<{plan.unit}>, <one>, <{majors[0]}>], "
+                f"B [<{plan.unit}>, <one>, <{majors[1]}>] : {self.accumulators} -> {self.accumulators}"
             )
         return sums
 

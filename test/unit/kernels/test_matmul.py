@@ -252,11 +252,11 @@ def test_products_of_shapes_that_do_not_fit():
 
 def test_products_of_other_types():
     def body(a, c):
-        tile = lego.shared(f32, Row(32, 32))
+        tile = lego.shared(lego.f64, Row(32, 32))
         part = tile.part((0, 0), (32, 32))
-        lego.mma(part, part, lego.accumulator(f32, 32, 32))
+        lego.mma(part, part, lego.accumulator(lego.f64, 32, 32))
 
-    with pytest.raises(TraceError, match="f16 with f16 or bf16 with bf16, got f32 with f32"):
+    with pytest.raises(TraceError, match="both operands of one type, got f64 with f64 into f64"):
         kernel_of(body).trace()
 
 
@@ -302,3 +302,10 @@ def test_a_view_with_its_indices_turned():
     kernel = kernel_of(lambda a, c: c.T.store(lego.f32(a.T.load(3, lego.thread_id.x)), 3, lego.thread_id.x))
     load, store = (access for _, access in kernel.trace().accesses())
     assert str(load.position) == str(store.position) == "32*tx + 3"
+
+
+@pytest.mark.parametrize("dtype", [lego.f8e4m3fn, lego.f8e5m2, lego.i8, f32])
+def test_products_of_bytes_and_of_f32_in_the_interpreter(dtype):
+    result = lego.i32 if dtype is lego.i8 else f32
+    kernel = matmul.build(40, 32, 48, dtype, b=Col(48, 32), result=result, tiling=Tiling(32, 32, 32, (2, 1)))
+    check(kernel, None, 40, 32, 48)

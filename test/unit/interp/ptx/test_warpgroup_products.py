@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, bf16, f16, f32
+from lego_mlir import Col, Row, bf16, f8e4m3fn, f8e5m2, f16, f32, i8, i32
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
@@ -20,6 +20,10 @@ CASES = [
     ("TN", (136, 264, 136), bf16, WIDE, None, {}),
     ("TT", (256, 256, 320), bf16, WIDE, 2, {"lockstep": 2}),
     ("NN", (128, 192, 320), f16, SMALL, None, {"stages": 5}),
+    ("NT", (136, 208, 272), f8e4m3fn, Tiling(64, 64, 128, (4, 1)), 3, {"cluster_n": 1}),
+    ("NT", (136, 208, 144), f8e5m2, Tiling(128, 96, 128, (8, 1)), None, {"stages": 2}),
+    ("NT", (72, 136, 272), i8, Tiling(64, 64, 128, (4, 1)), 3, {}),
+    ("NT", (72, 132, 68), f32, Tiling(64, 64, 32, (4, 1)), 2, {}),
     ("NT", (64, 200, 8), bf16, Tiling(64, 96, 64, (4, 1)), None, {}),
     ("NT", (136, 520, 136), f16, Tiling(128, 512, 64, (8, 1)), 2, {"stages": 3, "cluster_n": 2}),
     ("NN", (136, 520, 136), bf16, Tiling(128, 256, 64, (8, 1)), 2, {"cluster_n": 2, "lockstep": 1}),
@@ -56,9 +60,10 @@ def factors(layouts, sizes, dtype):
 def test_a_product_is_right_and_clean(layouts, sizes, dtype, tiling, blocks, parameters):
     m, n, k = sizes
     placed, given = factors(layouts, sizes, dtype)
-    kernel = matmul.build(m, n, k, dtype, **placed, result=dtype, tiling=tiling, blocks=blocks)
-    found = emulated(kernel, {**given, "c": np.zeros(m * n, dtype.numpy)}, placed, parameters, seed=m)
-    expected = (given["a"].astype(np.float64) @ given["b"].astype(np.float64)).astype(dtype.numpy)
+    result = {"i8": i32, "f8e4m3fn": f32, "f8e5m2": bf16}.get(dtype.name, dtype)
+    kernel = matmul.build(m, n, k, dtype, **placed, result=result, tiling=tiling, blocks=blocks)
+    found = emulated(kernel, {**given, "c": np.zeros(m * n, result.numpy)}, placed, parameters, seed=m)
+    expected = (given["a"].astype(np.float64) @ given["b"].astype(np.float64)).astype(result.numpy)
     np.testing.assert_array_equal(found.reshape(m, n).astype(np.float64), expected.astype(np.float64))
 
 
@@ -99,6 +104,17 @@ def test_an_epilogue_is_applied_to_each_sum(name, layouts, tiling, blocks, param
     expected = product if epilogue is None else epilogue.reference(product, **operands)
     error = np.abs(found.reshape(M, N).astype(np.float64) - expected.astype(result.numpy).astype(np.float64)).max()
     assert error <= np.abs(expected).max() * {"f32": 1e-6, "f16": 1e-3, "bf16": 8e-3}[result.name]
+
+
+def test_integer_sums_are_scaled_as_f32():
+    placed, given = factors("NT", (M, 208, 144), i8)
+    kernel = matmul.build(M, 208, 144, i8, **placed, result=f16, tiling=Tiling(64, 64, 128, (4, 1)),
+                          epilogue=matmul.scales(M, 208))  # fmt: skip
+    rows, columns = np.full(M, 0.125, np.float32), np.arange(208, dtype=np.float32) / 16
+    arrays = {**given, "c": np.zeros(M * 208, np.float16), "row_scale": rows, "column_scale": columns}
+    found = emulated(kernel, arrays, placed, {})
+    expected = (given["a"].astype(np.float64) @ given["b"].astype(np.float64)) * rows[:, None] * columns
+    np.testing.assert_array_equal(found.reshape(M, 208), expected.astype(np.float16))
 
 
 def test_columns_of_c_with_an_epilogue():

@@ -1,0 +1,281 @@
+"""Products of every type, and with epilogues, by warpgroups (sm_90a), against torch's.
+
+    python bench/hopper_types.py render      the kernels as cubins, in artifacts/hopper_types
+    python bench/hopper_types.py time        on the GPU machine: correctness, then times in turns of 0.15 s
+    python bench/hopper_types.py table       the table of docs/results/matmul.md
+
+Each case is checked against the product of its operands in f64, with the epilogue. Rivals: `addmm` with `relu` or
+`gelu` after it, `mm`, `_scaled_mm` with and without fast accumulation, `_int_mm`, and f32 products as TF32. Results
+come to $OUT/hopper_types.json, or bench/results.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import harness
+import hopper
+import mlir_kernels
+
+NAME, PAGE = "hopper_types", "results/matmul.md"
+TURN_S, ROUNDS = 0.15, 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product: its size, the layouts and types of its matrices, and the name of its epilogue."""
+
+    size: hopper.Size
+    layouts: str
+    dtype: str
+    result: str
+    epilogue: str = ""
+
+    @property
+    def name(self) -> str:
+        return "-".join(filter(None, ("x".join(map(str, self.size)), self.layouts, self.dtype, self.result,
+                                      self.epilogue)))  # fmt: skip
+
+
+SQUARES: tuple[hopper.Size, ...] = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192))
+RAGGED: hopper.Size = (1000, 1048, 1040)
+CASES = [
+    *(Case(size, "NT", "bf16", "bf16", "bias_gelu") for size in SQUARES),
+    *(Case(size, "NT", "f16", "f16", "bias_relu") for size in SQUARES[1:]),
+    *(Case(size, "NT", "bf16", "bf16", "residual") for size in SQUARES[1:]),
+    *(Case(size, "NT", "bf16", "bf16", "gate") for size in SQUARES[1:]),
+    *(Case(size, "NT", "f16", "f32") for size in SQUARES[1:]),
+    *(Case(size, "NT", "f8e4m3fn", "bf16", "scale") for size in SQUARES),
+    *(Case(size, "NT", "f8e5m2", "bf16", "scale") for size in SQUARES[1:2]),
+    *(Case(size, "NT", "f8e4m3fn", "bf16", "scales") for size in SQUARES[1:]),
+    *(Case(size, "NT", "i8", "i32") for size in SQUARES[1:]),
+    *(Case(size, "NT", "f32", "f32") for size in SQUARES[1:]),
+    *(Case(RAGGED, "NT", dtype, result, epilogue) for dtype, result, epilogue in (
+        ("bf16", "bf16", "gate"), ("f16", "f32", "bias_gelu"), ("f8e4m3fn", "bf16", "scales"), ("i8", "i32", ""),
+        ("f32", "f32", ""))),
+    Case(RAGGED, "TN", "bf16", "f32", "residual"),
+]  # fmt: skip
+
+
+def epilogue_of(case: Case) -> Any:
+    """The epilogue of a case, None for none."""
+    from lego_mlir.kernels import epilogues
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    m, n, _ = case.size
+    made: dict[str, Callable[[], Any]] = {
+        "bias_gelu": lambda: epilogues.bias(n).then(epilogues.gelu()),
+        "bias_relu": lambda: epilogues.bias(n).then(epilogues.relu()),
+        "residual": lambda: epilogues.residual(m, n, dtype_named(case.dtype)),
+        "gate": lambda: epilogues.silu_gate(m, n, dtype_named(case.dtype)),
+        "scale": epilogues.scale,
+        "scales": lambda: epilogues.scales(m, n),
+    }
+    return made[case.epilogue]() if case.epilogue else None
+
+
+def compiled(case: Case) -> Any:
+    """The kernel of a case, in the tile that is chosen for its size."""
+    from lego_mlir import Col, Row
+    from lego_mlir.kernels import matmul, warpgroup_choices
+    from lego_mlir.toolchain import Cache, compile_kernel, default_folder
+    from lego_mlir.tracing.dtypes import dtype_named
+
+    m, n, k = case.size
+    type_ = dtype_named(case.dtype)
+    a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(case.layouts, ((m, k), (k, n)), strict=True))
+    tile = warpgroup_choices.choose(m, n, k, hopper.SMS, type_.bytes)
+    kernel = matmul.build(
+        m, n, k, type_, a=a, b=b, result=dtype_named(case.result), tiling=tile.tiling, order=tile.order(m, n),
+        blocks=tile.clusters(hopper.SMS), epilogue=epilogue_of(case),
+    )  # fmt: skip
+    return compile_kernel(
+        kernel, transform=hopper.SCRIPT, parameters=tile.parameters, target=hopper.TARGET, emit="cubin",
+        cache=Cache(default_folder()),
+    )  # fmt: skip
+
+
+def render(_: list[str]) -> None:
+    folder = harness.ARTIFACTS / NAME
+    folder.mkdir(parents=True, exist_ok=True)
+    for case in CASES:
+        made = compiled(case)
+        (folder / f"{case.name}.cubin").write_bytes(made.bytes)
+        (folder / f"{case.name}.json").write_text(json.dumps(made.manifest))
+    print(f"{len(CASES)} kernels in {folder}")
+
+
+def time(_: list[str]) -> None:
+    """Check and time the cases; exit code 1 where one is wrong."""
+    import torch
+
+    results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": []}
+    out = Path(os.environ.get("OUT", harness.BENCH / "results")) / f"{NAME}.json"
+    failed = 0
+    for case in CASES:
+        try:
+            row = measured(case)
+        except (harness.WrongResultError, RuntimeError) as error:
+            print(f"{case.name}: {error}", file=sys.stderr, flush=True)
+            failed += 1
+            continue
+        results["rows"].append(row)
+        ours = row["ms"]["lego"]
+        shown = ", ".join(f"{name} {ms / ours:.3f}" for name, ms in row["ms"].items() if name != "lego")
+        print(f"{case.name}: {ours:.4f} ms, error {row['error']:.2g}; relative to {shown}", flush=True)
+        results["clocks"] = harness.clocks()
+        out.write_text(json.dumps(results, indent=1) + "\n")
+    sys.exit(1 if failed else 0)
+
+
+TOLERANCES = {"f16": 2e-3, "bf16": 8e-3, "f32": 2e-3, "i32": 0.0}
+
+
+def measured(case: Case) -> dict[str, Any]:
+    """The row of one case."""
+    import torch
+
+    from lego_mlir.runtime.packs import load_kernels
+
+    m, n, k = case.size
+    torch.manual_seed(0)
+    a, b = (operand(dims, letter, case.dtype) for dims, letter in zip(((m, k), (k, n)), case.layouts, strict=True))
+    given = operands(case)
+    expected = reference(case, a, b, given)
+    (kernel,) = load_kernels(harness.ARTIFACTS / NAME / f"{case.name}.cubin").values()
+    c = torch.zeros((m, n), device="cuda", dtype=type_of(case.result))
+    kernel(a, b, c, *given)
+    error = harness.require_close(c, expected, TOLERANCES[case.result] + 1e-30, case.name)
+    runs = {"lego": kernel.prepare(a, b, c, *given)}
+    for name, rival in rivals(case, a, b, c, given).items():
+        try:
+            rival()
+        except RuntimeError as refused:
+            print(f"{case.name}: {name} refuses: {str(refused).splitlines()[0]}", file=sys.stderr, flush=True)
+        else:
+            runs[name] = rival
+    times = hopper.in_turns(runs, TURN_S, ROUNDS)
+    return {"case": case.name, "error": error, "ms": {name: median(found) for name, found in times.items()}}
+
+
+def type_of(dtype: str) -> Any:
+    import torch
+
+    return {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "i8": torch.int8, "i32": torch.int32,
+            "f8e4m3fn": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}[dtype]  # fmt: skip
+
+
+def operand(dims: tuple[int, int], letter: str, dtype: str) -> Any:
+    """A random matrix, in rows or in columns."""
+    import torch
+
+    stored = dims if letter == "N" else dims[::-1]
+    if dtype == "i8":
+        made = torch.randint(-128, 128, stored, device="cuda", dtype=torch.int8)
+    else:
+        made = torch.randn(stored, device="cuda").to(type_of(dtype))
+    return made if letter == "N" else made.t()
+
+
+def operands(case: Case) -> list[Any]:
+    """What the epilogue takes besides the product."""
+    import torch
+
+    m, n, k = case.size
+    root = k**-0.5
+    match case.epilogue:
+        case "bias_gelu" | "bias_relu":
+            return [torch.randn(n, device="cuda")]
+        case "residual" | "gate":
+            return [torch.randn((m, n), device="cuda").to(type_of(case.dtype))]
+        case "scale":
+            return [root]
+        case "scales":
+            return [torch.rand(m, device="cuda") * root, torch.rand(n, device="cuda") + 0.5]
+    return []
+
+
+def reference(case: Case, a: Any, b: Any, given: list[Any]) -> Any:
+    """The epilogue of the product in f64, of f32 operands in TF32."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    x = a.double() @ b.double()
+    match case.epilogue:
+        case "bias_gelu":
+            x = torch.nn.functional.gelu(x + given[0])
+        case "bias_relu":
+            x = torch.relu(x + given[0])
+        case "residual":
+            x = x + given[0]
+        case "gate":
+            x = torch.nn.functional.silu(x) * given[0]
+        case "scale":
+            x = x * given[0]
+        case "scales":
+            x = x * given[0][:, None] * given[1]
+    return x
+
+
+def rivals(case: Case, a: Any, b: Any, c: Any, given: list[Any]) -> dict[str, Callable[[], Any]]:
+    """What torch has for a case."""
+    import torch
+    from torch.nn import functional
+
+    torch.backends.cuda.matmul.allow_tf32 = True
+    type_ = type_of(case.dtype)
+    if case.dtype == "i8":
+        return {"_int_mm": lambda: torch._int_mm(a, b, out=c)}
+    if case.dtype.startswith("f8"):
+        factors = [torch.tensor(given[0], device="cuda"), torch.tensor(1.0, device="cuda")]
+        if case.epilogue == "scales":
+            factors = [given[0][:, None], given[1][None, :]]
+        return {
+            f"_scaled_mm{' fast' if fast else ''}": lambda fast=fast: torch._scaled_mm(
+                a, b, *factors, out_dtype=torch.bfloat16, use_fast_accum=fast
+            )
+            for fast in (True, False)
+        }
+    if case.dtype != case.result:  # f32 of 16-bit operands
+        return {"mm, 16-bit result": lambda: torch.mm(a, b)}
+    match case.epilogue:
+        case "bias_gelu":
+            bias = given[0].to(type_)
+            return {"addmm + gelu": lambda: functional.gelu(torch.addmm(bias, a, b)),
+                    "_addmm_activation (tanh)": lambda: torch._addmm_activation(bias, a, b, use_gelu=True)}  # fmt: skip
+        case "bias_relu":
+            bias = given[0].to(type_)
+            return {"addmm + relu": lambda: torch.relu_(torch.addmm(bias, a, b)),
+                    "_addmm_activation": lambda: torch._addmm_activation(bias, a, b)}  # fmt: skip
+        case "residual":
+            return {"addmm": lambda: torch.addmm(given[0], a, b, out=c)}
+        case "gate":
+            return {"mm + silu + mul": lambda: functional.silu(torch.mm(a, b)).mul_(given[0])}
+    return {"mm": lambda: torch.mm(a, b, out=c)}
+
+
+def table(_: list[str]) -> None:
+    """The table of the documentation, from the newest results."""
+    results = mlir_kernels.latest(NAME)
+    if results is None:
+        raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
+    cells = []
+    for row in results["rows"]:
+        ours = row["ms"]["lego"]
+        beside = ", ".join(f"{name} {ms / ours:.3f}" for name, ms in row["ms"].items() if name != "lego")
+        cells.append([row["case"].replace("-", " "), f"{ours:.4f}", beside])
+    path = mlir_kernels.latest_path(NAME)
+    circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
+    text = mlir_kernels.table("M x N x K, layouts, types, epilogue|ms|time of PyTorch, relative", cells)
+    mlir_kernels.put_into(PAGE, "warpgroups-types", circumstances + text)
+
+
+if __name__ == "__main__":
+    mlir_kernels.main(__doc__ or "", {"render": render, "time": time, "table": table}, [], str)
