@@ -1,0 +1,200 @@
+"""The gradients of fused attention: of v and k by tiles of keys, of q by tiles of queries, without atomics.
+
+With s = q k^T / sqrt(D), p = exp(s - lse) from the log-sum-exps of the forward kernel, and do the gradient of o = p v:
+
+    delta[i] = sum_d do[i, d] o[i, d]              kernel `deltas`
+    dv = p^T do                                    kernel `of_keys`: a block holds keys, and visits queries
+    ds = p (do v^T - delta)
+    dk = ds^T q / sqrt(D)
+    dq = ds k / sqrt(D)                            kernel `of_queries`: a block holds queries, and visits keys
+
+Scores are computed again by both, so that each sum has one block and one order: two runs give the same bits. The
+kernel of keys computes s^T and p^T, which are the left operands of the products that add to dv and dk in the same
+registers. Zeros past the end of a sequence add nothing, and rows past the end have an infinite log-sum-exp: only causal
+tiles at the diagonal need a mask. (Dao, "FlashAttention-2", 2023, algorithm 2.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir import Row, f2, f32
+from lego_mlir.kernels.fused_attention import AttentionForm, staged
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Operand
+    from lego_mlir.tracing.definition import Kernel
+
+
+WIDE: Final = 256
+"""Features of a head from which on accumulators of dk and dv together take more registers than a thread has."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGradients:
+    """The kernels, in the order of their launches; one for dk and dv, or one for each."""
+
+    deltas: Kernel
+    of_keys: tuple[Kernel, ...]
+    of_queries: Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class GradientTile:
+    """Rows of a block, rows of the tiles that it visits, and warps."""
+
+    rows: int = 128
+    visited: int = 64
+    warps: int = 8
+
+
+def default_tile(form: AttentionForm) -> GradientTile:
+    """Rows of a block, and rows of the tiles that it visits: four tensors and two more stages fit shared memory."""
+    return GradientTile(128, 64 if form.features < WIDE else 32, 8)
+
+
+def build(form: AttentionForm | None = None, tile: GradientTile | None = None) -> AttentionGradients:
+    """The kernels for q, o, do, dq [H group, M, D], k, v, dk, dv [H, N, D] and rows [H group, M]."""
+    form = form or AttentionForm()
+    H, M, N = (lego.size(name, min=1, max=most) for name, most in (("H", 2**12 - 1), ("M", 2**20), ("N", 2**20)))
+    of_q, of_k = (lego.Tensor(form.dtype, Row(heads, n, form.features)) for heads, n in ((H * form.group, M), (H, N)))
+    of_rows = lego.Tensor(f32, Row(H * form.group, M))
+    tile = tile or default_tile(form)
+
+    @lego.kernel(grid=(lego.cdiv(M, 64), H * form.group), block=128, name="attention_deltas")
+    def deltas(o: of_q, do: of_q, delta: of_rows):  # type: ignore[no-untyped-def,valid-type]
+        layout = f2.Blocked((1, 8), (4, 8), (4, 1), (1, 0)).layout((64, form.features))
+        at = (lego.block_id[1], lego.block_id[0] * 64, 0)
+        product = lego.load(o, layout, at=at).to(f32) * lego.load(do, layout, at=at).to(f32)
+        product.sum(axis=1).store(delta, at=at[:2])
+
+    blocks = {"grid": (lego.cdiv(N, tile.rows), H), "block": 32 * tile.warps}
+
+    def held(q: Operand, k: Operand, v: Operand, do: Operand) -> Gradients:
+        return Gradients(form, tile, (q, do), (k, v), lego.block_id[1], lego.block_id[0] * tile.rows)
+
+    @lego.kernel(**blocks, name="attention_gradients_of_keys")
+    def of_both(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, dk: of_k, dv: of_k):  # type: ignore[no-untyped-def,valid-type]
+        held(q, k, v, do).of_keys(lse, delta, dk, dv, M)
+
+    @lego.kernel(**blocks, name="attention_gradients_of_k")
+    def of_k_alone(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, dk: of_k):  # type: ignore[no-untyped-def,valid-type]
+        held(q, k, v, do).of_keys(lse, delta, dk, None, M)
+
+    @lego.kernel(**blocks, name="attention_gradients_of_v")
+    def of_v_alone(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, dv: of_k):  # type: ignore[no-untyped-def,valid-type]
+        held(q, k, v, do).of_keys(lse, delta, None, dv, M)
+
+    @lego.kernel(grid=(lego.cdiv(M, tile.rows), H * form.group), block=32 * tile.warps, name="attention_gradients_of_q")
+    def of_queries(q: of_q, k: of_k, v: of_k, do: of_q, lse: of_rows, delta: of_rows, dq: of_q):  # type: ignore[no-untyped-def,valid-type]
+        block = Gradients(form, tile, (k, v), (q, do), lego.block_id[1], lego.block_id[0] * tile.rows)
+        block.of_queries(lse, delta, dq, N)
+
+    of_keys = (of_both,) if form.features < WIDE else (of_k_alone, of_v_alone)
+    return AttentionGradients(deltas, of_keys, of_queries)
+
+
+class Gradients:
+    """A block that holds rows of two tensors from `first` on, and visits tiles of two others."""
+
+    def __init__(
+        self,
+        form: AttentionForm,
+        tile: GradientTile,
+        visited: tuple[Operand, Operand],
+        held: tuple[Operand, Operand],
+        head: Operand,
+        first: Operand,
+    ) -> None:
+        self.form, self.tile, self.head, self.first, self.visited = form, tile, head, first, visited
+        self.parent = f2.MmaSync((tile.warps, 1))
+        self.layout = self.parent.layout((tile.rows, tile.visited))
+        self.zeros = lego.zeros(f32, self.layout)
+        self.held = [lego.shared(form.dtype, staged(tile.rows, form.features)) for _ in held]
+        self.rings = [lego.shared(form.dtype, staged(tile.visited, form.features, 2)) for _ in visited]
+        for source, target in zip(held, self.held, strict=True):
+            lego.copy_async(source, target, at=(head, first, 0))
+
+    def stage(self, t: Operand) -> list[Operand]:
+        """The visited tiles in stage t."""
+        return [
+            ring.part((t % 2 * self.tile.visited, 0), (self.tile.visited, self.form.features)) for ring in self.rings
+        ]
+
+    def fetch(self, t: Operand, head: Operand, j: Operand) -> None:
+        """Start to copy tiles j of a head."""
+        for source, target in zip(self.visited, self.stage(t), strict=True):
+            lego.copy_async(source, target, at=(head, j * self.tile.visited, 0))
+        lego.commit_copies()
+
+    def sums(self) -> Operand:
+        """An accumulator of the result."""
+        return lego.register(lego.zeros(f32, self.parent.layout((self.tile.rows, self.form.features))))
+
+    def operand(self, x: Operand) -> Operand:
+        """Scores as the left operand of a product."""
+        left = f2.MmaOperand(0, self.parent).layout(x.shape)
+        return lego.convert(x.to(self.form.dtype), to=left)
+
+    def weights(self, scores: Operand, lse: Operand, row: Operand, column: Operand) -> Operand:
+        """exp(s - lse), 0 where a query does not attend to a key."""
+        p = lego.exp2(lego.fma(scores, self.form.scale, -lse), approximate=True)
+        return lego.where(self.form.reaches(row, column), p, 0.0) if self.form.causal else p
+
+    def of_keys(self, lse: Operand, delta: Operand, dk: Operand, dv: Operand, queries: Operand) -> None:
+        """The gradients of the keys and values that are held, from all queries of the heads that share them."""
+        form, n, group = self.form, self.tile.visited, self.form.group
+        start = self.first // n if form.causal else 0
+        end = lego.cdiv(queries, n)
+        if form.window is not None:
+            end = lego.minimum(end, lego.cdiv(self.first + self.tile.rows + form.window, n))
+        along = self.layout.slice("dim0").rename(dim1="dim0")
+        of_k, of_v = self.sums(), self.sums()
+        for member in lego.range(group):
+            head = self.head * group + member
+            lego.barrier()  # the stages of the last head have been read
+            self.fetch(start, head, start)
+            for i in lego.range(start, end):
+                lego.wait_copies()
+                lego.barrier()
+                self.fetch(i + 1, head, i + 1)
+                rows = lego.load(lse, along, at=(head, i * n), other=math.inf)[None, :]
+                means = lego.load(delta, along, at=(head, i * n))[None, :]
+                (keys, values), (q, do) = self.held, self.stage(i)
+                scores = lego.mma(keys, q.T, self.zeros)
+                slopes: Operand = lego.mma(values, do.T, self.zeros) if dk is not None else None
+                p = self.weights(scores, rows, i * n + scores.index(1), self.first + scores.index(0))
+                added: Operand = lego.mma(self.operand(p), do, of_v) if dv is not None else None
+                if slopes is not None:
+                    of_k.set(lego.mma(self.operand(p * (slopes - means)), q, of_k))
+                if added is not None:
+                    of_v.set(added)
+            lego.wait_copies()
+        if dk is not None:
+            (of_k * (1 / math.sqrt(form.features))).to(form.dtype).store(dk, at=(self.head, self.first, 0))
+        if dv is not None:
+            of_v.to(form.dtype).store(dv, at=(self.head, self.first, 0))
+
+    def of_queries(self, lse: Operand, delta: Operand, dq: Operand, keys: Operand) -> None:
+        """The gradients of the queries that are held."""
+        form, n = self.form, self.tile.visited
+        start = 0 if form.window is None else lego.maximum(self.first - form.window + 1, 0) // n
+        end = lego.cdiv(lego.minimum(keys, self.first + self.tile.rows) if form.causal else keys, n)
+        along = self.layout.slice("dim1")
+        of_q, head = self.sums(), self.head // form.group if form.group > 1 else self.head
+        rows = lego.load(lse, along, at=(self.head, self.first), other=math.inf)[:, None]
+        means = lego.load(delta, along, at=(self.head, self.first))[:, None]
+        self.fetch(start, head, start)
+        for j in lego.range(start, end):
+            lego.wait_copies()
+            lego.barrier()
+            self.fetch(j + 1, head, j + 1)
+            tiles = self.stage(j)
+            scores, slopes = (lego.mma(x, y.T, self.zeros) for x, y in zip(self.held, tiles, strict=True))
+            p = self.weights(scores, rows, self.first + scores.index(0), j * n + scores.index(1))
+            of_q.set(lego.mma(self.operand(p * (slopes - means)), tiles[0], of_q))
+        lego.wait_copies()
+        (of_q * (1 / math.sqrt(form.features))).to(form.dtype).store(dq, at=(self.head, self.first, 0))

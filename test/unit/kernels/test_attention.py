@@ -1,0 +1,146 @@
+"""Attention and its gradients against NumPy: by wgmma in the emulator, by mma.sync in the interpreter."""
+
+import re
+import subprocess
+from functools import cache
+
+import numpy as np
+import pytest
+
+from lego_mlir import bf16, f16
+from lego_mlir.errors import UsageError
+from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.interp.traced_kernels import run_kernel
+from lego_mlir.kernels import attention_gradients, fused_attention
+from lego_mlir.kernels.attention_gradients import GradientTile
+from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
+from lego_mlir.toolchain import compile_kernel, ptxas
+
+SMALL, NARROW = AttentionTile(64, 64, 4), GradientTile(64, 64, 4)
+TOLERANCE = {f16: 2**-9, bf16: 2**-6}
+FORMS = [
+    (AttentionForm(causal=True), (1, 150, 150)),
+    (AttentionForm(causal=False, group=2), (1, 70, 200)),
+    (AttentionForm(causal=True, window=70, group=2), (1, 200, 200)),
+    (AttentionForm(features=128, dtype=bf16, causal=True), (2, 65, 65)),
+    (AttentionForm(features=128, causal=False), (1, 1, 1)),
+]
+
+
+@cache
+def forward(form):
+    return fused_attention.build(form, SMALL)
+
+
+def drawn(form, heads, queries, keys, gain=1.0):
+    """q, k, v, and the gradient of o."""
+    random = np.random.default_rng(queries)
+    counts = (heads * form.group, queries), (heads, keys), (heads, keys), (heads * form.group, queries)
+    scales = (gain, 1.0, 1.0, 1.0)
+    return [
+        (scale * random.normal(size=(*n, form.features))).astype(form.dtype.numpy)
+        for n, scale in zip(counts, scales, strict=True)
+    ]
+
+
+def expected(form, q, k, v, do):
+    """o, the log-sum-exps, and the gradients of q, k and v, in f64."""
+    q, k, v, do = (x.astype(np.float64) for x in (q, k, v, do))
+    heads, (queries, features), keys = k.shape[0], q.shape[1:], k.shape[1]
+    k, v = (np.repeat(x, form.group, axis=0) for x in (k, v))
+    row, column = np.indices((queries, keys))
+    scores = np.where(form.allowed(row, column, keys), q @ k.swapaxes(1, 2) / np.sqrt(features), -np.inf)
+    best = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - best)
+    total = weights.sum(-1, keepdims=True)
+    p, lse = weights / total, (best + np.log(total))[..., 0] * np.log2(np.e)
+    o = p @ v
+    ds = p * (do @ v.swapaxes(1, 2) - (do * o).sum(-1, keepdims=True)) / np.sqrt(features)
+    grouped = [
+        x.reshape(heads, form.group, keys, features).sum(1) for x in (ds.swapaxes(1, 2) @ q, p.swapaxes(1, 2) @ do)
+    ]
+    return o, lse, ds @ k, *grouped
+
+
+def run(kernel, arrays, sizes, on):
+    """Run a kernel on some of the arrays, in place."""
+    given = {p.name: arrays[p.name].reshape(-1) for p in kernel.params}
+    values = {s.name: sizes[s.name] for s in kernel.sizes}
+    report = run_kernel(kernel, given, values) if on == "interp" else PtxRun(target=on)(kernel, given, values)
+    assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
+
+
+def close(found, wanted, tolerance):
+    assert np.abs(found.astype(np.float64) - wanted).max() <= tolerance * np.abs(wanted).max()
+
+
+def attend(form, sizes, on, gain=1.0):
+    q, k, v, do = drawn(form, *sizes, gain)
+    o, lse = np.full_like(q, 7), np.full(q.shape[:2], 7, np.float32)
+    arrays = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
+    run(forward(form), arrays, dict(zip("HMN", sizes, strict=True)), on)
+    wanted = expected(form, q, k, v, do)
+    close(o, wanted[0], TOLERANCE[form.dtype])
+    close(lse, wanted[1], 2**-10)
+
+
+@pytest.mark.parametrize(("form", "sizes"), FORMS)
+def test_forms_by_wgmma(form, sizes):
+    attend(form, sizes, "sm_90a")
+
+
+@pytest.mark.parametrize(("form", "sizes"), FORMS[:2])
+def test_forms_in_the_interpreter(form, sizes):
+    attend(form, sizes, "interp")
+
+
+def test_maxima_that_grow():
+    attend(AttentionForm(causal=False, group=2), (1, 70, 300), "sm_90a", gain=60.0)
+
+
+@pytest.mark.parametrize(("on", "form", "sizes"), [
+    ("sm_90a", *FORMS[0]), ("sm_90a", *FORMS[1]), ("sm_90a", *FORMS[2]), ("interp", *FORMS[1]),
+])  # fmt: skip
+def test_gradients(on, form, sizes):
+    q, k, v, do = drawn(form, *sizes)
+    o, lse, *wanted = expected(form, q, k, v, do)
+    dq, dk, dv = (np.full_like(x, 7) for x in (q, k, v))
+    arrays = {"q": q, "k": k, "v": v, "do": do, "dq": dq, "dk": dk, "dv": dv}
+    arrays |= {"o": o.astype(q.dtype), "lse": lse.astype(np.float32), "delta": np.zeros(lse.shape, np.float32)}
+    kernels = attention_gradients.build(form, NARROW)
+    for kernel in (kernels.deltas, *kernels.of_keys, kernels.of_queries):
+        run(kernel, arrays, dict(zip("HMN", sizes, strict=True)), on)
+    for found, gradient in zip((dq, dk, dv), wanted, strict=True):
+        close(found, gradient, TOLERANCE[form.dtype])
+
+
+def test_gradients_of_wide_heads_have_a_kernel_for_each():
+    names = [kernel.name for kernel in attention_gradients.build(AttentionForm(features=256)).of_keys]
+    assert names == ["attention_gradients_of_k", "attention_gradients_of_v"]
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"features": 80}, "heads of 64, 128, 256 features in f16 or bf16, got 80 in f16"),
+    ({"window": 128}, "window=128 is a number of keys from 1 on, with causal=True"),
+    ({"causal": True, "window": 0}, "window=0"),
+    ({"group": 0}, "group=0 query heads share a head"),
+])  # fmt: skip
+def test_forms_that_are_refused(options, words):
+    with pytest.raises(UsageError, match=words):
+        AttentionForm(**options)
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(ptxas.find() is None, reason=f"needs ptxas; {ptxas.REMEDY}")
+@pytest.mark.parametrize("features", [64, 128, 256])
+def test_the_machine_code_serializes_and_spills_nothing(features, tmp_path):
+    form = AttentionForm(features=features, causal=True)
+    gradients = attention_gradients.build(form)
+    for kernel in (fused_attention.build(form), *gradients.of_keys, gradients.of_queries):
+        source = tmp_path / "kernel.ptx"
+        source.write_text(compile_kernel(kernel, target="sm_90a").text)
+        command = [ptxas.required(), "-arch=sm_90a", "-v", source, "-o", tmp_path / "kernel.cubin"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert not re.search(r"C7\d\d\d", done.stdout + done.stderr)
+        (resources,) = ptxas.parse_report(done.stdout + done.stderr)
+        assert resources.spill_stores == resources.spill_loads == 0
