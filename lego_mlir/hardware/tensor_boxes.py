@@ -53,7 +53,7 @@ def derive_boxes(offsets: Array, element_bytes: int) -> BoxedTile:
         if isinstance(found, BoxedTile):
             return found
         reasons.append(found)
-    agreed, reason = max(reasons)
+    agreed, reason = max(reasons, key=lambda reason: reason[0])  # of equals the widest swizzle
     raise LayoutError(
         f"the tensor copy unit cannot write this tile of {offsets.shape[1]} x {offsets.shape[2]} elements; the closest "
         f"form, after {agreed} elements: {reason}"
@@ -76,6 +76,7 @@ def _matched(offsets: Array, element_bytes: int, swizzle: int) -> BoxedTile | tu
             expected = there[:, :1, :1] + packed
             if (expected != there).any():
                 start, row, column_ = (int(n) for n in np.argwhere(expected != there)[0])
+                agreed += (row * width + column_) if start == 0 else there[0].size
                 wanted = int(expected[start, row, column_])
                 wanted ^= (wanted >> 7 & SWIZZLES[swizzle] - 1) << 4
                 return agreed, (

@@ -62,18 +62,19 @@ def frame_of(backend: CudaBackend, bound: Bound) -> Frame:
     """A frame with the extents and sizes of a bound launch; addresses, numbers and stream are still to be written."""
     entry, count = backend.entry, len(backend.entry.arguments)
     extents = (*bound.grid, *bound.block)
-    described = [a.tensor_map for a in entry.arguments if a.tensor_map is not None]
+    described = {n: a.tensor_map for n, a in enumerate(entry.arguments) if a.tensor_map is not None}
     if described:
         from lego_mlir.hardware.tensor_maps import tensor_map_from
         from lego_mlir.runtime.tensor_map_frames import TensorMapFrame
 
-        maps = list(map(tensor_map_from, described))
-        shared = entry.dynamic_shared_bytes
-        frame: Frame = TensorMapFrame(backend.driver, backend.function, extents, shared, count, maps)
+        maps = {number: tensor_map_from(data) for number, data in described.items()}
+        shared, slots = entry.dynamic_shared_bytes, count + len(bound.sizes)
+        frame: Frame = TensorMapFrame(backend.driver, backend.function, extents, shared, slots, maps)
         if entry.dependent:
             frame.begin_early()
-        return frame
-    frame = Frame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, count + len(bound.sizes))
+    else:
+        slots = count + len(bound.sizes)
+        frame = Frame(backend.driver, backend.function, extents, entry.dynamic_shared_bytes, slots)
     for i, size in enumerate(bound.sizes):
         frame.slots[count + i] = size
     return frame

@@ -10,7 +10,7 @@ CUDA driver API, "Tensor Map Object Management".
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from lego_mlir.hardware.tensor_maps import DATA_TYPES, SWIZZLE_NUMBERS, TensorMap
@@ -37,17 +37,18 @@ def encode(driver: Driver, tensor_map: TensorMap, address: int, destination: int
 
 
 class TensorMapFrame(Frame):
-    """A frame whose first parameters are tensor maps of the arrays whose addresses its slots hold."""
+    """A frame some of whose parameters are tensor maps, by number, of the arrays whose addresses its slots hold."""
 
-    __slots__ = ("_driver", "_encoded", "_first", "_maps", "_memory")
+    __slots__ = ("_driver", "_encoded", "_maps", "_memory", "_places")
 
     def __init__(
         self, driver: Driver, function: LoadedFunction, extents: Sequence[int], shared: int, slots: int,
-        maps: Sequence[TensorMap],
+        maps: Mapping[int, TensorMap],
     ) -> None:  # fmt: skip
         self._memory = (ctypes.c_char * (MAP_BYTES * len(maps) + MAP_ALIGNMENT))()
-        self._first = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
-        self._driver, self._maps, self._encoded = driver, tuple(maps), [0] * len(maps)
+        first = -(-ctypes.addressof(self._memory) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+        self._places = {number: first + MAP_BYTES * turn for turn, number in enumerate(maps)}
+        self._driver, self._maps, self._encoded = driver, dict(maps), dict.fromkeys(maps, 0)
         super().__init__(driver, function, extents, shared, slots)
         launch = self.launch
 
@@ -59,11 +60,11 @@ class TensorMapFrame(Frame):
 
     def parameter(self, number: int) -> int:
         """The host address of a parameter: its map, or its slot."""
-        return self._first + MAP_BYTES * number if number < len(self._maps) else super().parameter(number)
+        return self._places.get(number) or super().parameter(number)
 
     def _encode(self) -> None:
         """Encode the maps of arrays that are elsewhere than at the previous launch."""
-        for number, known in enumerate(self._encoded):
+        for number, known in self._encoded.items():
             address = self.slots[number]
             if address == known:
                 continue

@@ -242,9 +242,10 @@ def _pass_tensor_maps(gpu_module: Op) -> None:
     passed = ir.Attribute.parse("{llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant, llvm.align = 64 : i64}")
     for operation in walk(gpu_module):
         if operation.name == "llvm.func" and TENSOR_MAPS_ATTRIBUTE in operation.attributes:
-            count = len(operation.attributes[TENSOR_MAPS_ATTRIBUTE])
-            others = len(operation.regions[0].blocks[0].arguments) - count
-            operation.attributes["arg_attrs"] = ir.ArrayAttr.get([passed] * count + [ir.DictAttr.get({})] * others)
+            listed = list(operation.attributes[TENSOR_MAPS_ATTRIBUTE])
+            listed += [ir.UnitAttr.get()] * (len(operation.regions[0].blocks[0].arguments) - len(listed))
+            given = [ir.DictAttr.get({}) if isinstance(one, ir.UnitAttr) else passed for one in listed]
+            operation.attributes["arg_attrs"] = ir.ArrayAttr.get(given)
 
 
 def _refuse_what_cannot_run(gpu_module: Op) -> None:

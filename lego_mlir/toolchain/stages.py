@@ -26,6 +26,7 @@ from lego_mlir.transforms import dialect_plugin
 from lego_mlir.transforms.apply import apply
 from lego_mlir.transforms.lego_ops.entry import plain
 from lego_mlir.transforms.modules import ModuleError, name_locations, parse, session, to_text
+from lego_mlir.transforms.passes.lower_tile_copies import LowerTileCopies, has_words
 from lego_mlir.transforms.pipeline import Pipeline
 from lego_mlir.transforms.scripts import Script
 
@@ -57,9 +58,16 @@ def _mlir(text: bytes, settings: Settings, name: str) -> bytes:
 
 
 def _transformed(text: bytes, settings: Settings, name: str) -> bytes:
-    if settings.script is None:
-        return text
-    return apply(text.decode(), settings.script, settings.target, name=name).encode()
+    made = text.decode()
+    if settings.script is not None:
+        made = apply(made, settings.script, settings.target, name=name)
+    if has_words(made):
+        with session():
+            module = parse(made, name)
+            LowerTileCopies().run(module, settings.target)
+            module.operation.verify()
+            made = to_text(module, locations=True)
+    return made.encode()
 
 
 def _nvvm(text: bytes, settings: Settings, name: str) -> bytes:
@@ -86,7 +94,7 @@ def _mlir_key(settings: Settings) -> tuple[str, ...]:
 
 def _script_key(settings: Settings) -> tuple[str, ...]:
     if settings.script is None:
-        return _mlir_key(settings)
+        return (*_mlir_key(settings), repr(settings.target))
     plugin = dialect_plugin.identity() if "transform.lego." in repr(settings.script) else ()
     return (*_mlir_key(settings), repr(settings.script), repr(settings.target), *plugin)
 

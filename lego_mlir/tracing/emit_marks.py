@@ -5,7 +5,8 @@
 
 The region of a tile copy holds the copy by the threads, which is its meaning: without the attribute it still computes
 the same. It yields what the tensor copy unit takes: the index of the box's first element in the tensor, the dimensions
-of the map innermost first, and the position of the tile's first element in the shared tile.
+of the map innermost first; the position of the tile's first element in the shared tile; and the number of the thread's
+warp among those that share the copy.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def copy_region(printer: MlirPrinter, trace: KernelTrace, copy: TileCopy) -> tup
         axes = tuple(reversed(range(len(copy.at))))
         described = f'{{refused = "{_escaped(str(error))}"}}'
     values = [printer.value(copy.at[axis], "index") for axis in axes]
-    values.append(printer.value(copy.position, "index"))
+    values += [printer.value(copy.position, "index"), printer.value(copy.warp, "index")]
     attributes: dict[str, str | Attribute] = {TILE_COPY: described}
     region = build.operation(REGION, (), ["index"] * len(values), attributes, regions=1)
     return region, values

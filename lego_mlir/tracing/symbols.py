@@ -22,6 +22,7 @@ from lego_mlir.tracing.trace import (
     Return,
     Statement,
     Store,
+    TileCopy,
     TileLoad,
     TileStore,
     Value,
@@ -51,8 +52,10 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
                 yield from expressions(inner)
             case While(body=inner):
                 yield from expressions(inner)
-            case If(condition=condition, then=then, otherwise=otherwise):
+            case If(condition=condition, then=then, otherwise=otherwise, mark=mark):
                 yield condition
+                if isinstance(mark, TileCopy):
+                    yield from (*mark.at, mark.position, mark.warp)
                 yield from expressions(then)
                 yield from expressions(otherwise)
             case FunctionCall(function=function, arguments=arguments):

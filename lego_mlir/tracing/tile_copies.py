@@ -22,6 +22,7 @@ import sympy
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError, brief
 from lego_mlir.expr.index import as_expr
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.barrier_rings import BarrierUse
 from lego_mlir.tracing.copy_plans import copies_of_threads, shared_part
 from lego_mlir.tracing.dtypes import DType, i64
@@ -31,6 +32,7 @@ from lego_mlir.tracing.staging import block_threads, thread_chunks, thread_numbe
 from lego_mlir.tracing.tensor import View
 from lego_mlir.tracing.trace import AsyncCopy, If, MlirOperation, TileCopy
 from lego_mlir.tracing.tracer import Tracer
+from lego_mlir.tracing.warps import linear_thread
 
 COMPLETES: Final = "nvvm.cp.async.mbarrier.arrive"
 ADDRESS: Final = "nvgpu.mbarrier.get"
@@ -58,6 +60,11 @@ def copy(
     _require_box(tracer, tensor, tile, first)
     _require_barrier(tracer, stores, barrier)
     require_uniform(tracer, "lego.copy_async")
+    if tracer.called is not None:
+        raise tracer.error(
+            f"lego.copy_async of a tile in {tracer.called}, which is called: the kernel's threads share the copy; "
+            "leave out inline=False"
+        )
     ring, slot = (None, None) if barrier is None else (tracer.use(barrier.ring.group), barrier.slot)
     into = (tracer.simplified(tracer.index(tile.at[0])), tracer.simplified(tracer.index(tile.at[1])))
     mark = TileCopy(
@@ -69,6 +76,7 @@ def copy(
         tile_layout=tile.view.layout,
         into=into,
         position=tracer.simplified(as_expr(tile.view.layout.apply(*map(sympy.sympify, into)))),
+        warp=tracer.simplified((linear_thread(tracer) // WARP).expr),
         stores=stores,
         ring=ring,
         slot=slot,

@@ -411,6 +411,7 @@ class TileCopy:
     A tensor copy unit can copy the same box: of the view `layout` of `tensor`, from the index `at` on, `shape` elements
     along its last two dimensions; in `tile` the box begins at the index `into`, and element (0, 0) at `position`.
     Global memory is the origin, or the target if `stores`. `ring` and `slot` name the barrier that it completes on.
+    `warp` is the number of the thread's warp among those that share the copy.
     """
 
     tensor: Buffer
@@ -421,6 +422,7 @@ class TileCopy:
     tile_layout: Layout
     into: tuple[Any, Any]
     position: Any
+    warp: Any
     stores: bool
     ring: Value | None
     slot: Value | None

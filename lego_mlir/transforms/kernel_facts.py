@@ -24,8 +24,8 @@ DYNAMIC_SHARED_ATTRIBUTE: Final = "lego.dynamic_shared_bytes"
 RANGE_ATTRIBUTE: Final = "lego.range"
 LARGEST_TENSOR_ATTRIBUTE: Final = "lego.largest"
 LARGEST_GRID_ATTRIBUTE: Final = "lego.largest_grid"
-# Of a kernel whose first arguments are tensor maps: one dictionary each, with the fields of `TensorMap`, the
-# tensor's number of elements, and whether it is read and written.
+# Of a kernel some of whose arguments are tensor maps: one dictionary each, with the fields of `TensorMap`, the
+# tensor's number of elements, and whether it is read and written; `unit` for the other arguments before the last map.
 TENSOR_MAPS_ATTRIBUTE: Final = "lego.tensor_maps"
 # Of a kernel that may begin before the previous one on its stream has ended.
 DEPENDENT_ATTRIBUTE: Final = "lego.dependent_launch"
@@ -108,7 +108,7 @@ def facts_of(function: Op) -> KernelFacts:
     )
     return KernelFacts(
         name=string_attribute(function, "sym_name"),
-        arguments=(mapped := _mapped(function)) + tuple(map(_argument, inputs, used))[len(mapped) :],
+        arguments=_mapped(function, tuple(map(_argument, inputs, used))),
         block=_triple(function, "known_block_size"),
         grid=_triple(function, "known_grid_size"),
         static_shared=sum(memref_bytes(value.type) for value in attributions[:shared]),
@@ -125,20 +125,23 @@ def _argument(type_: Type, use: argument_use.Use) -> KernelArgument:
     return KernelArgument("tensor", str(type_.element_type), shape, use.alignment, use.read, use.written)
 
 
-def _mapped(function: Op) -> tuple[KernelArgument, ...]:
-    """The leading arguments of a kernel that takes tensor maps for them; none for other kernels."""
+def _mapped(function: Op, plain: tuple[KernelArgument, ...]) -> tuple[KernelArgument, ...]:
+    """The arguments, with the tensor maps that the kernel takes for some of them."""
     ir = bindings.load().ir
     if TENSOR_MAPS_ATTRIBUTE not in function.attributes:
-        return ()
-    found = []
-    for described in function.attributes[TENSOR_MAPS_ATTRIBUTE]:
+        return plain
+    found = list(plain)
+    for number, described in enumerate(function.attributes[TENSOR_MAPS_ATTRIBUTE]):
+        if isinstance(described, ir.UnitAttr):
+            continue
         sizes, strides, box = (tuple(ir.DenseI64ArrayAttr(described[name])) for name in ("sizes", "strides", "box"))
         swizzle, written = (
             int(ir.IntegerAttr(described["swizzle"]).value),
             bool(ir.BoolAttr(described["written"]).value),
         )
         tensor_map = TensorMap(str(ir.StringAttr(described["dtype"]).value), sizes, strides, box, swizzle)
-        found.append(KernelArgument("tensor", tensor_map.dtype, sizes[::-1], CHUNK, not written, written, tensor_map))
+        shape = sizes[::-1]
+        found[number] = KernelArgument("tensor", tensor_map.dtype, shape, CHUNK, not written, written, tensor_map)
     return tuple(found)
 
 

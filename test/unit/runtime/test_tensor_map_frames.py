@@ -32,7 +32,7 @@ def machine(monkeypatch):
 def test_a_frame_encodes_once_and_replaces_addresses(machine):
     used = driver.driver()
     function = used.load(b".entry", "kernel", 0, 0, "test")
-    frame = TensorMapFrame(used, function, (1, 1, 1, 32, 1, 1), 0, 3, [MAP, MAP])
+    frame = TensorMapFrame(used, function, (1, 1, 1, 32, 1, 1), 0, 3, {0: MAP, 1: MAP})
     seen = []
     machine.kernels["kernel"] = lambda parameters, grid: seen.append(
         [Encoded.from_address(parameters[i]).address for i in range(2)]

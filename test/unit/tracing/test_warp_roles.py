@@ -2,54 +2,13 @@
 
 import numpy as np
 import pytest
+from role_kernels import COLUMNS, ROWS, staged, stored
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, f32, gallery
+from lego_mlir import Row, f16, f32
 from lego_mlir.errors import LegoError
 from lego_mlir.interp.report import Kind
 from lego_mlir.interp.traced_kernels import run_kernel
-
-ROWS, COLUMNS, TILE, STAGES = 128, 256, 64, 2
-
-
-def staged(
-    *,
-    rows=ROWS,
-    columns=COLUMNS,
-    full_wait=True,
-    empty_wait=True,
-    arrival=True,
-    early=False,
-    arrivals=2,
-    on_barrier=True,
-):
-    """One warp copies tiles into a ring, two warps store them doubled."""
-
-    @lego.kernel(grid=(ROWS // TILE,), block=96)
-    def doubled(x: lego.Tensor(f16, Row(rows, columns)), y: lego.Tensor(f16, Row(ROWS, COLUMNS))):
-        top = lego.block_id[0] * TILE
-        ring = lego.shared(f16, gallery.xor_swizzle(STAGES * TILE, TILE, 8), "ring")
-        full, empty = lego.barriers(STAGES), lego.barriers(STAGES, arrivals=arrivals)
-        with lego.warps(0, 1):
-            for k in lego.range(COLUMNS // TILE):
-                if empty_wait:
-                    empty[k - STAGES].wait()
-                tile = ring.part((k % STAGES * TILE, 0), (TILE, TILE))
-                lego.copy_async(x, tile, at=(top, k * TILE), barrier=full[k] if on_barrier else None)
-                full[k].arrive()
-        with lego.warps(1, 3):
-            column = lego.warp_id * 32 + lego.lane_id
-            for k in lego.range(COLUMNS // TILE):
-                if full_wait:
-                    full[k].wait()
-                if early:
-                    empty[k].arrive()
-                for row in lego.range(TILE):
-                    y[top + row, k * TILE + column] = ring[k % STAGES * TILE + row, column] * 2
-                if arrival and not early:
-                    empty[k].arrive()
-
-    return doubled
 
 
 def run(kernel, rows=ROWS, columns=COLUMNS):
@@ -88,7 +47,7 @@ def test_planted_faults_are_found(planted, kind, words):
     report, _, _ = run(staged(**planted))
     found = [fault for fault in report.faults if fault.kind is kind and words in fault.message]
     assert found, [(fault.kind, fault.message) for fault in report.faults]
-    assert found[0].place.file.endswith("test_warp_roles.py")
+    assert found[0].place.file.endswith("role_kernels.py")
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -141,19 +100,8 @@ def test_a_barrier_of_the_block_ends_the_roles():
 
 @pytest.mark.parametrize("warps", [4, 8])
 def test_shared_tiles_are_copied_to_global_memory(warps):
-    @lego.kernel(grid=(2,), block=32 * warps)
-    def out(y: lego.Tensor(f16, Row(100, 64))):
-        tile = lego.shared(f16, gallery.xor_swizzle(64, 64, 8), "tile")
-        for i in lego.range(64 * 64 // (32 * warps)):
-            n = i * 32 * warps + lego.thread_id[0]
-            tile[n // 64, n % 64] = lego.f16(n % 64 + lego.block_id[0])
-        lego.barrier()
-        lego.copy_async(tile, y, at=(lego.block_id[0] * 64, 0))
-        lego.commit_copies()
-        lego.wait_copies()
-
     y = np.zeros((100, 64), np.float16)
-    assert run_kernel(out, {"y": y.reshape(-1)}).faults == []
+    assert run_kernel(stored(warps), {"y": y.reshape(-1)}).faults == []
     assert np.array_equal(y, (np.arange(64) + (np.arange(100)[:, None] >= 64)).astype(np.float16))
 
 

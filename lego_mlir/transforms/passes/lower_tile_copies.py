@@ -1,0 +1,380 @@
+"""Lower tile copies, warp roles and rings of barriers to what the target has.
+
+| | sm_80 | sm_90 and later |
+|---|---|---|
+| tile copy | by the threads, as its region holds it | one elected thread: `cp.async.bulk.tensor` by a tensor map |
+| its completion | `cp.async.mbarrier.arrive` | bytes that the barrier expects |
+| wait | a loop around `mbarrier.test_wait` | around `mbarrier.try_wait`, which suspends the thread |
+| registers of a role | - | `setmaxnreg` (sm_90a) |
+
+A tensor that is copied by its map is passed as the map, 128 bytes by value, in place of its pointer. On sm_90 the copy
+unit is another proxy: what threads write to shared memory is fenced before the barriers that precede a copy of it.
+
+PTX ISA, "cp.async.bulk.tensor", "mbarrier.expect_tx", "fence.proxy", "setmaxnreg"; CUDA driver API, "Tensor Map Object
+Management".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lego_mlir import bindings
+from lego_mlir.aliases import Attribute, Module, Op, Value
+from lego_mlir.hardware.targets import Target
+from lego_mlir.hardware.tensor_maps import TensorMap
+from lego_mlir.transforms.kernel_facts import TENSOR_MAPS_ATTRIBUTE, element_bytes, input_types, kernels
+from lego_mlir.transforms.modules import place, string_attribute, walk
+from lego_mlir.transforms.passes.base import Pass, PassError
+from lego_mlir.transforms.passes.operations import create, operations, users
+
+TILE_COPY: Final = "lego.tile_copy"
+ROLE: Final = "lego.warps"
+ROLE_REGISTERS: Final = "lego.registers"
+RING: Final = "nvgpu.mbarrier.create"
+TENSOR_COPIES: Final = (9, 0)
+"""The first compute capability with tensor copies."""
+REGISTERS_OF_AN_SM: Final = 65536
+_WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
+_ARRIVE: Final = "nvgpu.mbarrier.arrive"
+_BARRIERS: Final = ("gpu.barrier", "nvvm.barrier", _ARRIVE)
+_SHARED_POINTER: Final = "!llvm.ptr<3>"
+_SPIN: Final = (
+    "{{ .reg .pred done; again: mbarrier.{}.parity.shared.b64 done, [$0], $1; @done bra.uni go; bra.uni again; go: }}"
+)
+
+
+def has_words(text: str) -> bool:
+    """Whether a module's text has something that this pass lowers."""
+    return any(word in text for word in (TILE_COPY, ROLE, RING))
+
+
+@dataclass(frozen=True, slots=True)
+class LowerTileCopies(Pass):
+    """Raises PassError where the tensor copy unit of the target cannot make a copy, with the reason."""
+
+    name = "lego-lower-tile-copies"
+
+    def run(self, module: Module, target: Target) -> None:
+        for function in kernels(module):
+            self.run_on_kernel(function, target)
+
+    def run_on_kernel(self, function: Op, target: Target) -> None:
+        """Lower one kernel in place."""
+        copies = [op for op in walk(function) if TILE_COPY in op.attributes]
+        if target.compute_capability >= TENSOR_COPIES:
+            _by_tensor_maps(function, copies)
+            _fence_initialisation(function)
+            if target.specific:
+                _set_registers(function)
+        else:
+            for region in copies:
+                _inline(region)
+        suspending = target.compute_capability >= TENSOR_COPIES
+        for wait in [op for op in walk(function) if op.name == _WAIT]:
+            _spin(wait, "try_wait" if suspending else "test_wait")
+
+
+def _inline(region: Op) -> None:
+    """The statements of a copy in place of its region."""
+    *statements, _ = operations(region.regions[0].blocks[0])
+    for statement in statements:
+        statement.move_before(region)
+    region.erase()
+
+
+def _spin(wait: Op, test: str) -> None:
+    """A wait as a loop, which no access to memory is moved across; upstream's does not say that it orders any."""
+    ir = bindings.load().ir
+    with wait.location, ir.InsertionPoint(wait):
+        group, parity, _, index = wait.operands
+        number = create("arith.extui", [ir.IntegerType.get_signless(32)], [parity]).results[0]
+        facts = {"asm_string": f'"{_SPIN.format(test)}"', "constraints": '"r,r,~{memory}"', "has_side_effects": "unit"}
+        create("llvm.inline_asm", [], [_barrier(group, index), number], facts)
+    wait.erase()
+
+
+def _barrier(group: Value, index: Value) -> Value:
+    """The pointer to a barrier of a ring."""
+    ir = bindings.load().ir
+    address = create("nvgpu.mbarrier.get", [ir.IntegerType.get_signless(64)], [group, index]).results[0]
+    return create("llvm.inttoptr", [ir.Type.parse(_SHARED_POINTER)], [address]).results[0]
+
+
+# -- tensor maps
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What the attribute of a copy holds."""
+
+    tensor: str
+    tensor_map: TensorMap
+    places: tuple[tuple[int, int, int], ...]
+    other: int
+    stores: bool
+
+
+def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
+    """Every copy by the tensor copy unit, and the maps as the kernel's arguments."""
+    if not regions:
+        return
+    block, maps = function.regions[0].blocks[0], dict[int, tuple[TensorMap, bool]]()
+    for region in regions:
+        described = _described(function, region)
+        argument = _tensor_of(region, described)
+        known = maps.setdefault(argument, (described.tensor_map, described.stores))
+        if known != (described.tensor_map, described.stores):
+            raise PassError(
+                f"@{string_attribute(function, 'sym_name')} copies {described.tensor} in boxes of two forms, "
+                f"{known[0].box} and {described.tensor_map.box}, and a tensor has one map; copy tiles of one shape and "
+                "in one direction, or pass the tensor as two parameters"
+            )
+        _issue(region, described, block.arguments[argument])
+    if any(stores for _, stores in maps.values()):
+        _group_stores(function)
+    _pass_maps(function, maps)
+
+
+def _described(function: Op, region: Op) -> _Described:
+    ir = bindings.load().ir
+    found = region.attributes[TILE_COPY]
+    name = string_attribute(function, "sym_name")
+    if "refused" in found:
+        where, reason = place(str(region.location), name), ir.StringAttr(found["refused"]).value
+        raise PassError(
+            f"{where}: @{name}: {reason}. A copy on a barrier is made by the tensor copy unit on this target: change "
+            "the tile's layout, or copy without barrier="
+        )
+    numbers = {n: tuple(ir.DenseI64ArrayAttr(found[n])) for n in ("sizes", "strides", "box", "places")}
+    swizzle, other = (int(ir.IntegerAttr(found[n]).value) for n in ("swizzle", "other"))
+    tensor_map = TensorMap(
+        str(ir.StringAttr(found["dtype"]).value), numbers["sizes"], numbers["strides"], numbers["box"], swizzle
+    )
+    flat = numbers["places"]
+    places = tuple((flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3))
+    stores = bool(ir.BoolAttr(found["stores"]).value)
+    return _Described(str(ir.StringAttr(found["tensor"]).value), tensor_map, places, other, stores)
+
+
+def _tensor_of(region: Op, described: _Described) -> int:
+    """The number of the kernel's argument that is copied. Raises PassError if something else accesses it too."""
+    memrefs = {
+        operand
+        for op in walk(region)
+        for operand in op.operands
+        if "memref" in str(operand.type) and "workgroup" not in str(operand.type)
+    }
+    (tensor,) = memrefs
+    for user in users(tensor):
+        around = user
+        while around is not None and TILE_COPY not in around.attributes:
+            around = around.parent.operation if around.parent is not None else None
+        if around is None:
+            where = place(str(user.location), "-")
+            raise PassError(
+                f"{where}: {described.tensor} is copied by a tensor map and accessed by {user.name} as well; pass it "
+                "as two parameters, one for tile copies and one for other accesses"
+            )
+    return int(tensor.arg_number)
+
+
+def _issue(region: Op, described: _Described, tensor: Value) -> None:
+    """One elected thread hands the boxes to the copy unit."""
+    ir, nvvm = bindings.load().ir, bindings.load().dialect("nvvm")
+    word = ir.IntegerType.get_signless(32)
+    block = region.regions[0].blocks[0]
+    *coordinates, position, warp = operations(block)[-1].operands
+    tile, barrier = _tile_and_barrier(region, described.stores)
+    for operation in operations(block)[:-1]:
+        if operation.name.startswith(("arith.", "index.", "affine.")):
+            operation.move_before(region)
+    with region.location, ir.InsertionPoint(region), _elected(warp):
+        first = _address(tile, position)
+        box = [create("arith.index_cast", [word], [c]).results[0] for c in coordinates]
+        pointer = None if barrier is None else _barrier(*barrier)
+        if pointer is not None:
+            nvvm.MBarrierExpectTxOp(pointer, _number(described.tensor_map.box_bytes * len(described.places)))
+        for along, across, byte in described.places:
+            there = _shared(_sum(first, byte))
+            at = [_sum(c, along if k == 0 else across if k == described.other else 0) for k, c in enumerate(box)]
+            if described.stores:
+                nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(_map(tensor), there, at)
+            else:
+                cluster = create("llvm.addrspacecast", [ir.Type.parse("!llvm.ptr<7>")], [there]).results[0]
+                nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(cluster, _map(tensor), at, pointer, [])
+        create("scf.yield", [])
+    region.erase()
+
+
+def _address(tile: Value, position: Value) -> Value:
+    """The shared address of an element of a tile, in 32 bits."""
+    ir = bindings.load().ir
+    index, word = ir.IndexType.get(), ir.IntegerType.get_signless(32)
+    base = create("memref.extract_aligned_pointer_as_index", [index], [tile]).results[0]
+    start = create("arith.index_cast", [word], [_scaled(position, element_bytes(tile.type.element_type))]).results[0]
+    return create("arith.addi", [word], [create("arith.index_cast", [word], [base]).results[0], start]).results[0]
+
+
+def _tile_and_barrier(region: Op, stores: bool) -> tuple[Value, tuple[Value, Value] | None]:
+    """The shared tile's memref, and the ring and number of the barrier that the copy completes on."""
+    tile, barrier = None, None
+    for operation in walk(region):
+        if operation.name == "nvgpu.device_async_copy" or (
+            stores and tile is None and operation.name in ("memref.load", "vector.load")
+        ):
+            tile = operation.operands[0]
+        elif operation.name == "nvgpu.mbarrier.get":
+            barrier = operation.operands[0], operation.operands[1]
+    assert tile is not None
+    return tile, barrier
+
+
+class _elected:  # noqa: N801  a context, used as a statement
+    """`with _elected(warp):` around what one thread of the first warp does."""
+
+    def __init__(self, warp: Value) -> None:
+        ir, nvvm = bindings.load().ir, bindings.load().dialect("nvvm")
+        zero = create("arith.constant", [ir.IndexType.get()], attributes={"value": "0 : index"}).results[0]
+        flag = ir.IntegerType.get_signless(1)
+        first = create("arith.cmpi", [flag], [warp, zero], {"predicate": "0 : i64"}).results[0]
+        outer = ir.Operation.create("scf.if", [], [first], regions=2)
+        inside = outer.regions[0].blocks.append()
+        with ir.InsertionPoint(inside):
+            leads = nvvm.ElectSyncOp().results[0]
+            inner = ir.Operation.create("scf.if", [], [leads], regions=2)
+            create("scf.yield", [])
+        self._point = ir.InsertionPoint(inner.regions[0].blocks.append())
+
+    def __enter__(self) -> None:
+        self._point.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._point.__exit__(*error)
+
+
+def _map(tensor: Value) -> Value:
+    """A place holder for the map of a tensor: the argument becomes a pointer when all its copies are lowered."""
+    ir = bindings.load().ir
+    pointer = ir.Type.parse("!llvm.ptr")
+    return create("builtin.unrealized_conversion_cast", [pointer], [tensor]).results[0]
+
+
+def _pass_maps(function: Op, maps: dict[int, tuple[TensorMap, bool]]) -> None:
+    """Make the copied tensors arguments that are maps, and describe these to the launcher."""
+    ir = bindings.load().ir
+    pointer, types = ir.Type.parse("!llvm.ptr"), input_types(function)
+    block = function.regions[0].blocks[0]
+    for number in maps:
+        types[number] = pointer
+        casts = users(block.arguments[number])
+        block.arguments[number].set_type(pointer)
+        for cast in casts:
+            cast.results[0].replace_all_uses_with(block.arguments[number])
+            cast.erase()
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+    listed = [_attribute(*maps[n]) if n in maps else ir.UnitAttr.get() for n in range(len(types))]
+    function.attributes[TENSOR_MAPS_ATTRIBUTE] = ir.ArrayAttr.get(listed)
+
+
+def _attribute(tensor_map: TensorMap, written: bool) -> Attribute:
+    lists = {"sizes": tensor_map.sizes, "strides": tensor_map.strides, "box": tensor_map.box}
+    extents = ", ".join(f"{n} = array<i64{':' if v else ''} {', '.join(map(str, v))}>" for n, v in lists.items())
+    flags = f"swizzle = {tensor_map.swizzle} : i64, written = {str(written).lower()}"
+    return bindings.load().ir.Attribute.parse(f'{{dtype = "{tensor_map.dtype}", {extents}, {flags}}}')
+
+
+def _number(value: int) -> Value:
+    word = bindings.load().ir.IntegerType.get_signless(32)
+    return create("arith.constant", [word], attributes={"value": f"{value} : i32"}).results[0]
+
+
+def _sum(value: Value, number: int) -> Value:
+    return create("arith.addi", [value.type], [value, _number(number)]).results[0] if number else value
+
+
+def _scaled(position: Value, size: int) -> Value:
+    index = bindings.load().ir.IndexType.get()
+    factor = create("arith.constant", [index], attributes={"value": f"{size} : index"}).results[0]
+    return create("arith.muli", [index], [position, factor]).results[0]
+
+
+def _shared(address: Value) -> Value:
+    return create("llvm.inttoptr", [bindings.load().ir.Type.parse(_SHARED_POINTER)], [address]).results[0]
+
+
+# -- fences and groups
+
+
+def _fence_shared() -> None:
+    """What threads wrote to shared memory is visible to the copy unit."""
+    kind = {"kind": "#nvvm.proxy_kind<async.shared>", "space": "#nvvm.shared_space<cta>"}
+    create("nvvm.fence.proxy", [], attributes=kind)
+
+
+def _fence_initialisation(function: Op) -> None:
+    """Barriers are visible to the copy unit after their initialisation."""
+    ir = bindings.load().ir
+    inits = [op for op in walk(function) if op.name == "nvgpu.mbarrier.init"]
+    for init in inits:
+        following = operations(init.block)
+        after = following[following.index(init) + 1]
+        if after.name == "nvgpu.mbarrier.init" or (after.name.startswith("arith.") and _later(following, init)):
+            continue
+        with init.location, ir.InsertionPoint(after):
+            create("nvvm.fence.mbarrier.init", [])
+            _fence_shared()
+
+
+def _later(block: list[Op], init: Op) -> bool:
+    """Whether another initialisation follows in the block."""
+    return any(op.name == init.name for op in block[block.index(init) + 1 :])
+
+
+def _group_stores(function: Op) -> None:
+    """Groups of copies are groups of the copy unit's stores as well, complete when a store has read its tile."""
+    ir, nvvm = bindings.load().ir, bindings.load().dialect("nvvm")
+    for operation in list(walk(function)):
+        point = ir.InsertionPoint(operation)
+        if operation.name in _BARRIERS:
+            with operation.location, point:
+                _fence_shared()
+        elif operation.name == "nvvm.cp.async.commit.group":
+            with operation.location, point:
+                nvvm.CpAsyncBulkCommitGroupOp()
+        elif operation.name == "nvvm.cp.async.wait.group":
+            pending = int(ir.IntegerAttr(operation.attributes["n"]).value)
+            with operation.location, point:
+                nvvm.CpAsyncBulkWaitGroupOp(pending, read=True)
+        elif operation.name == "gpu.return":
+            with operation.location, point:  # shared memory lives until all stores have read it
+                nvvm.CpAsyncBulkCommitGroupOp()
+                nvvm.CpAsyncBulkWaitGroupOp(0, read=True)
+
+
+# -- registers
+
+
+def _set_registers(function: Op) -> None:
+    """`setmaxnreg` at the beginning of each role with a number of registers."""
+    ir = bindings.load().ir
+    roles = list(_roles(function))
+    if not roles:
+        return
+    extents = list(ir.DenseI32ArrayAttr(function.attributes["known_block_size"]))
+    threads = extents[0] * extents[1] * extents[2]
+    given = min(REGISTERS_OF_AN_SM // threads // 8 * 8, 248)
+    for role in roles:
+        wanted = int(ir.IntegerAttr(role.attributes[ROLE_REGISTERS]).value)
+        action = "increase" if wanted > given else "decrease"
+        with role.location, ir.InsertionPoint.at_block_begin(role.regions[0].blocks[0]):
+            facts = {"regCount": f"{wanted} : i32", "action": f"#nvvm<action {action}>"}
+            create("nvvm.setmaxregister", [], attributes=facts)
+    function.attributes["nvvm.minctasm"] = ir.Attribute.parse("1 : i32")
+
+
+def _roles(function: Op) -> Iterator[Op]:
+    for operation in walk(function):
+        if ROLE_REGISTERS in operation.attributes:
+            yield operation
