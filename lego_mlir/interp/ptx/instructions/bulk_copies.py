@@ -495,7 +495,7 @@ def _arrive_after_copies(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
                 def land(barrier=barrier, copies=copies, joint=joint, arrivals=arrivals) -> None:  # type: ignore[no-untyped-def]
                     for copy in copies:
-                        spaces.scatter(machine.shared, copy.at, copy.data)
+                        copy.land(machine)
                     barrier.learn(joint)
                     barrier.pending -= min(arrivals, barrier.pending)
                     barrier.advance(machine)

@@ -22,13 +22,20 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Array, IntArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class CopiedRows:
     """What one warp's copy writes: positions in the shared arena, and a row of bytes for each."""
 
     at: IntArray
     data: Array
     clock: int
+    landed: bool = False
+
+    def land(self, machine: PtxMachine) -> None:
+        """Write the rows, once: what has landed may be overwritten."""
+        if not self.landed:
+            self.landed = True
+            spaces.scatter(machine.shared, self.at, self.data)
 
 
 @dataclass(slots=True)
@@ -88,7 +95,7 @@ def _wait(machine: PtxMachine, warp: int, left: int, everything: bool) -> None:
     queue.groups = queue.groups[len(done) :]
     agent = int(machine.clocks.first_agent[warp]) + COPY_AGENT
     for copy in (copy for group in done for copy in group):
-        spaces.scatter(machine.shared, copy.at, copy.data)
+        copy.land(machine)
         machine.clocks.known[warp, agent] = max(machine.clocks.known[warp, agent], copy.clock)
 
 

@@ -1,17 +1,20 @@
 """Warp roles and tile copies as PTX: right on both kinds of targets, and what the copy unit cannot do is refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from role_kernels import COLUMNS, ROWS, staged, stored
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, gallery
+from lego_mlir import Row, f16, gallery, spec
 from lego_mlir.errors import ToolchainError
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.report import Kind
 from lego_mlir.toolchain.ptxas import assemble, find
 
+EXAMPLES = Path(__file__).parents[4] / "examples"
 TARGETS = ("sm_80", "sm_90a")
 
 
@@ -105,3 +108,15 @@ def test_layouts_that_the_copy_unit_cannot_write_are_refused_with_the_element():
     wrong = refused(gallery.xor_swizzle(64, 64, 8, 2))
     assert "element (2, 0) would be at byte 256, and the tile has it at 272" in wrong
     assert "strides must be multiples of 16 bytes" in refused(Row(64, 64), Row(64, 68))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_example_multiplies(target):
+    kernel = spec.load(EXAMPLES / "warp_roles.py").kernels["product"]
+    (m, k), (_, n) = (kernel.signature[name].layout.dims() for name in "ab")
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    c = np.zeros((m, n), np.float32)
+    report = PtxRun(target)(kernel, {"a": a.reshape(-1), "b": b.reshape(-1), "c": c.reshape(-1)}, {})
+    assert report.faults == []
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b, atol=1e-3)
