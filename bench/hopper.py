@@ -97,7 +97,7 @@ def render(sizes: list[Size]) -> None:
     folder = harness.ARTIFACTS / NAME
     folder.mkdir(parents=True, exist_ok=True)
     listed = folder / "index.json"
-    index = [e for e in json.loads(listed.read_text()) if tuple(e["size"]) not in sizes] if listed.is_file() else []
+    index: list[dict[str, Any]] = []
     for size, layouts, dtype in CASES:
         if size not in sizes:
             continue
@@ -109,7 +109,9 @@ def render(sizes: list[Size]) -> None:
             (folder / f"{name}.json").write_text(json.dumps(made.manifest))
             index.append({"file": name, "kernel": label, "size": size, "layouts": layouts, "dtype": dtype,
                           "shared": facts.dynamic_shared})  # fmt: skip
-        listed.write_text(json.dumps(index, indent=1))
+        kept = json.loads(listed.read_text()) if listed.is_file() else []
+        kept = [e for e in kept if tuple(e["size"]) not in sizes]
+        listed.write_text(json.dumps(kept + index, indent=1))
     print(f"{len(index)} kernels in {folder}")
 
 
