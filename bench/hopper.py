@@ -4,12 +4,14 @@
     python bench/hopper.py render [SIZE ..]    the kernels that lego_mlir.matmul chooses, and other tiles, as cubins
     python bench/hopper.py time [SIZE ..]      on the GPU machine: correctness, then times of the chosen kernels
     python bench/hopper.py study [SIZE ..]     the same for all tiles, in short turns
+    python bench/hopper.py quick [SIZE ..]     the chosen kernels in short turns
     python bench/hopper.py table               the tables of docs/results/matmul.md
 
-A size is M or MxNxK. *Sustained*: a contender runs TURN_S seconds at a time between two events, short launches in CUDA
-graphs, in an order drawn anew each round: a large GPU is limited by power, and shorter turns would mix neighbours'
-power states. Kept is the median of the rounds. *Single*: one launch after a flush of L2 (`harness.times_ms`), whose
-events add a few microseconds to all. cuBLAS is timed with reduced-precision reductions allowed, and without.
+A size is M or MxNxK, or one of the lists squares, others, random and models. *Sustained*: a contender runs TURN_S
+seconds at a time between two events, short launches in CUDA graphs, in an order drawn anew each round: a large GPU is
+limited by power, and shorter turns would mix neighbours' power states. Kept is the median of the rounds. *Single*: one
+launch after a flush of L2 (`harness.times_ms`), whose events add a few microseconds to all. cuBLAS is timed with
+reduced-precision reductions allowed, and without.
 `time` needs torch and lego_mlir.runtime, and results come to $OUT/hopper.json, or bench/results.
 """
 
@@ -37,8 +39,14 @@ OTHERS: tuple[Size, ...] = (
     (3704, 3704, 3704), (4104, 4104, 4104), (4608, 4608, 4608), (5000, 5000, 5000), (5768, 5768, 5768),
     (6144, 6144, 6144), (7048, 7048, 7048), (7680, 7680, 7680), (4096, 11008, 4096), (2048, 4096, 11008),
 )  # fmt: skip
+RANDOM: tuple[Size, ...] = tuple((8 * n,) * 3 for n in random.Random(17).sample(range(64, 1025), 60))  # type: ignore[misc]
+"""Squares between 512 and 8192, drawn once: nothing is fitted to them."""
+WEIGHTS = ((4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336), (5120, 5120), (13824, 5120), (5120, 13824),
+           (10240, 8192), (57344, 8192), (8192, 28672), (3584, 3584), (18944, 3584))  # fmt: skip
+"""N and K of the products of large language models."""
+MODELS: tuple[Size, ...] = tuple((m, *weights) for weights in WEIGHTS for m in (64, 128, 512, 2048, 8192))
 CASES = [*product(SQUARES, ("NT", "NN", "TN", "TT"), ("f16",)), *product(SQUARES, ("NT", "NN"), ("bf16",)),
-         *product(OTHERS, ("NT", "NN"), ("f16",))]  # fmt: skip
+         *product(OTHERS, ("NT", "NN"), ("f16",)), *product((*RANDOM, *MODELS), ("NT",), ("f16",))]  # fmt: skip
 LARGE = 2048
 Variant = tuple[tuple[int, int], tuple[int, int], int]
 ALONE, ALONG_M, ALONG_N = (1, 1), (2, 1), (1, 2)
@@ -49,7 +57,8 @@ LARGE_TILES: tuple[Variant, ...] = (
 SMALL_TILES: tuple[Variant, ...] = tuple(
     (tile, cluster, 16) for tile in ((128, 128), (64, 128), (64, 64)) for cluster in (ALONE, ALONG_N)
 )  # fmt: skip
-"""Other tiles, clusters and groups, timed for NT and NN in f16."""
+"""Other tiles, clusters and groups, timed for NT and NN in f16 at these sizes."""
+STUDIED: tuple[Size, ...] = tuple((n, n, n) for n in (512, 1024, 2048, 2216, 4096, 5000, 8192, 16384))
 STATIC = (((128, 256), ALONE), ((128, 256), ALONG_M), ((128, 256), ALONG_N), ((256, 192), ALONE),
           ((256, 192), ALONG_N), ((128, 128), ALONE), ((64, 128), ALONE), ((64, 64), ALONE))  # fmt: skip
 SMS = 132
@@ -68,7 +77,7 @@ def compiled(size: Size, layouts: str, dtype: str, tile: Any = None, emit: str =
     from lego_mlir.tracing.dtypes import dtype_named
 
     m, n, k = size
-    tile = warpgroup_choices.choose(m, n, k, SMS) if tile is None else tile
+    tile = warpgroup_choices.choose(m, n, k, SMS, layouts) if tile is None else tile
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
     type_ = dtype_named(dtype)
     kernel = matmul.build(
@@ -84,7 +93,7 @@ def studied(size: Size, layouts: str, dtype: str) -> dict[str, Any]:
     from lego_mlir.kernels import warpgroup_choices
 
     found: dict[str, Any] = {"chosen": None}
-    if dtype != "f16" or layouts not in ("NT", "NN"):
+    if dtype != "f16" or layouts not in ("NT", "NN") or size not in STUDIED:
         return found
     for tile, cluster, group in SMALL_TILES if max(size) < LARGE else LARGE_TILES:
         for dependent in (False, True) if max(size) < LARGE else (False,):
@@ -136,6 +145,11 @@ def time(sizes: list[Size]) -> None:
     _time(sizes, "time")
 
 
+def quick(sizes: list[Size]) -> None:
+    """Check and time the chosen kernels, in short turns."""
+    _time(sizes, "quick")
+
+
 def study(sizes: list[Size]) -> None:
     """Check and time all kernels that were rendered, in short turns."""
     _time(sizes, "study")
@@ -153,7 +167,7 @@ def _time(sizes: list[Size], step: str) -> None:
     failed = 0
     for size, layouts, dtype in CASES:
         ours = [e for e in index if (tuple(e["size"]), e["layouts"], e["dtype"]) == (size, layouts, dtype)]
-        if step == "time":
+        if step != "study":
             ours = [e for e in ours if e["kernel"] == "chosen"]
         if size not in sizes or not ours:
             continue
@@ -301,11 +315,20 @@ def _relative(rows: list[dict[str, Any]]) -> str:
     return mlir_kernels.table("M x N x K|" + "|".join(" ".join(way) for way in ways), cells)
 
 
-def size_of(text: str) -> Size:
+def sizes_of(text: str) -> list[Size]:
+    lists = {"squares": SQUARES, "others": OTHERS, "random": RANDOM, "models": MODELS}
+    if text in lists:
+        return list(lists[text])
     parts = tuple(map(int, text.split("x")))
-    return (parts[0], parts[0], parts[0]) if len(parts) == 1 else parts  # type: ignore[return-value]
+    return [(parts[0], parts[0], parts[0]) if len(parts) == 1 else parts]  # type: ignore[list-item]
+
+
+def named(step: Any) -> Any:
+    """A step for sizes that are given as several lists."""
+    return lambda lists: step([size for sizes in lists for size in sizes])
 
 
 if __name__ == "__main__":
-    steps = {"static": static, "render": render, "time": time, "study": study, "table": table}
-    mlir_kernels.main(__doc__ or "", steps, [*SQUARES, *OTHERS], size_of)
+    steps = {"static": static, "render": render, "time": time, "study": study, "quick": quick, "table": table}
+    every = [list(SQUARES), list(OTHERS), list(RANDOM), list(MODELS)]
+    mlir_kernels.main(__doc__ or "", {name: named(step) for name, step in steps.items()}, every, sizes_of)

@@ -91,7 +91,7 @@ def compiled(case: Case) -> Any:
     m, n, k = case.size
     type_ = dtype_named(case.dtype)
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(case.layouts, ((m, k), (k, n)), strict=True))
-    tile = warpgroup_choices.choose(m, n, k, hopper.SMS, type_.bytes)
+    tile = warpgroup_choices.choose(m, n, k, hopper.SMS, bytes_=type_.bytes)
     kernel = matmul.build(
         m, n, k, type_, a=a, b=b, result=dtype_named(case.result), tiling=tile.tiling, order=tile.order(m, n),
         blocks=tile.clusters(hopper.SMS), epilogue=epilogue_of(case),

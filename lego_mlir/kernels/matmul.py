@@ -72,10 +72,11 @@ class Tiling:
     def __post_init__(self) -> None:
         if len(self.warps) != 2:
             raise UsageError(f"matmul: a tile's warps are two numbers, along m and along n, got {self.warps}")
-        for name, size, warps in (("m", self.m, self.warps[0]), ("n", self.n, self.warps[1]), ("k", self.k, 1)):
-            if not (isinstance(size, int) and isinstance(warps, int)) or warps < 1 or size < 1 or size % (16 * warps):
+        parts = (("m", self.m, self.warps[0], 16), ("n", self.n, self.warps[1], 8), ("k", self.k, 1, 16))
+        for name, size, warps, unit in parts:
+            if not (isinstance(size, int) and isinstance(warps, int)) or warps < 1 or size < 1 or size % (unit * warps):
                 raise UsageError(
-                    f"matmul: a tile's {name}={size} must be a multiple of 16 for each of its {warps} warps"
+                    f"matmul: a tile's {name}={size} must be a multiple of {unit} for each of its {warps} warps"
                 )
 
     @property
@@ -300,6 +301,8 @@ class _Plan:
         m, n = out.dims()
         target = c.tile_by([lego.cdiv(size, tile) for size, tile in zip(c.dims(), (m, n), strict=True)], [m, n])
         width = self._width(target, at, n)
+        while width > 1 and m * n // width % self.tiling.threads:
+            width //= 2
         places = thread_chunks((m, n), width, self.tiling.threads, lego.thread_id.x)
         in_rows = self.tiling.threads % (n // width) == 0 and len(places) % AT_ONCE == 0
         if not in_rows:

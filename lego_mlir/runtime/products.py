@@ -272,7 +272,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     )
     types: dict[str, Any] = {"dtype": dtype_named(p.dtype), "result": result, "a": a, "b": b}
     if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(p.m, p.n, p.k, p.layouts, p.dtype, p.result):
-        tile = warpgroup_choices.choose(p.m, p.n, p.k, p.multiprocessors)
+        tile = warpgroup_choices.choose(p.m, p.n, p.k, p.multiprocessors, p.layouts)
         order, clusters = tile.order(p.m, p.n), p.clusters or tile.clusters(p.multiprocessors)
         built = matmul.build(p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters)
         return built, WARPGROUPS, tile.parameters

@@ -42,7 +42,7 @@ SHAPE: Final = (16, 8, 16)
 SUMS: Final = {"f16": "f32", "bf16": "f32", "f32": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32", "i8": "i32"}
 """The types that matrix units multiply, f32 as tf32, and the types of their sums."""
 READ: Final = 16
-"""Rows and columns of one read: the right operand of two contractions."""
+"""Rows and columns of one read: the right operand of two contractions, of one where 8 columns are left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +160,11 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Accumulator | Spr
     tracer = current("lego.mma")
     a, b, acc = _operands(tracer, a, b, acc)
     (m, k), (depth, n) = a.shape, b.shape
-    if k != depth or (m, n) != (acc.rows, acc.columns) or m % READ or n % READ or k % READ:
+    if k != depth or (m, n) != (acc.rows, acc.columns) or m % READ or n % SHAPE[1] or k % READ:
         raise tracer.error(
             f"lego.mma: {m} x {k} times {depth} x {n} into {acc.rows} x {acc.columns}; the depths must agree, the "
-            f"result must have the accumulator's sizes, and all are multiples of {READ}"
+            f"result must have the accumulator's sizes, and rows and depths are multiples of {READ}, columns of "
+            f"{SHAPE[1]}"
         )
     if a.view.dtype != b.view.dtype or SUMS.get(a.view.dtype.name) != acc.dtype.name:
         raise tracer.error(
@@ -201,6 +202,9 @@ def _operands(tracer: Tracer, a: object, b: object, acc: object) -> tuple[Part, 
 def _columns(tracer: Tracer, b: Part, depth: int, n: int) -> Iterator[tuple[int, Value]]:
     """The right operand at one depth, as (n, k) pieces by their first column."""
     for column in range(0, n, READ):
+        if n - column < READ:
+            yield column, b.read(depth, column, (READ, n - column), transposed=True)
+            return
         both = b.read(depth, column, (READ, READ), transposed=True)
         for half in range(0, READ, SHAPE[1]):
             piece = tracer.value(b.view.dtype, (SHAPE[1], SHAPE[2]))

@@ -47,6 +47,12 @@ def test_sizes_that_no_tile_divides(m, n, k):
     check(build(m, n, k), None, m, n, k)
 
 
+@pytest.mark.parametrize("script", [None, "ldmatrix_mma.mlir", "matmul_sm80.mlir"])
+@pytest.mark.parametrize(("n", "b"), [(24, Col), (40, Row)])
+def test_tiles_of_an_odd_number_of_contractions(n, b, script):
+    check(build(64, 96, 128, b=b, tiling=Tiling(32, n, 32, (2, 1))), script, 64, 96, 128)
+
+
 def test_masks_are_there_only_where_tiles_do_not_divide():
     assert not any(access.is_masked for _, access in build(64, 64, 64).trace().accesses())
     masked = {access.buffer.name for _, access in build(64, 64, 40).trace().accesses() if access.is_masked}
@@ -171,6 +177,8 @@ def test_the_reference_accumulates_in_f32_and_rounds_once():
 def test_a_tile_that_its_warps_do_not_divide():
     with pytest.raises(UsageError, match="m=48 must be a multiple of 16 for each of its 2 warps"):
         Tiling(48, 64, 32, (2, 2))
+    with pytest.raises(UsageError, match="n=40 must be a multiple of 8 for each of its 2 warps"):
+        Tiling(64, 40, 32, (2, 2))
 
 
 def test_an_unknown_order():

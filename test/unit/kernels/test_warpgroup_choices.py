@@ -1,0 +1,51 @@
+"""How products are divided for warpgroups: every choice fits the units, and fills the device where it can."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.kernels import warpgroup_choices
+from lego_mlir.transforms.warpgroups.plan import ProductPlan, StagedOperand
+
+
+def planned(m, n, k, layouts, tile):
+    """The plan of a choice; raises LayoutError where the units cannot multiply it."""
+    a, b = (
+        StagedOperand("f16", size, k, extent, 64, "k" if layouts[i] == "NT"[i] else "mn", tile.cluster[1 - i])
+        for i, (size, extent) in enumerate(((m, tile.m), (n, tile.n)))
+    )
+    rows, columns = tile.tiles(m, n)
+    return ProductPlan(
+        "p", a, b, "f16", rows * columns, tile.clusters(132), tile.stages, lockstep=tile.lockstep, cluster=tile.cluster,
+        dependent=tile.dependent,
+    )  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(8, 1100), st.integers(8, 1100), st.integers(8, 1100), st.sampled_from(["NN", "NT", "TN", "TT"]))
+def test_every_choice_can_be_planned(m, n, k, layouts):
+    m, n, k = 8 * m, 8 * n, 8 * k
+    tile = warpgroup_choices.choose(m, n, k, 132, layouts)
+    plan = planned(m, n, k, layouts, tile)
+    assert plan.shared_bytes <= LARGEST_SHARED_BYTES
+    assert tile.order(m, n).dims() == tile.tiles(m, n)
+    assert plan.cluster_blocks * plan.blocks <= 132
+
+
+def test_odd_sizes_fill_the_last_round():
+    for n in (2216, 3704, 5000):
+        tile = warpgroup_choices.choose(n, n, n, 132)
+        rows, columns = tile.tiles(n, n)
+        rounds = rows * columns / tile.clusters(132)
+        assert rounds > 0.94 * -(-rows * columns // tile.clusters(132))
+
+
+def test_rows_that_touch_two_lines_share_their_copies():
+    assert warpgroup_choices.lines_of(5000, 5000, 5000, "NT") == (2, 2)
+    assert warpgroup_choices.lines_of(4096, 5000, 4096, "NN") == (1, 2)
+    assert warpgroup_choices.choose(5000, 5000, 5000, 132).cluster != (1, 1)
+
+
+def test_short_products_begin_early():
+    assert warpgroup_choices.choose(512, 512, 512, 132).dependent
+    assert not warpgroup_choices.choose(8192, 8192, 8192, 132).dependent
