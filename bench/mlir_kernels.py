@@ -38,6 +38,17 @@ def launcher(folder: Path, name: str) -> Any:
     return cuda.load(harness.rendered(folder / f"{name}.ptx")).kernel()
 
 
+def workspace(kernel: Any) -> list[Any]:
+    """The partial sums and counters that a packed product with K in parts takes; none for another kernel."""
+    import torch
+
+    shapes = {argument.name: argument.shape for argument in kernel.host_entry.arguments}
+    if "partial" not in shapes:
+        return []
+    sums = torch.full(shapes["partial"], float("nan"), device="cuda")
+    return [sums, torch.zeros(shapes["counters"], device="cuda", dtype=torch.int32)]
+
+
 def assembled(ptx: str, target: str, shared_bytes: int) -> Any:
     """What `harness.static_row` reads: the instructions and resources of the one kernel in a PTX text."""
     from lego_mlir.toolchain import ptxas, sass, target_named

@@ -27,13 +27,15 @@ NAME, PAGE, TARGET, PLAIN = "odd_products", "results/matmul.md", "sm_90a", "sm_9
 Size = tuple[int, int, int]
 SQUARES: tuple[Size, ...] = tuple((n, n, n) for n in (513, 1001, 1537, 2047, 2500, 3001, 4097, 5555, 8191))
 LINES: tuple[Size, ...] = tuple((n, n, n) for n in (1144, 2216, 4104, 5000, 7048))
-OTHERS: tuple[Size, ...] = ((1023, 4099, 2049), (4096, 4095, 4096), (777, 5001, 3003))
+FEW: tuple[Size, ...] = ((16, 4097, 4097), (64, 4097, 4097))
+OTHERS: tuple[Size, ...] = ((1023, 4099, 2049), (4096, 4095, 4096), (777, 5001, 3003), *FEW)
 CASES = [*product(SQUARES, ("NN", "NT", "TN", "TT"), ("f16",)), *product(SQUARES, ("NN",), ("bf16",)),
          *product(LINES, ("NN", "NT"), ("f16",)), *product(OTHERS, ("NN", "NT"), ("f16",))]  # fmt: skip
-SYNC = {(513,) * 3, (1001,) * 3, (2047,) * 3, (4097,) * 3}
+SYNC = {(513,) * 3, (1001,) * 3, (2047,) * 3, (4097,) * 3, *FEW}
 """Sizes at which the kernels of mma.sync are timed, for NN and NT in f16."""
 TOLERANCE = 0.01
-TURN_S, ROUNDS = 0.2, 3
+TURN_S, SHORT_TURN_S, ROUNDS = 0.2, 0.08, 3
+POWER_LIMITED = 2**33  # M N K from which a turn is long enough for the power state to settle
 LINE = 64  # elements of 128 bytes
 
 
@@ -65,7 +67,9 @@ def render(sizes: list[Size]) -> None:
         facts = {"size": size, "layouts": layouts, "dtype": dtype}
         way = "lines" if size in LINES else "copies"
         plans = [(way, wide, TARGET)]
-        if size in SYNC and dtype == "f16" and layouts in ("NN", "NT"):
+        if size in FEW:
+            plans = [("mma.sync copies", wide, PLAIN), ("direct", None, PLAIN)]
+        elif size in SYNC and dtype == "f16" and layouts in ("NN", "NT"):
             plans += [("mma.sync copies", wide, PLAIN), ("direct", None, PLAIN)]
         elif size in LINES:
             plans += [("as it is", None, TARGET)]
@@ -141,10 +145,11 @@ def measured(folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str,
         run()
         errors[entry["kernel"]] = harness.require_close(c, expected, TOLERANCE, f"{entry['file']} {entry['kernel']}")
         runs[entry["kernel"]] = run
+    turn = TURN_S if m * n * k >= POWER_LIMITED else SHORT_TURN_S
     return [
         {"kernel": name, "size": size, "layouts": layouts, "dtype": dtype, "ms": median(found), "rounds": found,
          "error": errors[name]}
-        for name, found in hopper.in_turns(runs, TURN_S, ROUNDS).items()
+        for name, found in hopper.in_turns(runs, turn, ROUNDS).items()
     ]  # fmt: skip
 
 
@@ -156,7 +161,7 @@ def launches(folder: Path, entry: dict[str, Any], a: Any, b: Any, c: Any) -> Any
         from lego_mlir.runtime.packs import load_kernels
 
         (kernel,) = load_kernels(folder / f"{file}.cubin").values()
-        return kernel.prepare(*arrays)
+        return kernel.prepare(*arrays, *mlir_kernels.workspace(kernel))
 
     if "wide" not in entry:
         return prepared(entry["file"], a, b, c)

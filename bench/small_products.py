@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from itertools import cycle, product
+from itertools import cycle
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -25,43 +25,57 @@ import mlir_kernels
 NAME, PAGE, TARGET, SCRIPT = "small_products", "results/matmul.md", "sm_90", "matmul_sm80.mlir"
 Size = tuple[int, int, int]
 ROWS = (1, 16, 32, 64)
+PARTS = (1, 3, 8)
 WEIGHTS = ((4096, 4096), (1024, 8192), (11008, 4096), (4096, 11008), (8192, 28672))
 """N and K."""
 SIZES: tuple[Size, ...] = tuple((m, n, k) for m in ROWS for n, k in WEIGHTS)
 LAYOUTS = ("NT", "NN")
+TIMED = {1: ("NT",), 16: LAYOUTS, 32: ("NT",), 64: LAYOUTS}
 ROTATED_BYTES = 160 * 2**20  # of B in all, several times the L2 cache of 50 MB
 TOLERANCE = 0.01
 TURN_S, ROUNDS = 0.05, 3  # limited by memory, not by power
 FIRST = ("cuBLAS", "chosen")
 
 
-def tried(size: Size) -> dict[str, int]:
-    """The parts of K that are built: as the model chooses, half and twice as many, and 1."""
+def cases(sizes: list[Size]) -> list[tuple[Size, str]]:
+    """The sizes with the layouts that are timed for their rows."""
+    return [(size, layouts) for size in sizes for layouts in TIMED[size[0]]]
+
+
+def tried(size: Size) -> dict[str, Any]:
+    """The kernels that are built: as the model chooses, other numbers of parts, and other tiles of 64 rows."""
     from lego_mlir.kernels import split_choices
+    from lego_mlir.kernels.choices import Choice
+    from lego_mlir.kernels.matmul import Tiling
 
-    chosen = split_choices.choose(*size, hopper.SMS)
-    most = split_choices.most_parts(size[2], chosen.tiling)
-    parts = {"chosen": chosen.parts}
-    for other in (1, chosen.parts // 2, chosen.parts * 2):
-        if 1 <= other <= most and other not in parts.values():
-            parts[f"{other} parts"] = other
-    return parts
+    m, n, k = size
+    chosen = split_choices.choose(m, n, k, hopper.SMS)
+    found = {"chosen": chosen}
+    for parts in PARTS:
+        if parts <= split_choices.most_parts(k, chosen.tiling):
+            found[f"{parts} parts"] = split_choices.with_parts(m, n, k, chosen.choice, parts, hopper.SMS)
+    if m == max(ROWS):
+        for tiling, stages in (
+            (Tiling(64, 128, 64, (2, 4)), 4), (Tiling(64, 128, 64, (2, 2)), 4), (Tiling(64, 64, 64, (2, 2)), 6),
+            (Tiling(64, 64, 128, (2, 4)), 3),
+        ):  # fmt: skip
+            parts = max(1, round(2 * hopper.SMS / -(-n // tiling.n)))
+            label = f"{tiling}, {parts} parts"
+            found[label] = split_choices.with_parts(m, n, k, Choice(tiling, stages), parts, hopper.SMS)
+    return dict({str(choice): (label, choice) for label, choice in reversed(found.items())}.values())
 
 
-def compiled(size: Size, layouts: str, parts: int) -> Any:
-    """The kernel with K in parts."""
+def compiled(size: Size, layouts: str, choice: Any) -> Any:
+    """The kernel of a choice."""
     from lego_mlir import Col, Row, f16
-    from lego_mlir.kernels import matmul, split_choices, split_k
+    from lego_mlir.kernels import matmul
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
     m, n, k = size
-    choice = split_choices.choose(m, n, k, hopper.SMS).choice
-    stages = max(2, min(choice.stages, matmul.steps_of(k, choice.tiling.k, parts) + 1))
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
-    split = split_k.SplitK(parts) if parts > 1 else None
-    kernel = matmul.build(m, n, k, f16, a=a, b=b, result=f16, tiling=choice.tiling, split=split)
+    kernel = matmul.build(m, n, k, f16, a=a, b=b, result=f16, tiling=choice.tiling, split=choice.split)
     return compile_kernel(
-        kernel, transform=SCRIPT, parameters={"stages": stages}, target=TARGET, emit="cubin",
+        kernel, transform=SCRIPT, parameters={"stages": choice.choice.stages}, target=TARGET, emit="cubin",
         cache=Cache(default_folder()),
     )  # fmt: skip
 
@@ -70,14 +84,17 @@ def render(sizes: list[Size]) -> None:
     folder = harness.ARTIFACTS / NAME
     folder.mkdir(parents=True, exist_ok=True)
     index = []
-    for size, layouts in product(sizes, LAYOUTS):
-        for called, parts in tried(size).items():
-            name = f"{'x'.join(map(str, size))}-{layouts}-{parts}"
+    for size, layouts in cases(sizes):
+        for called, choice in tried(size).items():
+            t, blocks = choice.tiling, choice.blocks or 0
+            tile = f"{t.m}x{t.n}x{t.k}-{t.threads}-{choice.choice.stages}s"
+            name = f"{'x'.join(map(str, size))}-{layouts}-{tile}-{choice.parts}p-{blocks}b"
             if not (folder / f"{name}.cubin").is_file():
-                made = compiled(size, layouts, parts)
+                made = compiled(size, layouts, choice)
                 (folder / f"{name}.cubin").write_bytes(made.bytes)
                 (folder / f"{name}.json").write_text(json.dumps(made.manifest))
-            index.append({"size": size, "layouts": layouts, "kernel": called, "parts": parts, "file": name})
+            index.append({"size": size, "layouts": layouts, "kernel": called, "parts": choice.parts,
+                          "blocks": blocks, "tile": tile, "file": name})  # fmt: skip
     (folder / "index.json").write_text(json.dumps(index, indent=1))
     print(f"{len(index)} products in {folder}")
 
@@ -91,7 +108,7 @@ def time(sizes: list[Size]) -> None:
     results: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": []}
     out = Path(os.environ.get("OUT", harness.BENCH / "results")) / f"{NAME}.json"
     failed = 0
-    for size, layouts in product(sizes, LAYOUTS):
+    for size, layouts in cases(sizes):
         ours = [entry for entry in index if (tuple(entry["size"]), entry["layouts"]) == (size, layouts)]
         if not ours:
             continue
@@ -135,7 +152,7 @@ def measured(folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str)
         if not torch.equal(*found):
             raise harness.WrongResultError(f"{entry['file']}: two runs differ")
         runs[entry["kernel"]] = _rotating(launches)
-        facts[entry["kernel"]] = {"parts": entry["parts"], "error": error}
+        facts[entry["kernel"]] = {**{key: entry[key] for key in ("parts", "blocks", "tile")}, "error": error}
     return [
         {"kernel": name, "size": size, "layouts": layouts, "ms": median(found), "rounds": found, **facts[name]}
         for name, found in hopper.in_turns(runs, TURN_S, ROUNDS).items()
@@ -144,16 +161,10 @@ def measured(folder: Path, ours: list[dict[str, Any]], size: Size, layouts: str)
 
 def prepared(path: Path, a: Any, weights: list[Any], c: Any) -> list[Any]:
     """A launch for each copy of B, on one workspace; its counters begin as 0."""
-    import torch
-
     from lego_mlir.runtime.packs import load_kernels
 
     (kernel,) = load_kernels(path).values()
-    shapes = {argument.name: argument.shape for argument in kernel.host_entry.arguments}
-    further = []
-    if "partial" in shapes:
-        further = [torch.full(shapes["partial"], float("nan"), device="cuda"),
-                   torch.zeros(shapes["counters"], device="cuda", dtype=torch.int32)]  # fmt: skip
+    further = mlir_kernels.workspace(kernel)
     return [kernel.prepare(a, b, c, *further) for b in weights]
 
 
@@ -176,7 +187,7 @@ def table(sizes: list[Size]) -> None:
 def _relative(rows: list[dict[str, Any]]) -> str:
     """Microseconds of cuBLAS, and its time relative to ours; the number of parts in brackets."""
     cells, ratios = [], []
-    for size, layouts in product(SIZES, LAYOUTS):
+    for size, layouts in cases(list(SIZES)):
         here = {r["kernel"]: r for r in rows if tuple(r["size"]) == size and r["layouts"] == layouts}
         if not here:
             continue

@@ -164,7 +164,7 @@ def build(
             for name, kind in {**declared, **function.operands, **workspace}.items()
         ]
     )
-    kernel = lego.kernel(grid=count if split is None else count * split.parts, block=tiling.threads)(matmul)
+    kernel = lego.kernel(grid=count if split is None else split.grid(count), block=tiling.threads)(matmul)
     kernel.reference(_reference(function, result, plan))
     if split is not None:
         kernel.inputs(split.inputs(count))

@@ -12,6 +12,14 @@ which blocks run:
 The last block resets the counter, so that the next launch finds zeros. `partial` and `counters` are the workspace of
 one launch at a time: of one stream.
 
+Where blocks for all parts do not fit a device at once, the last of them run beside idle multiprocessors. With `blocks`,
+as many persistent blocks share the parts of all tiles as stream-K does: each takes a contiguous range of them, equal
+but for one part. The sums do not depend on the number of blocks.
+
+    tile    0     1     2     3          parts = 3, blocks = 5:
+    part    0 1 2 0 1 2 0 1 2 0 1 2      12 parts, of which a block takes 2 or 3
+    block   0 0 1 1 2 2 2 3 3 4 4 4
+
 >>> from lego_mlir import f16
 >>> from lego_mlir.kernels import matmul
 >>> kernel = matmul.build(16, 128, 512, f16, tiling=matmul.Tiling(16, 64, 64, (1, 2)), split=SplitK(4))
@@ -47,6 +55,7 @@ class SplitK:
     """K in equal parts, each summed by a block. Raises UsageError unless there are 2 to MOST_PARTS parts."""
 
     parts: int
+    blocks: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.parts, int) or not 2 <= self.parts <= MOST_PARTS:
@@ -54,6 +63,13 @@ class SplitK:
                 f"matmul: the parts of K must be an int from 2 to {MOST_PARTS}, got {self.parts!r}; for 1 leave out "
                 "split"
             )
+        if self.blocks is not None and self.blocks < 1:
+            raise UsageError(f"matmul: the blocks that share the parts of K must be at least 1, got {self.blocks}")
+
+    def grid(self, tiles: int) -> int:
+        """The number of blocks: one for each part of each tile, or the persistent ones."""
+        units = tiles * self.parts
+        return units if self.blocks is None else min(self.blocks, units)
 
     @property
     def last(self) -> int:
@@ -102,21 +118,31 @@ class SplitK:
         self, plan: Traced, matrices: tuple[View, View, View], staged: Sequence[View], out: View,
         operands: tuple[Operand, ...],
     ) -> None:  # fmt: skip
-        """A block's part of its tile, and the whole tile in the block that arrives last."""
+        """A block's parts of its tiles, and a whole tile in the block that arrives last."""
         *given, partial, counters = operands
-        number, part = lego.block_id.x // self.parts, lego.block_id.x % self.parts
         arrived = lego.shared(i32, Row(1))
 
-        def work(at: IndexLike) -> None:
-            c, own = plan.multiply(matrices, staged, out, at, part, self.parts)
-            self._publish(plan, out, partial, counters, arrived, number, part)
-            with lego.when(arrived[0] == self.last):
-                lego.fence()
-                with lego.when(lego.thread_id.x < 1):
-                    counters.atomic_store(0, number)
-                self._combine(plan, out, c, tuple(given), own, partial, number)
+        def unit(number: IndexLike) -> None:
+            tile, part = number // self.parts, number % self.parts
 
-        visit(plan.order, number, work)
+            def work(at: IndexLike) -> None:
+                c, own = plan.multiply(matrices, staged, out, at, part, self.parts)
+                self._publish(plan, out, partial, counters, arrived, tile, part)
+                with lego.when(arrived[0] == self.last):
+                    lego.fence()
+                    with lego.when(lego.thread_id.x < 1):
+                        counters.atomic_store(0, tile)
+                    self._combine(plan, out, c, tuple(given), own, partial, tile)
+
+            visit(plan.order, tile, work)
+
+        tiles, block = plan.order.physical_size(), lego.block_id.x
+        units, blocks = tiles * self.parts, self.grid(tiles)
+        if blocks == units:
+            unit(block)
+            return
+        for number in lego.range(block * units // blocks, (block + 1) * units // blocks):
+            unit(number)
 
     def _publish(
         self, plan: Traced, out: View, partial: View, counters: View, arrived: View, number: IndexLike, part: IndexLike

@@ -261,7 +261,6 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     """
     from lego_mlir.hardware.targets import target_named
     from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
-    from lego_mlir.kernels.split_k import SplitK
     from lego_mlir.layout import Col, Row
     from lego_mlir.tracing.dtypes import dtype_named
 
@@ -277,12 +276,11 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
         built = matmul.build(p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters)
         return built, WARPGROUPS, tile.parameters
     room = target_named(p.target).shared_per_block
-    chosen, split = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room, result.bytes), None
     if split_choices.applies(p.m, p.k):
         found = split_choices.choose(p.m, p.n, p.k, p.multiprocessors)
-        if found.parts > 1:
-            split = SplitK(found.parts)
-            chosen = choices.fitting(found.choice, -(-p.k // found.parts), room)
+        chosen, split = choices.fitting(found.choice, -(-p.k // found.parts), room, result.bytes), found.split
+    else:
+        chosen, split = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room, result.bytes), None
     built = matmul.build(
         p.m, p.n, p.k, **types, tiling=chosen.tiling, order=chosen.order, blocks=chosen.blocks(p.multiprocessors),
         split=split,

@@ -7,8 +7,8 @@ import pytest
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.kernels import choices
 from lego_mlir.kernels.choices import Choice, ChoiceTable, Row
-from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.schedule import ORDERS
+from lego_mlir.kernels.matmul import GROUPED_ROWS, Tiling
+from lego_mlir.schedule import ORDERS, tile_order
 from lego_mlir.toolchain import TARGETS
 
 ROOM = {name: target.shared_per_block for name, target in TARGETS.items() if target.compute_capability >= (8, 0)}
@@ -63,6 +63,17 @@ def test_a_table_is_written_as_it_is_read():
     assert choices.read(choices.to_text(TWO, "a test")) == TWO
     stay = ChoiceTable("static", None, (Row("NN", 512, 512, 512, Choice(SMALL.tiling, 3, "row", resident=2)),))
     assert choices.read(choices.to_text(stay, "a test")) == stay
+
+
+@pytest.mark.parametrize("size", [(1536, 1536), (2048, 3072), (2304, 1152), (2560, 2560), (3000, 2000), (5120, 5000)])
+@pytest.mark.parametrize("choice", [c for c in choices.CANDIDATES if c.resident], ids=str)
+def test_persistent_blocks_get_equal_shares(choice, size):
+    """No position of the order is without a tile, so the most loaded of 132 blocks has ceil(tiles / 132)."""
+    t = choice.tiling
+    rows, columns = -(-size[0] // t.m), -(-size[1] // t.n)
+    order = tile_order("matmul", choice.order, (rows, columns), group=GROUPED_ROWS // t.m)
+    assert order.physical_size() == rows * columns
+    assert sorted(order.apply(i, j) for i in range(rows) for j in range(columns)) == list(range(rows * columns))
 
 
 def test_messages():

@@ -66,6 +66,28 @@ def test_every_order(order):
     check(build(48, 96, 128, parts=2, order=order), 48, 96, 128)
 
 
+@pytest.mark.parametrize("script", [None, SCRIPT])
+@pytest.mark.parametrize("blocks", [1, 5, 8, 100])
+def test_persistent_blocks_share_the_parts(blocks, script):
+    """12 parts of 4 tiles; a block's share begins and ends anywhere in a tile."""
+    a, b = operands(16, 128, 512)
+    kernel = matmul.build(16, 128, 512, f16, tiling=SMALL, split=SplitK(3, blocks))
+    assert kernel.grid == (min(blocks, 12),)
+    c = run(kernel, transformed(kernel, script, target="sm_80", **({"stages": 3} if script else {})), a, b, launches=2)
+    np.testing.assert_array_equal(c, a @ b)
+
+
+def test_persistent_blocks_do_not_change_a_bit():
+    draw = np.random.default_rng(1)
+    a, b = draw.standard_normal((16, 512)).astype(np.float16), draw.standard_normal((512, 128)).astype(np.float16)
+    found = []
+    for blocks in (None, 3, 5):
+        kernel = matmul.build(16, 128, 512, f16, tiling=SMALL, split=SplitK(3, blocks))
+        found.append(run(kernel, transformed(kernel, None), a, b))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
 def test_an_epilogue_sees_the_whole_sum():
     kernel = build(16, 64, 192, epilogue=matmul.bias(64), result=f16)
     check(kernel, 16, 64, 192, None, np.arange(64) - 32)
@@ -125,6 +147,11 @@ def test_a_run_knows_the_workspace():
 def test_other_numbers_of_parts_are_refused(parts):
     with pytest.raises(UsageError, match=f"parts of K must be an int from 2 to 64, got {parts}; for 1 leave out split"):
         SplitK(parts)
+
+
+def test_no_blocks_are_refused():
+    with pytest.raises(UsageError, match="blocks that share the parts of K must be at least 1, got 0"):
+        SplitK(2, 0)
 
 
 def test_persistent_blocks_are_refused():

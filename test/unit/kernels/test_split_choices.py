@@ -1,0 +1,57 @@
+"""The parts that the model chooses: few tiles take several, many take one, and every choice is a kernel that fits."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lego_mlir.kernels import split_choices
+from lego_mlir.kernels.matmul import steps_of
+from lego_mlir.kernels.split_k import MOST_PARTS
+
+SMS = 132
+RECORDED = {  # microseconds on an H200 by parts, 2026-11-22, the bench of small products
+    (16, 4096, 4096): {1: 12.7, 2: 11.8, 4: 12.4},
+    (16, 1024, 8192): {1: 21.0, 4: 9.4, 8: 8.2, 16: 9.6},
+    (16, 11008, 4096): {1: 26.3, 3: 28.9, 6: 30.8},
+    (32, 4096, 11008): {1: 34.0, 2: 27.0, 4: 27.8},
+    (32, 8192, 28672): {1: 117.4, 2: 120.0},
+}
+
+
+@given(st.integers(1, 64), st.integers(1, 60000), st.integers(512, 60000), st.sampled_from([20, 108, 132]))
+def test_every_choice_is_a_kernel(m, n, k, multiprocessors):
+    found = split_choices.choose(m, n, k, multiprocessors)
+    assert 1 <= found.parts <= MOST_PARTS
+    assert found.tiling.m >= m
+    assert (found.split is None) == (found.parts == 1)
+    assert 2 <= found.choice.stages <= steps_of(k, found.tiling.k, found.parts) + 1
+    assert found.choice.shared_bytes() * 2 <= 227 * 1024
+
+
+@pytest.mark.parametrize("size", RECORDED)
+def test_the_model_ranks_recorded_times(size):
+    """The fastest recorded number of parts is that with the least time by the model, or within 3 % of it."""
+    times = RECORDED[size]
+    tiling = split_choices.choose(*size, SMS).tiling
+    best = min(times, key=lambda parts: split_choices.nanoseconds(*size, tiling, parts, SMS))
+    assert times[best] <= 1.03 * min(times.values())
+
+
+def test_the_model_fits_recorded_times():
+    for size, times in RECORDED.items():
+        tiling = split_choices.choose(*size, SMS).tiling
+        for parts, microseconds in times.items():
+            found = split_choices.nanoseconds(*size, tiling, parts, SMS) / 1000
+            assert found == pytest.approx(microseconds, rel=0.2)
+
+
+def test_persistent_blocks_where_parts_do_not_fit_at_once():
+    tile = split_choices.TILES[0]
+    assert split_choices.with_parts(16, 11008, 4096, tile, 3, SMS).blocks == 264
+    assert split_choices.with_parts(16, 4096, 4096, tile, 4, SMS).blocks is None
+
+
+def test_it_applies_to_few_rows_with_long_sums():
+    assert split_choices.applies(64, 4096)
+    assert not split_choices.applies(65, 4096)
+    assert not split_choices.applies(16, 256)
