@@ -2,6 +2,8 @@
 //
 // Expects  what lego_mlir/kernels/matmul.py emits, for 16-bit operands in steps of 64 along K, with any
 //          elementwise epilogue, and a result of f16, bf16 or f32.
+//          Sizes are numbers, or symbols of persistent blocks: then the kernel computes all sizes of a class, rows of
+//          multiples of 16 bytes, or with whole_columns of 128 bytes.
 // Leaves   one warpgroup that copies tiles by tensor maps into a ring of stages, the others multiplying them by wgmma,
 //          and the result stored through stmatrix and tensor maps; shared memory as dynamic. Tensors are passed as
 //          tensor maps.
@@ -12,7 +14,8 @@ module attributes {
                      lockstep = {default = 0 : i64, min = 0 : i64, max = 64 : i64},
                      cluster_m = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
                      cluster_n = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
-                     dependent = {default = 0 : i64, min = 0 : i64, max = 1 : i64}},
+                     dependent = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
+                     whole_columns = {default = 0 : i64, min = 0 : i64, max = 1 : i64}},
   lego.pipeline = ["lego-warpgroup-products"]
 } {
 }

@@ -64,10 +64,10 @@ def frame_of(backend: CudaBackend, bound: Bound) -> Frame:
     extents = (*bound.grid, *bound.block)
     described = {n: a.tensor_map for n, a in enumerate(entry.arguments) if a.tensor_map is not None}
     if described:
-        from lego_mlir.hardware.tensor_maps import tensor_map_from
+        from lego_mlir.hardware.tensor_map_forms import form_from
         from lego_mlir.runtime.tensor_map_frames import TensorMapFrame
 
-        maps = {number: tensor_map_from(data) for number, data in described.items()}
+        maps = {number: form_from(data).at(bound.sizes) for number, data in described.items()}
         shared, slots = entry.dynamic_shared_bytes, count + len(bound.sizes)
         frame: Frame = TensorMapFrame(backend.driver, backend.function, extents, shared, slots, maps)
         if entry.dependent:

@@ -12,7 +12,8 @@ from math import prod
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Module, Op, Type, Value
+from lego_mlir.aliases import Attribute, Module, Op, Type, Value
+from lego_mlir.hardware.tensor_map_forms import MapExtent, SizeTerm, TensorMapForm
 from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
 from lego_mlir.transforms import argument_use
 from lego_mlir.transforms.modules import ModuleError, parse, session, string_attribute, walk
@@ -47,7 +48,7 @@ class KernelArgument:
     alignment: int = 1
     read: bool = True
     written: bool = False
-    tensor_map: TensorMap | None = None
+    tensor_map: TensorMap | TensorMapForm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +135,29 @@ def _mapped(function: Op, plain: tuple[KernelArgument, ...]) -> tuple[KernelArgu
     for number, described in enumerate(function.attributes[TENSOR_MAPS_ATTRIBUTE]):
         if isinstance(described, ir.UnitAttr):
             continue
-        sizes, strides, box = (tuple(ir.DenseI64ArrayAttr(described[name])) for name in ("sizes", "strides", "box"))
+        sizes, strides = _extents_of(described["sizes"]), _extents_of(described["strides"])
+        box = tuple(ir.DenseI64ArrayAttr(described["box"]))
         swizzle, written = (
             int(ir.IntegerAttr(described["swizzle"]).value),
             bool(ir.BoolAttr(described["written"]).value),
         )
-        tensor_map = TensorMap(str(ir.StringAttr(described["dtype"]).value), sizes, strides, box, swizzle)
-        shape = sizes[::-1]
-        found[number] = KernelArgument("tensor", tensor_map.dtype, shape, CHUNK, not written, written, tensor_map)
+        dtype = str(ir.StringAttr(described["dtype"]).value)
+        form = TensorMapForm(dtype, sizes, strides, box, swizzle)
+        tensor_map = form.at(()) if form.is_fixed else form
+        shape = tuple(size if isinstance(size, int) else None for size in sizes[::-1])
+        found[number] = KernelArgument("tensor", dtype, shape, CHUNK, not written, written, tensor_map)
     return tuple(found)
+
+
+def _extents_of(described: Attribute) -> tuple[MapExtent, ...]:
+    """The numbers of an array of integers, or the numbers and terms of a list."""
+    ir = bindings.load().ir
+    if not isinstance(described, ir.ArrayAttr):
+        return tuple(ir.DenseI64ArrayAttr(described))
+    return tuple(
+        int(ir.IntegerAttr(one).value) if isinstance(one, ir.IntegerAttr) else SizeTerm(*ir.DenseI64ArrayAttr(one))
+        for one in described
+    )
 
 
 def _triple(function: Op, attribute: str) -> tuple[int, ...] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.hardware.tensor_map_forms import TensorMapForm
 from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.ptx_launch import PtxArgument, emulate
 from lego_mlir.interp.traced_kernels import kernel_extents
@@ -54,7 +55,7 @@ class PtxRun:
         for parameter, described in zip(kernel.params, facts.arguments, strict=False):
             value = arguments[parameter.name]
             if described.tensor_map is not None:
-                values.append(argument_of(described.tensor_map, value))
+                values.append(argument_of(_map_of(described.tensor_map, kernel, sizes), value))
             else:
                 values.append(value if isinstance(value, np.ndarray) else parameter.dtype.numpy.type(value))
         return emulate(
@@ -68,6 +69,13 @@ class PtxRun:
             seed=self.seed,
             source=f"{kernel.name}.ptx",
         )
+
+
+def _map_of(described: TensorMap | TensorMapForm, kernel: Kernel, sizes: Mapping[str, int]) -> TensorMap:
+    """The tensor map of an argument for the sizes of a run."""
+    if isinstance(described, TensorMapForm):
+        return described.at([sizes[size.name] for size in kernel.sizes])
+    return described
 
 
 def argument_of(described: TensorMap, array: Array) -> TensorMapArgument:

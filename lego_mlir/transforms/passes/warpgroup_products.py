@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.aliases import Module, Op
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.targets import Target
 from lego_mlir.transforms.kernel_facts import input_types, kernels
-from lego_mlir.transforms.modules import parse, string_attribute, walk
+from lego_mlir.transforms.modules import parse, string_attribute
 from lego_mlir.transforms.passes.base import Pass, PassError
-from lego_mlir.transforms.passes.operations import clone, create, producer
+from lego_mlir.transforms.passes.operations import create
+from lego_mlir.transforms.warpgroups.class_reading import is_symbolic, read_class
+from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes
+from lego_mlir.transforms.warpgroups.moved_arithmetic import calls_of, fill_in_counts, rebuilt, remove_declarations
 from lego_mlir.transforms.warpgroups.plan import MEMORY, UNITS, ProductPlan, StagedOperand
 from lego_mlir.transforms.warpgroups.reading import Box, StagedProduct, read
 from lego_mlir.transforms.warpgroups.roles import ORIGIN, WarpgroupKernel
@@ -30,13 +33,18 @@ RESULTS: Final = ("f16", "bf16", "f32", "i32")
 
 @dataclass(frozen=True, slots=True)
 class WarpgroupProducts(Pass):
-    """Raises PassError, with the reason, for a kernel that is not a product which warpgroups can compute."""
+    """Raises PassError, with the reason, for a kernel that is not a product which warpgroups can compute.
+
+    A kernel for all sizes of a class takes rows of any multiple of 16 bytes, or with `whole_columns` of whole 128
+    bytes, which fewer copies move.
+    """
 
     stages: int = 4
     lockstep: int = 0
     cluster_m: int = 1
     cluster_n: int = 1
     dependent: bool = False
+    whole_columns: bool = False
 
     name = "lego-warpgroup-products"
 
@@ -53,9 +61,11 @@ class WarpgroupProducts(Pass):
     def _replace(self, function: Op, target: Target) -> None:
         name = string_attribute(function, "sym_name")
         try:
-            product = read(function)
-            cluster = (self.cluster_m, self.cluster_n)
-            plan = plan_of(name, product, self.stages, self.lockstep, cluster, self.dependent, operands_of(function))
+            symbolic = read_class(function, self.whole_columns) if is_symbolic(function) else None
+            product = read(function) if symbolic is None else symbolic.product
+            cluster, operands = (self.cluster_m, self.cluster_n), operands_of(function)
+            sizes = None if symbolic is None else LaunchSizes(*symbolic.sizes, first=min(symbolic.sizes))
+            plan = plan_of(name, product, self.stages, self.lockstep, cluster, self.dependent, operands, sizes)
             text = WarpgroupKernel(plan).build()
         except (PassError, LayoutError) as error:
             raise PassError(f"{self.name}: @{name}: {error}") from error
@@ -70,7 +80,10 @@ class WarpgroupProducts(Pass):
         for operation in list(body.operations):
             if not operation.operation.name.startswith("gpu.module_end"):
                 operation.operation.move_before(function)
-        _fill_in_order(function, product)
+        if symbolic is None:
+            _fill_in_order(function, product)
+        else:
+            fill_in_counts(function, symbolic)
         function.erase()
 
 
@@ -87,6 +100,7 @@ def plan_of(
     cluster: tuple[int, int] = (1, 1),
     dependent: bool = False,
     operands: tuple[str, ...] = (),
+    sizes: LaunchSizes | None = None,
 ) -> ProductPlan:
     """The plan of a product, whose blocks become clusters: each block of one computes a part of the kernel's tile.
 
@@ -108,7 +122,7 @@ def plan_of(
     return ProductPlan(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (product.left.argument, product.right.argument, product.out.argument), lockstep,
-        cluster, dependent, UNITS[factor], product.stored, operands,
+        cluster, dependent, UNITS[factor], product.stored, operands, sizes,
     )  # fmt: skip
 
 
@@ -139,16 +153,14 @@ def _operand(box: Box, contiguous: str, parts: int, shares: int) -> StagedOperan
 def _fill_in_order(function: Op, product: StagedProduct) -> None:
     """Replace each call for a tile's place by the old kernel's computation of it, and remove the declaration."""
     ir = bindings.load().ir
-    siblings = [op.operation for op in function.block.operations]
-    calls = [op for sibling in siblings for op in walk(sibling) if op.name == "func.call" and ORIGIN in str(op)]
-    for call in calls:
+    for call in calls_of(function, ORIGIN):
         with call.location, ir.InsertionPoint(call):
             zero = create("arith.constant", [ir.IndexType.get()], attributes={"value": "0 : index"}).results[0]
             for number, (box, contiguous) in enumerate(
                 zip((product.left, product.right), product.contiguous, strict=True)
             ):
                 known = {} if product.position is None else {product.position: call.operands[0]}
-                origin = _rebuilt(box.at, known, zero)
+                origin = rebuilt(box.at, known, zero)
                 place = f"(d0 - {box.shift})" + (f" floordiv {box.pitch}" if contiguous == "k" else "")
                 line = create(
                     "affine.apply", [ir.IndexType.get()], [origin],
@@ -156,18 +168,4 @@ def _fill_in_order(function: Op, product: StagedProduct) -> None:
                 ).results[0]  # fmt: skip
                 call.results[number].replace_all_uses_with(line)
         call.erase()
-    for sibling in siblings:
-        if sibling.name == "func.func" and string_attribute(sibling, "sym_name") == ORIGIN:
-            sibling.erase()
-
-
-def _rebuilt(value: Value, known: dict[Value, Value], zero: Value) -> Value:
-    """The computation of a value, again, at the insertion point; ids and loop variables that are not known are 0."""
-    if value not in known:
-        source = producer(value)
-        if source is None or source.name in ("gpu.thread_id", "gpu.block_id"):
-            known[value] = zero
-        else:
-            mapping = {operand: _rebuilt(operand, known, zero) for operand in source.operands}
-            known[value] = clone(source, mapping).results[list(source.results).index(value)]
-    return known[value]
+    remove_declarations(function, ORIGIN)

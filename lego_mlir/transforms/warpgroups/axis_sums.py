@@ -137,12 +137,12 @@ _OPERATIONS: Final[dict[str, Callable[..., Array]]] = {
     "index.shl": np.left_shift, "arith.shrui": np.right_shift, "index.shru": np.right_shift,
     "arith.shrsi": np.right_shift, "index.shrs": np.right_shift, "arith.select": np.where,
 }  # fmt: skip
-_SUMS: Final = ("arith.addi", "index.add")
-_DIFFERENCES: Final = ("arith.subi", "index.sub")
-_PRODUCTS: Final = ("arith.muli", "index.mul")
-_CONSTANTS: Final = ("arith.constant", "index.constant")
-_CASTS: Final = ("arith.index_cast", "index.casts", "index.castu", "arith.index_castui")
-_COMPARISONS: Final = ("arith.cmpi", "index.cmp")
+SUMS: Final = ("arith.addi", "index.add")
+DIFFERENCES: Final = ("arith.subi", "index.sub")
+PRODUCTS: Final = ("arith.muli", "index.mul")
+CONSTANTS: Final = ("arith.constant", "index.constant")
+CASTS: Final = ("arith.index_cast", "index.casts", "index.castu", "arith.index_castui")
+COMPARISONS: Final = ("arith.cmpi", "index.cmp")
 _BY_NAME: Final[dict[str, Callable[..., Array]]] = {
     "eq": np.equal, "ne": np.not_equal, "slt": np.less, "sle": np.less_equal, "sgt": np.greater,
     "sge": np.greater_equal, "ult": np.less, "ule": np.less_equal, "ugt": np.greater, "uge": np.greater_equal,
@@ -170,22 +170,22 @@ class IndexValues:
         name, operands = operation.name, list(operation.operands)
         if name == "affine.apply":
             return self._affine(operation)
-        if name in _CONSTANTS:
+        if name in CONSTANTS:
             return AxisSum.constant(_integer(operation.attributes["value"]))
-        if name in _CASTS:
+        if name in CASTS:
             return self.of(operands[0])
         if name in ("arith.extui", "arith.trunci"):
             narrow = operands[0] if name == "arith.extui" else operation.results[0]
             bits = self.ir.IntegerType(narrow.type).width
             return combined(partial(_unsigned if name == "arith.extui" else _signed, bits), self.of(operands[0]))
-        if name in _SUMS:
+        if name in SUMS:
             return self.of(operands[0]) + self.of(operands[1])
-        if name in _DIFFERENCES:
+        if name in DIFFERENCES:
             return self.of(operands[0]) + self.of(operands[1]).scaled(-1)
-        if name in _PRODUCTS:
+        if name in PRODUCTS:
             return _product(*map(self.of, operands))
-        if name in _COMPARISONS:
-            return combined(_BY_NAME[_predicate(operation)], *map(self.of, operands))
+        if name in COMPARISONS:
+            return combined(_BY_NAME[predicate_of(operation)], *map(self.of, operands))
         if name in _OPERATIONS:
             return combined(_OPERATIONS[name], *map(self.of, operands))
         raise ModuleError(f"{operation.location}: {name} is not a computation on indices")
@@ -227,7 +227,8 @@ def _integer(attribute: Attribute) -> int:
     return int(ir.BoolAttr(attribute).value if isinstance(attribute, ir.BoolAttr) else ir.IntegerAttr(attribute).value)
 
 
-def _predicate(operation: Op) -> str:
+def predicate_of(operation: Op) -> str:
+    """The predicate of a comparison of integers."""
     if operation.name == "arith.cmpi":
         return _BY_NUMBER[bindings.load().ir.IntegerAttr(operation.attributes["predicate"]).value]
     return str(operation.attributes["pred"]).split("cmp_predicate ")[1].rstrip(">")

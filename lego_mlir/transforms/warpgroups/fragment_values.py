@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lego_mlir.transforms.warpgroups.module_text import ModuleText
+from lego_mlir.transforms.warpgroups.module_text import ModuleText, operand_name
 from lego_mlir.transforms.warpgroups.plan import ProductPlan
 from lego_mlir.transforms.warpgroups.stored_values import (
     AppliedNode,
@@ -166,11 +166,6 @@ class FragmentValues:
         t = self.text
         inside = t.op("minui", value, t.i32(last)) if ragged else value
         return t.value(f"arith.index_cast {inside} : i32 to index")
-
-
-def operand_name(argument: int) -> str:
-    """The name of an argument of the new kernel that is not a tensor map."""
-    return f"%operand{argument}"
 
 
 def _dependences(value: StoredValue) -> list[tuple[bool, bool]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lego_mlir.transforms.warpgroups.launch_sizes import last_step, tiles_of_whole_rounds
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
 from lego_mlir.transforms.warpgroups.plan import ProductPlan
 
@@ -40,7 +41,7 @@ def meet(t: ModuleText, plan: ProductPlan, position: str, step: str, rank: str |
     """
     place = t.op("andi", step, t.i32(plan.lockstep - 1))
     due = t.value(f"arith.cmpi eq, {place}, {t.i32(0)} : i32")
-    end = t.value(f"arith.constant {plan.together} : index")
+    end = tiles_of_whole_rounds(t, plan)
     whole = t.value(f"arith.cmpi ult, {position}, {end} : index")
     meets = t.op("andi", due, whole, type_="i1")
     if rank is not None:
@@ -69,5 +70,5 @@ def direction(t: ModuleText, plan: ProductPlan, position: str, step: str) -> str
     round_ = t.op("divui", position, blocks, type_="index")
     zero = t.value("arith.constant 0 : index")
     forward = t.value(f"arith.cmpi eq, {t.op('remui', round_, two, type_='index')}, {zero} : index")
-    back = t.op("subi", t.i32(plan.steps - 1), step)
+    back = t.op("subi", last_step(t, plan), step)
     return t.value(f"arith.select {forward}, {step}, {back} : i32")

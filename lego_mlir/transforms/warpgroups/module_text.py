@@ -17,6 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def operand_name(argument: int) -> str:
+    """The name of an argument of a kernel that is not a tensor map."""
+    return f"%operand{argument}"
+
+
 class ModuleText:
     """Lines of MLIR under construction."""
 

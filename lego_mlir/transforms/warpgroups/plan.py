@@ -22,7 +22,9 @@ import numpy as np
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.matrix_descriptors import Array, OperandTile, derive
 from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.hardware.tensor_map_forms import TensorMapForm
 from lego_mlir.hardware.tensor_maps import TensorMap
+from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes, forms_of
 from lego_mlir.transforms.warpgroups.stored_values import AppliedNode, StoredValue, SumNode
 
 ROWS: Final = 64
@@ -191,6 +193,7 @@ class ProductPlan:
     unit: str = "f16"
     stored: StoredValue = (SumNode(),)
     operands: tuple[str, ...] = ()
+    launch_sizes: LaunchSizes | None = None
 
     def __post_init__(self) -> None:
         if self.cluster not in CLUSTERS:
@@ -301,9 +304,12 @@ class ProductPlan:
         )
 
     @property
-    def maps(self) -> tuple[tuple[TensorMap, bool], ...]:
-        """The map of each argument, and whether the kernel writes through it."""
-        known = ((self.a.map, False), (self.b.map, False), (self.c_map, True))
+    def maps(self) -> tuple[tuple[TensorMap | TensorMapForm, bool], ...]:
+        """The map of each argument, or its form, and whether the kernel writes through it."""
+        found: tuple[TensorMap | TensorMapForm, ...] = (self.a.map, self.b.map, self.c_map)
+        if self.launch_sizes is not None:
+            found = forms_of(self, self.launch_sizes)
+        known = tuple(zip(found, (False, False, True), strict=True))
         return tuple(known[self.arguments.index(number)] for number in range(len(known)))
 
     @property

@@ -10,7 +10,7 @@ operation that differs: the kernel that replaces this one computes just that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,7 +31,7 @@ _COLUMNS: Final = 8
 # What a staged product consists of; anything else has an effect that would be lost.
 _ALLOWED: Final = (
     "arith.", "math.", "index.", "affine.apply", "vector.", "scf.for", "scf.if", "scf.yield", "gpu.thread_id",
-    "gpu.block_id", "gpu.barrier", "gpu.return", "ub.poison", "memref.load",
+    "gpu.block_id", "gpu.barrier", "gpu.return", "ub.poison", "memref.load", "llvm.intr.assume",
 )  # fmt: skip
 
 
@@ -85,22 +85,27 @@ class StagedProduct:
 def read(function: Op) -> StagedProduct:
     """The product that a kernel computes. Raises NotStagedError, with the reason, for any other kernel."""
     try:
-        return _Reader(function).read()
+        return ProductReader(function).read()
     except ModuleError as error:
         raise error if isinstance(error, NotStagedError) else NotStagedError(str(error)) from error
 
 
-class _Reader:
-    """One kernel."""
+class ProductReader:
+    """One kernel. For one that takes sizes, `sizes` are their values, and `elements` those of its matrices."""
 
-    def __init__(self, function: Op) -> None:
+    def __init__(
+        self, function: Op, sizes: Mapping[Value, int] | None = None, elements: Sequence[int] | None = None
+    ) -> None:
         self.ir = bindings.load().ir
+        self.sizes = {size: AxisSum.constant(value) for size, value in (sizes or {}).items()}
+        self.elements = elements
         self.function = function
         self.arguments = list(function.regions[0].blocks[0].arguments)[: len(input_types(function))]
         for operation in walk(function):
             if not operation.name.startswith(_ALLOWED):
                 raise NotStagedError(f"{operation.location}: {operation.name} is not part of a staged product")
-        self.threads, self.blocks = (self._extent(f"known_{name}_size") for name in ("block", "grid"))
+        self.threads = self._extent("known_block_size")
+        self.blocks = 0 if self.sizes else self._extent("known_grid_size")
         self.inner = self._loop_of_products()
         self.position, self.positions, self.body = self._tiles()
         self.values = self._values()
@@ -127,6 +132,8 @@ class _Reader:
         """The value that numbers tiles, their number, and the block of operations for one tile."""
         block = self.inner.block
         if block == self.function.regions[0].blocks[0]:
+            if self.sizes:
+                raise NotStagedError("a kernel of symbolic sizes needs persistent blocks: matmul.build(.., blocks=..)")
             return self._block_id(), self.blocks, block
         outer = self.inner.parent.operation
         if outer.name != "scf.for" or outer.block != self.function.regions[0].blocks[0]:
@@ -135,7 +142,9 @@ class _Reader:
                 "order that pads the grid has some, one like schedule.grouped has none"
             )
         first, end, step = list(outer.operands)[:3]
-        plain = IndexValues({})
+        plain = IndexValues(self.sizes)
+        if self.sizes:
+            self.blocks = plain.of(step).fixed or 0
         alone = (
             self.blocks == 1 and getattr(producer(first), "name", "") == "arith.constant" and not plain.of(first).fixed
         )
@@ -147,6 +156,7 @@ class _Reader:
         total = plain.of(end).fixed
         if total is None:
             raise NotStagedError(f"{outer.location}: the number of tiles is not a constant")
+        self.tile_count = end
         return block.arguments[0], total, block
 
     def _block_id(self) -> Value | None:
@@ -155,12 +165,13 @@ class _Reader:
 
     def _values(self) -> IndexValues:
         """Evaluation of this kernel's indices."""
-        plain = IndexValues({})
+        plain = IndexValues(self.sizes)
+        self.step_count = self.inner.operands[1]
         first, end, step = (plain.of(value).fixed for value in list(self.inner.operands)[:3])
         if first != 0 or step != 1 or end is None:
             raise NotStagedError(f"{self.inner.location}: the loop along K must count from 0 by 1 to a constant")
         self.steps = end
-        known = {self.inner.regions[0].blocks[0].arguments[0]: AxisSum.along(Axis(STEP, range(end)))}
+        known = {**self.sizes, self.inner.regions[0].blocks[0].arguments[0]: AxisSum.along(Axis(STEP, range(end)))}
         if self.position is not None:
             known[self.position] = AxisSum.along(Axis(TILE, range(self.positions)))
         for operation in walk(self.function):
@@ -213,7 +224,7 @@ class _Reader:
                 raise NotStagedError(f"{store.location}: {store.name} of a staged tile")
         return self._box(tile, moves, (STEP,))
 
-    def _loaded(self, store: Op) -> _Move:
+    def _loaded(self, store: Op) -> StagedMove:
         """What a store to a tile copies: a load, or a load in bounds and zeros outside."""
         value, buffer, *indices = list(store.operands)
         load, masks = producer(value), []
@@ -227,7 +238,7 @@ class _Reader:
         if load is None or load.name != "vector.load":
             raise NotStagedError(f"{store.location}: a tile must be copied from a matrix")
         memory, position = load.operands
-        return _Move(store, buffer, tuple(map(self.values.of, indices)), memory, position, masks, _width(value))
+        return StagedMove(store, buffer, tuple(map(self.values.of, indices)), memory, position, masks, _width(value))
 
     def _is_zero(self, value: Value) -> bool:
         source = producer(value)
@@ -249,7 +260,7 @@ class _Reader:
         return [self.values.of(condition)]
 
     def _box(
-        self, tile: Value, moves: Iterable[_Move], along: tuple[str, ...], shape: tuple[int, int] | None = None
+        self, tile: Value, moves: Iterable[StagedMove], along: tuple[str, ...], shape: tuple[int, int] | None = None
     ) -> Box:
         """The box that moves between a tile and a matrix make up, each element once."""
         moves = list(moves)
@@ -281,7 +292,8 @@ class _Reader:
         if len(wrong) or pitch < 1:
             raise NotStagedError(f"the tile of argument {self.arguments.index(memory)} is not a box of rows: element "
                             f"{tuple(wrong[0]) if len(wrong) else (1, 0)}")  # fmt: skip
-        elements = int(memory.type.shape[0])
+        argument = self.arguments.index(memory)
+        elements = int(memory.type.shape[0]) if self.elements is None else self.elements[argument]
         if elements % pitch:
             raise NotStagedError(f"argument {self.arguments.index(memory)} has {elements} elements, in rows of {pitch}")
         steps = first.part(STEP)
@@ -296,7 +308,7 @@ class _Reader:
             self._check_mask(move, box)
         return box
 
-    def _require_apart(self, move: _Move, offset: AxisSum, first: AxisSum, along: tuple[str, ...]) -> None:
+    def _require_apart(self, move: StagedMove, offset: AxisSum, first: AxisSum, along: tuple[str, ...]) -> None:
         """Tile and step must move all threads' elements alike."""
         for names in offset.parts:
             if len(names) > 1 and set(names) & {TILE, *along}:
@@ -305,13 +317,17 @@ class _Reader:
             if (offset.part(name) != first.part(name)).any():
                 raise NotStagedError(f"{move.operation.location}: the tile's elements move differently along {name}")
 
-    def _check_mask(self, move: _Move, box: Box) -> None:
-        """Elements inside of the matrix must be moved, and those outside must not."""
-        tiles, chosen = np.unique(box.origins, return_index=True)
+    def line_and_column(self, box: Box, origins: Array) -> tuple[AxisSum, AxisSum]:
+        """The first row and column of tiles that begin at some origins, in every step."""
         down = 0 if box.stride == box.shape[1] else box.stride // box.pitch
         moved = np.arange(self.steps)
-        row = _summed({TILE: tiles // box.pitch, STEP: moved * down})
-        column = _summed({TILE: tiles % box.pitch, STEP: moved * (box.stride - down * box.pitch)})
+        row = _summed({TILE: origins // box.pitch, STEP: moved * down})
+        return row, _summed({TILE: origins % box.pitch, STEP: moved * (box.stride - down * box.pitch)})
+
+    def _check_mask(self, move: StagedMove, box: Box) -> None:
+        """Elements inside of the matrix must be moved, and those outside must not."""
+        tiles, chosen = np.unique(box.origins, return_index=True)
+        row, column = self.line_and_column(box, tiles)
         inside = [(row + move.indices[0], box.lines), (column + move.indices[1], box.pitch)]
         conditions = [_less(value, end) for value, end in inside if value.largest >= end]
         given = [AxisSum({n: _taken(n, a, chosen) for n, a in mask.parts.items()}) for mask in move.masks]
@@ -400,7 +416,8 @@ class _Reader:
         loads = [use.owner.operation for use in out.uses if use.owner.operation.name != "vector.transfer_write"]
         moves = list(map(self._store, loads))
         box = self._box(out, moves, (), (m, n))
-        expected = _origin(operands[0], contiguous[0]) * box.pitch + _origin(operands[1], contiguous[1])
+        self.place = _origin(operands[0], contiguous[0]), _origin(operands[1], contiguous[1])
+        expected = self.place[0] * box.pitch + self.place[1]
         if (box.origins != expected).any():
             raise NotStagedError(
                 f"tile {int(np.argmax(box.origins != expected))} of C is not that of its operands' tiles"
@@ -410,7 +427,7 @@ class _Reader:
             raise NotStagedError(f"{loads[0].location}: the stores of C have different epilogues")
         return box, next(iter(values))
 
-    def _value(self, load: Op, move: _Move, box: Box) -> StoredValue:
+    def _value(self, load: Op, move: StagedMove, box: Box) -> StoredValue:
         """What is stored for the sums that were loaded from C's tile."""
         place = StorePlace(move.width, move.indices[0], move.indices[1], box.origins // box.pitch,
                            box.origins % box.pitch, TILE)  # fmt: skip
@@ -441,7 +458,7 @@ class _Reader:
             raise NotStagedError("each sum of the tile must be written once, to one shared tile")
         return tiles.pop()
 
-    def _store(self, load: Op) -> _Move:
+    def _store(self, load: Op) -> StagedMove:
         """The one store to C that a vector of its tile goes to, possibly in a branch."""
         if load.name != "vector.load":
             raise NotStagedError(f"{load.location}: the tile of C must be loaded to be stored")
@@ -453,13 +470,13 @@ class _Reader:
                 raise NotStagedError(f"{store.location}: C must be stored where its tile is loaded")
             masks = self._conjuncts(branch.operands[0])
         _, memory, position = store.operands
-        return _Move(
+        return StagedMove(
             store, buffer, tuple(map(self.values.of, indices)), memory, position, masks, _width(load.results[0])
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
+class StagedMove:
     """A vector between a shared tile and a matrix, where all the conditions hold."""
 
     operation: Op

@@ -18,12 +18,12 @@ from typing import Final
 
 from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
 from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.hardware.tensor_map_forms import MapExtent, TensorMapForm
 from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
-from lego_mlir.transforms.warpgroups import block_clusters, dependent_launch, lockstep
+from lego_mlir.transforms.warpgroups import block_clusters, dependent_launch, launch_sizes, lockstep
 from lego_mlir.transforms.warpgroups.epilogue import store_tile
-from lego_mlir.transforms.warpgroups.fragment_values import operand_name
-from lego_mlir.transforms.warpgroups.module_text import ModuleText
+from lego_mlir.transforms.warpgroups.module_text import ModuleText, operand_name
 from lego_mlir.transforms.warpgroups.plan import (
     BARRIER_BYTES,
     DEPTH_BYTES,
@@ -106,9 +106,12 @@ class WarpgroupKernel:
         if plan.lockstep:
             lockstep.declare(t, plan)
         t.line(f"func.func private @{ORIGIN}(index) -> (index, index)")
+        launch_sizes.declare(t, plan)
         attributes = ", ".join((
             f"known_block_size = array<i32: {plan.threads}, 1, 1>",
-            f"known_grid_size = array<i32: {plan.blocks * plan.cluster_blocks}, 1, 1>",
+            *([] if plan.launch_sizes else [
+                f"known_grid_size = array<i32: {plan.blocks * plan.cluster_blocks}, 1, 1>"
+            ]),
             f"lego.dynamic_shared_bytes = {plan.shared_bytes} : i64", "nvvm.minctasm = 1 : i32",
             f"lego.tensor_maps = [{', '.join(map(_described, plan.maps))}]",
             *([f"{DEPENDENT_ATTRIBUTE} = true"] * plan.dependent),
@@ -125,6 +128,7 @@ class WarpgroupKernel:
     def body(self) -> None:
         t, plan = self.text, self.plan
         dependent_launch.let_next_begin(t, plan)
+        launch_sizes.define(t, plan)
         thread = t.value("nvvm.read.ptx.sreg.tid.x : i32")
         lanes = t.i32(_ALL_LANES)
         of_lane = t.op("shrui", thread, t.i32(5))
@@ -168,7 +172,7 @@ class WarpgroupKernel:
         """The head of the loop over a cluster's tiles, and the names inside: the position, the stage and its parity."""
         t, plan = self.text, self.plan
         first = block_clusters.cluster_number(t, plan)
-        end, step = (t.value(f"arith.constant {n} : index") for n in (plan.positions, plan.blocks))
+        end, step = launch_sizes.tile_count(t, plan), t.value(f"arith.constant {plan.blocks} : index")
         position, *inside = (t.name() for _ in range(3))
         given = f"{inside[0]} = {stage}, {inside[1]} = {parity}"
         head = f"scf.for {position} = {first} to {end} step {step} iter_args({given}) -> (i32, i32) {{"
@@ -188,7 +192,7 @@ class WarpgroupKernel:
         """The one thread that copies."""
         t, plan = self.text, self.plan
         dependent_launch.wait_for_previous(t, plan)
-        zero, one, steps = t.i32(0), t.i32(1), t.i32(plan.steps)
+        zero, one, steps = t.i32(0), t.i32(1), launch_sizes.step_count(t, plan)
         # The phase before the first is complete, as a new barrier reports it: the first round does not wait.
         head, position, stage, parity = self.tiles(zero, one)
         result = t.name()
@@ -339,7 +343,7 @@ class WarpgroupKernel:
         self.wait(self.barrier(warp, plan.full_offset, turn.stage), turn.parity)
         sums = self.step(descriptors, empty, turn.stage, first=True)
         following = self.advance(turn)
-        one, steps = t.i32(1), t.i32(plan.steps)
+        one, steps = t.i32(1), launch_sizes.step_count(t, plan)
         k, carried, after = t.name(), [t.name() for _ in range(plan.parts + 3)], t.name()
         given = ", ".join(
             f"{name} = {value}"
@@ -363,12 +367,21 @@ class WarpgroupKernel:
         return [f"{after}#{part}" for part in parts], Turn(f"{after}#{plan.parts + 1}", f"{after}#{plan.parts + 2}")
 
 
-def _described(passed: tuple[TensorMap, bool]) -> str:
-    """A tensor map as an attribute; whether its tensor is written, or read."""
+def _described(passed: tuple[TensorMap | TensorMapForm, bool]) -> str:
+    """A tensor map, or its form, as an attribute; whether its tensor is written, or read."""
     tensor_map, written = passed
     extents = ", ".join(
-        f"{name} = array<i64{':' if values else ''} {', '.join(map(str, values))}>"
+        f"{name} = {_listed(values)}"
         for name, values in (("sizes", tensor_map.sizes), ("strides", tensor_map.strides), ("box", tensor_map.box))
     )
     flags = f"swizzle = {tensor_map.swizzle} : i64, written = {str(written).lower()}"
     return f'{{dtype = "{tensor_map.dtype}", {extents}, {flags}}}'
+
+
+def _listed(values: Sequence[MapExtent]) -> str:
+    """Numbers as an array of integers; with terms of sizes as a list, of arrays of their three numbers."""
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) == len(values):
+        return f"array<i64{':' if values else ''} {', '.join(map(str, values))}>"
+    listed = (f"{v} : i64" if isinstance(v, int) else f"array<i64: {v.size}, {v.times}, {v.over}>" for v in values)
+    return f"[{', '.join(listed)}]"
