@@ -25,6 +25,15 @@ def main(about: str, steps: Mapping[str, Callable[[list[Any]], None]], sizes: Se
     steps[options.step](options.sizes or list(sizes))
 
 
+def size_of(text: str) -> tuple[int, int, int]:
+    """M, N and K of a product, `512` or `4096x4096x1024`."""
+    parts = tuple(map(int, text.split("x")))
+    if len(parts) not in (1, 3):
+        raise argparse.ArgumentTypeError(f"a size is M or MxNxK, not {text!r}")
+    m, n, k = parts * 3 if len(parts) == 1 else parts
+    return m, n, k
+
+
 def keep(folder: Path, name: str, compilation: Any) -> None:
     """A kernel's PTX and its manifest, for the GPU machine."""
     (folder / f"{name}.ptx").write_bytes(compilation.bytes)

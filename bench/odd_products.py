@@ -220,4 +220,4 @@ def _relative(rows: list[dict[str, Any]]) -> str:
 
 if __name__ == "__main__":
     steps = {"render": render, "time": time, "table": table}
-    mlir_kernels.main(__doc__ or "", steps, [*SQUARES, *LINES, *OTHERS], hopper.size_of)
+    mlir_kernels.main(__doc__ or "", steps, [*SQUARES, *LINES, *OTHERS], mlir_kernels.size_of)

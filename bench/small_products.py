@@ -202,4 +202,4 @@ def _relative(rows: list[dict[str, Any]]) -> str:
 
 if __name__ == "__main__":
     steps = {"render": render, "time": time, "table": table}
-    mlir_kernels.main(__doc__ or "", steps, list(SIZES), hopper.size_of)
+    mlir_kernels.main(__doc__ or "", steps, list(SIZES), mlir_kernels.size_of)
