@@ -16,19 +16,20 @@ def staged(
     early=False,
     arrivals=2,
     on_barrier=True,
+    stages=STAGES,
 ):
     """One warp copies tiles into a ring, two warps store them doubled."""
 
     @lego.kernel(grid=(ROWS // TILE,), block=96)
     def doubled(x: lego.Tensor(f16, Row(rows, columns)), y: lego.Tensor(f16, Row(ROWS, COLUMNS))):
         top = lego.block_id[0] * TILE
-        ring = lego.shared(f16, gallery.xor_swizzle(STAGES * TILE, TILE, 8), "ring")
-        full, empty = lego.barriers(STAGES), lego.barriers(STAGES, arrivals=arrivals)
+        ring = lego.shared(f16, gallery.xor_swizzle(stages * TILE, TILE, 8), "ring")
+        full, empty = lego.barriers(stages), lego.barriers(stages, arrivals=arrivals)
         with lego.warps(0, 1):
             for k in lego.range(COLUMNS // TILE):
                 if empty_wait:
-                    empty[k - STAGES].wait()
-                tile = ring.part((k % STAGES * TILE, 0), (TILE, TILE))
+                    empty[k - stages].wait()
+                tile = ring.part((k % stages * TILE, 0), (TILE, TILE))
                 lego.copy_async(x, tile, at=(top, k * TILE), barrier=full[k] if on_barrier else None)
                 full[k].arrive()
         with lego.warps(1, 3):
@@ -39,7 +40,7 @@ def staged(
                 if early:
                     empty[k].arrive()
                 for row in lego.range(TILE):
-                    y[top + row, k * TILE + column] = ring[k % STAGES * TILE + row, column] * 2
+                    y[top + row, k * TILE + column] = ring[k % stages * TILE + row, column] * 2
                 if arrival and not early:
                     empty[k].arrive()
 

@@ -28,10 +28,11 @@ from lego_mlir.toolchain import host_functions, host_printing, host_rounding, ho
 from lego_mlir.toolchain.lowering import OUTLINE, arguments_as_pointers
 from lego_mlir.transforms import called_functions
 from lego_mlir.transforms.kernel_facts import KernelFacts, facts_of, gpu_modules, input_types, kernels
-from lego_mlir.transforms.modules import ModuleError, parse, run, session, string_attribute, to_text, walk
+from lego_mlir.transforms.modules import ModuleError, parse, place, run, session, string_attribute, to_text, walk
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
 from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
+from lego_mlir.transforms.passes.lower_tile_copies import RING, ROLE
 from lego_mlir.transforms.passes.operations import ancestor_in, clone, is_pure, producer
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
@@ -123,6 +124,7 @@ class HostFunction:
         if self.facts.block is None:
             raise ModuleError(f"@{self.facts.name} does not fix its block; give the gpu.func a known_block_size")
         self.threads = prod(self.facts.block)
+        _refuse_roles(function)
         host_warps.expand(function, self.facts.block)
         self.runs: list[Run] = []
         self.slots: dict[Value, Value] = {}  # a value -> the array that keeps it, an element a thread
@@ -479,3 +481,13 @@ def _nested(ir: Any) -> Iterator[Callable[[Block], object]]:
     """Insertion points that go into block after block, all left at the end."""
     with ExitStack() as stack:
         yield lambda block: stack.enter_context(ir.InsertionPoint.at_block_terminator(block))
+
+
+def _refuse_roles(function: Op) -> None:
+    """Raise ModuleError for a kernel whose warps wait for each other: a loop over threads runs one after the other."""
+    for operation in walk(function):
+        if ROLE in operation.attributes or operation.name == RING:
+            raise ModuleError(
+                f"{place(str(operation.location), '-')}: warp roles and barriers in memory have no form on a CPU, "
+                "whose threads run one after the other"
+            )

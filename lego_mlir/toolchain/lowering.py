@@ -203,10 +203,11 @@ def _is_in_bounds(transfer: Op) -> bool:
 
 
 def _external_dynamic_shared_memory(gpu_module: Op) -> None:
-    """Declare dynamic shared memory `extern`, aligned to the widest swizzle where matrix descriptors read it."""
+    """Declare dynamic shared memory `extern`, aligned to the widest swizzle where the units for tiles access it."""
     ir = bindings.load().ir
     swizzled = any(
-        operation.name == "llvm.inline_asm" and "wgmma" in string_attribute(operation, "asm_string")
+        (operation.name == "llvm.inline_asm" and "wgmma" in string_attribute(operation, "asm_string"))
+        or TENSOR_MAPS_ATTRIBUTE in operation.attributes
         for operation in walk(gpu_module)
     )
     for operation in walk(gpu_module):

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lego_mlir import bindings
+from lego_mlir.hardware.memory import BANK_ROW_BYTES
+from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.printers.builder import Builder
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.printers.mlir_names import Form
@@ -73,7 +75,6 @@ if TYPE_CHECKING:
 
 WORKGROUP: Final = "#gpu.address_space<workgroup>"
 TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thread
-BOXED_TILE_ALIGNMENT: Final = 1024  # bytes: the largest pattern of a tensor copy's swizzles
 
 
 def emit_module(
@@ -154,7 +155,8 @@ class KernelEmitter:
 
     def _views(self, types: list[str], location: Any) -> dict[str, Any]:
         """The tiles in dynamic shared memory, by name."""
-        return emit_views(Builder(), self.trace, types, location)
+        alignment = ATOM_BYTES if tile_copies(self.trace) else BANK_ROW_BYTES
+        return emit_views(Builder(), self.trace, types, location, alignment)
 
     # -- the function
 
@@ -183,7 +185,7 @@ class KernelEmitter:
         """The attributes of a shared tile."""
         order = order_of(tile) if tile.name in self.rows else None
         copied = tile.name in {copy.tile.name for copy in tile_copies(self.trace)}
-        alignment = BOXED_TILE_ALIGNMENT if copied else TILE_ALIGNMENT
+        alignment = ATOM_BYTES if copied else TILE_ALIGNMENT
         listed = {"llvm.align": self.ir.Attribute.parse(f"{alignment} : i64")}
         if tile.named:
             listed[TILE_NAME] = self.ir.StringAttr.get(tile.name)

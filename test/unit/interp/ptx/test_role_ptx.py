@@ -26,9 +26,9 @@ def run(kernel, target, rows=ROWS, columns=COLUMNS, seed=0):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_ring_between_a_producer_and_consumers(target, seed):
-    report, expected, y = run(staged(), target, seed=seed)
+@pytest.mark.parametrize(("seed", "stages"), [(0, 2), (1, 2), (0, 7)])
+def test_a_ring_between_a_producer_and_consumers(target, seed, stages):
+    report, expected, y = run(staged(stages=stages), target, seed=seed)  # 7 stages are in dynamic shared memory
     assert report.faults == []
     assert np.array_equal(y, expected)
 
