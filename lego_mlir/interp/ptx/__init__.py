@@ -8,6 +8,7 @@ ptx_machine         resident blocks, addresses, checked accesses
 shared_shadow       races and uninitialised reads, by vector clocks
 bulk_tensor_maps    the boxes of bulk copies; wgmma_descriptors: the operands of wgmma
 ptx_launch          `emulate`: arguments, waves of blocks, the report
+stream_launches     `emulate_stream`: kernels that begin before the previous one has ended
 traced_ptx          `PtxRun`: a traced kernel, compiled and emulated
 """
 

@@ -8,7 +8,7 @@ independent thread scheduling lets them; after that it is a deadlock, reported w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -49,10 +49,17 @@ class GangScheduler:
 
     def run(self) -> None:
         """Run to the end, or to a deadlock, which is a fault."""
+        for _ in self.turns():
+            pass
+
+    def turns(self) -> Iterator[None]:
+        """Run one gang, or land an operation, at each turn."""
         machine = self.machine
         while machine.runnable or machine.parked:
+            yield
             if not machine.runnable:
-                if not self._land(len(machine.in_flight)) and not self._rescue():
+                landed = self._land(len(machine.in_flight))
+                if not landed and not machine.previous_runs and not self._rescue():
                     self._deadlock()
                     return
                 continue

@@ -17,9 +17,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -81,23 +82,35 @@ def emulate(
     what goes wrong while running is a fault of the report.
     """
     module = read_ptx(ptx, source) if isinstance(ptx, str) else ptx
-    kernel = module.entry(entry)
     memory = GlobalMemory()
+    extents = grid, block, cluster
+    run = prepared(module, entry, memory, args, extents, dynamic_shared, names, EmulatorOptions(seed, budget))
+    memory.allocate()
+    with np.errstate(all="ignore"):
+        for _ in run.turns():
+            pass
+        memory.write_back()
+    return run.report()
+
+
+def prepared(
+    module: PtxModule, entry: str | None, memory: GlobalMemory, args: Sequence[PtxArgument],
+    extents: tuple[Sequence[int], Sequence[int] | None, Sequence[int] | None], dynamic_shared: int,
+    names: Sequence[str], options: EmulatorOptions,
+) -> EmulatedLaunch:  # fmt: skip
+    """A launch whose arrays are placed in memory, which is not allocated yet; `extents` are as for `emulate`."""
+    kernel = module.entry(entry)
     addresses = _place_globals(module, kernel, memory)
     pointers = _bind_arrays(kernel, args, names, memory)
-    memory.allocate()
     parameters = _parameters(kernel, pointers, addresses)
-    shape = _shape(module, kernel, addresses, (grid, block, cluster), dynamic_shared)
-    faults = Faults()
-    run = _Run(module, kernel, memory, parameters, faults, shape, addresses, EmulatorOptions(seed, budget))
-    with np.errstate(all="ignore"):
-        blocks = run.all_blocks()
-        memory.write_back()
-    return Report(kernel.name, shape.grid, shape.block, blocks, faults.all(), [], [])
+    shape = _shape(module, kernel, addresses, extents, dynamic_shared)
+    return EmulatedLaunch(module, kernel, memory, parameters, Faults(), shape, addresses, options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+@dataclass(slots=True)
+class EmulatedLaunch:
+    """One launch: `machine` holds the blocks that are resident now, `blocks` counts those that began."""
+
     module: PtxModule
     kernel: PtxEntry
     memory: GlobalMemory
@@ -106,9 +119,25 @@ class _Run:
     shape: LaunchShape
     addresses: Mapping[str, tuple[str, int]]
     options: EmulatorOptions
+    machine: PtxMachine | None = None
+    blocks: int = 0
 
-    def all_blocks(self) -> int:
-        """Run the grid in waves of whole clusters; returns the number of blocks."""
+    def report(self) -> Report:
+        """What happened so far."""
+        shape = self.shape
+        return Report(self.kernel.name, shape.grid, shape.block, self.blocks, self.faults.all(), [], [])
+
+    @property
+    def triggered(self) -> bool:
+        """Whether every block has ended or let the next kernel of the stream begin."""
+        machine, shape = self.machine, self.shape
+        if machine is None or self.blocks < prod(shape.grid):
+            return False
+        ended = [bool(block.all()) for block in machine.exited.reshape(len(machine.blocks), -1)]
+        return all(ended[slot] or slot in machine.triggered for slot in range(len(machine.blocks)))
+
+    def turns(self) -> Iterator[None]:
+        """Run the grid in waves of whole clusters, a turn at a time."""
         order = _blocks_in_order(self.shape)
         random = np.random.default_rng(self.options.seed)
         following = successors(self.kernel)
@@ -121,6 +150,8 @@ class _Run:
             machine = PtxMachine(
                 self.shape, wave, self.memory, self.parameters, self.faults, self.module.source, random
             )
+            machine.previous_runs = self.machine is not None and self.machine.previous_runs
+            self.machine, self.blocks = machine, start + len(wave)
             decoder = Decoder(machine, self.kernel, self.addresses, joins, self.module.source)
             instructions = self.kernel.instructions
             code = PtxCode(
@@ -134,10 +165,9 @@ class _Run:
             scheduler = GangScheduler(machine, code, budget)
             rescues = (release_cluster_after_exits, expire_waits, release_after_exits)
             scheduler.rescues += [partial(rescue, machine) for rescue in rescues]
-            scheduler.run()
+            yield from scheduler.turns()
             if machine.parked or scheduler.executed > budget:
-                return start + len(wave)
-        return len(order)
+                return
 
 
 def _may_touch_pending(instruction: PtxInstruction) -> bool:

@@ -97,6 +97,8 @@ class PtxMachine:
         self.parameter_bytes = np.zeros(spaces.rounded(len(self.parameters), 16), np.uint8)
         self.parameter_bytes[: len(self.parameters)] = np.frombuffer(self.parameters, np.uint8)
         self.in_flight: list[AsyncOperation] = []
+        self.previous_runs = False  # a kernel before this one on the stream, which began early
+        self.triggered: set[int] = set()  # slots of blocks that let the next kernel begin
         self.runnable: list[Gang] = []
         self.parked: list[Gang] = []
         self.units: dict[str, object] = {}  # the state of barriers and units, by their module's name
@@ -235,6 +237,8 @@ class PtxMachine:
             arena = self.parameter_bytes
             at, fits = address, (address >= 0) & (address + size <= len(self.parameters))
         else:
+            if len(lanes):
+                self.check_previous_ended(gang, int(lanes[0]), line)
             arena, at = self.globals.arena, address - spaces.GLOBAL_BASE
             fits = self.globals.inside(at, size)
         if not fits.all():
@@ -334,6 +338,13 @@ class PtxMachine:
         self.report_conflict(conflict, "this write", gang, place.lanes, line)
 
     # --- scheduling ---------------------------------------------------------------------------------------------
+
+    def check_previous_ended(self, gang: Gang, lane: int, line: int) -> None:
+        """A kernel that begins early must not touch global memory while the previous one runs."""
+        if self.previous_runs:
+            message = "global memory is accessed while the kernel before it on the stream may still run, with no "
+            message += "griddepcontrol.wait before"
+            self.fault(Kind.RACE, message, gang, lane, line)
 
     def park(self, gang: Gang, waits: str) -> str:
         """Stop a gang until `wake`; what it waits for is shown if it never comes."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f8e4m3fn, f16, f32, i8, i32, schedule
 from lego_mlir.errors import LayoutError, ToolchainError, UsageError
-from lego_mlir.kernels import matmul
+from lego_mlir.kernels import matmul, warpgroup_choices
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.toolchain import compile_kernel, ptxas, sass
 from lego_mlir.transforms.kernel_facts import kernels
@@ -319,9 +319,38 @@ def test_ptxas_keeps_the_products_asynchronous_and_the_loop_short(layouts, dtype
     grid = (-(-4096 // tile[0]), -(-n // tile[1]))
     order = schedule.grouped(*grid, rows=16)
     kernel = build((4096, n, 4096), layouts, dtype, tiling, order=order, blocks=132, result=result, epilogue=epilogue)
-    source = tmp_path / "kernel.ptx"
-    source.write_text(compiled(kernel, "ptx").text)
-    output = tmp_path / "kernel.cubin"
+    loop = main_loop(compiled(kernel, "ptx").text, tmp_path)
+    if loop is not None:
+        assert 0 < len(loop) <= 42
+        assert sum(count for name, count in sass.mix(loop).items() if name.endswith("GMMA")) == 4
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("layouts", "tile", "cluster", "stages", "multiplications", "most"),
+    [
+        # CTA tiles of 128x256 and 256x128 in clusters of two, of 256x192 alone and in clusters, and of an odd width
+        ("NN", (128, 256), (1, 2), 4, 4, 42), ("NT", (256, 128), (1, 2), 4, 8, 54), ("TN", (128, 256), (2, 1), 4, 4, 42),
+        ("NT", (256, 192), (1, 1), 3, 8, 54), ("NN", (256, 192), (1, 2), 3, 8, 54), ("TT", (256, 152), (1, 2), 3, 8, 54),
+    ],
+)  # fmt: skip
+def test_ptxas_keeps_clusters_and_high_tiles_as_short(layouts, tile, cluster, stages, multiplications, most, tmp_path):
+    choice = warpgroup_choices.WarpgroupTile(*tile, stages, cluster, lockstep=32, dependent=True)
+    order, clusters = choice.order(4096, 4096), choice.clusters(132)
+    kernel = build((4096, 4096, 4096), layouts, tiling=choice.tiling, order=order, blocks=clusters)
+    loop = main_loop(compiled(kernel, "ptx", **choice.parameters).text, tmp_path)
+    if loop is not None:
+        mix = sass.mix(loop)
+        assert len(loop) <= most
+        assert mix["HGMMA"] == multiplications
+        assert not {"R2UR", "MEMBAR", "ERRBAR", "CCTL"} & mix.keys()
+
+
+def main_loop(text, folder):
+    """The instructions of a kernel's loop along K, None without the tool; ptxas must serialise and spill nothing."""
+    source = folder / "kernel.ptx"
+    source.write_text(text)
+    output = folder / "kernel.cubin"
     done = subprocess.run(
         [ptxas.required(), "-arch=sm_90a", "-v", source, "-o", output], capture_output=True, text=True, check=True
     )
@@ -329,10 +358,7 @@ def test_ptxas_keeps_the_products_asynchronous_and_the_loop_short(layouts, dtype
     assert not re.search(r"C7\d\d\d", report), report  # serialised products, or registers that do not suffice
     (resources,) = ptxas.parse_report(report)
     assert (resources.spill_stores, resources.spill_loads, resources.stack) == (0, 0, 0)
-    if sass.find_lister() is not None:
-        loop = sass.main_loop(sass.disassemble(output.read_bytes()), "GMMA")
-        assert 0 < len(loop) <= 42
-        assert sum(count for name, count in sass.mix(loop).items() if name.endswith("GMMA")) == 4
+    return None if sass.find_lister() is None else sass.main_loop(sass.disassemble(output.read_bytes()), "GMMA")
 
 
 def test_producers_meet_only_in_rounds_that_all_blocks_take_part_in():

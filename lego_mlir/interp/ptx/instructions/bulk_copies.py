@@ -98,6 +98,7 @@ class _BoxRequest:
     def of_lane(self, gang: Gang, lane: int) -> tuple[TensorMapArgument, tuple[int, ...]] | None:
         """The map and the box's corner; a fault where there is no map."""
         machine, line = self.decoder.machine, self.instruction.line
+        machine.check_previous_ended(gang, lane, line)
         old = gang.active
         gang.active = np.arange(gang.lanes) == lane
         places = machine.locate(gang, "", self.address(gang), MAP_BYTES // 2, line)

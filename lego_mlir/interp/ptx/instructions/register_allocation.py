@@ -2,7 +2,6 @@
 
 A block begins with the same number of registers for every thread: as many as fit, at most what the kernel ever wants,
 which is what ptxas allocates. `.dec` returns some to the block's pool, `.inc` waits until the pool has enough.
-griddepcontrol is here as well: a hint, and a wait with no launch before.
 """
 
 from __future__ import annotations
@@ -106,9 +105,3 @@ def _resize(machine: PtxMachine, gang: Gang, slot: int, counts: tuple[int, int])
     for other in waiting:
         machine.wake(other)
     return True
-
-
-@opcode("griddepcontrol")
-def build_griddepcontrol(decoder: Decoder, instruction: PtxInstruction) -> Step:
-    """`griddepcontrol.launch_dependents` is a hint; `wait` returns at once, since launches do not overlap here."""
-    return lambda gang: None
