@@ -33,6 +33,25 @@ class Raising(Printing):
         raise RuntimeError(f"no {count} samples")
 
 
+@dataclass(frozen=True)
+class Closing(Printing):
+    """Appends to a file when it is opened and closed."""
+
+    path: str
+    name: str
+
+    def open(self):
+        self.write("open")
+        return self
+
+    def close(self):
+        self.write("close")
+
+    def write(self, what):
+        with Path(self.path).open("a") as file:
+            file.write(f"{what}-{self.name}\n")
+
+
 class Unreadable:
     """A trial that its process cannot make again."""
 

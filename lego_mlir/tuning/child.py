@@ -1,10 +1,10 @@
-"""The process of one candidate: opens its trial, checks it, and takes samples when told to.
+"""The process of a candidate: opens its trial, checks it, and takes samples when told to.
 
 Messages are pickles with their length before them, on the standard input and output that the process began with; what
 a kernel or a library prints goes to the standard error. When the input ends, the parent is gone, and the process ends
 as well, whatever it is doing: a thread watches the input.
 
-    in    the trial, then counts of samples
+    in    a trial, then counts of samples, then perhaps the next trial
     out   ("open", "") or ("wrong" | "refused" | "crashed", reason), then tuples of seconds
 """
 
@@ -45,13 +45,17 @@ def main() -> None:
     sys.stdout = sys.stderr
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_watch, args=(source, requests), daemon=True).start()
-    opened = attempt(requests.get())
-    if isinstance(opened, tuple):
-        send(answers, opened)
-        return
-    send(answers, ("open", ""))
+    request = requests.get()
     while True:
-        send(answers, sampled(opened, requests.get()))
+        opened = attempt(request)
+        if isinstance(opened, tuple):
+            send(answers, opened)
+            return
+        send(answers, ("open", ""))
+        while isinstance(request := requests.get(), int):
+            send(answers, sampled(opened, request))
+        if close := getattr(opened, "close", None):
+            close()
 
 
 def _watch(source: IO[bytes], requests: queue.SimpleQueue[Any]) -> None:

@@ -42,7 +42,7 @@ def isolated_bench() -> Bench:
     """The bench of a worker."""
     from lego_mlir.tuning.isolated import IsolatedBench
 
-    return IsolatedBench()
+    return IsolatedBench(kept=True)
 
 
 @dataclass(frozen=True)

@@ -47,14 +47,21 @@ def identity(driver: Driver, device: int = 0) -> DeviceIdentity:
 
 
 class DeviceBuffers:
-    """Memory of a device that is freed with its context: copies of arrays, and back."""
+    """Memory of a device that is freed with its context, or by `close`: copies of arrays, and back."""
 
     def __init__(self, driver: Driver, device: int) -> None:
         self.driver, self.device = driver, device
+        self._addresses: list[int] = []
 
     def empty(self, size: int) -> int:
         """The address of `size` bytes."""
-        return self.driver.allocate(max(size, 1), self.device, 0)
+        self._addresses.append(self.driver.allocate(max(size, 1), self.device, 0))
+        return self._addresses[-1]
+
+    def close(self) -> None:
+        """Free all of it."""
+        while self._addresses:
+            self.driver.free(self._addresses.pop(), self.device, 0)
 
     def put(self, array: Array, address: int | None = None) -> int:
         """Copy an array to the device, to an address or into new memory; the address."""
@@ -135,6 +142,10 @@ class Stopwatch:
         self._call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         self.flushed = min(FLUSHED_BYTES, max(total.value // FLUSHED_PART, 2 * driver.attribute(device, L2_BYTES)))
         self.buffer = driver.allocate(self.flushed, device, 0)
+
+    def close(self) -> None:
+        """Free what the flushes write."""
+        self.driver.free(self.buffer, self.device, 0)
 
     def seconds(self, launch: Callable[[], None], count: int) -> list[float]:
         """The time of each of `count` launches, after a quarter as many that are not timed."""

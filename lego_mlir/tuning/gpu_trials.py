@@ -59,6 +59,7 @@ class GpuSampler:
         self._functions: dict[str, LoadedFunction] = {}
         self._stopwatch: Stopwatch | None = None
         self._ready: DeviceLaunch | None = None
+        self._launches: list[DeviceLaunch] = []
 
     def check(self) -> str:
         """Launch at the sizes of each check; the first result that is wrong."""
@@ -87,7 +88,16 @@ class GpuSampler:
 
     def _launch(self, data: Mapping[str, Array], sizes: dict[str, int]) -> DeviceLaunch:
         self.kernel.check_sizes(sizes)
-        return DeviceLaunch(self, data, sizes)
+        self._launches.append(DeviceLaunch(self, data, sizes))
+        return self._launches[-1]
+
+    def close(self) -> None:
+        """Free its memory on the device: the process may open another trial."""
+        self.driver.synchronise(self.trial.device, 0)
+        for launch in self._launches:
+            launch.buffers.close()
+        if self._stopwatch is not None:
+            self._stopwatch.close()
 
     def function(self, kernel: KernelEntry) -> LoadedFunction:
         """A kernel of the code, loaded once."""

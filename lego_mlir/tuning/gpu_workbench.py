@@ -8,6 +8,7 @@ workbench.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 import weakref
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import UsageError
 from lego_mlir.tuning.candidates import Candidate
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.program import Runnable
 
 
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+
+
 def gpu_workbench(device: int = 0, live: int = 8) -> Workbench:
     """The workbench of a CUDA device of this machine. Raises DependencyError, with the remedy, where there is none."""
     from lego_mlir.runtime.calls import target_for
@@ -35,9 +39,15 @@ def gpu_workbench(device: int = 0, live: int = 8) -> Workbench:
     from lego_mlir.tuning.device_launch import identity
 
     found, target = identity(driver(), device), target_for(driver().capability(device))
-    preparing = Preparing(target, device)
-    bench = IsolatedBench(live)
+    preparing = Preparing(target)
+    bench = IsolatedBench(live, environment=visible(device), kept=True)
     return Workbench(found.name, found.multiprocessors, found.driver, toolchain(target), bench, preparing.trial)
+
+
+def visible(device: int) -> dict[str, str]:
+    """The environment in which a device is the only one: a process opens it faster than one of many."""
+    shown = [name for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
+    return {VISIBLE: shown[device].strip() if device < len(shown) else str(device)}
 
 
 @cache

@@ -17,7 +17,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -53,7 +52,7 @@ class PackedCandidates:
         """The candidates of each size."""
         return [SizedProblem([_candidate(row) for row in job["candidates"]], job["sizes"]) for job in self.rows]
 
-    def trial(self, candidate: Candidate, sizes: Mapping[str, int], device: int = 0) -> GpuTrial:
+    def trial(self, candidate: Candidate, sizes: Mapping[str, int]) -> GpuTrial:
         """The trial of a candidate. Raises UsageError for one that was not compiled."""
         job = next(job for job in self.rows if job["sizes"] == dict(sizes))
         row = next(row for row in job["candidates"] if row["digest"] == candidate.digest)
@@ -62,19 +61,20 @@ class PackedCandidates:
         code = self.folder / "code" / row["code"]
         described = json.loads(_bytes(code.with_suffix(".json")))
         checks = tuple(self.folder / "checks" / name for name in row["checks"])
-        return GpuTrial(_bytes(code), described, checks, row["sizes"], device=device)
+        return GpuTrial(_bytes(code), described, checks, row["sizes"])
 
     def workbench(self, device: int = 0) -> Workbench:
         """The workbench of a CUDA device of this machine for these candidates. DependencyError without a GPU."""
         from lego_mlir.runtime.driver import driver
         from lego_mlir.tuning.device_launch import identity
+        from lego_mlir.tuning.gpu_workbench import visible
         from lego_mlir.tuning.isolated import IsolatedBench
         from lego_mlir.tuning.workbench import Workbench
 
         found = identity(driver(), device)
         return Workbench(
-            found.name, found.multiprocessors, found.driver, self.toolchain, IsolatedBench(),
-            partial(self.trial, device=device),
+            found.name, found.multiprocessors, found.driver, self.toolchain,
+            IsolatedBench(environment=visible(device), kept=True), self.trial,
         )  # fmt: skip
 
 

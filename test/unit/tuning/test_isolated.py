@@ -1,11 +1,12 @@
 """Real processes: a crash, a hang and a refusal cost one candidate each, and no process is left behind."""
 
+import gc
 import os
 import signal
 import time
 
 import pytest
-from trials import Printing, Raising, Told, Unreadable
+from trials import Closing, Printing, Raising, Told, Unreadable
 
 from lego_mlir.tuning.halving import RaceRules, race
 from lego_mlir.tuning.isolated import IsolatedBench
@@ -43,7 +44,7 @@ def test_a_hang_is_ended_while_it_is_opened_and_while_it_is_timed():
     assert contender.ready() is None
     contender.patience = 0.5
     assert str(contender.sample(3)) == "timed out: no answer within 0.5 s"
-    assert contender._process.wait(20) == -signal.SIGKILL
+    assert contender.child.process.wait(20) == -signal.SIGKILL
     contender.close()
 
 
@@ -77,8 +78,8 @@ def test_a_process_ends_with_its_parent(tmp_path):
         if (tmp_path / "process").is_file() and (tmp_path / "process").read_text():
             break
         time.sleep(0.05)
-    contender._process.stdin.close()
-    assert contender._process.wait(20) == 1
+    contender.child.process.stdin.close()
+    assert contender.child.process.wait(20) == 1
     contender.close()
 
 
@@ -87,3 +88,39 @@ def test_with_few_open_at_a_time_the_best_is_found_all_the_same(live):
     device = MadeUpDevice(noise=0.01)
     results = race(IsolatedBench(live=live), [device.trial(t * 1e-5) for t in (3, 1, 2)], RaceRules(rungs=2))
     assert [result.fate for result in results].index("best") == 1
+
+
+def test_a_kept_process_opens_the_next_trial_and_ends_with_its_bench():
+    bench = IsolatedBench(kept=True)
+    first = bench.start(Printing())
+    process = int(first.sample(1)[0])
+    first.close()
+    second = bench.start(Printing())
+    assert second.sample(2) == (process,) * 2
+    third = bench.start(Printing())  # another one is open at the same time
+    assert int(third.sample(1)[0]) != process
+    second.close()
+    third.close()
+    del first, second, third, bench
+    gc.collect()
+    assert not alive(process)
+
+
+def test_a_process_is_not_kept_after_a_failure():
+    bench = IsolatedBench(kept=True)
+    failing = bench.start(Raising())
+    assert "no 2 samples" in failing.sample(2).reason
+    failing.close()
+    unopened = bench.start(Printing())
+    unopened.close()
+    assert bench.idle == []
+
+
+def test_a_trial_is_closed_before_the_next_one_is_opened(tmp_path):
+    bench, record = IsolatedBench(kept=True), tmp_path / "record"
+    for name in ("one", "two"):
+        contender = bench.start(Closing(str(record), name))
+        assert contender.ready() is None
+        contender.close()
+    assert bench.start(Printing()).ready() is None
+    assert record.read_text().split() == ["open-one", "close-one", "open-two", "close-two"]
