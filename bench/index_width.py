@@ -56,22 +56,23 @@ def kernels() -> Iterator[tuple[str, Any, dict[str, Any]]]:
 
 
 def _products(pipelined: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Each choice of the table of products once for each layout."""
+    """The fastest product of each size that was measured, each choice once for each layout."""
+    import matmul as recorded
+
     from lego_mlir import Col, Row, f16
-    from lego_mlir.kernels import choices, matmul
+    from lego_mlir.kernels import matmul
 
     seen = set()
-    for row in choices.load().rows:
-        choice, dims = row.choice, ((row.m, row.k), (row.k, row.n))
-        if (row.layouts, choice) in seen:
+    for layouts, (m, n, k), choice in recorded.fastest():
+        if (layouts, choice) in seen:
             continue
-        seen.add((row.layouts, choice))
-        a, b = ((Col if letter == "T" else Row)(*shape) for letter, shape in zip(row.layouts, dims, strict=True))
+        seen.add((layouts, choice))
+        a, b = ((Col if x == "T" else Row)(*shape) for x, shape in zip(layouts, ((m, k), (k, n)), strict=True))
         blocks = choice.blocks(MULTIPROCESSORS)
         tiling = {"tiling": choice.tiling, "order": choice.order, "blocks": blocks}
-        kernel = matmul.build(row.m, row.n, row.k, f16, a=a, b=b, result=f16, **tiling)
+        kernel = matmul.build(m, n, k, f16, a=a, b=b, result=f16, **tiling)
         persistent = ", persistent" if blocks else ""
-        name = f"{row.layouts} {row.m}x{row.n}x{row.k}, {choice.tiling}"
+        name = f"{layouts} {m}x{n}x{k}, {choice.tiling}"
         yield f"matmul{persistent} | {name}", kernel, {**pipelined, "parameters": {"stages": choice.stages}}
 
 

@@ -3,11 +3,9 @@
     python bench/matmul.py static             registers, shared memory and main loops, no GPU
     python bench/matmul.py render [SIZE ..]   the kernels for each size and layout, by tile, stages and order
     python bench/matmul.py time [SIZE ..]     on the GPU machine: correctness, then times
-    python bench/matmul.py choose             the table that lego_mlir.matmul chooses from
     python bench/matmul.py table              the tables of docs/results/matmul.md
 
-A size is M or MxNxK. `choose` goes by the newest times; without any it ranks the kernels by a model over their static
-figures, and the table marks it. `time` needs CuPy, torch and lego_mlir.runtime, and Triton for a rival.
+A size is M or MxNxK. `time` needs CuPy, torch and lego_mlir.runtime, and Triton for a rival.
 """
 
 from __future__ import annotations
@@ -211,25 +209,16 @@ class Case:
         return runs[harness.best(runs)] if runs else None
 
 
-def choose(sizes: list[Size]) -> None:
-    """The table of `lego_mlir.matmul`, by measured times where there are any."""
-    from lego_mlir.kernels import choices
+def fastest() -> list[tuple[str, Size, Any]]:
+    """The fastest of our kernels at each size and layout of the newest results."""
+    from lego_mlir.kernels.choices import choice_from
 
-    measured, rows = mlir_kernels.latest(NAME), []
-    known = figures() if measured is None else {}
-    for size in SIZES:
-        for layouts in LAYOUTS:
-            if measured is None:
-                best = min(choices.CANDIDATES, key=lambda c: estimate(c, known[label(c) + layouts], size))
-                rows.append(choices.Row(layouts, *size, best))
-                continue
-            ours = [r for r in of(measured["rows"], size, layouts) if "tile" in r]
-            if ours:
-                rows.append(choices.Row(layouts, *size, choices.choice_from(min(ours, key=lambda r: r["ms"]))))
-    basis, device = ("static", None) if measured is None else ("measured", measured["device"])
-    path = Path(choices.__file__).with_name(choices.FILE)
-    path.write_text(choices.to_text(choices.ChoiceTable(basis, device, tuple(rows)), "bench/matmul.py choose"))
-    print(f"{path}: {len(rows)} rows, {basis}")
+    measured, found = mlir_kernels.latest(NAME), []
+    for size, layouts in product(SIZES, LAYOUTS):
+        ours = [r for r in of([] if measured is None else measured["rows"], size, layouts) if "tile" in r]
+        if ours:
+            found.append((layouts, size, choice_from(min(ours, key=lambda r: r["ms"]))))
+    return found
 
 
 def of(rows: list[dict[str, Any]], size: Size, layouts: str) -> list[dict[str, Any]]:
@@ -299,7 +288,7 @@ def _share(rows: list[dict[str, Any]], n: int, layouts: str, who: str) -> float 
     return max((library / r["ms"] for r in chosen), default=None)
 
 
-STEPS = {step.__name__: step for step in (static, render, time, choose, table)}
+STEPS = {step.__name__: step for step in (static, render, time, table)}
 
 
 def size_of(text: str) -> Size:

@@ -26,6 +26,7 @@ BENCHMARKS = (
     ("hopper", "matmul", "hopper", "products by warpgroups, with TMA and wgmma, against cuBLAS"),
     ("odd_products", "matmul", "odd_products", "products of odd sizes on aligned copies, against cuBLAS"),
     ("small_products", "matmul", "small_products", "products of few rows, with K in parts, against cuBLAS"),
+    ("product_fit", "product-choices", "product_tuning", "the tiles of products that the model chooses, at 39 sizes"),
     ("transpose", "transpose", "transpose", "five transposes against the copy of the same bytes"),
     ("attention", "attention", "attention_spread", "attention with values spread over threads"),
     ("conversions", "conversions", "conversions", "conversions between linear layouts in a kernel"),

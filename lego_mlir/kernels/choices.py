@@ -1,29 +1,24 @@
-"""The tuning table of the matrix product: tile, stages and tile order by problem size.
+"""The kernel of a matrix product on `mma.sync` for its size: the candidates, what fits a target, and the choice.
 
-`bench/matmul.py` generates the table. Its basis is "measured", on the device that it names, or "static", from the
-registers, the shared memory and the instructions of each kernel, without a device. A row holds the sizes that it was
-tuned for; other sizes take the nearest row, by log2 of the sizes, adapted to their depth and target.
+The time model ranks the candidates at exactly this size (`product_time`): a table of measured sizes, of which the
+nearest was taken, chose kernels that were 16 % slower than the best at the sizes that it had not seen.
 
->>> table = load()
->>> choose(table, 4096, 4096, 4096, "NN", shared_bytes=227 * 1024).tiling.threads
+>>> choose(4096, 4096, 4096, "NN", shared_bytes=227 * 1024).tiling.threads
 256
+>>> str(choose(96, 96, 4096, "NN", shared_bytes=227 * 1024).tiling)
+'32x32x128, 1x2 warps'
 """
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from typing import Any, Final
 
-from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.errors import UsageError
 from lego_mlir.kernels.matmul import LEAST_STEPS, OUT_PAD, Tiling
+from lego_mlir.kernels.product_time import H200, BlockTile, ProductSize, product_time
 from lego_mlir.tracing.dtypes import f32
 
-FORMAT: Final = 2
-FILE: Final = "matmul_choices.json"
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")
 BYTES: Final = 2  # of an element of A or B
 LEAST_STAGES: Final = 2
@@ -47,6 +42,11 @@ class Choice:
         staged = self.stages * (t.m + t.n) * t.k * BYTES
         result = (t.m + OUT_PAD) * (t.n + OUT_PAD) * element
         return staged + result if self.resident else max(staged, result)
+
+    def block_tile(self, element: int = f32.bytes) -> BlockTile:
+        """What the time model takes: C has `element` bytes per element in shared memory."""
+        t = self.tiling
+        return BlockTile("mma.sync", t.m, t.n, t.k, t.warps, self.shared_bytes(element), self.stages, self.resident)
 
     def blocks(self, multiprocessors: int) -> int | None:
         """The number of blocks of a persistent kernel; None otherwise."""
@@ -89,76 +89,20 @@ CANDIDATES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The best choice at one size."""
-
-    layouts: str
-    m: int
-    n: int
-    k: int
-    choice: Choice
-
-    def distance(self, m: int, n: int, k: int) -> float:
-        """The distance of the sizes to this row's: the sum of |log2| of their ratios."""
-        return sum(abs(math.log2(here / there)) for here, there in ((self.m, m), (self.n, n), (self.k, k)))
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceTable:
-    """The rows; `basis` is "static", or "measured" on `device`."""
-
-    basis: str
-    device: str | None
-    rows: tuple[Row, ...]
-
-
-@cache
-def load() -> ChoiceTable:
-    """The shipped table."""
-    return read(resources.files("lego_mlir.kernels").joinpath(FILE).read_text())
-
-
-def read(text: str) -> ChoiceTable:
-    """The table from JSON text. Raises SpecError for an invalid one."""
-    try:
-        data = json.loads(text)
-        if data["format"] != FORMAT:
-            raise SpecError(f"the table must have format {FORMAT}, got {data['format']}; generate it again")
-        kinds = [choice_from(choice) for choice in data["choices"]]
-        rows = tuple(Row(r["layouts"], r["m"], r["n"], r["k"], kinds[r["choice"]]) for r in data["rows"])
-        return ChoiceTable(data["basis"], data["device"], rows)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise SpecError(
-            f"the table of kernels is not complete ({error!r}); generate it with bench/matmul.py"
-        ) from error
-
-
-def to_text(table: ChoiceTable, made_by: str) -> str:
-    """The table as JSON, each kernel written once."""
-    kinds = list(dict.fromkeys(row.choice for row in table.rows))
-    rows = [{"layouts": r.layouts, "m": r.m, "n": r.n, "k": r.k, "choice": kinds.index(r.choice)} for r in table.rows]
-    head = {"format": FORMAT, "basis": table.basis, "device": table.device, "made_by": made_by}
-    parts = [json.dumps(head)[1:-1]]
-    parts += [f'"{name}": [\n  {body}\n ]' for name, body in (
-        ("choices", ",\n  ".join(json.dumps(kind.to_data()) for kind in kinds)),
-        ("rows", ",\n  ".join(map(json.dumps, rows))),
-    )]  # fmt: skip
-    return "{" + ",\n ".join(parts) + "}\n"
-
-
 def choose(
-    table: ChoiceTable, m: int, n: int, k: int, layouts: str, shared_bytes: int, element: int = f32.bytes
+    m: int, n: int, k: int, layouts: str, shared_bytes: int, element: int = f32.bytes, multiprocessors: int = H200.sms
 ) -> Choice:
-    """The kernel for a product of these sizes, on a target with `shared_bytes` of shared memory per block.
+    """The kernel for a product of these sizes, on a device with `shared_bytes` of shared memory per block.
 
-    `element` is the size in bytes of an element of C in shared memory. Raises UsageError for layouts outside LAYOUTS.
+    `element` is the size in bytes of an element of C in shared memory. Devices without constants of their own are taken
+    for an H200 with another number of multiprocessors. Raises UsageError for layouts outside LAYOUTS, and where no
+    candidate fits.
     """
     if layouts not in LAYOUTS:
         raise UsageError(f"the layouts of A and B are one of {', '.join(LAYOUTS)} (N: rows, T: columns), got {layouts}")
-    rows = [row for row in table.rows if row.layouts == layouts] or list(table.rows)
-    nearest = min(rows, key=lambda row: row.distance(m, n, k))
-    return fitting(nearest.choice, k, shared_bytes, element)
+    product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)
+    fitted = dict.fromkeys(fitting(candidate, k, shared_bytes, element) for candidate in CANDIDATES)
+    return min(fitted, key=lambda choice: product_time(product, choice.block_tile(element), device).microseconds)
 
 
 def fitting(choice: Choice, k: int, shared_bytes: int, element: int = f32.bytes) -> Choice:

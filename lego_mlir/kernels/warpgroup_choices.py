@@ -1,13 +1,11 @@
-"""The tile of a product by warpgroups, for sm_90a, chosen by a model of its time.
+"""The tile of a product by warpgroups, for sm_90a: the candidates, their schedules, and the choice for a size.
 
-A step of 64 along K takes a tile of m x n the longer of two times: that of the matrix units at the clock that the
-card's power allows, to which copied bytes contribute, and that of the copies, one line of L2 at a time: rows that are
-not multiples of 128 bytes touch two lines each. In a cluster of two blocks, each copies half of the shared operand.
-Blocks run ceil(tiles / multiprocessors) tiles in sequence: an odd size is best divided by a width that fills the last
-round. The numbers fit times measured on an H200, at squares of 512 to 8192 and at 2216 and 5000.
+The time model ranks tiles and clusters (`product_time`): large ones where they fill the device, smaller ones where they
+would leave it idle. In a cluster of two blocks, each copies half of the shared operand, which pays where rows are not
+whole lines. An odd size is best divided by a width that fills the last round.
 
 >>> str(choose(4096, 4096, 4096, 132)), choose(512, 512, 512, 132).m
-('128x256 group 16 every 32', 64)
+('128x256 cluster 2x1 group 8 every 32', 64)
 """
 
 from __future__ import annotations
@@ -19,17 +17,12 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.product_time import H200, BlockTile, ProductSize, product_time
 from lego_mlir.layout.base import Layout
 from lego_mlir.schedule.orders import grouped
 
 STEP: Final = 64
 BYTES: Final = 2
-MULTIPLIED_NS: Final = 1 / 32 / 1.3  # a product of 64 along K: cycles, at the clock of an H200 that its power limits
-ROW_NS: Final = 0.07  # the energy of copying a row of 128 bytes, as time at the limit of power
-LINE_NS: Final = 1.3  # for an SM to copy a line of 128 bytes from L2
-TILE_NS: Final = 1000.0  # to fill and drain a tile's pipeline
-LAUNCH_NS, CLUSTER_NS = 300.0, 700.0  # to begin and to end; more in clusters
-LINE: Final = 128
 TILES: Final = tuple((m, n) for m in (256, 64, 128) for n in range(256 if m < 256 else 192, 56, -8))
 CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
 MOST_STAGES: Final = 12
@@ -43,7 +36,7 @@ MEETING: Final = 32
 """Steps between meetings of the producers: on an H200, 8 and 16 are no faster at squares from 4096 on."""
 LEAST_ROUNDS: Final = 3
 """Tiles of a block from which producers meet."""
-SHORT_NS: Final = 40_000
+SHORT_US: Final = 40.0
 """A product that takes no longer begins while the kernel before it runs."""
 OUT_BUFFER: Final = 2 * 8192
 """Bytes of a consumer's buffers for C."""
@@ -89,6 +82,11 @@ class WarpgroupTile:
         many = height % 128 == 0 and width % 16 == 0
         return Tiling(height, width, self.step, (4, 1) if not many else (8, 1) if width % 32 else (8, 2))
 
+    @property
+    def block_tile(self) -> BlockTile:
+        """What the time model takes."""
+        return block_of((self.m, self.n), self.cluster, self.stages)
+
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """The grid of clusters' tiles."""
         return -(-m // self.tiling.m), -(-n // self.tiling.n)
@@ -121,34 +119,21 @@ def choose(m: int, n: int, k: int, multiprocessors: int, layouts: str = "NT", by
     elements of half the size.
     """
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
-    lines = lines_of(m, n, k, layouts)
+    product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)
     unit = 8 if bytes_ > 1 else 16  # of widths: some types of one byte have instructions for multiples of 16 only
     candidates = ((tile, cluster) for tile in TILES for cluster in CLUSTERS if tile[1] % (unit * cluster[0]) == 0)
-    tile, cluster = min(candidates, key=lambda one: nanoseconds((m, n, k), multiprocessors, one[0], one[1], lines))
-    found = tile_of(m, n, k, tile, multiprocessors, cluster)
-    short = nanoseconds((m, n, k), multiprocessors, tile, cluster, lines) < SHORT_NS
+    times = {
+        one: product_time(product, block_of(*one, stages_of(*one[0], k)), device).microseconds for one in candidates
+    }
+    best = min(times, key=times.__getitem__)
+    found = tile_of(m, n, k, best[0], multiprocessors, best[1])
+    short = times[best] - device.start < SHORT_US
     return replace(found, dependent=short and found.lockstep == 0, step=step)
 
 
-def lines_of(m: int, n: int, k: int, layouts: str) -> tuple[int, int]:
-    """The lines of L2 that 128 bytes of a row of A, and of B, touch."""
-    rows = (k if layouts[0] == "N" else m, n if layouts[1] == "N" else k)
-    return 1 + (rows[0] * BYTES % LINE > 0), 1 + (rows[1] * BYTES % LINE > 0)
-
-
-def nanoseconds(
-    sizes: tuple[int, int, int], multiprocessors: int, tile: tuple[int, int], cluster: tuple[int, int],
-    lines: tuple[int, int],
-) -> float:  # fmt: skip
-    """The time of a product in tiles, by the model."""
-    (m, n, k), (height, width) = sizes, tile
-    rows = height / cluster[1], width / cluster[0]
-    multiplied = height * width * MULTIPLIED_NS + sum(rows) * ROW_NS
-    copied = (rows[0] * lines[0] + rows[1] * lines[1]) * LINE_NS
-    tiles = -(-m // (height * cluster[0])) * -(-n // (width * cluster[1]))
-    rounds = -(-tiles // (multiprocessors // (cluster[0] * cluster[1])))
-    alone = cluster == (1, 1)
-    return rounds * (-(-k // STEP) * max(multiplied, copied) + TILE_NS) + LAUNCH_NS + CLUSTER_NS * (not alone)
+def block_of(tile: tuple[int, int], cluster: tuple[int, int], stages: int) -> BlockTile:
+    """What the time model takes."""
+    return BlockTile("warpgroups", *tile, STEP, (tile[0] // 16, 1), 0, stages, resident=1, cluster=cluster)
 
 
 def tile_of(

@@ -3,9 +3,9 @@
     import torch, lego_mlir
     c = lego_mlir.matmul(a, b)          # PyTorch, CuPy, JAX, or DLPack; f16 or bf16, in rows or in columns
 
-The kernel is chosen from the table that comes with the package, traced for exactly these sizes, and compiled at its
-first use: into the cache on disk, from where other processes take it. A machine without the compiler takes it from a
-folder of packed kernels (`lego-mlir pack matmul`). What was found out about two arrays is kept as a plan for the next
+The kernel is chosen by a model of its time (`kernels.product_time`), traced for exactly these sizes, and compiled at
+its first use: into the cache on disk, from where other processes take it. A machine without the compiler takes it from
+a folder of packed kernels (`lego-mlir pack matmul`). What was found out about two arrays is kept as a plan for the next
 ones of the same types, shapes and strides, so that a call costs little more than its launch.
 
 An array in rows or in columns is used in place; another one is copied. Large products whose rows are not multiples of
@@ -257,7 +257,7 @@ def target_of(capability: str) -> str:
 def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     """The kernel for a problem, its script, and the script's parameters.
 
-    On sm_90a warpgroups compute what they can; the table names the kernels of everything else.
+    On sm_90a warpgroups compute what they can, `mma.sync` everything else; a model of the time chooses the tile.
     """
     from lego_mlir.hardware.targets import target_named
     from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
@@ -280,7 +280,8 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
         found = split_choices.choose(p.m, p.n, p.k, p.multiprocessors)
         chosen, split = choices.fitting(found.choice, -(-p.k // found.parts), room, result.bytes), found.split
     else:
-        chosen, split = choices.choose(choices.load(), p.m, p.n, p.k, p.layouts, room, result.bytes), None
+        chosen = choices.choose(p.m, p.n, p.k, p.layouts, room, result.bytes, p.multiprocessors)
+        split = None
     built = matmul.build(
         p.m, p.n, p.k, **types, tiling=chosen.tiling, order=chosen.order, blocks=chosen.blocks(p.multiprocessors),
         split=split,

@@ -1,45 +1,37 @@
-"""Which kernel for which size: the table that comes along, its reader, and what fits."""
-
-import json
+"""Which kernel for which size: the candidates that fit a target, and the choice by the time model."""
 
 import pytest
 
-from lego_mlir.errors import SpecError, UsageError
+from lego_mlir.errors import UsageError
 from lego_mlir.kernels import choices
-from lego_mlir.kernels.choices import Choice, ChoiceTable, Row
+from lego_mlir.kernels.choices import Choice
 from lego_mlir.kernels.matmul import GROUPED_ROWS, Tiling
-from lego_mlir.schedule import ORDERS, tile_order
+from lego_mlir.schedule import tile_order
 from lego_mlir.toolchain import TARGETS
 
 ROOM = {name: target.shared_per_block for name, target in TARGETS.items() if target.compute_capability >= (8, 0)}
 BIG, SMALL = Choice(Tiling(128, 256, 64, (2, 4)), 4), Choice(Tiling(64, 64, 64, (2, 2)), 4)
-TWO = ChoiceTable("static", None, (Row("NN", 512, 512, 512, SMALL), Row("NN", 4096, 4096, 4096, BIG)))
-
-
-def test_the_table_says_what_it_rests_on():
-    table = choices.load()
-    assert table.basis in ("static", "measured")
-    assert (table.device is None) == (table.basis == "static")
-    assert {row.layouts for row in table.rows} == set(choices.LAYOUTS)
-    assert all(row.choice.order in ORDERS for row in table.rows)
 
 
 @pytest.mark.parametrize("target", ROOM)
 @pytest.mark.parametrize("layouts", choices.LAYOUTS)
 def test_every_size_gets_a_kernel_that_fits(target, layouts):
     for m, n, k in ((1, 1, 1), (32, 4096, 4096), (512, 512, 512), (4096, 4096, 4096), (8192, 28672, 16)):
-        chosen = choices.choose(choices.load(), m, n, k, layouts, ROOM[target])
+        chosen = choices.choose(m, n, k, layouts, ROOM[target])
         assert chosen.shared_bytes() <= ROOM[target]
         assert 2 <= chosen.stages <= max(2, -(-k // chosen.tiling.k)) + 1
 
 
-@pytest.mark.parametrize(("size", "nearest"), [(700, SMALL), (300, SMALL), (2000, BIG), (3000, BIG), (10**6, BIG)])
-def test_the_nearest_row_in_doublings(size, nearest):
-    assert choices.choose(TWO, size, size, size, "NN", ROOM["sm_90"]).tiling == nearest.tiling
+def test_large_products_get_large_tiles_and_small_ones_fill_the_device():
+    tiles = [choices.choose(n, n, n, "NN", ROOM["sm_90"], 2).tiling for n in (256, 768, 4096)]
+    areas = [tile.m * tile.n for tile in tiles]
+    assert areas == sorted(areas)
+    assert len(set(areas)) == 3
 
 
-def test_layouts_without_rows_take_those_of_others():
-    assert choices.choose(TWO, 4096, 4096, 4096, "TT", ROOM["sm_90"]) == BIG
+def test_a_device_with_fewer_multiprocessors_takes_larger_tiles_at_the_same_size():
+    small, large = (choices.choose(1280, 1280, 1280, "NN", ROOM["sm_80"], 2, multiprocessors=n) for n in (400, 40))
+    assert small.tiling.m * small.tiling.n < large.tiling.m * large.tiling.n
 
 
 def test_less_shared_memory_means_fewer_stages_then_smaller_tiles():
@@ -59,10 +51,9 @@ def test_blocks_that_stay_keep_the_tile_of_c_beside_the_others():
     assert str(stay).endswith("3 stages, grouped, 1 resident")
 
 
-def test_a_table_is_written_as_it_is_read():
-    assert choices.read(choices.to_text(TWO, "a test")) == TWO
-    stay = ChoiceTable("static", None, (Row("NN", 512, 512, 512, Choice(SMALL.tiling, 3, "row", resident=2)),))
-    assert choices.read(choices.to_text(stay, "a test")) == stay
+def test_a_choice_is_read_as_it_is_written():
+    for choice in choices.CANDIDATES:
+        assert choices.choice_from(choice.to_data()) == choice
 
 
 @pytest.mark.parametrize("size", [(1536, 1536), (2048, 3072), (2304, 1152), (2560, 2560), (3000, 2000), (5120, 5000)])
@@ -78,10 +69,6 @@ def test_persistent_blocks_get_equal_shares(choice, size):
 
 def test_messages():
     with pytest.raises(UsageError, match=r"one of NN, NT, TN, TT .*, got NC"):
-        choices.choose(TWO, 1, 1, 1, "NC", ROOM["sm_90"])
+        choices.choose(1, 1, 1, "NC", ROOM["sm_90"])
     with pytest.raises(UsageError, match="no kernel of the family fits 1024 bytes"):
         choices.fitting(SMALL, 64, 1024)
-    with pytest.raises(SpecError, match="must have format 2, got 1"):
-        choices.read(json.dumps({"format": 1}))
-    with pytest.raises(SpecError, match=r"not complete .*bench/matmul\.py"):
-        choices.read('{"format": 2}')

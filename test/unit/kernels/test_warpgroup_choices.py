@@ -41,8 +41,6 @@ def test_odd_sizes_fill_the_last_round():
 
 
 def test_rows_that_touch_two_lines_share_their_copies():
-    assert warpgroup_choices.lines_of(5000, 5000, 5000, "NT") == (2, 2)
-    assert warpgroup_choices.lines_of(4096, 5000, 4096, "NN") == (1, 2)
     assert warpgroup_choices.choose(5000, 5000, 5000, 132).cluster != (1, 1)
 
 
