@@ -1,7 +1,8 @@
-"""Fused attention, forward: softmax(q k^T / sqrt(D)) v by warpgroups, with the products of two tiles in flight.
+"""Fused attention, forward: softmax(q k^T / sqrt(D)) v by warp roles, with the products of two tiles in flight.
 
-A block computes 64 rows of the result for each warpgroup. In an iteration the scores of the next tile of keys and the
-result of the present one are products that run while the softmax computes (`wgmma` on sm_90a; `mma.sync` elsewhere):
+One role copies tiles of keys and values into rings. Each group of 4 warps of the other computes 64 rows of the result.
+In an iteration the scores of the next tile of keys and the result of the present one are products that run while the
+softmax computes (`wgmma` on sm_90a; `mma.sync` elsewhere):
 
     scores = q k[j + 1]^T        asynchronous
     out += weights v[j]          asynchronous
@@ -38,6 +39,10 @@ LARGE: Final = 2.0**14
 """Weights whose sums are at most this are numbers of 16 bits."""
 LOWEST: Final = -1e30
 """Where a tile has no key for a row: finite, so that differences of maxima are numbers."""
+ROWS: Final = 64
+"""Queries of a group of warps."""
+WARPS: Final = 4
+"""Warps of a group, and of the role that copies."""
 HEADS: Final = (64, 128, 256)
 LOG2_E: Final = math.log2(math.e)
 
@@ -79,11 +84,26 @@ class AttentionForm:
 
 @dataclass(frozen=True, slots=True)
 class AttentionTile:
-    """Rows of a block, keys of a tile, warps."""
+    """Groups of 4 warps with 64 rows each, keys of a tile, and tiles in each ring."""
 
-    rows: int = 128
+    groups: int = 2
     keys: int = 128
-    warps: int = 8
+    stages: int = 2
+
+    @property
+    def rows(self) -> int:
+        """Queries of a block."""
+        return ROWS * self.groups
+
+    @property
+    def warps(self) -> int:
+        """Those that compute; 4 more copy."""
+        return WARPS * self.groups
+
+    @property
+    def registers(self) -> tuple[int | None, int | None]:
+        """Of a thread that copies, and of one that computes: all those of an SM."""
+        return {1: (None, None), 2: (24, 240), 3: (32, 160)}[self.groups]
 
 
 def staged(rows: int, features: int, stages: int = 1) -> Layout:
@@ -101,146 +121,196 @@ def in_lanes(x: Operand) -> Operand:
 
 def default_tile(form: AttentionForm) -> AttentionTile:
     """Accumulators and weights of a thread fit its registers."""
-    return AttentionTile(128, 64 if form.features == 256 else 128, 8)
+    return {64: AttentionTile(2, 128), 128: AttentionTile(2, 128), 256: AttentionTile(2, 64)}[form.features]
 
 
-def build(form: AttentionForm | None = None, tile: AttentionTile | None = None) -> Kernel:
+def build(
+    form: AttentionForm | None = None,
+    tile: AttentionTile | None = None,
+    sizes: tuple[int, int, int] | None = None,
+) -> Kernel:
     """The kernel: q and o are [H group, M, D], k and v [H, N, D], log-sum-exps [H group, M] in units of log 2.
 
-    Causal queries attend to keys of no larger position.
+    Causal queries attend to keys of no larger position. `sizes` are H, M and N, which tensor maps hold on sm_90 and
+    later; without them they are sizes of the launch.
     """
     form = form or AttentionForm()
     tile = tile or default_tile(form)
-    H, M, N = (lego.size(name, min=1, max=most) for name, most in (("H", 2**12 - 1), ("M", 2**20), ("N", 2**20)))
+    names = (("H", 2**12 - 1), ("M", 2**20), ("N", 2**20))
+    H, M, N = sizes or (lego.size(name, min=1, max=most) for name, most in names)
     of_q, of_k = (lego.Tensor(form.dtype, Row(heads, n, form.features)) for heads, n in ((H * form.group, M), (H, N)))
     of_rows = lego.Tensor(f32, Row(H * form.group, M))
+    threads = 32 * (tile.warps + WARPS)
 
-    @lego.kernel(grid=(lego.cdiv(M, tile.rows), H * form.group), block=32 * tile.warps)
+    @lego.kernel(grid=(lego.cdiv(M, tile.rows), H * form.group), block=threads)
     def attention(q: of_q, k: of_k, v: of_k, o: of_q, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
-        blocks = lego.cdiv(M, tile.rows)
+        blocks, head = lego.cdiv(M, tile.rows), lego.block_id[1]
         first = (blocks - 1 - lego.block_id[0] if form.causal else lego.block_id[0]) * tile.rows  # long ones first
-        Attention(form, tile, (q, k, v, o, lse), N, lego.block_id[1]).rows(first)
+        span = KeyTiles(form, tile, first, N)
+        queries = lego.shared(form.dtype, staged(ROWS, form.features, tile.groups))
+        rings = KeyRings(form, tile)
+        copies, computes = tile.registers
+        with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
+            rings.fill(k, v, head // form.group if form.group > 1 else head, span)
+        with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
+            top = lego.group_id * ROWS
+            part = queries.part((top, 0), (ROWS, form.features))
+            lego.copy_async(q, part, at=(head, first + top, 0))
+            lego.commit_copies()
+            lego.wait_copies()
+            lego.barrier()
+            group = AttentionRows(form, tile, first + top, N)
+            group.attend(part, rings, span)
+            group.store(o, lse, head)
 
     return attention
 
 
-class Attention:
-    """The text of a block: `tensors` are q, k, v, o and the log-sum-exps; `keys` is the number of keys."""
+@dataclass(frozen=True, slots=True)
+class KeyTiles:
+    """The tiles of keys that a block visits, for the queries from `first` on."""
+
+    form: AttentionForm
+    tile: AttentionTile
+    first: Operand
+    keys: Operand
+
+    @property
+    def begin(self) -> Operand:
+        """The first tile."""
+        window = self.form.window
+        return 0 if window is None else lego.maximum(self.first - window + 1, 0) // self.tile.keys
+
+    @property
+    def end(self) -> Operand:
+        """The end."""
+        last = lego.minimum(self.keys, self.first + self.tile.rows) if self.form.causal else self.keys
+        return lego.cdiv(last, self.tile.keys)
+
+    def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """Tiles after the first one from, to, and whether some query does not attend to some of their keys."""
+        begin, end = self.begin + 1, self.end
+        if self.form.window is not None:
+            yield begin, end, True
+            return
+        whole = (lego.minimum(self.keys, self.first) if self.form.causal else self.keys) // self.tile.keys
+        yield begin, whole, False
+        yield lego.maximum(whole, begin), end, True
+
+
+class KeyRings:
+    """Rings of tiles of keys and values, which one role fills and the other empties."""
+
+    def __init__(self, form: AttentionForm, tile: AttentionTile) -> None:
+        self.form, self.tile = form, tile
+        self.rings = [lego.shared(form.dtype, staged(tile.keys, form.features, tile.stages)) for _ in range(2)]
+        self.full = [lego.barriers(tile.stages, arrivals=WARPS) for _ in range(2)]
+        self.empty = [lego.barriers(tile.stages, arrivals=tile.warps) for _ in range(2)]
+
+    def part(self, ring: int, t: Operand) -> Operand:
+        """The tile of use t of the keys' ring, 0, or the values', 1."""
+        n = self.tile.keys
+        return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.form.features))
+
+    def fill(self, k: Operand, v: Operand, head: Operand, span: KeyTiles) -> None:
+        """Copy all tiles of a head, each as soon as its stage is empty."""
+        for j in lego.range(span.begin, span.end):
+            t = j - span.begin
+            for ring, source in enumerate((k, v)):
+                self.empty[ring][t - self.tile.stages].wait()
+                full = self.full[ring][t]
+                lego.copy_async(source, self.part(ring, t), at=(head, j * self.tile.keys, 0), barrier=full)
+                full.arrive()
+
+    def take(self, ring: int, t: Operand) -> Operand:
+        """The tile of use t, once it is there."""
+        self.full[ring][t].wait()
+        return self.part(ring, t)
+
+
+class AttentionRows:
+    """64 queries of a group of warps, from `first` on: what is known of their softmax, and the sums of its weights.
+
+    The weights of a tile are f32 while products are in flight, and rounded when these have read those of the last tile.
+    """
 
     out: Operand
     weights: Operand
     following: Operand
     best: Operand
-    fade: Operand
     total: Operand
     sums: Operand
 
-    def __init__(
-        self, form: AttentionForm, tile: AttentionTile, tensors: tuple[Operand, ...], keys: Operand, head: Operand
-    ):
-        self.form, self.tile, self.keys, self.head = form, tile, keys, head
-        self.q, self.k, self.v, self.o, self.lse = tensors
-        self.parent = f2.MmaSync((tile.warps, 1))
-        self.left = f2.MmaOperand(0, self.parent)
-        self.zeros = lego.zeros(f32, self.parent.layout((tile.rows, tile.keys)))
-        self.out = lego.register(lego.zeros(f32, self.parent.layout((tile.rows, form.features))))
-        held = self.left.layout((tile.rows, tile.keys))
-        self.weights, self.following = (lego.register(lego.zeros(form.dtype, held)) for _ in range(2))
-        self.best, self.fade = (lego.register(self.zeros.max(axis=1)) for _ in range(2))
+    def __init__(self, form: AttentionForm, tile: AttentionTile, first: Operand, keys: Operand) -> None:
+        self.form, self.tile, self.first, self.keys = form, tile, first, keys
+        parent = f2.MmaSync((WARPS, 1))
+        self.left = f2.MmaOperand(0, parent).layout((ROWS, tile.keys))
+        self.zeros = lego.zeros(f32, parent.layout((ROWS, tile.keys)))
+        self.out = lego.register(lego.zeros(f32, parent.layout((ROWS, form.features))))
+        self.weights = lego.register(lego.zeros(form.dtype, self.left))
+        self.following = lego.register(self.zeros)
+        self.each_row = lego.zeros(f32, f2.Sliced(1, parent).layout((ROWS,)))
+        self.best = lego.register(self.each_row)
         self.total, self.sums = (lego.register(in_lanes(self.zeros)) for _ in range(2))
 
-    # -- softmax
+    def attend(self, queries: Operand, rings: KeyRings, span: KeyTiles) -> None:
+        """Visit all tiles of keys."""
+        scores = self.masked(lego.mma(queries, rings.take(0, 0).T, self.zeros), span.begin)
+        self.best.set(lego.maximum(scores.max(axis=1), LOWEST))
+        self.weigh(scores)
+        self.total.set(self.sums)
+        self.round()
+        rings.empty[0][0].arrive()
+        for start, stop, mask in span.segments():
+            for j in lego.range(start, stop):
+                t = j - span.begin
+                scores = lego.mma(queries, rings.take(0, t).T, self.zeros)
+                added = lego.mma(self.weights, rings.take(1, t - 1), self.out)
+                self.update(self.masked(scores, j) if mask else scores, added)
+                rings.empty[0][t].arrive()
+                rings.empty[1][t - 1].arrive()
+        last = rings.take(1, span.end - 1 - span.begin)
+        self.out.set(lego.mma(self.weights, last, self.out))
 
-    def masked(self, scores: Operand, first: Operand, j: Operand) -> Operand:
-        row, column = first + scores.index(0), j * self.tile.keys + scores.index(1)
+    def masked(self, scores: Operand, j: Operand) -> Operand:
+        """The scores, without those of keys that a query does not attend to."""
+        row, column = self.first + scores.index(0), j * self.tile.keys + scores.index(1)
         return lego.where(self.form.allowed(row, column, self.keys), scores, -math.inf)
 
     def weigh(self, scores: Operand) -> None:
         """Weights relative to the maximum that is known, and their sums."""
         scale = self.form.scale
         p = lego.exp2(lego.fma(scores, scale, (self.best * -scale)[:, None]), approximate=True)
-        self.following.set(lego.convert(p.to(self.form.dtype), to=self.left.layout(p.shape)))
+        self.following.set(p)
         self.sums.set(in_lanes(p))
 
-    def grow(self, scores: Operand) -> None:
-        """Weights relative to a new maximum."""
+    def grow(self, scores: Operand, fade: Operand) -> None:
+        """Weights relative to a new maximum, and by how much the sums under the old one fade."""
         new = lego.maximum(self.best, scores.max(axis=1))
-        self.fade.set(lego.exp2((self.best - new) * self.form.scale, approximate=True))
+        fade.set(lego.exp2((self.best - new) * self.form.scale, approximate=True))
+        self.total.set(self.total * fade[:, None])
         self.best.set(new)
         self.weigh(scores)
 
-    # -- tiles of keys
-
-    def segments(self, first: Operand) -> Iterator[tuple[Operand, Operand, bool]]:
-        """Tiles of keys from, to, and whether some query of the block does not attend to some of their keys."""
-        rows, keys, n = self.tile.rows, self.tile.keys, self.keys
-        last = lego.minimum(n, first + rows) if self.form.causal else n
-        end, whole = lego.cdiv(last, keys), (lego.minimum(n, first) if self.form.causal else n) // keys
-        if self.form.window is None:
-            yield 0, whole, False
-            yield whole, end, True
-            return
-        yield lego.maximum(first - self.form.window + 1, 0) // keys, end, True
-
-    def rows(self, first: Operand) -> None:
-        """The result for the queries from `first` on."""
-        form, tile = self.form, self.tile
-        of_keys = self.head // form.group if form.group > 1 else self.head
-        shapes = ((tile.rows, 1), (tile.keys, 2), (tile.keys, 2))
-        queries, *rings = (lego.shared(form.dtype, staged(rows, form.features, n)) for rows, n in shapes)
-
-        def stage(ring: Operand, j: Operand) -> Operand:
-            return ring.part((j % 2 * tile.keys, 0), (tile.keys, form.features))
-
-        keys, values = (functools.partial(stage, ring) for ring in rings)
-
-        def fetch(source: Operand, target: Operand, head: Operand, position: Operand) -> None:
-            lego.copy_async(source, target, at=(head, position, 0))
-
-        segments = list(self.segments(first))
-        begin, end = segments[0][0], segments[-1][1]
-        fetch(self.q, queries, self.head, first)
-        fetch(self.k, keys(begin), of_keys, begin * tile.keys)
-        lego.commit_copies()
-        fetch(self.k, keys(begin + 1), of_keys, (begin + 1) * tile.keys)
-        fetch(self.v, values(begin), of_keys, begin * tile.keys)
-        lego.commit_copies()
-        lego.wait_copies(1)
-        lego.barrier()
-        scores = self.masked(lego.mma(queries, keys(begin).T, self.zeros), first, begin)
-        self.best.set(lego.maximum(scores.max(axis=1), LOWEST))
-        self.weigh(scores)
-        self.total.set(self.sums)
-        self.weights.set(self.following)
-        for start, stop, mask in segments:
-            for j in lego.range(lego.maximum(start - 1, begin), lego.maximum(stop - 1, begin)):
-                lego.wait_copies()
-                lego.barrier()
-                fetch(self.k, keys(j), of_keys, (j + 2) * tile.keys)
-                fetch(self.v, values(j + 1), of_keys, (j + 1) * tile.keys)
-                lego.commit_copies()
-                scores = lego.mma(queries, keys(j + 1).T, self.zeros)
-                added = lego.mma(self.weights, values(j), self.out)
-                self.update(self.masked(scores, first, j + 1) if mask else scores, added)
-        lego.wait_copies()
-        lego.barrier()
-        self.out.set(lego.mma(self.weights, values(end - 1), self.out))
-        self.store(first)
-
     def update(self, scores: Operand, added: Operand) -> None:
-        """Take the scores of a tile into account."""
+        """Take the scores of a tile into account, and the sums of the tile before it."""
         self.weigh(scores)
         large = lego.warp_any(functools.reduce(operator.or_, (self.sums > LARGE).registers))
+        fade = lego.register(self.each_row)
         with lego.when(large):
-            self.grow(scores)
+            self.grow(scores, fade)
+        self.total.set(self.total + self.sums)
         self.out.set(added)
         with lego.when(large):
-            self.out.set(self.out * self.fade[:, None])
-            self.total.set(self.total * self.fade[:, None])
-        self.total.set(self.total + self.sums)
-        self.weights.set(self.following)
+            self.out.set(self.out * fade[:, None])
+        self.round()
 
-    def store(self, first: Operand) -> None:
+    def round(self) -> None:
+        """The weights as an operand."""
+        self.weights.set(lego.convert(self.following.to(self.form.dtype), to=self.left))
+
+    def store(self, o: Operand, lse: Operand, head: Operand) -> None:
+        """The rows of the result, and their log-sum-exps."""
         total = self.total.sum(axis=1)
-        (self.out * (1.0 / total)[:, None]).to(self.form.dtype).store(self.o, at=(self.head, first, 0))
-        (lego.fma(self.best, self.form.scale, lego.log2(total))).store(self.lse, at=(self.head, first))
+        (self.out * (1.0 / total)[:, None]).to(self.form.dtype).store(o, at=(head, self.first, 0))
+        lego.fma(self.best, self.form.scale, lego.log2(total)).store(lse, at=(head, self.first))

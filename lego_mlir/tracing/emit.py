@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lego_mlir import bindings
+from lego_mlir.aliases import Location
+from lego_mlir.aliases import Value as Emitted
 from lego_mlir.hardware.memory import BANK_ROW_BYTES
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
 from lego_mlir.printers.builder import Builder
@@ -153,7 +155,7 @@ class KernelEmitter:
             self._emit_body(self.trace.body)
             self.printer.build.operation("gpu.return")
 
-    def _views(self, types: list[str], location: Any) -> dict[str, Any]:
+    def _views(self, types: list[str], location: Location) -> dict[str, Emitted]:
         """The tiles in dynamic shared memory, by name."""
         alignment = ATOM_BYTES if tile_copies(self.trace) else BANK_ROW_BYTES
         return emit_views(Builder(), self.trace, types, location, alignment)
@@ -374,7 +376,7 @@ class KernelEmitter:
     def _emit_for(self, loop: For) -> None:
         carried = [r for r in registers_written(loop.body) if r in self._registers]
         bounds = [self.printer.value(b, "index") for b in (loop.lo, loop.hi, loop.step)]
-        types = [_register_type(r) for r in carried]
+        types = [self._register_type(r) for r in carried]
         operation = self.printer.build.operation(
             "scf.for", (*bounds, *(self._registers[r] for r in carried)), types, regions=1
         )
@@ -392,7 +394,7 @@ class KernelEmitter:
     def _emit_while(self, loop: While) -> None:
         """An scf.while whose first region only passes the registers on."""
         carried = [r for r in registers_written(loop.body) if r in self._registers]
-        types = [_register_type(r) for r in carried]
+        types = [self._register_type(r) for r in carried]
         build, kinds = self.printer.build, list(map(self.printer.build.type, types))
         operation = build.operation("scf.while", [self._registers[r] for r in carried], types, regions=2)
         locations = [operation.location] * len(kinds)
@@ -421,7 +423,8 @@ class KernelEmitter:
             self._emit_body(branch.then)
             return
         carried = [r for r in registers_written((*branch.then, *branch.otherwise)) if r in self._registers]
-        operation = self._branch(branch.condition, [_register_type(r) for r in carried])
+        types = [self._register_type(r) for r in carried]
+        operation = self.printer.build.operation("scf.if", (self._condition_of(branch),), types, regions=2)
         if branch.mark is not None:
             for name, text in role_attributes(branch.mark).items():
                 operation.attributes[name] = self.ir.Attribute.parse(text)
@@ -434,6 +437,12 @@ class KernelEmitter:
                 self._emit_body(body)
                 self._yield([self._registers[r] for r in carried])
         self._registers = {**before, **dict(zip(carried, operation.results, strict=True))}
+
+    def _condition_of(self, branch: If) -> Emitted:
+        return self.printer.condition(branch.condition)
+
+    def _register_type(self, register: Register) -> str:
+        return Value(register.number, register.dtype, register.width).mlir
 
     def _branch(self, condition: Any, results: list[str]) -> Any:
         """An scf.if without blocks yet."""
@@ -458,10 +467,6 @@ def memref_type(buffer: Buffer, row: int | None = None) -> str:
 def _in_memory(value: Value) -> str:
     """The MLIR type that a value is loaded and stored as."""
     return Value(value.number, dtypes.u8, value.width).mlir if value.dtype.family == "bool" else value.mlir
-
-
-def _register_type(register: Register) -> str:
-    return Value(register.number, register.dtype, register.width).mlir
 
 
 def _alignment(width: int, dtype: DType) -> dict[str, str]:
