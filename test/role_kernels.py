@@ -47,6 +47,27 @@ def staged(
     return doubled
 
 
+def heads():
+    """Tiles of a tensor whose sizes are known at launch, past its end as well."""
+    h, s = lego.size("H", min=1, max=1000), lego.size("S", min=1, max=10000)
+    tensor = lego.Tensor(f16, Row(h, s, 64))
+
+    @lego.kernel(grid=(lego.cdiv(s, 64), h), block=96)
+    def moved(x: tensor, y: tensor):
+        top, head, out = lego.block_id[0] * 64, lego.block_id[1], y.halo("zero")
+        tile, full = lego.shared(f16, gallery.xor_swizzle(64, 64, 8), "tile"), lego.barriers(1)
+        with lego.warps(0, 1):
+            lego.copy_async(x, tile, at=(head, top, 0), barrier=full[0])
+            full[0].arrive()
+        with lego.warps(1, 3):
+            column = lego.warp_id * 32 + lego.lane_id
+            full[0].wait()
+            for row in lego.range(64):
+                out[head, top + row, column] = tile[row, column]
+
+    return moved
+
+
 def stored(warps=4, rows=100):
     """Threads fill a swizzled tile, which is copied to global memory."""
 

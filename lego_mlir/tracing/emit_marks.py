@@ -18,6 +18,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.tracing.tile_units import CopyUnit, copy_unit
 from lego_mlir.tracing.trace import Barrier, If, KernelTrace, TileCopy, WarpRole
+from lego_mlir.transforms.kernel_facts import map_attribute
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Attribute, Op, Value
@@ -73,15 +74,10 @@ def copy_region(printer: MlirPrinter, trace: KernelTrace, copy: TileCopy) -> tup
 
 def _described(copy: TileCopy, unit: CopyUnit) -> str:
     """The tensor map and boxes as an attribute."""
-    tensor_map = unit.tensor_map
     places = [n for (first, other), byte in unit.boxes.places for n in (first, other, byte)]
     other = next(k for k, axis in enumerate(unit.axes) if axis == (2 * len(unit.axes) - 3) - unit.axes[0])
-    lists = {"sizes": tensor_map.sizes, "strides": tensor_map.strides, "box": tensor_map.box, "places": places}
-    written = ", ".join(f"{name} = array<i64: {', '.join(map(str, numbers))}>" for name, numbers in lists.items())
-    return (
-        f'{{tensor = "{copy.tensor.name}", tile = "{copy.tile.name}", dtype = "{tensor_map.dtype}", {written}, '
-        f"swizzle = {tensor_map.swizzle} : i64, other = {other} : i64, stores = {str(copy.stores).lower()}}}"
-    )
+    more = f'places = array<i64: {", ".join(map(str, places))}>, other = {other} : i64, tensor = "{copy.tensor.name}"'
+    return map_attribute(unit.tensor_map, copy.stores, f", {more}")
 
 
 def _escaped(text: str) -> str:

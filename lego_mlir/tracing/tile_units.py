@@ -6,7 +6,7 @@ from the bytes of the tile's elements at every place that the tile can be at, su
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -15,13 +15,14 @@ import sympy
 
 from lego_mlir.aliases import Array, Expr, Symbol
 from lego_mlir.errors import LayoutError
+from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Eq
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.tensor_boxes import BoxedTile, derive_boxes, dimensions_of
-from lego_mlir.hardware.tensor_maps import TensorMap
+from lego_mlir.hardware.tensor_map_forms import MapExtent, SizeTerm, TensorMapForm
 from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.trace import KernelTrace, TileCopy
 
@@ -33,7 +34,7 @@ MOST_STARTS = 512
 class CopyUnit:
     """The tensor map of a copy, its dimensions innermost first as axes of the view, and its boxes."""
 
-    tensor_map: TensorMap
+    tensor_map: TensorMapForm
     axes: tuple[int, ...]
     boxes: BoxedTile
     contiguous: int
@@ -43,7 +44,7 @@ def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
     """The unit's form of a copy. Raises LayoutError, with the reason, where it has none."""
     element = copy.tensor.dtype.bytes
     sizes, strides = _affine(copy.layout)
-    axes = dimensions_of(strides, sizes)
+    axes = dimensions_of([1 if s == 1 else 0 for s in strides], [1 if n == 1 else 2 for n in sizes])
     rank = len(sizes)
     if axes[0] < rank - 2:
         raise LayoutError(f"adjacent elements are along axis {axes[0]}, and the tile spans the last two of {rank}")
@@ -51,41 +52,58 @@ def copy_unit(trace: KernelTrace, copy: TileCopy) -> CopyUnit:
     offsets = _offsets(trace, copy) * element
     boxes = derive_boxes(offsets if contiguous == 1 else offsets.swapaxes(1, 2), element)
     extents = {axes[0]: boxes.box[0], (2 * rank - 3) - axes[0]: boxes.box[1]}
-    tensor_map = TensorMap(
+    form = TensorMapForm(
         copy.tensor.dtype.name,
-        tuple(sizes[axis] for axis in axes),
-        tuple(strides[axis] * element for axis in axes[1:]),
+        tuple(_term(trace, sizes[axis]) for axis in axes),
+        tuple(_term(trace, strides[axis] * element) for axis in axes[1:]),
         tuple(extents.get(axis, 1) for axis in axes),
         boxes.swizzle,
     )
-    return CopyUnit(tensor_map, axes, boxes, contiguous)
+    if form.is_fixed:
+        form.at(())  # the unit's limits
+    return CopyUnit(form, axes, boxes, contiguous)
 
 
-def _affine(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The sizes and strides of a layout. Raises LayoutError for one that has none."""
-    sizes = _static(layout)
-    origin = int(layout.apply(*(0 for _ in sizes)))
-    ends = [tuple(int(a == axis) for a in range(len(sizes))) for axis in range(len(sizes))]
-    strides = tuple(int(layout.apply(*e)) - origin if n > 1 else _past(sizes) for e, n in zip(ends, sizes, strict=True))
+def _affine(layout: Layout) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The sizes and strides of a layout, over the kernel's sizes. Raises LayoutError for one that has none."""
+    sizes = tuple(as_expr(n) for n in layout.dims())
     index = [sympy.Symbol(f"i{axis}", integer=True) for axis in range(len(sizes))]
     ranges = {symbol: Range(0, n) for symbol, n in zip(index, sizes, strict=True)}
-    affine = sum((i * s for i, s in zip(index, strides, strict=True)), sympy.Integer(0))
-    if origin or not isinstance(prove(Eq(sympy.sympify(layout.apply(*index)), affine), ranges), Proved):
+    position = sympy.expand(as_expr(layout.apply(*map(Index, index))))
+    origin = position.xreplace(dict.fromkeys(index, sympy.Integer(0)))
+    strides = []
+    for axis, n in enumerate(sizes):
+        at = {symbol: sympy.Integer(int(number == axis)) for number, symbol in enumerate(index)}
+        strides.append(sympy.expand(position.xreplace(at) - origin) if n != 1 else _past(sizes))
+    affine = sum((i * s for i, s, n in zip(index, strides, sizes, strict=True) if n != 1), sympy.Integer(0))
+    same = sympy.expand(position - affine) == 0 or isinstance(prove(Eq(position, affine), ranges), Proved)
+    if origin != 0 or not same:
         raise LayoutError(f"{layout!r} is not proved to be strides: position = {affine}")
-    return sizes, strides
+    return sizes, tuple(strides)
+
+
+def _term(trace: KernelTrace, extent: Expr) -> MapExtent:
+    """A number, or a multiple or quotient of one size of the kernel. Raises LayoutError for another expression."""
+    if extent.is_Integer:
+        return int(extent)
+    factor, size = extent.as_coeff_Mul()
+    if size not in trace.sizes:
+        raise LayoutError(
+            f"a tensor map's extents are ints or multiples of one size, and this tensor has {extent}; make all but its "
+            "first two sizes ints"
+        )
+    return SizeTerm(trace.sizes.index(size), int(factor.p), int(factor.q))
 
 
 def _static(layout: Layout) -> tuple[int, ...]:
-    """The sizes of a layout. Raises LayoutError where one is symbolic."""
-    sizes = tuple(n for n in layout.dims() if isinstance(n, int))
-    if len(sizes) != len(layout.dims()):
-        raise LayoutError(f"a tensor map is made for sizes that are ints, and {layout!r} has {list(layout.dims())}")
-    return sizes
+    """The sizes of a shared tile."""
+    return tuple(int(n) for n in layout.dims())
 
 
-def _past(sizes: tuple[int, ...]) -> int:
+def _past(sizes: Sequence[Expr]) -> Expr:
     """A stride for an axis of one element, which is never taken: a multiple of 16 bytes."""
-    return -(-int(np.prod(sizes)) // 16) * 16
+    known = int(np.prod([int(n) for n in sizes if n.is_Integer]))
+    return sympy.Integer(-(-known // 16) * 16)
 
 
 def _offsets(trace: KernelTrace, copy: TileCopy) -> Array:

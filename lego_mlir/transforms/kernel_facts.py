@@ -6,7 +6,7 @@ transform script is the only source for these facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -135,18 +135,39 @@ def _mapped(function: Op, plain: tuple[KernelArgument, ...]) -> tuple[KernelArgu
     for number, described in enumerate(function.attributes[TENSOR_MAPS_ATTRIBUTE]):
         if isinstance(described, ir.UnitAttr):
             continue
-        sizes, strides = _extents_of(described["sizes"]), _extents_of(described["strides"])
-        box = tuple(ir.DenseI64ArrayAttr(described["box"]))
-        swizzle, written = (
-            int(ir.IntegerAttr(described["swizzle"]).value),
-            bool(ir.BoolAttr(described["written"]).value),
-        )
-        dtype = str(ir.StringAttr(described["dtype"]).value)
-        form = TensorMapForm(dtype, sizes, strides, box, swizzle)
+        form, written = form_of(described), bool(ir.BoolAttr(described["written"]).value)
         tensor_map = form.at(()) if form.is_fixed else form
-        shape = tuple(size if isinstance(size, int) else None for size in sizes[::-1])
-        found[number] = KernelArgument("tensor", dtype, shape, CHUNK, not written, written, tensor_map)
+        shape = tuple(size if isinstance(size, int) else None for size in form.sizes[::-1])
+        found[number] = KernelArgument("tensor", form.dtype, shape, CHUNK, not written, written, tensor_map)
     return tuple(found)
+
+
+def map_attribute(tensor_map: TensorMap | TensorMapForm, written: bool, more: str = "") -> str:
+    """A tensor map, or its form, as an attribute; whether its tensor is written; `more` has further entries."""
+    extents = ", ".join(
+        f"{name} = {_listed(values)}"
+        for name, values in (("sizes", tensor_map.sizes), ("strides", tensor_map.strides), ("box", tensor_map.box))
+    )
+    flags = f"swizzle = {tensor_map.swizzle} : i64, written = {str(written).lower()}"
+    return f'{{dtype = "{tensor_map.dtype}", {extents}, {flags}{more}}}'
+
+
+def form_of(described: Attribute) -> TensorMapForm:
+    """The form of a tensor map that an attribute describes."""
+    ir = bindings.load().ir
+    sizes, strides = _extents_of(described["sizes"]), _extents_of(described["strides"])
+    swizzle = int(ir.IntegerAttr(described["swizzle"]).value)
+    box = tuple(ir.DenseI64ArrayAttr(described["box"]))
+    return TensorMapForm(str(ir.StringAttr(described["dtype"]).value), sizes, strides, box, swizzle)
+
+
+def _listed(values: Sequence[MapExtent]) -> str:
+    """Numbers as an array of integers; with terms of sizes as a list, of arrays of their three numbers."""
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) == len(values):
+        return f"array<i64{':' if values else ''} {', '.join(map(str, values))}>"
+    listed = (f"{v} : i64" if isinstance(v, int) else f"array<i64: {v.size}, {v.times}, {v.over}>" for v in values)
+    return f"[{', '.join(listed)}]"
 
 
 def _extents_of(described: Attribute) -> tuple[MapExtent, ...]:

@@ -18,13 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Attribute, Module, Op, Value
+from lego_mlir.aliases import Module, Op, Value
+from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.targets import Target
-from lego_mlir.hardware.tensor_maps import TensorMap
-from lego_mlir.transforms.kernel_facts import TENSOR_MAPS_ATTRIBUTE, element_bytes, input_types, kernels
+from lego_mlir.hardware.tensor_map_forms import TensorMapForm
+from lego_mlir.transforms.kernel_facts import (
+    TENSOR_MAPS_ATTRIBUTE,
+    element_bytes,
+    form_of,
+    input_types,
+    kernels,
+    map_attribute,
+)
 from lego_mlir.transforms.modules import place, string_attribute, walk
 from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.operations import create, operations, users
@@ -110,7 +119,7 @@ class _Described:
     """What the attribute of a copy holds."""
 
     tensor: str
-    tensor_map: TensorMap
+    form: TensorMapForm
     places: tuple[tuple[int, int, int], ...]
     other: int
     stores: bool
@@ -120,15 +129,15 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
     """Every copy by the tensor copy unit, and the maps as the kernel's arguments."""
     if not regions:
         return
-    block, maps = function.regions[0].blocks[0], dict[int, tuple[TensorMap, bool]]()
+    block, maps = function.regions[0].blocks[0], dict[int, tuple[TensorMapForm, bool]]()
     for region in regions:
         described = _described(function, region)
         argument = _tensor_of(region, described)
-        known = maps.setdefault(argument, (described.tensor_map, described.stores))
-        if known != (described.tensor_map, described.stores):
+        known = maps.setdefault(argument, (described.form, described.stores))
+        if known != (described.form, described.stores):
             raise PassError(
                 f"@{string_attribute(function, 'sym_name')} copies {described.tensor} in boxes of two forms, "
-                f"{known[0].box} and {described.tensor_map.box}, and a tensor has one map; copy tiles of one shape and "
+                f"{known[0].box} and {described.form.box}, and a tensor has one map; copy tiles of one shape and "
                 "in one direction, or pass the tensor as two parameters"
             )
         _issue(region, described, block.arguments[argument])
@@ -147,15 +156,10 @@ def _described(function: Op, region: Op) -> _Described:
             f"{where}: @{name}: {reason}. A copy on a barrier is made by the tensor copy unit on this target: change "
             "the tile's layout, or copy without barrier="
         )
-    numbers = {n: tuple(ir.DenseI64ArrayAttr(found[n])) for n in ("sizes", "strides", "box", "places")}
-    swizzle, other = (int(ir.IntegerAttr(found[n]).value) for n in ("swizzle", "other"))
-    tensor_map = TensorMap(
-        str(ir.StringAttr(found["dtype"]).value), numbers["sizes"], numbers["strides"], numbers["box"], swizzle
-    )
-    flat = numbers["places"]
+    flat = tuple(ir.DenseI64ArrayAttr(found["places"]))
     places = tuple((flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3))
-    stores = bool(ir.BoolAttr(found["stores"]).value)
-    return _Described(str(ir.StringAttr(found["tensor"]).value), tensor_map, places, other, stores)
+    other, stores = int(ir.IntegerAttr(found["other"]).value), bool(ir.BoolAttr(found["written"]).value)
+    return _Described(str(ir.StringAttr(found["tensor"]).value), form_of(found), places, other, stores)
 
 
 def _tensor_of(region: Op, described: _Described) -> int:
@@ -195,7 +199,8 @@ def _issue(region: Op, described: _Described, tensor: Value) -> None:
         box = [create("arith.index_cast", [word], [c]).results[0] for c in coordinates]
         pointer = None if barrier is None else _barrier(*barrier)
         if pointer is not None:
-            nvvm.MBarrierExpectTxOp(pointer, _number(described.tensor_map.box_bytes * len(described.places)))
+            size = prod(described.form.box) * ELEMENT_BYTES[described.form.dtype]
+            nvvm.MBarrierExpectTxOp(pointer, _number(size * len(described.places)))
         for along, across, byte in described.places:
             there = _shared(_sum(first, byte))
             at = [_sum(c, along if k == 0 else across if k == described.other else 0) for k, c in enumerate(box)]
@@ -261,7 +266,7 @@ def _map(tensor: Value) -> Value:
     return create("builtin.unrealized_conversion_cast", [pointer], [tensor]).results[0]
 
 
-def _pass_maps(function: Op, maps: dict[int, tuple[TensorMap, bool]]) -> None:
+def _pass_maps(function: Op, maps: dict[int, tuple[TensorMapForm, bool]]) -> None:
     """Make the copied tensors arguments that are maps, and describe these to the launcher."""
     ir = bindings.load().ir
     pointer, types = ir.Type.parse("!llvm.ptr"), input_types(function)
@@ -274,15 +279,10 @@ def _pass_maps(function: Op, maps: dict[int, tuple[TensorMap, bool]]) -> None:
             cast.results[0].replace_all_uses_with(block.arguments[number])
             cast.erase()
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
-    listed = [_attribute(*maps[n]) if n in maps else ir.UnitAttr.get() for n in range(len(types))]
+    listed = [
+        ir.Attribute.parse(map_attribute(*maps[n])) if n in maps else ir.UnitAttr.get() for n in range(len(types))
+    ]
     function.attributes[TENSOR_MAPS_ATTRIBUTE] = ir.ArrayAttr.get(listed)
-
-
-def _attribute(tensor_map: TensorMap, written: bool) -> Attribute:
-    lists = {"sizes": tensor_map.sizes, "strides": tensor_map.strides, "box": tensor_map.box}
-    extents = ", ".join(f"{n} = array<i64{':' if v else ''} {', '.join(map(str, v))}>" for n, v in lists.items())
-    flags = f"swizzle = {tensor_map.swizzle} : i64, written = {str(written).lower()}"
-    return bindings.load().ir.Attribute.parse(f'{{dtype = "{tensor_map.dtype}", {extents}, {flags}}}')
 
 
 def _number(value: int) -> Value:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Final
 
 from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
 from lego_mlir.hardware.memory import ELEMENT_BYTES
-from lego_mlir.hardware.tensor_map_forms import MapExtent, TensorMapForm
-from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
-from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
+from lego_mlir.hardware.tensor_maps import CHUNK
+from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE, map_attribute
 from lego_mlir.transforms.warpgroups import block_clusters, dependent_launch, launch_sizes, lockstep
 from lego_mlir.transforms.warpgroups.epilogue import store_tile
 from lego_mlir.transforms.warpgroups.module_text import ModuleText, operand_name
@@ -113,7 +113,7 @@ class WarpgroupKernel:
                 f"known_grid_size = array<i32: {plan.blocks * plan.cluster_blocks}, 1, 1>"
             ]),
             f"lego.dynamic_shared_bytes = {plan.shared_bytes} : i64", "nvvm.minctasm = 1 : i32",
-            f"lego.tensor_maps = [{', '.join(map(_described, plan.maps))}]",
+            f"lego.tensor_maps = [{', '.join(starmap(map_attribute, plan.maps))}]",
             *([f"{DEPENDENT_ATTRIBUTE} = true"] * plan.dependent),
             *([f"known_cluster_size = array<i32: {plan.cluster_blocks}, 1, 1>"] * (plan.cluster_blocks > 1)),
         ))  # fmt: skip
@@ -365,23 +365,3 @@ class WarpgroupKernel:
         t.line("nvvm.wgmma.wait.group.sync.aligned 0")
         self.release(warp, release, f"{after}#{plan.parts}")
         return [f"{after}#{part}" for part in parts], Turn(f"{after}#{plan.parts + 1}", f"{after}#{plan.parts + 2}")
-
-
-def _described(passed: tuple[TensorMap | TensorMapForm, bool]) -> str:
-    """A tensor map, or its form, as an attribute; whether its tensor is written, or read."""
-    tensor_map, written = passed
-    extents = ", ".join(
-        f"{name} = {_listed(values)}"
-        for name, values in (("sizes", tensor_map.sizes), ("strides", tensor_map.strides), ("box", tensor_map.box))
-    )
-    flags = f"swizzle = {tensor_map.swizzle} : i64, written = {str(written).lower()}"
-    return f'{{dtype = "{tensor_map.dtype}", {extents}, {flags}}}'
-
-
-def _listed(values: Sequence[MapExtent]) -> str:
-    """Numbers as an array of integers; with terms of sizes as a list, of arrays of their three numbers."""
-    numbers = [value for value in values if isinstance(value, int)]
-    if len(numbers) == len(values):
-        return f"array<i64{':' if values else ''} {', '.join(map(str, values))}>"
-    listed = (f"{v} : i64" if isinstance(v, int) else f"array<i64: {v.size}, {v.times}, {v.over}>" for v in values)
-    return f"[{', '.join(listed)}]"

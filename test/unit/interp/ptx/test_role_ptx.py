@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from role_kernels import COLUMNS, ROWS, staged, stored
+from role_kernels import COLUMNS, ROWS, heads, staged, stored
 
 import lego_mlir as lego
 from lego_mlir import Row, f16, gallery, spec
@@ -49,6 +49,17 @@ def test_elements_outside_of_the_tensor_are_zeros(target):
 def test_planted_faults_are_found(target, planted, kind):
     report, _, _ = run(staged(**planted), target)
     assert kind in report.kinds(), [(fault.kind, fault.message) for fault in report.faults]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sizes_may_be_known_at_launch(target):
+    kernel = heads()
+    for h, s in ((2, 100), (3, 7)):
+        x = np.random.default_rng(h).standard_normal((h, s, 64)).astype(np.float16)
+        y = np.zeros_like(x)
+        report = PtxRun(target)(kernel, {"x": x.reshape(-1), "y": y.reshape(-1)}, {"H": h, "S": s})
+        assert report.faults == []
+        assert np.array_equal(x, y)
 
 
 @pytest.mark.parametrize("target", TARGETS)
