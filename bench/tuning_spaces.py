@@ -157,7 +157,7 @@ def count(kinds: list[str]) -> None:
     rows = [row for row in json.loads(COUNTS.read_text()) if row["kind"] not in kinds] if COUNTS.is_file() else []
     for kind, case in [(k, case) for k in kinds if k != "softmax" for case in cases_of(k)]:
         for candidate in space(kind, case):
-            found = {k: v for k, v in asdict(counted(kind, case, candidate)).items() if k != "notes"}
+            found = {k: v for k, v in asdict(counted(kind, case, candidate)).items() if k not in ("notes", "product")}
             rows.append({"kind": kind, "sizes": case, "config": candidate, "counts": found})
         COUNTS.write_text("[\n " + ",\n ".join(json.dumps(row) for row in rows) + "\n]\n")
         print(f"{kind} {case}: {len(rows)} rows", flush=True)
@@ -249,8 +249,10 @@ def cases(kinds: list[str]) -> list[harness.Case]:
 
 def recorded() -> Iterator[tuple[str, tuple[int, ...], list[tuple[dict[str, Any], float, Any]]]]:
     """Each recorded space: its kind, its sizes, and for each candidate its values, microseconds and counts."""
+    from lego_mlir.kernels.choices import choice_from
+    from lego_mlir.kernels.product_time import ProductSize
     from lego_mlir.tuning import template_counts
-    from lego_mlir.tuning.launch_counts import LaunchCounts
+    from lego_mlir.tuning.launch_counts import LaunchCounts, TimedProduct
 
     known = {
         label(r["kind"], r["sizes"], r["config"]): LaunchCounts(**r["counts"]) for r in json.loads(COUNTS.read_text())
@@ -265,6 +267,10 @@ def recorded() -> Iterator[tuple[str, tuple[int, ...], list[tuple[dict[str, Any]
             if kind == "softmax"
             else known[label(kind, sizes, config)]
         )
+        if kind == "matmul":
+            choice = choice_from(config)
+            product = TimedProduct(ProductSize(*sizes), choice.block_tile(F16_BYTES))
+            counts = replace(counts, product=product)
         spaces.setdefault((kind, sizes), []).append((config, 1e3 * row["ms"], counts))
     for row in json.loads((mlir_kernels.RESULTS / "NVIDIA-H200" / "2026-11-20-nw.json").read_text())["rows"]:
         if row["wavefronts"]:

@@ -26,6 +26,7 @@ from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError, UsageError
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import WIDEST_ACCESS
+from lego_mlir.kernels.built_products import BUILT, BuiltProduct
 from lego_mlir.kernels.epilogues import (
     Epilogue,
     VectorPlace,
@@ -54,6 +55,8 @@ OUT_PAD: Final = 8
 """Padding elements after each row of C's shared tile: the rows of a fragment are then in different banks."""
 
 
+TIMED_BYTES: Final = 2
+"""Bytes of an element in the time model of products."""
 LEAST_STEPS: Final = 2
 """The minimum of steps along K, the last one of zeros if one tile is deep enough: pipelining needs a loop."""
 AT_ONCE: Final = 4
@@ -168,6 +171,9 @@ def build(
     kernel.reference(_reference(function, result, plan))
     if split is not None:
         kernel.inputs(split.inputs(count))
+    elif dtype.bytes == TIMED_BYTES and isinstance(M, int) and isinstance(N, int) and isinstance(K, int):
+        layouts = "".join("TN"[_contiguous_axis(layout)] for layout in (a, b))
+        BUILT[kernel] = BuiltProduct(M, N, K, layouts, tiling, None if stride is None else blocks)
     return kernel
 
 

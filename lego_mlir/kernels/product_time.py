@@ -32,6 +32,8 @@ from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
 from lego_mlir.kernels.matmul import LEAST_STEPS
 
 Family = Literal["mma.sync", "warpgroups"]
+FAMILIES: Final[Mapping[str, Family]] = {"matmul_sm80.mlir": "mma.sync", "matmul_sm90.mlir": "warpgroups"}
+"""The transform script of each family."""
 BYTES: Final = 2  # of an element of A or B
 PRODUCTS: Final = 16 * 8 * 16
 """Products of one `mma.sync` m16n8k16, the unit of matrix work of both families. PTX ISA."""

@@ -60,6 +60,7 @@ from lego_mlir.tracing.trace import (
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Array, Cond, Expr
+    from lego_mlir.kernels.product_time import BlockTile, ProductSize
     from lego_mlir.tracing.definition import Kernel
     from lego_mlir.tracing.trace import Buffer, KernelTrace
 
@@ -76,6 +77,14 @@ PLACES: Final = LINE_BYTES // SECTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)
+class TimedProduct:
+    """A matrix product and the tile of its blocks."""
+
+    size: ProductSize
+    tile: BlockTile
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchCounts:
     """One launch: the grid, what a block needs, and what a block does on average.
 
@@ -86,7 +95,8 @@ class LaunchCounts:
     the global loads that wait for each other.
     `touched` are distinct bytes of all tensors of the whole launch. `registers` is an estimate for each thread, `held`
     those that loops carry, at least. `imbalance` is the work of the fullest block over the average: of persistent
-    blocks some do a tile more. `launches` is how often the same launch is made, one after the other.
+    blocks some do a tile more. `launches` is how often the same launch is made, one after the other. A `product` is a
+    pipelined product of `kernels.matmul`, whose own model knows more than these counts.
     """
 
     blocks: int
@@ -109,6 +119,7 @@ class LaunchCounts:
     touched: float = 0.0
     imbalance: float = 1.0
     launches: int = 1
+    product: TimedProduct | None = None
     notes: tuple[str, ...] = ()
 
     @property

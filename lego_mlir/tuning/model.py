@@ -9,11 +9,13 @@ part of the others does not overlap. An SM with several resident blocks hides th
 
 The last wave is charged by the blocks of its fullest SM, so a grid of one block more than fits costs a wave. The model
 ranks candidates of one kernel; constants were fitted to the recorded spaces of an H200 (docs/how-to/tuning.md).
+Products of `kernels.matmul` have a model that knows their steps, stages and lines (`kernels.product_time`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.caches.time_model import H200, RTX_2080_SUPER, Chip
@@ -22,7 +24,7 @@ from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.tuning.candidates import PredictedTime
 
 if TYPE_CHECKING:
-    from lego_mlir.tuning.launch_counts import LaunchCounts
+    from lego_mlir.tuning.launch_counts import LaunchCounts, TimedProduct
 
 RESIDENT: Final = 32
 """Blocks that an SM holds at most; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
@@ -87,6 +89,8 @@ def resident_blocks(counts: LaunchCounts, device: DeviceModel) -> int:
 
 def predict(counts: LaunchCounts, device: DeviceModel) -> PredictedTime:
     """The time of the launches, and its parts."""
+    if counts.product is not None:
+        return _predicted_product(counts, counts.product, device)
     chip, resident = device.chip, max(resident_blocks(counts, device), 1)
     microseconds = 1e6 / chip.frequency
     fills = _fills(counts, device, resident)
@@ -123,6 +127,23 @@ def predict(counts: LaunchCounts, device: DeviceModel) -> PredictedTime:
         instructions=each * max(parts[0], parts[3]),
         waves=counts.blocks / slots,
         tail=launches * tail,
+    )
+
+
+def _predicted_product(counts: LaunchCounts, product: TimedProduct, device: DeviceModel) -> PredictedTime:
+    """The time of a product by its own model, which has an H200's constants."""
+    from lego_mlir.kernels import product_time
+
+    on = replace(product_time.H200, sms=device.chip.sms)
+    time, launches = product_time.product_time(product.size, product.tile, on), counts.launches
+    return PredictedTime(
+        microseconds=launches * time.microseconds,
+        dram=launches * time.dram,
+        l2=launches * time.l2,
+        shared=launches * time.shared,
+        instructions=launches * time.matrix,
+        waves=time.waves,
+        tail=launches * time.sm * (1 - time.waves / math.ceil(time.waves)),
     )
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import LayoutError, LegoError, ToolchainError, UsageError, brief
@@ -25,10 +26,11 @@ from lego_mlir.hardware.limits import refusal
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.tuning.building import TunedTemplate, kernel_of
 from lego_mlir.tuning.candidates import Candidate, Configuration, PredictedTime, Pruned
-from lego_mlir.tuning.launch_counts import LaunchCounts, counts_of, with_interpreted
+from lego_mlir.tuning.launch_counts import LaunchCounts, TimedProduct, counts_of, with_interpreted
 from lego_mlir.tuning.model import DeviceModel, predict
 
 if TYPE_CHECKING:
+    from lego_mlir.runtime.calls import TracedKernelCalls
     from lego_mlir.tracing.definition import Kernel
 
 SLOW: Final = 1.6
@@ -214,7 +216,27 @@ def _staged(counts: LaunchCounts, built: object, target: str) -> LaunchCounts:
     (facts,) = made.kernels
     stages = int((built.parameters or {}).get("stages", 1))
     shared = facts.static_shared + facts.dynamic_shared
-    return replace(counts, shared_bytes=shared, rounds=counts.rounds / max(stages - 1, 1))
+    product = timed_product(built, shared)
+    return replace(counts, shared_bytes=shared, rounds=counts.rounds / max(stages - 1, 1), product=product)
+
+
+def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
+    """A pipelined product of `kernels.matmul` as its time model takes it; None for any other kernel."""
+    from lego_mlir.kernels.built_products import BUILT
+    from lego_mlir.kernels.product_time import FAMILIES, H200, BlockTile, ProductSize
+
+    made, family = BUILT.get(built.kernel), FAMILIES.get(Path(str(built.script)).name)
+    if made is None or family is None:
+        return None
+    given = {name: int(str(value)) for name, value in (built.parameters or {}).items()}
+    cluster = given.get("cluster_m", 1), given.get("cluster_n", 1)
+    persistent = made.blocks is not None or family == "warpgroups"
+    resident = max(round((made.blocks or 0) * cluster[0] * cluster[1] / H200.sms), 1) if persistent else 0
+    t = made.tiling
+    tile = BlockTile(
+        family, t.m // cluster[0], t.n // cluster[1], t.k, t.warps, shared, given.get("stages", 1), resident, cluster
+    )  # fmt: skip
+    return TimedProduct(ProductSize(made.m, made.n, made.k, made.layouts), tile)
 
 
 def _refused(counts: LaunchCounts, device: DeviceModel) -> tuple[str, str] | None:

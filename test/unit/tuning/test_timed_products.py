@@ -1,0 +1,64 @@
+"""Products of `kernels.matmul` are pruned and ranked by the model of their time."""
+
+from dataclasses import replace
+
+import pytest
+
+import lego_mlir as lego
+from lego_mlir import f16
+from lego_mlir.kernels import choices, matmul
+from lego_mlir.kernels.product_time import H200, ProductSize, product_time
+from lego_mlir.kernels.warpgroup_choices import tile_of
+from lego_mlir.layout import Col
+from lego_mlir.tuning.model import DEVICES, predict
+from lego_mlir.tuning.pruning import timed_product
+
+H200_DEVICE = DEVICES["h200"]
+
+
+@pytest.mark.parametrize("choice", choices.CANDIDATES, ids=str)
+def test_a_kernel_has_the_tile_of_the_choice_that_it_was_built_from(choice):
+    size = (512, 768, 1024)
+    kernel = matmul.build(
+        *size,
+        f16,
+        result=f16,
+        tiling=choice.tiling,
+        order=choice.order,
+        blocks=choice.blocks(H200.sms),
+        b=Col(1024, 768),
+    )
+    calls = kernel.transformed("matmul_sm80.mlir", stages=choice.stages)
+    found = timed_product(calls, choice.shared_bytes(2))
+    persistent = choice.resident if kernel.grid[0] == choice.blocks(H200.sms) else 0
+    assert found.size == ProductSize(*size, "NT")
+    assert found.tile == replace(choice.block_tile(2), resident=persistent)
+
+
+def test_a_warpgroup_kernel_has_the_tile_of_a_block_and_its_cluster():
+    tile = tile_of(8192, 8192, 4096, (128, 256), 132, (2, 1))
+    kernel = matmul.build(
+        8192, 8192, 4096, f16, result=f16, tiling=tile.tiling, order=tile.order(8192, 8192), blocks=tile.clusters(132)
+    )
+    found = timed_product(kernel.transformed("matmul_sm90.mlir", **tile.parameters), 0)
+    assert replace(found.tile, warps=tile.block_tile.warps) == tile.block_tile
+
+
+def test_other_kernels_and_scripts_have_no_product():
+    kernel = matmul.build(512, 512, 512, f16)
+    assert timed_product(kernel.transformed("ldmatrix_mma.mlir"), 0) is None
+    sizes = [lego.size(name, multiple_of=8) for name in "MNK"]
+    assert timed_product(matmul.build(*sizes, f16).transformed("matmul_sm80.mlir", stages=3), 0) is None
+
+
+def test_the_prediction_is_that_of_the_product_for_each_launch():
+    choice = choices.CANDIDATES[4]
+    calls = matmul.build(1000, 1000, 1000, f16, result=f16, tiling=choice.tiling).transformed(
+        "matmul_sm80.mlir", stages=choice.stages
+    )
+    product = timed_product(calls, choice.shared_bytes(2))
+    counts = lego.LaunchCounts(blocks=64, threads=128, product=product, launches=3)
+    time, one = predict(counts, H200_DEVICE), product_time(product.size, product.tile)
+    assert time.microseconds == pytest.approx(3 * one.microseconds)
+    assert 0 < time.tail < time.microseconds
+    assert time.waves == one.waves
