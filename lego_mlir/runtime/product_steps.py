@@ -180,7 +180,9 @@ def on_copies(
             steps.append(ProductStep(copy_of(copy_name("pad", dtype, letter)), (name, f"wide_{name}"), values))
         operands.append(f"wide_{name}" if needed else name)
     m, n, k = wide
-    steps.append(ProductStep(product, (*operands, "wide_c" if cropped else "c"), {"M": m, "N": n, "K": k}))
+    workspace = [argument.name for argument in product.entry.arguments[3:]]
+    tensors = (*operands, "wide_c" if cropped else "c", *workspace)
+    steps.append(ProductStep(product, tensors, {"M": m, "N": n, "K": k}))
     if cropped:
         values = {"M": sizes[0], "N": sizes[1], "Q": m, "P": n}
         steps.append(ProductStep(copy_of(copy_name("crop", result)), ("wide_c", "c"), values))

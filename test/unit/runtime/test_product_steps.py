@@ -108,6 +108,15 @@ def test_odd_products_are_computed_on_aligned_copies(device, always, size, layou
     assert device.value("allocated") == before
 
 
+def test_an_odd_product_of_few_rows(split, always):
+    """M is odd, A is stored by columns: A is copied, C is copied back, and K is split between."""
+    a, b = operands(15, 64, 1024)
+    for _ in range(2):
+        found = lego_mlir.matmul(own(np.asarray(a, order="F")), own(b))
+        np.testing.assert_array_equal(found, exact(a, b))
+    assert split.entries() == ["pad_columns", "matmul", "crop"] * 2
+
+
 def test_odd_products_by_warpgroups(device, always, monkeypatch):
     monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", 1)
     a, b = operands(65, 67, 129)
