@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 PIPELINED: Final = "matmul_sm80.mlir"
 WARPGROUPS: Final = "matmul_sm90.mlir"
 WARPGROUP_TARGET: Final = "sm_90a"
-NOT_AHEAD: Final = "ldmatrix_mma.mlir"  # copies by the threads themselves, in step with the products
-LEAST_COPY: Final = 4  # bytes that an asynchronous copy moves at least; PTX ISA, "cp.async"
+NOT_AHEAD: Final = "matmul_narrow.mlir"  # loads by the threads themselves, an iteration ahead of the products
 LEAST: Final = 80  # the compute capability from which cp.async, ldmatrix and mma.sync m16n8k16 are there
 ALIGNMENT: Final = 16  # bytes: the widest access of a kernel
 _INPUTS: Final = {"float16": "f16", "bfloat16": "bf16"}
@@ -260,7 +259,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     On sm_90a warpgroups compute what they can, `mma.sync` everything else; a model of the time chooses the tile.
     """
     from lego_mlir.hardware.targets import target_named
-    from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
+    from lego_mlir.kernels import choices, matmul, narrow_tiles, split_choices, warpgroup_choices
     from lego_mlir.layout import Col, Row
     from lego_mlir.tracing.dtypes import dtype_named
 
@@ -282,14 +281,14 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
     else:
         chosen = choices.choose(p.m, p.n, p.k, p.layouts, room, result.bytes, p.multiprocessors)
         split = None
+    narrow = narrow_tiles.is_narrow(p.m, p.n, p.k, p.layouts)
+    if narrow:
+        chosen = narrow_tiles.choose(p.m, p.n, p.multiprocessors)
     built = matmul.build(
         p.m, p.n, p.k, **types, tiling=chosen.tiling, order=chosen.order, blocks=chosen.blocks(p.multiprocessors),
         split=split,
     )  # fmt: skip
-    copied = (access for _, access in built.trace().accesses() if access.buffer.name in ("a", "b"))
-    if any(access.width * access.buffer.dtype.bytes < LEAST_COPY for access in copied):
-        return built, NOT_AHEAD, {}
-    return built, PIPELINED, {"stages": chosen.stages}
+    return (built, NOT_AHEAD, {}) if narrow else (built, PIPELINED, {"stages": chosen.stages})
 
 
 @cache

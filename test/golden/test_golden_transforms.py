@@ -15,6 +15,7 @@ SCRIPTS = {
     "matmul_ldmatrix_mma": ([MMA], {}),
     "matmul_swizzle": ([COPIES, MMA, SWIZZLE], {}),
     "matmul_pipeline": ([COPIES, MMA, PIPELINE], {}),
+    "matmul_narrow": (["matmul_narrow.mlir"], {}),
     "matmul_sm80": (["matmul_sm80.mlir"], {"stages": 3}),
     "matmul_sm90": (["matmul_sm90.mlir"], {"stages": 2}),
 }

@@ -11,6 +11,7 @@
 | `lego-drain-copies` | waits for all copies after a pipelined loop that is inside another loop |
 | `lego-rotate-fragments` | loads the next iteration's first fragments before this iteration's last products |
 | `lego-load-ahead` | interleaves the loads of a step's fragments with the products of the previous step |
+| `lego-load-tiles-early` | loads the next tile into registers during the products, where rows are too narrow to copy |
 | `lego-spread-copies` | interleaves the copies of a loop with its products |
 | `lego-defer-rounding`, `lego-round-at-store` | move the rounding of a result from the tile to the lanes' stores |
 | `lego-bf16-as-f16`, `lego-bf16-again` | distribute bf16 tiles to lanes, which upstream supports for f16 only |
@@ -57,6 +58,7 @@ PASSES: Final = {
     "lego-next-tile-ahead": "prefetch_next_tile.PrefetchNextTile",
     "lego-warpgroup-products": "warpgroup_products.WarpgroupProducts",
     "lego-load-ahead": "load_ahead.LoadAhead",
+    "lego-load-tiles-early": "load_tiles_early.LoadTilesEarly",
     "lego-narrow-indices": "narrow_indices.NarrowIndices",
     "lego-spread-copies": "spread_copies.SpreadCopies",
     "lego-defer-rounding": "round_at_store.DeferRounding",

@@ -341,6 +341,7 @@ def test_every_script_is_valid_for_upstream(tmp_path):
     assert scripts.shipped() == (
         "async_copies.mlir",
         "ldmatrix_mma.mlir",
+        "matmul_narrow.mlir",
         "matmul_sm80.mlir",
         "matmul_sm90.mlir",
         "pipeline.mlir",
