@@ -30,13 +30,13 @@ LEAST_DEPTH: Final = 512
 TILES: Final = (
     Choice(Tiling(16, 64, 128, (1, 4)), 5),
     Choice(Tiling(32, 64, 128, (1, 4)), 4),
-    Choice(Tiling(64, 64, 128, (2, 2)), 3),
+    Choice(Tiling(64, 64, 64, (2, 2)), 6),
 )
 """The tiles by their rows; stages for two blocks on a multiprocessor of 228 KB."""
 RESIDENT: Final = 2
 BYTES: Final = 2
 DEVICE_BYTES_PER_NS: Final = 4200  # read from device memory, of the 4800 of an H200's data sheet
-BLOCK_BYTES_PER_NS: Final = 48  # of one block's stages in flight
+BLOCK_BYTES_PER_NS: Final = {16: 42, 32: 42, 64: 25}  # of B, by a block with a tile of these rows
 START_NS: Final = 2500  # a launch, its first tiles and its last store
 SUM_NS: Final = 500  # for the arrival of a tile's blocks
 PART_NS: Final = 120  # to read one more part of a tile's sums
@@ -89,9 +89,9 @@ def most_parts(k: int, tiling: Tiling) -> int:
 def nanoseconds(m: int, n: int, k: int, tiling: Tiling, parts: int, multiprocessors: int) -> float:
     """The model's time of a product with K in `parts`; it ranks parts."""
     units, slots = _tiles(m, n, tiling) * parts, multiprocessors * RESIDENT
-    longest = -(-units // slots) * min(n, tiling.n) * k * BYTES / parts
+    longest = -(-units // slots) * min(n, tiling.n) * steps_of(k, tiling.k, parts) * tiling.k * BYTES
     bytes_ = -(-m // tiling.m) * n * k * BYTES
-    loads = max(bytes_ / DEVICE_BYTES_PER_NS, longest / BLOCK_BYTES_PER_NS)
+    loads = max(bytes_ / DEVICE_BYTES_PER_NS, longest / BLOCK_BYTES_PER_NS[tiling.m])
     return START_NS + loads + (SUM_NS + PART_NS * parts if parts > 1 else 0)
 
 
