@@ -28,8 +28,8 @@ ALIGNED: Final = 8
 """Elements of 16 bytes, of which rows are multiples."""
 COLUMN: Final = 64
 """Elements of 128 bytes: with rows of whole columns one copy moves all columns of a tile."""
-LARGEST: Final = 2**24
-"""The largest M, N and K of a class."""
+LARGEST: Final = 2**20
+"""The largest M, N and K of a class: the number of tiles of 64 x 64 fits 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,21 @@ def divisors(layouts: str) -> tuple[int, int, int]:
     return ALIGNED if layouts[0] == "T" else 1, ALIGNED, 1 if layouts == "TN" else ALIGNED
 
 
+def magnitude(m: int) -> int:
+    """The M for which the tile of a class is chosen: the next power of two."""
+    return 1 << (m - 1).bit_length()
+
+
 def class_of(
     size: tuple[int, int, int], layouts: str, dtype: str, result: str, multiprocessors: int,
     clusters: int | None = None,
 ) -> ProductClass:  # fmt: skip
-    """The class of a product, for a device with this many multiprocessors, or of clusters that run at a time."""
+    """The class of a product, for a device with this many multiprocessors, or of clusters that run at a time.
+
+    A varying M, the batch, changes the class only with its order of magnitude.
+    """
     m, n, k = size
-    tile = choose(m, n, k, multiprocessors)
+    tile = choose(magnitude(m), n, k, multiprocessors, layouts)
     across = [n] * (layouts[1] == "N") + [m] * (layouts[0] == "T")
     whole = bool(across) and all(extent % COLUMN == 0 for extent in across)
     return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), whole)

@@ -15,7 +15,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Module, Op
 from lego_mlir.errors import LayoutError
 from lego_mlir.hardware.targets import Target
-from lego_mlir.transforms.kernel_facts import input_types, kernels
+from lego_mlir.transforms.kernel_facts import RANGE_ATTRIBUTE, input_types, kernels
 from lego_mlir.transforms.modules import parse, string_attribute
 from lego_mlir.transforms.passes.base import Pass, PassError
 from lego_mlir.transforms.passes.operations import create
@@ -64,7 +64,11 @@ class WarpgroupProducts(Pass):
             symbolic = read_class(function, self.whole_columns) if is_symbolic(function) else None
             product = read(function) if symbolic is None else symbolic.product
             cluster, operands = (self.cluster_m, self.cluster_n), operands_of(function)
-            sizes = None if symbolic is None else LaunchSizes(*symbolic.sizes, first=min(symbolic.sizes))
+            sizes = (
+                None
+                if symbolic is None
+                else LaunchSizes(*symbolic.sizes, min(symbolic.sizes), declared_ranges(function))
+            )
             plan = plan_of(name, product, self.stages, self.lockstep, cluster, self.dependent, operands, sizes)
             text = WarpgroupKernel(plan).build()
         except (PassError, LayoutError) as error:
@@ -85,6 +89,15 @@ class WarpgroupProducts(Pass):
         else:
             fill_in_counts(function, symbolic)
         function.erase()
+
+
+def declared_ranges(function: Op) -> tuple[str, ...]:
+    """The ranges of a kernel's sizes, as text of attributes."""
+    ir, name = bindings.load().ir, "arg_attrs"
+    if name not in function.attributes:
+        return ("",) * MATRICES
+    described = list(ir.ArrayAttr(function.attributes[name]))[len(input_types(function)) - MATRICES :]
+    return tuple(f" {one}" if RANGE_ATTRIBUTE in one else "" for one in described)
 
 
 def operands_of(function: Op) -> tuple[str, ...]:

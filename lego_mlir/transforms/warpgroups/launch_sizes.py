@@ -23,12 +23,21 @@ _TILES, _STEPS, _LAST, _WHOLE = "%tile_count", "%step_count", "%last_step", "%ti
 
 @dataclass(frozen=True, slots=True)
 class LaunchSizes:
-    """The numbers of the arguments that are M, N and K; `first` is that of the first size."""
+    """The numbers of the arguments that are M, N and K; `first` is that of the first size.
+
+    `declared` are the ranges of the sizes, as attributes of the arguments, in which indices may be found to fit 32
+    bits.
+    """
 
     m: int
     n: int
     k: int
     first: int
+    declared: tuple[str, ...] = ()
+
+    def attributes(self, argument: int) -> str:
+        """The attributes of an argument, empty for other arguments than sizes."""
+        return "" if argument < self.first else self.declared[argument - self.first]
 
     def term(self, argument: int, times: int = 1, over: int = 1) -> SizeTerm:
         """A multiple or a quotient of a size."""

@@ -119,7 +119,11 @@ class WarpgroupKernel:
         ))  # fmt: skip
         names = ("%a", "%b", "%c")
         maps = [f"{names[plan.arguments.index(number)]}: !llvm.ptr" for number in range(len(names))]
-        others = [f"{operand_name(len(names) + i)}: {type_}" for i, type_ in enumerate(plan.operands)]
+        sizes = plan.launch_sizes
+        others = [
+            f"{operand_name(i)}: {type_}{sizes.attributes(i) if sizes else ''}"
+            for i, type_ in enumerate(plan.operands, len(names))
+        ]
         with t.block(f"gpu.func @{plan.name}({', '.join([*maps, *others])}) kernel attributes {{{attributes}}} {{"):
             self.body()
             t.line("gpu.return")
