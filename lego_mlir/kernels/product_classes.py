@@ -1,11 +1,11 @@
 """Classes of products: one kernel for all sizes that take the same tile, layouts and types.
 
-    4096 x 4096 x 4096    128x256, 4 stages, lockstep 32, rows of whole 128 bytes    -> kernel A
-    4095 x 4096 x 4096    the same                                                   -> kernel A
-    4096 x 4104 x 4096    the same, rows of 16 bytes                                 -> kernel B
+    4096 x 4096 x 4096    warpgroups, 256x128, lockstep 32, rows of whole 128 bytes    -> kernel A
+    4095 x 4096 x 4096    the same                                                     -> kernel A
+    4096 x 4104 x 4096    the same, rows of 16 bytes                                   -> kernel B
 
-A class has what the code depends on, so a varying batch compiles nothing anew. Its kernel takes M, N and K as
-arguments; their divisors, of 8 elements or of whole columns of 128 bytes, are part of the class.
+A class has what the code depends on, so a varying batch compiles nothing anew: the tile is chosen for the order of
+magnitude of M. The kernel takes M, N and K as arguments; their divisors and limits are part of the class.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir.expr.index import Index
-from lego_mlir.kernels import matmul
-from lego_mlir.kernels.warpgroup_choices import WarpgroupTile, choose
+from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
+from lego_mlir.kernels.choices import Choice
+from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.layout import Col, Row
+from lego_mlir.schedule.named import SYMBOLIC
 from lego_mlir.schedule.orders import grouped
 from lego_mlir.tracing.dtypes import dtype_named
 
 if TYPE_CHECKING:
+    from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.definition import Kernel
 
 ALIGNED: Final = 8
@@ -29,7 +32,11 @@ ALIGNED: Final = 8
 COLUMN: Final = 64
 """Elements of 128 bytes: with rows of whole columns one copy moves all columns of a tile."""
 LARGEST: Final = 2**20
-"""The largest M, N and K of a class: the number of tiles of 64 x 64 fits 32 bits."""
+"""The largest M, N and K of a class by warpgroups: the number of tiles of 64 x 64 fits 32 bits."""
+LARGEST_POSITION: Final = 2**15
+"""The largest M, N and K of other classes: positions in the matrices fit 32 bits."""
+TYPES: Final = ("f16", "bf16")
+Sizes = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ class ProductClass:
     clusters: int
     whole: bool
 
+    script = "matmul_sm90.mlir"
+
     @property
     def name(self) -> str:
         """The name of its kernel."""
@@ -54,38 +63,88 @@ class ProductClass:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """The parameters of `matmul_sm90.mlir`."""
+        """The parameters of the script."""
         return {**self.tile.parameters, "whole_columns": int(self.whole)}
 
     def kernel(self) -> Kernel:
-        """The kernel of sizes M, N and K."""
-        (m, n, k), tiling = self.sizes(), self.tile.tiling
-        a, b = (
-            (Col if letter == "T" else Row)(*dims) for letter, dims in zip(self.layouts, ((m, k), (k, n)), strict=True)
+        """The kernel of sizes M, N and K.
+
+        That rows are of whole columns is not declared, since the kernel's masks make the ends of matrices known; the
+        launch checks it (`hardware.tensor_map_forms`).
+        """
+        m, n, k = sizes_of(divisors(self.layouts), 1, LARGEST)
+        tiling = self.tile.tiling
+        order = grouped(
+            lego.cdiv(m, tiling.m), lego.cdiv(n, tiling.n), rows=self.tile.group, snake=self.tile.lockstep > 0
         )
-        grid = lego.cdiv(m, tiling.m), lego.cdiv(n, tiling.n)
-        order = grouped(*grid, rows=self.tile.group, snake=self.tile.lockstep > 0)
+        a, b = matrices(self.layouts, (m, n, k))
         return matmul.build(
             m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result), tiling=tiling, order=order,
             blocks=self.clusters,
         )  # fmt: skip
 
-    def sizes(self) -> tuple[Index, Index, Index]:
-        """M, N and K, with their divisors: rows of A, B and C are multiples of 16 bytes.
 
-        Those of whole columns are not declared, since the kernel's masks make the ends of matrices known; the launch
-        checks them (`hardware.tensor_map_forms`).
-        """
-        m, n, k = (
-            lego.size(name, min=1, max=LARGEST, multiple_of=divisor)
-            for name, divisor in zip("MNK", divisors(self.layouts), strict=True)
-        )
-        return m, n, k
+@dataclass(frozen=True, slots=True)
+class PipelinedClass:
+    """Products by mma.sync with one kernel. `deep` tells that K is a multiple of the tile's step."""
+
+    dtype: str
+    result: str
+    layouts: str
+    choice: Choice
+    blocks: int | None
+    deep: bool
+
+    script = "matmul_sm80.mlir"
+
+    @property
+    def name(self) -> str:
+        """The name of its kernel."""
+        rows = "deep" if self.deep else "aligned"
+        text = f"matmul_{self.dtype}_{self.result}_{self.layouts}_{rows}_{self.choice}"
+        return text.replace(", ", "_").replace(" ", "_")
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The parameters of the script."""
+        return {"stages": self.choice.stages}
+
+    def kernel(self) -> Kernel:
+        """The kernel of sizes M, N and K."""
+        m_by, n_by, k_by = divisors(self.layouts)
+        step = self.choice.tiling.k
+        m, n, k = sizes_of((m_by, n_by, step if self.deep else k_by), least_depth(self.choice), LARGEST_POSITION)
+        a, b = matrices(self.layouts, (m, n, k))
+        return matmul.build(
+            m, n, k, dtype_named(self.dtype), a=a, b=b, result=dtype_named(self.result), tiling=self.choice.tiling,
+            order=self.choice.order, blocks=self.blocks,
+        )  # fmt: skip
 
 
-def divisors(layouts: str) -> tuple[int, int, int]:
+def sizes_of(multiples: Sizes, least: int, largest: int) -> tuple[Index, Index, Index]:
+    """M, N and K of a class: multiples of some numbers, K at least `least`."""
+    m, n, k = (
+        lego.size(name, min=least if name == "K" else 1, max=largest, multiple_of=divisor)
+        for name, divisor in zip("MNK", multiples, strict=True)
+    )
+    return m, n, k
+
+
+def matrices(layouts: str, sizes: tuple[Index, Index, Index]) -> tuple[Layout, Layout]:
+    """The layouts of A and B."""
+    m, n, k = sizes
+    a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
+    return lego.as_layout(a), lego.as_layout(b)
+
+
+def divisors(layouts: str) -> Sizes:
     """What M, N and K must be multiples of, so that rows of A, B and C are multiples of 16 bytes."""
     return ALIGNED if layouts[0] == "T" else 1, ALIGNED, 1 if layouts == "TN" else ALIGNED
+
+
+def least_depth(choice: Choice) -> int:
+    """The least K with as many steps as the pipeline has stages before the loop."""
+    return max(1, (choice.stages - 2) * choice.tiling.k + 1)
 
 
 def magnitude(m: int) -> int:
@@ -94,15 +153,47 @@ def magnitude(m: int) -> int:
 
 
 def class_of(
-    size: tuple[int, int, int], layouts: str, dtype: str, result: str, multiprocessors: int,
-    clusters: int | None = None,
-) -> ProductClass:  # fmt: skip
-    """The class of a product, for a device with this many multiprocessors, or of clusters that run at a time.
+    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, clusters: int | None = None
+) -> ProductClass:
+    """The class of a product by warpgroups, for a device with this many multiprocessors, or clusters at a time.
 
     A varying M, the batch, changes the class only with its order of magnitude.
     """
     m, n, k = size
-    tile = choose(magnitude(m), n, k, multiprocessors, layouts)
+    tile = warpgroup_choices.choose(magnitude(m), n, k, multiprocessors, layouts)
     across = [n] * (layouts[1] == "N") + [m] * (layouts[0] == "T")
     whole = bool(across) and all(extent % COLUMN == 0 for extent in across)
     return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), whole)
+
+
+def pipelined_class_of(
+    size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, room: int
+) -> PipelinedClass | None:
+    """The class of a product by mma.sync, None where its kernel depends on the sizes otherwise.
+
+    `room` is the shared memory of a block, in bytes.
+    """
+    m, n, k = size
+    element = dtype_named(result).bytes
+    chosen = choices.choose(magnitude(m), n, k, layouts, room, element, multiprocessors)
+    if split_choices.applies(m, k) or chosen.order not in SYMBOLIC or k < least_depth(chosen):
+        return None
+    return PipelinedClass(dtype, result, layouts, chosen, chosen.blocks(multiprocessors), k % chosen.tiling.k == 0)
+
+
+def class_for(
+    size: Sizes, layouts: str, dtype: str, result: str, target: str, multiprocessors: int
+) -> ProductClass | PipelinedClass | None:
+    """The class whose kernel `lego_mlir.matmul` takes on a target; None for a kernel of exactly these sizes."""
+    from lego_mlir.hardware.targets import target_named
+
+    if dtype not in TYPES or any(extent % by for extent, by in zip(size, divisors(layouts), strict=True)):
+        return None
+    m, n, k = size
+    device = target_named(target)
+    warpgroups = device.compute_capability == (9, 0) and device.specific
+    if warpgroups and warpgroup_choices.applies(m, n, k, layouts, dtype, result):
+        return class_of(size, layouts, dtype, result, multiprocessors) if max(size) <= LARGEST else None
+    if max(size) > LARGEST_POSITION:
+        return None
+    return pipelined_class_of(size, layouts, dtype, result, multiprocessors, device.shared_per_block)

@@ -3,10 +3,12 @@
     import torch, lego_mlir
     c = lego_mlir.matmul(a, b)          # PyTorch, CuPy, JAX, or DLPack; f16 or bf16, in rows or in columns
 
-The kernel is chosen by a model of its time (`kernels.product_time`), traced for exactly these sizes, and compiled at
-its first use: into the cache on disk, from where other processes take it. A machine without the compiler takes it from
-a folder of packed kernels (`lego-mlir pack matmul`). What was found out about two arrays is kept as a plan for the next
-ones of the same types, shapes and strides, so that a call costs little more than its launch.
+A kernel computes all sizes of its class: of the same types, orders and alignment, with the tile that a model of its
+time chooses for the order of magnitude of M (`kernels.product_classes`). It is compiled at its first use, into the
+cache on disk, from where other processes take it; another batch compiles nothing. Other products have a kernel for
+exactly their sizes, and so have those of a machine without the compiler, from a folder of packed kernels (`lego-mlir
+pack matmul`). What was found out about two arrays is kept as a plan for the next ones of the same types, shapes and
+strides, so that a call costs little more than its launch.
 
 An array in rows or in columns is used in place; another one is copied. Large products whose rows are not multiples of
 16 bytes are computed on aligned copies (`aligned_products`); small ones load such rows element by element. Products of
@@ -31,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.kernels import aligned_products
 from lego_mlir.kernels.aligned_products import WideProduct
-from lego_mlir.runtime import binding, packs, product_steps
+from lego_mlir.runtime import binding, class_backends, packs, product_steps
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
 from lego_mlir.runtime.calls import loaded, target_for
 from lego_mlir.runtime.manifest import kernel_from
@@ -88,17 +90,21 @@ class Multiplication:
 _known: dict[Hashable, Multiplication] = {}
 
 
-def matmul(a: Tensor, b: Tensor, *, result: str | None = None, kernels: str | Path | None = None) -> Tensor:
+def matmul(
+    a: Tensor, b: Tensor, *, result: str | None = None, kernels: str | Path | None = None, fixed: bool = False
+) -> Tensor:
     """a @ b for two matrices on a device; `result` names the type of the result, such as "float32".
 
     It is computed on their device, on the current stream of their library. `kernels` is a folder of packed kernels to
-    take it from, by default that of the environment variable LEGO_MLIR_KERNELS. Raises UsageError for arrays that
-    cannot be multiplied here, DependencyError without a device, or without the compiler and a packed kernel.
+    take it from, by default that of the environment variable LEGO_MLIR_KERNELS. Products whose rows are multiples of 16
+    bytes share kernels by classes of sizes, with the tile of M's order of magnitude; `fixed` compiles a kernel for
+    exactly these sizes. Raises UsageError for arrays that cannot be multiplied here, DependencyError without a device,
+    or without the compiler and a packed kernel.
     """
-    key = (key_of((a, b)), result, kernels)
+    key = (key_of((a, b)), result, kernels, fixed)
     known = _known.get(key)
     if known is None:
-        known = _bind(a, b, result, kernels)
+        known = _bind(a, b, result, kernels, fixed)
         if len(_known) >= _KEPT:
             _known.clear()
         _known[key] = known
@@ -106,11 +112,11 @@ def matmul(a: Tensor, b: Tensor, *, result: str | None = None, kernels: str | Pa
         _require_no_gradient(known.gradients)
     of_a, of_b = known.pointers
     if known.plan is None or (of_a(a) | of_b(b)) % ALIGNMENT:
-        return matmul(_usable("a", a), _usable("b", b), result=result, kernels=kernels)
+        return matmul(_usable("a", a), _usable("b", b), result=result, kernels=kernels, fixed=fixed)
     return known.plan((a, b), None)
 
 
-def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None) -> Multiplication:
+def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None, fixed: bool) -> Multiplication:
     """The product for arrays of these types, shapes and strides."""
     (left, first), (right, second) = _operand("a", a), _operand("b", b)
     (m, k), (depth, n) = first.shape, second.shape
@@ -138,7 +144,24 @@ def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None) 
     gradients = tuple(name for name, facts in (("a", first), ("b", second)) if facts.needs_gradient)
     held = [replace(facts, needs_gradient=False) for facts in (first, second)]
     library = left if left.results is not None else _cupy_arrays()
-    return Multiplication(_plan(problem, device, _folder(kernels), held, [a, b], library), pointers, gradients)
+    folder = _folder(kernels)
+    if folder is None and not fixed:
+        backend = _backend_of_class(problem, device)
+        if backend is not None:
+            bound = binding.bind(backend.entry, [*held, None], {})
+            return Multiplication(backend.plan(bound, [a, b], library), pointers, gradients)
+    return Multiplication(_plan(problem, device, folder, held, [a, b], library), pointers, gradients)
+
+
+def _backend_of_class(problem: Problem, device: int) -> Backend | None:
+    """The kernel of a product's class; None where it has none, or where there is no compiler to tell."""
+    try:
+        from lego_mlir.kernels.product_classes import class_for
+    except ImportError:
+        return None
+    p = problem
+    found = class_for((p.m, p.n, p.k), p.layouts, p.dtype, p.result, p.target, p.multiprocessors)
+    return None if found is None else class_backends.backend_of(found, p.target, device)
 
 
 def _plan(

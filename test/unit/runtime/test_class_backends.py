@@ -1,0 +1,139 @@
+"""`lego_mlir.matmul` by classes of sizes, with a stand-in for the driver: what is compiled, and the results."""
+
+import ctypes
+import threading
+import time
+
+import numpy as np
+import pytest
+from cuda_stand_in import Machine, OwnLibrary, own
+
+import lego_mlir
+from lego_mlir import interp
+from lego_mlir.kernels import product_classes, warpgroup_choices
+from lego_mlir.kernels.product_classes import PipelinedClass, ProductClass, class_for
+from lego_mlir.runtime import class_backends, driver, products
+
+
+class Device:
+    """The stand-in: `compiled` lists the classes that were compiled, in order; a launch runs in the interpreter."""
+
+    def __init__(self, monkeypatch):
+        self.compiled, self.latest = [], None
+        self.machine = Machine().plug_in(monkeypatch)
+        self.machine.kernels["matmul"] = self.launch
+        self.library = OwnLibrary(monkeypatch)
+        real = class_backends.compiled_class
+
+        def compiled(found, target):
+            self.compiled.append(found)
+            self.latest = real(found, target)
+            return self.latest
+
+        monkeypatch.setattr(class_backends, "compiled_class", compiled)
+
+    def launch(self, parameters, grid):
+        (kernel,) = self.latest.sources
+        count = len(kernel.params)
+        values = [ctypes.c_int64.from_address(parameters[count + i]).value for i in range(len(kernel.sizes))]
+        sizes = dict(zip((size.name for size in kernel.sizes), values, strict=True))
+        memories = []
+        for i, (parameter, (rows, columns)) in enumerate(zip(kernel.params, ("MK", "KN", "MN"), strict=True)):
+            address = ctypes.c_uint64.from_address(parameters[i]).value
+            size = sizes[rows] * sizes[columns] * parameter.dtype.bytes
+            words = (ctypes.c_ubyte * size).from_address(address)
+            memories.append(np.frombuffer(memoryview(words), parameter.dtype.numpy))
+        by_warpgroups = "tensor_maps" in self.latest.stage("transformed")  # which no interpreter of MLIR runs
+        text = self.latest.stage("mlir" if by_warpgroups else "transformed")
+        report = interp.launch(text, "matmul", grid, args=[*memories, *values])
+        assert report.clean, report.faults
+
+
+@pytest.fixture(scope="module")
+def cache_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def device(monkeypatch, cache_folder):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))
+    products._known.clear()
+    class_backends.forget()
+    yield Device(monkeypatch)
+    products._known.clear()
+    class_backends.forget()
+    driver.driver.cache_clear()
+
+
+def operands(m, n, k):
+    draw = np.random.default_rng(m)
+    return [draw.integers(-4, 5, shape).astype(np.float16) for shape in ((m, k), (k, n))]
+
+
+def multiply(m, n, k, **options):
+    a, b = operands(m, n, k)
+    product = lego_mlir.matmul(own(a), own(b), **options)
+    np.testing.assert_array_equal(product, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
+
+
+def test_a_varying_batch_compiles_nothing_anew(device):
+    for m in (65, 128, 100, 66):
+        multiply(m, 64, 160)
+    assert len(device.compiled) == 1
+    assert isinstance(device.compiled[0], PipelinedClass)
+
+
+def test_warpgroups_share_a_kernel_too(device, monkeypatch):
+    monkeypatch.setattr(warpgroup_choices, "LEAST_WORK", 1)
+    for m in (136, 72, 200):
+        multiply(m, 136, 88)
+    multiply(250, 144, 88)
+    assert [type(found) for found in device.compiled] == [ProductClass]
+    multiply(136, 128, 88)  # rows of whole 128 bytes
+    assert [found.whole for found in device.compiled] == [False, True]
+
+
+def test_fixed_sizes_are_asked_for(device, monkeypatch):
+    seen = []
+    monkeypatch.setattr(products, "backend_for", lambda problem, *others: seen.append(problem) or pytest.skip("seen"))
+    with pytest.raises(pytest.skip.Exception):
+        multiply(65, 64, 160, fixed=True)
+    assert (seen[0].m, device.compiled) == (65, [])
+
+
+def test_threads_compile_a_class_once(device, monkeypatch):
+    compiled = class_backends.compiled_class
+
+    def slow(found, target):
+        time.sleep(0.05)
+        return compiled(found, target)
+
+    monkeypatch.setattr(class_backends, "compiled_class", slow)
+    found = class_for((100, 64, 160), "NN", "f16", "f16", "sm_90a", 132)
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(class_backends.backend_of(found, "sm_90a", 0)))
+               for _ in range(4)]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert device.compiled == [found]
+    assert len(set(map(id, got))) == 1
+    assert len(got) == 4
+
+
+@pytest.mark.parametrize(
+    ("size", "layouts", "target", "kind"),
+    [
+        ((4096, 4096, 4096), "NN", "sm_90a", ProductClass), ((4096, 4096, 4096), "NN", "sm_80", PipelinedClass),
+        ((4095, 4096, 4096), "TN", "sm_90a", type(None)), ((4096, 4100, 4096), "NT", "sm_90a", type(None)),
+        ((16, 4096, 4096), "NN", "sm_90a", type(None)), ((2**21, 128, 128), "NN", "sm_90a", type(None)),
+        ((40000, 128, 128), "NN", "sm_80", type(None)), ((100, 64, 160), "NT", "sm_90a", PipelinedClass),
+    ],
+)  # fmt: skip
+def test_which_products_have_a_class(size, layouts, target, kind):
+    assert type(class_for(size, layouts, "f16", "f16", target, 132)) is kind
+
+
+def test_the_order_of_magnitude_of_m():
+    assert [product_classes.magnitude(m) for m in (1, 2, 3, 64, 65, 4096, 4097)] == [1, 2, 4, 64, 128, 4096, 8192]
