@@ -208,9 +208,15 @@ class TracedKernelCalls(Calls):
                 raise UsageError(
                     f"kernel {self.name}: {error}; run it in the interpreter, with check=True, or on CUDA arrays"
                 ) from error
+        from lego_mlir.hardware.targets import TARGETS
         from lego_mlir.runtime.driver import driver
 
-        target, script = target_for(driver().capability(device[1])), self.script
+        capability, script = driver().capability(device[1]), self.script
+        specific = f"sm_{capability}a"  # code for exactly this architecture, which warpgroups' products are
+        if self.kernel.trace().products and specific in TARGETS and TARGETS[specific].has_warpgroup_products:
+            target = specific
+        else:
+            target = target_for(capability)
         if script is None and self.kernel.trace().tile_rows():
             script = FRAGMENTS
         compilation = self.kernel.compile(target, transform=script, parameters=self.parameters)

@@ -1,0 +1,125 @@
+"""`lego_mlir.attention(q, k, v)`: fused attention of arrays on a GPU, and its gradients for PyTorch.
+
+    import torch, lego_mlir
+    o = lego_mlir.attention(q, k, v, causal=True)          # [batch, heads, positions, features], f16 or bf16
+
+The kernels (`kernels.fused_attention`, `kernels.attention_gradients`) are traced for these sizes and compiled at their
+first use, into the cache on disk: by `wgmma` with tensor copies on sm_90, by `mma.sync` on other GPUs. Keys and values
+may have fewer heads than queries, which then share them. With `check=True` the interpreter runs them, on the host.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels import attention_gradients, fused_attention
+from lego_mlir.kernels.fused_attention import AttentionForm
+from lego_mlir.runtime.arrays import library_of
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import Foreign, Tensor
+    from lego_mlir.kernels.attention_gradients import AttentionGradients
+    from lego_mlir.tracing.definition import Kernel
+    from lego_mlir.tracing.dtypes import DType
+
+_KEPT: Final = 256  # forms and sizes whose kernels are kept
+Sizes = tuple[int, int, int]
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, window: int | None = None, check: bool = False
+) -> Tensor:
+    """softmax(q k^T / sqrt(D)) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D]; D is 64, 128 or 256.
+
+    With `causal` a query attends to keys of no larger position, with a `window` only to that many of them. PyTorch's
+    tensors have gradients. Raises UsageError for other shapes and types.
+    """
+    form, sizes = _problem(q, k, v, causal, window)
+    shapes = [(-1, x.shape[-2], x.shape[-1]) for x in (q, k, v)]
+    flat = [x.reshape(shape) for x, shape in zip((q, k, v), shapes, strict=True)]
+    if any(getattr(x, "requires_grad", False) for x in flat) and _gradients_enabled():
+        found = _function().apply(*flat, form, sizes, check)
+    else:
+        found = _kernel(form, sizes)(*flat, check=check)[0]
+    return found.reshape(q.shape)
+
+
+def _problem(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None) -> tuple[AttentionForm, Sizes]:
+    """What is to be computed. Raises UsageError for arrays that do not fit each other."""
+    from lego_mlir.tracing.dtypes import bf16, f16
+
+    facts = []
+    for name, given in (("q", q), ("k", k), ("v", v)):
+        library = library_of(given)
+        if library is None or len(library.facts(given).shape) < 3:
+            raise UsageError(
+                f"attention: {name} is an array of [.., heads, positions, features], got "
+                f"{getattr(given, 'shape', type(given).__name__)}"
+            )
+        facts.append(library.facts(given))
+    of_q, of_k, of_v = (fact.shape for fact in facts)
+    heads, shared = of_q[-3], of_k[-3]
+    fits = of_k == of_v and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % shared
+    types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
+    names = {fact.dtype for fact in facts}
+    if not fits or len(names) > 1 or not names <= types.keys():
+        shown = ", ".join(f"{n} {list(f.shape)} {f.dtype}" for n, f in zip("qkv", facts, strict=True))
+        raise UsageError(
+            f"attention of {shown}: k and v have one shape, the batch and features of q, and a divisor of its heads; "
+            "all are float16 or bfloat16"
+        )
+    form = AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, heads // shared)
+    batch = 1
+    for n in of_k[:-2]:
+        batch *= n
+    return form, (batch, of_q[-2], of_k[-2])
+
+
+@lru_cache(_KEPT)
+def _kernel(form: AttentionForm, sizes: Sizes) -> Kernel:
+    return fused_attention.build(form, sizes=sizes)
+
+
+@lru_cache(_KEPT)
+def _gradients(form: AttentionForm) -> AttentionGradients:
+    return attention_gradients.build(form)
+
+
+def _gradients_enabled() -> bool:
+    import torch
+
+    return torch.is_grad_enabled()
+
+
+@cache
+def _function() -> Foreign:
+    """The differentiable function of PyTorch."""
+    import torch
+
+    class FusedAttention(torch.autograd.Function):
+        """Saves the result and its log-sum-exps, from which the gradients compute the weights again."""
+
+        @staticmethod
+        def forward(
+            context: Foreign, q: Tensor, k: Tensor, v: Tensor, form: AttentionForm, sizes: Sizes, check: bool
+        ) -> Tensor:
+            q, k, v = (x.detach().contiguous() for x in (q, k, v))
+            o, lse = _kernel(form, sizes)(q, k, v, check=check)
+            context.save_for_backward(q, k, v, o, lse)
+            context.form, context.check = form, check
+            return o
+
+        @staticmethod
+        def backward(context: Foreign, gradient: Tensor) -> tuple[Tensor | None, ...]:
+            q, k, v, o, lse = context.saved_tensors
+            kernels, check = _gradients(context.form), context.check
+            do = gradient.contiguous()
+            delta = kernels.deltas(o, do, check=check)
+            found = [kernel(q, k, v, do, lse, delta, check=check) for kernel in kernels.of_keys]
+            dk, dv = found if len(found) > 1 else found[0]
+            dq = kernels.of_queries(q, k, v, do, lse, delta, check=check)
+            return dq, dk, dv, None, None, None
+
+    return FusedAttention

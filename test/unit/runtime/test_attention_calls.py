@@ -1,0 +1,66 @@
+"""`lego_mlir.attention` on arrays: in the interpreter, without a GPU, and what it refuses."""
+
+import numpy as np
+import pytest
+
+import lego_mlir
+from lego_mlir.errors import UsageError
+
+HEADS, SHARED, POSITIONS, FEATURES = 2, 1, 70, 64
+
+
+def drawn(*shape):
+    return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float16)
+
+
+def expected(q, k, v):
+    """The causal result in f64, for one head of k and v."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = np.where(np.tri(q.shape[-2], k.shape[-2]), q @ k.mT / np.sqrt(q.shape[-1]), -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights @ v / weights.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("batch", [(), (1,)])
+def test_arrays_with_and_without_a_batch(batch):
+    q, k, v = (drawn(*batch, heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED))
+    found = lego_mlir.attention(q, k, v, causal=True, check=True)
+    assert found.shape == q.shape
+    np.testing.assert_allclose(found, expected(q, k, v), atol=2e-3)
+
+
+def test_gradients_of_torch():
+    torch = pytest.importorskip("torch")
+    shapes = [(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS)]
+    torch.manual_seed(0)
+    *given, gradient = (torch.randn(shape, dtype=torch.float16) for shape in shapes)
+    leaves = [x.clone().requires_grad_() for x in given]
+    lego_mlir.attention(*leaves, causal=True, check=True).backward(gradient)
+    exact = [x.double().requires_grad_() for x in given]
+    q, k, v = exact
+    scores = (q @ k.mT / FEATURES**0.5).masked_fill(torch.ones(POSITIONS, POSITIONS).triu(1).bool(), -torch.inf)
+    (torch.softmax(scores, -1) @ v).backward(gradient.double())
+    for leaf, wanted in zip(leaves, exact, strict=True):
+        assert (leaf.grad.double() - wanted.grad).abs().max() < 2**-9 * wanted.grad.abs().max()
+
+
+@pytest.mark.parametrize(("shapes", "options", "words"), [
+    ([(70, 64)] * 3, {}, r"q is an array of \[.., heads, positions, features\], got \(70, 64\)"),
+    ([(2, 70, 64), (1, 70, 64), (1, 71, 64)], {}, "k and v have one shape"),
+    ([(3, 70, 64), (2, 70, 64), (2, 70, 64)], {}, "a divisor of its heads"),
+    ([(1, 70, 80)] * 3, {}, "heads of 64, 128, 256 features"),
+    ([(1, 70, 64)] * 3, {"window": 5}, "with causal=True"),
+])  # fmt: skip
+def test_arrays_that_are_refused(shapes, options, words):
+    with pytest.raises(UsageError, match=words):
+        lego_mlir.attention(*(drawn(*shape) for shape in shapes), check=True, **options)
+
+
+def test_other_types_are_refused():
+    with pytest.raises(UsageError, match="all are float16 or bfloat16"):
+        lego_mlir.attention(*(drawn(1, 70, 64).astype(np.float32) for _ in "qkv"), check=True)
+
+
+def test_a_cpu_has_no_roles_of_warps():
+    with pytest.raises(UsageError, match="run it in the interpreter, with check=True, or on CUDA arrays"):
+        lego_mlir.attention(*(drawn(1, 70, 64) for _ in "qkv"))
