@@ -19,6 +19,8 @@ PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 LEFT_OUT = {
     "lego-mlir bench": "compares choices that were measured on a GPU",
     "lego-mlir tune examples/tuned_transpose.py --size M=4096 --size N=4096 --budget": "measures on a GPU",
+    "lego-mlir tune examples/tuned_transpose.json --pack": "test/unit/cli/test_tune_jobs.py packs fewer",
+    "lego-mlir tune candidates": "measures on a GPU",
     "dask scheduler": "a service on another machine: test/unit/tuning starts a cluster here",
     "dask worker": "as above",
     "CUDA_VISIBLE_DEVICES=0 dask worker": "as above",
