@@ -30,18 +30,24 @@ TURN_S, ROUNDS = 0.15, 2
 
 @dataclass(frozen=True)
 class Case:
-    """A product: its size, the layouts and types of its matrices, and the name of its epilogue."""
+    """A product: its size, the layouts and types of its matrices, and the name of its epilogue.
+
+    Sums are promoted after `exact` steps; with `positive` operands those of the units drift.
+    """
 
     size: hopper.Size
     layouts: str
     dtype: str
     result: str
     epilogue: str = ""
+    exact: int = 0
+    positive: bool = False
 
     @property
     def name(self) -> str:
-        return "-".join(filter(None, ("x".join(map(str, self.size)), self.layouts, self.dtype, self.result,
-                                      self.epilogue)))  # fmt: skip
+        exact, positive = f"exact{self.exact}" * (self.exact > 0), "positive" * self.positive
+        named = ("x".join(map(str, self.size)), self.layouts, self.dtype, self.result, self.epilogue, exact, positive)
+        return "-".join(filter(None, named))
 
 
 SQUARES: tuple[hopper.Size, ...] = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192))
@@ -61,6 +67,10 @@ CASES = [
         ("bf16", "bf16", "gate"), ("f16", "f32", "bias_gelu"), ("f8e4m3fn", "bf16", "scales"), ("i8", "i32", ""),
         ("f32", "f32", ""))),
     Case(RAGGED, "TN", "bf16", "f32", "residual"),
+    *(Case(SQUARES[2], "NT", "f8e4m3fn", "bf16", "scale", exact) for exact in (1, 2, 4, 8)),
+    *(Case(SQUARES[1], "NT", "bf16", "bf16", "", exact) for exact in (0, 4, 8)),
+    *(Case((512, 512, 65536), "NT", "f16", "f32", "", exact, positive=True) for exact in (0, 4, 8, 32)),
+    *(Case((512, 512, 65536), "NT", "f8e4m3fn", "f32", "scale", exact, positive=True) for exact in (0, 1, 4)),
 ]  # fmt: skip
 
 
@@ -91,10 +101,19 @@ def compiled(case: Case) -> Any:
     m, n, k = case.size
     type_ = dtype_named(case.dtype)
     a, b = ((Col if letter == "T" else Row)(*dims) for letter, dims in zip(case.layouts, ((m, k), (k, n)), strict=True))
-    tile = warpgroup_choices.choose(m, n, k, hopper.SMS, bytes_=type_.bytes)
+    fused = epilogue_of(case)
+    tile = warpgroup_choices.choose(
+        m,
+        n,
+        k,
+        hopper.SMS,
+        bytes_=type_.bytes,
+        exact=case.exact,
+        fused=fused is not None or case.result in ("f32", "i32"),
+    )
     kernel = matmul.build(
         m, n, k, type_, a=a, b=b, result=dtype_named(case.result), tiling=tile.tiling, order=tile.order(m, n),
-        blocks=tile.clusters(hopper.SMS), epilogue=epilogue_of(case),
+        blocks=tile.clusters(hopper.SMS), epilogue=fused,
     )  # fmt: skip
     return compile_kernel(
         kernel, transform=hopper.SCRIPT, parameters=tile.parameters, target=hopper.TARGET, emit="cubin",
@@ -122,19 +141,22 @@ def time(_: list[str]) -> None:
     for case in CASES:
         try:
             row = measured(case)
-        except (harness.WrongResultError, RuntimeError) as error:
+        except (harness.WrongResultError, RuntimeError, ValueError) as error:
             print(f"{case.name}: {error}", file=sys.stderr, flush=True)
             failed += 1
             continue
         results["rows"].append(row)
         ours = row["ms"]["lego"]
         shown = ", ".join(f"{name} {ms / ours:.3f}" for name, ms in row["ms"].items() if name != "lego")
-        print(f"{case.name}: {ours:.4f} ms, error {row['error']:.2g}; relative to {shown}", flush=True)
+        rivals_errors = ", ".join(f"{one:.2g} (mean {mean:.2g})" for one, mean in row["errors"].values())
+        print(f"{case.name}: {ours:.4f} ms, error {row['error']:.2g} (mean {row['mean']:.2g}), theirs {rivals_errors}; "
+              f"relative to {shown}", flush=True)  # fmt: skip
         results["clocks"] = harness.clocks()
         out.write_text(json.dumps(results, indent=1) + "\n")
     sys.exit(1 if failed else 0)
 
 
+FAST_F8 = 0.02  # relative to the largest value: units sum products of 8-bit types with about 13 bits
 TOLERANCES = {"f16": 2e-3, "bf16": 8e-3, "f32": 2e-3, "i32": 0.0}
 
 
@@ -146,23 +168,42 @@ def measured(case: Case) -> dict[str, Any]:
 
     m, n, k = case.size
     torch.manual_seed(0)
-    a, b = (operand(dims, letter, case.dtype) for dims, letter in zip(((m, k), (k, n)), case.layouts, strict=True))
+    a, b = (operand(dims, letter, case) for dims, letter in zip(((m, k), (k, n)), case.layouts, strict=True))
     given = operands(case)
     expected = reference(case, a, b, given)
     (kernel,) = load_kernels(harness.ARTIFACTS / NAME / f"{case.name}.cubin").values()
     c = torch.zeros((m, n), device="cuda", dtype=type_of(case.result))
     kernel(a, b, c, *given)
-    error = harness.require_close(c, expected, TOLERANCES[case.result] + 1e-30, case.name)
+    tolerance = FAST_F8 if case.dtype.startswith("f8") and not case.exact else TOLERANCES[case.result]
+    error = harness.require_close(c, expected, tolerance + 1e-30, case.name)
+    mean = mean_error(c, expected)
     runs = {"lego": kernel.prepare(a, b, c, *given)}
     for name, rival in rivals(case, a, b, c, given).items():
         try:
             rival()
-        except RuntimeError as refused:
+        except (RuntimeError, ValueError) as refused:
             print(f"{case.name}: {name} refuses: {str(refused).splitlines()[0]}", file=sys.stderr, flush=True)
         else:
             runs[name] = rival
+    errors = {name: rival_error(run(), expected) for name, run in runs.items() if name != "lego"}
     times = hopper.in_turns(runs, TURN_S, ROUNDS)
-    return {"case": case.name, "error": error, "ms": {name: median(found) for name, found in times.items()}}
+    return {
+        "case": case.name,
+        "error": error,
+        "errors": errors,
+        "mean": mean,
+        "ms": {name: median(found) for name, found in times.items()},
+    }
+
+
+def rival_error(found: Any, expected: Any) -> list[float]:
+    """The largest error and the mean one of torch, relative to the largest and the mean value."""
+    return [((found.double() - expected).abs().max() / expected.abs().max()).item(), mean_error(found, expected)]
+
+
+def mean_error(found: Any, expected: Any) -> float:
+    """The mean of the errors, with their signs, relative to the mean size of the values: how far sums drift."""
+    return ((found.double() - expected).mean() / expected.abs().mean()).item()
 
 
 def type_of(dtype: str) -> Any:
@@ -172,15 +213,16 @@ def type_of(dtype: str) -> Any:
             "f8e4m3fn": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}[dtype]  # fmt: skip
 
 
-def operand(dims: tuple[int, int], letter: str, dtype: str) -> Any:
+def operand(dims: tuple[int, int], letter: str, case: Case) -> Any:
     """A random matrix, in rows or in columns."""
     import torch
 
     stored = dims if letter == "N" else dims[::-1]
-    if dtype == "i8":
+    if case.dtype == "i8":
         made = torch.randint(-128, 128, stored, device="cuda", dtype=torch.int8)
     else:
-        made = torch.randn(stored, device="cuda").to(type_of(dtype))
+        drawn = torch.rand if case.positive else torch.randn
+        made = drawn(stored, device="cuda").to(type_of(case.dtype))
     return made if letter == "N" else made.t()
 
 
@@ -239,10 +281,12 @@ def rivals(case: Case, a: Any, b: Any, c: Any, given: list[Any]) -> dict[str, Ca
             factors = [given[0][:, None], given[1][None, :]]
         return {
             f"_scaled_mm{' fast' if fast else ''}": lambda fast=fast: torch._scaled_mm(
-                a, b, *factors, out_dtype=torch.bfloat16, use_fast_accum=fast
+                a, b, *factors, out_dtype=type_of(case.result), use_fast_accum=fast
             )
             for fast in (True, False)
         }
+    if case.positive:
+        return {"mm, f32 result": lambda: torch.mm(a, b, out_dtype=torch.float32)}
     if case.dtype != case.result:  # f32 of 16-bit operands
         return {"mm, 16-bit result": lambda: torch.mm(a, b)}
     match case.epilogue:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
 
 ROOT_HALF: Final = 0.7071067811865476
+LOG2_E: Final = 1.4426950408889634
+ERFC_SCALE: Final = 0.3275911
+ERFC: Final = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+"""erfc(x) = (ERFC . (t, t^2, .., t^5)) e^(-x^2) with t = 1 / (1 + ERFC_SCALE x), for x >= 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,10 @@ def relu() -> Epilogue:
 
 
 def gelu() -> Epilogue:
-    """x Phi(x), with the distribution function of the standard normal distribution; Hendrycks and Gimpel, 2016."""
+    """x Phi(x), with the distribution function of the standard normal distribution; Hendrycks and Gimpel, 2016.
+
+    Phi by a formula without branches, to 1e-7: max(x, 0) - |x|/2 erfc(|x|/sqrt 2); Abramowitz and Stegun, 7.1.26.
+    """
 
     def reference(product: Array) -> Array:
         from math import erf as erf_of
@@ -105,19 +112,33 @@ def gelu() -> Epilogue:
         erf = np.vectorize(erf_of, otypes=[product.dtype])
         return product * (0.5 + 0.5 * erf(product * ROOT_HALF))
 
-    return Epilogue(lambda value, place: value * (lego.erf(value * ROOT_HALF) * 0.5 + 0.5), reference)
+    def function(value: Operand, place: VectorPlace) -> Operand:
+        size = abs(value)
+        t = _reciprocal(lego.fma(size, ERFC_SCALE * ROOT_HALF, 1.0))
+        series = lego.fma(t, ERFC[-1], ERFC[-2])
+        for coefficient in ERFC[-3::-1]:
+            series = lego.fma(series, t, coefficient)
+        beyond = series * t * lego.exp2(value * value * (-0.5 * LOG2_E), approximate=True)
+        return lego.fma(size * -0.5, beyond, lego.maximum(value, 0.0))
+
+    return Epilogue(function, reference)
+
+
+def _reciprocal(x: Operand) -> Operand:
+    """1 / x of a positive number by one approximate instruction, to 2^-22; an exact division has branches."""
+    root = lego.rsqrt(x)
+    return root * root
 
 
 def silu_gate(m: int, n: int, dtype: DType, *, layout: Layout | None = None) -> Epilogue:
     """silu(x) times the element of an m x n matrix, the argument `up`: SwiGLU's gate; Shazeer, 2020."""
 
     def function(value: Operand, place: VectorPlace, up: Operand) -> Operand:
-        return value / (lego.exp(-value) + 1.0) * place.of(up).to(f32)
+        return silu().function(value, place) * place.of(up).to(f32)
 
     def reference(product: Array, up: Array) -> Array:
-        import numpy as np
-
-        return product / (1 + np.exp(-product)) * up.astype(product.dtype)
+        found: Array = silu().reference(product) * up.astype(product.dtype)
+        return found
 
     return Epilogue(function, reference, {"up": lego.Tensor(dtype, _matrix(m, n, layout))})
 
@@ -127,13 +148,45 @@ def scale() -> Epilogue:
     return Epilogue(lambda value, place, alpha: value * alpha, lambda product, alpha: product * alpha, {"alpha": f32})
 
 
-def bias(n: int) -> Epilogue:
+def bias(n: int, dtype: DType = f32) -> Epilogue:
     """The sum with a number for each of the n columns, the kernel's argument `bias`."""
     return Epilogue(
-        lambda value, place, bias: value + place.by_column(bias),
-        lambda product, bias: product + bias,
-        {"bias": lego.Tensor(f32, Row(n))},
+        lambda value, place, bias: value + (place.by_column(bias) if dtype == f32 else place.by_column(bias).to(f32)),
+        lambda product, bias: product + bias.astype(product.dtype),
+        {"bias": lego.Tensor(dtype, Row(n))},
     )
+
+
+def silu() -> Epilogue:
+    """x / (1 + e^-x); Hendrycks and Gimpel, 2016."""
+
+    def reference(product: Array) -> Array:
+        import numpy as np
+
+        with np.errstate(over="ignore"):
+            found: Array = product / (1 + np.exp(-product))
+        return found
+
+    def function(value: Operand, place: VectorPlace) -> Operand:
+        return value * _reciprocal(lego.exp2(value * -LOG2_E, approximate=True) + 1.0)
+
+    return Epilogue(function, reference)
+
+
+def factors(count: int, name: str, *, rows: bool) -> Epilogue:
+    """The product with a number for each row, or column, or one for all where `count` is 1."""
+
+    def function(value: Operand, place: VectorPlace, numbers: Operand) -> Operand:
+        if count == 1:
+            return value * numbers[0]
+        return value * (place.by_row(numbers) if rows else place.by_column(numbers))
+
+    def reference(product: Array, *given: Array, **named: Array) -> Array:
+        (numbers,) = (*given, *named.values())
+        found: Array = product * (numbers[:, None] if rows and count > 1 else numbers)
+        return found
+
+    return Epilogue(function, reference, {name: lego.Tensor(f32, Row(count))})
 
 
 def scales(m: int, n: int) -> Epilogue:

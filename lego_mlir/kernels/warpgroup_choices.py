@@ -11,6 +11,7 @@ whole lines. An odd size is best divided by a width that fills the last round.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
@@ -25,6 +26,12 @@ STEP: Final = 64
 BYTES: Final = 2
 TILES: Final = tuple((m, n) for m in (256, 64, 128) for n in range(256 if m < 256 else 192, 56, -8))
 CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
+MOST_PROMOTED: Final = 192
+"""Sums of a thread that are kept twice to be promoted, in columns of a tile of up to 128 rows."""
+MOST_TRACED: Final = 48 * 1024
+"""Elements of 32 bits of a tile in a kernel's shared memory, with padding."""
+PLAIN_ROWS: Final = 128
+"""Rows of a tile whose consumers have 64 each; with more, sums leave no registers for an epilogue's operands."""
 MOST_STAGES: Final = 12
 LEAST_STAGES: Final = 2
 LEAST_WORK: Final = 2**27
@@ -43,17 +50,19 @@ OUT_BUFFER: Final = 2 * 8192
 BARRIERS: Final = 16
 
 
-def applies(m: int, n: int, k: int, layouts: str, dtype: str = "f16", result: str = "f16") -> bool:
+def applies(
+    m: int, n: int, k: int, layouts: str, dtype: str = "f16", result: str = "f16", always: bool = False
+) -> bool:
     """Whether warpgroups compute this product: rows of whole 16-byte words, K contiguous for all but 16-bit types.
 
-    Products of 16-bit types need enough work besides; nothing else computes the others.
+    Products of 16-bit types need enough work besides, if not `always`; nothing else computes the others.
     """
     size, of_result = ELEMENT_BYTES[dtype], ELEMENT_BYTES[result]
     rows = ((k if layouts[0] == "N" else m, size), (n if layouts[1] == "N" else k, size), (n, of_result))
     aligned = all(row * bytes_ % CHUNK == 0 for row, bytes_ in rows)
     if size != BYTES:
         return aligned and layouts == "NT"
-    return aligned and min(m, n, k) >= LEAST_SIDE and m * n * k >= LEAST_WORK
+    return aligned and (always or (min(m, n, k) >= LEAST_SIDE and m * n * k >= LEAST_WORK))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,7 @@ class WarpgroupTile:
     lockstep: int = 0
     dependent: bool = False
     step: int = STEP
+    exact: int = 0
 
     @property
     def tiling(self) -> Tiling:
@@ -104,7 +114,8 @@ class WarpgroupTile:
     def parameters(self) -> dict[str, int]:
         """The parameters of `matmul_sm90.mlir`."""
         return {"stages": self.stages, "lockstep": self.lockstep, "cluster_m": self.cluster[0],
-                "cluster_n": self.cluster[1], "dependent": int(self.dependent)}  # fmt: skip
+                "cluster_n": self.cluster[1], "dependent": int(self.dependent),
+                **({"exact": self.exact} if self.exact else {})}  # fmt: skip
 
     def __str__(self) -> str:
         beside = "" if self.cluster == (1, 1) else f" cluster {self.cluster[0]}x{self.cluster[1]}"
@@ -112,23 +123,42 @@ class WarpgroupTile:
         return f"{self.m}x{self.n}{beside} group {self.group}{meeting}{' dependent' if self.dependent else ''}"
 
 
-def choose(m: int, n: int, k: int, multiprocessors: int, layouts: str = "NT", bytes_: int = BYTES) -> WarpgroupTile:
+def choose(
+    m: int, n: int, k: int, multiprocessors: int, layouts: str = "NT", bytes_: int = BYTES, exact: int = 0,
+    fused: bool = False,
+) -> WarpgroupTile:  # fmt: skip
     """The division of a product on a device with this many multiprocessors, the quickest by the model.
 
     Elements have `bytes_`: 128 bytes of K take the same time for all types, since the units multiply twice as many
-    elements of half the size.
+    elements of half the size. With `exact`, sums are promoted after that number of steps, which takes every sum twice;
+    `fused` products have an epilogue, or a result of 32 bits: the kernel that is read keeps their tile in shared
+    memory as 32 bits, that of a whole cluster.
     """
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
     product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)
     unit = 8 if bytes_ > 1 else 16  # of widths: some types of one byte have instructions for multiples of 16 only
-    candidates = ((tile, cluster) for tile in TILES for cluster in CLUSTERS if tile[1] % (unit * cluster[0]) == 0)
+    candidates = _candidates(unit, exact, fused)
     times = {
         one: product_time(product, block_of(*one, stages_of(*one[0], k)), device).microseconds for one in candidates
     }
     best = min(times, key=times.__getitem__)
     found = tile_of(m, n, k, best[0], multiprocessors, best[1])
     short = times[best] - device.start < SHORT_US
-    return replace(found, dependent=short and found.lockstep == 0, step=step)
+    return replace(found, dependent=short and found.lockstep == 0, step=step, exact=exact)
+
+
+def _candidates(unit: int, exact: int, fused: bool) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Tiles and clusters; widths are multiples of `unit` in each block of a cluster."""
+    most = MOST_TRACED if fused else inf
+    return [
+        ((height, width), cluster)
+        for height, width in TILES
+        for cluster in CLUSTERS
+        if width % (unit * cluster[0]) == 0
+        and height * width * cluster[0] * cluster[1] <= most
+        and (height <= PLAIN_ROWS or not (exact or fused))
+        and (width <= MOST_PROMOTED or not exact)
+    ]
 
 
 def block_of(tile: tuple[int, int], cluster: tuple[int, int], stages: int) -> BlockTile:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -41,6 +41,7 @@ from lego_mlir.runtime.plans import Backend, Plan
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import AnyArray, Tensor
+    from lego_mlir.runtime.fused_products import FusedEpilogue
 
 PIPELINED: Final = "matmul_sm80.mlir"
 WARPGROUPS: Final = "matmul_sm90.mlir"
@@ -48,8 +49,9 @@ WARPGROUP_TARGET: Final = "sm_90a"
 NOT_AHEAD: Final = "matmul_narrow.mlir"  # loads by the threads themselves, an iteration ahead of the products
 LEAST: Final = 80  # the compute capability from which cp.async, ldmatrix and mma.sync m16n8k16 are there
 ALIGNMENT: Final = 16  # bytes: the widest access of a kernel
-_INPUTS: Final = {"float16": "f16", "bfloat16": "bf16"}
-_RESULTS: Final = {**_INPUTS, "float32": "f32"}
+INPUTS: Final = {"float16": "f16", "bfloat16": "bf16"}
+OTHER_INPUTS: Final = {"float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2", "int8": "i8", "float32": "f32"}
+RESULTS: Final = {**INPUTS, "float32": "f32"}
 FOLDER: Final = "LEGO_MLIR_KERNELS"  # the environment variable that names a folder of packed kernels
 _KEPT: Final = 4096  # products of one process; a caller whose shapes change all the time starts over
 
@@ -71,11 +73,15 @@ class Problem:
     target: str
     multiprocessors: int
     clusters: int | None = None
+    epilogue: FusedEpilogue | None = None
+    exact: int = 0
 
     @property
     def name(self) -> str:
         """The name of its kernel in a folder of packed ones; the number of multiprocessors only tunes it."""
-        return f"matmul_{self.m}x{self.n}x{self.k}_{self.dtype}_{self.result}_{self.layouts}"
+        fused = "" if self.epilogue is None else f"_{self.epilogue}"
+        exact = f"_exact{self.exact}" if self.exact else ""
+        return f"matmul_{self.m}x{self.n}x{self.k}_{self.dtype}_{self.result}_{self.layouts}{fused}{exact}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +97,42 @@ _known: dict[Hashable, Multiplication] = {}
 
 
 def matmul(
-    a: Tensor, b: Tensor, *, result: str | None = None, kernels: str | Path | None = None, fixed: bool = False
-) -> Tensor:
+    a: Tensor, b: Tensor, *, result: str | None = None, kernels: str | Path | None = None, fixed: bool = False,
+    scale_a: Tensor | None = None, scale_b: Tensor | None = None, bias: Tensor | None = None,
+    activation: str | None = None, residual: Tensor | None = None, accumulate: str | None = None, tf32: bool = False,
+) -> Tensor:  # fmt: skip
     """a @ b for two matrices on a device; `result` names the type of the result, such as "float32".
 
     It is computed on their device, on the current stream of their library. `kernels` is a folder of packed kernels to
     take it from, by default that of the environment variable LEGO_MLIR_KERNELS. Products whose rows are multiples of 16
     bytes share kernels by classes of sizes, with the tile of M's order of magnitude; `fixed` compiles a kernel for
-    exactly these sizes. Raises UsageError for arrays that cannot be multiplied here, DependencyError without a device,
-    or without the compiler and a packed kernel.
+    exactly these sizes, as fused products always do.
+
+    The other arguments are fused into the kernel: `activation(scale_a * (a @ b) * scale_b + bias) + residual`. Scales
+    are f32, one number or one for each row of a and each column of b; `bias` has one number for each column;
+    `activation` is "relu", "gelu" or "silu"; `residual` is a matrix in rows. On compute capability 9.0, a and b may
+    also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`; `accumulate="exact"` promotes the
+    units' sums, see `runtime.fused_products`. Raises UsageError for arrays that cannot be multiplied here,
+    DependencyError without a device, or without the compiler and a packed kernel.
     """
+    given = (scale_a, scale_b, bias, residual)
+    if activation is not None or accumulate is not None or tf32 or any(array is not None for array in given):
+        from lego_mlir.runtime.fused_products import FusedOptions, fused_product
+
+        return fused_product(a, b, given, FusedOptions(result, activation, accumulate, tf32), kernels)
     key = (key_of((a, b)), result, kernels, fixed)
     known = _known.get(key)
     if known is None:
+        if is_wide_or_narrow(a):
+            from lego_mlir.runtime.fused_products import FusedOptions, fused_product
+
+            return fused_product(a, b, given, FusedOptions(result), kernels)
         known = _bind(a, b, result, kernels, fixed)
         if len(_known) >= _KEPT:
             _known.clear()
         _known[key] = known
     if known.gradients:
-        _require_no_gradient(known.gradients)
+        require_no_gradient(known.gradients)
     of_a, of_b = known.pointers
     if known.plan is None or (of_a(a) | of_b(b)) % ALIGNMENT:
         return matmul(_usable("a", a), _usable("b", b), result=result, kernels=kernels, fixed=fixed)
@@ -118,7 +141,7 @@ def matmul(
 
 def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None, fixed: bool) -> Multiplication:
     """The product for arrays of these types, shapes and strides."""
-    (left, first), (right, second) = _operand("a", a), _operand("b", b)
+    (left, first), (right, second) = matrix_facts("a", a), matrix_facts("b", b)
     (m, k), (depth, n) = first.shape, second.shape
     if k != depth or first.dtype != second.dtype:
         raise UsageError(
@@ -126,13 +149,13 @@ def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None, 
             "agree"
         )
     name = first.dtype if result is None else result
-    if name not in _RESULTS:
-        raise UsageError(f"matmul: the result is one of {', '.join(_RESULTS)}, got {name!r}")
+    if name not in RESULTS:
+        raise UsageError(f"matmul: the result is one of {', '.join(RESULTS)}, got {name!r}")
     if first.device != second.device:
         raise UsageError(
             f"matmul: a is on device {first.device[1]} and b on device {second.device[1]}; move one of them"
         )
-    orders, pointers = [_order(facts) for facts in (first, second)], (left.pointer, right.pointer)
+    orders, pointers = [order_of(facts) for facts in (first, second)], (left.pointer, right.pointer)
     if None in orders:
         return Multiplication(None, pointers)
     from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
@@ -140,11 +163,11 @@ def _bind(a: Tensor, b: Tensor, result: str | None, kernels: str | Path | None, 
     device = first.device[1]
     target, count = target_of(driver().capability(device)), driver().attribute(device, MULTIPROCESSORS)
     layouts = "".join(filter(None, orders))
-    problem = Problem(m, n, k, _INPUTS[first.dtype], _RESULTS[name], layouts, target, count)
+    problem = Problem(m, n, k, INPUTS[first.dtype], RESULTS[name], layouts, target, count)
     gradients = tuple(name for name, facts in (("a", first), ("b", second)) if facts.needs_gradient)
     held = [replace(facts, needs_gradient=False) for facts in (first, second)]
-    library = left if left.results is not None else _cupy_arrays()
-    folder = _folder(kernels)
+    library = left if left.results is not None else cupy_arrays()
+    folder = kernels_folder(kernels)
     if folder is None and not fixed:
         backend = _backend_of_class(problem, device)
         if backend is not None:
@@ -198,13 +221,19 @@ def replace_sizes(problem: Problem, wide: WideProduct) -> Problem:
     return replace(problem, m=m, n=n, k=k)
 
 
-def _operand(name: str, array: Tensor) -> tuple[ArrayLibrary, ArrayFacts]:
+def is_wide_or_narrow(array: Tensor) -> bool:
+    """Whether an array's elements are of other than 16 bits, and of a type that some device multiplies."""
+    dtype = str(getattr(array, "dtype", "")).rpartition(".")[2]
+    return dtype in OTHER_INPUTS
+
+
+def matrix_facts(name: str, array: Tensor, known: Mapping[str, str] = INPUTS) -> tuple[ArrayLibrary, ArrayFacts]:
     """How a matrix on a device is read. Raises UsageError for anything else."""
     dtype = str(getattr(array, "dtype", "")).rpartition(".")[2]
     shape = tuple(getattr(array, "shape", ()))
-    if dtype not in _INPUTS or len(shape) != 2 or 0 in shape:
+    if dtype not in known or len(shape) != 2 or 0 in shape:
         raise UsageError(
-            f"matmul takes matrices of {' or '.join(_INPUTS)}, got {name} of {dtype or type(array).__name__} and shape "
+            f"matmul takes matrices of {' or '.join(known)}, got {name} of {dtype or type(array).__name__} and shape "
             f"{shape}"
         )
     library = library_of(array)
@@ -212,14 +241,14 @@ def _operand(name: str, array: Tensor) -> tuple[ArrayLibrary, ArrayFacts]:
         raise UsageError(f"matmul: {name} is a {type(array).__name__}, which does not speak DLPack; pass a CuPy array")
     facts = library.facts(array)
     if facts.needs_gradient:
-        _require_no_gradient((name,))
+        require_no_gradient((name,))
     if facts.device[0] != "cuda":
         remedy = f"{name}.cuda()" if library.name == "torch" else f"cupy.asarray({name})"
         raise UsageError(f"matmul: {name}, of {facts.library}, is in the host's memory; move it to the GPU: {remedy}")
     return library, facts
 
 
-def _require_no_gradient(names: tuple[str, ...]) -> None:
+def require_no_gradient(names: tuple[str, ...]) -> None:
     """Refuse tensors whose gradient the product would lose."""
     if sys.modules["torch"].is_grad_enabled():
         raise UsageError(
@@ -228,7 +257,7 @@ def _require_no_gradient(names: tuple[str, ...]) -> None:
         )
 
 
-def _order(facts: ArrayFacts) -> str | None:
+def order_of(facts: ArrayFacts) -> str | None:
     """N for a matrix in rows, T for one in columns, None for one that has to be copied."""
     (rows, columns), (down, along) = facts.shape, facts.strides
     if (columns == 1 or along == 1) and (rows == 1 or down == columns):
@@ -241,7 +270,7 @@ def _usable(name: str, array: Tensor) -> Tensor:
     library = library_of(array)
     assert library is not None  # its facts have been read
     facts = library.facts(array)
-    if _order(facts) is not None and facts.pointer % ALIGNMENT == 0:
+    if order_of(facts) is not None and facts.pointer % ALIGNMENT == 0:
         return array
     if library.name == "torch":
         return array.detach().clone(memory_format=sys.modules["torch"].contiguous_format)
@@ -253,7 +282,7 @@ def _usable(name: str, array: Tensor) -> Tensor:
     return array.copy()
 
 
-def _cupy_arrays() -> ArrayLibrary:
+def cupy_arrays() -> ArrayLibrary:
     """CuPy's arrays, for results of arrays that are known by a protocol alone."""
     from lego_mlir.runtime.cuda import cupy
 
@@ -262,7 +291,8 @@ def _cupy_arrays() -> ArrayLibrary:
     return library
 
 
-def _folder(given: str | Path | None) -> Path | None:
+def kernels_folder(given: str | Path | None) -> Path | None:
+    """The folder of packed kernels, None where none is named."""
     named = os.environ.get(FOLDER) if given is None else given
     return Path(named) if named else None
 
@@ -292,13 +322,28 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
         (Col if letter == "T" else Row)(*dims) for letter, dims in zip(p.layouts, ((p.m, p.k), (p.k, p.n)), strict=True)
     )
     types: dict[str, Any] = {"dtype": dtype_named(p.dtype), "result": result, "a": a, "b": b}
-    if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(p.m, p.n, p.k, p.layouts, p.dtype, p.result):
-        tile = warpgroup_choices.choose(p.m, p.n, p.k, p.multiprocessors, p.layouts)
+    epilogue = None if p.epilogue is None else p.epilogue.build(p.m, p.n)
+    if p.target == WARPGROUP_TARGET and warpgroup_choices.applies(
+        p.m, p.n, p.k, p.layouts, p.dtype, p.result, p.exact > 0
+    ):
+        tile = warpgroup_choices.choose(
+            p.m,
+            p.n,
+            p.k,
+            p.multiprocessors,
+            p.layouts,
+            types["dtype"].bytes,
+            p.exact,
+            epilogue is not None or result.bytes > 2,
+        )
         order, clusters = tile.order(p.m, p.n), p.clusters or tile.clusters(p.multiprocessors)
-        built = matmul.build(p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters)
+        built = matmul.build(
+            p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters, epilogue=epilogue
+        )
         return built, WARPGROUPS, tile.parameters
+    _require_mma_sync(p)
     room = target_named(p.target).shared_per_block
-    if split_choices.applies(p.m, p.k):
+    if split_choices.applies(p.m, p.k) and epilogue is None:
         found = split_choices.choose(p.m, p.n, p.k, p.multiprocessors)
         chosen, split = choices.fitting(found.choice, -(-p.k // found.parts), room, result.bytes), found.split
     else:
@@ -309,9 +354,21 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
         chosen = narrow_tiles.choose(p.m, p.n, p.multiprocessors)
     built = matmul.build(
         p.m, p.n, p.k, **types, tiling=chosen.tiling, order=chosen.order, blocks=chosen.blocks(p.multiprocessors),
-        split=split,
+        split=split, epilogue=epilogue,
     )  # fmt: skip
     return (built, NOT_AHEAD, {}) if narrow else (built, PIPELINED, {"stages": chosen.stages})
+
+
+def _require_mma_sync(p: Problem) -> None:
+    """Raise UsageError for a product that mma.sync does not compute here."""
+    if p.dtype in INPUTS.values() and not p.exact:
+        return
+    sums = "promoted sums" if p.exact else p.dtype
+    raise UsageError(
+        f"matmul of {p.m} x {p.k} and {p.k} x {p.n} with {sums} for {p.target}: warpgroups of {WARPGROUP_TARGET} "
+        "compute it, where the rows of a, the columns of b and the rows of the result are multiples of 16 bytes; "
+        "convert or pad the operands"
+    )
 
 
 @cache

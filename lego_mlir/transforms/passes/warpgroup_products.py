@@ -41,6 +41,7 @@ class WarpgroupProducts(Pass):
 
     stages: int = 4
     lockstep: int = 0
+    exact: int = 0
     cluster_m: int = 1
     cluster_n: int = 1
     dependent: bool = False
@@ -69,7 +70,9 @@ class WarpgroupProducts(Pass):
                 if symbolic is None
                 else LaunchSizes(*symbolic.sizes, min(symbolic.sizes), declared_ranges(function))
             )
-            plan = plan_of(name, product, self.stages, self.lockstep, cluster, self.dependent, operands, sizes)
+            plan = plan_of(
+                name, product, self.stages, self.lockstep, cluster, self.dependent, operands, sizes, self.exact
+            )
             text = WarpgroupKernel(plan).build()
         except (PassError, LayoutError) as error:
             raise PassError(f"{self.name}: @{name}: {error}") from error
@@ -114,6 +117,7 @@ def plan_of(
     dependent: bool = False,
     operands: tuple[str, ...] = (),
     sizes: LaunchSizes | None = None,
+    exact: int = 0,
 ) -> ProductPlan:
     """The plan of a product, whose blocks become clusters: each block of one computes a part of the kernel's tile.
 
@@ -135,7 +139,7 @@ def plan_of(
     return ProductPlan(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
         (product.left.argument, product.right.argument, product.out.argument), lockstep,
-        cluster, dependent, UNITS[factor], product.stored, operands, sizes,
+        cluster, dependent, UNITS[factor], exact, product.stored, operands, sizes,
     )  # fmt: skip
 
 

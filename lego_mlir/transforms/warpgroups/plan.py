@@ -175,8 +175,9 @@ class ProductPlan:
 
     `arguments` are the numbers of the kernel's arguments for A, B and C. With `lockstep`, producers wait for each other
     after that number of steps (`lockstep.py`), and every second tile takes K backwards. `unit` names the type of A and
-    B as `wgmma` does, `stored` is the epilogue, and `operands` are the types of the kernel's other arguments. Raises
-    LayoutError for a tile that the units cannot multiply.
+    B as `wgmma` does, and `exact` is the number of steps after which sums are promoted (`promotion`), 0 for never.
+    `stored` is the epilogue, and `operands` are the types of the kernel's other arguments. Raises LayoutError for a
+    tile that the units cannot multiply.
     """
 
     name: str
@@ -191,6 +192,7 @@ class ProductPlan:
     cluster: tuple[int, int] = (1, 1)
     dependent: bool = False
     unit: str = "f16"
+    exact: int = 0
     stored: StoredValue = (SumNode(),)
     operands: tuple[str, ...] = ()
     launch_sizes: LaunchSizes | None = None
@@ -225,6 +227,19 @@ class ProductPlan:
             raise LayoutError(
                 f"a tile of {self.a.tile} x {self.b.tile}: a thread has {self.parts * self.b.tile // 2} accumulators, "
                 f"and at most {MOST_SUMS}; take {2 * MOST_SUMS // self.parts} columns or less"
+            )
+
+        self._check_promotion()
+
+    def _check_promotion(self) -> None:
+        """Raise LayoutError for sums that cannot be promoted."""
+        if self.exact < 0 or (self.exact and self.sums != "f32"):
+            raise LayoutError(f"exact={self.exact} must be 0, or a number of steps, of products summed in f32; sums of "
+                              "integers are exact")  # fmt: skip
+        if self.exact and self.parts * self.b.tile > MOST_SUMS:
+            raise LayoutError(
+                f"a tile of {self.a.tile} x {self.b.tile} with promoted sums: a thread has {self.parts * self.b.tile} "
+                f"numbers, and at most {MOST_SUMS}; take {MOST_SUMS // self.parts} columns or less"
             )
 
     @property

@@ -12,7 +12,7 @@ into the registers behind the fence, and ptxas would serialise the products (C75
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Final
@@ -21,7 +21,7 @@ from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE, map_attribute
-from lego_mlir.transforms.warpgroups import block_clusters, dependent_launch, launch_sizes, lockstep
+from lego_mlir.transforms.warpgroups import block_clusters, dependent_launch, launch_sizes, lockstep, promotion
 from lego_mlir.transforms.warpgroups.epilogue import store_tile
 from lego_mlir.transforms.warpgroups.module_text import ModuleText, operand_name
 from lego_mlir.transforms.warpgroups.plan import (
@@ -340,14 +340,22 @@ class WarpgroupKernel:
     def multiply(
         self, warp: Warp, descriptors: tuple[str, str], release: Release, turn: Turn
     ) -> tuple[list[str], Turn]:
-        """All steps of a tile. A stage is released when the products of the step after it have been issued."""
+        """All steps of a tile."""
+        if self.plan.exact:
+            return promotion.promoted_steps(self, warp, descriptors, release, turn)
+        return self.sum_steps(warp, descriptors, release, turn, lambda: launch_sizes.step_count(self.text, self.plan))
+
+    def sum_steps(
+        self, warp: Warp, descriptors: tuple[str, str], release: Release, turn: Turn, count: Callable[[], str]
+    ) -> tuple[list[str], Turn]:
+        """Some steps, into new sums. A stage is released when the products of the step after it have been issued."""
         t, plan = self.text, self.plan
         struct, parts = self.accumulators, range(plan.parts)
         empty = [t.value(f"llvm.mlir.undef : {struct}") for _ in parts]
         self.wait(self.barrier(warp, plan.full_offset, turn.stage), turn.parity)
         sums = self.step(descriptors, empty, turn.stage, first=True)
         following = self.advance(turn)
-        one, steps = t.i32(1), launch_sizes.step_count(t, plan)
+        one, steps = t.i32(1), count()
         k, carried, after = t.name(), [t.name() for _ in range(plan.parts + 3)], t.name()
         given = ", ".join(
             f"{name} = {value}"

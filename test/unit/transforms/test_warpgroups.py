@@ -265,6 +265,12 @@ def test_tiles_that_warpgroups_cannot_multiply(m, n, step, message):
             {},
             "B is contiguous along N: units read e4m3 along K alone; pass B with K contiguous",
         ),
+        ({}, {"exact": 4}, "a thread has 256 numbers, and at most 192; take 192 columns or less"),
+        (
+            {"dtype": i8, "result": i32, "layouts": "NT", "tiling": Tiling(64, 64, 128, (4, 1))},
+            {"exact": 4},
+            "exact=4 must be 0, or a number of steps, of products summed in f32; sums of integers are exact",
+        ),
         ({"sizes": (256, 516, 192)}, {}, "strides must be multiples of 16 bytes.*pad the rows to a multiple of 8"),
         ({"tiling": Tiling(128, 128, 32, (4, 2))}, {}, "a step of 32 along K"),
         ({}, {"stages": 5}, "take 278608 bytes of shared memory, and a block may have 232448; take fewer stages"),
@@ -330,8 +336,9 @@ def test_ptxas_keeps_the_products_asynchronous_and_the_loop_short(layouts, dtype
     ("layouts", "tile", "cluster", "stages", "multiplications", "most"),
     [
         # CTA tiles of 128x256 and 256x128 in clusters of two, of 256x192 alone and in clusters, and of an odd width
-        ("NN", (128, 256), (1, 2), 4, 4, 42), ("NT", (256, 128), (1, 2), 4, 8, 54), ("TN", (128, 256), (2, 1), 4, 4, 42),
-        ("NT", (256, 192), (1, 1), 3, 8, 54), ("NN", (256, 192), (1, 2), 3, 8, 54), ("TT", (256, 152), (1, 2), 3, 8, 54),
+        ("NN", (128, 256), (1, 2), 4, 4, 42), ("NT", (256, 128), (1, 2), 4, 8, 54),
+        ("TN", (128, 256), (2, 1), 4, 4, 42), ("NT", (256, 192), (1, 1), 3, 8, 54),
+        ("NN", (256, 192), (1, 2), 3, 8, 54), ("TT", (256, 152), (1, 2), 3, 8, 54),
     ],
 )  # fmt: skip
 def test_ptxas_keeps_clusters_and_high_tiles_as_short(layouts, tile, cluster, stages, multiplications, most, tmp_path):

@@ -1,0 +1,222 @@
+"""Products with an epilogue, of 8-bit types and TF32, and with promoted sums, called on arrays.
+
+    activation(scale_a * (a @ b) * scale_b + bias) + residual
+
+    matmul(a8, b8, scale_a=s, scale_b=t, result="bfloat16")    fp8 with a scale for each row and column, or one
+    matmul(x, w, bias=v, activation="gelu")                    a layer
+    matmul(x, w, accumulate="exact")                           long sums: as exact as additions in f32
+
+What is fused is part of the problem (`products.Problem`), so that each combination is compiled once. Units read 8-bit
+types and TF32 with K contiguous only: a in rows and b in columns; otherwise their library transposes them first.
+
+The units cut off the lower bits of a sum instead of rounding it. `accumulate="exact"` adds their sums to totals of f32
+after `STEPS` steps of 128 bytes of K (`transforms.warpgroups.promotion`), which takes narrower tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime import binding, products
+from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, key_of, library_of
+from lego_mlir.runtime.plans import Plan
+
+if TYPE_CHECKING:
+    from lego_mlir.aliases import AnyArray, Tensor
+    from lego_mlir.kernels.epilogues import Epilogue
+
+ACTIVATIONS: Final = ("relu", "gelu", "silu")
+ACCUMULATIONS: Final = (None, "fast", "exact")
+STEPS: Final = {1: 4, 2: 8, 4: 8}
+"""Steps after which sums are promoted, by the bytes of an element."""
+RESULTS: Final = {**products.RESULTS, "int32": "i32"}
+_FLOATS: Final = products.RESULTS
+_DEFAULT_RESULTS: Final = {"float8_e4m3fn": "bfloat16", "float8_e5m2": "bfloat16", "int8": "int32"}
+_KEPT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class FusedOptions:
+    """What a call names: the types and the accumulation."""
+
+    result: str | None = None
+    activation: str | None = None
+    accumulate: str | None = None
+    tf32: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FusedEpilogue:
+    """What is fused: scales as "one" number or of "each" row or column, and the types of bias and residual; "" none."""
+
+    scale_a: str = ""
+    scale_b: str = ""
+    bias: str = ""
+    activation: str = ""
+    residual: str = ""
+
+    def __str__(self) -> str:
+        named = (("scale", self.scale_a), ("by", self.scale_b), ("bias", self.bias), ("", self.activation),
+                 ("add", self.residual))  # fmt: skip
+        return "_".join(f"{name}{kind}" for name, kind in named if kind)
+
+    def build(self, m: int, n: int) -> Epilogue:
+        """The epilogue of an m x n product; its operands are those that are not "", in the order of the fields."""
+        from lego_mlir.kernels import epilogues
+        from lego_mlir.tracing.dtypes import dtype_named
+
+        parts = [
+            epilogues.factors(m if self.scale_a == "each" else 1, "scale_a", rows=True) if self.scale_a else None,
+            epilogues.factors(n if self.scale_b == "each" else 1, "scale_b", rows=False) if self.scale_b else None,
+            epilogues.bias(n, dtype_named(self.bias)) if self.bias else None,
+            getattr(epilogues, self.activation)() if self.activation else None,
+            epilogues.residual(m, n, dtype_named(self.residual)) if self.residual else None,
+        ]
+        first, *others = [part for part in parts if part is not None]
+        for other in others:
+            first = first.then(other)
+        return first
+
+
+@dataclass(frozen=True, slots=True)
+class FusedMultiplication:
+    """A product bound to types, shapes and strides; `copies` make operands usable first."""
+
+    plan: Plan
+    copies: tuple[Callable[[AnyArray], AnyArray] | None, ...]
+
+
+_known: dict[Hashable, FusedMultiplication] = {}
+
+
+def fused_product(
+    a: Tensor, b: Tensor, given: Sequence[Tensor | None], options: FusedOptions, kernels: str | Path | None = None
+) -> Tensor:
+    """The product with `given` = scale_a, scale_b, bias and residual. Raises UsageError as `matmul` does."""
+    operands = [a, b, *(array for array in given if array is not None)]
+    key = (key_of(tuple(operands)), tuple(array is None for array in given), options, kernels)
+    known = _known.get(key)
+    if known is None:
+        known = _bind(operands, given, options, kernels)
+        if len(_known) >= _KEPT:
+            _known.clear()
+        _known[key] = known
+    used = [array if copy is None else copy(array) for array, copy in zip(operands, known.copies, strict=True)]
+    return known.plan(tuple(used), None)
+
+
+def _bind(
+    operands: list[Tensor], given: Sequence[Tensor | None], options: FusedOptions, kernels: str | Path | None
+) -> FusedMultiplication:
+    inputs = {**products.INPUTS, **products.OTHER_INPUTS}
+    read = [products.matrix_facts(name, array, inputs) for name, array in zip("ab", operands[:2], strict=True)]
+    (left, first), (_, second) = read
+    (m, k), (depth, n) = first.shape, second.shape
+    if k != depth or first.dtype != second.dtype:
+        raise UsageError(
+            f"matmul of {m} x {k} {first.dtype} and {depth} x {n} {second.dtype}: the inner sizes and the types must "
+            "agree"
+        )
+    if first.dtype == "float32" and not options.tf32:
+        raise UsageError("matmul of float32: the units multiply its first 19 bits, TF32; allow that with tf32=True")
+    name = options.result or _DEFAULT_RESULTS.get(first.dtype, first.dtype)
+    if name not in RESULTS or (name == "int32" and (first.dtype != "int8" or any(x is not None for x in given))):
+        raise UsageError(
+            f"matmul: the result is one of {', '.join(RESULTS)}, int32 of plain products of int8, got {name!r}"
+        )
+    if options.accumulate not in ACCUMULATIONS or options.activation not in (None, *ACTIVATIONS):
+        raise UsageError(
+            f"matmul: accumulate is 'fast' or 'exact', and activation one of {', '.join(ACTIVATIONS)}; got "
+            f"{options.accumulate!r} and {options.activation!r}"
+        )
+    from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
+
+    along_k = first.dtype not in products.INPUTS
+    used, copies = [], []
+    for array, side in zip(operands[:2], ("N", "T"), strict=True):
+        copy = _copy_for(array, side if along_k else "")
+        copies.append(copy)
+        used.append(array if copy is None else copy(array))
+    facts = [products.matrix_facts(name, array, inputs)[1] for name, array in zip("ab", used, strict=True)]
+    layouts = "NT" if along_k else "".join(products.order_of(found) or "" for found in facts)
+    epilogue, more = _epilogue(given, options, (m, n))
+    device = first.device[1]
+    size = {"i8": 1, "f8e4m3fn": 1, "f8e5m2": 1, "f32": 4}.get(inputs[first.dtype], 2)
+    exact = STEPS[size] if options.accumulate == "exact" and first.dtype != "int8" else 0
+    problem = products.Problem(
+        m, n, k, inputs[first.dtype], RESULTS[name], layouts, products.target_of(driver().capability(device)),
+        driver().attribute(device, MULTIPROCESSORS), None, epilogue, exact,
+    )  # fmt: skip
+    backend = products.backend_for(problem, device, products.kernels_folder(kernels))
+    library = left if left.results is not None else products.cupy_arrays()
+    bound = binding.bind(backend.entry, [*facts, None, *more], {})
+    plan = backend.plan(bound, [*used, *operands[2:]], library)
+    return FusedMultiplication(plan, (*copies, *[None] * len(more)))
+
+
+def _copy_for(array: Tensor, wanted: str) -> Callable[[AnyArray], AnyArray] | None:
+    """What makes an array usable: in rows or columns, in those that are `wanted` if any, and aligned; None if it is."""
+    library = library_of(array)
+    assert library is not None  # its facts have been read
+    facts = library.facts(array)
+    order = products.order_of(facts)
+    both = 1 in facts.shape
+    if order is not None and facts.pointer % products.ALIGNMENT == 0 and (order == wanted or not wanted or both):
+        return None
+    if library.name == "torch":
+        if wanted == "T":
+            return lambda given: given.detach().t().clone(memory_format=_contiguous()).t()
+        return lambda given: given.detach().clone(memory_format=_contiguous())
+    if not hasattr(array, "copy"):
+        raise UsageError(
+            f"matmul: an array of {facts.library} must be aligned to {products.ALIGNMENT} bytes, a in rows and b in "
+            "columns for types of other than 16 bits; pass such a copy"
+        )
+    return lambda given: given.T.copy().T if wanted == "T" else given.copy()
+
+
+def _contiguous() -> object:
+    import torch
+
+    return torch.contiguous_format
+
+
+def _epilogue(
+    given: Sequence[Tensor | None], options: FusedOptions, shape: tuple[int, int]
+) -> tuple[FusedEpilogue | None, list[ArrayFacts]]:
+    """What is fused, and the facts of its operands. Raises UsageError for one that does not fit."""
+    m, n = shape
+    facts: list[ArrayFacts] = []
+    kinds: list[str] = []
+    wanted = (("scale_a", (m,), ("float32",)), ("scale_b", (n,), ("float32",)), ("bias", (n,), tuple(_FLOATS)),
+              ("residual", (m, n), tuple(_FLOATS)))  # fmt: skip
+    for array, (name, dims, dtypes) in zip(given, wanted, strict=True):
+        if array is None:
+            kinds.append("")
+            continue
+        found = _facts(name, array)
+        one = name.startswith("scale") and found.shape in ((), (1,))
+        rows = found.strides == (1,) or one or (len(dims) == 2 and products.order_of(found) == "N")
+        if found.dtype not in dtypes or not (one or found.shape == dims) or not rows:
+            raise UsageError(
+                f"matmul: {name} is {found.dtype} of shape {found.shape} and strides {found.strides}; it must be "
+                f"{' or '.join(dtypes)} of shape {dims}, contiguous"
+            )
+        facts.append(found)
+        kinds.append(("one" if one else "each") if name.startswith("scale") else _FLOATS[found.dtype])
+    fused = FusedEpilogue(kinds[0], kinds[1], kinds[2], options.activation or "", kinds[3])
+    return (fused if str(fused) else None), facts
+
+
+def _facts(name: str, array: Tensor) -> ArrayFacts:
+    library: ArrayLibrary | None = library_of(array)
+    if library is None:
+        raise UsageError(f"matmul: {name} is a {type(array).__name__}; pass an array of the library of a")
+    found = library.facts(array)
+    if found.device[0] != "cuda":
+        raise UsageError(f"matmul: {name} is in the host's memory; move it to the GPU")
+    return found

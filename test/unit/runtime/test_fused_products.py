@@ -1,0 +1,91 @@
+"""`lego_mlir.matmul` with an epilogue, of other types, and with promoted sums, on a stand-in for the driver."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cuda_stand_in import own
+
+import lego_mlir
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime import fused_products
+from lego_mlir.runtime.fused_products import FusedEpilogue
+
+M, N, K = 24, 32, 48
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    fused_products._known.clear()
+    yield
+    fused_products._known.clear()
+
+
+def matrix(shape, dtype, seed=0, order="C"):
+    return np.asarray(np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype), order=order)
+
+
+def test_everything_that_is_fused(device):
+    a, b, added = matrix((M, K), np.float16), matrix((K, N), np.float16, 1), matrix((M, N), np.float16, 2)
+    rows, columns = np.arange(M, dtype=np.float32) / 16, np.float32([0.5])
+    bias = matrix(N, np.float16, 3)
+    fused = {"scale_a": own(rows), "scale_b": own(columns), "bias": own(bias), "residual": own(added)}
+    for _ in range(2):
+        found = lego_mlir.matmul(own(a), own(b), activation="relu", result="float32", **fused)
+    product = a.astype(np.float32) @ b.astype(np.float32) * rows[:, None] * columns + bias
+    np.testing.assert_array_equal(found, np.maximum(product, 0) + added)
+    (problem,) = device.compiled
+    assert problem.epilogue == FusedEpilogue("each", "one", "f16", "relu", "f16")
+    assert problem.name == f"matmul_{M}x{N}x{K}_f16_f32_NN_scaleeach_byone_biasf16_relu_addf16"
+
+
+@pytest.mark.parametrize("activation", ["gelu", "silu"])
+def test_activations(device, activation):
+    a, b = matrix((M, K), np.float16), matrix((K, N), np.float16, 1)
+    found = lego_mlir.matmul(own(a), own(b), activation=activation, result="float32")
+    expected = getattr(lego_mlir.kernels.epilogues, activation)().reference(a.astype(np.float32) @ b.astype(np.float32))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("orders", ["CF", "FC"])
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.int8, np.float32])
+def test_types_that_are_multiplied_along_k(device, dtype, orders):
+    a, b = (matrix(shape, dtype, i, orders[i]) for i, shape in enumerate(((M, K), (K, N))))
+    found = lego_mlir.matmul(own(a), own(b), **({"tf32": True} if dtype is np.float32 else {}))
+    exact = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_array_equal(np.asarray(found).astype(np.float32), exact)
+    (problem,) = device.compiled
+    assert (problem.layouts, problem.result) == ("NT", {1: "bf16", 4: "f32"}[np.dtype(dtype).itemsize]
+                                                 if dtype is not np.int8 else "i32")  # fmt: skip
+
+
+def test_promoted_sums(device):
+    a, b = matrix((M, K), np.float16), matrix((K, N), np.float16, 1)
+    found = lego_mlir.matmul(own(a), own(b), accumulate="exact")
+    np.testing.assert_array_equal(found, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
+    (problem,) = device.compiled
+    assert problem.exact == 8
+    assert problem.name.endswith("_NN_exact8")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fused", "message"),
+    [
+        (np.float32, {"bias": None}, "multiply its first 19 bits, TF32; allow that with tf32=True"),
+        (np.float16, {"activation": "swish"}, "activation one of relu, gelu, silu; got None and 'swish'"),
+        (np.float16, {"accumulate": "slow"}, "accumulate is 'fast' or 'exact', .*got 'slow' and None"),
+        (np.float16, {"bias": np.zeros(N + 1, np.float16)}, "bias is float16 of shape .33,.*must be .* of shape .32,"),
+        (np.float16, {"scale_a": np.zeros(M, np.float16)}, "scale_a is float16 of shape .*; it must be float32 of"),
+        (np.int8, {"result": "int32", "scale_a": np.zeros(M, np.float32)}, "int32 of plain products of int8"),
+    ],
+)
+def test_what_is_refused(device, dtype, fused, message):
+    a, b = matrix((M, K), dtype), matrix((K, N), dtype)
+    given = {name: own(value) if isinstance(value, np.ndarray) else value for name, value in fused.items()}
+    with pytest.raises(UsageError, match=message):
+        lego_mlir.matmul(own(a), own(b), **given)
+
+
+def test_sizes_that_no_unit_takes(device):
+    a, b = matrix((M, K + 4), np.int8), matrix((K + 4, N), np.int8)
+    with pytest.raises(UsageError, match="the rows of a, the columns of b and the rows of the result are multiples of"):
+        lego_mlir.matmul(own(a), own(b))
