@@ -1,15 +1,16 @@
 """The tile of a product by warpgroups, for sm_90a: the candidates, their schedules, and the choice for a size.
 
-The time model ranks tiles and clusters (`product_time`): large ones where they fill the device, smaller ones where they
-would leave it idle. In a cluster of two blocks, each copies half of the shared operand, which pays where rows are not
-whole lines. An odd size is best divided by a width that fills the last round.
+The time model ranks tiles and clusters (`warpgroup_time`): large ones where they fill the device, smaller ones where
+they would leave it idle. In a cluster of two blocks, each copies half of the shared operand, which pays where rows are
+not whole lines. An odd size is best divided by a width that fills the last round, and few rows by narrow tiles.
 
 >>> str(choose(4096, 4096, 4096, 132)), choose(512, 512, 512, 132).m
-('128x256 cluster 2x1 group 8 every 32', 64)
+('256x128 cluster 1x2 group 8 every 32', 64)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
@@ -18,13 +19,15 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.kernels.product_time import H200, BlockTile, ProductSize, product_time
+from lego_mlir.kernels.product_time import BlockTile
+from lego_mlir.kernels.warpgroup_time import BYTES, STEP, columns_of, nanoseconds
 from lego_mlir.layout.base import Layout
 from lego_mlir.schedule.orders import grouped
 
-STEP: Final = 64
-BYTES: Final = 2
 TILES: Final = tuple((m, n) for m in (256, 64, 128) for n in range(256 if m < 256 else 192, 56, -8))
+NARROW_TILES: Final = ((64, 32), (64, 16))
+FEW: Final = 64
+"""Rows of C up to which narrow tiles are considered: they keep more blocks busy with the other operand."""
 CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
 MOST_PROMOTED: Final = 192
 """Sums of a thread that are kept twice to be promoted, in columns of a tile of up to 128 rows."""
@@ -34,6 +37,7 @@ PLAIN_ROWS: Final = 128
 """Rows of a tile whose consumers have 64 each; with more, sums leave no registers for an epilogue's operands."""
 MOST_STAGES: Final = 12
 LEAST_STAGES: Final = 2
+ENOUGH_STAGES: Final = 4
 LEAST_WORK: Final = 2**27
 """M N K below which products are left to smaller tiles of mma.sync."""
 LEAST_SIDE: Final = 64
@@ -43,7 +47,7 @@ MEETING: Final = 32
 """Steps between meetings of the producers: on an H200, 8 and 16 are no faster at squares from 4096 on."""
 LEAST_ROUNDS: Final = 3
 """Tiles of a block from which producers meet."""
-SHORT_US: Final = 40.0
+SHORT_NS: Final = 40_000
 """A product that takes no longer begins while the kernel before it runs."""
 OUT_BUFFER: Final = 2 * 8192
 """Bytes of a consumer's buffers for C."""
@@ -94,7 +98,7 @@ class WarpgroupTile:
 
     @property
     def block_tile(self) -> BlockTile:
-        """What the time model takes."""
+        """What the time model of all products takes."""
         return block_of((self.m, self.n), self.cluster, self.stages)
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
@@ -135,24 +139,27 @@ def choose(
     memory as 32 bits, that of a whole cluster.
     """
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
-    product, device = ProductSize(m, n, k, layouts), replace(H200, sms=multiprocessors)
     unit = 8 if bytes_ > 1 else 16  # of widths: some types of one byte have instructions for multiples of 16 only
-    candidates = _candidates(unit, exact, fused)
+    tiles = [*TILES, *(NARROW_TILES if m <= FEW and not (exact or fused) else ())]
     times = {
-        one: product_time(product, block_of(*one, stages_of(*one[0], k)), device).microseconds for one in candidates
+        (tile, cluster): nanoseconds(
+            (m, n, k), multiprocessors, tile, cluster, stages_of(tile[0], tile[1], k, layouts), layouts
+        )
+        for tile, cluster in _candidates(tiles, unit, exact, fused)
     }
     best = min(times, key=times.__getitem__)
-    found = tile_of(m, n, k, best[0], multiprocessors, best[1])
-    short = times[best] - device.start < SHORT_US
-    return replace(found, dependent=short and found.lockstep == 0, step=step, exact=exact)
+    found = tile_of(m, n, k, best[0], multiprocessors, best[1], layouts=layouts)
+    return replace(found, dependent=times[best] < SHORT_NS and found.lockstep == 0, step=step, exact=exact)
 
 
-def _candidates(unit: int, exact: int, fused: bool) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def _candidates(
+    tiles: Sequence[tuple[int, int]], unit: int, exact: int, fused: bool
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Tiles and clusters; widths are multiples of `unit` in each block of a cluster."""
     most = MOST_TRACED if fused else inf
     return [
         ((height, width), cluster)
-        for height, width in TILES
+        for height, width in tiles
         for cluster in CLUSTERS
         if width % (unit * cluster[0]) == 0
         and height * width * cluster[0] * cluster[1] <= most
@@ -162,25 +169,30 @@ def _candidates(unit: int, exact: int, fused: bool) -> list[tuple[tuple[int, int
 
 
 def block_of(tile: tuple[int, int], cluster: tuple[int, int], stages: int) -> BlockTile:
-    """What the time model takes."""
+    """What the time model of all products takes."""
     return BlockTile("warpgroups", *tile, STEP, (tile[0] // 16, 1), 0, stages, resident=1, cluster=cluster)
 
 
 def tile_of(
     m: int, n: int, k: int, tile: tuple[int, int], multiprocessors: int, cluster: tuple[int, int] = (1, 1),
     group: int | None = None, lockstep: int | None = None, dependent: bool = False,
+    layouts: str = "NN",
 ) -> WarpgroupTile:  # fmt: skip
     """The schedule of a tile for a product: as many stages as fit, and lockstep where there are several rounds."""
-    found = WarpgroupTile(*tile, stages_of(*tile, k), cluster, group or GROUP // (tile[0] * cluster[0]))
+    found = WarpgroupTile(*tile, stages_of(*tile, k, layouts), cluster, group or GROUP // (tile[0] * cluster[0]))
     if lockstep is None:
         rows, columns = found.tiles(m, n)
         lockstep = MEETING if rows * columns >= LEAST_ROUNDS * found.clusters(multiprocessors) else 0
     return replace(found, lockstep=lockstep, dependent=dependent)
 
 
-def stages_of(height: int, width: int, k: int) -> int:
-    """The stages that shared memory has room for, not more than a tile's steps, and LEAST_STAGES at least."""
-    columns = -(-width // STEP) * STEP  # a tile of B whose columns are contiguous is whole columns of 128 bytes
-    room = LARGEST_SHARED_BYTES - min(height // STEP, 2) * OUT_BUFFER
-    fitting = room // ((height + columns) * STEP * BYTES + BARRIERS)
+def stages_of(height: int, width: int, k: int, layouts: str = "NN") -> int:
+    """The stages that shared memory has room for, not more than a tile's steps, and LEAST_STAGES at least.
+
+    Each consumer has two buffers for C, or one where that makes room for a fourth stage.
+    """
+    stage = (height + columns_of(width, layouts)) * STEP * BYTES + BARRIERS
+    buffers = min(height // STEP, 2) * OUT_BUFFER
+    fitting, tight = ((LARGEST_SHARED_BYTES - out) // stage for out in (buffers, buffers // 2))
+    fitting = max(fitting, min(tight, ENOUGH_STAGES))
     return max(LEAST_STAGES, min(fitting, MOST_STAGES, -(-k // STEP)))

@@ -124,7 +124,7 @@ def plan_of(
     Raises PassError or LayoutError for what the units cannot compute.
     """
     left, right = (
-        _operand(box, contiguous, parts, shares)
+        _operand(box, contiguous, parts, shares, at_launch=sizes is not None)
         for box, contiguous, parts, shares in zip(
             (product.left, product.right), product.contiguous, cluster, cluster[::-1], strict=True
         )
@@ -156,7 +156,7 @@ def _require_order(product: StagedProduct) -> None:
             )
 
 
-def _operand(box: Box, contiguous: str, parts: int, shares: int) -> StagedOperand:
+def _operand(box: Box, contiguous: str, parts: int, shares: int, *, at_launch: bool) -> StagedOperand:
     """A's or B's tile of one block: a part of the box, needed by several blocks."""
     height, width = box.shape
     if contiguous != "k":
@@ -164,7 +164,9 @@ def _operand(box: Box, contiguous: str, parts: int, shares: int) -> StagedOperan
     if height % parts:
         raise PassError(f"a tile of {height} rows or columns of C cannot be divided among {parts} blocks")
     rows, depth = (box.lines, box.pitch) if contiguous == "k" else (box.pitch, box.lines)
-    return StagedOperand(MEMORY.get(box.dtype, box.dtype), rows, depth, height // parts, width, contiguous, shares)
+    return StagedOperand(
+        MEMORY.get(box.dtype, box.dtype), rows, depth, height // parts, width, contiguous, shares, at_launch
+    )
 
 
 def _fill_in_order(function: Op, product: StagedProduct) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.transforms.warpgroups.fragment_values import GROUP as COLUMNS
 from lego_mlir.transforms.warpgroups.fragment_values import LINES, FragmentFrame, FragmentValues
 from lego_mlir.transforms.warpgroups.module_text import ModuleText
-from lego_mlir.transforms.warpgroups.plan import OUT_BUFFERS, ROUNDED, ROWS, SWIZZLE, WARPGROUP, ProductPlan
+from lego_mlir.transforms.warpgroups.plan import ROUNDED, ROWS, SWIZZLE, WARPGROUP, ProductPlan
 
 if TYPE_CHECKING:
     from lego_mlir.transforms.warpgroups.roles import Warp
@@ -38,17 +39,17 @@ def store_tile(
         for one, first in zip(sums, rows, strict=True)
     ]
     fill = _fill_words if plan.result in ROUNDED else _fill_pairs
-    own = t.op("muli", warp.group, t.i32(OUT_BUFFERS * plan.out_bytes))
+    own = t.op("muli", warp.group, t.i32(plan.out_buffers * plan.out_bytes))
     first = t.op("addi", own, t.i32(plan.out_offset))
     passes = [(part, column) for part in range(plan.parts) for column in plan.passes]
     for number, (part, column) in enumerate(passes):
-        buffer = t.op("addi", first, t.i32(number % OUT_BUFFERS * plan.out_bytes))
+        buffer = t.op("addi", first, t.i32(number % plan.out_buffers * plan.out_bytes))
         for ahead, begin in passes[number : number + 2]:
             groups = range(begin // COLUMNS, (begin + plan.out_columns) // COLUMNS)
             parts[ahead].load_ahead(groups, whole=(ahead, begin) == (part, column))
-        # All earlier stores have been read when a tile begins; within one, all but the latest, of the other buffer.
+        # All earlier stores have been read when a tile begins; within one, all but the latest if of the other buffer.
         with t.block(f"scf.if {leads} {{"):
-            t.line(f"nvvm.cp.async.bulk.wait_group {0 if number == 0 else 1} {{read}}")
+            t.line(f"nvvm.cp.async.bulk.wait_group {0 if number == 0 else plan.out_buffers - 1} {{read}}")
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
         fill(t, plan, warp, thread, parts[part], column, buffer)
         t.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}")
@@ -71,8 +72,10 @@ def _fill_words(
     in_group = t.op("andi", t.op("shrui", thread, t.i32(5)), t.i32(3))
     row = t.op("addi", t.op("muli", in_group, t.i32(16)), line)
     half = t.op("andi", t.op("shrui", thread, t.i32(4)), t.i32(1))
-    chunk = t.op("xori", half, t.op("andi", thread, t.i32(7)))
-    offset = t.op("addi", t.op("muli", row, t.i32(SWIZZLE)), t.op("muli", chunk, t.i32(16)))
+    lines = SWIZZLE // plan.out_pitch  # as many rows have the same permutation
+    turn = thread if lines == 1 else t.op("shrui", thread, t.i32(lines.bit_length() - 1))
+    chunk = t.op("xori", half, t.op("andi", turn, t.i32(plan.out_pitch // CHUNK - 1)))
+    offset = t.op("addi", t.op("muli", row, t.i32(plan.out_pitch)), t.op("muli", chunk, t.i32(CHUNK)))
     for part in range(plan.out_columns // _COLUMNS):
         inside = t.op("xori", offset, t.i32(part * 32))
         address = t.shared(warp.shared, t.op("addi", buffer, inside))

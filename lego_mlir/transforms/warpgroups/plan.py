@@ -21,6 +21,7 @@ import numpy as np
 
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.matrix_descriptors import Array, OperandTile, derive
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
 from lego_mlir.hardware.tensor_maps import TensorMap
@@ -30,6 +31,8 @@ from lego_mlir.transforms.warpgroups.stored_values import AppliedNode, StoredVal
 ROWS: Final = 64
 """Rows of C that a warpgroup's instruction computes. PTX ISA, `wgmma.mma_async`, as the next two."""
 MOST_COLUMNS: Final = 256
+NARROW: Final = (16, 32)
+"""Columns of narrower tiles, whose rows of C are as long as a swizzle."""
 DEPTH_BYTES: Final = 32
 """Bytes of K that one instruction multiplies."""
 SWIZZLE: Final = 128
@@ -42,7 +45,7 @@ MEMORY: Final = {"f8E4M3FN": "u8", "f8E5M2": "u8", "i8": "u8"}
 ROUNDED: Final = ("f16", "bf16")
 """Types of results of 16 bits, which `stmatrix` stores."""
 OUT_BUFFERS: Final = 2
-"""Buffers of a consumer for C, in turn: one is filled while the other is stored."""
+"""Buffers of a consumer for C, in turn: one is filled while the other is stored. One, where that makes room."""
 GROUP: Final = 8
 """Rows of 128 bytes after which the swizzle's pattern repeats."""
 MOST_CONSUMERS: Final = 2
@@ -72,7 +75,8 @@ class CornerArithmetic(Generic[V]):
 class StagedOperand:
     """A or B: `rows` x `depth` elements, and its tile of `tile` rows by one step. `contiguous` is "k" or "mn".
 
-    `shares` blocks of a cluster need the same tile; each copies one part of it to all of them.
+    `shares` blocks of a cluster need the same tile; each copies one part of it to all of them. Sizes known
+    `at_launch` only are here those of one launch.
     """
 
     dtype: str
@@ -82,6 +86,7 @@ class StagedOperand:
     step: int
     contiguous: str
     shares: int = 1
+    at_launch: bool = False
 
     def __post_init__(self) -> None:
         if self.contiguous == "k" and self.tile % (GROUP * self.shares):
@@ -140,6 +145,12 @@ class StagedOperand:
         return extent // self.shares
 
     @property
+    def copied(self) -> int:
+        """The extent of a copy's box: less than the part where the whole matrix has fewer rows than the tile."""
+        few = self.contiguous == "k" and self.shares == 1 and not self.at_launch
+        return min(self.part_extent, self.rows) if few else self.part_extent
+
+    @property
     def part_bytes(self) -> int:
         """Bytes from one block's part to the next one's in shared memory."""
         return self.part_extent * (self.column_bytes if self.together else SWIZZLE)
@@ -155,7 +166,7 @@ class StagedOperand:
         size = ELEMENT_BYTES[self.dtype]
         if self.contiguous == "k":
             return TensorMap(
-                self.dtype, (self.depth, self.rows), (self.depth * size,), (self.column, self.part_extent), SWIZZLE
+                self.dtype, (self.depth, self.rows), (self.depth * size,), (self.column, self.copied), SWIZZLE
             )
         row = self.rows * size
         if not self.together:
@@ -210,10 +221,12 @@ class ProductPlan:
         if self.a.tile % ROWS or self.a.tile // ROWS not in (1, 2, 4):
             raise LayoutError(f"a tile of {self.a.tile} rows of C: warpgroups multiply {ROWS}, {2 * ROWS} or "
                               f"{4 * ROWS}")  # fmt: skip
-        if self.b.tile % 8 or not ROWS <= self.b.tile <= MOST_COLUMNS:
+        narrow = NARROW if self.result in ROUNDED else ()
+        if self.b.tile not in narrow and (self.b.tile % 8 or not ROWS <= self.b.tile <= MOST_COLUMNS):
+            beside = "".join(f"{n}, " for n in narrow)
             raise LayoutError(
-                f"a tile of {self.b.tile} columns of C: a warpgroup multiplies {ROWS} to {MOST_COLUMNS}, a multiple "
-                "of 8"
+                f"a tile of {self.b.tile} columns of C: a warpgroup multiplies {beside}{ROWS} to {MOST_COLUMNS}, a "
+                "multiple of 8"
             )
         if self.sums == "i32" and self.b.tile % 16:
             raise LayoutError(f"a tile of {self.b.tile} columns of C: products of s8 take a multiple of 16")
@@ -298,12 +311,17 @@ class ProductPlan:
 
     @property
     def out_columns(self) -> int:
-        """Columns of C in one buffer: 128 bytes."""
-        return SWIZZLE // ELEMENT_BYTES[self.result]
+        """Columns of C in one buffer: 128 bytes, or a narrow tile's."""
+        return min(SWIZZLE // ELEMENT_BYTES[self.result], self.b.tile)
+
+    @property
+    def out_pitch(self) -> int:
+        """Bytes of a row of C in a buffer, and of its swizzle."""
+        return self.out_columns * ELEMENT_BYTES[self.result]
 
     @property
     def out_bytes(self) -> int:
-        return ROWS * SWIZZLE
+        return ROWS * self.out_pitch
 
     @property
     def passes(self) -> tuple[int, ...]:
@@ -315,7 +333,7 @@ class ProductPlan:
     def c_map(self) -> TensorMap:
         size = ELEMENT_BYTES[self.result]
         return TensorMap(
-            self.result, (self.b.rows, self.a.rows), (self.b.rows * size,), (self.out_columns, ROWS), SWIZZLE
+            self.result, (self.b.rows, self.a.rows), (self.b.rows * size,), (self.out_columns, ROWS), self.out_pitch
         )
 
     @property
@@ -336,8 +354,15 @@ class ProductPlan:
         return self.b_offset + self.stages * self.b.tile_bytes
 
     @property
+    def out_buffers(self) -> int:
+        """Buffers of a consumer for C."""
+        barriers = 2 * self.stages * BARRIER_BYTES
+        room = LARGEST_SHARED_BYTES - self.out_offset - barriers
+        return OUT_BUFFERS if room >= self.consumers * OUT_BUFFERS * self.out_bytes else 1
+
+    @property
     def full_offset(self) -> int:
-        return self.out_offset + self.consumers * OUT_BUFFERS * self.out_bytes
+        return self.out_offset + self.consumers * self.out_buffers * self.out_bytes
 
     @property
     def empty_offset(self) -> int:

@@ -21,7 +21,14 @@ from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
 from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE, map_attribute
-from lego_mlir.transforms.warpgroups import block_clusters, dependent_launch, launch_sizes, lockstep, promotion
+from lego_mlir.transforms.warpgroups import (
+    block_clusters,
+    dependent_launch,
+    launch_sizes,
+    lockstep,
+    promotion,
+    unfilled_rows,
+)  # fmt: skip
 from lego_mlir.transforms.warpgroups.epilogue import store_tile
 from lego_mlir.transforms.warpgroups.module_text import ModuleText, operand_name
 from lego_mlir.transforms.warpgroups.plan import (
@@ -141,6 +148,7 @@ class WarpgroupKernel:
         warp = Warp(shared, t.op("shrui", number, t.i32(2)), number, block_clusters.rank(t, plan))
         with t.block(f"scf.if {self.elected(number, 0)} {{"):
             self.initialise(warp)
+        unfilled_rows.clear(t, plan, shared, thread)
         block_clusters.synchronise(t, plan)
         produces = t.value(f"arith.cmpi eq, {warp.group}, {t.i32(plan.consumers)} : i32")
         with t.block(f"scf.if {produces} {{"):

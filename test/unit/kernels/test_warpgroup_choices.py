@@ -46,4 +46,5 @@ def test_rows_that_touch_two_lines_share_their_copies():
 
 def test_short_products_begin_early():
     assert warpgroup_choices.choose(512, 512, 512, 132).dependent
+    assert warpgroup_choices.choose(64, 4096, 4096, 132).n == 32
     assert not warpgroup_choices.choose(8192, 8192, 8192, 132).dependent
