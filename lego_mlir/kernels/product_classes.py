@@ -11,6 +11,7 @@ magnitude of M. The kernel takes M, N and K as arguments; their divisors and lim
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
@@ -36,6 +37,8 @@ LARGEST: Final = 2**20
 LARGEST_POSITION: Final = 2**15
 """The largest M, N and K of other classes: positions in the matrices fit 32 bits."""
 TYPES: Final = ("f16", "bf16")
+CHOICES: Final = 1024
+"""Choices of tiles that a process keeps."""
 Sizes = tuple[int, int, int]
 
 
@@ -147,6 +150,11 @@ def least_depth(choice: Choice) -> int:
     return max(1, (choice.stages - 2) * choice.tiling.k + 1)
 
 
+# The model ranks hundreds of tiles, in milliseconds; another M of the same magnitude asks nothing new.
+_tile: Final = lru_cache(CHOICES)(warpgroup_choices.choose)
+_choice: Final = lru_cache(CHOICES)(choices.choose)
+
+
 def magnitude(m: int) -> int:
     """The M for which the tile of a class is chosen: the next power of two."""
     return 1 << (m - 1).bit_length()
@@ -160,7 +168,7 @@ def class_of(
     A varying M, the batch, changes the class only with its order of magnitude.
     """
     m, n, k = size
-    tile = warpgroup_choices.choose(magnitude(m), n, k, multiprocessors, layouts)
+    tile = _tile(magnitude(m), n, k, multiprocessors, layouts)
     across = [n] * (layouts[1] == "N") + [m] * (layouts[0] == "T")
     whole = bool(across) and all(extent % COLUMN == 0 for extent in across)
     return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), whole)
@@ -175,7 +183,7 @@ def pipelined_class_of(
     """
     m, n, k = size
     element = dtype_named(result).bytes
-    chosen = choices.choose(magnitude(m), n, k, layouts, room, element, multiprocessors)
+    chosen = _choice(magnitude(m), n, k, layouts, room, element, multiprocessors)
     if split_choices.applies(m, k) or chosen.order not in SYMBOLIC or k < least_depth(chosen):
         return None
     return PipelinedClass(dtype, result, layouts, chosen, chosen.blocks(multiprocessors), k % chosen.tiling.k == 0)
