@@ -4,20 +4,26 @@
     4095 x 4096 x 4096    the same                                                     -> kernel A
     4096 x 4104 x 4096    the same, rows of 16 bytes                                   -> kernel B
 
-A class has what the code depends on, so a varying batch compiles nothing anew: the tile is chosen for the order of
-magnitude of M. The kernel takes M, N and K as arguments; their divisors and limits are part of the class.
+A class has what the code depends on. Its kernel takes M, N and K as arguments; their divisors and limits are part of
+the class. A varying batch M has few classes: the tiles that the model of the time chooses at `points` around M, of
+which it takes the quickest for M itself.
+
+>>> len({class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a", 132) for m in range(2049, 4097, 64)}) <= 3
+True
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import lego_mlir as lego
 from lego_mlir.expr.index import Index
 from lego_mlir.kernels import choices, matmul, split_choices, warpgroup_choices
 from lego_mlir.kernels.choices import Choice
+from lego_mlir.kernels.product_time import H200, BlockTile, ProductSize, product_time
 from lego_mlir.kernels.warpgroup_choices import WarpgroupTile
 from lego_mlir.layout import Col, Row
 from lego_mlir.schedule.named import SYMBOLIC
@@ -40,6 +46,7 @@ TYPES: Final = ("f16", "bf16")
 CHOICES: Final = 1024
 """Choices of tiles that a process keeps."""
 Sizes = tuple[int, int, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,25 +157,41 @@ def least_depth(choice: Choice) -> int:
     return max(1, (choice.stages - 2) * choice.tiling.k + 1)
 
 
-# The model ranks hundreds of tiles, in milliseconds; another M of the same magnitude asks nothing new.
+# The model ranks hundreds of tiles, in milliseconds; another M with the same points asks nothing new.
 _tile: Final = lru_cache(CHOICES)(warpgroup_choices.choose)
 _choice: Final = lru_cache(CHOICES)(choices.choose)
 
 
-def magnitude(m: int) -> int:
-    """The M for which the tile of a class is chosen: the next power of two."""
-    return 1 << (m - 1).bit_length()
+def points(m: int) -> Sizes:
+    """The values of M for which tiles are chosen: powers of two and their means, around m.
+
+    >>> points(300), points(512)
+    ((256, 384, 512), (256, 384, 512))
+    """
+    above = 1 << max(2, (m - 1).bit_length())
+    return above // 2, above * 3 // 4, above
+
+
+def _quickest(candidates: Iterable[T], time: Callable[[T], float]) -> T:
+    """The candidate of the least time."""
+    different = list(dict.fromkeys(candidates))
+    return different[0] if len(different) == 1 else min(different, key=time)
+
+
+def _microseconds(size: Sizes, layouts: str, tile: BlockTile, multiprocessors: int) -> float:
+    """The time of a product by the model."""
+    return product_time(ProductSize(*size, layouts), tile, replace(H200, sms=multiprocessors)).microseconds
 
 
 def class_of(
     size: Sizes, layouts: str, dtype: str, result: str, multiprocessors: int, clusters: int | None = None
 ) -> ProductClass:
-    """The class of a product by warpgroups, for a device with this many multiprocessors, or clusters at a time.
-
-    A varying M, the batch, changes the class only with its order of magnitude.
-    """
+    """The class of a product by warpgroups, for a device with this many multiprocessors, or clusters at a time."""
     m, n, k = size
-    tile = _tile(magnitude(m), n, k, multiprocessors, layouts)
+    tile = _quickest(
+        (_tile(point, n, k, multiprocessors, layouts) for point in points(m)),
+        lambda tile: _microseconds(size, layouts, tile.block_tile, multiprocessors),
+    )
     across = [n] * (layouts[1] == "N") + [m] * (layouts[0] == "T")
     whole = bool(across) and all(extent % COLUMN == 0 for extent in across)
     return ProductClass(dtype, result, layouts, tile, clusters or tile.clusters(multiprocessors), whole)
@@ -183,7 +206,10 @@ def pipelined_class_of(
     """
     m, n, k = size
     element = dtype_named(result).bytes
-    chosen = _choice(magnitude(m), n, k, layouts, room, element, multiprocessors)
+    chosen = _quickest(
+        (_choice(point, n, k, layouts, room, element, multiprocessors) for point in points(m)),
+        lambda choice: _microseconds(size, layouts, choice.block_tile(element), multiprocessors),
+    )
     if split_choices.applies(m, k) or chosen.order not in SYMBOLIC or k < least_depth(chosen):
         return None
     return PipelinedClass(dtype, result, layouts, chosen, chosen.blocks(multiprocessors), k % chosen.tiling.k == 0)

@@ -3,8 +3,8 @@
     import torch, lego_mlir
     c = lego_mlir.matmul(a, b)          # PyTorch, CuPy, JAX, or DLPack; f16 or bf16, in rows or in columns
 
-A kernel computes all sizes of its class: of the same types, orders and alignment, with the tile that a model of its
-time chooses for the order of magnitude of M (`kernels.product_classes`). It is compiled at its first use, into the
+A kernel computes all sizes of its class: of the same types, orders and alignment, with one of few tiles that a model of
+the time finds for the order of magnitude of M (`kernels.product_classes`). It is compiled at its first use, into the
 cache on disk, from where other processes take it; another batch compiles nothing. Other products have a kernel for
 exactly their sizes, and so have those of a machine without the compiler, from a folder of packed kernels (`lego-mlir
 pack matmul`). What was found out about two arrays is kept as a plan for the next ones of the same types, shapes and
@@ -105,7 +105,7 @@ def matmul(
 
     It is computed on their device, on the current stream of their library. `kernels` is a folder of packed kernels to
     take it from, by default that of the environment variable LEGO_MLIR_KERNELS. Products whose rows are multiples of 16
-    bytes share kernels by classes of sizes, with the tile of M's order of magnitude; `fixed` compiles a kernel for
+    bytes share kernels by classes of sizes, with few tiles for M's order of magnitude; `fixed` compiles a kernel for
     exactly these sizes, as fused products always do.
 
     The other arguments are fused into the kernel: `activation(scale_a * (a @ b) * scale_b + bias) + residual`. Scales

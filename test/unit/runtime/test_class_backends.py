@@ -79,8 +79,8 @@ def multiply(m, n, k, **options):
 def test_a_varying_batch_compiles_nothing_anew(device):
     for m in (65, 128, 100, 66):
         multiply(m, 64, 160)
-    assert len(device.compiled) == 1
-    assert isinstance(device.compiled[0], PipelinedClass)
+    assert len(device.compiled) == len(set(device.compiled)) <= 3
+    assert all(isinstance(found, PipelinedClass) for found in device.compiled)
 
 
 def test_warpgroups_share_a_kernel_too(device, monkeypatch):
@@ -135,5 +135,11 @@ def test_which_products_have_a_class(size, layouts, target, kind):
     assert type(class_for(size, layouts, "f16", "f16", target, 132)) is kind
 
 
-def test_the_order_of_magnitude_of_m():
-    assert [product_classes.magnitude(m) for m in (1, 2, 3, 64, 65, 4096, 4097)] == [1, 2, 4, 64, 128, 4096, 8192]
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_a_batch_has_few_classes(target):
+    found = {class_for((m, 1024, 768), "NN", "f16", "f16", target, 132) for m in range(65, 2049, 9)}
+    assert len(found - {None}) <= 2 * 5 + 1  # of five octaves
+
+
+def test_the_points_around_m():
+    assert [product_classes.points(m) for m in (1, 64, 65)] == [(2, 3, 4), (32, 48, 64), (64, 96, 128)]
