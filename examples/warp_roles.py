@@ -1,6 +1,6 @@
 """9. A product with warp roles: one warp copies tiles, the others multiply them, and barriers pass the stages on.
 
-The copies are tensor copies on sm_90a, by a map derived from the layouts, and asynchronous copies of the threads before.
+On sm_90a these are tensor copies, by a map derived from the layouts; on earlier targets, asynchronous copies by threads.
 """
 
 import lego_mlir as lego
