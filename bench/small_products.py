@@ -43,10 +43,8 @@ def cases(sizes: list[Size]) -> list[tuple[Size, str]]:
 
 
 def tried(size: Size) -> dict[str, Any]:
-    """The kernels that are built: as the model chooses, other numbers of parts, and other tiles of 64 rows."""
+    """The kernels that are built: as the model chooses, and with other numbers of parts."""
     from lego_mlir.kernels import split_choices
-    from lego_mlir.kernels.choices import Choice
-    from lego_mlir.kernels.matmul import Tiling
 
     m, n, k = size
     chosen = split_choices.choose(m, n, k, hopper.SMS)
@@ -54,14 +52,6 @@ def tried(size: Size) -> dict[str, Any]:
     for parts in PARTS:
         if parts <= split_choices.most_parts(k, chosen.tiling):
             found[f"{parts} parts"] = split_choices.with_parts(m, n, k, chosen.choice, parts, hopper.SMS)
-    if m == max(ROWS):
-        for tiling, stages in (
-            (Tiling(64, 128, 64, (2, 4)), 4), (Tiling(64, 128, 64, (2, 2)), 4), (Tiling(64, 64, 64, (2, 2)), 6),
-            (Tiling(64, 64, 128, (2, 4)), 3),
-        ):  # fmt: skip
-            parts = max(1, round(2 * hopper.SMS / -(-n // tiling.n)))
-            label = f"{tiling}, {parts} parts"
-            found[label] = split_choices.with_parts(m, n, k, Choice(tiling, stages), parts, hopper.SMS)
     return dict({str(choice): (label, choice) for label, choice in reversed(found.items())}.values())
 
 
