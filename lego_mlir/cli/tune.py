@@ -1,4 +1,4 @@
-"""`lego-mlir tune`: prune the space of a tunable, measure what is left on this machine's GPU, and export the choices.
+"""`lego-mlir tune`: prune the space of a tunable, measure what is left on this machine, and export the choices.
 
 What would be measured and what was pruned, with the reason for each, is printed with `--dry-run`, and also on a machine
 without a GPU, before the error that there is none. Timings are stored as they come, so a run that was interrupted
@@ -135,12 +135,12 @@ def chosen_tunable(loaded: Spec, name: str | None) -> Tunable:
 def _measured(
     args: argparse.Namespace, tunable: Tunable, sizes: dict[str, int], plan: Json, budget: float | None
 ) -> Sequence[Timing]:
-    """The timings, stored as they come. Without a GPU, prints the plan and raises DependencyError."""
-    from lego_mlir.tuning.gpu_workbench import gpu_workbench
+    """The timings, stored as they come. Where a GPU is needed and missing, prints the plan; DependencyError."""
+    from lego_mlir.tuning.cpu_workbench import workbench_for
     from lego_mlir.tuning.timings import TimingStore
 
     try:
-        workbench = gpu_workbench()
+        workbench = workbench_for(tunable.prune(sizes).kept[0])
     except DependencyError as error:
         _print_plan(args, plan)
         raise DependencyError(

@@ -126,9 +126,9 @@ class Tunable:
     ) -> TuningResult:
         """Measure what pruning leaves, from the best predicted on, and remember it for these sizes.
 
-        `budget` is in seconds, or text such as "10m". `workbench` is where to measure, by default this machine's GPU;
-        `known` are earlier timings, which are not taken again. Raises UsageError if everything is pruned, and
-        DependencyError without a GPU.
+        `budget` is in seconds, or text such as "10m". `workbench` is where to measure, by default this machine's GPU,
+        or its CPU for structured programs. `known` are earlier timings, which are not taken again. Raises UsageError if
+        everything is pruned, and DependencyError without a GPU that is needed.
         """
         from lego_mlir.tuning.sampled import halve_sampled
         from lego_mlir.tuning.sampling import LARGEST
@@ -138,9 +138,9 @@ class Tunable:
         pruned = self.prune(given)
         pruned.require_some(self.name)
         if workbench is None:
-            from lego_mlir.tuning.gpu_workbench import gpu_workbench
+            from lego_mlir.tuning.cpu_workbench import workbench_for
 
-            workbench = gpu_workbench()
+            workbench = workbench_for(pruned.kept[0])
         if len(pruned.kept) > LARGEST:
             timings = halve_sampled(
                 workbench, self.name, self.space, pruned.kept, given, seconds=seconds, known=known, on_timing=on_timing
