@@ -1,6 +1,6 @@
 """9. A product with warp roles: one warp copies tiles, the others multiply them, and barriers pass the stages on.
 
-On sm_90a these are tensor copies, by a map derived from the layouts; on earlier targets, asynchronous copies by threads.
+On sm_90a these are tensor copies by a map derived from the layouts; on earlier targets, threads copy asynchronously.
 """
 
 import lego_mlir as lego
