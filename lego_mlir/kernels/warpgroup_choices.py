@@ -49,8 +49,8 @@ LEAST_ROUNDS: Final = 3
 """Tiles of a block from which producers meet."""
 SHORT_NS: Final = 40_000
 """A product that takes no longer begins while the kernel before it runs."""
-OUT_BUFFER: Final = 2 * 8192
-"""Bytes of a consumer's buffers for C."""
+OUT_BUFFER: Final = 8192
+"""Bytes of a consumer's buffer for C."""
 BARRIERS: Final = 16
 
 
@@ -143,7 +143,13 @@ def choose(
     tiles = [*TILES, *(NARROW_TILES if m <= FEW and not (exact or fused) else ())]
     times = {
         (tile, cluster): nanoseconds(
-            (m, n, k), multiprocessors, tile, cluster, stages_of(tile[0], tile[1], k, layouts), layouts
+            (m, n, k),
+            multiprocessors,
+            tile,
+            cluster,
+            stages_of(tile[0], tile[1], k, layouts),
+            layouts,
+            crowded=roomy_stages(tile[0], tile[1], layouts) < ENOUGH_STAGES,
         )
         for tile, cluster in _candidates(tiles, unit, exact, fused)
     }
@@ -191,8 +197,11 @@ def stages_of(height: int, width: int, k: int, layouts: str = "NN") -> int:
 
     Each consumer has two buffers for C, or one where that makes room for a fourth stage.
     """
-    stage = (height + columns_of(width, layouts)) * STEP * BYTES + BARRIERS
-    buffers = min(height // STEP, 2) * OUT_BUFFER
-    fitting, tight = ((LARGEST_SHARED_BYTES - out) // stage for out in (buffers, buffers // 2))
-    fitting = max(fitting, min(tight, ENOUGH_STAGES))
+    fitting = max(roomy_stages(height, width, layouts), min(roomy_stages(height, width, layouts, 1), ENOUGH_STAGES))
     return max(LEAST_STAGES, min(fitting, MOST_STAGES, -(-k // STEP)))
+
+
+def roomy_stages(height: int, width: int, layouts: str, buffers: int = 2) -> int:
+    """The stages that fit beside that many buffers for C of each consumer."""
+    stage = (height + columns_of(width, layouts)) * STEP * BYTES + BARRIERS
+    return (LARGEST_SHARED_BYTES - min(height // STEP, 2) * buffers * OUT_BUFFER) // stage

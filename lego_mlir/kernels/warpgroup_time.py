@@ -19,13 +19,15 @@ MULTIPLIED_NS: Final = 1 / 32 / 1.3  # a product of 64 along K: cycles, at the c
 ROW_NS: Final = 0.07  # the energy of copying a row of 128 bytes, as time at the limit of power
 LINE_NS: Final = 1.3  # for an SM to copy a line of 128 bytes from L2
 TILE_NS: Final = 1000.0  # to fill and drain a tile's pipeline
-LAUNCH_NS, CLUSTER_NS = 300.0, 700.0  # to begin and to end; more in clusters
+LAUNCH_NS, CLUSTER_NS = 300.0, 1200.0  # to begin and to end; more in clusters
+AREA, MOST_FOR_AREA = 128 * 256, 0.03  # small tiles read more of shared memory for a product, up to this share of time
+CROWDED: Final = 1.035  # where shared memory has no room for four stages beside two buffers for C
 LATENCY_NS, ROW_LATENCY_NS, LINES_LATENCY_NS = 350.0, 3.5, 200.0  # of a stage's copies: all, each row, of two lines
 
 
 def nanoseconds(
     sizes: tuple[int, int, int], multiprocessors: int, tile: tuple[int, int], cluster: tuple[int, int], stages: int,
-    layouts: str = "NT",
+    layouts: str = "NT", crowded: bool = False,
 ) -> float:  # fmt: skip
     """The time of a product in such tiles, with that many stages; `layouts` as for `lego_mlir.matmul`."""
     (m, n, k), (height, width), lines = sizes, tile, lines_of(sizes, layouts)
@@ -35,7 +37,8 @@ def nanoseconds(
     latency = LATENCY_NS + ROW_LATENCY_NS * (height + width) + LINES_LATENCY_NS * (max(lines) > 1)
     tiles = -(-m // (height * cluster[0])) * -(-n // (width * cluster[1]))
     rounds = -(-tiles // (multiprocessors // (cluster[0] * cluster[1])))
-    step = max(multiplied, copied, latency / (stages - 1))
+    small = max(0.0, min(0.08 * (AREA / (height * width) - 1), MOST_FOR_AREA))
+    step = max(multiplied, copied, latency / (stages - 1)) * (CROWDED if crowded else 1) * (1 + small)
     return rounds * (-(-k // STEP) * step + TILE_NS) + LAUNCH_NS + CLUSTER_NS * (cluster != (1, 1))
 
 
