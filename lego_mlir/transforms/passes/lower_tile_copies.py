@@ -130,9 +130,11 @@ def _by_tensor_maps(function: Op, regions: Sequence[Op]) -> None:
     if not regions:
         return
     block, maps = function.regions[0].blocks[0], dict[int, tuple[TensorMapForm, bool]]()
+    found = []
     for region in regions:
         described = _described(function, region)
-        argument = _tensor_of(region, described)
+        found.append((region, described, _tensor_of(region, described)))
+    for region, described, argument in found:
         known = maps.setdefault(argument, (described.form, described.stores))
         if known != (described.form, described.stores):
             raise PassError(

@@ -96,6 +96,41 @@ def test_registers_move_between_roles():
     assert (y[:128] == 1).all() and (y[128:] == 2).all()
 
 
+def copied_twice(second):
+    """One tensor in two copies of equal boxes, of two heights, or with another access."""
+
+    @lego.kernel(grid=(1,), block=32)
+    def twice(x: lego.Tensor(f16, Row(128, 64)), y: lego.Tensor(f16, Row(32))):
+        one, full = lego.shared(f16, gallery.xor_swizzle(64, 64, 8)), lego.barriers(2)
+        other = lego.shared(f16, gallery.xor_swizzle(64 if second != "box" else 32, 64, 8))
+        lego.copy_async(x, one, at=(0, 0), barrier=full[0])
+        full[0].arrive()
+        lego.copy_async(x, other, at=(64, 0), barrier=full[1])
+        full[1].arrive()
+        full[0].wait()
+        full[1].wait()
+        added = x[0, lego.lane_id] if second == "access" else lego.f16(0.0)
+        y[lego.lane_id] = one[1, lego.lane_id] + other[2, lego.lane_id] + added
+
+    return twice
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_tensor_is_copied_in_several_places(target):
+    x, y = np.arange(128 * 64).astype(np.float16) % 99, np.zeros(32, np.float16)
+    assert PtxRun(target)(copied_twice("same"), {"x": x, "y": y}, {}).faults == []
+    assert np.array_equal(y, x[64:96] + x[66 * 64 : 66 * 64 + 32])
+
+
+def test_a_tensor_has_one_map():
+    with pytest.raises(ToolchainError, match=r"copies x in boxes of two forms, .64, 64. and .64, 32., .* as two"):
+        copied_twice("box").compile(target="sm_90a")
+    with pytest.raises(
+        ToolchainError, match=r"x is copied by a tensor map and accessed by memref.load as well; pass it"
+    ):
+        copied_twice("access").compile(target="sm_90a")
+
+
 def refused(layout, tensor=None):
     @lego.kernel(grid=(1,), block=32)
     def copied(x: lego.Tensor(f16, Row(64, 64) if tensor is None else tensor), y: lego.Tensor(f16, Row(64))):
