@@ -486,7 +486,7 @@ def _nested(ir: Any) -> Iterator[Callable[[Block], object]]:
 def _refuse_roles(function: Op) -> None:
     """Raise ModuleError for a kernel whose warps wait for each other: a loop over threads runs one after the other."""
     for operation in walk(function):
-        if ROLE in operation.attributes or operation.name == RING:
+        if ROLE in operation.attributes or RING in operation.attributes:
             raise ModuleError(
                 f"{place(str(operation.location), '-')}: warp roles and barriers in memory have no form on a CPU, "
                 "whose threads run one after the other"

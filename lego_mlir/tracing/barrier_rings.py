@@ -32,6 +32,8 @@ from lego_mlir.tracing.tracer import Tracer, current
 from lego_mlir.tracing.warps import lane_id, thread_of_block, warp_sync
 
 CREATE, INIT, ARRIVE = (f"nvgpu.mbarrier.{name}" for name in ("create", "init", "arrive"))
+RING: Final = "lego.ring"
+"""The attribute of a ring's creation: the lowering provides for its barriers."""
 WAIT: Final = "nvgpu.mbarrier.try_wait.parity"
 MOST_BARRIERS: Final = 512
 """Barriers of a ring: 4 KiB."""
@@ -120,7 +122,7 @@ def barriers(count: int, arrivals: int = 1) -> BarrierRing:
     merged = _is_initialisation(tracer.innermost)
     if merged:
         tracer.innermost.pop()
-    tracer.append(MlirOperation((group,), CREATE, (), (), tracer.here()))
+    tracer.append(MlirOperation((group,), CREATE, (), ((RING, "unit"),), tracer.here()))
     with when(thread_of_block(tracer) < 1):
         for number in range(count):
             at, expected = tracer.value(index), tracer.value(index)

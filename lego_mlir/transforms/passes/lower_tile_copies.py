@@ -41,7 +41,7 @@ from lego_mlir.transforms.passes.operations import create, operations, users
 TILE_COPY: Final = "lego.tile_copy"
 ROLE: Final = "lego.warps"
 ROLE_REGISTERS: Final = "lego.registers"
-RING: Final = "nvgpu.mbarrier.create"
+RING: Final = "lego.ring"
 TENSOR_COPIES: Final = (9, 0)
 """The first compute capability with tensor copies."""
 REGISTERS_OF_AN_SM: Final = 65536
@@ -67,7 +67,8 @@ class LowerTileCopies(Pass):
 
     def run(self, module: Module, target: Target) -> None:
         for function in kernels(module):
-            self.run_on_kernel(function, target)
+            if any(mark in op.attributes for op in walk(function) for mark in (TILE_COPY, ROLE, RING)):
+                self.run_on_kernel(function, target)
 
     def run_on_kernel(self, function: Op, target: Target) -> None:
         """Lower one kernel in place."""
