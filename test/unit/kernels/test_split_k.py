@@ -6,7 +6,6 @@ from gemm import LAYOUTS, operands, transformed
 from ptx_runs import memories_of, ptx_of, run_ptx
 
 from lego_mlir import Col, Row, bf16, f16, f32, interp
-from lego_mlir.errors import UsageError
 from lego_mlir.kernels import matmul, split_k
 from lego_mlir.kernels.matmul import Tiling
 from lego_mlir.kernels.split_k import SplitK
@@ -141,27 +140,3 @@ def test_a_run_knows_the_workspace():
     c, partial, counters = build(16, 64, 256).expected(a, b)
     np.testing.assert_array_equal(partial.sum(1).reshape(2, 16, 32).swapaxes(0, 1).reshape(16, 64), c)
     assert not counters.any()
-
-
-@pytest.mark.parametrize("parts", [0, 1, 65, 2.0])
-def test_other_numbers_of_parts_are_refused(parts):
-    with pytest.raises(UsageError, match=f"parts of K must be an int from 2 to 64, got {parts}; for 1 leave out split"):
-        SplitK(parts)
-
-
-def test_no_blocks_are_refused():
-    with pytest.raises(UsageError, match="blocks that share the parts of K must be at least 1, got 0"):
-        SplitK(2, 0)
-
-
-def test_persistent_blocks_are_refused():
-    with pytest.raises(UsageError, match="persistent blocks=2 compute whole tiles; leave them out with split=SplitK"):
-        build(16, 64, 256, blocks=2)
-
-
-def test_an_epilogue_may_not_use_the_names_of_the_workspace():
-    taken = matmul.Epilogue(
-        lambda value, place, partial: value * partial, lambda p, partial: p * partial, {"partial": f32}
-    )
-    with pytest.raises(UsageError, match="names other than a, b, c, partial, counters, got partial"):
-        build(16, 64, 256, epilogue=taken)

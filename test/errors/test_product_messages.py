@@ -1,0 +1,39 @@
+"""Products with K in parts: what is refused."""
+
+import pytest
+
+from lego_mlir import f16, f32
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels import matmul
+from lego_mlir.kernels.matmul import Tiling
+from lego_mlir.kernels.split_k import SplitK
+
+SMALL = Tiling(16, 32, 32, (1, 2))
+
+
+def build(m, n, k, **given):
+    return matmul.build(m, n, k, f16, tiling=SMALL, split=SplitK(3), **given)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 65, 2.0])
+def test_other_numbers_of_parts_are_refused(parts):
+    with pytest.raises(UsageError, match=f"parts of K must be an int from 2 to 64, got {parts}; for 1 leave out split"):
+        SplitK(parts)
+
+
+def test_no_blocks_are_refused():
+    with pytest.raises(UsageError, match="blocks that share the parts of K must be at least 1, got 0"):
+        SplitK(2, 0)
+
+
+def test_persistent_blocks_are_refused():
+    with pytest.raises(UsageError, match="persistent blocks=2 compute whole tiles; leave them out with split=SplitK"):
+        build(16, 64, 256, blocks=2)
+
+
+def test_an_epilogue_may_not_use_the_names_of_the_workspace():
+    taken = matmul.Epilogue(
+        lambda value, place, partial: value * partial, lambda p, partial: p * partial, {"partial": f32}
+    )
+    with pytest.raises(UsageError, match="names other than a, b, c, partial, counters, got partial"):
+        build(16, 64, 256, epilogue=taken)
