@@ -153,10 +153,11 @@ def test_the_manifest_has_forms_and_the_grid():
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.integers(1, 90), st.integers(1, 40), st.integers(1, 40), st.sampled_from(["k", "mn"]),
+    st.integers(16, 90), st.integers(32, 60), st.integers(1, 40), st.sampled_from(["k", "mn"]),
     st.sampled_from(["k", "mn"]), st.booleans(),
 )  # fmt: skip
 def test_a_form_at_a_launch_is_the_map_of_those_sizes(m, n, k, of_a, of_b, whole):
+    """For at least one tile of rows: a kernel of fewer has a box of their number."""
     m, n, k = (64 if whole else 8) * m, (64 if whole else 8) * n, 8 * k
 
     def plan(m, n, k):
