@@ -31,6 +31,21 @@ HUBER, DAMPING, ITERATIONS, STEP = 0.05, 1e-2, 60, 1e-4
 SHARPNESS = 8.0
 """A candidate that takes 1 + x times the best has the weight 1 / (1 + SHARPNESS x)."""
 FIXED = ("sms", "frequency", "paths")
+START = ProductDevice(
+    sms=H200.sms, frequency=H200.frequency, dram=4e6, latency=0.5, l2=1e5, start=5.0, cluster=H200.cluster, rounds=20.0,
+    limits=2.0,
+    paths={
+        "mma.sync": MatrixPath(
+            matrix=1.6, issue=1.0, shared=0.5, line=1.0, wait=50.0, chain=5.0, fill=1000.0, drain=100.0, store=1.0,
+            units=2.0,
+        ),
+        "warpgroups": MatrixPath(
+            matrix=1.0, issue=0.01, shared=0.5, line=1.0, wait=50.0, chain=5.0, fill=1000.0, drain=100.0, store=1.0,
+            units=4.0,
+        ),
+    },
+)  # fmt: skip
+"""Round guesses, which no fit has seen."""
 LOOSE, NEAR = 0.3, 1e-9
 """The prior: constants stay within a factor e^(1/LOOSE) of their start unless the data speak against it."""
 
@@ -119,7 +134,7 @@ def predicted(device: ProductDevice, rows: list[Measured]) -> Any:
     return np.array([product_time(r.product, r.tile, device).microseconds for r in rows])
 
 
-def fitted(rows: list[Measured], start: ProductDevice = H200, iterations: int = ITERATIONS) -> ProductDevice:
+def fitted(rows: list[Measured], start: ProductDevice = START, iterations: int = ITERATIONS) -> ProductDevice:
     """The device whose constants explain the rows."""
     weight = np.array([1 / (1 + SHARPNESS * (row.ratio - 1)) for row in rows])
     measured, origin = np.log([row.us for row in rows]), vector_of(start)
