@@ -204,7 +204,7 @@ def measured(
     a, b = (x if letter == "N" else x.t() for letter, x in zip(layouts, stored, strict=True))
     expected, c = torch.mm(a, b), torch.empty((m, n), device="cuda", dtype=type_)
     runs: dict[str, Any] = {"cuBLAS": lambda: torch.mm(a, b, out=c)}
-    if step == "time":
+    if step != "study":
         runs["cuBLAS, exact reductions"] = partial(_with_exact_reductions, runs["cuBLAS"])
     errors = dict.fromkeys(runs, 0.0)
     for entry in ours:
@@ -216,9 +216,9 @@ def measured(
     turn, rounds = (TURN_S, ROUNDS) if step == "time" else (STUDY_TURN_S, STUDY_ROUNDS)
     times = in_turns(runs, turn, rounds)
     singles: dict[str, list[float]] = {name: [] for name in runs}
-    if step == "time":
-        longest = max(median(found) for found in times.values())
-        singles = harness.times_ms(runs, max(FEWEST_SINGLE, min(MOST_SINGLE, int(SINGLE_MS / longest))), 3)
+    if step != "study":
+        longest, room = max(median(found) for found in times.values()), SINGLE_MS if step == "time" else SINGLE_MS / 8
+        singles = harness.times_ms(runs, max(FEWEST_SINGLE, min(MOST_SINGLE, int(room / longest))), 1)
     return [
         {"kernel": name, "size": size, "layouts": layouts, "dtype": dtype, "ms": median(found), "rounds": found,
          "single_ms": median(singles[name]) if singles[name] else None, "error": errors[name]}
@@ -292,27 +292,50 @@ def table(sizes: list[Size]) -> None:
         raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
     path = mlir_kernels.latest_path(NAME)
     circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
-    mlir_kernels.put_into(PAGE, "warpgroups", circumstances + _relative(results["rows"]))
+    mlir_kernels.put_into(PAGE, "warpgroups", circumstances + _by_layouts(results["rows"]))
+    mlir_kernels.put_into(PAGE, "warpgroups-fresh", _of_fresh_sizes(results["rows"]))
 
 
-def _relative(rows: list[dict[str, Any]]) -> str:
-    """The time of cuBLAS relative to that of the kernel that lego_mlir.matmul chooses, and geometric means."""
-    times = {(tuple(r["size"]), r["layouts"], r["dtype"], r["kernel"]): r["ms"] for r in rows}
+def _ratios(rows: list[dict[str, Any]], field: str, rival: str = "cuBLAS") -> dict[Any, float]:
+    """The time of cuBLAS relative to that of the kernel that lego_mlir.matmul chooses, by case."""
+    times = {(tuple(r["size"]), r["layouts"], r["dtype"], r["kernel"]): r.get(field) for r in rows}
+    return {
+        case: times[(*case, rival)] / chosen
+        for (*case_, kernel), chosen in times.items()
+        if kernel == "chosen" and chosen and times.get((*(case := tuple(case_)), rival))
+    }
+
+
+def _mean(ratios: list[float]) -> str:
+    return f"{geometric_mean(ratios):.3f}" if ratios else ""
+
+
+def _by_layouts(rows: list[dict[str, Any]]) -> str:
+    """Squares and other sizes by layouts and types, sustained, and their means as single launches."""
+    sustained, single = _ratios(rows, "ms"), _ratios(rows, "single_ms")
     ways = [("NT", "f16"), ("NN", "f16"), ("TN", "f16"), ("TT", "f16"), ("NT", "bf16"), ("NN", "bf16")]
     cells = []
     for group, called in ((SQUARES, "squares"), (OTHERS, "other sizes")):
-        ratios: dict[tuple[str, str], list[float]] = {way: [] for way in ways}
         for size in group:
-            line = []
-            for way in ways:
-                both = [times.get((size, *way, kernel)) for kernel in ("cuBLAS", "chosen")]
-                found = None if None in both else both[0] / both[1]
-                line.append("" if found is None else f"{found:.3f}")
-                ratios[way] += [] if found is None else [found]
-            cells.append([" x ".join(map(str, size)), *line])
-        means = [f"{geometric_mean(found):.3f}" if found else "" for found in ratios.values()]
-        cells.append([f"geometric mean, {called}", *means])
+            found = [sustained.get((size, *way)) for way in ways]
+            cells.append([" x ".join(map(str, size)), *["" if ratio is None else f"{ratio:.3f}" for ratio in found]])
+        for ratios, kind in ((sustained, ""), (single, ", single launches")):
+            means = [_mean([ratios[(size, *way)] for size in group if (size, *way) in ratios]) for way in ways]
+            cells.append([f"geometric mean, {called}{kind}", *means])
     return mlir_kernels.table("M x N x K|" + "|".join(" ".join(way) for way in ways), cells)
+
+
+def _of_fresh_sizes(rows: list[dict[str, Any]]) -> str:
+    """Sizes drawn at random, and those of models: means, the worst and the best."""
+    cells = []
+    for group, called in ((RANDOM, "squares drawn at random"), (MODELS, "shapes of language models")):
+        for field, kind in (("ms", "sustained"), ("single_ms", "single launches")):
+            for rival in ("cuBLAS", "cuBLAS, exact reductions"):
+                found = [ratio for case, ratio in _ratios(rows, field, rival).items() if case[0] in group]
+                if found:
+                    extremes = [f"{min(found):.3f}", f"{max(found):.3f}"]
+                    cells.append([called, kind, rival, str(len(found)), _mean(found), *extremes])
+    return mlir_kernels.table("sizes|launches|against|number|geometric mean|worst|best", cells)
 
 
 def sizes_of(text: str) -> list[Size]:
