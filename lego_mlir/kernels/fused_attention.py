@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import OrderBy, RegP, Row, f2, f16, f32, gallery
+from lego_mlir import OrderBy, RegP, Row, f2, f16, f32, gallery, i32
 from lego_mlir.errors import UsageError
 from lego_mlir.tracing.dtypes import DType, bf16
 
@@ -43,6 +43,9 @@ ROWS: Final = 64
 """Queries of a group of warps."""
 WARPS: Final = 4
 """Warps of a group, and of the role that copies."""
+ROUNDING: Final = 1.5 * 2**23
+COEFFICIENTS: Final = (0.055171666, 0.242611122, 0.693260986, 0.999928074)
+"""Of 2^f for |f| <= 1/2, highest power first: the least relative error of degree 3, 1e-4."""
 HEADS: Final = (64, 128, 256)
 LOG2_E: Final = math.log2(math.e)
 
@@ -84,11 +87,15 @@ class AttentionForm:
 
 @dataclass(frozen=True, slots=True)
 class AttentionTile:
-    """Groups of 4 warps with 64 rows each, keys of a tile, and tiles in each ring."""
+    """Groups of 4 warps with 64 rows each, keys of a tile, tiles in each ring, and which weights are polynomials.
+
+    Of every `polynomials` weights one is computed by multiply-adds, which relieves the unit of exponentials; 0: none.
+    """
 
     groups: int = 2
     keys: int = 128
     stages: int = 2
+    polynomials: int = 0
 
     @property
     def rows(self) -> int:
@@ -113,6 +120,29 @@ def staged(rows: int, features: int, stages: int = 1) -> Layout:
     return OrderBy(swizzled).OrderBy(blocks).GroupBy([stages * rows, features])
 
 
+def exp2(x: Operand, polynomials: int) -> Operand:
+    """2^x of f32, of every `polynomials` elements of a thread one by a polynomial."""
+    if not polynomials:
+        return lego.exp2(x, approximate=True)
+    found = [
+        polynomial_exp2(value) if number % polynomials == 0 else lego.exp2(value, approximate=True)
+        for number, value in enumerate(x.registers)
+    ]
+    return lego.Spread(x.layout, f32, found)
+
+
+def polynomial_exp2(x: Operand) -> Operand:
+    """2^x to 1e-4: x = n + f, n to nearest by adding 1.5 2^23; 2^f by a polynomial, n added to the exponent's bits."""
+    x = lego.maximum(x, -126.0)
+    shifted = x + ROUNDING
+    fraction = x - (shifted - ROUNDING)
+    power = lego.f32(COEFFICIENTS[0])
+    for coefficient in COEFFICIENTS[1:]:
+        power = lego.fma(power, fraction, coefficient)
+    exponent = lego.mlir_op("arith.bitcast", shifted, result=i32) << 23
+    return lego.mlir_op("arith.bitcast", lego.mlir_op("arith.bitcast", power, result=i32) + exponent, result=f32)
+
+
 def in_lanes(x: Operand) -> Operand:
     """The sums of each row in its 4 lanes."""
     rows, columns = x.shape
@@ -121,7 +151,7 @@ def in_lanes(x: Operand) -> Operand:
 
 def default_tile(form: AttentionForm) -> AttentionTile:
     """Accumulators and weights of a thread fit its registers."""
-    return {64: AttentionTile(2, 128), 128: AttentionTile(2, 128), 256: AttentionTile(2, 64)}[form.features]
+    return {64: AttentionTile(3, 64, 4), 128: AttentionTile(2, 128), 256: AttentionTile(2, 64)}[form.features]
 
 
 def build(
@@ -280,7 +310,7 @@ class AttentionRows:
     def weigh(self, scores: Operand) -> None:
         """Weights relative to the maximum that is known, and their sums."""
         scale = self.form.scale
-        p = lego.exp2(lego.fma(scores, scale, (self.best * -scale)[:, None]), approximate=True)
+        p = exp2(lego.fma(scores, scale, (self.best * -scale)[:, None]), self.tile.polynomials)
         self.following.set(p)
         self.sums.set(in_lanes(p))
 
