@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING, Final
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, f2, f16, f32, gallery, i32
 from lego_mlir.errors import UsageError
+from lego_mlir.expr.index import Index
 from lego_mlir.tracing.dtypes import DType, bf16
+from lego_mlir.tracing.tracer import current
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Operand
@@ -158,11 +160,13 @@ def build(
     form: AttentionForm | None = None,
     tile: AttentionTile | None = None,
     sizes: tuple[int, int, int] | None = None,
+    blocks: int | None = None,
 ) -> Kernel:
     """The kernel: q and o are [H group, M, D], k and v [H, N, D], log-sum-exps [H group, M] in units of log 2.
 
     Causal queries attend to keys of no larger position. `sizes` are H, M and N, which tensor maps hold on sm_90 and
-    later; without them they are sizes of the launch.
+    later; without them they are sizes of the launch. With `blocks` there are that many, which compute several parts of
+    the result each: the tiles of the next part are copied while the last rows are stored.
     """
     form = form or AttentionForm()
     tile = tile or default_tile(form)
@@ -172,28 +176,80 @@ def build(
     of_rows = lego.Tensor(f32, Row(H * form.group, M))
     threads = 32 * (tile.warps + WARPS)
 
-    @lego.kernel(grid=(lego.cdiv(M, tile.rows), H * form.group), block=threads)
+    order = PartOrder(lego.cdiv(M, tile.rows), H * form.group, form.causal, blocks)
+
+    @lego.kernel(grid=order.grid, block=threads)
     def attention(q: of_q, k: of_k, v: of_k, o: of_q, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
-        blocks, head = lego.cdiv(M, tile.rows), lego.block_id[1]
-        first = (blocks - 1 - lego.block_id[0] if form.causal else lego.block_id[0]) * tile.rows  # long ones first
-        span = KeyTiles(form, tile, first, N)
         queries = lego.shared(form.dtype, staged(ROWS, form.features, tile.groups))
         rings = KeyRings(form, tile)
         copies, computes = tile.registers
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
-            rings.fill(k, v, head // form.group if form.group > 1 else head, span)
+            used = RingUses(order)
+            for head, place in order.parts():
+                span = KeyTiles(form, tile, place * tile.rows, N)
+                rings.fill(k, v, head // form.group if form.group > 1 else head, span, used)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             top = lego.group_id * ROWS
             part = queries.part((top, 0), (ROWS, form.features))
-            lego.copy_async(q, part, at=(head, first + top, 0))
-            lego.commit_copies()
-            lego.wait_copies()
-            lego.barrier()
-            group = AttentionRows(form, tile, first + top, N)
-            group.attend(part, rings, span)
-            group.store(o, lse, head)
+            used = RingUses(order)
+            for head, place in order.parts():
+                first = place * tile.rows
+                lego.barrier()  # the queries of the last part have been read
+                lego.copy_async(q, part, at=(head, first + top, 0))
+                lego.commit_copies()
+                lego.wait_copies()
+                lego.barrier()
+                group = AttentionRows(form, tile, first + top, N)
+                group.attend(part, rings, KeyTiles(form, tile, first, N), used)
+                group.store(o, lse, head)
 
     return attention
+
+
+@dataclass(frozen=True, slots=True)
+class PartOrder:
+    """Which parts of the result a block computes: `count` for each of `heads`, one a block or several.
+
+    Long parts of a causal head come first. Those of a block among several are at different places of their heads.
+    """
+
+    count: Operand
+    heads: Operand
+    causal: bool
+    blocks: int | None
+
+    @property
+    def grid(self) -> tuple[Operand, ...]:
+        """The blocks of the launch."""
+        return (self.count, self.heads) if self.blocks is None else (self.blocks,)
+
+    def parts(self) -> Iterator[tuple[Operand, Operand]]:
+        """The head and the place of each part."""
+        if self.blocks is None:
+            head, place = lego.block_id[1], lego.block_id[0]
+            yield head, self.count - 1 - place if self.causal else place
+            return
+        turn = max(1, self.blocks // self.count)
+        for part in lego.range(lego.block_id[0], self.count * self.heads, self.blocks):
+            head, place = part // self.count, part % self.count
+            yield head, (place + head // turn) % self.count if self.causal else place
+
+
+class RingUses:
+    """How often a role has used the rings for the parts before this one."""
+
+    def __init__(self, order: PartOrder) -> None:
+        self.count = None if order.blocks is None else lego.register(i32, 0)
+
+    @property
+    def before(self) -> Operand:
+        """Uses by earlier parts, an index."""
+        return 0 if self.count is None else Index(current("a ring").index(self.count.get()))
+
+    def add(self, span: KeyTiles) -> None:
+        """The uses of a part."""
+        if self.count is not None:
+            self.count.set(self.count + lego.i32(span.end - span.begin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +298,17 @@ class KeyRings:
         n = self.tile.keys
         return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.form.features))
 
-    def fill(self, k: Operand, v: Operand, head: Operand, span: KeyTiles) -> None:
-        """Copy all tiles of a head, each as soon as its stage is empty."""
+    def fill(self, k: Operand, v: Operand, head: Operand, span: KeyTiles, used: RingUses) -> None:
+        """Copy all tiles of a part, each as soon as its stage is empty."""
+        before = used.before
         for j in lego.range(span.begin, span.end):
-            t = j - span.begin
+            t = before + j - span.begin
             for ring, source in enumerate((k, v)):
                 self.empty[ring][t - self.tile.stages].wait()
                 full = self.full[ring][t]
                 lego.copy_async(source, self.part(ring, t), at=(head, j * self.tile.keys, 0), barrier=full)
                 full.arrive()
+        used.add(span)
 
     def take(self, ring: int, t: Operand) -> Operand:
         """The tile of use t, once it is there."""
@@ -283,24 +341,27 @@ class AttentionRows:
         self.best = lego.register(self.each_row)
         self.total, self.sums = (lego.register(in_lanes(self.zeros)) for _ in range(2))
 
-    def attend(self, queries: Operand, rings: KeyRings, span: KeyTiles) -> None:
+    def attend(self, queries: Operand, rings: KeyRings, span: KeyTiles, used: RingUses) -> None:
         """Visit all tiles of keys."""
-        scores = self.masked(lego.mma(queries, rings.take(0, 0).T, self.zeros), span.begin)
+        before = used.before
+        scores = self.masked(lego.mma(queries, rings.take(0, before).T, self.zeros), span.begin)
         self.best.set(lego.maximum(scores.max(axis=1), LOWEST))
         self.weigh(scores)
         self.total.set(self.sums)
         self.round()
-        rings.empty[0][0].arrive()
+        rings.empty[0][before].arrive()
         for start, stop, mask in span.segments():
             for j in lego.range(start, stop):
-                t = j - span.begin
+                t = before + j - span.begin
                 scores = lego.mma(queries, rings.take(0, t).T, self.zeros)
                 added = lego.mma(self.weights, rings.take(1, t - 1), self.out)
                 self.update(self.masked(scores, j) if mask else scores, added)
                 rings.empty[0][t].arrive()
                 rings.empty[1][t - 1].arrive()
-        last = rings.take(1, span.end - 1 - span.begin)
-        self.out.set(lego.mma(self.weights, last, self.out))
+        last = before + span.end - 1 - span.begin
+        self.out.set(lego.mma(self.weights, rings.take(1, last), self.out))
+        rings.empty[1][last].arrive()
+        used.add(span)
 
     def masked(self, scores: Operand, j: Operand) -> Operand:
         """The scores, without those of keys that a query does not attend to."""
