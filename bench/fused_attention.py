@@ -1,0 +1,215 @@
+"""`lego_mlir.kernels.fused_attention` and its gradients on warpgroups, against torch's back ends.
+
+    python bench/fused_attention.py render [WORD ..]   the kernels as cubins for sm_90a, no GPU; words choose cases
+    python bench/fused_attention.py time [WORD ..]     on the GPU machine: correctness, then times
+    python bench/fused_attention.py table              the tables of docs/results/attention.md, from the newest times
+
+A case is a direction, the size of a head, the length and the mask; 16,384 positions and 2,048 features in all, f16.
+Forward kernels are for fixed sizes, and timed in the fastest of their configurations. The goal is at least 1.0 of the
+fastest of torch's back ends, forward.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import harness
+import mlir_kernels
+
+NAME, TARGET, FOLDER = "fused_attention", "sm_90a", harness.ARTIFACTS / "fused_attention"
+POSITIONS, FEATURES = 16384, 2048  # of all batches, of all heads
+LENGTHS, MASKS = (1024, 2048, 4096, 8192, 16384), ("full", "causal")
+TOLERANCE = 1e-2
+BLOCKS = 132  # of an H200
+CONFIGURATIONS: dict[int, tuple[tuple[int, int, int, int, int | None], ...]] = {
+    # groups, keys, stages, one polynomial of so many weights, blocks that compute several parts
+    64: ((3, 64, 4, 0, None), (3, 64, 4, 4, None), (3, 64, 4, 0, BLOCKS), (3, 64, 4, 4, BLOCKS)),
+    128: ((2, 128, 2, 0, None), (2, 128, 2, 0, BLOCKS)),
+}
+CASES = [
+    *product(("forward",), (128, 64), LENGTHS, MASKS),
+    *product(("backward",), (128, 64), (1024, 4096, 16384), MASKS),
+]
+RIVALS = {"torch cudnn": "torch cuDNN", "torch flash": "torch flash"}
+
+
+def label(features: int, length: int, mask: str, configuration: tuple[Any, ...]) -> str:
+    return "-".join(map(str, (features, length, mask, *configuration)))
+
+
+def render(words: list[str]) -> None:
+    """The cubins, each in a folder with its manifest."""
+    from lego_mlir.kernels import attention_gradients, fused_attention
+    from lego_mlir.kernels.fused_attention import AttentionForm, AttentionTile
+
+    for direction, features, length, mask in _chosen(words):
+        form, heads = AttentionForm(features, causal=mask == "causal"), POSITIONS // length * FEATURES // features
+        if direction == "forward":
+            for *tile, blocks in CONFIGURATIONS[features]:
+                sizes = (heads, length, length)
+                kernel = fused_attention.build(form, AttentionTile(*tile), sizes, blocks)
+                _keep(label(features, length, mask, (*tile, blocks)), kernel)
+        else:
+            kernels = attention_gradients.build(form)
+            for kernel in (kernels.deltas, *kernels.of_keys, kernels.of_queries):
+                _keep(f"gradients-{features}-{mask}", kernel)
+
+
+def _keep(folder: str, kernel: Any) -> None:
+    from lego_mlir.toolchain import compile_kernel
+
+    path = FOLDER / folder
+    if (path / f"{kernel.name}.cubin").is_file():
+        return
+    made = compile_kernel(kernel, target=TARGET, emit="cubin")
+    path.mkdir(parents=True, exist_ok=True)
+    (path / f"{kernel.name}.cubin").write_bytes(made.bytes)
+    (path / f"{kernel.name}.json").write_text(json.dumps(made.manifest))
+    print(path.name, kernel.name, flush=True)
+
+
+def _chosen(words: list[str]) -> list[harness.Case]:
+    return [case for case in CASES if set(words) <= set(harness.words_of(case))]
+
+
+class Tensors:
+    """One problem on the GPU, and every way to compute it."""
+
+    def __init__(self, features: int, length: int, mask: str) -> None:
+        import torch
+
+        self.features, self.length, self.mask = features, length, mask
+        self.heads = POSITIONS // length * FEATURES // features
+        shape = (1, self.heads, length, features)
+        self.q, self.k, self.v, self.slope = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in range(4))
+
+    def exact(self, head: int) -> list[Any]:
+        """o and the gradients of one head, in f32."""
+        import torch
+
+        q, k, v = (x[0, head].float().requires_grad_() for x in (self.q, self.k, self.v))
+        scores = q @ k.T / math.sqrt(self.features)
+        if self.mask == "causal":
+            seen = torch.ones_like(scores, dtype=torch.bool).tril()
+            scores = scores.masked_fill(~seen, -math.inf)
+        o = torch.softmax(scores, -1) @ v
+        o.backward(self.slope[0, head].float())
+        return [o.detach(), q.grad, k.grad, v.grad]
+
+    def forward(self) -> dict[str, Callable[[], Any]]:
+        """Ours by configuration; each returns o and the log-sum-exps."""
+        import lego_mlir
+
+        runs = {}
+        for configuration in CONFIGURATIONS[self.features]:
+            name = label(self.features, self.length, self.mask, configuration)
+            kernel = lego_mlir.load_kernels(str(FOLDER / name))["attention"]
+            runs[name] = partial(kernel, self.q[0], self.k[0], self.v[0])
+        return runs
+
+    def backward(self) -> Callable[[], Any]:
+        """Ours, from the results of the first configuration; returns the gradients."""
+        import lego_mlir
+
+        o, lse = next(iter(self.forward().values()))()
+        kernels = lego_mlir.load_kernels(str(FOLDER / f"gradients-{self.features}-{self.mask}"))
+        q, k, v, slope = self.q[0], self.k[0], self.v[0], self.slope[0]
+
+        def run() -> Any:
+            delta = kernels["attention_deltas"](o, slope)
+            dk, dv = kernels["attention_gradients_of_keys"](q, k, v, slope, lse, delta)
+            return kernels["attention_gradients_of_q"](q, k, v, slope, lse, delta), dk, dv
+
+        return run
+
+    def torch(self, direction: str) -> dict[str, Callable[[], Any]]:
+        """Torch's back ends that take this problem."""
+        import torch
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        given = [x.clone().requires_grad_(direction == "backward") for x in (self.q, self.k, self.v)]
+
+        def attend(backend: Any) -> Any:
+            with sdpa_kernel(backend):
+                return torch.nn.functional.scaled_dot_product_attention(*given, is_causal=self.mask == "causal")
+
+        found = {}
+        for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
+            try:
+                result = attend(backend)
+            except RuntimeError as error:
+                print(f"  no {backend.name}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
+                continue
+            run = partial(attend, backend)
+            if direction == "backward":
+                run = partial(torch.autograd.grad, result, given, self.slope, retain_graph=True)
+            found[f"torch {backend.name.removesuffix('_ATTENTION').lower()}"] = run
+        return found
+
+
+def timed(folder: Path, direction: str, features: int, length: int, mask: str) -> list[harness.Contender]:
+    """The contenders of a case, ours right for the first and the last head."""
+    case = Tensors(features, length, mask)
+    facts = {"direction": direction, "features": features, "length": length, "mask": mask}
+    runs = case.forward() if direction == "forward" else {"gradients": case.backward()}
+    config = harness.best(runs) if len(runs) > 1 else next(iter(runs))
+    results = runs[config]()
+    errors = []
+    for head in (0, case.heads - 1):
+        o, *gradients = case.exact(head)
+        pairs = [(results[0], o)] if direction == "forward" else zip(results, gradients, strict=True)
+        errors += [harness.require_close(x[head].float(), e, TOLERANCE, f"{config} head {head}") for x, e in pairs]
+    ours = harness.contender(runs[config], kernel="lego", config=config, error=max(errors), **facts)
+    rivals = (harness.contender(run, kernel=kernel, **facts) for kernel, run in case.torch(direction).items())
+    return [ours, *rivals]
+
+
+def time(words: list[str]) -> int:
+    harness.PATIENCE_MS, harness.SEARCHING_MS = 1200, 400
+    return harness.time_cases(NAME, FOLDER, _chosen(words), timed)
+
+
+def table() -> None:
+    """Milliseconds, teraflops, and times over ours."""
+    measured = mlir_kernels.latest(NAME)
+    if measured is None:
+        raise SystemExit("nothing was measured: run the step `time` on a GPU")
+    rows = []
+    for case in CASES:
+        found = {row["kernel"]: row for row in measured["rows"] if row["case"] == harness.words_of(case)}
+        if "lego" not in found:
+            continue
+        direction, features, length, mask = case
+        ours, products = found["lego"]["ms"], {"forward": 4, "backward": 10}[direction]
+        speed = products * POSITIONS * FEATURES * length / (2 if mask == "causal" else 1) / ours / 1e9
+        ratios = [f"{found[k]['ms'] / ours:.2f}" if k in found else "" for k in RIVALS]
+        cells = [direction, str(features), str(length), mask, mlir_kernels.time_cell(found["lego"]), f"{speed:.0f}"]
+        rows.append([*cells, *ratios, str(found["lego"]["config"]) if direction == "forward" else ""])
+    columns = f"|head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(RIVALS.values())}|configuration"
+    about = f"{mlir_kernels.circumstances(NAME, measured, 'torch')}; above 1.00 ours is faster.\n\n"
+    mlir_kernels.put_into("results/attention.md", NAME, about + mlir_kernels.table(columns, rows))
+
+
+def main() -> int:
+    step, words = (sys.argv[1] if len(sys.argv) > 1 else ""), sys.argv[2:]
+    match step:
+        case "render":
+            render(words)
+        case "time":
+            return time(words)
+        case "table":
+            table()
+        case _:
+            raise SystemExit(__doc__)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
