@@ -2,6 +2,7 @@
 
     python bench/class_products.py render     the kernels of the sizes and of their classes, as cubins, no GPU
     python bench/class_products.py time       on the GPU machine: correctness, then times in turns of 0.2 s
+    python bench/class_products.py table      the table of docs/results/matmul.md
 
 `time` checks each class at sizes of small M as well. Results come to $OUT/class_products.json, or bench/results.
 """
@@ -12,12 +13,14 @@ import json
 import os
 import sys
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import harness
 import hopper
+import mlir_kernels
 
-NAME = "class_products"
+NAME, PAGE = "class_products", "results/matmul.md"
 TURN_S, ROUNDS = 0.2, 3
 Size = tuple[int, int, int]
 SIZES: tuple[tuple[Size, str], ...] = (
@@ -26,6 +29,7 @@ SIZES: tuple[tuple[Size, str], ...] = (
     ((777, 4096, 4096), "NT"), ((1500, 11008, 4096), "NT"), ((3000, 4096, 11008), "NN"), ((4095, 4096, 4096), "NT"),
     ((6000, 4096, 4096), "TN"),
 )  # fmt: skip
+KERNELS = ("fixed", "class")
 CHECKED = (1, 8, 65, 129, 1000, 2047)
 """Values of M, times 64 in classes of whole columns along M, at which a class is checked with its N and K."""
 
@@ -135,5 +139,22 @@ def timed(kernels: dict[str, Any], entry: dict[str, Any]) -> list[dict[str, Any]
             for name, ms in times.items()]  # fmt: skip
 
 
+def table() -> None:
+    """The table of the documentation, from the newest results."""
+    results, path = mlir_kernels.latest(NAME), mlir_kernels.latest_path(NAME)
+    if results is None or path is None:
+        raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
+    times = {(tuple(row["size"]), row["layouts"], row["kernel"]): row["ms"] for row in results["rows"]}
+    cells, ratios = [], {name: [] for name in KERNELS}  # type: ignore[var-annotated]
+    for size, layouts in SIZES:
+        for name in KERNELS:
+            ratios[name].append(times[size, layouts, "cuBLAS"] / times[size, layouts, name])
+        cells.append([" x ".join(map(str, size)), layouts, *(f"{ratios[name][-1]:.3f}" for name in KERNELS)])
+    cells.append(["geometric mean", "", *(f"{geometric_mean(found):.3f}" for found in ratios.values())])
+    circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
+    text = mlir_kernels.table("M x N x K|layouts|its own kernel|the kernel of its class", cells)
+    mlir_kernels.put_into(PAGE, "classes", circumstances + text)
+
+
 if __name__ == "__main__":
-    {"render": render, "time": time}[sys.argv[1]]()
+    {"render": render, "time": time, "table": table}[sys.argv[1]]()
