@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ACTIVATIONS: Final = ("relu", "gelu", "silu")
 ACCUMULATIONS: Final = (None, "fast", "exact")
-STEPS: Final = {1: 4, 2: 8, 4: 8}
+STEPS: Final = {1: 1, 2: 4, 4: 4}
 """Steps after which sums are promoted, by the bytes of an element."""
 RESULTS: Final = {**products.RESULTS, "int32": "i32"}
 _FLOATS: Final = products.RESULTS

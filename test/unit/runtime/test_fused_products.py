@@ -63,8 +63,8 @@ def test_promoted_sums(device):
     found = lego_mlir.matmul(own(a), own(b), accumulate="exact")
     np.testing.assert_array_equal(found, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
     (problem,) = device.compiled
-    assert problem.exact == 8
-    assert problem.name.endswith("_NN_exact8")
+    assert problem.exact == 4
+    assert problem.name.endswith("_NN_exact4")
 
 
 @pytest.mark.parametrize(
