@@ -317,10 +317,11 @@ def table(_: list[str]) -> None:
     for row in results["rows"]:
         ours = row["ms"]["lego"]
         beside = ", ".join(f"{name} {ms / ours:.3f}" for name, ms in row["ms"].items() if name != "lego")
-        cells.append([row["case"].replace("-", " "), f"{ours:.4f}", beside])
+        theirs = ", ".join(f"{largest:.2g}" for largest, _ in row["errors"].values())
+        cells.append([row["case"].replace("-", " "), f"{ours:.4f}", beside, f"{row['error']:.2g}", theirs])
     path = mlir_kernels.latest_path(NAME)
     circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"
-    text = mlir_kernels.table("M x N x K, layouts, types, epilogue|ms|time of PyTorch, relative", cells)
+    text = mlir_kernels.table("M x N x K, layouts, types, epilogue|ms|time of PyTorch, relative|error|theirs", cells)
     mlir_kernels.put_into(PAGE, "warpgroups-types", circumstances + text)
 
 

@@ -25,6 +25,7 @@ BENCHMARKS = (
     ("matmul", "matmul", "matmul", "f16 products of this compiler's kernel against cuBLAS and Triton"),
     ("hopper", "matmul", "hopper", "products by warpgroups, with TMA and wgmma, against cuBLAS"),
     ("class_products", "matmul", "class_products", "one kernel for all sizes of a class, against cuBLAS"),
+    ("hopper_types", "matmul", "hopper_types", "products of other types and with epilogues, against PyTorch's"),
     ("odd_products", "matmul", "odd_products", "products of odd sizes on aligned copies, against cuBLAS"),
     ("small_products", "matmul", "small_products", "products of few rows, with K in parts, against cuBLAS"),
     ("product_fit", "product-choices", "product_tuning", "the tiles of products that the model chooses, at 39 sizes"),
