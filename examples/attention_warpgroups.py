@@ -1,6 +1,6 @@
 """9. Attention by warpgroups, causal, with two query heads for each head of keys and values.
 
-    lego-mlir run examples/attention_warpgroups.py --on ptx --target sm_90a -s H=1 -s M=300 -s N=300
+    lego-mlir run examples/attention_warpgroups.py --on ptx --target sm_90a --size H=1 --size M=300 --size N=300
 
 The text of the kernel is `lego_mlir/kernels/fused_attention.py`: `wgmma` on sm_90a, `mma.sync` elsewhere.
 """
