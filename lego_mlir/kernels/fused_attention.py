@@ -164,8 +164,8 @@ def build(
 ) -> Kernel:
     """The kernel: q and o are [H group, M, D], k and v [H, N, D], log-sum-exps [H group, M] in units of log 2.
 
-    Causal queries attend to keys of no larger position. `sizes` are H, M and N, which tensor maps hold on sm_90 and
-    later; without them they are sizes of the launch. With `blocks` there are that many, which compute several parts of
+    Causal queries attend to keys of no larger position. `sizes` are H, M and N as constants of the kernel; without them
+    they are sizes of the launch. With `blocks` there are that many, which compute several parts of
     the result each: the tiles of the next part are copied while the last rows are stored.
     """
     form = form or AttentionForm()

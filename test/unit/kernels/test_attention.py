@@ -74,11 +74,16 @@ def close(found, wanted, tolerance):
     assert np.abs(found.astype(np.float64) - wanted).max() <= tolerance * np.abs(wanted).max()
 
 
-def attend(form, sizes, on, gain=1.0, **options):
+def attend(form, sizes, on, gain=1.0, constant=True, **options):
     q, k, v, do = drawn(form, *sizes, gain)
     o, lse = np.full_like(q, 7), np.full(q.shape[:2], 7, np.float32)
     arrays = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
-    run(forward(form, None if on == "interp" else sizes, **options), arrays, dict(zip("HMN", sizes, strict=True)), on)
+    run(
+        forward(form, sizes if constant and on != "interp" else None, **options),
+        arrays,
+        dict(zip("HMN", sizes, strict=True)),
+        on,
+    )
     wanted = expected(form, q, k, v, do)
     close(o, wanted[0], TOLERANCE[form.dtype])
     close(lse, wanted[1], 2**-10)
@@ -92,6 +97,10 @@ def test_forms_by_wgmma(form, sizes):
 @pytest.mark.parametrize(("form", "sizes"), FORMS[:2])
 def test_forms_in_the_interpreter(form, sizes):
     attend(form, sizes, "interp")
+
+
+def test_sizes_of_the_launch_by_wgmma():
+    attend(AttentionForm(causal=True), (2, 100, 100), "sm_90a", constant=False)
 
 
 def test_maxima_that_grow():
