@@ -26,8 +26,8 @@ from lego_mlir.schedule.orders import grouped
 
 TILES: Final = tuple((m, n) for m in (256, 64, 128) for n in range(256 if m < 256 else 192, 56, -8))
 NARROW_TILES: Final = ((64, 32), (64, 16))
-FEW: Final = 64
-"""Rows of C up to which narrow tiles are considered: they keep more blocks busy with the other operand."""
+FEW, MANY = 64, 2048
+"""Rows of C up to which, and columns from which, narrow tiles are considered: more blocks copy the other operand."""
 CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
 MOST_PROMOTED: Final = 192
 """Sums of a thread that are kept twice to be promoted, in columns of a tile of up to 128 rows."""
@@ -140,7 +140,7 @@ def choose(
     """
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
     unit = 8 if bytes_ > 1 else 16  # of widths: some types of one byte have instructions for multiples of 16 only
-    tiles = [*TILES, *(NARROW_TILES if m <= FEW and not (exact or fused) else ())]
+    tiles = [*TILES, *(NARROW_TILES if m <= FEW and n >= MANY and not (exact or fused) else ())]
     times = {
         (tile, cluster): nanoseconds(
             (m, n, k),
