@@ -124,8 +124,8 @@ def table() -> None:
     text = (
         f"{len(one['sizes'])} sizes of transposes with {results['candidates']} candidates on {results['device']}: "
         f"{one['seconds']:.1f} s on one GPU, {several['seconds']:.1f} s on {several['gpus']}, "
-        f"{several['seconds'] / one['seconds']:.2f} of the time.\nThe choices of the second run are at most "
-        f"{max(ratios) - 1:.1%} slower than those of the first, as the first one timed them.\n"
+        f"{several['seconds'] / one['seconds']:.2f} of the time.\nThe choices with several GPUs are at most "
+        f"{max(ratios) - 1:.1%} slower than those of one GPU, by the times taken on one.\n"
     )
     mlir_kernels.put_into("how-to/tuning-measuring.md", "devices", text)
 
