@@ -31,6 +31,7 @@ BENCHMARKS = (
     ("product_fit", "product-choices", "product_tuning", "the tiles of products that the model chooses, at 39 sizes"),
     ("transpose", "transpose", "transpose", "five transposes against the copy of the same bytes"),
     ("attention", "attention", "attention_spread", "attention with values spread over threads"),
+    ("fused_attention", "attention", "fused_attention", "attention by warpgroups and its gradients, against PyTorch"),
     ("conversions", "conversions", "conversions", "conversions between linear layouts in a kernel"),
     ("gather", "conversions", "gather", "gathers from registers"),
     ("columns", "columns", "columns", "orders of execution: stencils and products in columns of blocks"),

@@ -209,7 +209,7 @@ class WarpgroupEmitter(KernelEmitter):
         It is the same for the lanes of a warp, and broadcast, so that descriptors stay in uniform registers; once in a
         region.
         """
-        name = f"start {matrix.position} {matrix.buffer.name} {matrix.group_step}"
+        name = f"start {matrix.position} {matrix.buffer.name} {matrix.group_step} {matrix.descriptor}"
         return self.printer.remember(name, "i32", lambda _: self._broadcast(self._start_now(matrix)))
 
     def _start_now(self, matrix: SharedMatrix) -> MlirValue:

@@ -117,7 +117,7 @@ def test_weights_by_polynomials():
 
 
 @pytest.mark.parametrize(("on", "form", "sizes"), [
-    ("sm_90a", *FORMS[0]), ("sm_90a", *FORMS[1]), ("sm_90a", *FORMS[2]), ("interp", *FORMS[1]),
+    ("sm_90a", *FORMS[0]), ("sm_90a", *FORMS[1]), ("sm_90a", *FORMS[2]), ("sm_90a", *FORMS[3]), ("interp", *FORMS[1]),
 ])  # fmt: skip
 def test_gradients(on, form, sizes):
     q, k, v, do = drawn(form, *sizes)
