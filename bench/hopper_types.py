@@ -156,6 +156,8 @@ def time(_: list[str]) -> None:
     sys.exit(1 if failed else 0)
 
 
+UNFUSED = "mm, 16-bit result"
+PLAIN_DASHES = 3  # in the name of a case without an epilogue
 FAST_F8 = 0.02  # relative to the largest value: units sum products of 8-bit types with about 13 bits
 TOLERANCES = {"f16": 2e-3, "bf16": 8e-3, "f32": 2e-3, "i32": 0.0}
 
@@ -291,7 +293,7 @@ def rivals(case: Case, a: Any, b: Any, c: Any, given: list[Any]) -> dict[str, Ca
     if case.positive:
         return {"mm, f32 result": lambda: torch.mm(a, b, out_dtype=torch.float32)}
     if case.dtype != case.result:  # f32 of 16-bit operands
-        return {} if case.epilogue else {"mm, 16-bit result": lambda: torch.mm(a, b)}
+        return {} if case.epilogue else {UNFUSED: lambda: torch.mm(a, b)}
     match case.epilogue:
         case "bias_gelu":
             bias = given[0].to(type_)
@@ -315,9 +317,10 @@ def table(_: list[str]) -> None:
         raise SystemExit(f"no results of {NAME}; run the step `time` on a GPU")
     cells = []
     for row in results["rows"]:
-        ours = row["ms"]["lego"]
-        beside = ", ".join(f"{name} {ms / ours:.3f}" for name, ms in row["ms"].items() if name != "lego")
-        theirs = ", ".join(f"{largest:.2g}" for largest, _ in row["errors"].values())
+        ours, plain = row["ms"]["lego"], row["case"].count("-") == PLAIN_DASHES
+        rivals_ = [name for name in row["errors"] if plain or name != UNFUSED]
+        beside = ", ".join(f"{name} {row['ms'][name] / ours:.3f}" for name in rivals_)
+        theirs = ", ".join(f"{row['errors'][name][0]:.2g}" for name in rivals_)
         cells.append([row["case"].replace("-", " "), f"{ours:.4f}", beside, f"{row['error']:.2g}", theirs])
     path = mlir_kernels.latest_path(NAME)
     circumstances = f"{results['device']}, {path.name[: len('2026-01-02')]}, PyTorch {results['torch']}.\n\n"

@@ -37,11 +37,8 @@ SWIZZLES: Final = {0: 1, 32: 2, 64: 4, 128: 8}
 """A swizzle's width in bytes, and the number of chunks that it permutes."""
 ATOM_BYTES: Final = 1024
 """The widest swizzle repeats after this: a tile that it permutes begins at a multiple."""
-# CUtensorMapDataType. Copies of tf32 round f32 to nearest; the unit itself cuts off the last 13 bits.
-DATA_TYPES: Final = {"u8": 0, "u16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
-               "tf32": 11}  # fmt: skip
-MAPPED_BYTES: Final = {**ELEMENT_BYTES, "tf32": 4}
-"""Bytes of an element, by the name of its type in a map."""
+# CUtensorMapDataType
+DATA_TYPES: Final = {"u8": 0, "u16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 # CUtensorMapSwizzle
 SWIZZLE_NUMBERS: Final = {0: 0, 32: 1, 64: 2, 128: 3}
 
@@ -96,7 +93,7 @@ class TensorMap:
 
     @property
     def element_bytes(self) -> int:
-        return MAPPED_BYTES[self.dtype]
+        return ELEMENT_BYTES[self.dtype]
 
     @property
     def box_bytes(self) -> int:

@@ -22,8 +22,9 @@ import numpy as np
 from lego_mlir.errors import LayoutError
 from lego_mlir.f2.matrix_descriptors import Array, OperandTile, derive
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.hardware.memory import ELEMENT_BYTES
 from lego_mlir.hardware.tensor_map_forms import TensorMapForm
-from lego_mlir.hardware.tensor_maps import MAPPED_BYTES, TensorMap
+from lego_mlir.hardware.tensor_maps import TensorMap
 from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes, forms_of
 from lego_mlir.transforms.warpgroups.stored_values import AppliedNode, StoredValue, SumNode
 
@@ -38,8 +39,8 @@ SWIZZLE: Final = 128
 WARPGROUP: Final = 128
 BARRIER_BYTES: Final = 8
 UNITS: Final = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i8": "s8"}
-"""Types of A and B in MLIR, and how `wgmma` names them; f32 are rounded to TF32 when they are copied."""
-MEMORY: Final = {"f8E4M3FN": "u8", "f8E5M2": "u8", "i8": "u8", "f32": "tf32"}
+"""Types of A and B in MLIR, and how `wgmma` names them; f32 are multiplied without their last 13 bits."""
+MEMORY: Final = {"f8E4M3FN": "u8", "f8E5M2": "u8", "i8": "u8"}
 """How tensor maps name the types of A and B, where differently."""
 ROUNDED: Final = ("f16", "bf16")
 """Types of results of 16 bits, which `stmatrix` stores."""
@@ -95,7 +96,7 @@ class StagedOperand:
     @property
     def column(self) -> int:
         """Elements of the contiguous dimension in one column of the tile."""
-        return SWIZZLE // MAPPED_BYTES[self.dtype]
+        return SWIZZLE // ELEMENT_BYTES[self.dtype]
 
     @property
     def columns(self) -> int:
@@ -162,7 +163,7 @@ class StagedOperand:
     @property
     def map(self) -> TensorMap:
         """The tensor map of a step's copies."""
-        size = MAPPED_BYTES[self.dtype]
+        size = ELEMENT_BYTES[self.dtype]
         if self.contiguous == "k":
             return TensorMap(
                 self.dtype, (self.depth, self.rows), (self.depth * size,), (self.column, self.copied), SWIZZLE
@@ -210,10 +211,10 @@ class ProductPlan:
     def __post_init__(self) -> None:
         if self.cluster not in CLUSTERS:
             raise LayoutError(f"a cluster of {self.cluster[0]} x {self.cluster[1]} blocks: it has 1 or 2 blocks")
-        if self.a.step * MAPPED_BYTES[self.a.dtype] != SWIZZLE or self.b.step != self.a.step:
+        if self.a.step * ELEMENT_BYTES[self.a.dtype] != SWIZZLE or self.b.step != self.a.step:
             raise LayoutError(
                 f"a step of {self.a.step} along K: warpgroups take {SWIZZLE} bytes a step, "
-                f"{SWIZZLE // MAPPED_BYTES[self.a.dtype]} elements of {self.a.dtype}"
+                f"{SWIZZLE // ELEMENT_BYTES[self.a.dtype]} elements of {self.a.dtype}"
             )
         if self.lockstep < 0 or self.lockstep & (self.lockstep - 1):
             raise LayoutError(f"lockstep={self.lockstep} must be 0, or a power of two of steps along K")
@@ -311,12 +312,12 @@ class ProductPlan:
     @property
     def out_columns(self) -> int:
         """Columns of C in one buffer: 128 bytes, or a narrow tile's."""
-        return min(SWIZZLE // MAPPED_BYTES[self.result], self.b.tile)
+        return min(SWIZZLE // ELEMENT_BYTES[self.result], self.b.tile)
 
     @property
     def out_pitch(self) -> int:
         """Bytes of a row of C in a buffer, and of its swizzle."""
-        return self.out_columns * MAPPED_BYTES[self.result]
+        return self.out_columns * ELEMENT_BYTES[self.result]
 
     @property
     def out_bytes(self) -> int:
@@ -330,7 +331,7 @@ class ProductPlan:
 
     @cached_property
     def c_map(self) -> TensorMap:
-        size = MAPPED_BYTES[self.result]
+        size = ELEMENT_BYTES[self.result]
         return TensorMap(
             self.result, (self.b.rows, self.a.rows), (self.b.rows * size,), (self.out_columns, ROWS), self.out_pitch
         )
@@ -375,7 +376,7 @@ class ProductPlan:
 @cache
 def operand_tile(operand: StagedOperand, rows: int) -> OperandTile:
     """The descriptor of an operand's tile, derived from the places where its copies put each element."""
-    return derive(operand_offsets(operand), MAPPED_BYTES[operand.dtype], rows)
+    return derive(operand_offsets(operand), ELEMENT_BYTES[operand.dtype], rows)
 
 
 def operand_offsets(operand: StagedOperand) -> Array:

@@ -18,7 +18,8 @@ from itertools import starmap
 from typing import Final
 
 from lego_mlir.f2.matrix_descriptors import LARGEST, OperandTile
-from lego_mlir.hardware.tensor_maps import CHUNK, MAPPED_BYTES
+from lego_mlir.hardware.memory import ELEMENT_BYTES
+from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE, map_attribute
 from lego_mlir.transforms.warpgroups import (
     block_clusters,
@@ -316,7 +317,7 @@ class WarpgroupKernel:
         """The products of one stage with 64 rows of A."""
         t, plan = self.text, self.plan
         of_a, of_b = self.operand_tiles
-        depth = DEPTH_BYTES // MAPPED_BYTES[plan.a.dtype]
+        depth = DEPTH_BYTES // ELEMENT_BYTES[plan.a.dtype]
         majors = ("row" if plan.a.contiguous == "k" else "col", "col" if plan.b.contiguous == "k" else "row")
         for number in range(plan.a.step // depth):
             moves = (part * of_a.row_step + number * of_a.depth_step, number * of_b.depth_step)
