@@ -69,6 +69,20 @@ class Spec:
         sources += [defined.source for defined in self.programs.values()]
         return tuple(dict.fromkeys([str(self.path), *(source.file for source in sources)]))
 
+    def tunable_named(self, name: str | None) -> Tunable:
+        """The tunable of this name, or the only one. Raises SpecError otherwise."""
+        if not self.tunables:
+            raise SpecError(
+                f"{self.path}: this spec has nothing to tune; decorate a function of the choices that returns a kernel "
+                "with @lego.tune(space={..})"
+            )
+        if name is None and len(self.tunables) == 1:
+            return next(iter(self.tunables.values()))
+        if name is None or name not in self.tunables:
+            asked = f"no tunable named {name!r}" if name else "several tunables; name one with --kernel"
+            raise SpecError(f"{self.path}: {asked}; it has: {', '.join(self.tunables)}")
+        return self.tunables[name]
+
     def kernels_named(self, name: str | None) -> tuple[Kernel, ...]:
         """All kernels, or the one of this name; `axpy[f16, 128]` selects one of a generic kernel.
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
-from lego_mlir.cli.tune import chosen_tunable
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
 
@@ -72,7 +71,7 @@ def _contender(
     from lego_mlir.tuning.building import kernel_of
 
     if loaded.tunables and (args.kernel in (None, *loaded.tunables)):
-        tunable = chosen_tunable(loaded, args.kernel)
+        tunable = loaded.tunable_named(args.kernel)
         if args.choices:
             tunable.load(args.choices)
         at = {name: n for name, n in sizes.items() if name in tunable.key}

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli.progress import Progress
 from lego_mlir.cli.terminal import ResultTable, show
-from lego_mlir.errors import DependencyError, SpecError
+from lego_mlir.errors import DependencyError
 from lego_mlir.runtime.manifest import sizes_of
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Json
-    from lego_mlir.spec import Spec
     from lego_mlir.tuning.candidates import Timing
     from lego_mlir.tuning.pruning import PrunedSpace
     from lego_mlir.tuning.tunable import Tunable
@@ -78,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         return tune_jobs.run_folder(args) if given.is_dir() else tune_jobs.run_recipe(args)
     budget = None if args.budget is None else seconds_of(args.budget)
     loaded = spec.load(args.spec)
-    tunable = chosen_tunable(loaded, args.kernel)
+    tunable = loaded.tunable_named(args.kernel)
     sizes = sizes_of(args.size)
     with Progress(f"pruning {tunable.name}") as progress, spec.blame(*loaded.files):
         progress.update(f"{tunable.space.size} configurations")
@@ -114,22 +113,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         show(*_timings_text(tunable, timings))
     return 0 if good else 1
-
-
-def chosen_tunable(loaded: Spec, name: str | None) -> Tunable:
-    """The spec's tunable of this name, or its only one. Raises SpecError otherwise."""
-    known = loaded.tunables
-    if not known:
-        raise SpecError(
-            f"{loaded.path}: this spec has nothing to tune; decorate a function of the choices that returns a kernel "
-            "with @lego.tune(space={..})"
-        )
-    if name is None and len(known) == 1:
-        return next(iter(known.values()))
-    if name is None or name not in known:
-        asked = f"no tunable named {name!r}" if name else "several tunables; name one with --kernel"
-        raise SpecError(f"{loaded.path}: {asked}; it has: {', '.join(known)}")
-    return known[name]
 
 
 def _measured(

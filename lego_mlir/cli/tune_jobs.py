@@ -98,9 +98,8 @@ def pack(args: argparse.Namespace, tunable: Tunable, problems: Sequence[SizedPro
 
 def _tunable(recipe: TuningRecipe) -> Tunable:
     from lego_mlir import spec
-    from lego_mlir.cli.tune import chosen_tunable
 
-    return chosen_tunable(spec.load(str(recipe.spec)), recipe.tunable)
+    return spec.load(str(recipe.spec)).tunable_named(recipe.tunable)
 
 
 def _measured(

@@ -8,7 +8,6 @@ import pytest
 from lego_mlir import spec
 from lego_mlir.cli import main as cli
 from lego_mlir.cli.main import BAD_INPUT, DONE
-from lego_mlir.cli.tune import chosen_tunable
 from lego_mlir.errors import SpecError
 from lego_mlir.tuning import gpu_workbench, packed, recipes
 from lego_mlir.tuning.timings import TimingStore
@@ -134,5 +133,5 @@ def test_a_recipe_whose_spec_is_gone_is_refused(folder):
 
 def test_the_recipe_of_the_example_reads_its_spec():
     recipe = recipes.read(Path(__file__).parents[3] / "examples" / "tuned_transpose.json")
-    assert chosen_tunable(spec.load(str(recipe.spec)), recipe.tunable).key == ("M", "N")
+    assert spec.load(str(recipe.spec)).tunable_named(recipe.tunable).key == ("M", "N")
     assert len(recipe.digest) == 24
