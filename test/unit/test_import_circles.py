@@ -33,6 +33,7 @@ CLOSING = {
         "lego_mlir.tracing.emit",
         "lego_mlir.tracing.emit_calls",
     ): "a kernel emits its functions, whose emitter is a subclass",
+    ("lego_mlir.tracing.emit", "lego_mlir.tracing.emit_wgmma"): "for sm_90a a kernel is emitted by a subclass",
     (
         "lego_mlir.tracing.mma",
         "lego_mlir.tracing.spread.multiplication",
