@@ -9,6 +9,7 @@ and the units are idle during the additions.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lego_mlir.transforms.warpgroups import launch_sizes
@@ -21,8 +22,6 @@ def promoted_steps(
     kernel: WarpgroupKernel, warp: Warp, descriptors: tuple[str, str], release: Release, turn: Turn
 ) -> tuple[list[str], Turn]:
     """All steps of a tile: the totals, and the place in the ring after them."""
-    from lego_mlir.transforms.warpgroups.roles import Turn
-
     t, plan, struct = kernel.text, kernel.plan, kernel.accumulators
     totals = [t.value(f"llvm.mlir.zero : {struct}") for _ in range(plan.parts)]
     zero, steps, span = t.i32(0), launch_sizes.step_count(t, plan), t.i32(plan.exact)
@@ -37,10 +36,13 @@ def promoted_steps(
             return t.op("minsi", span, t.op("subi", steps, first))
 
         inside = carried[: plan.parts]
-        sums, later = kernel.sum_steps(warp, descriptors, release, Turn(*carried[plan.parts :]), count)
+        sums, later = kernel.sum_steps(
+            warp, descriptors, release, replace(turn, stage=carried[-2], parity=carried[-1]), count
+        )
         added = [_sum(kernel, total, one) for total, one in zip(inside, sums, strict=True)]
         t.line(f"scf.yield {', '.join(added)}, {later.stage}, {later.parity} : {types}")
-    return [f"{after}#{part}" for part in range(plan.parts)], Turn(f"{after}#{plan.parts}", f"{after}#{plan.parts + 1}")
+    *found, stage, parity = (f"{after}#{number}" for number in range(len(carried)))
+    return found, replace(turn, stage=stage, parity=parity)
 
 
 def _sum(kernel: WarpgroupKernel, total: str, sums: str) -> str:
