@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 UNWRITTEN: Final = -77  # what memory holds that the kernel should overwrite
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
+MOST_ELEMENTS: Final = 1 << 18  # of an array at default sizes: those of more dimensions get shorter outer ones
 
 
 def refuse_unknown_sizes(given: Mapping[str, int], kernels: Iterable[Runnable]) -> None:
@@ -55,26 +56,51 @@ def sizes_of_kernel(kernel: Runnable, given: Mapping[str, int]) -> dict[str, int
 
 
 def choose_sizes(kernel: Runnable, given: Mapping[str, int]) -> dict[str, int]:
-    """A value for each symbolic size: the given one, else one near DEFAULT_SIZE that it may have."""
-    from lego_mlir.expr.related import in_order, settled
+    """A value for each symbolic size: the given one, else one of at most DEFAULT_SIZE that it may have.
+
+    Sizes that were not given are halved, the first ones first, until no array has more than MOST_ELEMENTS elements.
+    """
+    from lego_mlir.expr.related import in_order
 
     known = {size.name: size for size in kernel.sizes}
     for name in given:
         if name not in known:
             raise UsageError(f"kernel {kernel.name} has no size {name}; it has: {', '.join(known) or 'none'}")
+    wanted = {size.name: default_of(size) for size in in_order(known.values()) if size.name not in given}
+    chosen = _accepted(kernel, given, wanted)
+    for name in [name for name in known if name in wanted]:
+        while _elements(kernel, chosen) > MOST_ELEMENTS:
+            wanted[name] = default_of(known[name], chosen[name] // 2)
+            smaller = _accepted(kernel, given, wanted)
+            if smaller == chosen:
+                break
+            chosen = smaller
+    kernel.refuse_sizes(chosen, UsageError)
+    return {name: chosen[name] for name in known}
+
+
+def _elements(kernel: Runnable, sizes: Mapping[str, int]) -> int:
+    """Those of the largest array of a kernel."""
+    return max(
+        (concrete(parameter.size, sizes) for parameter in kernel.params if parameter.layout is not None), default=0
+    )
+
+
+def _accepted(kernel: Runnable, given: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that are given, and the wanted ones as their relations to others allow, with strides."""
+    from lego_mlir.expr.related import in_order, settled
+
     chosen: dict[str, int] = {}
-    for size in in_order(known.values()):
+    for size in in_order(kernel.sizes):
         name = size.name
-        value = given.get(name, settled(size, default_of(size), chosen))
+        value = given[name] if name in given else settled(size, wanted[name], chosen)
         if value < size.min or (size.max is not None and value > size.max) or value % size.multiple_of:
             upper = "" if size.max is None else f", at most {size.max}"
             raise UsageError(
                 f"{name} = {value}: the kernel needs at least {size.min}{upper}, a multiple of {size.multiple_of}"
             )
         chosen[name] = value
-    chosen |= _default_strides(kernel, given, chosen)
-    kernel.refuse_sizes(chosen, UsageError)
-    return {name: chosen[name] for name in known}
+    return chosen | _default_strides(kernel, given, chosen)
 
 
 def _default_strides(kernel: Runnable, given: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
@@ -93,10 +119,10 @@ def _default_strides(kernel: Runnable, given: Mapping[str, int], chosen: Mapping
     return found
 
 
-def default_of(size: Symbol) -> int:
-    """A value near DEFAULT_SIZE with the facts of a symbolic size."""
+def default_of(size: Symbol, near: int = DEFAULT_SIZE) -> int:
+    """A value of at most `near`, if it can be, with the facts of a symbolic size."""
     low, step = -(-size.min // size.multiple_of) * size.multiple_of, size.multiple_of
-    high = DEFAULT_SIZE if size.max is None else min(size.max, DEFAULT_SIZE)
+    high = near if size.max is None else min(size.max, near)
     return int(max(low, high // step * step))
 
 

@@ -34,6 +34,20 @@ def test_defaults_obey_the_facts_of_a_size():
     assert data.default_of(large) == 1024
 
 
+def test_the_default_sizes_of_three_dimensions_are_a_small_array():
+    wide = lego.Tensor(f32, Row(lego.size("B"), M, 64))
+    batch = lego.size("B")
+
+    @lego.kernel(grid=batch, block=64)
+    def copy(src: wide, dst: wide):
+        for i in lego.range(M):
+            dst[lego.block_id[0], i, lego.thread_id[0]] = src[lego.block_id[0], i, lego.thread_id[0]]
+
+    assert data.choose_sizes(copy, {}) == {"B": 12, "M": 200}
+    assert data.choose_sizes(copy, {"B": 400}) == {"B": 400, "M": 6}
+    assert data.choose_sizes(copy, {"B": 400, "M": 300}) == {"B": 400, "M": 300}
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
