@@ -110,6 +110,7 @@ def compiled(case: Case) -> Any:
         bytes_=type_.bytes,
         exact=case.exact,
         fused=fused is not None or case.result in ("f32", "i32"),
+        operands=0 if fused is None else len(fused.operands),
     )
     kernel = matmul.build(
         m, n, k, type_, a=a, b=b, result=dtype_named(case.result), tiling=tile.tiling, order=tile.order(m, n),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Final
 
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
@@ -31,10 +30,10 @@ FEW, MANY = 64, 2048
 CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
 MOST_PROMOTED: Final = 192
 """Sums of a thread that are kept twice to be promoted, in columns of a tile of up to 128 rows."""
-MOST_TRACED: Final = 48 * 1024
-"""Elements of 32 bits of a tile in a kernel's shared memory, with padding."""
 PLAIN_ROWS: Final = 128
-"""Rows of a tile whose consumers have 64 each; with more, sums leave no registers for an epilogue's operands."""
+"""Rows of a tile whose consumers have 64 each."""
+TALL_COLUMNS: Final = (192, 160, 128)
+"""The most columns of tiles of more rows, by the number of an epilogue's operands, or the last: no registers spill."""
 MOST_STAGES: Final = 12
 LEAST_STAGES: Final = 2
 ENOUGH_STAGES: Final = 4
@@ -129,14 +128,13 @@ class WarpgroupTile:
 
 def choose(
     m: int, n: int, k: int, multiprocessors: int, layouts: str = "NT", bytes_: int = BYTES, exact: int = 0,
-    fused: bool = False,
+    fused: bool = False, operands: int = 0,
 ) -> WarpgroupTile:  # fmt: skip
     """The division of a product on a device with this many multiprocessors, the quickest by the model.
 
     Elements have `bytes_`: 128 bytes of K take the same time for all types, since the units multiply twice as many
-    elements of half the size. With `exact`, sums are promoted after that number of steps, which takes every sum twice;
-    `fused` products have an epilogue, or a result of 32 bits: the kernel that is read keeps their tile in shared
-    memory as 32 bits, that of a whole cluster.
+    elements of half the size. With `exact`, sums are promoted after that number of steps, which takes every sum twice.
+    `fused` products have an epilogue, with that number of `operands`, or a result of 32 bits.
     """
     step, k = STEP * BYTES // bytes_, k * bytes_ // BYTES
     unit = 8 if bytes_ > 1 else 16  # of widths: some types of one byte have instructions for multiples of 16 only
@@ -151,7 +149,7 @@ def choose(
             layouts,
             crowded=roomy_stages(tile[0], tile[1], layouts) < ENOUGH_STAGES,
         )
-        for tile, cluster in _candidates(tiles, unit, exact, fused)
+        for tile, cluster in _candidates(tiles, unit, exact, operands)
     }
     best = min(times, key=times.__getitem__)
     found = tile_of(m, n, k, best[0], multiprocessors, best[1], layouts=layouts)
@@ -159,17 +157,16 @@ def choose(
 
 
 def _candidates(
-    tiles: Sequence[tuple[int, int]], unit: int, exact: int, fused: bool
+    tiles: Sequence[tuple[int, int]], unit: int, exact: int, operands: int
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Tiles and clusters; widths are multiples of `unit` in each block of a cluster."""
-    most = MOST_TRACED if fused else inf
+    tall = 0 if exact else TALL_COLUMNS[min(operands, len(TALL_COLUMNS) - 1)]
     return [
         ((height, width), cluster)
         for height, width in tiles
         for cluster in CLUSTERS
         if width % (unit * cluster[0]) == 0
-        and height * width * cluster[0] * cluster[1] <= most
-        and (height <= PLAIN_ROWS or not (exact or fused))
+        and (height <= PLAIN_ROWS or width <= tall)
         and (width <= MOST_PROMOTED or not exact)
     ]
 

@@ -335,6 +335,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
             types["dtype"].bytes,
             p.exact,
             epilogue is not None or result.bytes > 2,
+            0 if epilogue is None else len(epilogue.operands),
         )
         order, clusters = tile.order(p.m, p.n), p.clusters or tile.clusters(p.multiprocessors)
         built = matmul.build(

@@ -317,6 +317,7 @@ def require_entry_name(name: object, source: Source) -> None:
 
 def _complete(trace: KernelTrace) -> KernelTrace:
     """Validate that a trace stores to a tensor and that its shared tiles fit a block. Raises TraceError otherwise."""
+    _require_room(trace)
     if not any(
         isinstance(statement, (Store, Atomic)) and access.buffer.space == "global"
         for statement, access in trace.accesses()
@@ -324,15 +325,25 @@ def _complete(trace: KernelTrace) -> KernelTrace:
         raise TraceError(f"{trace.source}: kernel {trace.name} writes no tensor; a store is written y[i, j] = value")
     refuse_updates(trace)
     refuse_stores_to_distinct(trace)
+    return trace
+
+
+def _require_room(trace: KernelTrace) -> None:
+    """Raise TraceError for shared tiles that no block has room for; scripts place or replace those of `lego.mma`."""
     used = 0
-    for tile in trace.shared:
-        used += tile.size * tile.dtype.bytes
-        if used > LARGEST_SHARED_BYTES and not trace.tile_rows():  # a transform script places lego.mma's
+    for tile in () if trace.tile_rows() else trace.shared:
+        size = tile.size * tile.dtype.bytes
+        if size > LARGEST_SHARED_BYTES:
+            raise TraceError(
+                f"{tile.source}: lego.shared of {tile.size} elements of {tile.dtype} takes {size} bytes, and GPUs have "
+                f"at most {LARGEST_SHARED_BYTES} for a block; use a smaller tile"
+            )
+        used += size
+        if used > LARGEST_SHARED_BYTES:
             raise TraceError(
                 f"{tile.source}: with {tile.name}, {tile.layout!r} of {tile.dtype}, the shared tiles of {trace.name} "
                 f"take {used} bytes; GPUs have at most {LARGEST_SHARED_BYTES} for a block; use smaller tiles"
             )
-    return trace
 
 
 def _require_plain(function: Callable[..., Any], source: Source) -> None:

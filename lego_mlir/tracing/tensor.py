@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.errors import LayoutError, TraceError
-from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.layout import as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import BOUNDARIES, Boundary
@@ -172,6 +171,9 @@ def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
 
     Reports call it `name`: `analyze`, races, bank conflicts, also after transform scripts. Without one it is shared0,
     shared1, ..; a second tile of the same name, from a function that runs twice, gets a number.
+
+    The tiles of a kernel must fit a block together. A kernel of `lego.mma` is exempt while it is traced: its transform
+    script places the tiles, or replaces them, and is refused there if the result does not fit.
     """
     tracer = current("lego.shared")
     if len(tracer.path) or tracer.depth:
@@ -183,13 +185,7 @@ def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
     size = tile.physical_size()
     if not isinstance(size, int):
         raise tracer.error(f"lego.shared needs sizes that are ints, got {tile!r} of {size!r} elements", LayoutError)
-    element = _element_type(dtype, "lego.shared")
-    if size * element.bytes > LARGEST_SHARED_BYTES:
-        raise tracer.error(
-            f"lego.shared of {size} elements of {element} takes {size * element.bytes} bytes, and GPUs have at most "
-            f"{LARGEST_SHARED_BYTES} for a block; use a smaller tile"
-        )
-    return declare_tile(tracer, element, tile, name)
+    return declare_tile(tracer, _element_type(dtype, "lego.shared"), tile, name)
 
 
 def declare_tile(tracer: Tracer, element: DType, tile: Layout, name: str | None) -> View:

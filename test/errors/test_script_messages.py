@@ -151,6 +151,12 @@ def test_more_stages_than_shared_memory():
         compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_80")
 
 
+def test_a_tile_of_sums_that_only_warpgroups_leave_out():
+    kernel = build((256, 320, 640), result=f32, tiling=Tiling(256, 320, 64, (8, 2)))
+    with pytest.raises(ToolchainError, match=r"take 335872 bytes at once, and a block has 166912 on sm_80; take fewer"):
+        compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_80")
+
+
 def test_a_pipeline_with_an_unknown_step(tmp_path):
     said = failure(build(), composed(tmp_path, "lego-make-faster"))
     assert "names 'lego-make-faster', which is not a pass; there are lego-shared-to-alloc" in said

@@ -48,3 +48,15 @@ def test_short_products_begin_early():
     assert warpgroup_choices.choose(512, 512, 512, 132).dependent
     assert warpgroup_choices.choose(64, 4096, 4096, 132).n == 32
     assert not warpgroup_choices.choose(8192, 8192, 8192, 132).dependent
+
+
+def test_fused_products_get_the_tiles_of_plain_ones_where_registers_allow():
+    plain = warpgroup_choices.choose(4096, 4096, 4096, 132)
+    assert (plain.m, plain.cluster) == (256, (1, 2))
+    wide = warpgroup_choices.choose(4096, 4096, 4096, 132, fused=True)
+    assert (wide.m, wide.n, wide.cluster) == (plain.m, plain.n, plain.cluster)
+    tiles = [warpgroup_choices.choose(8192, 8192, 8192, 132, fused=True, operands=count) for count in range(5)]
+    assert all(tile.m * tile.n * tile.cluster[0] * tile.cluster[1] > 48 * 1024 for tile in tiles)
+    for count, tile in enumerate(tiles):
+        assert tile.m == 128 or tile.n <= warpgroup_choices.TALL_COLUMNS[min(count, 2)]
+    assert warpgroup_choices.choose(8192, 8192, 8192, 132, exact=4).m == 128

@@ -353,6 +353,27 @@ def test_ptxas_keeps_clusters_and_high_tiles_as_short(layouts, tile, cluster, st
         assert not {"R2UR", "MEMBAR", "ERRBAR", "CCTL"} & mix.keys()
 
 
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("dtype", "cluster", "result", "epilogue"),
+    [
+        (f16, (1, 2), f32, None), (i8, (1, 1), i32, None),
+        (f16, (1, 1), f16, matmul.bias(4096, f16).then(matmul.relu())),
+        (bf16, (1, 1), bf16, matmul.bias(4096, bf16).then(matmul.gelu()).then(matmul.residual(4096, 4096, bf16))),
+    ],
+)  # fmt: skip
+def test_high_tiles_with_an_epilogue_or_a_wide_result_spill_nothing(dtype, cluster, result, epilogue, tmp_path):
+    columns = warpgroup_choices.TALL_COLUMNS[len(epilogue.operands) if epilogue else 0]
+    choice = warpgroup_choices.WarpgroupTile(256, columns, 3, cluster, step=128 // dtype.bytes)
+    kernel = build(
+        (4096, 4096, 4096), "NT", dtype, choice.tiling, order=choice.order(4096, 4096), blocks=choice.clusters(132),
+        result=result, epilogue=epilogue,
+    )  # fmt: skip
+    loop = main_loop(compiled(kernel, "ptx", **choice.parameters).text, tmp_path)
+    if loop is not None:
+        assert 0 < len(loop) <= 54
+
+
 def main_loop(text, folder):
     """The instructions of a kernel's loop along K, None without the tool; ptxas must serialise and spill nothing."""
     source = folder / "kernel.ptx"
