@@ -2,7 +2,8 @@
 //
 // Expects  what lego_mlir/kernels/matmul.py emits, in steps of 128 bytes along K, with any elementwise
 //          epilogue: f16 and bf16 in any layout, f8, i8 and f32 (as TF32) with K contiguous; results of f16, bf16, f32
-//          and i32. With `exact`, sums are promoted to f32 totals after that number of steps.
+//          and i32. With `exact`, sums are promoted to f32 totals after that number of steps; with `rounded`, the
+//          copies of f32 round to TF32.
 //          Sizes are numbers, or symbols of persistent blocks: then the kernel computes all sizes of a class, rows of
 //          multiples of 16 bytes, or with whole_columns of 128 bytes.
 // Leaves   one warpgroup that copies tiles by tensor maps into a ring of stages, the others multiplying them by wgmma,
@@ -17,7 +18,8 @@ module attributes {
                      cluster_n = {default = 1 : i64, min = 1 : i64, max = 2 : i64},
                      exact = {default = 0 : i64, min = 0 : i64, max = 64 : i64},
                      dependent = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
-                     whole_columns = {default = 0 : i64, min = 0 : i64, max = 1 : i64}},
+                     whole_columns = {default = 0 : i64, min = 0 : i64, max = 1 : i64},
+                     rounded = {default = 0 : i64, min = 0 : i64, max = 1 : i64}},
   lego.pipeline = ["lego-warpgroup-products"]
 } {
 }

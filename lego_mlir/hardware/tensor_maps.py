@@ -38,7 +38,10 @@ SWIZZLES: Final = {0: 1, 32: 2, 64: 4, 128: 8}
 ATOM_BYTES: Final = 1024
 """The widest swizzle repeats after this: a tile that it permutes begins at a multiple."""
 # CUtensorMapDataType
-DATA_TYPES: Final = {"u8": 0, "u16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+DATA_TYPES: Final = {"u8": 0, "u16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+                     "tf32": 11}  # fmt: skip
+STORED_TYPES: Final = {"tf32": "f32"}
+"""The types of arrays in memory, where a copy changes them: f32 are rounded to TF32 on the way to shared memory."""
 # CUtensorMapSwizzle
 SWIZZLE_NUMBERS: Final = {0: 0, 32: 1, 64: 2, 128: 3}
 
@@ -93,7 +96,7 @@ class TensorMap:
 
     @property
     def element_bytes(self) -> int:
-        return ELEMENT_BYTES[self.dtype]
+        return ELEMENT_BYTES[STORED_TYPES.get(self.dtype, self.dtype)]
 
     @property
     def box_bytes(self) -> int:

@@ -115,3 +115,11 @@ def tf32(value: Array) -> Array:
     """An f32 operand as the tensor core reads it: the low 13 bits are ignored."""
     mask = np.uint32(0xFFFFFFFF << TF32_DROPPED_BITS & 0xFFFFFFFF)
     return (np.ascontiguousarray(value).view(np.uint32) & mask).view(F32)
+
+
+def tf32_even(value: Array) -> Array:
+    """The bits of f32 numbers, or of their bits, rounded to tf32, ties to even."""
+    bits = np.ascontiguousarray(value).view(np.uint32)
+    odd = bits >> np.uint32(13) & np.uint32(1)
+    rounded = (bits + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(bits.view(np.float32)), rounded, bits)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ACTIVATIONS: Final = ("relu", "gelu", "silu")
 ACCUMULATIONS: Final = (None, "fast", "exact")
+TF32: Final = (False, True, "rounded")
 STEPS: Final = {1: 1, 2: 4, 4: 4}
 """Steps after which sums are promoted, by the bytes of an element."""
 RESULTS: Final = {**products.RESULTS, "int32": "i32"}
@@ -46,7 +47,7 @@ class FusedOptions:
     result: str | None = None
     activation: str | None = None
     accumulate: str | None = None
-    tf32: bool = False
+    tf32: bool | str = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,10 @@ def _bind(
         )
     if first.dtype == "float32" and not options.tf32:
         raise UsageError("matmul of float32: the units multiply its first 19 bits, TF32; allow that with tf32=True")
+    if options.tf32 not in TF32 or (options.tf32 == "rounded" and first.dtype != "float32"):
+        raise UsageError(
+            f"matmul: tf32 is False, True or 'rounded', of float32 operands; got {options.tf32!r} for {first.dtype}"
+        )
     name = options.result or _DEFAULT_RESULTS.get(first.dtype, first.dtype)
     if name not in RESULTS or (name == "int32" and (first.dtype != "int8" or any(x is not None for x in given))):
         raise UsageError(
@@ -150,6 +155,7 @@ def _bind(
     problem = products.Problem(
         m, n, k, inputs[first.dtype], RESULTS[name], layouts, products.target_of(driver().capability(device)),
         driver().attribute(device, MULTIPROCESSORS), None, epilogue, exact,
+        options.tf32 == "rounded",
     )  # fmt: skip
     backend = products.backend_for(problem, device, products.kernels_folder(kernels))
     library = left if left.results is not None else products.cupy_arrays()

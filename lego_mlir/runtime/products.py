@@ -75,13 +75,15 @@ class Problem:
     clusters: int | None = None
     epilogue: FusedEpilogue | None = None
     exact: int = 0
+    rounded: bool = False
 
     @property
     def name(self) -> str:
         """The name of its kernel in a folder of packed ones; the number of multiprocessors only tunes it."""
         fused = "" if self.epilogue is None else f"_{self.epilogue}"
         exact = f"_exact{self.exact}" if self.exact else ""
-        return f"matmul_{self.m}x{self.n}x{self.k}_{self.dtype}_{self.result}_{self.layouts}{fused}{exact}"
+        rounded = "_rounded" if self.rounded else ""
+        return f"matmul_{self.m}x{self.n}x{self.k}_{self.dtype}_{self.result}_{self.layouts}{fused}{exact}{rounded}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ _known: dict[Hashable, Multiplication] = {}
 def matmul(
     a: Tensor, b: Tensor, *, result: str | None = None, kernels: str | Path | None = None, fixed: bool = False,
     scale_a: Tensor | None = None, scale_b: Tensor | None = None, bias: Tensor | None = None,
-    activation: str | None = None, residual: Tensor | None = None, accumulate: str | None = None, tf32: bool = False,
+    activation: str | None = None, residual: Tensor | None = None, accumulate: str | None = None,
+    tf32: bool | str = False,
 ) -> Tensor:  # fmt: skip
     """a @ b for two matrices on a device; `result` names the type of the result, such as "float32".
 
@@ -111,7 +114,8 @@ def matmul(
     The other arguments are fused into the kernel: `activation(scale_a * (a @ b) * scale_b + bias) + residual`. Scales
     are f32, one number or one for each row of a and each column of b; `bias` has one number for each column;
     `activation` is "relu", "gelu" or "silu"; `residual` is a matrix in rows. On compute capability 9.0, a and b may
-    also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`; `accumulate="exact"` promotes the
+    also be of float8_e4m3fn, float8_e5m2 or int8, and of float32 with `tf32=True`, which cuts off their last 13 bits,
+    or `tf32="rounded"`, which rounds them as they are copied; `accumulate="exact"` promotes the
     units' sums, see `runtime.fused_products`. Raises UsageError for arrays that cannot be multiplied here,
     DependencyError without a device, or without the compiler and a packed kernel.
     """
@@ -341,7 +345,7 @@ def kernel_for(problem: Problem) -> tuple[Any, str, dict[str, int]]:
         built = matmul.build(
             p.m, p.n, p.k, **types, tiling=tile.tiling, order=order, blocks=clusters, epilogue=epilogue
         )
-        return built, WARPGROUPS, tile.parameters
+        return built, WARPGROUPS, {**tile.parameters, **({"rounded": 1} if p.rounded else {})}
     _require_mma_sync(p)
     room = target_named(p.target).shared_per_block
     if split_choices.applies(p.m, p.k) and epilogue is None:

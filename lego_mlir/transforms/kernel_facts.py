@@ -14,7 +14,7 @@ from typing import Final
 from lego_mlir import bindings
 from lego_mlir.aliases import Attribute, Module, Op, Type, Value
 from lego_mlir.hardware.tensor_map_forms import MapExtent, SizeTerm, TensorMapForm
-from lego_mlir.hardware.tensor_maps import CHUNK, TensorMap
+from lego_mlir.hardware.tensor_maps import CHUNK, STORED_TYPES, TensorMap
 from lego_mlir.transforms import argument_use
 from lego_mlir.transforms.modules import ModuleError, parse, session, string_attribute, walk
 
@@ -138,7 +138,9 @@ def _mapped(function: Op, plain: tuple[KernelArgument, ...]) -> tuple[KernelArgu
         form, written = form_of(described), bool(ir.BoolAttr(described["written"]).value)
         tensor_map = form.at(()) if form.is_fixed else form
         shape = tuple(size if isinstance(size, int) else None for size in form.sizes[::-1])
-        found[number] = KernelArgument("tensor", form.dtype, shape, CHUNK, not written, written, tensor_map)
+        found[number] = KernelArgument(
+            "tensor", STORED_TYPES.get(form.dtype, form.dtype), shape, CHUNK, not written, written, tensor_map
+        )
     return tuple(found)
 
 

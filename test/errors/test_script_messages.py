@@ -151,6 +151,12 @@ def test_more_stages_than_shared_memory():
         compile_kernel(kernel, transform="matmul_sm80.mlir", target="sm_80")
 
 
+def test_rounding_of_elements_that_units_read_whole():
+    kernel = build((128, 256, 128), tiling=Tiling(128, 256, 64, (8, 1)))
+    with pytest.raises(ToolchainError, match=r"rounded=1 is for f32, which copies round to TF32; the elements are f16"):
+        compile_kernel(kernel, transform="matmul_sm90.mlir", target="sm_90a", parameters={"rounded": 1})
+
+
 def test_a_tile_of_sums_that_only_warpgroups_leave_out():
     kernel = build((256, 320, 640), result=f32, tiling=Tiling(256, 320, 64, (8, 2)))
     with pytest.raises(ToolchainError, match=r"take 335872 bytes at once, and a block has 166912 on sm_80; take fewer"):

@@ -36,7 +36,8 @@ class WarpgroupProducts(Pass):
     """Raises PassError, with the reason, for a kernel that is not a product which warpgroups can compute.
 
     A kernel for all sizes of a class takes rows of any multiple of 16 bytes, or with `whole_columns` of whole 128
-    bytes, which fewer copies move.
+    bytes, which fewer copies move. With `rounded`, copies round f32 to TF32; the units otherwise cut off their last
+    bits.
     """
 
     stages: int = 4
@@ -46,6 +47,7 @@ class WarpgroupProducts(Pass):
     cluster_n: int = 1
     dependent: bool = False
     whole_columns: bool = False
+    rounded: bool = False
 
     name = "lego-warpgroup-products"
 
@@ -71,8 +73,9 @@ class WarpgroupProducts(Pass):
                 else LaunchSizes(*symbolic.sizes, min(symbolic.sizes), declared_ranges(function))
             )
             plan = plan_of(
-                name, product, self.stages, self.lockstep, cluster, self.dependent, operands, sizes, self.exact
-            )
+                name, product, self.stages, self.lockstep, cluster, self.dependent, operands, sizes, self.exact,
+                self.rounded,
+            )  # fmt: skip
             text = WarpgroupKernel(plan).build()
         except (PassError, LayoutError) as error:
             raise PassError(f"{self.name}: @{name}: {error}") from error
@@ -118,13 +121,14 @@ def plan_of(
     operands: tuple[str, ...] = (),
     sizes: LaunchSizes | None = None,
     exact: int = 0,
+    rounded: bool = False,
 ) -> ProductPlan:
     """The plan of a product, whose blocks become clusters: each block of one computes a part of the kernel's tile.
 
     Raises PassError or LayoutError for what the units cannot compute.
     """
     left, right = (
-        _operand(box, contiguous, parts, shares, at_launch=sizes is not None)
+        _operand(box, contiguous, parts, shares, at_launch=sizes is not None, rounded=rounded)
         for box, contiguous, parts, shares in zip(
             (product.left, product.right), product.contiguous, cluster, cluster[::-1], strict=True
         )
@@ -156,7 +160,7 @@ def _require_order(product: StagedProduct) -> None:
             )
 
 
-def _operand(box: Box, contiguous: str, parts: int, shares: int, *, at_launch: bool) -> StagedOperand:
+def _operand(box: Box, contiguous: str, parts: int, shares: int, *, at_launch: bool, rounded: bool) -> StagedOperand:
     """A's or B's tile of one block: a part of the box, needed by several blocks."""
     height, width = box.shape
     if contiguous != "k":
@@ -165,7 +169,7 @@ def _operand(box: Box, contiguous: str, parts: int, shares: int, *, at_launch: b
         raise PassError(f"a tile of {height} rows or columns of C cannot be divided among {parts} blocks")
     rows, depth = (box.lines, box.pitch) if contiguous == "k" else (box.pitch, box.lines)
     return StagedOperand(
-        MEMORY.get(box.dtype, box.dtype), rows, depth, height // parts, width, contiguous, shares, at_launch
+        MEMORY.get(box.dtype, box.dtype), rows, depth, height // parts, width, contiguous, shares, at_launch, rounded
     )
 
 

@@ -40,6 +40,8 @@ WARPGROUP: Final = 128
 BARRIER_BYTES: Final = 8
 UNITS: Final = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i8": "s8"}
 """Types of A and B in MLIR, and how `wgmma` names them; f32 are multiplied without their last 13 bits."""
+ROUNDING: Final = {"f32": "tf32"}
+"""The types of tensor maps whose copies round A and B to what the unit reads."""
 MEMORY: Final = {"f8E4M3FN": "u8", "f8E5M2": "u8", "i8": "u8"}
 """How tensor maps name the types of A and B, where differently."""
 ROUNDED: Final = ("f16", "bf16")
@@ -76,7 +78,7 @@ class StagedOperand:
     """A or B: `rows` x `depth` elements, and its tile of `tile` rows by one step. `contiguous` is "k" or "mn".
 
     `shares` blocks of a cluster need the same tile; each copies one part of it to all of them. Sizes known
-    `at_launch` only are here those of one launch.
+    `at_launch` only are here those of one launch. With `rounded`, copies round to the type that the unit reads.
     """
 
     dtype: str
@@ -87,8 +89,12 @@ class StagedOperand:
     contiguous: str
     shares: int = 1
     at_launch: bool = False
+    rounded: bool = False
 
     def __post_init__(self) -> None:
+        if self.rounded and self.dtype not in ROUNDING:
+            raise LayoutError(f"rounded=1 is for {', '.join(ROUNDING)}, which copies round to TF32; the elements are "
+                              f"{self.dtype}")  # fmt: skip
         if self.contiguous == "k" and self.tile % (GROUP * self.shares):
             raise LayoutError(f"a tile of {self.tile} rows, copied by {self.shares} blocks: take a multiple of "
                               f"{GROUP * self.shares}")  # fmt: skip
@@ -163,16 +169,14 @@ class StagedOperand:
     @property
     def map(self) -> TensorMap:
         """The tensor map of a step's copies."""
-        size = ELEMENT_BYTES[self.dtype]
+        size, dtype = ELEMENT_BYTES[self.dtype], ROUNDING[self.dtype] if self.rounded else self.dtype
         if self.contiguous == "k":
-            return TensorMap(
-                self.dtype, (self.depth, self.rows), (self.depth * size,), (self.column, self.copied), SWIZZLE
-            )
+            return TensorMap(dtype, (self.depth, self.rows), (self.depth * size,), (self.column, self.copied), SWIZZLE)
         row = self.rows * size
         if not self.together:
-            return TensorMap(self.dtype, (self.rows, self.depth), (row,), (self.column, self.part_extent), SWIZZLE)
+            return TensorMap(dtype, (self.rows, self.depth), (row,), (self.column, self.part_extent), SWIZZLE)
         sizes = (self.column, self.depth, self.rows // self.column)
-        return TensorMap(self.dtype, sizes, (row, SWIZZLE), (self.column, self.step, self.part_extent), SWIZZLE)
+        return TensorMap(dtype, sizes, (row, SWIZZLE), (self.column, self.step, self.part_extent), SWIZZLE)
 
 
 @dataclass(frozen=True)

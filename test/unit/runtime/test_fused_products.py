@@ -58,6 +58,15 @@ def test_types_that_are_multiplied_along_k(device, dtype, orders):
                                                  if dtype is not np.int8 else "i32")  # fmt: skip
 
 
+def test_rounding_to_tf32(device):
+    a, b = matrix((M, K), np.float32), matrix((K, N), np.float32, 1)
+    for tf32, suffix in ((True, "_NT"), ("rounded", "_NT_rounded")):
+        np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b), tf32=tf32), a @ b)
+        assert list(device.compiled)[-1].name.endswith(suffix)
+    text = list(device.compiled.values())[-1].stage("transformed")
+    assert text.count('dtype = "tf32"') == 2
+
+
 def test_promoted_sums(device):
     a, b = matrix((M, K), np.float16), matrix((K, N), np.float16, 1)
     found = lego_mlir.matmul(own(a), own(b), accumulate="exact")
@@ -71,6 +80,8 @@ def test_promoted_sums(device):
     ("dtype", "fused", "message"),
     [
         (np.float32, {"bias": None}, "multiply its first 19 bits, TF32; allow that with tf32=True"),
+        (np.float32, {"tf32": "nearest"}, "tf32 is False, True or 'rounded', .*got 'nearest' for float32"),
+        (np.float16, {"tf32": "rounded"}, "tf32 is False, True or 'rounded', of float32 operands; got 'rounded' for"),
         (np.float16, {"activation": "swish"}, "activation one of relu, gelu, silu; got None and 'swish'"),
         (np.float16, {"accumulate": "slow"}, "accumulate is 'fast' or 'exact', .*got 'slow' and None"),
         (np.float16, {"bias": np.zeros(N + 1, np.float16)}, "bias is float16 of shape .33,.*must be .* of shape .32,"),

@@ -287,6 +287,8 @@ def _copy_box(machine: PtxMachine, map_: TensorMapArgument, corner: tuple[int, .
     if high > low and inside.any():
         first = start[inside] // map_.itemsize
         data[inside, low:high] = machine.globals.arena.view(word)[first[:, None] + np.arange(low, high)]
+    if map_.dtype == "tf32":
+        data = rounding.tf32_even(data)
     spaces.scatter(machine.shared, chunks, data.reshape(-1).view(np.uint8).reshape(-1, 16))
 
 

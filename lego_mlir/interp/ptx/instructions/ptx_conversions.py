@@ -115,7 +115,7 @@ def _between_floats(decoder: Decoder, instruction: PtxInstruction, to: str, from
     if to == "tf32":
         if not modifiers & {"rna", "rn"}:
             raise decoder.refused(instruction, "a conversion to tf32 needs .rna or .rn")
-        return tf32_away if "rna" in modifiers else tf32_even
+        return tf32_away if "rna" in modifiers else rounding.tf32_even
     if "rz" in modifiers and target.itemsize < NUMPY[from_].itemsize:
         return lambda value: _towards_zero(value, target)
     if {"rm", "rp", "rs"} & modifiers:
@@ -127,14 +127,6 @@ def tf32_away(value: Array) -> Array:
     """f32 to tf32, ties away from zero."""
     bits = np.ascontiguousarray(value).view(np.uint32)
     rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
-    return np.where(np.isfinite(bits.view(np.float32)), rounded, bits)
-
-
-def tf32_even(value: Array) -> Array:
-    """f32 to tf32, ties to even."""
-    bits = np.ascontiguousarray(value).view(np.uint32)
-    odd = bits >> np.uint32(13) & np.uint32(1)
-    rounded = (bits + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
     return np.where(np.isfinite(bits.view(np.float32)), rounded, bits)
 
 

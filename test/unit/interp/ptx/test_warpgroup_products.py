@@ -76,6 +76,21 @@ def test_a_product_is_right_and_clean(layouts, sizes, dtype, tiling, blocks, par
     np.testing.assert_array_equal(found.reshape(m, n).astype(np.float64), expected.astype(np.float64))
 
 
+@pytest.mark.parametrize("parameters", [{}, {"rounded": 1}, {"rounded": 1, "cluster_n": 2}])
+def test_copies_round_f32_to_tf32_where_units_cut_off(parameters):
+    m, n, k = 72, 132, 68
+    random = np.random.default_rng(7)
+    a = random.integers(2040, 2072, (m, k)).astype(np.float32)  # 11 bits and fewer are exact; ties both ways
+    b = random.integers(-3, 4, (k, n)).astype(np.float32)
+    placed = {"a": Row(m, k), "b": Col(k, n)}
+    kernel = matmul.build(m, n, k, f32, **placed, tiling=Tiling(64, 128, 32, (4, 1)), blocks=2)
+    found = emulated(kernel, {"a": a, "b": b, "c": np.zeros(m * n, np.float32)}, placed, {"stages": 2, **parameters})
+    halved = a / np.where(a >= 2048, 2, 1)
+    read = np.where(a >= 2048, (np.rint(halved) if parameters else np.floor(halved)) * 2, a)
+    assert (read != a).any()
+    np.testing.assert_array_equal(found.reshape(m, n), (read.astype(np.float64) @ b).astype(np.float32))
+
+
 M, N, K = 136, 200, 72
 EPILOGUES = {
     "f32": (f32, lambda: None),
