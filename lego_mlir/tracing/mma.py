@@ -141,14 +141,17 @@ def mma(a: Part, b: Part, acc: Accumulator) -> None: ...
 
 
 @overload
-def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread: ...
+def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread, *, warpgroups: bool = True) -> Spread: ...
 
 
-def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Accumulator | Spread) -> Spread | None:
+def mma(
+    a: Spread | Part | View, b: Spread | Part | View, acc: Accumulator | Spread, *, warpgroups: bool = True
+) -> Spread | None:
     """`acc += a @ b`, by a warp: a is (m, k), b is (k, n). Raises TraceError where the shapes do not fit.
 
     With a spread value as `acc` the result is `acc + a @ b` by all warps of the block, a spread value of the same
-    layout, and a and b may be spread values as well: see `spread.multiplication`.
+    layout, and a and b may be spread values as well: see `spread.multiplication`. With `warpgroups=False` the product
+    is `mma.sync` on every target, and a warp needs no other: in a branch that some warps of the block take.
 
     The contractions traverse the result in serpentine order, so that each shares an operand with the previous one; each
     depth step starts at the column where the previous step ended.
@@ -156,7 +159,7 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Accumulator | Spr
     if isinstance(acc, PerElement):
         from lego_mlir.tracing.spread import multiplication
 
-        return multiplication.mma(a, b, acc)
+        return multiplication.mma(a, b, acc, warpgroups)
     tracer = current("lego.mma")
     a, b, acc = _operands(tracer, a, b, acc)
     (m, k), (depth, n) = a.shape, b.shape

@@ -77,10 +77,11 @@ INSTRUCTIONS: Final[dict[DType, MmaInstruction]] = {
 }
 
 
-def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread:
+def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread, warpgroups: bool = True) -> Spread:
     """`acc + a @ b`: a is (M, K), b is (K, N), acc (M, N) in a layout of `f2.MmaSync`. All threads take part.
 
-    Raises LayoutError for operands whose shapes, element types or layouts do not fit.
+    Without `warpgroups` it is `mma.sync` on every target. Raises LayoutError for operands whose shapes, element types
+    or layouts do not fit.
     """
     tracer = current("lego.mma")
     acc = acc.get()
@@ -97,7 +98,7 @@ def mma(a: Spread | Part | View, b: Spread | Part | View, acc: Spread) -> Spread
     with tracer.recorded() as part:
         found, left, sums = _multiplied(tracer, kind, a, b, acc, pieces)
     tracer.extend(part)
-    if product := of_warpgroups(tracer, acc.layout, pieces, (a, left), b, sums, found, part):
+    if warpgroups and (product := of_warpgroups(tracer, acc.layout, pieces, (a, left), b, sums, found, part)):
         tracer.products.append(product)
     return Spread(acc.layout, acc.dtype, found)
 
