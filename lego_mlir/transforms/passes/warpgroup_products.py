@@ -8,7 +8,7 @@ is the kernel's: its computation of a tile's place moves along.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lego_mlir import bindings
@@ -22,10 +22,16 @@ from lego_mlir.transforms.passes.operations import create
 from lego_mlir.transforms.warpgroups.class_reading import is_symbolic, read_class
 from lego_mlir.transforms.warpgroups.launch_sizes import LaunchSizes
 from lego_mlir.transforms.warpgroups.moved_arithmetic import calls_of, fill_in_counts, rebuilt, remove_declarations
-from lego_mlir.transforms.warpgroups.plan import MEMORY, UNITS, ProductPlan, StagedOperand
+from lego_mlir.transforms.warpgroups.plan import (
+    MEMORY,
+    UNIT_COLUMNS,
+    UNITS,
+    ProductPlan,
+    StagedOperand,
+)  # fmt: skip
 from lego_mlir.transforms.warpgroups.reading import Box, StagedProduct, read
 from lego_mlir.transforms.warpgroups.roles import ORIGIN, WarpgroupKernel
-from lego_mlir.transforms.warpgroups.stored_values import LoadNode
+from lego_mlir.transforms.warpgroups.stored_values import LoadNode, over_transpose
 
 MATRICES: Final = 3
 RESULTS: Final = ("f16", "bf16", "f32", "i32")
@@ -48,6 +54,8 @@ class WarpgroupProducts(Pass):
     dependent: bool = False
     whole_columns: bool = False
     rounded: bool = False
+    cluster_k: int = 1
+    transposed: bool = False
 
     name = "lego-warpgroup-products"
 
@@ -66,14 +74,15 @@ class WarpgroupProducts(Pass):
         try:
             symbolic = read_class(function, self.whole_columns) if is_symbolic(function) else None
             product = read(function) if symbolic is None else symbolic.product
-            cluster, operands = (self.cluster_m, self.cluster_n), operands_of(function)
+            operands = operands_of(function)
+            form = ProductForm((self.cluster_m, self.cluster_n), self.cluster_k, self.transposed)
             sizes = (
                 None
                 if symbolic is None
                 else LaunchSizes(*symbolic.sizes, min(symbolic.sizes), declared_ranges(function))
             )
             plan = plan_of(
-                name, product, self.stages, self.lockstep, cluster, self.dependent, operands, sizes, self.exact,
+                name, product, self.stages, self.lockstep, form, self.dependent, operands, sizes, self.exact,
                 self.rounded,
             )  # fmt: skip
             text = WarpgroupKernel(plan).build()
@@ -91,9 +100,9 @@ class WarpgroupProducts(Pass):
             if not operation.operation.name.startswith("gpu.module_end"):
                 operation.operation.move_before(function)
         if symbolic is None:
-            _fill_in_order(function, product)
+            _fill_in_order(function, product, transposed=self.transposed)
         else:
-            fill_in_counts(function, symbolic)
+            fill_in_counts(function, symbolic, transposed=self.transposed)
         function.erase()
 
 
@@ -111,12 +120,24 @@ def operands_of(function: Op) -> tuple[str, ...]:
     return tuple(map(str, input_types(function)[MATRICES:]))
 
 
+@dataclass(frozen=True, slots=True)
+class ProductForm:
+    """How blocks share a product: the blocks of a cluster along M, N and K; `transposed` multiplies B^T A^T."""
+
+    cluster: tuple[int, int] = (1, 1)
+    parts: int = 1
+    transposed: bool = False
+
+
+ALONE: Final = ProductForm()
+
+
 def plan_of(
     name: str,
     product: StagedProduct,
     stages: int,
     lockstep: int = 0,
-    cluster: tuple[int, int] = (1, 1),
+    form: ProductForm = ALONE,
     dependent: bool = False,
     operands: tuple[str, ...] = (),
     sizes: LaunchSizes | None = None,
@@ -127,12 +148,18 @@ def plan_of(
 
     Raises PassError or LayoutError for what the units cannot compute.
     """
+    cluster, stored = form.cluster, product.stored
     left, right = (
         _operand(box, contiguous, parts, shares, at_launch=sizes is not None, rounded=rounded)
         for box, contiguous, parts, shares in zip(
             (product.left, product.right), product.contiguous, cluster, cluster[::-1], strict=True
         )
     )
+    numbers = product.left.argument, product.right.argument
+    if form.transposed:
+        left, right = right, narrowed(left, UNIT_COLUMNS * (2 if product.left.dtype == "i8" else 1))
+        numbers, cluster, stored = numbers[::-1], cluster[::-1], over_transpose(stored)
+        sizes = None if sizes is None else replace(sizes, m=sizes.n, n=sizes.m)
     factor = product.left.dtype
     if factor not in UNITS or product.out.dtype not in RESULTS:
         raise PassError(f"a product of {factor} into {product.out.dtype}: warpgroups compute products of "
@@ -142,8 +169,8 @@ def plan_of(
         raise PassError(f"{product.steps} steps of {left.step} do not cover K: {left.depth} and {right.depth}")
     return ProductPlan(
         name, left, right, product.out.dtype, product.positions, product.blocks, stages,
-        (product.left.argument, product.right.argument, product.out.argument), lockstep,
-        cluster, dependent, UNITS[factor], exact, product.stored, operands, sizes,
+        (*numbers, product.out.argument), lockstep,
+        cluster, dependent, UNITS[factor], exact, stored, operands, sizes, form.parts, form.transposed,
     )  # fmt: skip
 
 
@@ -173,7 +200,13 @@ def _operand(box: Box, contiguous: str, parts: int, shares: int, *, at_launch: b
     )
 
 
-def _fill_in_order(function: Op, product: StagedProduct) -> None:
+def narrowed(operand: StagedOperand, unit: int) -> StagedOperand:
+    """The tile of all rows of a matrix that has fewer than the kernel's tile, in whole units."""
+    rows = -(-operand.rows // unit) * unit
+    return operand if operand.at_launch or operand.shares > 1 or rows >= operand.tile else replace(operand, tile=rows)
+
+
+def _fill_in_order(function: Op, product: StagedProduct, *, transposed: bool = False) -> None:
     """Replace each call for a tile's place by the old kernel's computation of it, and remove the declaration."""
     ir = bindings.load().ir
     for call in calls_of(function, ORIGIN):
@@ -189,6 +222,6 @@ def _fill_in_order(function: Op, product: StagedProduct) -> None:
                     "affine.apply", [ir.IndexType.get()], [origin],
                     {"map": ir.Attribute.parse(f"affine_map<(d0) -> ({place})>")},
                 ).results[0]  # fmt: skip
-                call.results[number].replace_all_uses_with(line)
+                call.results[1 - number if transposed else number].replace_all_uses_with(line)
         call.erase()
     remove_declarations(function, ORIGIN)

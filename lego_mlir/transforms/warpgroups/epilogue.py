@@ -4,6 +4,9 @@ The accumulators of lane l of warp w hold rows 16w + l/4 and 8 more, columns 2 (
 four 8x8 matrices of 16-bit elements, each row at the address of one lane: lane l writes row 16w + l mod 16, 8 columns
 from l/16 * 8 on. Elements of 32 bits are stored where they are, two at once. The buffer has rows of 128 bytes whose
 chunks the row's number permutes, as the tensor map says.
+
+The sums of a transposed product have columns of C as rows. `stmatrix.trans` stores each matrix transposed: the 8 values
+of a column of the sums, 16 bytes, at the address of one lane.
 """
 
 from __future__ import annotations
@@ -32,13 +35,17 @@ def store_tile(
     thread, leads = lane
     barrier = t.op("addi", warp.group, t.i32(1))
     threads = t.i32(WARPGROUP)
-    row = t.op("addi", origin[0], t.op("muli", warp.group, t.i32(ROWS * plan.parts)))
+    row, first_column = origin
+    if plan.across > 1:
+        first_column = t.op("addi", first_column, t.op("muli", warp.group, t.i32(plan.columns)))
+    else:
+        row = t.op("addi", row, t.op("muli", warp.group, t.i32(ROWS * plan.parts)))
     rows = [row, *(t.op("addi", row, t.i32(ROWS * part)) for part in range(1, plan.parts))]
     parts = [
-        FragmentValues(t, plan, one, struct, FragmentFrame(thread, first, origin[1]))
+        FragmentValues(t, plan, one, struct, FragmentFrame(thread, first, first_column))
         for one, first in zip(sums, rows, strict=True)
     ]
-    fill = _fill_words if plan.result in ROUNDED else _fill_pairs
+    fill = _fill_pairs if plan.result not in ROUNDED else _fill_transposed if plan.transposed else _fill_words
     own = t.op("muli", warp.group, t.i32(plan.out_buffers * plan.out_bytes))
     first = t.op("addi", own, t.i32(plan.out_offset))
     passes = [(part, column) for part in range(plan.parts) for column in plan.passes]
@@ -56,11 +63,9 @@ def store_tile(
         t.line(f"nvvm.barrier id = {barrier} number_of_threads = {threads}")
         with t.block(f"scf.if {leads} {{"):
             address = t.shared(warp.shared, buffer)
-            there = t.op("addi", origin[1], t.i32(column))
-            t.line(
-                f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{there}, {rows[part]}] : !llvm.ptr, "
-                "!llvm.ptr<3>"
-            )
+            there = t.op("addi", first_column, t.i32(column))
+            box = f"{rows[part]}, {there}" if plan.transposed else f"{there}, {rows[part]}"
+            t.line(f"nvvm.cp.async.bulk.tensor.global.shared.cta %c, {address}, box [{box}] : !llvm.ptr, !llvm.ptr<3>")
             t.line("nvvm.cp.async.bulk.commit.group")
 
 
@@ -85,6 +90,37 @@ def _fill_words(
             f"nvvm.stmatrix {address}, {', '.join(words)} {{layout = #nvvm.mma_layout<row>, shape = "
             "#nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>} : !llvm.ptr<3>, "
             "i32, i32, i32, i32"
+        )
+
+
+def _fill_transposed(
+    t: ModuleText, plan: ProductPlan, warp: Warp, thread: str, values: FragmentValues, column: int, buffer: str
+) -> None:
+    """Round the columns of the sums from `column` on, which are rows of C, and write them to the buffer's rows.
+
+    Two groups of 8 columns at once, or a last one alone: lane l writes row l mod 8 of group l/16, and the chunk of the
+    warp's first or last 8 rows of the sums.
+    """
+    line = t.op("andi", thread, t.i32(7))
+    half = t.op("andi", t.op("shrui", thread, t.i32(3)), t.i32(1))
+    in_group = t.op("andi", t.op("shrui", thread, t.i32(5)), t.i32(3))
+    chunk = t.op("xori", t.op("addi", t.op("muli", in_group, t.i32(2)), half), line)
+    row = t.op("addi", line, t.op("andi", t.op("shrui", thread, t.i32(1)), t.i32(COLUMNS)))
+    offset = t.op("addi", t.op("muli", row, t.i32(SWIZZLE)), t.op("muli", chunk, t.i32(CHUNK)))
+    groups = plan.out_columns // COLUMNS
+    for group in range(0, groups, 2):
+        count = min(2, groups - group)
+        lanes = offset
+        if count == 1:  # lanes 16 to 31 have no row: their addresses are not used
+            lanes = t.op("subi", offset, t.op("muli", t.op("andi", row, t.i32(COLUMNS)), t.i32(SWIZZLE)))
+        inside = t.op("addi", buffer, t.i32(group * COLUMNS * SWIZZLE))
+        address = t.shared(warp.shared, t.op("addi", inside, lanes))
+        begin = column // COLUMNS + group
+        words = [_rounded(t, plan.result, values, pair % 2, begin + pair // 2) for pair in range(2 * count)]
+        t.line(
+            f"nvvm.stmatrix {address}, {', '.join(words)} {{layout = #nvvm.mma_layout<col>, shape = "
+            "#nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>} : !llvm.ptr<3>, "
+            f"{', '.join(['i32'] * len(words))}"
         )
 
 

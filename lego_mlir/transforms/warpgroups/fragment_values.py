@@ -106,7 +106,7 @@ class FragmentValues:
         """One element, or both of a pair at once."""
         t, name = self.text, operand_name(node.argument)
         index = self._index(node, place)
-        if node.column != 1:
+        if node.column != 1 or self.plan.transposed:
             return t.value(f"memref.load {name}[{index}] : {node.memref}")
         whole = node.row % ALIGNED == node.constant % ALIGNED == self.plan.b.rows % ALIGNED == 0
         mark = f" {{alignment = {ALIGNED * _bytes(node.element)} : i64}}" if whole else ""
@@ -123,7 +123,7 @@ class FragmentValues:
         if node.row:
             terms.append(self._times(self._line(place.line or 0), node.row))
         if node.column:
-            lane = 0 if node.column == 1 else place.lane or 0
+            lane = 0 if node.column == 1 and not self.plan.transposed else place.lane or 0
             terms.append(self._times(self._column(place.group or 0, lane), node.column))
         if node.constant or not terms:
             terms.append(t.value(f"arith.constant {node.constant} : index"))
@@ -158,7 +158,8 @@ class FragmentValues:
                 twice = t.op("muli", t.op("andi", frame.thread, t.i32(3)), t.i32(2))
                 known["first", 0] = t.op("addi", frame.column, twice)
             column = t.op("addi", known["first", 0], t.i32(GROUP * group + lane))
-            known[key, lane] = self._clipped(column, self.plan.b.rows - ALIGNED + lane, self.plan.ragged[1])
+            last = self.plan.b.rows - (1 if self.plan.transposed else ALIGNED - lane)
+            known[key, lane] = self._clipped(column, last, self.plan.ragged[1])
         return known[key, lane]
 
     def _clipped(self, value: str, last: int, ragged: bool) -> str:

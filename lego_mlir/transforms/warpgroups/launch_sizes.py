@@ -89,10 +89,11 @@ def tiles_of_whole_rounds(t: ModuleText, plan: ProductPlan) -> str:
 
 def forms_of(plan: ProductPlan, sizes: LaunchSizes) -> tuple[TensorMapForm, TensorMapForm, TensorMapForm]:
     """The forms of the maps of A, B and C, which have the maps of a plan for each M, N and K."""
-    c = plan.c_map
+    c, rows, columns = plan.c_map, sizes.m, sizes.n
+    if plan.transposed:
+        rows, columns = columns, rows
     stored = TensorMapForm(
-        c.dtype, (sizes.term(sizes.n), sizes.term(sizes.m)), (sizes.term(sizes.n, c.element_bytes),), c.box,
-        c.swizzle,
+        c.dtype, (sizes.term(columns), sizes.term(rows)), (sizes.term(columns, c.element_bytes),), c.box, c.swizzle,
     )  # fmt: skip
     return _form(plan.a, sizes, sizes.m), _form(plan.b, sizes, sizes.n), stored
 

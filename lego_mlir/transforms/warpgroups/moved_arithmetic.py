@@ -42,7 +42,7 @@ def rebuilt(value: Value, known: dict[Value, Value], zero: Value) -> Value:
     return known[value]
 
 
-def fill_in_counts(function: Op, symbolic: SymbolicProduct) -> None:
+def fill_in_counts(function: Op, symbolic: SymbolicProduct, *, transposed: bool = False) -> None:
     """Replace the calls in a kernel for a class: the number of tiles, and the place of one, from the old values."""
     ir, product = bindings.load().ir, symbolic.product
     for name in (ORIGIN, TILE_COUNT):
@@ -58,7 +58,7 @@ def fill_in_counts(function: Op, symbolic: SymbolicProduct) -> None:
                         place = rebuilt(symbolic.place[number], known, zero)
                         times = ir.Attribute.parse(f"affine_map<(d0) -> (d0 * {extent})>")
                         line = create("affine.apply", [ir.IndexType.get()], [place], {"map": times}).results[0]
-                        call.results[number].replace_all_uses_with(line)
+                        call.results[1 - number if transposed else number].replace_all_uses_with(line)
             call.erase()
     remove_declarations(function, ORIGIN, TILE_COUNT)
 

@@ -1,10 +1,10 @@
 """The plan of a product by warpgroups: its tile, what is where in shared memory, and its tensor maps.
 
-A block has one or two `consumers`, warpgroups that multiply 64 or 128 rows of the tile each, and one warpgroup that
-copies. Shared memory holds, in this order, a ring of `stages` tiles of A and of B, the buffers through which each
-consumer stores C, and two barriers a stage: *full*, on which the consumers wait for the copies, and *empty*, on which
-the producer waits for the consumers. The blocks of a cluster compute neighbouring tiles and share one operand
-(`block_clusters`).
+A block has one or two `consumers`, warpgroups that multiply 64 or 128 rows of the tile each, or 192 rows and half of
+its columns, and one warpgroup that copies. Shared memory holds, in this order, a ring of `stages` tiles of A and of B,
+the buffers through which each consumer stores C, and two barriers a stage: *full*, on which the consumers wait for the
+copies, and *empty*, on which the producer waits for the consumers. The blocks of a cluster compute neighbouring tiles
+and share operands (`block_clusters`), or they compute parts of the same sums (`cluster_sums`).
 
 A tile is kept as the unit multiplies it: in columns of 128 bytes, the swizzle's width, of the contiguous dimension. If
 that is K, one column holds the whole step; otherwise columns of 64 rows follow each other.
@@ -31,8 +31,10 @@ from lego_mlir.transforms.warpgroups.stored_values import AppliedNode, StoredVal
 ROWS: Final = 64
 """Rows of C that a warpgroup's instruction computes. PTX ISA, `wgmma.mma_async`, as the next two."""
 MOST_COLUMNS: Final = 256
-NARROW: Final = (16, 32)
-"""Columns of narrower tiles, whose rows of C are as long as a swizzle."""
+OUT_COLUMNS: Final = (64, 32, 16)
+"""Columns of C in a buffer: rows as long as a swizzle, of 16-bit elements."""
+UNIT_COLUMNS: Final = 8
+"""Columns of C that an instruction computes are a multiple. PTX ISA, as above."""
 DEPTH_BYTES: Final = 32
 """Bytes of K that one instruction multiplies."""
 SWIZZLE: Final = 128
@@ -57,7 +59,9 @@ ALIGNMENT: Final = 1024
 """Bytes after which the swizzle's pattern repeats: tiles begin at multiples."""
 
 
-CLUSTERS: Final = ((1, 1), (1, 2), (2, 1))
+SIDES: Final = (1, 2, 4, 8)
+MOST_CLUSTER: Final = 8
+"""Blocks along a side of a cluster, and the most of a portable one. CUDA C++ guide, "Thread Block Clusters"."""
 
 V = TypeVar("V")
 
@@ -184,7 +188,11 @@ class ProductPlan:
     """C = A B for one kernel. `blocks` persistent blocks share `positions` tiles, which take `steps` along K.
 
     With `cluster`, a number of blocks along M and one along N, clusters of blocks do: `positions` counts the tiles of
-    clusters, `blocks` the clusters, and `a.tile` by `b.tile` is the part of one block.
+    clusters, `blocks` the clusters, and `a.tile` by `b.tile` is the part of one block. With `depth_parts`, as many
+    blocks of a cluster compute the same tile, each a part of K (`cluster_sums`).
+
+    With `transposed`, `a` is the kernel's right operand and `b` its left one: the rows of `a` are columns of C, and a
+    cluster's sides those of `a` and `b`.
 
     A `dependent` kernel may begin before the previous one on its stream has ended (`dependent_launch`).
 
@@ -211,10 +219,11 @@ class ProductPlan:
     stored: StoredValue = (SumNode(),)
     operands: tuple[str, ...] = ()
     launch_sizes: LaunchSizes | None = None
+    depth_parts: int = 1
+    transposed: bool = False
 
     def __post_init__(self) -> None:
-        if self.cluster not in CLUSTERS:
-            raise LayoutError(f"a cluster of {self.cluster[0]} x {self.cluster[1]} blocks: it has 1 or 2 blocks")
+        self._check_cluster()
         if self.a.step * ELEMENT_BYTES[self.a.dtype] != SWIZZLE or self.b.step != self.a.step:
             raise LayoutError(
                 f"a step of {self.a.step} along K: warpgroups take {SWIZZLE} bytes a step, "
@@ -222,45 +231,86 @@ class ProductPlan:
             )
         if self.lockstep < 0 or self.lockstep & (self.lockstep - 1):
             raise LayoutError(f"lockstep={self.lockstep} must be 0, or a power of two of steps along K")
-        if self.a.tile % ROWS or self.a.tile // ROWS not in (1, 2, 4):
-            raise LayoutError(f"a tile of {self.a.tile} rows of C: warpgroups multiply {ROWS}, {2 * ROWS} or "
-                              f"{4 * ROWS}")  # fmt: skip
-        narrow = NARROW if self.result in ROUNDED else ()
-        if self.b.tile not in narrow and (self.b.tile % 8 or not ROWS <= self.b.tile <= MOST_COLUMNS):
-            beside = "".join(f"{n}, " for n in narrow)
-            raise LayoutError(
-                f"a tile of {self.b.tile} columns of C: a warpgroup multiplies {beside}{ROWS} to {MOST_COLUMNS}, a "
-                "multiple of 8"
-            )
-        if self.sums == "i32" and self.b.tile % 16:
-            raise LayoutError(f"a tile of {self.b.tile} columns of C: products of s8 take a multiple of 16")
+        self._check_tile()
         for name, operand in (("A", self.a), ("B", self.b)):
             if operand.contiguous != "k" and self.unit not in ROUNDED:
                 raise LayoutError(
                     f"{name} is contiguous along {'M' if name == 'A' else 'N'}: units read {self.unit} along K alone; "
                     f"pass {name} with K contiguous (A in rows, B in columns)"
                 )
-        if self.parts * self.b.tile // 2 > MOST_SUMS:
+        if self.parts * self.columns // 2 > MOST_SUMS:
             raise LayoutError(
-                f"a tile of {self.a.tile} x {self.b.tile}: a thread has {self.parts * self.b.tile // 2} accumulators, "
-                f"and at most {MOST_SUMS}; take {2 * MOST_SUMS // self.parts} columns or less"
+                f"a tile of {self.a.tile} x {self.b.tile}: a thread has {self.parts * self.columns // 2} accumulators, "
+                f"and at most {MOST_SUMS}; take {2 * MOST_SUMS // self.parts * self.across} columns or less"
+            )
+        self._check_promotion()
+
+    def _check_cluster(self) -> None:
+        """Raise LayoutError for blocks that make up no cluster."""
+        along_m, along_n = self.cluster
+        sides = (along_m, along_n, self.depth_parts)
+        if not set(sides) <= set(SIDES) or self.cluster_blocks > MOST_CLUSTER:
+            along_k = f" x {self.depth_parts}" * (self.depth_parts > 1)
+            raise LayoutError(
+                f"a cluster of {along_m} x {along_n}{along_k} blocks: it has {', '.join(map(str, SIDES[:-1]))} or "
+                f"{SIDES[-1]} along each side, and at most {MOST_CLUSTER} in all"
+            )
+        if self.depth_parts == 1:
+            return
+        if self.launch_sizes is not None or self.positions != self.blocks or self.lockstep:
+            raise LayoutError(
+                f"K in {self.depth_parts} parts: a cluster computes one tile of a product of known sizes, without "
+                "lockstep; build the kernel without blocks"
+            )
+        if self.depth_parts > self.all_steps:
+            raise LayoutError(
+                f"K in {self.depth_parts} parts: it has {self.all_steps} steps of {self.a.step}; take fewer parts"
+            )
+        if self.sum_bytes > self.stages * self.ring_stage_bytes:
+            raise LayoutError(
+                f"K in {self.depth_parts} parts: the sums of a tile of {self.a.tile} x {self.b.tile} take "
+                f"{self.sum_bytes} bytes, and its {self.stages} stages {self.stages * self.ring_stage_bytes}; take "
+                "more stages"
             )
 
-        self._check_promotion()
+    def _check_tile(self) -> None:
+        """Raise LayoutError for a tile that no instructions multiply."""
+        name = "columns" if self.transposed else "rows"
+        if self.a.tile % ROWS or self.a.tile // ROWS not in (1, 2, 3, 4):
+            raise LayoutError(
+                f"a tile of {self.a.tile} {name} of C: warpgroups multiply {ROWS}, {2 * ROWS}, {3 * ROWS} or {4 * ROWS}"
+            )
+        other = "rows" if self.transposed else "columns"
+        least, unit = self.least_columns, UNIT_COLUMNS * self.across
+        if self.b.tile % unit or not least * self.across <= self.b.tile <= MOST_COLUMNS:
+            raise LayoutError(
+                f"a tile of {self.b.tile} {other} of C: warpgroups multiply {least * self.across} to {MOST_COLUMNS}, a "
+                f"multiple of {unit}"
+            )
+        if self.transposed and self.result not in ROUNDED:
+            raise LayoutError(f"a transposed product with a result of {self.result}: it has 16 bits, "
+                              f"{' or '.join(ROUNDED)}")  # fmt: skip
+        if self.sums == "i32" and self.columns % 16:
+            raise LayoutError(f"a tile of {self.b.tile} columns of C: products of s8 take a multiple of 16")
 
     def _check_promotion(self) -> None:
         """Raise LayoutError for sums that cannot be promoted."""
         if self.exact < 0 or (self.exact and self.sums != "f32"):
             raise LayoutError(f"exact={self.exact} must be 0, or a number of steps, of products summed in f32; sums of "
                               "integers are exact")  # fmt: skip
-        if self.exact and self.parts * self.b.tile > MOST_SUMS:
+        if self.exact and self.parts * self.columns > MOST_SUMS:
             raise LayoutError(
-                f"a tile of {self.a.tile} x {self.b.tile} with promoted sums: a thread has {self.parts * self.b.tile} "
-                f"numbers, and at most {MOST_SUMS}; take {MOST_SUMS // self.parts} columns or less"
+                f"a tile of {self.a.tile} x {self.b.tile} with promoted sums: a thread has {self.parts * self.columns} "
+                f"numbers, and at most {MOST_SUMS}; take {MOST_SUMS // self.parts * self.across} columns or less"
             )
 
     @property
     def cluster_blocks(self) -> int:
+        return self.cluster[0] * self.cluster[1] * self.depth_parts
+
+    @property
+    def sharing_blocks(self) -> int:
+        """Blocks of a cluster that share operands: those of one part of K."""
         return self.cluster[0] * self.cluster[1]
 
     @property
@@ -275,7 +325,40 @@ class ProductPlan:
     @property
     def parts(self) -> int:
         """Parts of 64 rows that a consumer multiplies."""
-        return self.a.tile // ROWS // self.consumers
+        return self.a.tile // ROWS * self.across // self.consumers
+
+    @property
+    def across(self) -> int:
+        """Consumers that divide the columns of a tile: three parts of 64 rows cannot be divided."""
+        return MOST_CONSUMERS if self.a.tile == 3 * ROWS else 1
+
+    @property
+    def columns(self) -> int:
+        """Columns of a consumer's sums."""
+        return self.b.tile // self.across
+
+    @property
+    def least_columns(self) -> int:
+        """The narrowest part of C that a consumer stores."""
+        if self.transposed:
+            return UNIT_COLUMNS
+        return OUT_COLUMNS[-1] if self.result in ROUNDED else SWIZZLE // ELEMENT_BYTES[self.result]
+
+    @property
+    def adders(self) -> int:
+        """Blocks that add the parts of K, each of some columns of the tile."""
+        return max(
+            n
+            for n in SIDES
+            if n <= self.depth_parts
+            and self.columns % (n * UNIT_COLUMNS) == 0
+            and self.columns >= n * self.least_columns
+        )
+
+    @property
+    def stored_columns(self) -> int:
+        """Columns that a consumer stores."""
+        return self.columns // self.adders
 
     @property
     def registers(self) -> tuple[int, int]:
@@ -287,8 +370,24 @@ class ProductPlan:
         return WARPGROUP * (self.consumers + 1)
 
     @property
-    def steps(self) -> int:
+    def all_steps(self) -> int:
+        """Steps of the whole K."""
         return -(-self.a.depth // self.a.step)
+
+    @property
+    def steps(self) -> int:
+        """Steps of a block: all, or those of its part of K, the last ones of zeros where parts are not equal."""
+        return -(-self.all_steps // self.depth_parts)
+
+    @property
+    def sum_bytes(self) -> int:
+        """Bytes of a block's sums, which it keeps in the ring when all steps are done."""
+        return self.a.tile * self.b.tile * ELEMENT_BYTES["f32"]
+
+    @property
+    def ring_stage_bytes(self) -> int:
+        """Bytes of a stage."""
+        return self.a.tile_bytes + self.b.tile_bytes
 
     @property
     def stage_bytes(self) -> int:
@@ -315,30 +414,36 @@ class ProductPlan:
 
     @property
     def out_columns(self) -> int:
-        """Columns of C in one buffer: 128 bytes, or a narrow tile's."""
-        return min(SWIZZLE // ELEMENT_BYTES[self.result], self.b.tile)
+        """Columns of the sums in one buffer: 128 bytes of C, or less of a narrow tile."""
+        if self.transposed:
+            return min(ROWS, self.stored_columns)
+        most = min(SWIZZLE // ELEMENT_BYTES[self.result], self.stored_columns)
+        return next(n for n in OUT_COLUMNS if n <= most)
 
     @property
     def out_pitch(self) -> int:
         """Bytes of a row of C in a buffer, and of its swizzle."""
-        return self.out_columns * ELEMENT_BYTES[self.result]
+        return SWIZZLE if self.transposed else self.out_columns * ELEMENT_BYTES[self.result]
 
     @property
     def out_bytes(self) -> int:
-        return ROWS * self.out_pitch
+        """Bytes of a buffer; the swizzle's pattern repeats after 1024."""
+        return ROWS * self.out_pitch if not self.transposed else -(-self.out_columns // GROUP) * ALIGNMENT
 
     @property
     def passes(self) -> tuple[int, ...]:
         """The first columns of the buffers that store a tile; the last one may overlap the one before."""
-        last = self.b.tile - self.out_columns
-        return tuple(dict.fromkeys(min(first, last) for first in range(0, self.b.tile, self.out_columns)))
+        last = self.stored_columns - self.out_columns
+        return tuple(dict.fromkeys(min(first, last) for first in range(0, self.stored_columns, self.out_columns)))
 
     @cached_property
     def c_map(self) -> TensorMap:
-        size = ELEMENT_BYTES[self.result]
+        size, box = ELEMENT_BYTES[self.result], (self.out_columns, ROWS)
+        rows, columns = (self.b, self.a) if self.transposed else (self.a, self.b)
         return TensorMap(
-            self.result, (self.b.rows, self.a.rows), (self.b.rows * size,), (self.out_columns, ROWS), self.out_pitch
-        )
+            self.result, (columns.rows, rows.rows), (columns.rows * size,), box[::-1] if self.transposed else box,
+            self.out_pitch,
+        )  # fmt: skip
 
     @property
     def maps(self) -> tuple[tuple[TensorMap | TensorMapForm, bool], ...]:

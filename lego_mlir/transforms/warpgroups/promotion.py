@@ -49,7 +49,7 @@ def _sum(kernel: WarpgroupKernel, total: str, sums: str) -> str:
     """The element-by-element sum of two sets of accumulators."""
     t, struct = kernel.text, kernel.accumulators
     made = t.value(f"llvm.mlir.undef : {struct}")
-    for number in range(kernel.plan.b.tile // 2):
+    for number in range(kernel.plan.columns // 2):
         pair = [t.value(f"llvm.extractvalue {one}[{number}] : {struct}") for one in (total, sums)]
         made = t.value(f"llvm.insertvalue {t.op('addf', *pair, type_='f32')}, {made}[{number}] : {struct}")
     return made

@@ -23,6 +23,7 @@ from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE, map_attribute
 from lego_mlir.transforms.warpgroups import (
     block_clusters,
+    cluster_sums,
     dependent_launch,
     launch_sizes,
     lockstep,
@@ -59,12 +60,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Warp:
-    """Names of a warp's values: shared memory, its warpgroup, its number, and the rank of its block in a cluster."""
+    """Names of a warp's values: shared memory, its warpgroup, its number, and the place of its block in a cluster."""
 
     shared: str
     group: str
     warp: str
-    rank: str | None = None
+    place: block_clusters.ClusterPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class WarpgroupKernel:
 
     def __init__(self, plan: ProductPlan) -> None:
         self.plan, self.text = plan, ModuleText()
-        registers = plan.b.tile // 2
+        registers = plan.columns // 2
         self.accumulators = f"!llvm.struct<({', '.join([plan.sums] * registers)})>"
 
     # -- the ring
@@ -145,7 +146,7 @@ class WarpgroupKernel:
         of_lane = t.op("shrui", thread, t.i32(5))
         number = t.value(f"nvvm.shfl.sync idx {lanes}, {of_lane}, {t.i32(0)}, {t.i32(31)} : i32 -> i32")
         shared = t.value(f"llvm.mlir.addressof @{SHARED_NAME} : !llvm.ptr<3>")
-        warp = Warp(shared, t.op("shrui", number, t.i32(2)), number, block_clusters.rank(t, plan))
+        warp = Warp(shared, t.op("shrui", number, t.i32(2)), number, block_clusters.place(t, plan))
         with t.block(f"scf.if {self.elected(number, 0)} {{"):
             self.initialise(warp)
         unfilled_rows.clear(t, plan, shared, thread)
@@ -155,6 +156,7 @@ class WarpgroupKernel:
             t.line(f"nvvm.setmaxregister decrease {plan.registers[0]}")
             with t.block(f"scf.if {self.elected(number, 4 * plan.consumers)} {{"):
                 self.produce(warp)
+            cluster_sums.let_add(t, plan)
             t.otherwise()
             t.line(f"nvvm.setmaxregister increase {plan.registers[1]}")
             self.consume(warp, thread)
@@ -172,7 +174,7 @@ class WarpgroupKernel:
         t, plan = self.text, self.plan
         for first, count in (
             (plan.full_offset, 1),
-            (plan.empty_offset, plan.consumers * plan.cluster_blocks),
+            (plan.empty_offset, plan.consumers * plan.sharing_blocks),
         ):
             for stage in range(plan.stages):
                 address = t.shared(warp.shared, t.i32(first + stage * BARRIER_BYTES))
@@ -196,7 +198,7 @@ class WarpgroupKernel:
         both = t.name()
         t.line(f"{both}:2 = func.call @{ORIGIN}({position}) : (index) -> (index, index)")
         row, column = (t.value(f"arith.index_cast {both}#{i} : index to i32") for i in range(2))
-        return block_clusters.own_tile(t, self.plan, warp.rank, (row, column))
+        return block_clusters.own_tile(t, self.plan, warp.place, (row, column))
 
     # -- the producer
 
@@ -216,12 +218,13 @@ class WarpgroupKernel:
                 f"{inner_parity} = {parity}) -> (i32, i32) : i32 {{"
             ):
                 if plan.lockstep:
-                    lockstep.meet(t, plan, position, k, warp.rank)
+                    lockstep.meet(t, plan, position, k, None if warp.place is None else warp.place.rank)
                 turn = Turn(inner_stage, inner_parity)
                 self.wait(self.barrier(warp, plan.empty_offset, turn.stage), turn.parity)
                 full = self.barrier(warp, plan.full_offset, turn.stage)
                 t.line(f"nvvm.mbarrier.arrive.expect_tx {full}, {t.i32(plan.stage_bytes)} : !llvm.ptr<3>, i32")
                 number = lockstep.direction(t, plan, position, k) if plan.lockstep else k
+                number = cluster_sums.own_step(t, plan, warp.place, number)
                 depth = t.op("muli", number, t.i32(plan.a.step))
                 self.copies(warp, "%a", plan.a, 0, turn.stage, full, row, depth)
                 self.copies(warp, "%b", plan.b, plan.b_offset, turn.stage, full, column, depth)
@@ -241,9 +244,10 @@ class WarpgroupKernel:
         depth: str,
     ) -> None:
         """The copies of one operand's tile."""
-        t = self.text
+        t, plan = self.text, self.plan
         tile = t.op("addi", t.op("muli", stage, t.i32(operand.tile_bytes)), t.i32(base))
-        part = warp.rank if operand.shares > 1 else None
+        of_rows = tensor_map == "%a"
+        part = block_clusters.share_of(operand, warp.place, of_rows=of_rows)
         if part is not None:
             tile = t.op("addi", tile, t.op("muli", part, t.i32(operand.part_bytes)))
         arithmetic = CornerArithmetic(
@@ -254,9 +258,10 @@ class WarpgroupKernel:
             address = t.shared(warp.shared, t.op("addi", tile, t.i32(copy * operand.column_bytes)))
             inside = t.value(f"llvm.addrspacecast {address} : !llvm.ptr<3> to !llvm.ptr<7>")
             box = operand.corner(copy, row, depth, arithmetic, part)
+            mask = block_clusters.multicast(t, plan, operand, warp.place, of_rows=of_rows)
             t.line(
                 f"nvvm.cp.async.bulk.tensor.shared.cluster.global {inside}, {tensor_map}, {full}, box "
-                f"[{', '.join(box)}]{block_clusters.multicast(t, operand)} : !llvm.ptr<7>, !llvm.ptr"
+                f"[{', '.join(box)}]{mask} : !llvm.ptr<7>, !llvm.ptr"
             )
 
     # -- the consumers
@@ -269,8 +274,8 @@ class WarpgroupKernel:
         zero = t.i32(0)
         leads = self.elected(t.op("andi", warp.warp, t.i32(3)), 0)
         release = Release(leads)
-        if plan.cluster_blocks > 1:
-            first, flag = block_clusters.release_places(t, plan, warp.shared, thread)
+        if plan.sharing_blocks > 1:
+            first, flag = block_clusters.release_places(t, plan, warp.shared, thread, warp.place)
             release = Release(flag, first)
         descriptors = self.descriptors(warp)
         head, position, stage, parity = self.tiles(zero, zero)
@@ -278,7 +283,13 @@ class WarpgroupKernel:
         with t.block(f"{result}:2 = {head}"):
             row, column = self.origin(position, warp)
             sums, turn = self.multiply(warp, descriptors, release, Turn(stage, parity))
-            store_tile(t, plan, warp, (thread, leads), sums, (row, column), self.accumulators)
+            cluster_sums.add_and_store(
+                t, plan, warp, thread, sums, self.accumulators,
+                lambda found, struct, first: store_tile(
+                    t, plan, warp, (thread, leads), found, (row, first), struct
+                ),
+                column,
+            )  # fmt: skip
             t.line(f"scf.yield {turn.stage}, {turn.parity} : i32, i32")
         with t.block(f"scf.if {leads} {{"):
             t.line("nvvm.cp.async.bulk.wait_group 0 {read}")
@@ -286,16 +297,21 @@ class WarpgroupKernel:
     @property
     def operand_tiles(self) -> tuple[OperandTile, OperandTile]:
         """The derived descriptors of A's and B's tiles."""
-        return operand_tile(self.plan.a, ROWS), operand_tile(self.plan.b, self.plan.b.tile)
+        return operand_tile(self.plan.a, ROWS), operand_tile(self.plan.b, self.plan.columns)
 
     def descriptors(self, warp: Warp) -> tuple[str, str]:
-        """The descriptors of the first stage's tiles: A from this warpgroup's rows on, and B."""
+        """The descriptors of the first stage's tiles, from this warpgroup's rows of A on, or its columns of B."""
         t, plan = self.text, self.plan
         base = t.value(f"llvm.ptrtoint {warp.shared} : !llvm.ptr<3> to i32")
         of_a, of_b = self.operand_tiles
-        mine = t.op("addi", base, t.op("muli", warp.group, t.i32(of_a.row_step * plan.parts)))
+        if plan.across > 1:  # the consumers divide B's columns
+            first, own = base, t.op("muli", warp.group, t.i32(of_b.row_step))
+            second = t.op("addi", t.op("addi", base, t.i32(plan.b_offset)), own)
+        else:
+            first = t.op("addi", base, t.op("muli", warp.group, t.i32(of_a.row_step * plan.parts)))
+            second = t.op("addi", base, t.i32(plan.b_offset))
         made = []
-        for tile, address in ((of_a, mine), (of_b, t.op("addi", base, t.i32(plan.b_offset)))):
+        for tile, address in ((of_a, first), (of_b, second)):
             chunk = t.op("shrui", t.op("andi", address, t.i32(LARGEST - 1)), t.i32(4))
             constant = t.i64(tile.descriptor.word)
             made.append(t.op("ori", t.value(f"arith.extui {chunk} : i32 to i64"), constant, type_="i64"))
@@ -326,7 +342,7 @@ class WarpgroupKernel:
             )
             out = "zero" if first and number == 0 else "one"
             sums = t.value(
-                f"nvvm.wgmma.mma_async {left}, {right}, {sums}, <m = {ROWS}, n = {plan.b.tile}, k = {depth}>, "
+                f"nvvm.wgmma.mma_async {left}, {right}, {sums}, <m = {ROWS}, n = {plan.columns}, k = {depth}>, "
                 f"D [<{SUM_NAMES[plan.sums]}>, <{out}>], A [<{plan.unit}>, <one>, <{majors[0]}>], "
                 f"B [<{plan.unit}>, <one>, <{majors[1]}>] : {self.accumulators} -> {self.accumulators}"
             )

@@ -12,7 +12,7 @@ compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -178,6 +178,13 @@ class StoredValueReader:
             )
         at = int(row[0] + place.tile_row[0]), int(column[0] + place.tile_column[0])
         return by_row, by_column, int(offset[0] + tile[0]) - by_row * at[0] - by_column * at[1]
+
+
+def over_transpose(value: StoredValue) -> StoredValue:
+    """The same expression over the transpose of C: the coefficients of rows and columns exchanged."""
+    return tuple(
+        replace(node, row=node.column, column=node.row) if isinstance(node, LoadNode) else node for node in value
+    )
 
 
 def _attributes(operation: Op) -> tuple[tuple[str, str], ...]:

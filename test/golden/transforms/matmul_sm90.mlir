@@ -90,7 +90,6 @@ module attributes {gpu.container_module} {
               %31 = llvm.addrspacecast %30 : !llvm.ptr<3> to !llvm.ptr<7>
               %c0_i32_8 = arith.constant 0 : i32
               %32 = arith.addi %26, %c0_i32_8 : i32
-              %c1_i16 = arith.constant 1 : i16
               nvvm.cp.async.bulk.tensor.shared.cluster.global %31, %arg0, %25, box[%32, %17] : !llvm.ptr<7>, !llvm.ptr
               %c8192_i32_9 = arith.constant 8192 : i32
               %33 = arith.muli %arg7, %c8192_i32_9 : i32
@@ -102,14 +101,13 @@ module attributes {gpu.container_module} {
               %37 = llvm.addrspacecast %36 : !llvm.ptr<3> to !llvm.ptr<7>
               %c0_i32_12 = arith.constant 0 : i32
               %38 = arith.addi %26, %c0_i32_12 : i32
-              %c1_i16_13 = arith.constant 1 : i16
               nvvm.cp.async.bulk.tensor.shared.cluster.global %37, %arg1, %25, box[%38, %18] : !llvm.ptr<7>, !llvm.ptr
-              %c1_i32_14 = arith.constant 1 : i32
-              %39 = arith.addi %arg7, %c1_i32_14 : i32
-              %c2_i32_15 = arith.constant 2 : i32
-              %40 = arith.cmpi eq, %39, %c2_i32_15 : i32
-              %c0_i32_16 = arith.constant 0 : i32
-              %41 = arith.select %40, %c0_i32_16, %39 : i32
+              %c1_i32_13 = arith.constant 1 : i32
+              %39 = arith.addi %arg7, %c1_i32_13 : i32
+              %c2_i32_14 = arith.constant 2 : i32
+              %40 = arith.cmpi eq, %39, %c2_i32_14 : i32
+              %c0_i32_15 = arith.constant 0 : i32
+              %41 = arith.select %40, %c0_i32_15, %39 : i32
               %42 = arith.extui %40 : i1 to i32
               %43 = arith.xori %arg8, %42 : i32
               scf.yield %41, %43 : i32, i32

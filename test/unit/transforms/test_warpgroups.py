@@ -238,8 +238,10 @@ def test_copies_fetch_the_tile_and_nothing_but_zeros_beside_the_matrix(rows, dep
 @pytest.mark.parametrize(
     ("m", "n", "step", "message"),
     [
-        (96, 128, 64, "a tile of 96 rows of C: warpgroups multiply 64, 128 or 256"),
-        (128, 24, 64, "a tile of 24 columns of C: a warpgroup multiplies 16, 32, 64 to 256, a multiple of 8"),
+        (96, 128, 64, "a tile of 96 rows of C: warpgroups multiply 64, 128, 192 or 256"),
+        (128, 8, 64, "a tile of 8 columns of C: warpgroups multiply 16 to 256, a multiple of 8"),
+        (192, 24, 64, "a tile of 24 columns of C: warpgroups multiply 32 to 256, a multiple of 16"),
+        (192, 272, 64, "a tile of 272 columns of C: warpgroups multiply 32 to 256, a multiple of 16"),
         (256, 200, 64, "a thread has 200 accumulators, and at most 192; take 192 columns or less"),
         (128, 128, 32, "a step of 32 along K: warpgroups take 128 bytes a step, 64 elements of f16"),
     ],
@@ -273,6 +275,28 @@ def test_tiles_that_warpgroups_cannot_multiply(m, n, step, message):
         ),
         ({"sizes": (256, 516, 192)}, {}, "strides must be multiples of 16 bytes.*pad the rows to a multiple of 8"),
         ({"tiling": Tiling(128, 128, 32, (4, 2))}, {}, "a step of 32 along K"),
+        (
+            {},
+            {"cluster_m": 2, "cluster_n": 8},
+            "a cluster of 2 x 8 blocks: it has 1, 2, 4 or 8 along each side, and at most 8 in all",
+        ),
+        ({}, {"cluster_n": 4, "cluster_k": 4}, "a cluster of 1 x 4 x 4 blocks"),
+        ({}, {"cluster_k": 3}, "a cluster of 1 x 1 x 3 blocks"),
+        (
+            {"blocks": 1},
+            {"cluster_k": 2},
+            "K in 2 parts: a cluster computes one tile of a product of known sizes, "
+            "without lockstep; build the kernel without blocks",
+        ),
+        ({}, {"cluster_k": 2, "lockstep": 2}, "K in 2 parts: a cluster computes one tile"),
+        ({}, {"cluster_k": 4}, "K in 4 parts: it has 3 steps of 64; take fewer parts"),
+        (
+            {},
+            {"cluster_k": 2, "stages": 2},
+            "the sums of a tile of 128 x 256 take 131072 bytes, and its 2 stages 98304; take more stages",
+        ),
+        ({"result": f32}, {"transposed": 1}, "a transposed product with a result of f32: it has 16 bits, f16 or bf16"),
+        ({"layouts": "NN", "tiling": Tiling(192, 208, 64, (4, 1))}, {}, "no wgmma descriptor describes this tile"),
         ({}, {"stages": 5}, "take 262224 bytes of shared memory, and a block may have 232448; take fewer stages"),
         (
             {"epilogue": matmul.Epilogue(lambda value, place: value + lego.f32(place.row), None)},
@@ -289,7 +313,7 @@ def test_what_the_script_refuses(given_, parameters, message):
 def test_the_target_must_have_the_units():
     with pytest.raises(ToolchainError, match="are those of sm_90a, not sm_90; take --target sm_90a, or the script"):
         compile_kernel(build(), target="sm_90", transform=SCRIPT, emit="transformed")
-    with pytest.raises(UsageError, match=r"stages is 2 \.\. 12, got 1"):
+    with pytest.raises(UsageError, match=r"stages is 2 \.\. 24, got 1"):
         compiled(build(), stages=1)
 
 
@@ -339,6 +363,9 @@ def test_ptxas_keeps_the_products_asynchronous_and_the_loop_short(layouts, dtype
         ("NN", (128, 256), (1, 2), 4, 4, 42), ("NT", (256, 128), (1, 2), 4, 8, 54),
         ("TN", (128, 256), (2, 1), 4, 4, 42), ("NT", (256, 192), (1, 1), 3, 8, 54),
         ("NN", (256, 192), (1, 2), 3, 8, 54), ("TT", (256, 152), (1, 2), 3, 8, 54),
+        # consumers that divide the columns of 192 rows, many stages, and clusters that share both operands
+        ("NT", (192, 208), (2, 1), 4, 12, 62), ("NT", (64, 32), (1, 4), 16, 4, 42),
+        ("NT", (128, 128), (2, 2), 6, 4, 42),
     ],
 )  # fmt: skip
 def test_ptxas_keeps_clusters_and_high_tiles_as_short(layouts, tile, cluster, stages, multiplications, most, tmp_path):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from warpgroup_runs import emulated, factors
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f8e4m3fn, f8e5m2, f16, f32, i8, i32
-from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import matmul
 from lego_mlir.kernels.matmul import Tiling
-from lego_mlir.runtime import data
 
 WIDE, SMALL = Tiling(128, 256, 64, (8, 1)), Tiling(64, 64, 64, (4, 1))
-LAYOUTS = {"N": Row, "T": Col}
 CASES = [
     ("NN", (256, 512, 192), f16, WIDE, 3, {}),
     ("NT", (200, 520, 168), f16, WIDE, 2, {"stages": 2}),
@@ -42,27 +40,6 @@ CASES = [
     ("NN", (264, 200, 136), f16, Tiling(256, 192, 64, (8, 2)), 2, {"stages": 3}),
     ("TN", (264, 400, 136), f16, Tiling(256, 384, 64, (8, 2)), 1, {"stages": 3, "cluster_n": 2, "lockstep": 2}),
 ]
-
-
-def emulated(kernel, arrays, layouts, parameters, seed=0):
-    """C, in memory order, of the kernel run on arrays by name; one with a layout is placed by it."""
-    memories = dict(arrays)
-    for name, layout in layouts.items():
-        values = arrays[name]
-        memories[name] = np.zeros(values.size, values.dtype)
-        memories[name][data.positions(layout, {})] = values
-    report = PtxRun("sm_90a", "matmul_sm90.mlir", parameters, seed=seed)(kernel, memories, {})
-    assert report.clean, report.faults
-    return memories["c"]
-
-
-def factors(layouts, sizes, dtype):
-    """The layouts of A and B, and matrices of small integers."""
-    m, n, k = sizes
-    random = np.random.default_rng(3)
-    a, b = (LAYOUTS[letter](*dims) for letter, dims in zip(layouts, ((m, k), (k, n)), strict=True))
-    left, right = (random.integers(-3, 4, dims).astype(dtype.numpy) for dims in ((m, k), (k, n)))
-    return {"a": a, "b": b}, {"a": left, "b": right}
 
 
 @pytest.mark.parametrize(("layouts", "sizes", "dtype", "tiling", "blocks", "parameters"), CASES)
